@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * An arena: many small objects with one lifetime
+ *
+ * Zeroed memory is an empty arena. Objects are aligned to 16 bytes and freed all at once.
+ */
+
+#include "core/macros.h"
+
+struct arena_chunk;
+
+struct arena {
+    struct arena_chunk *chunks;
+    size_t used; /* bytes handed out, for limits */
+};
+
+/* NULL when out of memory. */
+void *arena_alloc(struct arena *a, size_t size);
+void *arena_zalloc(struct arena *a, size_t size);
+/* A copy with a NUL behind it. */
+char *arena_strndup(struct arena *a, const char *s, size_t len);
+void arena_done(struct arena *a);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cpu.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/macros.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+static unsigned detected;
+
+#if defined(__x86_64__)
+static uint64_t xcr0(void)
+{
+    uint32_t a, d;
+
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (uint64_t)d << 32 | a;
+}
+
+/* Bits as in Intel SDM vol. 2A, CPUID leaves 1 and 7. */
+static void detect(void)
+{
+    unsigned a, b, c, d, a7 = 0, b7, c7, d7, f = 0;
+    uint64_t x;
+
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27))
+        return;
+    x = xcr0();
+    if (!__get_cpuid_count(7, 0, &a7, &b7, &c7, &d7))
+        return;
+    if ((x & 6) == 6 && (c & 1u << 28) && (c & 1u << 12) && (c & 1u << 29) && (b7 & 1u << 5) &&
+        (b7 & 1u << 8))
+        f |= CPU_AVX2;
+    if ((f & CPU_AVX2) && (x & 0xe6) == 0xe6 && (b7 & 1u << 16) && (b7 & 1u << 17) &&
+        (b7 & 1u << 28) && (b7 & 1u << 30) && (b7 & 1u << 31)) {
+        f |= CPU_AVX512;
+        if (c7 & 1u << 11)
+            f |= CPU_AVX512_VNNI;
+        if (c7 & 1u << 1)
+            f |= CPU_AVX512_VBMI;
+        if (d7 & 1u << 23)
+            f |= CPU_AVX512_FP16;
+    }
+    if (a7 >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
+        if ((f & CPU_AVX2) && (a & 1u << 4))
+            f |= CPU_AVX_VNNI;
+        if ((f & CPU_AVX512) && (a & 1u << 5))
+            f |= CPU_AVX512_BF16;
+    }
+    detected = f;
+}
+#elif defined(__aarch64__)
+static void detect(void)
+{
+    const unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
+
+    detected = CPU_NEON;
+    if (cap & 1ul << 20)
+        detected |= CPU_DOTPROD;
+    if (cap2 & 1ul << 13)
+        detected |= CPU_I8MM;
+}
+#else
+static void detect(void)
+{
+}
+#endif
+
+unsigned cpu_flags(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, detect);
+    return detected;
+}
+
+/* A rung needs its flags; it may also use those in `with` where they are there. */
+static const struct rung {
+    const char *name;
+    unsigned need, with;
+} rungs[] = {
+    {"ref", 0, 0},
+    {"avx2", CPU_AVX2, CPU_AVX2},
+    {"avxvnni", CPU_AVX2 | CPU_AVX_VNNI, CPU_AVX2 | CPU_AVX_VNNI},
+    {"avx512", CPU_AVX512 | CPU_AVX512_VNNI,
+     CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_VBMI | CPU_AVX512_BF16 |
+         CPU_AVX512_FP16},
+    {"neon", CPU_NEON, CPU_NEON},
+    {"dotprod", CPU_NEON | CPU_DOTPROD, CPU_NEON | CPU_DOTPROD | CPU_I8MM},
+};
+
+int cpu_rung_flags(const char *name, unsigned *ret_flags)
+{
+    const unsigned have = cpu_flags();
+
+    if (!name || strcmp(name, "auto") == 0) {
+        *ret_flags = have;
+        return 0;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(rungs); i++) {
+        if (strcmp(name, rungs[i].name) != 0)
+            continue;
+        if ((have & rungs[i].need) != rungs[i].need)
+            return -EOPNOTSUPP;
+        *ret_flags = have & rungs[i].with;
+        return 0;
+    }
+    return -EINVAL;
+}
+
+const char *cpu_rung_name(unsigned flags)
+{
+    const char *best = "ref";
+
+    for (size_t i = 0; i < ARRAY_SIZE(rungs); i++)
+        if ((flags & rungs[i].need) == rungs[i].need)
+            best = rungs[i].name;
+    return best;
+}
+
+const char *cpu_rung_at(size_t i)
+{
+    const unsigned have = cpu_flags();
+
+    for (size_t j = 0; j < ARRAY_SIZE(rungs); j++)
+        if ((have & rungs[j].need) == rungs[j].need && i-- == 0)
+            return rungs[j].name;
+    return NULL;
+}
+
+/* The smallest quota on the path from our cgroup to the root, in CPUs rounded up; 0: none. */
+static unsigned cgroup_quota(void)
+{
+    char line[4096], path[4352], *p;
+    unsigned best = 0;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+
+    if (!f)
+        return 0;
+    path[0] = 0;
+    while (fgets(line, sizeof(line), f)) {
+        if (strncmp(line, "0::/", 4) != 0)
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(path, sizeof(path), "/sys/fs/cgroup%s", line + 3);
+    }
+    fclose(f);
+    while (path[0] && strlen(path) >= strlen("/sys/fs/cgroup")) {
+        char file[4400];
+        unsigned long quota, period;
+
+        snprintf(file, sizeof(file), "%s/cpu.max", path);
+        f = fopen(file, "re");
+        if (f) {
+            if (fscanf(f, "%lu %lu", &quota, &period) == 2 && period > 0 && quota > 0) {
+                const unsigned n = (unsigned)((quota + period - 1) / period);
+
+                best = best == 0 ? n : MIN(best, n);
+            }
+            fclose(f);
+        }
+        p = strrchr(path, '/');
+        if (!p)
+            break;
+        *p = 0;
+    }
+    return best;
+}
+
+unsigned cpu_count(void)
+{
+    cpu_set_t set;
+    unsigned n = 1;
+    const unsigned quota = cgroup_quota();
+
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        n = (unsigned)CPU_COUNT(&set);
+    if (quota > 0)
+        n = MIN(n, quota);
+    return MAX(n, 1u);
+}

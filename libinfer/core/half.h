@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* IEEE binary16 and bfloat16 in plain C, round to nearest even. Used by references and loaders. */
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float half_from_bits_f32(uint32_t u)
+{
+    float f;
+
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+static inline uint32_t half_bits_f32(float f)
+{
+    uint32_t u;
+
+    memcpy(&u, &f, 4);
+    return u;
+}
+
+static inline float f16_to_f32(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
+    uint32_t exp = h >> 10 & 0x1f, man = h & 0x3ff;
+
+    if (exp == 31)
+        return half_from_bits_f32(sign | 0x7f800000 | man << 13);
+    if (exp == 0) {
+        if (man == 0)
+            return half_from_bits_f32(sign);
+        exp = 113; /* subnormal: shift until the hidden bit appears */
+        while (!(man & 0x400)) {
+            man <<= 1;
+            exp--;
+        }
+        return half_from_bits_f32(sign | exp << 23 | (man & 0x3ff) << 13);
+    }
+    return half_from_bits_f32(sign | (exp + 112) << 23 | man << 13);
+}
+
+static inline uint16_t f16_from_f32(float f)
+{
+    const uint32_t u = half_bits_f32(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+    uint32_t shift, man, r, half;
+
+    if (a > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
+    if (a >= 0x477ff000)
+        return (uint16_t)(sign | 0x7c00);
+    if (a < 0x33000001)
+        return (uint16_t)sign;
+    if (a >= 0x38800000) {
+        r = a - 0x38000000;
+        return (uint16_t)(sign | ((r + 0xfff + (r >> 13 & 1)) >> 13));
+    }
+    shift = 126 - (a >> 23); /* 14..24: subnormal result */
+    man = (a & 0x7fffff) | 0x800000;
+    r = man >> shift;
+    half = 1u << (shift - 1);
+    if ((man & ((1u << shift) - 1)) > half || ((man & ((1u << shift) - 1)) == half && (r & 1)))
+        r++;
+    return (uint16_t)(sign | r);
+}
+
+static inline float bf16_to_f32(uint16_t h)
+{
+    return half_from_bits_f32((uint32_t)h << 16);
+}
+
+static inline uint16_t bf16_from_f32(float f)
+{
+    const uint32_t u = half_bits_f32(f);
+
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 64);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}

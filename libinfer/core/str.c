@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/str.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int str_reserve(struct str *s, size_t more)
+{
+    size_t need, cap;
+    char *p;
+
+    if (__builtin_add_overflow(s->len, more, &need) || need >= SIZE_MAX / 2)
+        return -ENOMEM;
+    if (need + 1 <= s->cap)
+        return 0;
+    cap = s->cap ? s->cap : 32;
+    while (cap < need + 1)
+        cap *= 2;
+    p = realloc(s->data, cap);
+    if (!p)
+        return -ENOMEM;
+    s->data = p;
+    s->cap = cap;
+    s->data[s->len] = 0;
+    return 0;
+}
+
+int str_append(struct str *s, const void *data, size_t len)
+{
+    const int r = str_reserve(s, len);
+
+    if (r < 0)
+        return r;
+    if (len)
+        memcpy(s->data + s->len, data, len);
+    s->len += len;
+    s->data[s->len] = 0;
+    return 0;
+}
+
+int str_puts(struct str *s, const char *text)
+{
+    return str_append(s, text, strlen(text));
+}
+
+int str_putc(struct str *s, char c)
+{
+    return str_append(s, &c, 1);
+}
+
+int str_printf(struct str *s, const char *format, ...)
+{
+    va_list ap;
+    int n, r;
+
+    va_start(ap, format);
+    n = vsnprintf(NULL, 0, format, ap);
+    va_end(ap);
+    if (n < 0)
+        return -EINVAL;
+    r = str_reserve(s, (size_t)n);
+    if (r < 0)
+        return r;
+    va_start(ap, format);
+    vsnprintf(s->data + s->len, (size_t)n + 1, format, ap);
+    va_end(ap);
+    s->len += (size_t)n;
+    return 0;
+}
+
+void str_clear(struct str *s)
+{
+    s->len = 0;
+    if (s->data)
+        s->data[0] = 0;
+}
+
+void str_done(struct str *s)
+{
+    free(s->data);
+    *s = (struct str){0};
+}
+
+char *str_take(struct str *s, size_t *ret_len)
+{
+    char *p;
+
+    if (str_reserve(s, 0) < 0)
+        return NULL;
+    p = s->data;
+    if (ret_len)
+        *ret_len = s->len;
+    *s = (struct str){0};
+    return p;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A growing byte string
+ *
+ * Zeroed memory is an empty str. Appending may fail with -ENOMEM; the str then stays as it was.
+ * data is NUL-terminated whenever it is not NULL; it may hold NUL bytes as well.
+ */
+
+#include "core/macros.h"
+
+struct str {
+    char *data;
+    size_t len, cap;
+};
+
+int str_reserve(struct str *s, size_t more);
+int str_append(struct str *s, const void *data, size_t len);
+int str_puts(struct str *s, const char *text);
+int str_putc(struct str *s, char c);
+int str_printf(struct str *s, const char *format, ...) PRINTF(2, 3);
+void str_clear(struct str *s); /* keeps the memory */
+void str_done(struct str *s);
+/* The caller owns the result (never NULL unless out of memory); s is empty afterwards. */
+char *str_take(struct str *s, size_t *ret_len);
+
+#define _cleanup_str_ _cleanup_(str_done)

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * UTF-8 as the Unicode standard defines it (table 3-7): no overlong forms, no surrogates,
+ * nothing above U+10FFFF.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Length of the longest valid prefix of @s; ends at whole code points. */
+size_t utf8_valid_prefix(const char *s, size_t len);
+static inline bool utf8_valid(const char *s, size_t len)
+{
+    return utf8_valid_prefix(s, len) == len;
+}
+/* Decodes one code point: its length 1–4, or 0 when @s does not start with a valid one. */
+size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp);
+/* Encodes into @out (4 bytes); the length, or 0 when @cp is no scalar value. */
+size_t utf8_encode(uint32_t cp, char *out);
+/* When @s is a proper prefix of some valid code point, the bytes that are missing (1–3); else 0. */
+size_t utf8_incomplete(const char *s, size_t len);
+/* Length of the maximal subpart at @s that one U+FFFD replaces (Unicode 3.9, as Python does):
+ * at least 1 for len > 0. Call where utf8_decode() gave 0. */
+size_t utf8_bad_length(const char *s, size_t len);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Files of models: untrusted bytes in, a directory of tensors and hyperparameters out
+ *
+ * Tensors have GGUF's canonical names whatever the file calls them ("blk.0.attn_q.weight",
+ * "token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight"); data points
+ * into the mapping. Everything that a later layer relies on is checked here: sizes against the
+ * file, names for doubles, alignment to the element size, counts for overflow.
+ */
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+#include "format/hparams.h"
+
+struct format;
+struct gguf;
+
+#define FORMAT_MAX_DIMS 4
+
+struct format_tensor {
+    const char *name;       /* canonical */
+    const char *file_name;  /* as the file calls it */
+    enum inf_dtype dtype;
+    uint32_t n_dims;
+    uint64_t dims[FORMAT_MAX_DIMS]; /* dims[0] runs fastest: a weight is dims[1] rows × dims[0] */
+    const void *data;
+    uint64_t size; /* bytes */
+};
+
+enum format_flags {
+    FORMAT_VOCAB_ONLY = 1 << 0, /* weights and hyperparameters may be absent */
+};
+
+/* Opens a GGUF file (split files from the first part) or a Hugging Face directory. */
+int format_open(const char *path, unsigned flags, struct format **ret_format,
+                struct inf_err *reterr);
+struct format *format_close(struct format *f);
+DEFINE_CLEANUP(struct format *, format_close);
+
+const char *format_kind(const struct format *f); /* "gguf" or "safetensors" */
+/* Only valid (n_layers > 0) when the file has hyperparameters. */
+const struct hparams *format_hparams(const struct format *f);
+size_t format_n_tensors(const struct format *f);
+const struct format_tensor *format_tensor_at(const struct format *f, size_t i);
+/* NULL: absent, which is normal. */
+const struct format_tensor *format_find(const struct format *f, const char *name);
+
+/* Where the tokenizer lies: the GGUF's metadata, or the directory. The other is NULL. */
+const struct gguf *format_gguf(const struct format *f);
+const char *format_dir(const struct format *f);
+/* The chat template's text: "tokenizer.chat_template" of a GGUF; of a directory
+ * chat_template.jinja, chat_template.json, or the key of tokenizer_config.json (its "default"
+ * when there are several). NULL: none. Borrowed. */
+const char *format_chat_template(const struct format *f, size_t *ret_len);
+
+/* Metadata pairs as text, for people: false past the last. */
+bool format_meta(const struct format *f, size_t i, const char **ret_key, const char **ret_value);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * GGUF v2 and v3 (ggml docs/gguf.md): header, metadata pairs, tensor directory
+ *
+ * Opening checks everything: afterwards no accessor can fail on a malformed file.
+ */
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+#include "format/format.h"
+
+struct gguf;
+
+enum gguf_type {
+    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL,
+    GGUF_STRING, GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64,
+};
+
+struct gguf_str {
+    const char *data; /* not NUL-terminated, any bytes */
+    uint64_t len;
+};
+
+struct gguf_value {
+    const char *key; /* NUL-terminated */
+    enum gguf_type type;
+    enum gguf_type elem; /* of an array; never GGUF_ARRAY */
+    uint64_t n;          /* elements of an array; 1 otherwise */
+    const unsigned char *data;      /* scalars and arrays of scalars, unaligned little-endian */
+    const struct gguf_str *strings; /* GGUF_STRING and arrays of them: [n] */
+};
+
+/* @vocab_only: a file without tensors is fine. */
+int gguf_open(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
+/* The same from memory, which must outlive it; for tests and fuzzing. */
+int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct inf_err *reterr);
+struct gguf *gguf_close(struct gguf *g);
+DEFINE_CLEANUP(struct gguf *, gguf_close);
+
+size_t gguf_n_values(const struct gguf *g);
+const struct gguf_value *gguf_value_at(const struct gguf *g, size_t i);
+const struct gguf_value *gguf_find(const struct gguf *g, const char *key);
+
+/* True and *ret when the key is there and has a fitting type (any integer type for u64, any
+ * number for f64); no conversion from text. */
+bool gguf_u64(const struct gguf *g, const char *key, uint64_t *ret);
+bool gguf_f64(const struct gguf *g, const char *key, double *ret);
+bool gguf_bool(const struct gguf *g, const char *key, bool *ret);
+bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *ret);
+/* Element @i of an array of numbers. */
+double gguf_elem_f64(const struct gguf_value *v, uint64_t i);
+int64_t gguf_elem_i64(const struct gguf_value *v, uint64_t i);
+
+size_t gguf_n_tensors(const struct gguf *g);
+const struct format_tensor *gguf_tensor_at(const struct gguf *g, size_t i);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The rows of one step
+ *
+ * Rows of one sequence lie together, in order of position. Everything is borrowed for the time of
+ * one run.
+ */
+
+#include <stdint.h>
+
+struct batch_seq {
+    uint32_t i_row;         /* first row */
+    uint32_t n_rows;        /* tokens of this sequence in this step, at least one */
+    uint32_t pos;           /* position of the first row; positions below it are in the KV store */
+    uint32_t n_blocks;
+    const uint32_t *blocks; /* KV blocks that cover positions 0 … pos + n_rows - 1 */
+};
+
+struct batch {
+    uint32_t n_rows;
+    const int32_t *tokens; /* [n_rows] */
+    uint32_t n_seqs;
+    const struct batch_seq *seqs;
+    uint32_t n_logits;
+    const uint32_t *logit_rows; /* [n_logits], ascending: rows whose logits are wanted */
+};

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a model computes, as a list of operations
+ *
+ * A graph describes one forward pass over the rows (tokens) of a batch; the number of rows is not
+ * part of it. Values are float matrices [rows, width], named by a graph_ref. Builders check
+ * shapes and types once; the first mistake sticks and graph_error() tells it, so that a model
+ * may build its graph without checking each call. Weights are borrowed and must outlive the graph.
+ *
+ * A backend compiles a graph into a plan (backend/backend.h); fusing is its business.
+ */
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+
+typedef int32_t graph_ref; /* index of a value; negative: none */
+
+#define GRAPH_NONE ((graph_ref)-1)
+
+/* A weight where it lies: @rows × @cols, row-major, each row a whole number of dtype blocks.
+ * Vectors have rows = 1. Zeroed (data NULL) means "this model has none". */
+struct weight {
+    const void *data;
+    enum inf_dtype dtype;
+    uint32_t rows, cols;
+    const char *name; /* for messages; lives as long as data */
+};
+
+enum graph_act {
+    GRAPH_ACT_SILU,
+    GRAPH_ACT_GELU_TANH,
+    GRAPH_ACT_GELU_ERF,
+    GRAPH_ACT_RELU2,
+};
+
+enum rope_style {
+    ROPE_HALF,  /* pairs (i, i + n/2): "neox", Hugging Face layout */
+    ROPE_PAIRS, /* pairs (2i, 2i + 1): original Llama layout, GGUF llama */
+};
+
+/* Rotary embedding (Su et al. 2021) of the first n_dims of each head. The angle of pair i at
+ * position p is p × inv_freq[i]; scaling (linear, llama3, yarn) is already inside inv_freq. */
+struct rope_params {
+    enum rope_style style;
+    uint32_t n_dims;        /* even, ≤ head_dim */
+    const float *inv_freq;  /* [n_dims / 2]; outlives the graph */
+    float mscale;           /* factor on sin and cos (yarn); 1 otherwise */
+};
+
+struct attn_params {
+    uint32_t i_layer;   /* index of the layer in the KV store */
+    uint32_t n_heads, n_kv_heads, head_dim;
+    float scale;        /* of q·k, usually 1/sqrt(head_dim) */
+    uint32_t window;    /* a row at position p sees p - window + 1 … p; 0: all before it */
+};
+
+enum graph_op {
+    GRAPH_EMBED,     /* rows of a table by token id */
+    GRAPH_RMS_NORM,  /* x / sqrt(mean(x²) + eps) × w, over groups of `group` columns */
+    GRAPH_MATMUL,    /* x · Wᵀ + bias */
+    GRAPH_ROPE,
+    GRAPH_ATTENTION, /* stores k and v, then softmax(q·kᵀ × scale) · v over the sequence's past */
+    GRAPH_GLU,       /* act(gate) × up */
+    GRAPH_ADD,
+    GRAPH_SCALE,     /* x × constant */
+    GRAPH_ROWS,      /* keeps the rows that the batch asks logits for */
+    GRAPH_OUTPUT,
+};
+
+struct graph_node {
+    enum graph_op op;
+    graph_ref src[3];   /* inputs */
+    uint32_t width;     /* columns of the result */
+    bool rows_kept;     /* result has n_logits rows instead of n_tokens */
+    struct weight w;    /* EMBED, RMS_NORM, MATMUL */
+    struct weight bias; /* MATMUL */
+    float f;            /* RMS_NORM: eps; EMBED, SCALE: factor */
+    uint32_t group;     /* RMS_NORM, ROPE: columns of a group (head_dim, or width) */
+    enum graph_act act;
+    struct rope_params rope;
+    struct attn_params attn;
+};
+
+struct graph;
+
+int graph_new(struct graph **ret_graph);
+struct graph *graph_free(struct graph *g);
+DEFINE_CLEANUP(struct graph *, graph_free);
+
+graph_ref graph_embed(struct graph *g, const struct weight *table, float scale);
+/* @group 0: over the whole width; else over each head of @group columns. */
+graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, float eps,
+                         uint32_t group);
+/* @bias may be NULL or have no data. */
+graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
+                       const struct weight *bias);
+graph_ref graph_rope(struct graph *g, graph_ref x, uint32_t head_dim,
+                     const struct rope_params *rope);
+/* q: [rows, n_heads × head_dim]; k, v: [rows, n_kv_heads × head_dim]; result like q. */
+graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v,
+                          const struct attn_params *attn);
+graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act);
+graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);
+graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
+graph_ref graph_rows(struct graph *g, graph_ref x);
+/* The logits; called once, last. */
+void graph_output(struct graph *g, graph_ref x);
+
+/* 0 when the graph is whole, else -EINVAL and the first mistake in *reterr; -ENOMEM. */
+int graph_error(const struct graph *g, struct inf_err *reterr);
+size_t graph_n_nodes(const struct graph *g);
+const struct graph_node *graph_node(const struct graph *g, graph_ref ref);
+/* The graph as text, one node a line, for golden tests; -ENOMEM. */
+struct str;
+int graph_dump(const struct graph *g, struct str *out);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef INFER_INFER_H
+#define INFER_INFER_H
+
+/* libinfer: local inference for Linux services. This header includes all others. */
+
+#include <infer/bench.h>
+#include <infer/chat.h>
+#include <infer/engine.h>
+#include <infer/model.h>
+#include <infer/tokenizer.h>
+#include <infer/types.h>
+
+#endif

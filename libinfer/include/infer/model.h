@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef INFER_MODEL_H
+#define INFER_MODEL_H
+
+/*
+ * Models
+ *
+ * A model is a GGUF file (v2, v3; split files are found from the first part) or a directory in
+ * Hugging Face layout: config.json, *.safetensors (with model.safetensors.index.json when
+ * sharded) and tokenizer files. Weights are mapped read-only and used where they lie.
+ * A model is immutable after it was opened and may be used by any number of threads.
+ */
+
+#include <infer/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct inf_model;
+struct inf_tokenizer;
+struct inf_chat_template;
+
+struct inf_model_params {
+    const char *path;           /* file or directory */
+    bool vocab_only;            /* tokenizer and chat template alone; weights may be absent */
+    const char *chat_template;  /* replaces the model's own; NULL keeps it */
+    inf_progress_fn progress;   /* may be NULL */
+    void *progress_data;
+};
+
+/* All strings live as long as the model. Counts are 0 where the file does not tell. */
+struct inf_model_info {
+    const char *arch;         /* "llama", "qwen2", "qwen3" */
+    const char *name;         /* what the file calls itself; never NULL, may be "" */
+    const char *format;       /* "gguf" or "safetensors" */
+    enum inf_dtype dtype;     /* the format that holds most bytes of the weights */
+    const char *dtype_text;   /* the same for people: "Q4_K + Q6_K" */
+    uint64_t n_params;
+    uint64_t n_bytes;         /* bytes of all tensors as stored */
+    uint64_t n_bytes_token;   /* bytes of weights that decoding one token reads */
+    uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_ctx_train;
+    uint32_t sliding_window;  /* tokens; 0 = full attention everywhere */
+    bool tied_head;
+};
+
+/*
+ * Opens a model. On success *ret_model holds one reference; on failure *reterr says why.
+ * -ENOENT no such file; -EBADMSG malformed file; -EOPNOTSUPP an architecture, number format or
+ * feature that this build does not run; -ENOMEM.
+ */
+INF_PUBLIC int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,
+                              struct inf_err *reterr);
+INF_PUBLIC struct inf_model *inf_model_ref(struct inf_model *model);
+/* Drops one reference; takes NULL; returns NULL. */
+INF_PUBLIC struct inf_model *inf_model_unref(struct inf_model *model);
+
+INF_PUBLIC const struct inf_model_info *inf_model_info(const struct inf_model *model);
+/* Borrowed, live as long as the model. The template is NULL when the model brings none. */
+INF_PUBLIC const struct inf_tokenizer *inf_model_tokenizer(const struct inf_model *model);
+INF_PUBLIC const struct inf_chat_template *inf_model_chat_template(const struct inf_model *model);
+
+/* Metadata pairs as text, for `sconce info`: returns false past the last one. */
+INF_PUBLIC bool inf_model_meta(const struct inf_model *model, size_t i, const char **ret_key,
+                               const char **ret_value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Inside of <infer/tokenizer.h>: where tokenizers come from. */
+
+#include <infer/tokenizer.h>
+
+#include "core/macros.h"
+
+struct format;
+struct gguf;
+
+/* From what format_open() found: GGUF metadata (tokenizer.ggml.*), or a directory with
+ * tokenizer.json, else tokenizer.model (SentencePiece), else vocab.json + merges.txt, else
+ * vocab.txt (WordPiece), each with tokenizer_config.json and its kin where they are. */
+int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
+int tokenizer_open_gguf(const struct gguf *g, struct inf_tokenizer **ret_tok,
+                        struct inf_err *reterr);
+int tokenizer_open_dir(const char *dir, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
+/* tokenizer.json as text, with the texts of tokenizer_config.json and others or NULL. */
+int tokenizer_parse_json(const char *json, size_t len, const char *config, size_t config_len,
+                         struct inf_tokenizer **ret_tok, struct inf_err *reterr);
+struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok);
+DEFINE_CLEANUP(struct inf_tokenizer *, tokenizer_free);

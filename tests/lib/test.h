@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What every unit test includes: cmocka, and a few words of our own
+ *
+ * A test program is a list of TEST(name) bodies and RUN_TESTS(name, …) at its end. Names are
+ * sentences. Tests that need files outside the tree ask test_data() and skip() without them.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <infer/types.h>
+
+#define TEST(name) static void name(void **state __attribute__((unused)))
+
+#define ASSERT_OK(expr)                                                                            \
+    do {                                                                                           \
+        const long r_ = (long)(expr);                                                              \
+        if (r_ < 0)                                                                                \
+            fail_msg("%s: %s", #expr, strerror((int)-r_));                                         \
+    } while (0)
+/* The same for calls that fill @err. */
+#define ASSERT_OK_ERR(expr, err)                                                                   \
+    do {                                                                                           \
+        const long r_ = (long)(expr);                                                              \
+        if (r_ < 0)                                                                                \
+            fail_msg("%s: %s (%s)", #expr, strerror((int)-r_), (err).text);                        \
+    } while (0)
+#define ASSERT_ERROR(expr, code)                                                                   \
+    do {                                                                                           \
+        const long r_ = (long)(expr);                                                              \
+        if (r_ != -(long)(code))                                                                   \
+            fail_msg("%s: %ld, expected %ld", #expr, r_, -(long)(code));                           \
+    } while (0)
+#define ASSERT_STREQ(a, b) assert_string_equal(a, b)
+#define ASSERT_CONTAINS(text, part)                                                                \
+    do {                                                                                           \
+        if (!strstr(text, part))                                                                   \
+            fail_msg("\"%s\" does not contain \"%s\"", text, part);                                \
+    } while (0)
+
+/* A path below the directory of real models, or NULL: then the test must skip(). */
+static inline const char *test_data(const char *name)
+{
+    static char path[4096];
+    const char *dir = getenv("SCONCE_DATA");
+
+    snprintf(path, sizeof(path), "%s/%s", dir ? dir : "../shared/data", name);
+    if (access(path, R_OK) == 0)
+        return path;
+    print_message("skipped: no %s\n", path);
+    return NULL;
+}
+
+/* A path below tests/golden. */
+static inline const char *test_golden(const char *name)
+{
+    static char path[4096];
+    const char *dir = getenv("SCONCE_GOLDEN");
+
+    snprintf(path, sizeof(path), "%s/%s", dir ? dir : "tests/golden", name);
+    return path;
+}
+
+#define RUN_TESTS(...)                                                                             \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        const struct CMUnitTest tests[] = {__VA_ARGS__};                                           \
+        return cmocka_run_group_tests(tests, NULL, NULL);                                          \
+    }
