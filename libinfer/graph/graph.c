@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builders of graphs
+ *
+ * A graph is an array of nodes in the order of evaluation: every input has a lower index than its
+ * user, so that any walk from front to back is a schedule. shape.c checks each node when it is
+ * appended; the first mistake sticks, and every later builder then returns GRAPH_NONE.
+ */
+#include "graph/graph.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "graph/shape.h"
+
+struct graph {
+    struct graph_node *nodes;
+    size_t n, cap;
+    bool has_output;
+    int error; /* 0 or negative errno */
+    struct inf_err err;
+};
+
+int graph_new(struct graph **ret_graph)
+{
+    struct graph *g = NEW(struct graph, 1);
+
+    if (!g)
+        return -ENOMEM;
+    *ret_graph = g;
+    return 0;
+}
+
+struct graph *graph_free(struct graph *g)
+{
+    if (g)
+        free(g->nodes);
+    free(g);
+    return NULL;
+}
+
+static int nodes_reserve(struct graph *g)
+{
+    const size_t cap = g->cap ? g->cap * 2 : 64;
+    struct graph_node *p;
+
+    if (g->n < g->cap)
+        return 0;
+    if (g->n >= INT32_MAX / 2)
+        return -ENOMEM;
+    p = reallocarray(g->nodes, cap, sizeof(*p));
+    if (!p)
+        return -ENOMEM;
+    g->nodes = p;
+    g->cap = cap;
+    return 0;
+}
+
+/* Checks and appends; fills in width and rows_kept. */
+static graph_ref append(struct graph *g, struct graph_node node)
+{
+    int r;
+
+    if (g->error < 0)
+        return GRAPH_NONE;
+
+    r = g->has_output ? err_set(&g->err, EINVAL, "the graph continues after its output")
+                      : shape_check(g->nodes, g->n, &node, &g->err);
+    if (r == 0) {
+        r = nodes_reserve(g);
+        if (r < 0)
+            err_set(&g->err, ENOMEM, "out of memory");
+    }
+    if (r < 0) {
+        g->error = r;
+        return GRAPH_NONE;
+    }
+
+    g->nodes[g->n++] = node;
+    return (graph_ref)(g->n - 1);
+}
+
+/* A node without anything but its inputs. */
+static struct graph_node node_init(enum graph_op op, graph_ref a, graph_ref b, graph_ref c)
+{
+    return (struct graph_node){.op = op, .src = {a, b, c}};
+}
+
+graph_ref graph_embed(struct graph *g, const struct weight *table, float scale)
+{
+    struct graph_node node = node_init(GRAPH_EMBED, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE);
+
+    node.w = *table;
+    node.f = scale;
+    return append(g, node);
+}
+
+graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, float eps,
+                         uint32_t group)
+{
+    struct graph_node node = node_init(GRAPH_RMS_NORM, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.w = *w;
+    node.f = eps;
+    node.group = group;
+    return append(g, node);
+}
+
+graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
+                       const struct weight *bias)
+{
+    struct graph_node node = node_init(GRAPH_MATMUL, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.w = *w;
+    if (bias)
+        node.bias = *bias;
+    return append(g, node);
+}
+
+graph_ref graph_rope(struct graph *g, graph_ref x, uint32_t head_dim,
+                     const struct rope_params *rope)
+{
+    struct graph_node node = node_init(GRAPH_ROPE, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.group = head_dim;
+    node.rope = *rope;
+    return append(g, node);
+}
+
+graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v,
+                          const struct attn_params *attn)
+{
+    struct graph_node node = node_init(GRAPH_ATTENTION, q, k, v);
+
+    node.attn = *attn;
+    return append(g, node);
+}
+
+graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act)
+{
+    struct graph_node node = node_init(GRAPH_GLU, gate, up, GRAPH_NONE);
+
+    node.act = act;
+    return append(g, node);
+}
+
+graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b)
+{
+    return append(g, node_init(GRAPH_ADD, a, b, GRAPH_NONE));
+}
+
+graph_ref graph_scale(struct graph *g, graph_ref x, float factor)
+{
+    struct graph_node node = node_init(GRAPH_SCALE, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.f = factor;
+    return append(g, node);
+}
+
+graph_ref graph_rows(struct graph *g, graph_ref x)
+{
+    return append(g, node_init(GRAPH_ROWS, x, GRAPH_NONE, GRAPH_NONE));
+}
+
+void graph_output(struct graph *g, graph_ref x)
+{
+    if (append(g, node_init(GRAPH_OUTPUT, x, GRAPH_NONE, GRAPH_NONE)) != GRAPH_NONE)
+        g->has_output = true;
+}
+
+int graph_error(const struct graph *g, struct inf_err *reterr)
+{
+    if (g->error < 0) {
+        if (reterr)
+            *reterr = g->err;
+        return g->error;
+    }
+    if (!g->has_output)
+        return err_set(reterr, EINVAL, "the graph has no output");
+    return 0;
+}
+
+size_t graph_n_nodes(const struct graph *g)
+{
+    return g->n;
+}
+
+const struct graph_node *graph_node(const struct graph *g, graph_ref ref)
+{
+    assert(ref >= 0 && (size_t)ref < g->n);
+    return &g->nodes[ref];
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shapes and types of graph nodes
+ *
+ * The only place where they are checked: backends rely on it and assert at most. Sizes come from
+ * model files, so products are taken in 64 bits.
+ */
+#include "graph/shape.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "core/err.h"
+#include "quant/dtype.h"
+
+static const char *const op_names[] = {
+    [GRAPH_EMBED] = "embed",   [GRAPH_RMS_NORM] = "rms_norm",   [GRAPH_MATMUL] = "matmul",
+    [GRAPH_ROPE] = "rope",     [GRAPH_ATTENTION] = "attention", [GRAPH_GLU] = "glu",
+    [GRAPH_ADD] = "add",       [GRAPH_SCALE] = "scale",         [GRAPH_ROWS] = "rows",
+    [GRAPH_OUTPUT] = "output",
+};
+
+const char *graph_op_name(enum graph_op op)
+{
+    return op_names[op];
+}
+
+/* How many inputs an operation has. */
+static unsigned n_inputs(enum graph_op op)
+{
+    switch (op) {
+    case GRAPH_EMBED:
+        return 0;
+    case GRAPH_ATTENTION:
+        return 3;
+    case GRAPH_GLU:
+    case GRAPH_ADD:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+static const char *weight_name(const struct weight *w)
+{
+    return w->name ? w->name : "(unnamed)";
+}
+
+static int check_weight(const struct graph_node *node, const struct weight *w,
+                        struct inf_err *reterr)
+{
+    const char *op = graph_op_name(node->op);
+    uint64_t row_bytes, bytes;
+
+    if (!w->data)
+        return err_set(reterr, EINVAL, "%s: its weight %s is missing", op, weight_name(w));
+    if ((int)w->dtype < 0 || w->dtype >= INF_DTYPE_N)
+        return err_set(reterr, EINVAL, "%s: %s has an unknown number format", op, weight_name(w));
+    if (w->rows == 0 || w->cols == 0)
+        return err_set(reterr, EINVAL, "%s: %s is empty", op, weight_name(w));
+    if (!dtype_row_bytes(w->dtype, w->cols, &row_bytes) || !size_mul(row_bytes, w->rows, &bytes))
+        return err_set(reterr, EINVAL,
+                       "%s: rows of %s have %u columns, no whole number of %s blocks", op,
+                       weight_name(w), w->cols, dtype_info(w->dtype)->label);
+    return 0;
+}
+
+static int check_vector(const struct graph_node *node, const struct weight *w, uint32_t width,
+                        struct inf_err *reterr)
+{
+    const int r = check_weight(node, w, reterr);
+
+    if (r < 0)
+        return r;
+    if (w->rows != 1 || w->cols != width)
+        return err_set(reterr, EINVAL, "%s: %s is %u x %u, expected a vector of %u",
+                       graph_op_name(node->op), weight_name(w), w->rows, w->cols, width);
+    return 0;
+}
+
+static int check_factor(const struct graph_node *node, float f, struct inf_err *reterr)
+{
+    if (!isfinite(f))
+        return err_set(reterr, EINVAL, "%s: its factor is not finite", graph_op_name(node->op));
+    return 0;
+}
+
+static int check_norm(struct graph_node *node, const struct graph_node *x, struct inf_err *reterr)
+{
+    if (node->group == 0)
+        node->group = x->width;
+    if (x->width % node->group != 0)
+        return err_set(reterr, EINVAL, "rms_norm: groups of %u do not divide %u columns",
+                       node->group, x->width);
+    if (!(node->f >= 0) || !isfinite(node->f))
+        return err_set(reterr, EINVAL, "rms_norm: epsilon is negative or not finite");
+    return check_vector(node, &node->w, node->group, reterr);
+}
+
+static int check_matmul(struct graph_node *node, const struct graph_node *x, struct inf_err *reterr)
+{
+    const int r = check_weight(node, &node->w, reterr);
+
+    if (r < 0)
+        return r;
+    if (node->w.cols != x->width)
+        return err_set(reterr, EINVAL, "matmul: %s has %u columns, its input %u",
+                       weight_name(&node->w), node->w.cols, x->width);
+    node->width = node->w.rows;
+    return node->bias.data ? check_vector(node, &node->bias, node->width, reterr) : 0;
+}
+
+static int check_rope(const struct graph_node *node, const struct graph_node *x,
+                      struct inf_err *reterr)
+{
+    const struct rope_params *p = &node->rope;
+
+    if (node->group == 0 || x->width % node->group != 0)
+        return err_set(reterr, EINVAL, "rope: heads of %u do not divide %u columns", node->group,
+                       x->width);
+    if (p->n_dims == 0 || p->n_dims % 2 != 0 || p->n_dims > node->group)
+        return err_set(reterr, EINVAL, "rope: %u rotated dimensions of a head of %u", p->n_dims,
+                       node->group);
+    if (!p->inv_freq)
+        return err_set(reterr, EINVAL, "rope: no frequencies");
+    if (x->rows_kept)
+        return err_set(reterr, EINVAL, "rope: its input has lost rows");
+    return check_factor(node, p->mscale, reterr);
+}
+
+static int check_attention(const struct graph_node *node, const struct graph_node *q,
+                           const struct graph_node *k, const struct graph_node *v,
+                           struct inf_err *reterr)
+{
+    const struct attn_params *p = &node->attn;
+
+    if (p->head_dim == 0 || p->n_kv_heads == 0 || p->n_heads == 0 ||
+        p->n_heads % p->n_kv_heads != 0)
+        return err_set(reterr, EINVAL, "attention: %u heads over %u key heads of %u", p->n_heads,
+                       p->n_kv_heads, p->head_dim);
+    if (q->width != (uint64_t)p->n_heads * p->head_dim)
+        return err_set(reterr, EINVAL, "attention: queries have %u columns, not %u x %u", q->width,
+                       p->n_heads, p->head_dim);
+    if (k->width != (uint64_t)p->n_kv_heads * p->head_dim || v->width != k->width)
+        return err_set(reterr, EINVAL,
+                       "attention: keys and values have %u and %u columns, not "
+                       "%u x %u",
+                       k->width, v->width, p->n_kv_heads, p->head_dim);
+    if (q->rows_kept || k->rows_kept || v->rows_kept)
+        return err_set(reterr, EINVAL, "attention: its input has lost rows");
+    return check_factor(node, p->scale, reterr);
+}
+
+static int check_pair(const struct graph_node *node, const struct graph_node *a,
+                      const struct graph_node *b, struct inf_err *reterr)
+{
+    if (a->width != b->width || a->rows_kept != b->rows_kept)
+        return err_set(reterr, EINVAL, "%s: its inputs have %u and %u columns%s",
+                       graph_op_name(node->op), a->width, b->width,
+                       a->rows_kept != b->rows_kept ? " and different rows" : "");
+    return 0;
+}
+
+static int check_op(struct graph_node *node, const struct graph_node *const src[3],
+                    struct inf_err *reterr)
+{
+    int r;
+
+    switch (node->op) {
+    case GRAPH_EMBED:
+        r = check_weight(node, &node->w, reterr);
+        node->width = node->w.cols;
+        return r < 0 ? r : check_factor(node, node->f, reterr);
+    case GRAPH_RMS_NORM:
+        return check_norm(node, src[0], reterr);
+    case GRAPH_MATMUL:
+        return check_matmul(node, src[0], reterr);
+    case GRAPH_ROPE:
+        return check_rope(node, src[0], reterr);
+    case GRAPH_ATTENTION:
+        return check_attention(node, src[0], src[1], src[2], reterr);
+    case GRAPH_GLU:
+    case GRAPH_ADD:
+        return check_pair(node, src[0], src[1], reterr);
+    case GRAPH_SCALE:
+        return check_factor(node, node->f, reterr);
+    case GRAPH_ROWS:
+        if (src[0]->rows_kept)
+            return err_set(reterr, EINVAL, "rows: its input has lost rows already");
+        node->rows_kept = true;
+        return 0;
+    case GRAPH_OUTPUT:
+        if (!src[0]->rows_kept)
+            return err_set(reterr, EINVAL, "output: its input has all rows, not those asked for");
+        return 0;
+    }
+    return err_set(reterr, EINVAL, "unknown operation %d", (int)node->op);
+}
+
+int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *node,
+                struct inf_err *reterr)
+{
+    const struct graph_node *src[3] = {NULL, NULL, NULL};
+
+    for (unsigned i = 0; i < n_inputs(node->op); i++) {
+        const graph_ref ref = node->src[i];
+
+        if (ref < 0 || (size_t)ref >= n || nodes[ref].op == GRAPH_OUTPUT)
+            return err_set(reterr, EINVAL, "%s: its input %u is no value of this graph",
+                           graph_op_name(node->op), i);
+        src[i] = &nodes[ref];
+    }
+    if (src[0]) {
+        node->width = src[0]->width;
+        node->rows_kept = src[0]->rows_kept;
+    }
+    return check_op(node, src, reterr);
+}
