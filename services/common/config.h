@@ -14,18 +14,18 @@
 #include "core/macros.h"
 
 struct config {
-    char **model_dirs;      /* [n_model_dirs], searched in order */
+    char **model_dirs; /* [n_model_dirs], searched in order */
     size_t n_model_dirs;
-    char *default_model;    /* name for requests that name none; NULL: the only one there is */
+    char *default_model; /* name for requests that name none; NULL: the only one there is */
 
     struct {
-        char **api_keys;    /* [n_api_keys]; none: no key is asked for */
+        char **api_keys; /* [n_api_keys]; none: no key is asked for */
         size_t n_api_keys;
         char **cors_origins; /* [n_cors_origins] exact origins, or "*"; none: CORS is off */
         size_t n_cors_origins;
-        uint64_t max_body;        /* bytes; 16 MiB */
-        uint64_t max_header;      /* bytes of the request head; 32 KiB */
-        uint32_t max_connections; /* 512 */
+        uint64_t max_body;             /* bytes; 16 MiB */
+        uint64_t max_header;           /* bytes of the request head; 32 KiB */
+        uint32_t max_connections;      /* 512 */
         uint64_t idle_timeout_usec;    /* exits after so long without connections; 60 s; 0: never */
         uint64_t header_timeout_usec;  /* to receive a whole request; 120 s */
         uint64_t backend_timeout_usec; /* between two reads from a service; 600 s */
@@ -33,23 +33,23 @@ struct config {
     } gateway;
 
     struct {
-        char *device;             /* "auto" */
-        char *isa;                /* NULL: best */
-        uint32_t threads;         /* 0: all */
-        uint32_t context;         /* tokens of a sequence; 0: automatic */
-        uint32_t max_sequences;   /* 16 */
-        uint32_t max_queue;       /* 256 */
-        uint32_t max_batch_tokens; /* 512 */
-        uint64_t kv_memory;       /* bytes; 0: automatic */
-        uint32_t max_models;      /* resident at the same time; 1 */
-        uint32_t max_tokens;      /* per answer when the request says nothing; 0: context */
+        char *device;                  /* "auto" */
+        char *isa;                     /* NULL: best */
+        uint32_t threads;              /* 0: all */
+        uint32_t context;              /* tokens of a sequence; 0: automatic */
+        uint32_t max_sequences;        /* 16 */
+        uint32_t max_queue;            /* 256 */
+        uint32_t max_batch_tokens;     /* 512 */
+        uint64_t kv_memory;            /* bytes; 0: automatic */
+        uint32_t max_models;           /* resident at the same time; 1 */
+        uint32_t max_tokens;           /* per answer when the request says nothing; 0: context */
         uint64_t idle_timeout_usec;    /* exits after so long without requests; 300 s; 0: never */
         uint64_t request_timeout_usec; /* whole request; 0: none; 600 s */
     } chat;
 };
 
 /*
- * Loads defaults, then the system's files, then the user's (not as root, unless HOME's exist), or,
+ * Loads defaults, then the system's files, then the user's, or,
  * when @file is not NULL, that file alone. Missing files are fine except @file.
  */
 int config_load(const char *file, struct config **ret_config, struct inf_err *reterr);
@@ -64,6 +64,6 @@ DEFINE_CLEANUP(struct config *, config_free);
 /* Puts @dir before all other model directories; copies it. */
 int config_add_model_dir(struct config *config, const char *dir);
 
-/* The directory of our sockets: $RUNTIME_DIRECTORY of a unit is not it, but /run/sconce for root
- * and $XDG_RUNTIME_DIR/sconce for a user. The caller frees it; -ENOENT without XDG_RUNTIME_DIR. */
+/* The directory of our sockets: $XDG_RUNTIME_DIR/sconce, or /run/sconce for root (and for system
+ * services) where that variable is not set. The caller frees it; -ENOENT for a user without it. */
 int config_socket_dir(char **ret_dir);

@@ -5,9 +5,9 @@
  * The models that are installed: what the model directories hold, by name
  *
  * A model is a *.gguf file (name: the file name without .gguf), a directory with config.json and
- * *.safetensors (name: the directory's), or a manifest NAME.yaml (keys: name, path, aliases, files with
- * sha256, defaults). The first directory that has a name wins. Nothing is parsed here but manifests and
- * file names, so that a listing is cheap and safe.
+ * *.safetensors (name: the directory's; "org/name" one level deeper), or what a manifest NAME.yaml
+ * points to (keys: name, path, aliases). The first directory that has a name wins. Nothing is
+ * parsed here but manifests and file names, so that a listing is cheap and safe.
  */
 
 #include <infer/types.h>
@@ -18,11 +18,11 @@ struct config;
 struct models;
 
 struct models_entry {
-    const char *name;    /* as people say it and as requests name it */
-    const char *path;    /* file or directory for inf_model_open() */
-    const char *kind;    /* "gguf" or "safetensors" */
-    uint64_t size;       /* bytes on disk */
-    int64_t mtime;       /* Unix seconds */
+    const char *name;           /* as people say it and as requests name it */
+    const char *path;           /* file or directory for inf_model_open() */
+    const char *kind;           /* "gguf" or "safetensors" */
+    uint64_t size;              /* bytes on disk */
+    int64_t mtime;              /* Unix seconds */
     const char *const *aliases; /* NULL-terminated; may be empty */
 };
 
