@@ -25,8 +25,9 @@ TEST(every_scalar_value_survives_a_round_trip)
 
 TEST(overlong_forms_surrogates_and_strays_are_invalid)
 {
-    static const char *bad[] = {"\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
-                                "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x80", "\xff"};
+    static const char *bad[] = {
+        "\xc0\x80",         "\xc1\xbf",         "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x80",         "\xff"};
     uint32_t cp;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
