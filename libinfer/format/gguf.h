@@ -33,9 +33,12 @@ struct gguf_value {
     const struct gguf_str *strings; /* GGUF_STRING and arrays of them: [n] */
 };
 
-/* @vocab_only: a file without tensors is fine. */
+/* Maps a file. Of a split model ("-00001-of-00003.gguf") it must be the first part, and all others
+ * are opened with it; a file without tensors is fine. */
 int gguf_open(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
-/* The same from memory, which must outlive it; for tests and fuzzing. */
+/* The same, but the other parts of a split model are left alone: metadata and own tensors. */
+int gguf_open_part(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
+/* One part from memory, which must outlive it; for tests and fuzzing. */
 int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct inf_err *reterr);
 struct gguf *gguf_close(struct gguf *g);
 DEFINE_CLEANUP(struct gguf *, gguf_close);

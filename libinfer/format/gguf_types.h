@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Inside of gguf.h: number formats of ggml, and the parsed file. */
+
+#include "core/arena.h"
+#include "core/file.h"
+#include "core/map.h"
+#include "format/gguf.h"
+
+/* Block layout of a ggml type; sizes are fixed by the file format. */
+struct ggml_type {
+    const char *name;
+    uint32_t block_elems, block_bytes;
+    enum inf_dtype dtype; /* INF_DTYPE_INVALID: known, but nothing computes with it */
+};
+
+/* NULL for ids that no published revision of the format names. */
+const struct ggml_type *ggml_type(uint32_t id);
+
+struct gguf {
+    struct arena arena; /* keys, names, strings' index */
+    struct gguf_value *values;
+    size_t n_values;
+    struct map value_map; /* key → index */
+    struct format_tensor *tensors;
+    size_t n_tensors;
+    struct map tensor_map; /* name → index */
+    struct file_map *maps; /* [n_maps]: one per part; none when parsed from memory */
+    size_t n_maps;
+};
