@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Matrix products of the CPU backend: y = x · Wᵀ + bias
+ *
+ * x is M rows of K floats, W is N rows of K weights in one of the stored formats, used where they
+ * lie. A product has two steps. matmul_prepare() turns rows of x into what the kernels of that
+ * format multiply with: matrices that share an input and a matmul_act_kind() share one
+ * preparation. matmul_rows() then computes columns n0 … n1 of y for all M rows. Both may be split
+ * among threads at will: the first by rows, the second by columns.
+ *
+ * Invariance: the bits of y[m][n] depend on row m of x, row n of W, bias[n] and K alone, not on
+ * M, on n0 and n1, on threads. Each format defines one order of its float sums, and kernels for
+ * one row and for many rows keep it; sums of integers inside a block are exact in any order.
+ * All rungs but the reference keep the same order and give the same bits.
+ *
+ * Nothing here allocates or fails. Functions may be called from any thread.
+ */
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+
+/* Best granularity of n0 and n1: other borders are right too, but compute some rows in vain. */
+#define MATMUL_N_STEP 32u
+/* Alignment of prepared rows. */
+#define MATMUL_ALIGN  64u
+
+/* What x is turned into. */
+enum matmul_act {
+    MATMUL_ACT_F32, /* floats as they are: for F32, F16, BF16 */
+    MATMUL_ACT_Q8,  /* blocks of 32 int8 with a scale and sums: for all quantised formats */
+    MATMUL_ACT_N,
+};
+
+struct matmul_ops;
+
+struct matmul_args {
+    enum inf_dtype dtype; /* of W */
+    const void *w;        /* row 0 of W */
+    size_t row_bytes;     /* from one row of W to the next */
+    const void *act;      /* row 0 of the prepared rows */
+    size_t act_stride;    /* bytes from one prepared row to the next */
+    uint32_t M, K;        /* K: a whole number of blocks of dtype */
+    float *y;             /* y[m × ldy + n] */
+    size_t ldy;           /* floats */
+    const float *bias;    /* [N], or NULL */
+};
+
+/* The kernels for a CPU with these flags (core/cpu.h). Never NULL; static. */
+const struct matmul_ops *matmul_ops_get(unsigned flags);
+/* "ref", "avx2", …; static. */
+const char *matmul_ops_name(const struct matmul_ops *ops);
+/* Name of the kernel that computes products with weights of @dtype, for logs and benches. */
+const char *matmul_kernel_name(const struct matmul_ops *ops, enum inf_dtype dtype);
+
+enum matmul_act matmul_act_kind(enum inf_dtype dtype);
+/* Bytes of one prepared row of K elements, a multiple of MATMUL_ALIGN. */
+size_t matmul_act_bytes(enum matmul_act kind, uint32_t K);
+
+/*
+ * Prepares rows row0 … row1-1 of x: row m, at x + m × ldx floats, goes to
+ * dst + m × matmul_act_bytes(kind, K). @dst is aligned to MATMUL_ALIGN. K is a multiple of 32
+ * for MATMUL_ACT_Q8. A row with NaN or infinity gives NaN results.
+ * For MATMUL_ACT_F32 this only copies: a caller whose rows of x are floats at a fixed stride may
+ * pass them as act and act_stride instead.
+ */
+void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
+                    uint32_t K, uint32_t row0, uint32_t row1, void *dst);
+
+/* Columns n0 … n1-1 of y for all rows. Uses about 48 KiB of stack. */
+void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
+                 uint32_t n1);
