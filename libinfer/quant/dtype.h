@@ -14,10 +14,10 @@
 #include "core/macros.h"
 
 struct dtype_info {
-    const char *name;      /* "q4_k", as people type it in lower case */
-    const char *label;     /* "Q4_K", as people read it */
-    uint32_t block_elems;  /* elements of a block */
-    uint32_t block_bytes;  /* bytes of a block */
+    const char *name;     /* "q4_k", as people type it in lower case */
+    const char *label;    /* "Q4_K", as people read it */
+    uint32_t block_elems; /* elements of a block */
+    uint32_t block_bytes; /* bytes of a block */
     void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
     void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
 };

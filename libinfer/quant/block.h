@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Block layouts of the stored formats, little-endian, as GGUF files hold them
+ *
+ * d, m: binary16. w: the weight. q: an unsigned integer of the format's width.
+ *
+ *   Q8_0  32 weights, w = d × q (q signed)      │ d │ q0 … q31                     │  34 bytes
+ *   Q4_0  32 weights, w = d × (q - 8)           │ d │ 16 nibble pairs              │  18
+ *   Q4_1  32 weights, w = d × q + m             │ d │ m │ 16 nibble pairs          │  20
+ *   Q5_0  32 weights, w = d × (q - 16)          │ d │ 32 high bits │ 16 pairs      │  22
+ *   Q5_1  32 weights, w = d × q + m             │ d │ m │ 32 high bits │ 16 pairs  │  24
+ *     A nibble pair i holds q[i] (low) and q[i + 16] (high); high bit i belongs to q[i].
+ *
+ *   Q4_K  256 weights in 8 groups of 32, w = d × sc[g] × q - dmin × mn[g]            144
+ *         │ d │ dmin │ 12 bytes: sc[8], mn[8] of 6 bits │ 128 nibble pairs │
+ *   Q5_K  the same with 5-bit q                                                      176
+ *         │ d │ dmin │ sc, mn │ 32 bytes of high bits │ 128 nibble pairs │
+ *     Byte i of pairs 32c … 32c+31 holds q of group 2c (low) and 2c + 1 (high).
+ *     Bit g of high byte i belongs to element i of group g.
+ *     sc and mn, by bytes: 0–3 sc[0–3], 4–7 mn[0–3] in their low 6 bits; bytes 8–11 hold the low
+ *     4 bits of sc[4–7] (low) and mn[4–7] (high), whose top 2 bits are bits 6–7 of bytes 0–3, 4–7.
+ *
+ *   Q6_K  256 weights in 16 groups of 16, w = d × sc[g] × (q - 32), sc signed 8 bits  210
+ *         │ 128 bytes: low 4 bits │ 64 bytes: high 2 bits │ sc[16] │ d │
+ *     Each half h of 128 weights uses bytes 64h … of the first and 32h … of the second part:
+ *       weight l      low nibble  of byte l       bits 0–1 of high byte l       l = 0 … 31
+ *       weight l + 32 low nibble  of byte l + 32  bits 2–3
+ *       weight l + 64 high nibble of byte l       bits 4–5
+ *       weight l + 96 high nibble of byte l + 32  bits 6–7
+ */
+
+#include <assert.h>
+#include <stdint.h>
+
+#define BLOCK_ELEMS 32u  /* of the formats without groups */
+#define SUPER_ELEMS 256u /* of the formats with groups */
+
+struct block_q8_0 {
+    uint16_t d;
+    int8_t q[32];
+};
+
+struct block_q4_0 {
+    uint16_t d;
+    uint8_t q[16];
+};
+
+struct block_q4_1 {
+    uint16_t d, m;
+    uint8_t q[16];
+};
+
+struct block_q5_0 {
+    uint16_t d;
+    uint8_t high[4];
+    uint8_t q[16];
+};
+
+struct block_q5_1 {
+    uint16_t d, m;
+    uint8_t high[4];
+    uint8_t q[16];
+};
+
+struct block_q4_k {
+    uint16_t d, dmin;
+    uint8_t scales[12];
+    uint8_t q[128];
+};
+
+struct block_q5_k {
+    uint16_t d, dmin;
+    uint8_t scales[12];
+    uint8_t high[32];
+    uint8_t q[128];
+};
+
+struct block_q6_k {
+    uint8_t q[128];
+    uint8_t high[64];
+    int8_t scales[16];
+    uint16_t d;
+};
+
+static_assert(sizeof(struct block_q8_0) == 34, "layout");
+static_assert(sizeof(struct block_q4_0) == 18, "layout");
+static_assert(sizeof(struct block_q4_1) == 20, "layout");
+static_assert(sizeof(struct block_q5_0) == 22, "layout");
+static_assert(sizeof(struct block_q5_1) == 24, "layout");
+static_assert(sizeof(struct block_q4_k) == 144, "layout");
+static_assert(sizeof(struct block_q5_k) == 176, "layout");
+static_assert(sizeof(struct block_q6_k) == 210, "layout");
+
+/* The 6-bit scale and minimum of group @g (0 … 7) of Q4_K and Q5_K. */
+static inline void block_k_scale(const uint8_t scales[12], unsigned g, uint8_t *ret_sc,
+                                 uint8_t *ret_mn)
+{
+    if (g < 4) {
+        *ret_sc = scales[g] & 63;
+        *ret_mn = scales[g + 4] & 63;
+    } else {
+        *ret_sc = (uint8_t)((scales[g + 4] & 15) | (scales[g - 4] >> 6) << 4);
+        *ret_mn = (uint8_t)((scales[g + 4] >> 4) | (scales[g] >> 6) << 4);
+    }
+}
+
+static inline void block_k_set_scale(uint8_t scales[12], unsigned g, uint8_t sc, uint8_t mn)
+{
+    if (g < 4) {
+        scales[g] = (uint8_t)((scales[g] & 0xc0) | sc);
+        scales[g + 4] = (uint8_t)((scales[g + 4] & 0xc0) | mn);
+    } else {
+        scales[g + 4] = (uint8_t)((sc & 15) | (mn & 15) << 4);
+        scales[g - 4] = (uint8_t)((scales[g - 4] & 63) | (sc >> 4) << 6);
+        scales[g] = (uint8_t)((scales[g] & 63) | (mn >> 4) << 6);
+    }
+}
+
+/* decode.c, encode.c: rows of the table in dtype.c. */
+#define BLOCK_DECLARE(stem)                                                                        \
+    void decode_##stem(const void *src, float *dst, uint64_t n_elems);                             \
+    void encode_##stem(const float *src, void *dst, uint64_t n_elems)
+
+BLOCK_DECLARE(f32);
+BLOCK_DECLARE(f16);
+BLOCK_DECLARE(bf16);
+BLOCK_DECLARE(q8_0);
+BLOCK_DECLARE(q4_0);
+BLOCK_DECLARE(q4_1);
+BLOCK_DECLARE(q5_0);
+BLOCK_DECLARE(q5_1);
+BLOCK_DECLARE(q4_k);
+BLOCK_DECLARE(q5_k);
+BLOCK_DECLARE(q6_k);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Decoding of the stored formats: the definition that kernels are checked against
+ *
+ * Every product and sum is rounded to float in the order that block.h writes, which is also what
+ * the gguf Python package computes: tests compare bit for bit. Source bytes need no alignment.
+ */
+
+#include <string.h>
+
+#include "core/half.h"
+#include "quant/block.h"
+
+void decode_f32(const void *src, float *dst, uint64_t n_elems)
+{
+    memcpy(dst, src, n_elems * sizeof(float));
+}
+
+void decode_f16(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+
+    for (uint64_t i = 0; i < n_elems; i++) {
+        uint16_t h;
+
+        memcpy(&h, p + 2 * i, sizeof(h));
+        dst[i] = f16_to_f32(h);
+    }
+}
+
+void decode_bf16(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+
+    for (uint64_t i = 0; i < n_elems; i++) {
+        uint16_t h;
+
+        memcpy(&h, p + 2 * i, sizeof(h));
+        dst[i] = bf16_to_f32(h);
+    }
+}
+
+void decode_q8_0(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+    struct block_q8_0 b;
+
+    for (uint64_t i = 0; i < n_elems; i += BLOCK_ELEMS, p += sizeof(b)) {
+        memcpy(&b, p, sizeof(b));
+        const float d = f16_to_f32(b.d);
+
+        for (unsigned l = 0; l < 32; l++)
+            dst[i + l] = d * (float)b.q[l];
+    }
+}
+
+void decode_q4_0(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+    struct block_q4_0 b;
+
+    for (uint64_t i = 0; i < n_elems; i += BLOCK_ELEMS, p += sizeof(b)) {
+        memcpy(&b, p, sizeof(b));
+        const float d = f16_to_f32(b.d);
+
+        for (unsigned l = 0; l < 16; l++) {
+            dst[i + l] = d * (float)((b.q[l] & 15) - 8);
+            dst[i + l + 16] = d * (float)((b.q[l] >> 4) - 8);
+        }
+    }
+}
+
+void decode_q4_1(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+    struct block_q4_1 b;
+
+    for (uint64_t i = 0; i < n_elems; i += BLOCK_ELEMS, p += sizeof(b)) {
+        memcpy(&b, p, sizeof(b));
+        const float d = f16_to_f32(b.d), m = f16_to_f32(b.m);
+
+        for (unsigned l = 0; l < 16; l++) {
+            dst[i + l] = d * (float)(b.q[l] & 15) + m;
+            dst[i + l + 16] = d * (float)(b.q[l] >> 4) + m;
+        }
+    }
+}
+
+/* Bit @i of the 32 high bits, in place for a 5-bit number. */
+static int high_bit(const uint8_t high[4], unsigned i)
+{
+    return (high[i / 8] >> i % 8 & 1) << 4;
+}
+
+void decode_q5_0(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+    struct block_q5_0 b;
+
+    for (uint64_t i = 0; i < n_elems; i += BLOCK_ELEMS, p += sizeof(b)) {
+        memcpy(&b, p, sizeof(b));
+        const float d = f16_to_f32(b.d);
+
+        for (unsigned l = 0; l < 16; l++) {
+            dst[i + l] = d * (float)(((b.q[l] & 15) | high_bit(b.high, l)) - 16);
+            dst[i + l + 16] = d * (float)(((b.q[l] >> 4) | high_bit(b.high, l + 16)) - 16);
+        }
+    }
+}
+
+void decode_q5_1(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+    struct block_q5_1 b;
+
+    for (uint64_t i = 0; i < n_elems; i += BLOCK_ELEMS, p += sizeof(b)) {
+        memcpy(&b, p, sizeof(b));
+        const float d = f16_to_f32(b.d), m = f16_to_f32(b.m);
+
+        for (unsigned l = 0; l < 16; l++) {
+            dst[i + l] = d * (float)((b.q[l] & 15) | high_bit(b.high, l)) + m;
+            dst[i + l + 16] = d * (float)((b.q[l] >> 4) | high_bit(b.high, l + 16)) + m;
+        }
+    }
+}
+
+void decode_q4_k(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+    struct block_q4_k b;
+
+    for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += sizeof(b)) {
+        memcpy(&b, p, sizeof(b));
+        for (unsigned g = 0; g < 8; g++) {
+            uint8_t sc, mn;
+
+            block_k_scale(b.scales, g, &sc, &mn);
+            const float d = f16_to_f32(b.d) * (float)sc, m = f16_to_f32(b.dmin) * (float)mn;
+
+            for (unsigned l = 0; l < 32; l++) {
+                const int q = b.q[g / 2 * 32 + l] >> g % 2 * 4 & 15;
+
+                dst[i + g * 32 + l] = d * (float)q - m;
+            }
+        }
+    }
+}
+
+void decode_q5_k(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+    struct block_q5_k b;
+
+    for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += sizeof(b)) {
+        memcpy(&b, p, sizeof(b));
+        for (unsigned g = 0; g < 8; g++) {
+            uint8_t sc, mn;
+
+            block_k_scale(b.scales, g, &sc, &mn);
+            const float d = f16_to_f32(b.d) * (float)sc, m = f16_to_f32(b.dmin) * (float)mn;
+
+            for (unsigned l = 0; l < 32; l++) {
+                const int low = b.q[g / 2 * 32 + l] >> g % 2 * 4 & 15;
+                const int q = low | (b.high[l] >> g & 1) << 4;
+
+                dst[i + g * 32 + l] = d * (float)q - m;
+            }
+        }
+    }
+}
+
+void decode_q6_k(const void *src, float *dst, uint64_t n_elems)
+{
+    const uint8_t *p = src;
+    struct block_q6_k b;
+
+    for (uint64_t i = 0; i < n_elems; i += SUPER_ELEMS, p += sizeof(b)) {
+        memcpy(&b, p, sizeof(b));
+        for (unsigned l = 0; l < SUPER_ELEMS; l++) {
+            const unsigned half = l / 128, quarter = l % 128 / 32, i_byte = l % 32;
+            const int low = b.q[64 * half + 32 * (quarter % 2) + i_byte] >> quarter / 2 * 4 & 15;
+            const int high = b.high[32 * half + i_byte] >> 2 * quarter & 3;
+            const float d = f16_to_f32(b.d) * (float)b.scales[l / 16];
+
+            dst[i + l] = d * (float)((low | high << 4) - 32);
+        }
+    }
+}

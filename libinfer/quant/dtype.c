@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The table of number formats
+ *
+ * One row each: a new format is a row here, a layout in block.h, and its decode and encode.
+ */
+
+#include "quant/dtype.h"
+
+#include <strings.h>
+
+#include "quant/block.h"
+
+/*       dtype  stem  label   elements and bytes of a block */
+#define DTYPES(X)                                                                                  \
+    X(F32, f32, "F32", 1, 4)                                                                       \
+    X(F16, f16, "F16", 1, 2)                                                                       \
+    X(BF16, bf16, "BF16", 1, 2)                                                                    \
+    X(Q8_0, q8_0, "Q8_0", BLOCK_ELEMS, sizeof(struct block_q8_0))                                  \
+    X(Q4_0, q4_0, "Q4_0", BLOCK_ELEMS, sizeof(struct block_q4_0))                                  \
+    X(Q4_1, q4_1, "Q4_1", BLOCK_ELEMS, sizeof(struct block_q4_1))                                  \
+    X(Q5_0, q5_0, "Q5_0", BLOCK_ELEMS, sizeof(struct block_q5_0))                                  \
+    X(Q5_1, q5_1, "Q5_1", BLOCK_ELEMS, sizeof(struct block_q5_1))                                  \
+    X(Q4_K, q4_k, "Q4_K", SUPER_ELEMS, sizeof(struct block_q4_k))                                  \
+    X(Q5_K, q5_k, "Q5_K", SUPER_ELEMS, sizeof(struct block_q5_k))                                  \
+    X(Q6_K, q6_k, "Q6_K", SUPER_ELEMS, sizeof(struct block_q6_k))
+
+#define ROW(dtype, stem, label, elems, bytes)                                                      \
+    [INF_DTYPE_##dtype] = {#stem, label, elems, bytes, decode_##stem, encode_##stem},
+static const struct dtype_info dtypes[] = {DTYPES(ROW)};
+#undef ROW
+
+static_assert(ARRAY_SIZE(dtypes) == INF_DTYPE_N, "a row for each format");
+
+const struct dtype_info *dtype_info(enum inf_dtype dtype)
+{
+    return (unsigned)dtype < INF_DTYPE_N ? &dtypes[dtype] : NULL;
+}
+
+enum inf_dtype dtype_from_name(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++)
+        if (strcasecmp(name, dtypes[i].name) == 0)
+            return (enum inf_dtype)i;
+    return INF_DTYPE_INVALID;
+}
+
+bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes)
+{
+    const struct dtype_info *info = dtype_info(dtype);
+
+    if (!info || n_elems % info->block_elems != 0)
+        return false;
+    return size_mul(n_elems / info->block_elems, info->block_bytes, ret_bytes);
+}
