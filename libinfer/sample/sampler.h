@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * From a row of logits to a token
+ *
+ * The order of the chain, which is fixed:
+ *   1. logit_bias is added; a bias of -100 or less forbids the token
+ *   2. repetition penalty, once per token in the window (the last tokens, prompt included)
+ *   3. presence and frequency penalty, over generated tokens
+ *   4. temperature; 0 takes the most likely token here and ends
+ *   5. top-k
+ *   6. typical-p (Meister et al. 2022)
+ *   7. top-p (Holtzman et al. 2019)
+ *   8. min-p (Nguyen et al. 2024), against the most likely token that is left
+ *   9. one draw from what is left, renormalised
+ * Each of 5–8 sees probabilities that are renormalised over what the stage before left. Top-p
+ * after temperature is what OpenAI's API means; top-k first is what bounds the work.
+ * Ties go to the lower id everywhere.
+ *
+ * A choice depends on the row, the parameters, the sequence's tokens and its generator alone.
+ * A sampler is scratch memory for one thread; picking allocates nothing.
+ */
+
+#include <infer/engine.h>
+
+#include "core/macros.h"
+#include "core/rng.h"
+
+/* inf_sampling with the defaults resolved and the bias copied. */
+struct sample_params {
+    float temperature, top_p, min_p, typical_p;
+    uint32_t top_k;
+    float repetition, presence, frequency;
+    uint32_t window;
+    struct inf_logit_bias *bias; /* owned */
+    size_t n_bias;
+};
+
+/* @in is valid (asserted). -ENOMEM. */
+int sample_params_init(struct sample_params *p, const struct inf_sampling *in);
+void sample_params_done(struct sample_params *p);
+
+struct sampler;
+
+/* Positive conditions. */
+enum {
+    SAMPLE_BAD_ROW = 1, /* a logit is NaN or infinite, or every token is forbidden */
+};
+
+/* Rows have @n_vocab values. -ENOMEM. */
+int sampler_new(uint32_t n_vocab, struct sampler **ret_sampler);
+struct sampler *sampler_free(struct sampler *s);
+DEFINE_CLEANUP(struct sampler *, sampler_free);
+
+/*
+ * Picks the token that follows @tokens, of which the first @n_prompt are the prompt's. @logits
+ * are overwritten. Greedy picks leave @rng alone. 0 or SAMPLE_BAD_ROW.
+ */
+int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t *tokens,
+                 uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, float *logits,
+                 int32_t *ret_token);
