@@ -21,10 +21,10 @@ struct gguf;
 #define FORMAT_MAX_DIMS 4
 
 struct format_tensor {
-    const char *name;       /* canonical */
-    const char *file_name;  /* as the file calls it */
-    const char *type_name;  /* of the elements as the file calls it: "Q4_K", "BF16" */
-    enum inf_dtype dtype;   /* INF_DTYPE_INVALID: a type that this build cannot compute with */
+    const char *name;      /* canonical */
+    const char *file_name; /* as the file calls it */
+    const char *type_name; /* of the elements as the file calls it: "Q4_K", "BF16" */
+    enum inf_dtype dtype;  /* INF_DTYPE_INVALID: a type that this build cannot compute with */
     uint32_t n_dims;
     uint64_t dims[FORMAT_MAX_DIMS]; /* dims[0] runs fastest: a weight is dims[1] rows × dims[0] */
     const void *data;

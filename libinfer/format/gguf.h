@@ -15,8 +15,19 @@
 struct gguf;
 
 enum gguf_type {
-    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL,
-    GGUF_STRING, GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64,
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
 };
 
 struct gguf_str {
@@ -27,8 +38,8 @@ struct gguf_str {
 struct gguf_value {
     const char *key; /* NUL-terminated */
     enum gguf_type type;
-    enum gguf_type elem; /* of an array; never GGUF_ARRAY */
-    uint64_t n;          /* elements of an array; 1 otherwise */
+    enum gguf_type elem;            /* of an array; never GGUF_ARRAY */
+    uint64_t n;                     /* elements of an array; 1 otherwise */
     const unsigned char *data;      /* scalars and arrays of scalars, unaligned little-endian */
     const struct gguf_str *strings; /* GGUF_STRING and arrays of them: [n] */
 };

@@ -3,12 +3,17 @@
 
 /*
  * Hyperparameters of decoder-only transformers, from GGUF metadata or config.json
+ *
+ * Whoever fills them ends with hparams_check(): afterwards all products of the counts fit 32 bits
+ * and no divisor is 0.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "graph/graph.h"
+
+#define HPARAMS_MAX_LAYERS 1024
 
 enum rope_scaling {
     ROPE_SCALING_NONE,
@@ -29,13 +34,30 @@ struct hparams {
     float rope_theta;
     enum rope_scaling rope_scaling;
     float rope_factor;
+    float rope_attn_factor; /* on sin and cos, beside that of yarn; 0: 1 */
     uint32_t rope_ctx_orig; /* llama3, yarn */
     float rope_low_freq_factor, rope_high_freq_factor; /* llama3 */
-    float yarn_beta_fast, yarn_beta_slow, yarn_attn_factor, yarn_mscale, yarn_mscale_all_dim;
+    float yarn_beta_fast, yarn_beta_slow;
+    float yarn_attn_factor; /* on sin and cos; 0: from the factor and the two below */
+    float yarn_mscale, yarn_mscale_all_dim; /* 0: not given */
+    bool yarn_no_truncate; /* the ramp's ends are not rounded to whole dimensions */
 
-    uint32_t window;       /* sliding window in tokens; 0: none */
-    uint32_t n_full_first; /* with a window: layers below this index attend to everything */
+    uint32_t window;                             /* sliding window in tokens; 0: none */
+    uint8_t full_layers[HPARAMS_MAX_LAYERS / 8]; /* with a window: bit i, layer i has none */
 
-    float embed_scale, logit_scale, residual_scale, attn_scale; /* 0: the usual */
     enum graph_act act;
 };
+
+/* Window of one layer; 0: it attends to everything. */
+static inline uint32_t hparams_window(const struct hparams *hp, uint32_t i_layer)
+{
+    return hp->full_layers[i_layer / 8] >> i_layer % 8 & 1 ? 0 : hp->window;
+}
+
+static inline void hparams_set_full(struct hparams *hp, uint32_t i_layer)
+{
+    hp->full_layers[i_layer / 8] |= (uint8_t)(1u << i_layer % 8);
+}
+
+/* -EBADMSG names the first value that no model can have. */
+int hparams_check(const struct hparams *hp, struct inf_err *reterr);

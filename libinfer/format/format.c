@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a model, whatever its format; and access to what was read
+ */
+#include "format/format.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "core/file.h"
+#include "format/impl.h"
+
+static bool ends_with(const char *s, const char *end)
+{
+    const size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+int format_open(const char *path, unsigned flags, struct format **ret_format,
+                struct inf_err *reterr)
+{
+    _cleanup_(format_closep) struct format *f = NULL;
+    int r;
+
+    f = NEW(struct format, 1);
+    if (!f)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (path_is_dir(path)) {
+        f->kind = "safetensors";
+        r = format_read_dir(f, path, flags, reterr);
+    } else if (ends_with(path, ".safetensors") && path_exists(path)) {
+        r = err_set(reterr, EINVAL,
+                    "%.160s: open its directory instead, which has config.json as well", path);
+    } else {
+        f->kind = "gguf";
+        r = format_read_gguf(f, path, flags, reterr);
+    }
+    if (r < 0)
+        return r;
+    *ret_format = STEAL(f);
+    return 0;
+}
+
+struct format *format_close(struct format *f)
+{
+    if (!f)
+        return NULL;
+    map_done(&f->map);
+    free(f->tensors);
+    gguf_close(f->gguf);
+    for (size_t i = 0; i < f->n_shards; i++)
+        safetensors_close(f->shards[i]);
+    free(f->shards);
+    free(f->dir);
+    arena_done(&f->arena);
+    free(f);
+    return NULL;
+}
+
+int format_reserve(struct format *f, size_t n, struct inf_err *reterr)
+{
+    f->tensors = NEW(const struct format_tensor *, n);
+    if (!f->tensors || map_reserve(&f->map, n) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    return 0;
+}
+
+int format_add(struct format *f, const struct format_tensor *t, struct inf_err *reterr)
+{
+    int r;
+
+    r = map_put(&f->map, t->name, strlen(t->name), f->n_tensors);
+    if (r < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (r == MAP_EXISTS)
+        return err_set(reterr, EBADMSG, "tensor %.64s occurs twice", t->file_name);
+    f->tensors[f->n_tensors++] = t;
+    return 0;
+}
+
+const char *format_kind(const struct format *f)
+{
+    return f->kind;
+}
+
+const struct hparams *format_hparams(const struct format *f)
+{
+    return &f->hp;
+}
+
+size_t format_n_tensors(const struct format *f)
+{
+    return f->n_tensors;
+}
+
+const struct format_tensor *format_tensor_at(const struct format *f, size_t i)
+{
+    assert(i < f->n_tensors);
+    return f->tensors[i];
+}
+
+const struct format_tensor *format_find(const struct format *f, const char *name)
+{
+    uint64_t i;
+
+    return map_find(&f->map, name, strlen(name), &i) ? f->tensors[i] : NULL;
+}
+
+const struct gguf *format_gguf(const struct format *f)
+{
+    return f->gguf;
+}
+
+const char *format_dir(const struct format *f)
+{
+    return f->dir;
+}
+
+const char *format_chat_template(const struct format *f, size_t *ret_len)
+{
+    if (ret_len)
+        *ret_len = f->chat_template_len;
+    return f->chat_template;
+}
+
+bool format_meta(const struct format *f, size_t i, const char **ret_key, const char **ret_value)
+{
+    if (i >= f->n_meta)
+        return false;
+    *ret_key = f->meta[i].key;
+    *ret_value = f->meta[i].value;
+    return true;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GGUF keys to hyperparameters (ggml docs/gguf.md, "LLM")
+ *
+ * Keys that change what is computed and that nothing here understands are refused by name; a
+ * model that runs but answers wrongly is worse than one that does not run.
+ */
+#include "format/gguf_hparams.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "format/gguf_types.h"
+
+/* Files of the family "llama" were converted with q and k rows interleaved; those of qwen not. */
+static const struct gguf_arch {
+    const char *file_name, *arch;
+    enum rope_style rope_style;
+} archs[] = {
+    {"llama", "llama", ROPE_PAIRS},
+    {"mistral3", "llama", ROPE_PAIRS},
+    {"qwen2", "qwen2", ROPE_HALF},
+    {"qwen3", "qwen3", ROPE_HALF},
+};
+
+/* Keys behind "<arch>." whose value must be absent or 0. */
+static const char *const refused[] = {
+    "expert_count",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "attention.scale",
+    "attention.temperature_scale",
+    "attention.clamp_kqv",
+    "attention.max_alibi_bias",
+    "embedding_scale",
+    "residual_scale",
+    "logit_scale",
+    "rope.scaling.alpha",
+};
+
+struct keys {
+    const struct gguf *g;
+    const struct gguf_arch *arch;
+    struct inf_err *err;
+    char key[96]; /* the last one that was looked up */
+};
+
+static const char *key(struct keys *k, const char *name)
+{
+    snprintf(k->key, sizeof(k->key), "%s.%s", k->arch->file_name, name);
+    return k->key;
+}
+
+static int get_u32(struct keys *k, const char *name, bool required, uint32_t *ret)
+{
+    const struct gguf_value *v = gguf_find(k->g, key(k, name));
+    uint64_t x;
+
+    if (!v)
+        return required ? err_set(k->err, EBADMSG, "the key %s is missing", k->key) : 0;
+    /* Some models vary a count per layer; that is fine as long as it does not vary. */
+    if (v->type == GGUF_ARRAY && v->elem != GGUF_STRING && v->n > 0) {
+        const int64_t first = gguf_elem_i64(v, 0);
+
+        for (uint64_t i = 1; i < v->n; i++)
+            if (gguf_elem_i64(v, i) != first)
+                return err_set(k->err, EOPNOTSUPP, "%s differs between layers", k->key);
+        x = first < 0 ? UINT64_MAX : (uint64_t)first;
+    } else if (!gguf_u64(k->g, k->key, &x)) {
+        return err_set(k->err, EBADMSG, "the key %s is no count", k->key);
+    }
+    if (x > UINT32_MAX)
+        return err_set(k->err, EBADMSG, "the key %s is out of range", k->key);
+    *ret = (uint32_t)x;
+    return 0;
+}
+
+static int get_f32(struct keys *k, const char *name, bool required, float *ret)
+{
+    double x;
+
+    if (!gguf_find(k->g, key(k, name)))
+        return required ? err_set(k->err, EBADMSG, "the key %s is missing", k->key) : 0;
+    if (!gguf_f64(k->g, k->key, &x))
+        return err_set(k->err, EBADMSG, "the key %s is no number", k->key);
+    *ret = (float)x;
+    return 0;
+}
+
+static int check_refused(struct keys *k)
+{
+    double x;
+
+    for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+        if (gguf_f64(k->g, key(k, refused[i]), &x) && x != 0)
+            return err_set(k->err, EOPNOTSUPP, "%s is %g, which is not supported", k->key, x);
+    if (gguf_f64(k->g, key(k, "rope.scaling.yarn_ext_factor"), &x) && x != 1 && x >= 0)
+        return err_set(k->err, EOPNOTSUPP, "%s is %g, which is not supported", k->key, x);
+    return 0;
+}
+
+static int get_counts(struct keys *k, struct hparams *hp)
+{
+    uint32_t value_dim;
+    int r;
+
+    r = get_u32(k, "block_count", true, &hp->n_layers);
+    if (r == 0)
+        r = get_u32(k, "context_length", true, &hp->n_ctx_train);
+    if (r == 0)
+        r = get_u32(k, "embedding_length", true, &hp->n_embd);
+    if (r == 0)
+        r = get_u32(k, "feed_forward_length", true, &hp->n_ff);
+    if (r == 0)
+        r = get_u32(k, "attention.head_count", true, &hp->n_heads);
+    hp->n_kv_heads = hp->n_heads;
+    if (r == 0)
+        r = get_u32(k, "attention.head_count_kv", false, &hp->n_kv_heads);
+    hp->head_dim = hp->n_heads ? hp->n_embd / hp->n_heads : 0;
+    if (r == 0)
+        r = get_u32(k, "attention.key_length", false, &hp->head_dim);
+    value_dim = hp->head_dim;
+    if (r == 0)
+        r = get_u32(k, "attention.value_length", false, &value_dim);
+    if (r == 0 && value_dim != hp->head_dim)
+        return err_set(k->err, EOPNOTSUPP, "%s differs from the key's length", k->key);
+    hp->rope_dims = hp->head_dim;
+    if (r == 0)
+        r = get_u32(k, "rope.dimension_count", false, &hp->rope_dims);
+    if (r == 0)
+        r = get_f32(k, "attention.layer_norm_rms_epsilon", true, &hp->norm_eps);
+    return r;
+}
+
+static int get_scaling_type(struct keys *k, struct hparams *hp)
+{
+    struct gguf_str type;
+
+    if (!gguf_string(k->g, key(k, "rope.scaling.type"), &type))
+        return 0;
+    if (type.len == 6 && memcmp(type.data, "linear", 6) == 0)
+        hp->rope_scaling = ROPE_SCALING_LINEAR;
+    else if (type.len == 4 && memcmp(type.data, "yarn", 4) == 0)
+        hp->rope_scaling = ROPE_SCALING_YARN;
+    else if (type.len == 4 && memcmp(type.data, "none", 4) == 0)
+        hp->rope_factor = 0;
+    else
+        return err_set(k->err, EOPNOTSUPP, "%s is \"%.*s\", which is not supported", k->key,
+                       (int)MIN(type.len, 32u), type.data);
+    return 0;
+}
+
+static int get_yarn(struct keys *k, struct hparams *hp)
+{
+    float log_mul = 0;
+    int r;
+
+    hp->rope_ctx_orig = hp->n_ctx_train;
+    hp->yarn_beta_fast = 32;
+    hp->yarn_beta_slow = 1;
+    r = get_u32(k, "rope.scaling.original_context_length", false, &hp->rope_ctx_orig);
+    if (r == 0)
+        r = get_f32(k, "rope.scaling.yarn_beta_fast", false, &hp->yarn_beta_fast);
+    if (r == 0)
+        r = get_f32(k, "rope.scaling.yarn_beta_slow", false, &hp->yarn_beta_slow);
+    if (r == 0)
+        r = get_f32(k, "rope.scaling.yarn_attn_factor", false, &hp->yarn_attn_factor);
+    if (r == 0)
+        r = get_f32(k, "rope.scaling.yarn_log_multiplier", false, &log_mul);
+    if (log_mul != 0) {
+        hp->yarn_mscale = 1;
+        hp->yarn_mscale_all_dim = log_mul;
+    }
+    return r;
+}
+
+/* Llama 3's scaling comes as the tensor rope_freqs.weight, which the model applies. */
+static int get_rope(struct keys *k, struct hparams *hp)
+{
+    int r;
+
+    hp->rope_theta = 10000;
+    r = get_f32(k, "rope.freq_base", false, &hp->rope_theta);
+    if (r == 0)
+        r = get_f32(k, "rope.scale_linear", false, &hp->rope_factor);
+    if (r == 0)
+        r = get_f32(k, "rope.scaling.factor", false, &hp->rope_factor);
+    if (r == 0)
+        r = get_f32(k, "rope.scaling.attn_factor", false, &hp->rope_attn_factor);
+    if (r == 0)
+        r = get_scaling_type(k, hp);
+    if (r < 0)
+        return r;
+    if (hp->rope_factor == 0)
+        hp->rope_factor = 1;
+    if (hp->rope_scaling == ROPE_SCALING_NONE && hp->rope_factor != 1)
+        hp->rope_scaling = ROPE_SCALING_LINEAR;
+    return hp->rope_scaling == ROPE_SCALING_YARN ? get_yarn(k, hp) : 0;
+}
+
+/* The pattern says per layer whether the window applies; a number n means all but each n-th. */
+static int get_window(struct keys *k, struct hparams *hp)
+{
+    const struct gguf_value *v;
+    int r;
+
+    r = get_u32(k, "attention.sliding_window", false, &hp->window);
+    if (r < 0 || hp->window == 0)
+        return r;
+    v = gguf_find(k->g, key(k, "attention.sliding_window_pattern"));
+    if (!v)
+        return 0;
+    if (v->elem == GGUF_STRING || (v->type == GGUF_ARRAY && v->n < hp->n_layers))
+        return err_set(k->err, EBADMSG, "the key %s does not fit %u layers", k->key, hp->n_layers);
+    for (uint32_t i = 0; i < MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS); i++) {
+        const int64_t x = gguf_elem_i64(v, v->type == GGUF_ARRAY ? i : 0);
+
+        if (v->type == GGUF_ARRAY ? x == 0 : x > 0 && (i + 1) % (uint64_t)x == 0)
+            hparams_set_full(hp, i);
+    }
+    return 0;
+}
+
+static int get_vocab(struct keys *k, struct hparams *hp)
+{
+    const struct gguf_value *tokens = gguf_find(k->g, "tokenizer.ggml.tokens");
+    uint64_t i;
+    int r;
+
+    r = get_u32(k, "vocab_size", false, &hp->n_vocab);
+    if (r < 0)
+        return r;
+    /* The embedding's rows decide: each token's row must exist. */
+    if (map_find(&k->g->tensor_map, "token_embd.weight", 17, &i)) {
+        const struct format_tensor *t = &k->g->tensors[i];
+
+        if (t->n_dims != 2 || t->dims[1] > UINT32_MAX)
+            return err_set(k->err, EBADMSG, "tensor %s is no matrix", t->name);
+        hp->n_vocab = (uint32_t)t->dims[1];
+    } else if (hp->n_vocab == 0 && tokens && tokens->n <= UINT32_MAX) {
+        hp->n_vocab = (uint32_t)tokens->n;
+    }
+    if (tokens && tokens->n > hp->n_vocab)
+        return err_set(k->err, EBADMSG, "the vocabulary has %llu tokens, the model %u rows",
+                       (unsigned long long)tokens->n, hp->n_vocab);
+    return 0;
+}
+
+static void copy_text(const struct gguf *g, const char *name, char *out, size_t size)
+{
+    struct gguf_str s;
+
+    if (gguf_string(g, name, &s))
+        snprintf(out, size, "%.*s", (int)MIN(s.len, size - 1), s.data);
+}
+
+void gguf_hparams_names(const struct gguf *g, struct hparams *hp)
+{
+    copy_text(g, "general.architecture", hp->arch, sizeof(hp->arch));
+    copy_text(g, "general.name", hp->name, sizeof(hp->name));
+}
+
+static const struct gguf_arch *find_arch(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(archs); i++)
+        if (strcmp(archs[i].file_name, name) == 0)
+            return &archs[i];
+    return NULL;
+}
+
+int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *reterr)
+{
+    struct keys k = {.g = g, .err = reterr};
+    struct hparams hp = {0};
+    int r;
+
+    gguf_hparams_names(g, &hp);
+    if (!hp.arch[0])
+        return err_set(reterr, EBADMSG, "the key general.architecture is missing");
+    k.arch = find_arch(hp.arch);
+    if (!k.arch)
+        return err_set(reterr, EOPNOTSUPP, "the architecture \"%s\" is not supported", hp.arch);
+    snprintf(hp.arch, sizeof(hp.arch), "%s", k.arch->arch);
+    hp.rope_style = k.arch->rope_style;
+    hp.act = GRAPH_ACT_SILU;
+    r = check_refused(&k);
+    if (r == 0)
+        r = get_counts(&k, &hp);
+    if (r == 0)
+        r = get_rope(&k, &hp);
+    if (r == 0)
+        r = get_window(&k, &hp);
+    if (r == 0)
+        r = get_vocab(&k, &hp);
+    if (r == 0)
+        r = hparams_check(&hp, reterr);
+    if (r < 0)
+        return r;
+    *ret_hp = hp;
+    return 0;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Hyperparameters from the keys of a GGUF file ("llama.block_count" and so on). */
+
+#include "format/gguf.h"
+#include "format/hparams.h"
+
+/* -EOPNOTSUPP: an architecture or feature that nothing here computes; -EBADMSG. */
+int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *reterr);
+/* Only arch and name, which every file tells. */
+void gguf_hparams_names(const struct gguf *g, struct hparams *hp);

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.json to hyperparameters, as transformers 4 and 5 read it
+ *
+ * A missing key has the default of its class. Keys that change what is computed and that nothing
+ * here understands are refused by name.
+ */
+#include "format/hf_config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+
+/* What the classes of transformers differ in. */
+static const struct hf_class {
+    const char *name, *model_type, *arch;
+    uint32_t n_kv_heads; /* when the key is absent; 0: as many as heads */
+    uint32_t head_dim;   /* when the key is absent; 0: hidden_size / heads */
+    uint32_t n_ctx;      /* when the key is absent */
+    uint32_t window;     /* when the key is absent */
+    bool has_window;     /* sliding_window counts */
+    bool has_switch;     /* … if use_sliding_window; max_window_layers and layer_types count */
+    bool bias_qkv;       /* always */
+    bool has_biases;     /* attention_bias counts */
+    bool has_mlp_bias;   /* mlp_bias counts */
+} classes[] = {
+    {.name = "LlamaForCausalLM",
+     .model_type = "llama",
+     .arch = "llama",
+     .n_ctx = 2048,
+     .has_biases = true,
+     .has_mlp_bias = true},
+    {.name = "MistralForCausalLM",
+     .model_type = "mistral",
+     .arch = "llama",
+     .n_kv_heads = 8,
+     .n_ctx = 4096 * 32,
+     .window = 4096,
+     .has_window = true},
+    {.name = "Qwen2ForCausalLM",
+     .model_type = "qwen2",
+     .arch = "qwen2",
+     .n_kv_heads = 32,
+     .n_ctx = 32768,
+     .window = 4096,
+     .has_window = true,
+     .has_switch = true,
+     .bias_qkv = true},
+    {.name = "Qwen3ForCausalLM",
+     .model_type = "qwen3",
+     .arch = "qwen3",
+     .n_kv_heads = 32,
+     .head_dim = 128,
+     .n_ctx = 32768,
+     .window = 4096,
+     .has_window = true,
+     .has_switch = true,
+     .has_biases = true},
+};
+
+/* Keys that must be absent, null, false, or the neutral number. */
+static const struct {
+    const char *key;
+    double neutral;
+} refused[] = {
+    {"attn_logit_softcapping", 0},
+    {"final_logit_softcapping", 0},
+    {"attn_logit_softcap", 0},
+    {"partial_rotary_factor", 1},
+    {"num_local_experts", 0},
+    {"num_experts", 0},
+    {"n_routed_experts", 0},
+    {"attention_multiplier", 1},
+    {"embedding_multiplier", 1},
+    {"residual_multiplier", 1},
+    {"logits_scaling", 1},
+    {"logit_scale", 1},
+    {"use_qk_norm", 0},
+    {"qk_layernorm", 0},
+    {"alibi", 0},
+    {"add_cross_attention", 0},
+    {"no_rope_layers", 0},
+    {"attention_sinks", 0},
+};
+
+static const struct {
+    const char *name;
+    enum graph_act act;
+} acts[] = {
+    {"silu", GRAPH_ACT_SILU},           {"swish", GRAPH_ACT_SILU},
+    {"gelu", GRAPH_ACT_GELU_ERF},       {"gelu_new", GRAPH_ACT_GELU_TANH},
+    {"gelu_fast", GRAPH_ACT_GELU_TANH}, {"gelu_pytorch_tanh", GRAPH_ACT_GELU_TANH},
+    {"relu2", GRAPH_ACT_RELU2},
+};
+
+struct reader {
+    const json_t *config;
+    const struct hf_class *class;
+    struct inf_err *err;
+};
+
+/* NULL for null as well. */
+static const json_t *get(const json_t *object, const char *key)
+{
+    const json_t *x = json_object_get(object, key);
+
+    return json_is_null(x) ? NULL : x;
+}
+
+static int get_count(struct reader *r, const char *key, uint32_t absent, uint32_t *ret)
+{
+    const json_t *x = get(r->config, key);
+
+    if (!x) {
+        *ret = absent;
+        return absent ? 0 : err_set(r->err, EBADMSG, "config.json: %s is missing", key);
+    }
+    if (!json_is_integer(x) || json_integer_value(x) < 0 || json_integer_value(x) > UINT32_MAX)
+        return err_set(r->err, EBADMSG, "config.json: %s is no count", key);
+    *ret = (uint32_t)json_integer_value(x);
+    return 0;
+}
+
+static int get_number(struct reader *r, const json_t *object, const char *key, float absent,
+                      float *ret)
+{
+    const json_t *x = get(object, key);
+
+    if (x && !json_is_number(x))
+        return err_set(r->err, EBADMSG, "config.json: %s is no number", key);
+    *ret = x ? (float)json_number_value(x) : absent;
+    return 0;
+}
+
+static int get_flag(struct reader *r, const json_t *object, const char *key, bool absent, bool *ret)
+{
+    const json_t *x = get(object, key);
+
+    if (x && !json_is_boolean(x))
+        return err_set(r->err, EBADMSG, "config.json: %s is neither true nor false", key);
+    *ret = x ? json_is_true(x) : absent;
+    return 0;
+}
+
+static const struct hf_class *find_class(const json_t *config, const char **ret_name)
+{
+    const char *name =
+        json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+
+    *ret_name = name ? name : type;
+    for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
+        if (name ? strcmp(name, classes[i].name) == 0
+                 : type && strcmp(type, classes[i].model_type) == 0)
+            return &classes[i];
+    return NULL;
+}
+
+static int check_refused(struct reader *r)
+{
+    const json_t *quant = get(r->config, "quantization_config");
+
+    if (quant) {
+        const char *method = json_string_value(json_object_get(quant, "quant_method"));
+
+        return err_set(r->err, EOPNOTSUPP,
+                       "config.json: quantization_config (%.32s) is not supported",
+                       method ? method : "of unknown method");
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+        const json_t *x = get(r->config, refused[i].key);
+
+        if (!x || json_is_false(x) || (json_is_array(x) && json_array_size(x) == 0) ||
+            (json_is_number(x) && json_number_value(x) == refused[i].neutral))
+            continue;
+        return err_set(r->err, EOPNOTSUPP, "config.json: %s is not supported", refused[i].key);
+    }
+    if (json_is_false(json_object_get(r->config, "is_causal")))
+        return err_set(r->err, EOPNOTSUPP, "config.json: is_causal false is not supported");
+    return 0;
+}
+
+static int get_counts(struct reader *r, struct hparams *hp)
+{
+    uint32_t absent;
+    int rc;
+
+    rc = get_count(r, "vocab_size", 0, &hp->n_vocab);
+    if (rc == 0)
+        rc = get_count(r, "hidden_size", 0, &hp->n_embd);
+    if (rc == 0)
+        rc = get_count(r, "intermediate_size", 0, &hp->n_ff);
+    if (rc == 0)
+        rc = get_count(r, "num_hidden_layers", 0, &hp->n_layers);
+    if (rc == 0)
+        rc = get_count(r, "num_attention_heads", 0, &hp->n_heads);
+    if (rc == 0)
+        rc = get_count(r, "max_position_embeddings", r->class->n_ctx, &hp->n_ctx_train);
+    if (rc < 0)
+        return rc;
+    if (hp->n_heads == 0)
+        return err_set(r->err, EBADMSG, "config.json: num_attention_heads is 0");
+    /* A null means "as many as heads"; only a key that is not there has the class's default. */
+    absent = json_object_get(r->config, "num_key_value_heads") ? 0 : r->class->n_kv_heads;
+    rc = get_count(r, "num_key_value_heads", absent ? absent : hp->n_heads, &hp->n_kv_heads);
+    if (rc < 0)
+        return rc;
+    absent = r->class->head_dim ? r->class->head_dim : hp->n_embd / hp->n_heads;
+    rc = get_count(r, "head_dim", absent, &hp->head_dim);
+    if (rc < 0)
+        return rc;
+    hp->rope_dims = hp->head_dim;
+    return get_number(r, r->config, "rms_norm_eps", 1e-6f, &hp->norm_eps);
+}
+
+static int get_ctx_orig(struct reader *r, const json_t *rope, struct hparams *hp)
+{
+    const char *const key = "original_max_position_embeddings";
+    const json_t *x = get(r->config, key) ? get(r->config, key) : get(rope, key);
+
+    hp->rope_ctx_orig = hp->n_ctx_train;
+    if (!x)
+        return 0;
+    if (!json_is_integer(x) || json_integer_value(x) < 1 || json_integer_value(x) > INT32_MAX)
+        return err_set(r->err, EBADMSG, "config.json: %s is no count", key);
+    hp->rope_ctx_orig = (uint32_t)json_integer_value(x);
+    return 0;
+}
+
+static int get_llama3(struct reader *r, const json_t *rope, struct hparams *hp)
+{
+    int rc;
+
+    hp->rope_scaling = ROPE_SCALING_LLAMA3;
+    rc = get_ctx_orig(r, rope, hp);
+    if (rc == 0)
+        rc = get_number(r, rope, "low_freq_factor", 0, &hp->rope_low_freq_factor);
+    if (rc == 0)
+        rc = get_number(r, rope, "high_freq_factor", 0, &hp->rope_high_freq_factor);
+    return rc;
+}
+
+static int get_yarn(struct reader *r, const json_t *rope, struct hparams *hp)
+{
+    bool truncate = true;
+    int rc;
+
+    hp->rope_scaling = ROPE_SCALING_YARN;
+    rc = get_ctx_orig(r, rope, hp);
+    if (rc == 0 && !get(rope, "factor") && hp->rope_ctx_orig)
+        hp->rope_factor = (float)hp->n_ctx_train / (float)hp->rope_ctx_orig;
+    if (rc == 0)
+        rc = get_number(r, rope, "attention_factor", 0, &hp->yarn_attn_factor);
+    if (rc == 0)
+        rc = get_number(r, rope, "mscale", 0, &hp->yarn_mscale);
+    if (rc == 0)
+        rc = get_number(r, rope, "mscale_all_dim", 0, &hp->yarn_mscale_all_dim);
+    if (rc == 0)
+        rc = get_number(r, rope, "beta_fast", 0, &hp->yarn_beta_fast);
+    if (rc == 0)
+        rc = get_number(r, rope, "beta_slow", 0, &hp->yarn_beta_slow);
+    if (rc == 0)
+        rc = get_flag(r, rope, "truncate", true, &truncate);
+    if (hp->yarn_beta_fast == 0)
+        hp->yarn_beta_fast = 32;
+    if (hp->yarn_beta_slow == 0)
+        hp->yarn_beta_slow = 1;
+    hp->yarn_no_truncate = !truncate;
+    return rc;
+}
+
+/* "rope_parameters" since transformers 5, "rope_scaling" before, with the base beside it. */
+static int get_rope(struct reader *r, struct hparams *hp)
+{
+    const json_t *rope = get(r->config, "rope_parameters");
+    const char *type;
+    float theta = 10000, partial = 1;
+    int rc;
+
+    if (!rope)
+        rope = get(r->config, "rope_scaling");
+    if (rope && !json_is_object(rope))
+        return err_set(r->err, EBADMSG, "config.json: the rope parameters are no object");
+    rc = get_number(r, r->config, "rope_theta", theta, &theta);
+    if (rc == 0)
+        rc = get_number(r, rope, "rope_theta", theta, &hp->rope_theta);
+    if (rc == 0)
+        rc = get_number(r, rope, "partial_rotary_factor", 1, &partial);
+    if (rc == 0)
+        rc = get_number(r, rope, "factor", 1, &hp->rope_factor);
+    if (rc < 0)
+        return rc;
+    if (partial != 1)
+        return err_set(r->err, EOPNOTSUPP, "config.json: partial_rotary_factor is not supported");
+    type = json_string_value(get(rope, "rope_type") ? get(rope, "rope_type") : get(rope, "type"));
+    if (!type && (get(rope, "full_attention") || get(rope, "sliding_attention")))
+        return err_set(r->err, EOPNOTSUPP,
+                       "config.json: rope parameters per kind of layer are not supported");
+    if (!type || strcmp(type, "default") == 0)
+        return 0;
+    if (strcmp(type, "linear") == 0)
+        hp->rope_scaling = ROPE_SCALING_LINEAR;
+    else if (strcmp(type, "llama3") == 0)
+        return get_llama3(r, rope, hp);
+    else if (strcmp(type, "yarn") == 0)
+        return get_yarn(r, rope, hp);
+    else
+        return err_set(r->err, EOPNOTSUPP, "config.json: the rope type \"%.32s\" is not supported",
+                       type);
+    return 0;
+}
+
+static int set_layer_types(struct reader *r, const json_t *types, struct hparams *hp)
+{
+    if (!json_is_array(types) || json_array_size(types) < hp->n_layers)
+        return err_set(r->err, EBADMSG, "config.json: layer_types does not fit %u layers",
+                       hp->n_layers);
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+
+        if (type && strcmp(type, "full_attention") == 0)
+            hparams_set_full(hp, i);
+        else if (!type || strcmp(type, "sliding_attention") != 0)
+            return err_set(r->err, EOPNOTSUPP,
+                           "config.json: the layer type \"%.32s\" is not supported",
+                           type ? type : "?");
+    }
+    return 0;
+}
+
+static int get_window(struct reader *r, struct hparams *hp)
+{
+    const json_t *types = get(r->config, "layer_types");
+    uint32_t n_full = 0;
+    bool on = r->class->has_window;
+    int rc;
+
+    if (on && r->class->has_switch) {
+        rc = get_flag(r, r->config, "use_sliding_window", false, &on);
+        if (rc < 0)
+            return rc;
+    }
+    /* A null means no window; only a key that is not there has the class's default. */
+    if (!on || json_is_null(json_object_get(r->config, "sliding_window")))
+        return 0;
+    rc = get_count(r, "sliding_window", r->class->window, &hp->window);
+    if (rc < 0 || hp->window == 0 || !r->class->has_switch)
+        return rc;
+    if (types)
+        return set_layer_types(r, types, hp);
+    rc = get_count(r, "max_window_layers", 28, &n_full);
+    for (uint32_t i = 0; i < MIN(n_full, hp->n_layers); i++)
+        hparams_set_full(hp, i);
+    return rc;
+}
+
+static int get_act(struct reader *r, struct hparams *hp)
+{
+    const json_t *x = get(r->config, "hidden_act");
+    const char *name = x ? json_string_value(x) : "silu";
+
+    for (size_t i = 0; name && i < ARRAY_SIZE(acts); i++)
+        if (strcmp(acts[i].name, name) == 0) {
+            hp->act = acts[i].act;
+            return 0;
+        }
+    return err_set(r->err, EOPNOTSUPP, "config.json: hidden_act \"%.32s\" is not supported",
+                   name ? name : "?");
+}
+
+static int get_biases(struct reader *r, struct hf_config *c)
+{
+    bool attention = false;
+    int rc = 0;
+
+    if (r->class->has_biases)
+        rc = get_flag(r, r->config, "attention_bias", false, &attention);
+    if (rc == 0 && r->class->has_mlp_bias)
+        rc = get_flag(r, r->config, "mlp_bias", false, &c->bias_mlp);
+    if (rc == 0)
+        rc = get_flag(r, r->config, "tie_word_embeddings", false, &c->tied);
+    c->bias_qkv = attention || r->class->bias_qkv;
+    c->bias_out = attention;
+    return rc;
+}
+
+void hf_config_names(const json_t *config, struct hparams *hp)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const char *name = json_string_value(json_object_get(config, "_name_or_path"));
+
+    snprintf(hp->arch, sizeof(hp->arch), "%s", type ? type : "");
+    snprintf(hp->name, sizeof(hp->name), "%s", name ? name : "");
+}
+
+int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr)
+{
+    struct reader r = {.config = config, .err = reterr};
+    struct hf_config c = {0};
+    const char *name;
+    int rc;
+
+    r.class = find_class(config, &name);
+    if (!r.class)
+        return err_set(reterr, EOPNOTSUPP,
+                       "config.json: the architecture \"%.64s\" is not supported",
+                       name ? name : "");
+    hf_config_names(config, &c.hp);
+    snprintf(c.hp.arch, sizeof(c.hp.arch), "%s", r.class->arch);
+    c.hp.rope_style = ROPE_HALF;
+    rc = check_refused(&r);
+    if (rc == 0)
+        rc = get_counts(&r, &c.hp);
+    if (rc == 0)
+        rc = get_rope(&r, &c.hp);
+    /* Before the layers are counted off one by one, their number must be sane. */
+    if (rc == 0)
+        rc = hparams_check(&c.hp, reterr);
+    if (rc == 0)
+        rc = get_window(&r, &c.hp);
+    if (rc == 0)
+        rc = get_act(&r, &c.hp);
+    if (rc == 0)
+        rc = get_biases(&r, &c);
+    if (rc == 0)
+        rc = hparams_check(&c.hp, reterr);
+    if (rc < 0)
+        return rc;
+    *ret_config = c;
+    return 0;
+}

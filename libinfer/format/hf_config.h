@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* config.json of transformers: hyperparameters of the classes that this build runs. */
+
+#include "format/hparams.h"
+#include "format/json.h"
+
+struct hf_config {
+    struct hparams hp;
+    bool bias_qkv, bias_out, bias_mlp; /* the layers have these biases */
+    bool tied;                         /* the head is the embedding */
+};
+
+/* -EOPNOTSUPP names the class or feature that nothing here computes; -EBADMSG. */
+int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
+/* Only arch (model_type) and name, as far as the file tells. */
+void hf_config_names(const json_t *config, struct hparams *hp);

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A Hugging Face directory as a model: config.json, *.safetensors, and the index of the shards
+ *
+ * Names of shards come from a file, so they must be plain names of this directory. Every tensor of
+ * the index must be where the index says, and what config.json promises about biases and the head
+ * must agree with the tensors.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "core/file.h"
+#include "format/hf_config.h"
+#include "format/hf_names.h"
+#include "format/impl.h"
+#include "format/json.h"
+
+#define CONFIG_MAX ((size_t)4 << 20)
+#define INDEX_MAX  ((size_t)64 << 20)
+#define SHARDS_MAX 4096
+
+static bool ends_with(const char *s, const char *end)
+{
+    const size_t n = strlen(s), m = strlen(end);
+
+    return n > m && strcmp(s + n - m, end) == 0;
+}
+
+static int open_shard(struct format *f, const char *name, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(f->dir, name);
+    struct safetensors **shards;
+    int r;
+
+    shards = path ? realloc(f->shards, (f->n_shards + 1) * sizeof(*shards)) : NULL;
+    if (!shards)
+        return err_set(reterr, ENOMEM, "out of memory");
+    f->shards = shards;
+    r = safetensors_open(path, &f->shards[f->n_shards], reterr);
+    if (r == 0)
+        f->n_shards++;
+    return r;
+}
+
+/* One entry of the index; @seen maps names of shards to their index. */
+static int open_indexed(struct format *f, struct map *seen, const char *tensor, const json_t *value,
+                        struct inf_err *reterr)
+{
+    const char *name = json_string_value(value);
+    uint64_t i;
+    int r;
+
+    if (!name)
+        return err_set(reterr, EBADMSG, "index: the place of tensor %.64s is no text", tensor);
+    if (!map_find(seen, name, strlen(name), &i)) {
+        if (strchr(name, '/') || name[0] == '.' || !ends_with(name, ".safetensors"))
+            return err_set(reterr, EBADMSG, "index: \"%.96s\" is no name of a shard", name);
+        if (f->n_shards >= SHARDS_MAX)
+            return err_set(reterr, EBADMSG, "index: more than %u shards", SHARDS_MAX);
+        r = open_shard(f, name, reterr);
+        if (r < 0)
+            return r;
+        i = f->n_shards - 1;
+        if (map_put(seen, name, strlen(name), i) < 0)
+            return err_set(reterr, ENOMEM, "out of memory");
+    }
+    if (!safetensors_find(f->shards[i], tensor))
+        return err_set(reterr, EBADMSG, "index: tensor %.64s is not in %.64s", tensor, name);
+    return 0;
+}
+
+static int open_index(struct format *f, const char *path, struct inf_err *reterr)
+{
+    _cleanup_json_ json_t *index = NULL;
+    struct map seen = {0};
+    const char *tensor;
+    json_t *weights, *value;
+    int r;
+
+    r = json_text_read(path, INDEX_MAX, 0, &index, reterr);
+    if (r < 0)
+        return r;
+    weights = json_object_get(index, "weight_map");
+    if (!json_is_object(weights) || json_object_size(weights) == 0)
+        return err_set(reterr, EBADMSG, "index: weight_map is missing");
+    json_object_foreach(weights, tensor, value)
+    {
+        r = open_indexed(f, &seen, tensor, value, reterr);
+        if (r < 0)
+            break;
+    }
+    map_done(&seen);
+    return r;
+}
+
+/* Neither model.safetensors nor an index: the only *.safetensors that is there. */
+static int open_only(struct format *f, struct inf_err *reterr)
+{
+    _cleanup_free_ char *name = NULL;
+    struct dirent *e;
+    size_t n = 0;
+    DIR *d;
+
+    d = opendir(f->dir);
+    if (!d)
+        return err_set(reterr, errno, "%.160s: %s", f->dir, strerror(errno));
+    while ((e = readdir(d))) {
+        if (e->d_name[0] == '.' || !ends_with(e->d_name, ".safetensors"))
+            continue;
+        free(name);
+        name = strdup(e->d_name);
+        n++;
+    }
+    closedir(d);
+    if (n == 1 && name)
+        return open_shard(f, name, reterr);
+    if (n > 1)
+        return err_set(reterr, ENOENT,
+                       "%.120s: has %zu *.safetensors files, but no model.safetensors.index.json",
+                       f->dir, n);
+    return err_set(reterr, ENOENT, "%.160s: has no *.safetensors file", f->dir);
+}
+
+static int open_shards(struct format *f, struct inf_err *reterr)
+{
+    _cleanup_free_ char *whole = path_join(f->dir, "model.safetensors");
+    _cleanup_free_ char *index = path_join(f->dir, "model.safetensors.index.json");
+
+    if (!whole || !index)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (path_exists(whole))
+        return open_shard(f, "model.safetensors", reterr);
+    if (path_exists(index))
+        return open_index(f, index, reterr);
+    return open_only(f, reterr);
+}
+
+static int add_tensor(struct format *f, const struct hf_config *c, const struct format_tensor *raw,
+                      struct inf_err *reterr)
+{
+    struct format_tensor *t;
+    char name[HF_NAME_MAX];
+
+    if (!hf_name(raw->name, name))
+        return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
+    /* transformers ignores a head that the configuration ties to the embedding. */
+    if (!name[0] || (c->tied && strcmp(name, "output.weight") == 0))
+        return 0;
+    t = arena_alloc(&f->arena, sizeof(*t));
+    if (!t)
+        return err_set(reterr, ENOMEM, "out of memory");
+    *t = *raw;
+    t->name = arena_strndup(&f->arena, name, strlen(name));
+    if (!t->name)
+        return err_set(reterr, ENOMEM, "out of memory");
+    return format_add(f, t, reterr);
+}
+
+static int check_presence(const struct format *f, const char *name, bool wanted,
+                          struct inf_err *reterr)
+{
+    const bool there = format_find(f, name) != NULL;
+
+    if (there == wanted)
+        return 0;
+    return err_set(reterr, EBADMSG, "config.json says that there is %s %s, the tensors disagree",
+                   wanted ? "a" : "no", name);
+}
+
+/* A model without a promised bias would run, and answer wrongly. */
+static int check_biases(const struct format *f, const struct hf_config *c, struct inf_err *reterr)
+{
+    const struct {
+        const char *name;
+        bool wanted;
+    } biases[] = {
+        {"attn_q", c->bias_qkv},      {"attn_k", c->bias_qkv},   {"attn_v", c->bias_qkv},
+        {"attn_output", c->bias_out}, {"ffn_gate", c->bias_mlp}, {"ffn_up", c->bias_mlp},
+        {"ffn_down", c->bias_mlp},
+    };
+    char name[HF_NAME_MAX];
+    int r;
+
+    for (uint32_t i = 0; i < c->hp.n_layers; i++)
+        for (size_t j = 0; j < ARRAY_SIZE(biases); j++) {
+            snprintf(name, sizeof(name), "blk.%u.%s.bias", i, biases[j].name);
+            r = check_presence(f, name, biases[j].wanted, reterr);
+            if (r < 0)
+                return r;
+        }
+    return check_presence(f, "output.weight", !c->tied, reterr);
+}
+
+static int read_tensors(struct format *f, const struct hf_config *c, struct inf_err *reterr)
+{
+    size_t n = 0;
+    int r;
+
+    r = open_shards(f, reterr);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < f->n_shards; i++)
+        n += safetensors_n(f->shards[i]);
+    r = format_reserve(f, n, reterr);
+    for (size_t i = 0; r == 0 && i < f->n_shards; i++)
+        for (size_t j = 0; r == 0 && j < safetensors_n(f->shards[i]); j++)
+            r = add_tensor(f, c, safetensors_at(f->shards[i], j), reterr);
+    return r == 0 ? check_biases(f, c, reterr) : r;
+}
+
+static int read_meta(struct format *f, json_t *config, struct inf_err *reterr)
+{
+    const char *key;
+    json_t *value;
+
+    f->meta = arena_zalloc(&f->arena, (json_object_size(config) + 1) * sizeof(*f->meta));
+    if (!f->meta)
+        return err_set(reterr, ENOMEM, "out of memory");
+    json_object_foreach(config, key, value)
+    {
+        struct format_pair *p = &f->meta[f->n_meta];
+
+        p->key = arena_strndup(&f->arena, key, strlen(key));
+        if (!p->key || !json_text_of(value, &f->arena, &p->value))
+            return err_set(reterr, ENOMEM, "out of memory");
+        f->n_meta++;
+    }
+    return 0;
+}
+
+/* Directories seldom tell a name; then theirs is the best there is. */
+static void set_name(struct format *f)
+{
+    size_t len = strlen(f->dir);
+    const char *start;
+
+    if (f->hp.name[0])
+        return;
+    while (len > 1 && f->dir[len - 1] == '/')
+        len--;
+    start = memrchr(f->dir, '/', len);
+    start = start && start + 1 < f->dir + len ? start + 1 : f->dir;
+    snprintf(f->hp.name, sizeof(f->hp.name), "%.*s", (int)(f->dir + len - start), start);
+}
+
+/* Config and tensors; the configuration may be missing when only the vocabulary is wanted. */
+static int read_config(struct format *f, unsigned flags, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(f->dir, "config.json");
+    const bool vocab_only = flags & FORMAT_VOCAB_ONLY;
+    _cleanup_json_ json_t *config = NULL;
+    struct hf_config c;
+    int r;
+
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (vocab_only && !path_exists(path))
+        return 0;
+    r = json_text_read(path, CONFIG_MAX, 0, &config, reterr);
+    if (r < 0)
+        return r;
+    r = hf_config_parse(config, &c, vocab_only ? NULL : reterr);
+    if (r < 0 && !vocab_only)
+        return r;
+    if (r < 0)
+        hf_config_names(config, &f->hp);
+    else
+        f->hp = c.hp;
+    r = read_meta(f, config, reterr);
+    return r == 0 && !vocab_only ? read_tensors(f, &c, reterr) : r;
+}
+
+int format_read_dir(struct format *f, const char *path, unsigned flags, struct inf_err *reterr)
+{
+    int r;
+
+    f->dir = strdup(path);
+    if (!f->dir)
+        return err_set(reterr, ENOMEM, "out of memory");
+    r = read_config(f, flags, reterr);
+    if (r < 0)
+        return r;
+    set_name(f);
+    return format_read_dir_template(f, reterr);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Names of tensors in transformers' checkpoints. */
+
+#include "core/macros.h"
+
+#define HF_NAME_MAX 96
+
+/*
+ * The canonical name of @name into @out. Names that are not known are copied as they are; true
+ * when they fit. A name that holds nothing to compute with (old rotary tables) becomes "".
+ */
+bool hf_name(const char *name, char out[HF_NAME_MAX]);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bounds on hyperparameters. They are far above all models, and low enough that products of two
+ * of them, times the size of a float, cannot overflow. */
+#include "format/hparams.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "core/err.h"
+
+static int check_counts(const struct hparams *hp, struct inf_err *reterr)
+{
+    const struct {
+        const char *what;
+        uint32_t value, max;
+    } counts[] = {
+        {"number of layers", hp->n_layers, HPARAMS_MAX_LAYERS},
+        {"hidden size", hp->n_embd, 1u << 20},
+        {"size of the feed-forward layers", hp->n_ff, 1u << 22},
+        {"vocabulary size", hp->n_vocab, 1u << 24},
+        {"number of heads", hp->n_heads, 1u << 12},
+        {"number of key/value heads", hp->n_kv_heads, hp->n_heads},
+        {"size of a head", hp->head_dim, 1u << 12},
+        {"number of rotated dimensions", hp->rope_dims, hp->head_dim},
+        {"context length", hp->n_ctx_train, INT32_MAX},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+        if (counts[i].value == 0 || counts[i].value > counts[i].max)
+            return err_set(reterr, EBADMSG, "the %s is %u, which is not within 1 … %u",
+                           counts[i].what, counts[i].value, counts[i].max);
+    if (hp->n_heads % hp->n_kv_heads)
+        return err_set(reterr, EBADMSG, "%u heads cannot share %u key/value heads evenly",
+                       hp->n_heads, hp->n_kv_heads);
+    if (hp->rope_dims % 2)
+        return err_set(reterr, EBADMSG, "the number of rotated dimensions, %u, is odd",
+                       hp->rope_dims);
+    if (hp->window > INT32_MAX)
+        return err_set(reterr, EBADMSG, "the sliding window of %u tokens is too large", hp->window);
+    return 0;
+}
+
+static bool is_within(float x, float min, float max)
+{
+    return isfinite(x) && x >= min && x <= max;
+}
+
+static int check_rope(const struct hparams *hp, struct inf_err *reterr)
+{
+    if (!is_within(hp->rope_theta, 1.0f, 1e12f))
+        return err_set(reterr, EBADMSG, "the rotary base is %g", (double)hp->rope_theta);
+    if (!is_within(hp->rope_attn_factor, 0, 1e3f))
+        return err_set(reterr, EBADMSG, "the rotary attention factor is %g",
+                       (double)hp->rope_attn_factor);
+    if (hp->rope_scaling == ROPE_SCALING_NONE)
+        return 0;
+    if (!is_within(hp->rope_factor, 1e-3f, 1e6f))
+        return err_set(reterr, EBADMSG, "the rotary scaling factor is %g", (double)hp->rope_factor);
+    if (hp->rope_scaling == ROPE_SCALING_LINEAR)
+        return 0;
+    if (hp->rope_ctx_orig == 0 || hp->rope_ctx_orig > INT32_MAX)
+        return err_set(reterr, EBADMSG, "the original context length is %u", hp->rope_ctx_orig);
+    if (hp->rope_scaling == ROPE_SCALING_LLAMA3) {
+        if (!is_within(hp->rope_low_freq_factor, 1e-3f, 1e6f) ||
+            !is_within(hp->rope_high_freq_factor, 1e-3f, 1e6f) ||
+            hp->rope_high_freq_factor <= hp->rope_low_freq_factor)
+            return err_set(reterr, EBADMSG, "the llama3 frequency factors are %g and %g",
+                           (double)hp->rope_low_freq_factor, (double)hp->rope_high_freq_factor);
+        return 0;
+    }
+    if (!is_within(hp->yarn_beta_fast, 1e-6f, 1e6f) || !is_within(hp->yarn_beta_slow, 1e-6f, 1e6f))
+        return err_set(reterr, EBADMSG, "the yarn betas are %g and %g", (double)hp->yarn_beta_fast,
+                       (double)hp->yarn_beta_slow);
+    if (!is_within(hp->yarn_attn_factor, 0, 1e3f) || !is_within(hp->yarn_mscale, 0, 1e3f) ||
+        !is_within(hp->yarn_mscale_all_dim, 0, 1e3f))
+        return err_set(reterr, EBADMSG, "the yarn attention factors are %g, %g and %g",
+                       (double)hp->yarn_attn_factor, (double)hp->yarn_mscale,
+                       (double)hp->yarn_mscale_all_dim);
+    return hp->rope_theta > 1.0f ? 0 : err_set(reterr, EBADMSG, "yarn with a rotary base of 1");
+}
+
+int hparams_check(const struct hparams *hp, struct inf_err *reterr)
+{
+    int r;
+
+    r = check_counts(hp, reterr);
+    if (r < 0)
+        return r;
+    if (!is_within(hp->norm_eps, 0, 1.0f))
+        return err_set(reterr, EBADMSG, "the epsilon of the norms is %g", (double)hp->norm_eps);
+    return check_rope(hp, reterr);
+}

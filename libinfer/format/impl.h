@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Inside of format.h: what the readers fill in. */
+
+#include "core/arena.h"
+#include "core/map.h"
+#include "format/format.h"
+#include "format/gguf.h"
+#include "format/safetensors.h"
+
+struct format_pair {
+    const char *key, *value;
+};
+
+struct format {
+    const char *kind; /* static */
+    struct arena arena;
+    struct hparams hp;
+    const struct format_tensor **tensors; /* [n_tensors] in the arena or inside gguf */
+    size_t n_tensors;
+    struct map map; /* canonical name → index */
+    struct gguf *gguf;
+    char *dir;
+    struct safetensors **shards; /* [n_shards] */
+    size_t n_shards;
+    const char *chat_template; /* NULL: none */
+    size_t chat_template_len;
+    struct format_pair *meta; /* [n_meta], in the arena */
+    size_t n_meta;
+};
+
+/* Makes room for @n tensors, then takes them one by one; -EBADMSG for a name that is there. */
+int format_reserve(struct format *f, size_t n, struct inf_err *reterr);
+int format_add(struct format *f, const struct format_tensor *t, struct inf_err *reterr);
+
+/* The two readers; @f is zeroed but for kind, and freed by the caller if they fail. */
+int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
+int format_read_dir(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
+/* hf_template.c: finds the chat template of f->dir. */
+int format_read_dir_template(struct format *f, struct inf_err *reterr);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Untrusted JSON by jansson: errors as struct inf_err, and access that cannot surprise. */
+
+#include <infer/types.h>
+#include <jansson.h>
+
+#include "core/macros.h"
+
+enum json_text_flags {
+    JSON_TEXT_DUPLICATES = 1 << 0, /* the last one wins, as Python has it; else they are errors */
+    JSON_TEXT_BIG_INTS = 1 << 1,   /* integers beyond 64 bits become reals, all others too */
+};
+
+static inline void json_decrefpp(json_t **j)
+{
+    json_decref(*j);
+}
+#define _cleanup_json_ _cleanup_(json_decrefpp)
+
+/* Parses @len bytes, which must be an object; @what names them in messages. -EBADMSG, -ENOMEM. */
+int json_text_parse(const char *text, size_t len, unsigned flags, const char *what,
+                    json_t **ret_object, struct inf_err *reterr);
+/* The same from a file of at most @max bytes. */
+int json_text_read(const char *path, size_t max, unsigned flags, json_t **ret_object,
+                   struct inf_err *reterr);
+/* Each key of an object with its value as short text; false when out of memory. */
+struct arena;
+bool json_text_of(const json_t *value, struct arena *arena, const char **ret_text);

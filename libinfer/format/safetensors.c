@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * safetensors (github.com/huggingface/safetensors, README "Format")
+ *
+ * 8 bytes of header length, little-endian; a JSON object {name: {dtype, shape, data_offsets}} and
+ * perhaps "__metadata__"; data. The tensors must cover the data exactly: neither overlap nor gap,
+ * so that no byte of the file is there for something else.
+ */
+#include "format/safetensors.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/arena.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "core/map.h"
+#include "format/json.h"
+
+#define ST_MAX_HEADER ((uint64_t)32 << 20)
+#define ST_MAX_NAME   4096
+
+struct safetensors {
+    struct arena arena; /* names */
+    struct format_tensor *tensors;
+    size_t n_tensors;
+    struct map map; /* name → index */
+    struct file_map file;
+};
+
+struct st_dtype {
+    const char *name;
+    uint32_t bits;
+    enum inf_dtype dtype;
+};
+
+static const struct st_dtype dtypes[] = {
+    {"F32", 32, INF_DTYPE_F32},        {"F16", 16, INF_DTYPE_F16},
+    {"BF16", 16, INF_DTYPE_BF16},      {"F64", 64, INF_DTYPE_INVALID},
+    {"I64", 64, INF_DTYPE_INVALID},    {"U64", 64, INF_DTYPE_INVALID},
+    {"C64", 64, INF_DTYPE_INVALID},    {"I32", 32, INF_DTYPE_INVALID},
+    {"U32", 32, INF_DTYPE_INVALID},    {"I16", 16, INF_DTYPE_INVALID},
+    {"U16", 16, INF_DTYPE_INVALID},    {"I8", 8, INF_DTYPE_INVALID},
+    {"U8", 8, INF_DTYPE_INVALID},      {"BOOL", 8, INF_DTYPE_INVALID},
+    {"F8_E4M3", 8, INF_DTYPE_INVALID}, {"F8_E5M2", 8, INF_DTYPE_INVALID},
+    {"F8_E8M0", 8, INF_DTYPE_INVALID}, {"F6_E2M3", 6, INF_DTYPE_INVALID},
+    {"F6_E3M2", 6, INF_DTYPE_INVALID}, {"F4", 4, INF_DTYPE_INVALID},
+};
+
+static const struct st_dtype *find_dtype(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++)
+        if (strcmp(dtypes[i].name, name) == 0)
+            return &dtypes[i];
+    return NULL;
+}
+
+static bool get_offset(const json_t *array, size_t i, uint64_t *ret)
+{
+    const json_t *x = json_array_get(array, i);
+
+    if (!json_is_integer(x) || json_integer_value(x) < 0)
+        return false;
+    *ret = (uint64_t)json_integer_value(x);
+    return true;
+}
+
+/* Files list the slowest dimension first. Ranks above ours fold their slowest ones together. */
+static int set_shape(struct format_tensor *t, const json_t *shape, uint64_t *ret_n,
+                     struct inf_err *reterr)
+{
+    const size_t rank = json_array_size(shape);
+    uint64_t n = 1, dim;
+
+    if (!json_is_array(shape))
+        return err_set(reterr, EBADMSG, "tensor %.64s has no shape", t->name);
+    for (size_t i = 0; i < FORMAT_MAX_DIMS; i++)
+        t->dims[i] = 1;
+    t->n_dims = (uint32_t)MIN(MAX(rank, 1u), (size_t)FORMAT_MAX_DIMS);
+    for (size_t i = 0; i < rank; i++) {
+        if (!get_offset(shape, rank - 1 - i, &dim))
+            return err_set(reterr, EBADMSG, "tensor %.64s: its shape is malformed", t->name);
+        if (!size_mul(n, dim, &n) || n > INT64_MAX)
+            return err_set(reterr, EBADMSG, "tensor %.64s: its dimensions overflow", t->name);
+        if (i < FORMAT_MAX_DIMS)
+            t->dims[i] = dim;
+        else if (!size_mul(t->dims[FORMAT_MAX_DIMS - 1], dim, &t->dims[FORMAT_MAX_DIMS - 1]))
+            return err_set(reterr, EBADMSG, "tensor %.64s: its dimensions overflow", t->name);
+    }
+    *ret_n = n;
+    return 0;
+}
+
+static int set_entry(struct format_tensor *t, const json_t *entry, const unsigned char *data,
+                     uint64_t start, uint64_t size, struct inf_err *reterr)
+{
+    const char *name = json_string_value(json_object_get(entry, "dtype"));
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    const struct st_dtype *type = name ? find_dtype(name) : NULL;
+    uint64_t n = 0, bits, begin, end;
+    int r;
+
+    if (!type)
+        return err_set(reterr, EBADMSG, "tensor %.64s has the unknown dtype %.16s", t->name,
+                       name ? name : "(none)");
+    t->type_name = type->name;
+    t->dtype = type->dtype;
+    r = set_shape(t, json_object_get(entry, "shape"), &n, reterr);
+    if (r < 0)
+        return r;
+    if (json_array_size(offsets) != 2 || !get_offset(offsets, 0, &begin) ||
+        !get_offset(offsets, 1, &end))
+        return err_set(reterr, EBADMSG, "tensor %.64s: its data_offsets are malformed", t->name);
+    if (begin > end || end > size)
+        return err_set(
+            reterr, EBADMSG, "tensor %.64s: bytes %llu … %llu lie outside the data of %llu bytes",
+            t->name, (unsigned long long)begin, (unsigned long long)end, (unsigned long long)size);
+    if (!size_mul(n, type->bits, &bits) || bits % 8 || bits / 8 != end - begin)
+        return err_set(reterr, EBADMSG, "tensor %.64s: %llu elements of %s do not take %llu bytes",
+                       t->name, (unsigned long long)n, type->name,
+                       (unsigned long long)(end - begin));
+    if (type->dtype != INF_DTYPE_INVALID && (start + begin) % (type->bits / 8))
+        return err_set(reterr, EBADMSG, "tensor %.64s: its data is not aligned to its elements",
+                       t->name);
+    t->data = data + begin;
+    t->size = end - begin;
+    return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct format_tensor *const *x = a, *const *y = b;
+    const uintptr_t p = (uintptr_t)(*x)->data, q = (uintptr_t)(*y)->data;
+
+    if (p == q)
+        return (*x)->size < (*y)->size ? -1 : (*x)->size > (*y)->size;
+    return p < q ? -1 : 1;
+}
+
+/* The tensors cover the data: each begins where the one before it ends. */
+static int check_cover(const struct safetensors *st, const unsigned char *data, uint64_t size,
+                       struct inf_err *reterr)
+{
+    _cleanup_free_ const struct format_tensor **order = NULL;
+    const unsigned char *at = data;
+
+    order = NEW(const struct format_tensor *, st->n_tensors);
+    if (!order)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (size_t i = 0; i < st->n_tensors; i++)
+        order[i] = &st->tensors[i];
+    qsort(order, st->n_tensors, sizeof(*order), by_address);
+    for (size_t i = 0; i < st->n_tensors; i++) {
+        if (order[i]->data != at)
+            return err_set(reterr, EBADMSG, "tensor %.64s %s", order[i]->name,
+                           (uintptr_t)order[i]->data < (uintptr_t)at
+                               ? "overlaps another tensor"
+                               : "lies behind bytes that belong to no tensor");
+        at += order[i]->size;
+    }
+    if (at != data + size)
+        return err_set(reterr, EBADMSG, "%llu bytes at the end belong to no tensor",
+                       (unsigned long long)(data + size - at));
+    return 0;
+}
+
+static int read_entries(struct safetensors *st, json_t *header, const unsigned char *data,
+                        uint64_t start, uint64_t size, struct inf_err *reterr)
+{
+    const char *name;
+    json_t *entry;
+    int r;
+
+    st->tensors = NEW(struct format_tensor, json_object_size(header));
+    if (!st->tensors || map_reserve(&st->map, json_object_size(header)) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    json_object_foreach(header, name, entry)
+    {
+        struct format_tensor *t = &st->tensors[st->n_tensors];
+        const size_t len = strlen(name);
+
+        if (strcmp(name, "__metadata__") == 0)
+            continue;
+        if (len == 0 || len > ST_MAX_NAME)
+            return err_set(reterr, EBADMSG, "a tensor's name has %zu bytes", len);
+        t->name = arena_strndup(&st->arena, name, len);
+        if (!t->name)
+            return err_set(reterr, ENOMEM, "out of memory");
+        t->file_name = t->name;
+        r = set_entry(t, entry, data, start, size, reterr);
+        if (r < 0)
+            return r;
+        r = map_put(&st->map, t->name, len, st->n_tensors);
+        if (r < 0)
+            return err_set(reterr, ENOMEM, "out of memory");
+        assert(r == 0); /* the parser refused doubles */
+        st->n_tensors++;
+    }
+    return check_cover(st, data, size, reterr);
+}
+
+int safetensors_parse(const void *data, uint64_t size, struct safetensors **ret_st,
+                      struct inf_err *reterr)
+{
+    _cleanup_(safetensors_closep) struct safetensors *st = NULL;
+    const unsigned char *bytes = data;
+    _cleanup_json_ json_t *header = NULL;
+    uint64_t len;
+    int r;
+
+    if (size < 8)
+        return err_set_at(reterr, EBADMSG, size, "truncated file: it ends inside the header");
+    memcpy(&len, bytes, 8);
+    if (len > ST_MAX_HEADER)
+        return err_set_at(reterr, EBADMSG, 0, "a header of %llu bytes; at most %llu are read",
+                          (unsigned long long)len, (unsigned long long)ST_MAX_HEADER);
+    if (len > size - 8)
+        return err_set_at(reterr, EBADMSG, size, "truncated file: its header has %llu bytes",
+                          (unsigned long long)len);
+    st = NEW(struct safetensors, 1);
+    if (!st)
+        return err_set(reterr, ENOMEM, "out of memory");
+    r = json_text_parse((const char *)bytes + 8, len, 0, "header", &header, reterr);
+    if (r < 0)
+        return r;
+    r = read_entries(st, header, bytes + 8 + len, 8 + len, size - 8 - len, reterr);
+    if (r < 0)
+        return r;
+    *ret_st = STEAL(st);
+    return 0;
+}
+
+int safetensors_open(const char *path, struct safetensors **ret_st, struct inf_err *reterr)
+{
+    const char *slash = strrchr(path, '/');
+    struct file_map file = {0};
+    struct safetensors *st;
+    int r;
+
+    r = file_map_open(path, &file, reterr);
+    if (r < 0)
+        return r;
+    r = safetensors_parse(file.data, file.size, &st, reterr);
+    if (r < 0) {
+        file_map_done(&file);
+        err_prefix(reterr, "%.96s", slash ? slash + 1 : path);
+        return r;
+    }
+    st->file = file;
+    *ret_st = st;
+    return 0;
+}
+
+struct safetensors *safetensors_close(struct safetensors *st)
+{
+    if (!st)
+        return NULL;
+    map_done(&st->map);
+    free(st->tensors);
+    file_map_done(&st->file);
+    arena_done(&st->arena);
+    free(st);
+    return NULL;
+}
+
+size_t safetensors_n(const struct safetensors *st)
+{
+    return st->n_tensors;
+}
+
+const struct format_tensor *safetensors_at(const struct safetensors *st, size_t i)
+{
+    assert(i < st->n_tensors);
+    return &st->tensors[i];
+}
+
+const struct format_tensor *safetensors_find(const struct safetensors *st, const char *name)
+{
+    uint64_t i;
+
+    return map_find(&st->map, name, strlen(name), &i) ? &st->tensors[i] : NULL;
+}
