@@ -42,8 +42,8 @@ int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *re
     }
     p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
-        return err_set(reterr, errno, "%s: cannot map %lld bytes: %s", path,
-                       (long long)st.st_size, strerror(errno));
+        return err_set(reterr, errno, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size,
+                       strerror(errno));
     *ret_map = (struct file_map){.data = p, .size = (uint64_t)st.st_size};
     return 0;
 }

@@ -14,15 +14,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ARRAY_SIZE(a)   (sizeof(a) / sizeof((a)[0]))
-#define DIV_UP(a, b)    (((a) + (b)-1) / (b))
-#define ALIGN_UP(a, b)  (DIV_UP(a, b) * (b))
-#define MIN(a, b)       ((a) < (b) ? (a) : (b))
-#define MAX(a, b)       ((a) > (b) ? (a) : (b))
-#define UNUSED          __attribute__((unused))
-#define PRINTF(f, a)    __attribute__((format(printf, f, a)))
-#define LIKELY(x)       __builtin_expect(!!(x), 1)
-#define UNLIKELY(x)     __builtin_expect(!!(x), 0)
+#define ARRAY_SIZE(a)  (sizeof(a) / sizeof((a)[0]))
+#define DIV_UP(a, b)   (((a) + (b)-1) / (b))
+#define ALIGN_UP(a, b) (DIV_UP(a, b) * (b))
+#define MIN(a, b)      ((a) < (b) ? (a) : (b))
+#define MAX(a, b)      ((a) > (b) ? (a) : (b))
+#define UNUSED         __attribute__((unused))
+#define PRINTF(f, a)   __attribute__((format(printf, f, a)))
+#define LIKELY(x)      __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)    __builtin_expect(!!(x), 0)
 
 /* Takes the value out of a variable and leaves NULL (or -1 for descriptors) behind. */
 #define STEAL(p)                                                                                   \

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the verbs of `sconce` share
+ *
+ * A verb is a function that gets its own argv (argv[0] is the verb) and returns an exit status:
+ * 0, 1 when the work failed, 2 when the command line was wrong.
+ */
+
+#include <stdio.h>
+
+#include <infer/model.h>
+
+#include "core/macros.h"
+
+struct config;
+
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+};
+
+struct cli_verb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary; /* one line of `sconce --help` */
+};
+
+int verb_run(int argc, char **argv);
+int verb_list(int argc, char **argv);
+int verb_info(int argc, char **argv);
+int verb_serve(int argc, char **argv);
+int verb_status(int argc, char **argv);
+int verb_tokenize(int argc, char **argv);
+int verb_render(int argc, char **argv);
+int verb_bench(int argc, char **argv);
+
+/* "sconce VERB: text" on standard error; returns CLI_FAILED. */
+int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);
+/* The same with where to find help; returns CLI_USAGE. */
+int cli_usage(const char *verb, const char *format, ...) PRINTF(2, 3);
+/* The text that `--help` shows. */
+int cli_help(const char *text);
+/* Parses a whole decimal number up to @max; false for anything else. */
+bool cli_number(const char *text, uint64_t max, uint64_t *ret);
+/* The same for a finite decimal fraction. */
+bool cli_real(const char *text, double min, double max, double *ret);
+/* "1.5 GiB" into a static ring of buffers. */
+const char *cli_size(uint64_t bytes);
+/* Whole of standard input or of a file ("-"), at most 64 MiB; the caller frees it. */
+int cli_read(const char *verb, const char *file, char **ret_text, size_t *ret_len);
+
+/* Options that choose models: --config FILE, --models DIR (may stand several times). */
+struct cli_models {
+    const char *config;
+    const char *dirs[64];
+    size_t n_dirs;
+};
+
+#define CLI_MODELS_OPTIONS                                                                         \
+    {"config", required_argument, NULL, 'C'},                                                      \
+    {                                                                                              \
+        "models", required_argument, NULL, 'M'                                                     \
+    }
+#define CLI_MODELS_HELP                                                                            \
+    "  --models DIR         look for models here first (may be given several times)\n"             \
+    "  --config FILE        read this configuration file alone\n"
+
+/* Takes 'C' and 'M' of getopt; false for other options. */
+bool cli_models_option(struct cli_models *m, int option, const char *arg);
+/* The configuration with the options on top; tells errors itself. */
+int cli_config(const char *verb, const struct cli_models *m, struct config **ret_config);
+/* The path of @model, a name or a path; the caller frees it; tells errors itself. */
+int cli_find_model(const char *verb, const struct cli_models *m, const char *model,
+                   char **ret_path);
+/* Finds and opens, with a progress bar when it takes long; tells errors itself. */
+int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
+                   struct inf_model **ret_model);
+
+DEFINE_CLEANUP(struct inf_model *, inf_model_unref);
+
+/* A progress bar on standard error, drawn only when that is a terminal and the work takes over
+ * half a second. Zeroed memory with a label is a bar. */
+struct cli_progress {
+    const char *label;
+    uint64_t start_usec, drawn_usec;
+    bool drawn;
+};
+
+void cli_progress(void *progress, double fraction);
+void cli_progress_done(struct cli_progress *p);

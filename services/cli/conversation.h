@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A conversation with a model: messages so far, and one answer at a time, streamed to a file
+ */
+
+#include <signal.h>
+#include <stdio.h>
+
+#include <infer/engine.h>
+
+#include "core/str.h"
+
+struct conversation;
+
+struct conversation_params {
+    struct inf_model *model;
+    struct inf_engine_params engine; /* its model field is ours */
+    struct inf_sampling sampling;
+    uint32_t max_tokens;                    /* per answer; 0: until the context is full */
+    const char *system;                     /* NULL: none */
+    bool raw;                               /* no chat template: text in, text on */
+    const volatile sig_atomic_t *interrupt; /* non-zero ends the answer */
+};
+
+/* What the last answer cost. */
+struct conversation_stats {
+    uint32_t n_prompt, n_generated;
+    double first_sec, total_sec; /* to the first text, to the end */
+    enum inf_finish finish;
+};
+
+int conversation_new(const struct conversation_params *params, struct conversation **ret,
+                     struct inf_err *reterr);
+struct conversation *conversation_free(struct conversation *c);
+DEFINE_CLEANUP(struct conversation *, conversation_free);
+
+/* Forgets all messages but the system's; @system NULL keeps that. */
+int conversation_reset(struct conversation *c, const char *system);
+/* Says @text, writes the answer to @out as it comes, remembers both. On failure the
+ * conversation is as it was. -E2BIG: the context is full. */
+int conversation_say(struct conversation *c, const char *text, FILE *out,
+                     struct conversation_stats *ret_stats, struct inf_err *reterr);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From what people type to a model: names in the model directories, and paths
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "common/config.h"
+#include "common/models.h"
+#include "core/file.h"
+
+bool cli_models_option(struct cli_models *m, int option, const char *arg)
+{
+    if (option == 'C') {
+        m->config = arg;
+        return true;
+    }
+    if (option == 'M') {
+        if (m->n_dirs < ARRAY_SIZE(m->dirs))
+            m->dirs[m->n_dirs++] = arg;
+        return true;
+    }
+    return false;
+}
+
+int cli_config(const char *verb, const struct cli_models *m, struct config **ret_config)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    struct inf_err err;
+
+    if (config_load(m->config, &config, &err) < 0)
+        return cli_error(verb, "%s", err.text);
+    for (size_t i = m->n_dirs; i-- > 0;) {
+        if (!path_is_dir(m->dirs[i]))
+            return cli_error(verb, "--models %s: no such directory", m->dirs[i]);
+        if (config_add_model_dir(config, m->dirs[i]) < 0)
+            return cli_error(verb, "out of memory");
+    }
+    *ret_config = STEAL(config);
+    return CLI_OK;
+}
+
+static int not_found(const char *verb, const char *model, const struct config *config,
+                     const struct models *models)
+{
+    _cleanup_free_ char *names = models_names(models);
+
+    if (models_count(models) > 0)
+        return cli_error(verb, "there is no model \"%s\"; installed are: %s", model,
+                         names ? names : "");
+    cli_error(verb, "there is no model \"%s\", and none is installed.", model);
+    fputs("Put a .gguf file or a model directory into one of these, or name its path:\n", stderr);
+    for (size_t i = 0; i < config->n_model_dirs; i++)
+        fprintf(stderr, "  %s\n", config->model_dirs[i]);
+    return CLI_FAILED;
+}
+
+int cli_find_model(const char *verb, const struct cli_models *m, const char *model, char **ret_path)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    _cleanup_(models_freep) struct models *models = NULL;
+    const struct models_entry *entry;
+    struct inf_err err;
+    int r;
+
+    /* What looks like a path and is there is one; a bare word is a name first. */
+    if (strchr(model, '/') && path_exists(model)) {
+        *ret_path = strdup(model);
+        return *ret_path ? CLI_OK : cli_error(verb, "out of memory");
+    }
+    r = cli_config(verb, m, &config);
+    if (r != CLI_OK)
+        return r;
+    if (models_scan(config, &models, &err) < 0)
+        return cli_error(verb, "%s", err.text);
+    entry = models_find(models, model);
+    if (!entry && !path_exists(model))
+        return not_found(verb, model, config, models);
+    *ret_path = strdup(entry ? entry->path : model);
+    return *ret_path ? CLI_OK : cli_error(verb, "out of memory");
+}
+
+int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
+                   struct inf_model **ret_model)
+{
+    _cleanup_free_ char *path = NULL;
+    struct cli_progress progress = {.label = "loading"};
+    struct inf_model_params params = {
+        .vocab_only = vocab_only,
+        .progress = cli_progress,
+        .progress_data = &progress,
+    };
+    struct inf_err err;
+    int r;
+
+    r = cli_find_model(verb, m, model, &path);
+    if (r != CLI_OK)
+        return r;
+    params.path = path;
+    r = inf_model_open(&params, ret_model, &err);
+    cli_progress_done(&progress);
+    return r < 0 ? cli_error(verb, "%s", err.text) : CLI_OK;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where `sconce render` finds a chat template: a model, a tokenizer_config.json or any .jinja file
+ */
+
+#include "cli/cli.h"
+
+struct inf_chat_template;
+
+struct template_source {
+    struct inf_chat_template *tmpl;
+    char *bos_token, *eos_token, *unk_token, *pad_token; /* NULL: the source does not tell */
+};
+
+/* Fills zeroed @ret; tells errors itself. */
+int template_source_open(const char *verb, const struct cli_models *m, const char *name,
+                         struct template_source *ret);
+void template_source_done(struct template_source *s);

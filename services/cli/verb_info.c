@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce info: what a model is, from its file
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include <infer/chat.h>
+#include <infer/tokenizer.h>
+
+#include "cli/cli.h"
+
+static const char help[] = "Usage: sconce info MODEL [--json] [--meta] [--template]\n"
+                           "Tells what a model is.\n\n"
+                           "  --json               as a JSON object\n"
+                           "  --meta               with all metadata of the file\n"
+                           "  --template           print the chat template alone\n" CLI_MODELS_HELP;
+
+static json_t *text_json(const char *text)
+{
+    json_t *j = json_string(text);
+
+    return j ? j : json_string("(not UTF-8)");
+}
+
+static int print_json(const struct inf_model *model, bool meta)
+{
+    const struct inf_model_info *i = inf_model_info(model);
+    const struct inf_tokenizer *tok = inf_model_tokenizer(model);
+    json_t *j = json_pack(
+        "{s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, "
+        "s:b}",
+        "name", text_json(i->name), "architecture", i->arch, "format", i->format, "weights",
+        i->dtype_text, "parameters", (json_int_t)i->n_params, "bytes", (json_int_t)i->n_bytes,
+        "bytes_per_token", (json_int_t)i->n_bytes_token, "layers", (int)i->n_layers, "embedding",
+        (int)i->n_embd, "feed_forward", (int)i->n_ff, "heads", (int)i->n_heads, "kv_heads",
+        (int)i->n_kv_heads, "head_size", (int)i->head_dim, "vocabulary", (int)i->n_vocab, "context",
+        (int)i->n_ctx_train, "sliding_window", (int)i->sliding_window, "tied_head",
+        (int)i->tied_head, "chat_template", inf_model_chat_template(model) != NULL);
+    const char *key, *value;
+    int r;
+
+    if (!j)
+        return cli_error("info", "out of memory");
+    if (tok)
+        json_object_set_new(j, "tokenizer", json_string(inf_tokenizer_kind(tok)));
+    if (meta) {
+        json_t *all = json_object();
+
+        for (size_t k = 0; inf_model_meta(model, k, &key, &value); k++)
+            json_object_set_new(all, key, text_json(value));
+        json_object_set_new(j, "metadata", all);
+    }
+    r = json_dumpf(j, stdout, JSON_INDENT(2));
+    json_decref(j);
+    putchar('\n');
+    return r == 0 ? CLI_OK : CLI_FAILED;
+}
+
+static void print_text(const struct inf_model *model, bool meta)
+{
+    const struct inf_model_info *i = inf_model_info(model);
+    const struct inf_tokenizer *tok = inf_model_tokenizer(model);
+    const char *key, *value;
+
+    if (i->name[0])
+        printf("name            %s\n", i->name);
+    if (i->arch && i->arch[0])
+        printf("architecture    %s\n", i->arch);
+    printf("format          %s%s%s\n", i->format, i->n_bytes ? ", weights " : "",
+           i->n_bytes ? i->dtype_text : "");
+    if (i->n_params)
+        printf("parameters      %.1f M in %s\n", (double)i->n_params / 1e6, cli_size(i->n_bytes));
+    if (i->n_layers)
+        printf("shape           %" PRIu32 " layers of %" PRIu32 ", feed-forward %" PRIu32
+               ", %" PRIu32 " heads of %" PRIu32 " (%" PRIu32 " for keys and values)\n",
+               i->n_layers, i->n_embd, i->n_ff, i->n_heads, i->head_dim, i->n_kv_heads);
+    if (i->n_ctx_train)
+        printf("context         %" PRIu32 " tokens%s", i->n_ctx_train,
+               i->sliding_window ? "" : "\n");
+    if (i->n_ctx_train && i->sliding_window)
+        printf(", sliding window %" PRIu32 "\n", i->sliding_window);
+    if (tok)
+        printf("tokenizer       %s, %" PRIu32 " tokens\n", inf_tokenizer_kind(tok),
+               inf_tokenizer_n_vocab(tok));
+    printf("chat template   %s\n", inf_model_chat_template(model) ? "yes" : "none");
+    for (size_t k = 0; meta && inf_model_meta(model, k, &key, &value); k++)
+        printf("%s = %s\n", key, value);
+}
+
+int verb_info(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"meta", no_argument, NULL, 'm'},
+        {"template", no_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},
+        CLI_MODELS_OPTIONS,
+        {0},
+    };
+    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+    bool json = false, meta = false, template = false;
+    struct cli_models m = {0};
+    int c, r;
+
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+        if (c == 'j')
+            json = true;
+        else if (c == 'm')
+            meta = true;
+        else if (c == 't')
+            template = true;
+        else if (c == 'h')
+            return cli_help(help);
+        else if (!cli_models_option(&m, c, optarg))
+            return cli_usage("info", "wrong option");
+    }
+    if (optind + 1 != argc)
+        return cli_usage("info", "name one model");
+    r = cli_open_model("info", &m, argv[optind], false, &model);
+    if (r != CLI_OK)
+        return r;
+    if (template) {
+        const struct inf_chat_template *t = inf_model_chat_template(model);
+
+        if (!t)
+            return cli_error("info", "the model has no chat template");
+        return printf("%s\n", inf_chat_template_text(t)) < 0 ? CLI_FAILED : CLI_OK;
+    }
+    if (json)
+        return print_json(model, meta);
+    print_text(model, meta);
+    return CLI_OK;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce list: the installed models, from names and sizes alone
+ */
+#include <getopt.h>
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "common/config.h"
+#include "common/models.h"
+
+static const char help[] = "Usage: sconce list [--json]\n"
+                           "Lists the models in the model directories.\n\n"
+                           "  --json               as a JSON array\n" CLI_MODELS_HELP;
+
+static int print_json(const struct models *models)
+{
+    json_t *list = json_array();
+    int r;
+
+    for (size_t i = 0; i < models_count(models); i++) {
+        const struct models_entry *e = models_at(models, i);
+        json_t *aliases = json_array();
+
+        for (const char *const *a = e->aliases; *a; a++)
+            json_array_append_new(aliases, json_string(*a));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "name", e->name, "path",
+                                        e->path, "format", e->kind, "bytes", (json_int_t)e->size,
+                                        "modified", (json_int_t)e->mtime, "aliases", aliases));
+    }
+    r = json_dumpf(list, stdout, JSON_INDENT(2));
+    json_decref(list);
+    putchar('\n');
+    return r == 0 ? CLI_OK : CLI_FAILED;
+}
+
+static void print_table(const struct models *models)
+{
+    size_t width = strlen("NAME");
+
+    for (size_t i = 0; i < models_count(models); i++)
+        width = MAX(width, strlen(models_at(models, i)->name));
+    printf("%-*s  %-11s  %10s  %-10s  %s\n", (int)width, "NAME", "FORMAT", "SIZE", "MODIFIED",
+           "PATH");
+    for (size_t i = 0; i < models_count(models); i++) {
+        const struct models_entry *e = models_at(models, i);
+        const time_t t = (time_t)e->mtime;
+        struct tm tm;
+        char day[16] = "";
+
+        if (localtime_r(&t, &tm))
+            strftime(day, sizeof(day), "%Y-%m-%d", &tm);
+        printf("%-*s  %-11s  %10s  %-10s  %s\n", (int)width, e->name, e->kind, cli_size(e->size),
+               day, e->path);
+    }
+}
+
+int verb_list(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        CLI_MODELS_OPTIONS,
+        {0},
+    };
+    _cleanup_(config_freep) struct config *config = NULL;
+    _cleanup_(models_freep) struct models *models = NULL;
+    struct cli_models m = {0};
+    struct inf_err err;
+    bool json = false;
+    int c, r;
+
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+        if (c == 'j')
+            json = true;
+        else if (c == 'h')
+            return cli_help(help);
+        else if (!cli_models_option(&m, c, optarg))
+            return cli_usage("list", "wrong option");
+    }
+    if (optind < argc)
+        return cli_usage("list", "\"%s\" is too much", argv[optind]);
+    r = cli_config("list", &m, &config);
+    if (r != CLI_OK)
+        return r;
+    if (models_scan(config, &models, &err) < 0)
+        return cli_error("list", "%s", err.text);
+    if (json)
+        return print_json(models);
+    if (models_count(models) == 0) {
+        fputs("No model is installed. Put a .gguf file or a model directory into one of these:\n",
+              stderr);
+        for (size_t i = 0; i < config->n_model_dirs; i++)
+            fprintf(stderr, "  %s\n", config->model_dirs[i]);
+        return CLI_OK;
+    }
+    print_table(models);
+    return CLI_OK;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce serve: the whole suite in the foreground
+ *
+ * Opens the same sockets as the units do and starts the same services on their first connection.
+ * When another instance holds the usual sockets, this one makes a directory of its own.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/resource.h>
+
+#include <systemd/sd-daemon.h>
+
+#include "cli/cli.h"
+#include "cli/supervisor.h"
+#include "common/config.h"
+#include "common/models.h"
+#include "core/file.h"
+
+static const char help[] =
+    "Usage: sconce serve [--listen ADDR:PORT]... [--models DIR]... [--config FILE]\n"
+    "Starts the services here, without systemd: each on its first connection.\n\n"
+    "  --listen ADDR:PORT   where clients connect (127.0.0.1:7266); port 0 takes a free one;\n"
+    "                       unix:PATH is possible too\n"
+    "  --runtime-dir DIR    for the sockets of the services "
+    "($XDG_RUNTIME_DIR/sconce)\n" CLI_MODELS_HELP;
+
+enum {
+    SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 1,
+};
+
+/* Paths that serve makes and removes. */
+struct serve {
+    struct cli_models models;
+    const char *listen[SERVE_MAX_LISTEN];
+    size_t n_listen;
+    char *dir;
+    bool own_dir;
+    char *gateway_sock, *chat_sock;
+    char *gateway_bin, *chat_bin;
+    unsigned port; /* of the first address; 0: unix */
+};
+
+static void serve_done(struct serve *s)
+{
+    if (s->gateway_sock)
+        unlink(s->gateway_sock);
+    if (s->chat_sock)
+        unlink(s->chat_sock);
+    if (s->own_dir)
+        rmdir(s->dir);
+    free(s->dir);
+    free(s->gateway_sock);
+    free(s->chat_sock);
+    free(s->gateway_bin);
+    free(s->chat_bin);
+}
+
+/* Finds a service's program: beside us in a build tree or an installation, else where we were
+ * configured to be installed. */
+static char *find_program(const char *folder, const char *name)
+{
+    char exe[PATH_MAX], path[PATH_MAX + 128];
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    char *slash;
+
+    if (n > 0) {
+        exe[n] = 0;
+        slash = strrchr(exe, '/');
+        if (slash)
+            *slash = 0;
+        snprintf(path, sizeof(path), "%s/../%s/%s", exe, folder, name);
+        if (access(path, X_OK) == 0)
+            return strdup(path);
+        snprintf(path, sizeof(path), "%s/../libexec/sconce/%s", exe, name);
+        if (access(path, X_OK) == 0)
+            return strdup(path);
+    }
+    snprintf(path, sizeof(path), "%s/%s", SCONCE_LIBEXECDIR, name);
+    return access(path, X_OK) == 0 ? strdup(path) : NULL;
+}
+
+static int open_in_dir(struct serve *s, struct supervisor_service *gateway,
+                       struct supervisor_service *chat, struct inf_err *reterr)
+{
+    char address[PATH_MAX + 8];
+    unsigned port;
+    int fd;
+
+    mkdir(s->dir, 0700);
+    s->gateway_sock = path_join(s->dir, "gateway.sock");
+    s->chat_sock = path_join(s->dir, "chat.sock");
+    if (!s->gateway_sock || !s->chat_sock)
+        return -ENOMEM;
+    snprintf(address, sizeof(address), "unix:%s", s->gateway_sock);
+    fd = supervisor_listen(address, &port, reterr);
+    if (fd < 0)
+        goto fail;
+    gateway->sockets[gateway->n_sockets++] = (struct supervisor_socket){"gateway-unix", fd};
+    snprintf(address, sizeof(address), "unix:%s", s->chat_sock);
+    fd = supervisor_listen(address, &port, reterr);
+    if (fd >= 0) {
+        chat->sockets[chat->n_sockets++] = (struct supervisor_socket){"chat", fd};
+        return 0;
+    }
+    close(gateway->sockets[--gateway->n_sockets].fd);
+    unlink(s->gateway_sock);
+
+fail:
+    /* What is not ours must not be removed at the end. */
+    free(s->gateway_sock);
+    free(s->chat_sock);
+    s->gateway_sock = s->chat_sock = NULL;
+    return fd;
+}
+
+/* The sockets of the services: the usual directory, or one of our own when that is in use. */
+static int open_sockets(struct serve *s, const char *runtime_dir,
+                        struct supervisor_service *gateway, struct supervisor_service *chat,
+                        struct inf_err *reterr)
+{
+    char template[] = "/tmp/sconce-XXXXXX";
+    int r = -ENOENT;
+
+    if (runtime_dir)
+        s->dir = strdup(runtime_dir);
+    else if (config_socket_dir(&s->dir) < 0)
+        s->dir = NULL;
+    if (s->dir)
+        r = open_in_dir(s, gateway, chat, reterr);
+    if (r >= 0 || runtime_dir)
+        return r;
+    free(s->dir);
+    s->dir = mkdtemp(template) ? strdup(template) : NULL;
+    s->own_dir = s->dir != NULL;
+    return s->dir ? open_in_dir(s, gateway, chat, reterr) : -errno;
+}
+
+static size_t common_args(const struct cli_models *m, const char **argv)
+{
+    size_t n = 0;
+
+    if (m->config) {
+        argv[n++] = "--config";
+        argv[n++] = m->config;
+    }
+    return n;
+}
+
+static void fill_args(const struct serve *s, struct supervisor_service *gateway,
+                      struct supervisor_service *chat)
+{
+    size_t n = 0;
+
+    gateway->name = "gateway";
+    gateway->argv[n++] = s->gateway_bin;
+    n += common_args(&s->models, gateway->argv + n);
+    gateway->argv[n++] = "--chat-socket";
+    gateway->argv[n++] = s->chat_sock;
+
+    n = 0;
+    chat->name = "chat";
+    chat->argv[n++] = s->chat_bin;
+    n += common_args(&s->models, chat->argv + n);
+    for (size_t i = 0; i < s->models.n_dirs && n + 3 < SUPERVISOR_MAX_ARGS; i++) {
+        chat->argv[n++] = "--models";
+        chat->argv[n++] = s->models.dirs[i];
+    }
+}
+
+static void greet(const struct serve *s, const struct config *config, const struct models *models)
+{
+    _cleanup_free_ char *names = models_names(models);
+    const struct models_entry *first = models_default(models, config);
+
+    if (!first && models_count(models) > 0)
+        first = models_at(models, 0);
+    for (size_t i = 0; i < s->n_listen; i++) {
+        if (strncmp(s->listen[i], "unix:", 5) == 0)
+            fprintf(stderr, "Listening on %s\n", s->listen[i]);
+        else
+            fprintf(stderr, "Listening on http://%.*s:%u/v1\n",
+                    (int)(strrchr(s->listen[i], ':') - s->listen[i]), s->listen[i],
+                    i == 0 ? s->port : (unsigned)atoi(strrchr(s->listen[i], ':') + 1));
+    }
+    fprintf(stderr, "Listening on unix:%s\n", s->gateway_sock);
+    if (!first) {
+        fputs("No model is installed yet. Put a .gguf file or a model directory into one of:\n",
+              stderr);
+        for (size_t i = 0; i < config->n_model_dirs; i++)
+            fprintf(stderr, "  %s\n", config->model_dirs[i]);
+        return;
+    }
+    fprintf(stderr, "Models: %s\n", names ? names : "");
+    if (s->port)
+        fprintf(stderr,
+                "Try: curl http://127.0.0.1:%u/v1/chat/completions -H 'Content-Type: "
+                "application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\","
+                "\"content\":\"Hello\"}]}'\n",
+                s->port, first->name);
+}
+
+static int serve(struct serve *s, const char *runtime_dir)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    _cleanup_(models_freep) struct models *models = NULL;
+    _cleanup_(supervisor_freep) struct supervisor *sup = NULL;
+    struct supervisor_service gateway = {0}, chat = {0};
+    struct inf_err err = {.text = "out of memory"};
+    int r;
+
+    r = cli_config("serve", &s->models, &config);
+    if (r != CLI_OK)
+        return r;
+    if (models_scan(config, &models, &err) < 0)
+        return cli_error("serve", "%s", err.text);
+    s->gateway_bin = find_program("gateway", "sconce-gateway");
+    s->chat_bin = find_program("chat", "sconce-chat");
+    if (!s->gateway_bin || !s->chat_bin)
+        return cli_error("serve", "%s is not installed in %s",
+                         s->gateway_bin ? "sconce-chat" : "sconce-gateway", SCONCE_LIBEXECDIR);
+    for (size_t i = 0; i < s->n_listen; i++) {
+        unsigned port;
+
+        r = supervisor_listen(s->listen[i], &port, &err);
+        if (r == -EADDRINUSE)
+            return cli_error("serve",
+                             "%s; stop what listens there, or choose another port by "
+                             "--listen 127.0.0.1:PORT (0: any free one)",
+                             err.text);
+        if (r < 0)
+            return cli_error("serve", "%s", err.text);
+        gateway.sockets[gateway.n_sockets++] = (struct supervisor_socket){"gateway", r};
+        if (i == 0)
+            s->port = port;
+    }
+    if (open_sockets(s, runtime_dir, &gateway, &chat, &err) < 0)
+        return cli_error("serve", "%s", err.text);
+    fill_args(s, &gateway, &chat);
+    if (supervisor_new(&sup, &err) < 0 || supervisor_add(sup, &gateway) < 0 ||
+        supervisor_add(sup, &chat) < 0)
+        return cli_error("serve", "%s", err.text);
+    greet(s, config, models);
+    sd_notify(0, "READY=1");
+    if (supervisor_run(sup, &err) < 0)
+        return cli_error("serve", "%s", err.text);
+    return CLI_OK;
+}
+
+int verb_serve(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"listen", required_argument, NULL, 'l'},
+        {"runtime-dir", required_argument, NULL, 'r'},
+        {"help", no_argument, NULL, 'h'},
+        CLI_MODELS_OPTIONS,
+        {0},
+    };
+    _cleanup_(serve_done) struct serve s = {0};
+    const char *runtime_dir = NULL;
+    int c;
+
+    while ((c = getopt_long(argc, argv, "l:h", options, NULL)) >= 0) {
+        if (c == 'l' && s.n_listen == SERVE_MAX_LISTEN)
+            return cli_usage("serve", "--listen may stand %d times", SERVE_MAX_LISTEN);
+        if (c == 'l')
+            s.listen[s.n_listen++] = optarg;
+        else if (c == 'r')
+            runtime_dir = optarg;
+        else if (c == 'h')
+            return cli_help(help);
+        else if (!cli_models_option(&s.models, c, optarg))
+            return cli_usage("serve", "wrong option");
+    }
+    if (optind < argc)
+        return cli_usage("serve", "\"%s\" is too much", argv[optind]);
+    if (s.n_listen == 0)
+        s.listen[s.n_listen++] = "127.0.0.1:7266";
+    return serve(&s, runtime_dir);
+}

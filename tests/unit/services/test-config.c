@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/config.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "lib/test.h"
+
+static int apply(struct config **ret, const char *text, struct inf_err *err)
+{
+    ASSERT_OK(config_new(ret));
+    return config_apply(*ret, "t.yaml", text, strlen(text), err);
+}
+
+TEST(values_replace_defaults)
+{
+    struct inf_err err;
+    struct config *c = NULL;
+
+    ASSERT_OK_ERR(
+        apply(&c,
+              "gateway:\n  max_body: 2MiB\n  idle_timeout: 5min\n  api_keys: [a, \"b c\"]\n"
+              "chat:\n  threads: 3\n  device: cpu\n  request_timeout: 1500ms\n"
+              "models:\n  directories:\n    - /x\n  default: m\n",
+              &err),
+        err);
+    assert_int_equal(c->gateway.max_body, 2 << 20);
+    assert_int_equal(c->gateway.idle_timeout_usec, 300000000);
+    assert_int_equal(c->gateway.n_api_keys, 2);
+    ASSERT_STREQ(c->gateway.api_keys[1], "b c");
+    assert_int_equal(c->chat.threads, 3);
+    assert_int_equal(c->chat.request_timeout_usec, 1500000);
+    assert_int_equal(c->n_model_dirs, 1);
+    ASSERT_STREQ(c->default_model, "m");
+    config_free(c);
+}
+
+TEST(every_mistake_is_told_with_line_and_column)
+{
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"gateway:\n  max_bdy: 1\n", "t.yaml:2:3: unknown key \"gateway.max_bdy\""},
+        {"gatway: {}\n", "t.yaml:1:1: unknown section \"gatway\""},
+        {"chat:\n  threads: many\n", "t.yaml:2:12: chat.threads must be a whole number"},
+        {"chat:\n  threads: 4096\n", "t.yaml:2:12: chat.threads is 4096, outside 0 to 1024"},
+        {"chat:\n  threads: -1\n", "t.yaml:2:12"},
+        {"gateway:\n  max_body: 10 parsecs\n", "must be a size"},
+        {"gateway:\n  max_body: 99999999999999999999\n", "must be a size"},
+        {"gateway:\n  api_keys: secret\n", "must be a list"},
+        {"gateway:\n  api_keys: [[]]\n", "t.yaml:2:14: entries of gateway.api_keys"},
+        {"chat: [1]\n", "t.yaml:1:7: section \"chat\" must be a mapping"},
+        {"- a\n", "must be a mapping of sections"},
+        {"chat:\n  threads: 1\n  threads: 2\n", "t.yaml:3:3: \"chat.threads\" stands here twice"},
+        {"chat: {}\nchat: {}\n", "t.yaml:2:1: section \"chat\" stands here twice"},
+        {"chat: {\n", "t.yaml:2:1"},
+        {"chat: {}\n---\ngateway: {}\n", "t.yaml:3:1: a second document"},
+        {"a: &a [*a]\n", "t.yaml"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct inf_err err = {0};
+        struct config *c = NULL;
+
+        ASSERT_ERROR(apply(&c, cases[i].text, &err), EINVAL);
+        ASSERT_CONTAINS(err.text, cases[i].want);
+        config_free(c);
+    }
+}
+
+TEST(empty_files_and_sections_change_nothing)
+{
+    static const char *texts[] = {"", "# only words\n", "chat:\n", "~\n"};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        struct inf_err err;
+        struct config *c = NULL;
+
+        ASSERT_OK_ERR(apply(&c, texts[i], &err), err);
+        assert_int_equal(c->chat.max_sequences, 16);
+        config_free(c);
+    }
+}
+
+TEST(later_files_win_and_a_named_file_stands_alone)
+{
+    char dir[] = "/tmp/test-config-XXXXXX", path[256];
+    struct inf_err err;
+    struct config *c = NULL;
+    FILE *f;
+
+    assert_non_null(mkdtemp(dir));
+    setenv("XDG_CONFIG_HOME", dir, 1);
+    snprintf(path, sizeof(path), "%s/sconce", dir);
+    mkdir(path, 0700);
+    snprintf(path, sizeof(path), "%s/sconce/sconce.yaml", dir);
+    f = fopen(path, "we");
+    fputs("chat:\n  threads: 1\n  max_queue: 7\n", f);
+    fclose(f);
+    snprintf(path, sizeof(path), "%s/sconce/sconce.d", dir);
+    mkdir(path, 0700);
+    snprintf(path, sizeof(path), "%s/sconce/sconce.d/10-a.yaml", dir);
+    f = fopen(path, "we");
+    fputs("chat:\n  threads: 2\n", f);
+    fclose(f);
+
+    ASSERT_OK_ERR(config_load(NULL, &c, &err), err);
+    assert_int_equal(c->chat.threads, 2);
+    assert_int_equal(c->chat.max_queue, 7);
+    config_free(c);
+
+    ASSERT_OK_ERR(config_load(path, &c, &err), err);
+    assert_int_equal(c->chat.threads, 2);
+    assert_int_equal(c->chat.max_queue, 256);
+    config_free(c);
+
+    ASSERT_ERROR(config_load("/nonexistent.yaml", &c, &err), ENOENT);
+    snprintf(path, sizeof(path), "rm -r %s", dir);
+    assert_int_equal(system(path), 0);
+}
+
+RUN_TESTS(cmocka_unit_test(values_replace_defaults),
+          cmocka_unit_test(every_mistake_is_told_with_line_and_column),
+          cmocka_unit_test(empty_files_and_sections_change_nothing),
+          cmocka_unit_test(later_files_win_and_a_named_file_stands_alone))
