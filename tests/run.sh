@@ -1,0 +1,189 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# All tests, from nothing: installs what they need, builds with gcc and with clang under sanitizers,
+# runs everything, and ends with a line "N passed, N failed".
+#
+#   tests/run.sh [STEP]...     steps: build unit asan tsan fuzz api arm64 (all of them without one)
+#
+# BUILD_ROOT   where build directories go (build-tests)
+# FUZZ_SECONDS how long each fuzzer runs (60)
+# SCONCE_DATA  real models and tokenizers (../shared/data beside the tree); tests that need them skip
+set -u
+cd "$(dirname "$0")/.." || exit 2
+. packaging/packages.sh
+
+BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
+FUZZ_SECONDS=${FUZZ_SECONDS:-60}
+JOBS=$(nproc)
+STEPS=${*:-build unit asan tsan fuzz api arm64}
+passed=0
+failed=0
+mkdir -p "$BUILD_ROOT"
+
+say() {
+    printf '\n== %s\n' "$*"
+}
+
+# count NAME STATUS: one test of our own.
+count() {
+    if [ "$2" -eq 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $1"
+    fi
+}
+
+want() {
+    case " $STEPS " in
+    *" $1 "*) return 0 ;;
+    esac
+    return 1
+}
+
+# setup DIR COMPILER OPTION...: configures once and builds; false when that fails.
+setup() {
+    dir=$BUILD_ROOT/$1
+    cc=$2
+    shift 2
+    if [ ! -f "$dir/build.ninja" ]; then
+        CC=$cc CXX=true meson setup "$dir" . "$@" >"$dir.log" 2>&1 || {
+            tail -n 30 "$dir.log"
+            return 1
+        }
+    fi
+    ninja -C "$dir" -j "$JOBS" >"$dir.log" 2>&1 || {
+        grep -E 'error|FAILED|undefined' "$dir.log" | head -n 40
+        return 1
+    }
+    [ -z "$(grep -E 'warning:' "$dir.log")" ]
+}
+
+# meson_tests DIR OPTION...: runs them and adds their numbers.
+meson_tests() {
+    dir=$BUILD_ROOT/$1
+    shift
+    meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$JOBS" "$@" 2>&1 |
+        grep -vE '^ninja|^$' | tail -n 120
+    set -- $(python3 - "$dir/meson-logs/testlog.json" <<'PY'
+import json, sys
+ok = bad = skip = 0
+for line in open(sys.argv[1]):
+    r = json.loads(line)["result"]
+    ok += r in ("OK", "EXPECTEDFAIL")
+    skip += r == "SKIP"
+    bad += r not in ("OK", "EXPECTEDFAIL", "SKIP")
+print(ok, bad, skip)
+PY
+    )
+    [ $# -eq 3 ] || set -- 0 1 0
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+}
+
+say "packages"
+install_packages $BUILD_PACKAGES $TEST_PACKAGES || exit 1
+if want arm64; then
+    install_packages $ARM_PACKAGES || echo "skipped: no packages for arm64 here"
+fi
+
+if want build || want unit || want api; then
+    say "build with gcc"
+    setup gcc gcc
+    count "build with gcc" $?
+fi
+
+if want unit; then
+    say "tests (gcc)"
+    meson_tests gcc
+fi
+
+if want asan; then
+    say "tests under ASan and UBSan (clang)"
+    setup asan clang -Db_sanitize=address,undefined -Db_lundef=false
+    count "build with clang, ASan and UBSan" $?
+    export ASAN_OPTIONS=detect_stack_use_after_return=1
+    export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+    meson_tests asan --no-suite lint --timeout-multiplier 5
+    unset ASAN_OPTIONS UBSAN_OPTIONS
+fi
+
+if want tsan; then
+    say "tests of threads under TSan (clang)"
+    setup tsan clang -Db_sanitize=thread -Db_lundef=false
+    count "build with clang and TSan" $?
+    TSAN_OPTIONS=halt_on_error=1 meson_tests tsan --suite threads --timeout-multiplier 10
+fi
+
+# fuzz_one PROGRAM: on a copy of its corpus.
+fuzz_one() {
+    name=$(basename "$1" | sed 's/^fuzz-//')
+    work=$BUILD_ROOT/fuzz-work/$name
+    rm -rf "$work"
+    mkdir -p "$work"
+    dict=tests/fuzz/dictionaries/$name.dict
+    set -- "$1" "$work" "tests/fuzz/corpus/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 \
+        -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 "-artifact_prefix=$work/"
+    [ -f "$dict" ] && set -- "$@" "-dict=$dict"
+    "$@" >"$work.log" 2>&1
+    echo $? >"$work.status"
+}
+
+if want fuzz; then
+    say "fuzzers, $FUZZ_SECONDS s each"
+    setup fuzz clang -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
+    count "build of the fuzzers" $?
+    mkdir -p "$BUILD_ROOT/fuzz-work"
+    list=$(find "$BUILD_ROOT/fuzz/tests/fuzz" -maxdepth 1 -type f -name 'fuzz-*' -perm -u+x | sort)
+    running=0
+    for f in $list; do
+        fuzz_one "$f" &
+        running=$((running + 1))
+        if [ "$running" -ge "$JOBS" ]; then
+            wait
+            running=0
+        fi
+    done
+    wait
+    for f in $list; do
+        name=$(basename "$f" | sed 's/^fuzz-//')
+        status=$(cat "$BUILD_ROOT/fuzz-work/$name.status" 2>/dev/null || echo 1)
+        [ "$status" -eq 0 ] || tail -n 30 "$BUILD_ROOT/fuzz-work/$name.log"
+        count "fuzz-$name" "$status"
+    done
+fi
+
+if want api; then
+    say "the services, through the official client"
+    venv=$BUILD_ROOT/venv
+    [ -x "$venv/bin/pytest" ] || {
+        python3 -m venv "$venv" && "$venv/bin/pip" -q install --disable-pip-version-check \
+            -r tests/api/requirements.txt
+    }
+    SCONCE_BUILD=$BUILD_ROOT/gcc "$venv/bin/pytest" -q -x --maxfail=20 -p no:cacheprovider \
+        --junitxml="$BUILD_ROOT/api.xml" tests/api tests/e2e 2>&1 | tail -n 60
+    set -- $(python3 - "$BUILD_ROOT/api.xml" <<'PY'
+import sys, xml.etree.ElementTree as tree
+s = tree.parse(sys.argv[1]).getroot().find("testsuite").attrib
+bad = int(s["failures"]) + int(s["errors"])
+print(int(s["tests"]) - bad - int(s["skipped"]), bad)
+PY
+    )
+    [ $# -eq 2 ] || set -- 0 1
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+fi
+
+if want arm64; then
+    say "kernels of arm64 under qemu-user"
+    if command -v aarch64-linux-gnu-gcc >/dev/null 2>&1 &&
+        command -v qemu-aarch64 >/dev/null 2>&1; then
+        sh tests/checkkern/arm64.sh "$BUILD_ROOT/arm64"
+        count "kernels of arm64" $?
+    else
+        echo "skipped: no cross compiler or emulator"
+    fi
+fi
+
+printf '\n%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
