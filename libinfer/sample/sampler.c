@@ -18,6 +18,7 @@
 
 struct sampler {
     uint32_t n_vocab;
+    float *row; /* a copy that the stages may change */
     struct cand *cands;
     uint32_t *counts; /* zero between picks */
 };
@@ -62,9 +63,10 @@ int sampler_new(uint32_t n_vocab, struct sampler **ret_sampler)
     if (!s)
         return -ENOMEM;
     s->n_vocab = n_vocab;
+    s->row = NEW(float, n_vocab);
     s->cands = NEW(struct cand, n_vocab);
     s->counts = NEW(uint32_t, n_vocab);
-    if (!s->cands || !s->counts)
+    if (!s->row || !s->cands || !s->counts)
         return -ENOMEM;
     *ret_sampler = STEAL(s);
     return 0;
@@ -74,6 +76,7 @@ struct sampler *sampler_free(struct sampler *s)
 {
     if (!s)
         return NULL;
+    free(s->row);
     free(s->cands);
     free(s->counts);
     free(s);
@@ -216,19 +219,28 @@ static int32_t pick_random(struct sampler *s, const struct sample_params *p, str
     return draw(c, n, rng);
 }
 
+static bool has_penalties(const struct sample_params *p)
+{
+    return p->n_bias > 0 || p->repetition != 1 || p->presence != 0 || p->frequency != 0;
+}
+
 int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t *tokens,
-                 uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, float *logits,
+                 uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, const float *logits,
                  int32_t *ret_token)
 {
-    int32_t best;
+    /* Looked at before bias and penalties too, so that a bad row never counts as a choice. */
+    int32_t best = row_argmax(logits, s->n_vocab);
 
-    /* Checked before bias and penalties, so that a bad row is told from forbidden tokens. */
-    if (row_argmax(logits, s->n_vocab) < 0)
-        return SAMPLE_BAD_ROW;
-    penalty_apply(p, tokens, n_tokens, n_prompt, s->counts, logits, s->n_vocab);
-    best = row_argmax(logits, s->n_vocab);
     if (best < 0)
         return SAMPLE_BAD_ROW;
-    *ret_token = p->temperature > 0 ? pick_random(s, p, rng, logits, logits[best]) : best;
+    if (p->temperature > 0 || has_penalties(p))
+        memcpy(s->row, logits, s->n_vocab * sizeof(*s->row));
+    if (has_penalties(p)) {
+        penalty_apply(p, tokens, n_tokens, n_prompt, s->counts, s->row, s->n_vocab);
+        best = row_argmax(s->row, s->n_vocab);
+        if (best < 0)
+            return SAMPLE_BAD_ROW;
+    }
+    *ret_token = p->temperature > 0 ? pick_random(s, p, rng, s->row, s->row[best]) : best;
     return 0;
 }

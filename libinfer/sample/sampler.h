@@ -54,9 +54,9 @@ struct sampler *sampler_free(struct sampler *s);
 DEFINE_CLEANUP(struct sampler *, sampler_free);
 
 /*
- * Picks the token that follows @tokens, of which the first @n_prompt are the prompt's. @logits
- * are overwritten. Greedy picks leave @rng alone. 0 or SAMPLE_BAD_ROW.
+ * Picks the token that follows @tokens, of which the first @n_prompt are the prompt's. Greedy
+ * picks leave @rng alone. 0 or SAMPLE_BAD_ROW.
  */
 int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t *tokens,
-                 uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, float *logits,
+                 uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, const float *logits,
                  int32_t *ret_token);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a step gave: tokens are accepted, text and ends are told, requests that are over go away.
+ * When there is no memory for the end of a choice, telling it is tried again after the next step:
+ * ends are never lost.
+ */
+#include "sched/sched.h"
+
+#include <errno.h>
+
+#include "sample/logprob.h"
+
+static int tell_text(struct sched *s, struct seq *seq)
+{
+    struct output_part part;
+    int r;
+
+    if (!output_ready(&seq->output, &part))
+        return 0;
+    r = events_add_tokens(&s->events, seq, &part);
+    if (r < 0)
+        return r;
+    output_drop(&seq->output, &part);
+    return 0;
+}
+
+/* Ends a choice by its own doing: what was held back becomes text. */
+static int finish(struct seq *seq, enum inf_finish why)
+{
+    uint32_t i_stop = 0;
+    const int r = output_end(&seq->output, &i_stop);
+
+    if (r < 0)
+        return r;
+    if (r == OUTPUT_STOPPED) {
+        why = INF_FINISH_STOP_TEXT;
+        seq->stop_index = i_stop;
+    }
+    seq_end(seq, why, NULL);
+    return 0;
+}
+
+static int accept_token(struct sched *s, const struct step_part *part)
+{
+    struct seq *seq = part->seq;
+    const struct inf_top_logprob *top =
+        s->step.top + (size_t)(part - s->step.parts) * LOGPROB_MAX_TOP;
+    int r;
+
+    assert(seq->n_tokens < seq->req->max_total);
+    seq->tokens[seq->n_tokens++] = part->token;
+    if (!seq->req->ignore_eos &&
+        (inf_tokenizer_token_flags(s->tok, part->token) & INF_TOKEN_EOG) != 0)
+        return finish(seq, INF_FINISH_STOP);
+    r = output_push(&seq->output, part->token, part->logprob, top, part->n_top, &seq->stop_index);
+    if (r < 0)
+        return r;
+    if (r == OUTPUT_STOPPED)
+        seq_end(seq, INF_FINISH_STOP_TEXT, NULL);
+    else if (seq->n_tokens == seq->req->max_total)
+        return finish(seq, INF_FINISH_LENGTH);
+    return 0;
+}
+
+static int emit_part(struct sched *s, const struct step_part *part)
+{
+    struct seq *seq = part->seq;
+    int r;
+
+    if (!part->sampled)
+        return 0;
+    if (part->status == SAMPLE_BAD_ROW) {
+        seq_end(seq, INF_FINISH_ERROR, "the model gave no usable probabilities");
+        return 0;
+    }
+    if (!seq->prompt_told) {
+        r = events_add_prompt(&s->events, seq);
+        if (r < 0)
+            return r;
+        seq->prompt_told = true;
+    }
+    r = accept_token(s, part);
+    if (r < 0)
+        return r;
+    return tell_text(s, seq);
+}
+
+void sched_emit(struct sched *s)
+{
+    for (uint32_t i = 0; i < s->step.n_parts; i++) {
+        struct seq *seq = s->step.parts[i].seq;
+        const int r = emit_part(s, &s->step.parts[i]);
+
+        if (r == 0)
+            continue;
+        seq->state = SEQ_RUNNING; /* whatever end it was about to have */
+        seq_end(seq, INF_FINISH_ERROR,
+                r == -ENOMEM ? "out of memory" : "a token could not be decoded");
+    }
+}
+
+void sched_fail_running(struct sched *s, const char *error)
+{
+    for (uint32_t i = 0; i < s->n_running; i++)
+        seq_end(s->running[i], INF_FINISH_ERROR, error);
+}
+
+void sched_apply_cancels(struct sched *s)
+{
+    for (struct request *req = s->live; req; req = req->next) {
+        if (!atomic_load(&req->cancelled))
+            continue;
+        events_forget(&s->events, req->id);
+        for (uint32_t i = 0; i < req->n_choices; i++) {
+            struct seq *seq = &req->seqs[i];
+
+            if (seq->state == SEQ_ENDED)
+                continue;
+            if (seq->state == SEQ_WAITING)
+                sched_unwait(s, seq);
+            seq_end(seq, INF_FINISH_CANCELLED, NULL);
+        }
+    }
+}
+
+static void count_end(struct inf_engine_stats *stats, const struct request *req,
+                      enum inf_finish finish)
+{
+    if (finish == INF_FINISH_ERROR)
+        stats->n_errors++;
+    if (req->n_live > 0)
+        return;
+    stats->n_finished++;
+    stats->n_cancelled += atomic_load(&req->cancelled);
+}
+
+static void forget_request(struct sched *s, struct request *req)
+{
+    if (req->prev)
+        req->prev->next = req->next;
+    else
+        s->live = req->next;
+    if (req->next)
+        req->next->prev = req->prev;
+    s->n_queued -= !req->started;
+}
+
+/* Tells the ends of one request's choices; false when memory was short. */
+static bool retire_request(struct sched *s, struct request *req)
+{
+    for (uint32_t i = 0; i < req->n_choices; i++) {
+        struct seq *seq = &req->seqs[i];
+
+        if (seq->state != SEQ_ENDED || seq->finish_told)
+            continue;
+        if (events_add_finish(&s->events, seq, req->n_live == 1) < 0)
+            return false;
+        seq->finish_told = true;
+        req->n_live--;
+        pthread_mutex_lock(&s->lock);
+        s->n_active -= seq->started;
+        count_end(&s->stats, req, seq->finish);
+        pthread_mutex_unlock(&s->lock);
+        seq_stop(seq);
+    }
+    return true;
+}
+
+bool sched_retire(struct sched *s)
+{
+    struct request *req, *next;
+    uint32_t n = 0;
+    bool short_of_memory = false;
+
+    for (uint32_t i = 0; i < s->n_running; i++)
+        if (s->running[i]->state == SEQ_RUNNING)
+            s->running[n++] = s->running[i];
+    s->n_running = n;
+
+    for (req = s->live; req; req = next) {
+        next = req->next;
+        short_of_memory |= !retire_request(s, req);
+        if (req->n_live > 0)
+            continue;
+        pthread_mutex_lock(&s->lock);
+        forget_request(s, req);
+        pthread_mutex_unlock(&s->lock);
+        request_free(req);
+    }
+    return short_of_memory;
+}

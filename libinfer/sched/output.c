@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Offsets count bytes of the choice's whole text, so that tokens, held text and stop strings speak
+ * of the same places whatever has left already.
+ */
+#include "sched/output.h"
+
+#include <errno.h>
+#include <string.h>
+
+int output_init(struct output *o, const struct inf_tokenizer *tok, bool show_special,
+                const struct stop_set *stops, uint32_t n_top, const int32_t *prompt,
+                uint32_t n_prompt)
+{
+    int r;
+
+    *o = (struct output){.stops = stops, .top_stride = n_top};
+    o->stop_state = NEW(uint32_t, stops->n);
+    if (!o->stop_state)
+        return -ENOMEM;
+    r = inf_detok_new(tok, show_special, &o->detok);
+    if (r < 0)
+        return r;
+    return inf_detok_prime(o->detok, prompt, n_prompt);
+}
+
+void output_done(struct output *o)
+{
+    o->detok = inf_detok_free(o->detok);
+    free(o->stop_state);
+    str_done(&o->held);
+    free(o->tokens);
+    free(o->top);
+    *o = (struct output){0};
+}
+
+static int reserve_token(struct output *o)
+{
+    const uint32_t cap = o->cap > 0 ? 2 * o->cap : 16;
+    struct inf_top_logprob *top;
+    struct output_token *tokens;
+
+    if (o->n_tokens < o->cap)
+        return 0;
+    tokens = realloc(o->tokens, cap * sizeof(*tokens));
+    if (!tokens)
+        return -ENOMEM;
+    o->tokens = tokens;
+    if (o->top_stride > 0) {
+        top = realloc(o->top, (size_t)cap * o->top_stride * sizeof(*top));
+        if (!top)
+            return -ENOMEM;
+        o->top = top;
+    }
+    o->cap = cap;
+    return 0;
+}
+
+/* Nothing at or behind @end belongs to the output. */
+static void cut(struct output *o, uint64_t end)
+{
+    o->held.len = (size_t)(end - o->base);
+    while (o->n_tokens > 0 && o->tokens[o->n_tokens - 1].begin >= end)
+        o->n_tokens--;
+    for (uint32_t i = 0; i < o->n_tokens; i++)
+        o->tokens[i].end = MIN(o->tokens[i].end, end);
+}
+
+/* Takes text that the detokeniser gave; the caller has reserved the memory. */
+static int add_text(struct output *o, const char *text, size_t len, uint32_t *ret_stop)
+{
+    const uint64_t begin = o->base + o->held.len;
+    struct stop_match match;
+
+    if (str_append(&o->held, text, len) < 0)
+        return -ENOMEM;
+    if (stop_set_scan(o->stops, o->stop_state, text, len, &match)) {
+        cut(o, begin + match.end - match.len);
+        o->final = o->base + o->held.len;
+        o->ended = true;
+        *ret_stop = match.i_stop;
+        return OUTPUT_STOPPED;
+    }
+    o->final = o->base + o->held.len - stop_set_held(o->stops, o->stop_state);
+    return 0;
+}
+
+int output_push(struct output *o, int32_t token, float logprob, const struct inf_top_logprob *top,
+                uint32_t n_top, uint32_t *ret_stop)
+{
+    const uint64_t begin = o->base + o->held.len;
+    const char *text;
+    size_t len;
+    int r;
+
+    assert(!o->ended && n_top <= o->top_stride);
+    r = reserve_token(o);
+    if (r < 0)
+        return r;
+    r = inf_detok_push(o->detok, token, &text, &len);
+    if (r < 0)
+        return r;
+    if (n_top > 0)
+        memcpy(o->top + (size_t)o->n_tokens * o->top_stride, top, n_top * sizeof(*top));
+    o->tokens[o->n_tokens++] = (struct output_token){token, logprob, n_top, begin, begin + len};
+    return add_text(o, text, len, ret_stop);
+}
+
+int output_end(struct output *o, uint32_t *ret_stop)
+{
+    const char *text;
+    size_t len;
+    int r;
+
+    if (o->ended)
+        return 0;
+    r = inf_detok_flush(o->detok, &text, &len);
+    if (r < 0)
+        return r;
+    r = add_text(o, text, len, ret_stop);
+    if (r != 0)
+        return r;
+    o->final = o->base + o->held.len;
+    o->ended = true;
+    return 0;
+}
+
+bool output_ready(const struct output *o, struct output_part *ret_part)
+{
+    struct output_part part = {
+        .text = o->held.data ? o->held.data : "",
+        .len = (size_t)(o->final - o->base),
+        .tokens = o->tokens,
+        .top = o->top,
+    };
+
+    while (part.n_tokens < o->n_tokens && (o->ended || o->tokens[part.n_tokens].end <= o->final))
+        part.n_tokens++;
+    if (part.len == 0 && (!o->ended || part.n_tokens == 0))
+        return false;
+    *ret_part = part;
+    return true;
+}
+
+void output_drop(struct output *o, const struct output_part *part)
+{
+    const uint32_t left = o->n_tokens - part->n_tokens;
+
+    if (part->len > 0)
+        memmove(o->held.data, o->held.data + part->len, o->held.len - part->len);
+    o->held.len -= part->len;
+    o->base += part->len;
+    if (left > 0)
+        memmove(o->tokens, o->tokens + part->n_tokens, left * sizeof(*o->tokens));
+    if (left > 0 && o->top_stride > 0)
+        memmove(o->top, o->top + (size_t)part->n_tokens * o->top_stride,
+                (size_t)left * o->top_stride * sizeof(*o->top));
+    o->n_tokens = left;
+}

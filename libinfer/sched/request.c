@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making and taking apart requests and sequences.
+ */
+#include "sched/request.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "core/clock.h"
+#include "core/hash.h"
+#include "sample/logprob.h"
+
+static uint64_t random_seed(void)
+{
+    uint64_t seed;
+
+    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
+        return seed;
+    seed = clock_nsec();
+    return hash_bytes((uint64_t)getpid(), &seed, sizeof(seed));
+}
+
+static int prompt_logprobs_init(struct prompt_logprobs *plp, const struct request *r)
+{
+    const size_t n_top = (size_t)r->n_prompt * r->n_top;
+
+    plp->tokens = NEW(struct output_token, r->n_prompt);
+    plp->top = NEW(struct inf_top_logprob, n_top);
+    if (!plp->tokens || !plp->top)
+        return -ENOMEM;
+    plp->tokens[0] = (struct output_token){.token = r->prompt[0], .logprob = NAN};
+    plp->n_done = 1;
+    return 0;
+}
+
+static void init_seqs(struct request *r, const struct inf_sampling *sampling)
+{
+    const uint64_t seed = sampling->has_seed ? sampling->seed : random_seed();
+
+    for (uint32_t i = 0; i < r->n_choices; i++) {
+        r->seqs[i].req = r;
+        r->seqs[i].choice = i;
+        r->seqs[i].n_tokens = r->n_prompt;
+        rng_seed(&r->seqs[i].rng, seed + i);
+    }
+}
+
+int request_new(const struct inf_request *in, uint32_t n_ctx, struct request **ret_request)
+{
+    _cleanup_(request_freep) struct request *r = NULL;
+    const uint32_t n_choices = MAX(in->n_choices, 1);
+    uint32_t room;
+    int k;
+
+    assert(in->n_tokens > 0 && in->n_tokens < n_ctx && in->n_logprobs <= LOGPROB_MAX_TOP);
+    r = calloc(1, sizeof(*r) + n_choices * sizeof(r->seqs[0]));
+    if (!r)
+        return -ENOMEM;
+    room = n_ctx - (uint32_t)in->n_tokens;
+    r->user = in->user;
+    r->n_prompt = (uint32_t)in->n_tokens;
+    r->max_total = r->n_prompt + (in->max_tokens > 0 ? MIN(in->max_tokens, room) : room);
+    r->ignore_eos = in->ignore_eos;
+    r->show_special = in->show_special;
+    r->want_logprobs = in->n_logprobs >= 0;
+    r->want_prompt_logprobs = in->prompt_logprobs;
+    r->n_top = in->n_logprobs > 0 ? (uint32_t)in->n_logprobs : 0;
+    r->n_choices = r->n_live = n_choices;
+
+    r->prompt = NEW(int32_t, r->n_prompt);
+    if (!r->prompt)
+        return -ENOMEM;
+    memcpy(r->prompt, in->tokens, r->n_prompt * sizeof(*r->prompt));
+    k = sample_params_init(&r->sampling, &in->sampling);
+    if (k < 0)
+        return k;
+    k = stop_set_init(&r->stops, in->stops, in->n_stops);
+    if (k < 0)
+        return k;
+    if (r->want_prompt_logprobs) {
+        k = prompt_logprobs_init(&r->plp, r);
+        if (k < 0)
+            return k;
+    }
+    init_seqs(r, &in->sampling);
+    *ret_request = STEAL(r);
+    return 0;
+}
+
+struct request *request_free(struct request *r)
+{
+    if (!r)
+        return NULL;
+    for (uint32_t i = 0; i < r->n_choices; i++)
+        seq_stop(&r->seqs[i]);
+    free(r->prompt);
+    sample_params_done(&r->sampling);
+    stop_set_done(&r->stops);
+    free(r->plp.tokens);
+    free(r->plp.top);
+    free(r);
+    return NULL;
+}
+
+int seq_start(struct seq *s, struct kv_pool *pool, const struct inf_tokenizer *tok)
+{
+    const struct request *req = s->req;
+    int r;
+
+    assert(!s->started && s->state == SEQ_WAITING);
+    s->tokens = NEW(int32_t, req->max_total);
+    if (!s->tokens)
+        return -ENOMEM;
+    memcpy(s->tokens, req->prompt, req->n_prompt * sizeof(*s->tokens));
+    r = kv_table_init(&s->table, pool, req->max_total);
+    if (r < 0) {
+        free(STEAL(s->tokens));
+        return r;
+    }
+    s->started = true;
+    r = output_init(&s->output, tok, req->show_special, &req->stops, req->n_top, req->prompt,
+                    req->n_prompt);
+    if (r < 0)
+        seq_stop(s);
+    return r;
+}
+
+void seq_stop(struct seq *s)
+{
+    if (!s->started)
+        return;
+    kv_table_done(&s->table);
+    output_done(&s->output);
+    free(STEAL(s->tokens));
+    s->started = false;
+}
+
+void seq_end(struct seq *s, enum inf_finish finish, const char *error)
+{
+    assert(s->state != SEQ_ENDED);
+    s->state = SEQ_ENDED;
+    s->finish = finish;
+    s->error = error;
+}
+
+uint32_t seq_n_prompt_logits(const struct seq *s)
+{
+    const struct request *req = s->req;
+    const uint32_t n_done = req->plp.n_done;
+
+    /* Row i tells the token at i + 1; the first token of a prompt has no row that tells it. */
+    if (!req->want_prompt_logprobs || n_done >= req->n_prompt || s->n_kv + 1 >= req->n_prompt)
+        return 0;
+    return req->n_prompt - 1 - s->n_kv;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts a compiled plan and its memory together. Everything is allocated here, once; a step only
+ * runs.
+ */
+#include "sched/runner.h"
+
+#include <errno.h>
+
+#include "core/err.h"
+
+int runner_new(struct backend **backend, const struct runner_params *params,
+               struct runner **ret_runner, struct inf_err *reterr)
+{
+    _cleanup_(runner_freep) struct runner *r = NEW(struct runner, 1);
+    struct backend *b = *backend;
+    uint64_t n_logits;
+    int k;
+
+    if (!r || !size_mul(params->limits.max_logits, params->n_vocab, &n_logits))
+        return err_set(reterr, ENOMEM, "out of memory");
+    r->limits = params->limits;
+    r->n_vocab = params->n_vocab;
+    r->logits = NEW(float, n_logits);
+    if (!r->logits)
+        return err_set(reterr, ENOMEM, "no memory for %u rows of logits", r->limits.max_logits);
+    /* From here on runner_free() would free the backend, which is the caller's until success. */
+    k = kv_pool_new(b, &params->layout, params->n_blocks, &r->pool);
+    if (k < 0)
+        return err_set(reterr, -k, "no memory for %u blocks of KV cache", params->n_blocks);
+    k = b->ops->compile(b, params->graph, &params->limits, &r->plan, reterr);
+    if (k < 0) {
+        if (k == -ENOMEM)
+            err_set(reterr, ENOMEM, "out of memory");
+        return k;
+    }
+    r->backend = STEAL(*backend);
+    *ret_runner = STEAL(r);
+    return 0;
+}
+
+struct runner *runner_free(struct runner *r)
+{
+    if (!r)
+        return NULL;
+    if (r->plan)
+        r->backend->ops->plan_free(r->backend, r->plan);
+    r->pool = kv_pool_free(r->pool);
+    r->backend = backend_free(r->backend);
+    free(r->logits);
+    free(r);
+    return NULL;
+}
+
+int runner_forward(struct runner *r, const struct batch *batch)
+{
+    assert(batch->n_rows <= r->limits.max_rows && batch->n_logits <= r->limits.max_logits);
+    return r->backend->ops->run(r->backend, r->plan, kv_pool_store(r->pool), batch, r->logits);
+}

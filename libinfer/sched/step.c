@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One step: rows are picked, computed and sampled. All memory was allocated by step_init();
+ * nothing here or below allocates, locks or logs.
+ */
+#include "sched/sched.h"
+
+#include <errno.h>
+
+#include "core/clock.h"
+#include "sample/logprob.h"
+
+int step_init(struct step *step, const struct plan_limits *limits)
+{
+    const size_t n_top = (size_t)limits->max_seqs * LOGPROB_MAX_TOP;
+
+    *step = (struct step){
+        .wants = NEW(struct batch_want, limits->max_seqs),
+        .rows = NEW(uint32_t, limits->max_seqs),
+        .seqs = NEW(struct batch_seq, limits->max_seqs),
+        .tokens = NEW(int32_t, limits->max_rows),
+        .logit_rows = NEW(uint32_t, limits->max_logits),
+        .parts = NEW(struct step_part, limits->max_seqs),
+        .top = NEW(struct inf_top_logprob, n_top),
+    };
+    if (!step->wants || !step->rows || !step->seqs || !step->tokens || !step->logit_rows ||
+        !step->parts || !step->top)
+        return -ENOMEM;
+    return 0;
+}
+
+void step_done(struct step *step)
+{
+    free(step->wants);
+    free(step->rows);
+    free(step->seqs);
+    free(step->tokens);
+    free(step->logit_rows);
+    free(step->parts);
+    free(step->top);
+    *step = (struct step){0};
+}
+
+/* Asks the policy how many rows each sequence computes. */
+static void plan_rows(struct sched *s)
+{
+    struct step *step = &s->step;
+    const struct batch_limits limits = {
+        .max_rows = s->runner->limits.max_rows,
+        .max_logits = s->runner->limits.max_logits,
+        .chunk = s->chunk,
+    };
+
+    for (uint32_t i = 0; i < s->n_running; i++)
+        step->wants[i] = (struct batch_want){
+            .n_left = seq_n_left(s->running[i]),
+            .n_logits = seq_n_prompt_logits(s->running[i]),
+        };
+    batch_plan(step->wants, s->n_running, &limits, s->turn++, step->rows);
+}
+
+/* Writes one sequence's rows into the batch. */
+static void put_rows(struct step *step, struct batch *batch, struct seq *seq, uint32_t n_rows,
+                     uint32_t n_prompt_logits)
+{
+    const uint32_t i = batch->n_seqs++, i_row = batch->n_rows;
+    const bool decodes = seq_n_left(seq) == 1 && seq->n_kv >= seq->req->n_prompt;
+    struct step_part *part = &step->parts[i];
+
+    *part = (struct step_part){
+        .seq = seq,
+        .n_rows = n_rows,
+        .i_logit = batch->n_logits,
+        .n_prompt_logits = MIN(n_prompt_logits, n_rows),
+    };
+    step->seqs[i] = (struct batch_seq){
+        .i_row = i_row,
+        .n_rows = n_rows,
+        .pos = seq->n_kv,
+        .n_blocks = seq->table.n_blocks,
+        .blocks = seq->table.blocks,
+    };
+    for (uint32_t k = 0; k < n_rows; k++)
+        step->tokens[i_row + k] = seq->tokens[seq->n_kv + k];
+    for (uint32_t k = 0; k < part->n_prompt_logits; k++)
+        step->logit_rows[batch->n_logits++] = i_row + k;
+    if (n_rows == seq_n_left(seq))
+        step->logit_rows[batch->n_logits++] = i_row + n_rows - 1;
+    part->n_logits = batch->n_logits - part->i_logit;
+    batch->n_rows += n_rows;
+    *(decodes ? &step->n_decode_rows : &step->n_prompt_rows) += n_rows;
+}
+
+static struct batch build_batch(struct sched *s)
+{
+    struct step *step = &s->step;
+    struct batch batch = {
+        .tokens = step->tokens, .seqs = step->seqs, .logit_rows = step->logit_rows};
+
+    step->n_prompt_rows = step->n_decode_rows = 0;
+    for (uint32_t i = 0; i < s->n_running; i++)
+        if (step->rows[i] > 0)
+            put_rows(step, &batch, s->running[i], step->rows[i], step->wants[i].n_logits);
+    step->n_parts = batch.n_seqs;
+    return batch;
+}
+
+/* Rows tell the tokens that follow them. */
+static void take_prompt_logprobs(struct sched *s, const struct step_part *part, uint32_t pos)
+{
+    struct request *req = part->seq->req;
+    struct prompt_logprobs *plp = &req->plp;
+
+    for (uint32_t k = 0; k < part->n_prompt_logits; k++) {
+        const uint32_t i = pos + k + 1;
+        struct output_token *t = &plp->tokens[i];
+
+        *t = (struct output_token){.token = req->prompt[i]};
+        t->n_top =
+            logprob_row(runner_logits(s->runner, part->i_logit + k), s->runner->n_vocab, s->n_vocab,
+                        t->token, req->n_top, &t->logprob, plp->top + (size_t)i * req->n_top);
+        plp->n_done = MAX(plp->n_done, i + 1);
+    }
+}
+
+/* Picks the next token from the last row. */
+static void sample_part(struct sched *s, struct step_part *part)
+{
+    struct seq *seq = part->seq;
+    const struct request *req = seq->req;
+    const float *logits = runner_logits(s->runner, part->i_logit + part->n_logits - 1);
+    struct inf_top_logprob *top = s->step.top + (size_t)(part - s->step.parts) * LOGPROB_MAX_TOP;
+
+    part->sampled = true;
+    part->status = sampler_pick(s->sampler, &req->sampling, seq->tokens, seq->n_tokens,
+                                req->n_prompt, &seq->rng, logits, &part->token);
+    if (part->status == 0 && req->want_logprobs)
+        part->n_top = logprob_row(logits, s->runner->n_vocab, s->n_vocab, part->token, req->n_top,
+                                  &part->logprob, top);
+}
+
+int sched_step(struct sched *s)
+{
+    struct step *step = &s->step;
+    const uint64_t begin = clock_usec();
+    struct batch batch;
+    int r;
+
+    assert(s->n_running > 0);
+    plan_rows(s);
+    batch = build_batch(s);
+    r = runner_forward(s->runner, &batch);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < step->n_parts; i++) {
+        struct step_part *part = &step->parts[i];
+        struct seq *seq = part->seq;
+
+        take_prompt_logprobs(s, part, seq->n_kv);
+        seq->n_kv += part->n_rows;
+        if (part->n_logits > part->n_prompt_logits)
+            sample_part(s, part);
+    }
+    step->usec = clock_usec() - begin;
+    s->chunk =
+        batch_next_chunk(s->chunk, s->runner->limits.max_rows, step->n_prompt_rows, step->usec);
+    return 0;
+}
