@@ -160,7 +160,7 @@ if want api; then
         python3 -m venv "$venv" && "$venv/bin/pip" -q install --disable-pip-version-check \
             -r tests/api/requirements.txt
     }
-    SCONCE_BUILD=$BUILD_ROOT/gcc "$venv/bin/pytest" -q -x --maxfail=20 -p no:cacheprovider \
+    SCONCE_BUILD=$BUILD_ROOT/gcc "$venv/bin/pytest" -q --maxfail=20 -p no:cacheprovider \
         --junitxml="$BUILD_ROOT/api.xml" tests/api tests/e2e 2>&1 | tail -n 60
     set -- $(python3 - "$BUILD_ROOT/api.xml" <<'PY'
 import sys, xml.etree.ElementTree as tree

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A GET of HTTP/1.0: the answer ends where the connection does, so there is nothing to parse but
+ * the status line and the end of the head
+ */
+#include "cli/http_get.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include "core/err.h"
+
+enum {
+    HTTP_GET_MAX = 16 << 20,
+    HTTP_GET_SECONDS = 10,
+};
+
+static int connect_unix(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    _cleanup_close_ int fd = -1;
+
+    if (strlen(path) >= sizeof(sa.sun_path))
+        return -ENAMETOOLONG;
+    memcpy(sa.sun_path, path, strlen(path) + 1);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
+        return -errno;
+    return STEAL_FD(fd);
+}
+
+static int connect_tcp(const char *address)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    const char *colon = strrchr(address, ':');
+    _cleanup_free_ char *host = colon ? strndup(address, (size_t)(colon - address)) : NULL;
+    _cleanup_close_ int fd = -1;
+    struct addrinfo *list;
+    int r = 0;
+
+    if (!host || getaddrinfo(host, colon + 1, &hints, &list) != 0)
+        return -EINVAL;
+    fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen) < 0)
+        r = -errno;
+    freeaddrinfo(list);
+    return r < 0 ? r : STEAL_FD(fd);
+}
+
+static int transfer(int fd, const char *path, const char *key, struct str *head)
+{
+    const struct timeval limit = {.tv_sec = HTTP_GET_SECONDS};
+    _cleanup_str_ struct str request = {0};
+    char buf[16384];
+    ssize_t n;
+    int r;
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    r = str_printf(&request, "GET %s HTTP/1.0\r\nHost: localhost\r\n", path);
+    if (r == 0 && key)
+        r = str_printf(&request, "Authorization: Bearer %s\r\n", key);
+    if (r == 0)
+        r = str_puts(&request, "\r\n");
+    if (r < 0)
+        return r;
+    if (send(fd, request.data, request.len, MSG_NOSIGNAL) != (ssize_t)request.len)
+        return -EIO;
+    while ((n = recv(fd, buf, sizeof(buf), 0)) > 0) {
+        if (head->len + (size_t)n > HTTP_GET_MAX)
+            return -EFBIG;
+        r = str_append(head, buf, (size_t)n);
+        if (r < 0)
+            return r;
+    }
+    return n < 0 ? (errno == EAGAIN ? -ETIMEDOUT : -errno) : 0;
+}
+
+int http_get(const char *address, const char *path, const char *key, struct str *body,
+             struct inf_err *reterr)
+{
+    _cleanup_close_ int fd = -1;
+    _cleanup_str_ struct str all = {0};
+    const char *end;
+    int status = 0, r;
+
+    fd = strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(address);
+    if (fd < 0)
+        return err_set(reterr, -fd, "%s: %s", address, strerror(-fd));
+    r = transfer(fd, path, key, &all);
+    if (r < 0)
+        return err_set(reterr, -r, "%s: %s", address, strerror(-r));
+    end = all.data ? memmem(all.data, all.len, "\r\n\r\n", 4) : NULL;
+    if (!end || sscanf(all.data, "HTTP/1.%*c %d", &status) != 1)
+        return err_set(reterr, EBADMSG, "%s: the answer is not HTTP", address);
+    str_clear(body);
+    r = str_append(body, end + 4, all.len - (size_t)(end + 4 - all.data));
+    return r < 0 ? err_set(reterr, -r, "out of memory") : status;
+}

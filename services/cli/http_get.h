@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* One GET for `sconce status`: to a unix socket or to a TCP port of this machine. */
+
+#include <infer/types.h>
+
+#include "core/str.h"
+
+/* @address: "unix:PATH" or "HOST:PORT". Fills @body (at most 16 MiB) and returns the status.
+ * @key: API key or NULL. -ECONNREFUSED, -ENOENT: nobody listens; -ETIMEDOUT; -EBADMSG. */
+int http_get(const char *address, const char *path, const char *key, struct str *body,
+             struct inf_err *reterr);
