@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The architectures that this build runs, one line each. */
+#include <string.h>
+
+#include "model/arch.h"
+
+static const struct arch *const archs[] = {
+    &arch_llama,
+    &arch_qwen2,
+    &arch_qwen3,
+};
+
+const struct arch *arch_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(archs); i++)
+        if (strcmp(archs[i]->name, name) == 0)
+            return archs[i];
+    return NULL;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of graphs that architectures share. What a model does not have (biases, norms of q and k)
+ * is a zeroed weight, and then no node.
+ */
+#include <math.h>
+
+#include "model/arch.h"
+
+graph_ref layer_embed(const struct model *m, struct graph *g)
+{
+    return graph_embed(g, &m->embd, 1.0f);
+}
+
+/* Norm per head where the model has one, then rotation. */
+static graph_ref rotate(const struct model *m, struct graph *g, graph_ref x,
+                        const struct weight *norm)
+{
+    const struct hparams *hp = m->hp;
+    const struct rope_params rope = {
+        .style = hp->rope_style,
+        .n_dims = hp->rope_dims,
+        .inv_freq = m->inv_freq,
+        .mscale = m->rope_mscale,
+    };
+
+    if (norm->data)
+        x = graph_rms_norm(g, x, norm, hp->norm_eps, hp->head_dim);
+    return graph_rope(g, x, hp->head_dim, &rope);
+}
+
+graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
+{
+    const struct model_layer *l = &m->layers[i_layer];
+    const struct hparams *hp = m->hp;
+    const struct attn_params attn = {
+        .i_layer = i_layer,
+        .n_heads = hp->n_heads,
+        .n_kv_heads = hp->n_kv_heads,
+        .head_dim = hp->head_dim,
+        .scale = (float)(1.0 / sqrt((double)hp->head_dim)),
+        .window = hparams_window(hp, i_layer),
+    };
+    graph_ref h, q, k, v;
+
+    h = graph_rms_norm(g, x, &l->attn_norm, hp->norm_eps, 0);
+    q = rotate(m, g, graph_matmul(g, h, &l->q, &l->q_bias), &l->q_norm);
+    k = rotate(m, g, graph_matmul(g, h, &l->k, &l->k_bias), &l->k_norm);
+    v = graph_matmul(g, h, &l->v, &l->v_bias);
+    h = graph_attention(g, q, k, v, &attn);
+    /* From here on no row looks at another: those without logits are done. */
+    if (i_layer == hp->n_layers - 1) {
+        h = graph_rows(g, h);
+        x = graph_rows(g, x);
+    }
+    return graph_add(g, x, graph_matmul(g, h, &l->out, &l->out_bias));
+}
+
+graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
+{
+    const struct model_layer *l = &m->layers[i_layer];
+    graph_ref h, gate, up;
+
+    h = graph_rms_norm(g, x, &l->ffn_norm, m->hp->norm_eps, 0);
+    gate = graph_matmul(g, h, &l->gate, &l->gate_bias);
+    up = graph_matmul(g, h, &l->up, &l->up_bias);
+    h = graph_glu(g, gate, up, m->hp->act);
+    return graph_add(g, x, graph_matmul(g, h, &l->down, &l->down_bias));
+}
+
+void layer_head(const struct model *m, struct graph *g, graph_ref x)
+{
+    x = graph_rms_norm(g, x, &m->out_norm, m->hp->norm_eps, 0);
+    graph_output(g, graph_matmul(g, x, &m->head, NULL));
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing a model, and what the layers above ask it. */
+#include "model/model.h"
+
+#include <errno.h>
+
+#include "core/err.h"
+#include "model/arch.h"
+
+int model_open(const struct format *f, struct model **ret_model, struct inf_err *reterr)
+{
+    _cleanup_(model_closep) struct model *m = NULL;
+    const struct hparams *hp = format_hparams(f);
+    int r;
+
+    if (hp->n_layers == 0)
+        return err_set(reterr, EINVAL, "only the vocabulary of this model was opened");
+    m = NEW(struct model, 1);
+    if (!m)
+        return err_set(reterr, ENOMEM, "out of memory");
+    m->f = f;
+    m->hp = hp;
+    m->arch = arch_find(hp->arch);
+    if (!m->arch)
+        return err_set(reterr, EOPNOTSUPP, "the architecture \"%s\" is not supported", hp->arch);
+    r = m->arch->bind(m, reterr);
+    if (r < 0)
+        return r;
+    r = rope_bind(m, reterr);
+    if (r < 0)
+        return r;
+    *ret_model = STEAL(m);
+    return 0;
+}
+
+struct model *model_close(struct model *m)
+{
+    if (!m)
+        return NULL;
+    arena_done(&m->arena);
+    free(m);
+    return NULL;
+}
+
+const struct hparams *model_hparams(const struct model *m)
+{
+    return m->hp;
+}
+
+uint64_t model_bytes_token(const struct model *m)
+{
+    return m->bytes_token;
+}
+
+bool model_tied_head(const struct model *m)
+{
+    return m->tied;
+}
+
+int model_build(const struct model *m, struct graph **ret_graph, struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *g = NULL;
+    int r;
+
+    if (graph_new(&g) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    m->arch->build(m, g);
+    r = graph_error(g, reterr);
+    if (r < 0)
+        return r;
+    *ret_graph = STEAL(g);
+    return 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inverse frequencies of the rotary embedding, and their scaling to longer contexts
+ *
+ * linear: all divided by the factor. llama3 (Llama 3.1): low frequencies divided, high ones kept,
+ * a ramp between. yarn (Peng et al. 2023): the same by rotations over the original context, and a
+ * factor on sin and cos. A tensor rope_freqs.weight holds divisors and comes on top. Computed in
+ * double, so that only the last rounding is ours.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "core/err.h"
+#include "model/arch.h"
+#include "quant/dtype.h"
+
+#define PI 3.14159265358979323846
+
+static double llama3(const struct hparams *hp, double freq)
+{
+    const double ctx = hp->rope_ctx_orig, low = (double)hp->rope_low_freq_factor,
+                 high = (double)hp->rope_high_freq_factor, factor = (double)hp->rope_factor;
+    const double wavelen = 2 * PI / freq;
+    double smooth;
+
+    if (wavelen < ctx / high)
+        return freq;
+    if (wavelen > ctx / low)
+        return freq / factor;
+    smooth = (ctx / wavelen - low) / (high - low);
+    return (1 - smooth) * freq / factor + smooth * freq;
+}
+
+/* The dimension that turns @n_rot times over the original context. */
+static double yarn_dim(const struct hparams *hp, double n_rot)
+{
+    return hp->rope_dims * log(hp->rope_ctx_orig / (n_rot * 2 * PI)) /
+           (2 * log((double)hp->rope_theta));
+}
+
+static double yarn(const struct hparams *hp, double freq, uint32_t i)
+{
+    double low = yarn_dim(hp, (double)hp->yarn_beta_fast);
+    double high = yarn_dim(hp, (double)hp->yarn_beta_slow);
+    double ramp;
+
+    if (!hp->yarn_no_truncate) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    low = fmax(low, 0);
+    high = fmin(high, (double)hp->rope_dims - 1);
+    if (low == high)
+        high += 0.001;
+    ramp = fmin(fmax((i - low) / (high - low), 0), 1);
+    return freq / (double)hp->rope_factor * ramp + freq * (1 - ramp);
+}
+
+static double yarn_mscale(double factor, double mscale)
+{
+    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
+
+static double attn_factor(const struct hparams *hp)
+{
+    const double factor = (double)hp->rope_factor;
+    const double extra = hp->rope_attn_factor != 0 ? (double)hp->rope_attn_factor : 1;
+
+    if (hp->rope_scaling != ROPE_SCALING_YARN)
+        return extra;
+    if (hp->yarn_attn_factor != 0)
+        return (double)hp->yarn_attn_factor * extra;
+    if (hp->yarn_mscale != 0 && hp->yarn_mscale_all_dim != 0)
+        return yarn_mscale(factor, (double)hp->yarn_mscale) /
+               yarn_mscale(factor, (double)hp->yarn_mscale_all_dim) * extra;
+    return yarn_mscale(factor, 1) * extra;
+}
+
+static double scaled(const struct hparams *hp, double freq, uint32_t i)
+{
+    switch (hp->rope_scaling) {
+    case ROPE_SCALING_LINEAR:
+        return freq / (double)hp->rope_factor;
+    case ROPE_SCALING_LLAMA3:
+        return llama3(hp, freq);
+    case ROPE_SCALING_YARN:
+        return yarn(hp, freq, i);
+    case ROPE_SCALING_NONE:
+        break;
+    }
+    return freq;
+}
+
+static int divide(struct model *m, const struct format_tensor *t, struct inf_err *reterr)
+{
+    const uint32_t n = m->hp->rope_dims / 2;
+    const float *divisors = t->data;
+
+    if (t->dtype != INF_DTYPE_F32 || t->n_dims != 1 || t->dims[0] != n)
+        return err_set(reterr, EBADMSG, "tensor %s is %s of %llu, expected F32 of %u", t->name,
+                       t->type_name, (unsigned long long)t->dims[0], n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!isfinite(divisors[i]) || divisors[i] <= 0)
+            return err_set(reterr, EBADMSG, "tensor %s: element %u is no divisor", t->name, i);
+        m->inv_freq[i] /= divisors[i];
+    }
+    return 0;
+}
+
+int rope_bind(struct model *m, struct inf_err *reterr)
+{
+    const struct format_tensor *t = format_find(m->f, "rope_freqs.weight");
+    const struct hparams *hp = m->hp;
+
+    m->inv_freq = arena_alloc(&m->arena, hp->rope_dims / 2 * sizeof(float));
+    if (!m->inv_freq)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < hp->rope_dims / 2; i++)
+        m->inv_freq[i] =
+            (float)scaled(hp, pow((double)hp->rope_theta, -2.0 * i / hp->rope_dims), i);
+    m->rope_mscale = (float)attn_factor(hp);
+    return t ? divide(m, t, reterr) : 0;
+}
