@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * JSON of requests and answers: parsing with limits, writing into a str
+ *
+ * Parsing is jansson's, behind checks of its own: UTF-8, depth, duplicate keys. Writing is by
+ * hand, for it happens once per token.
+ */
+
+#include <infer/types.h>
+#include <jansson.h>
+
+#include "core/macros.h"
+#include "core/str.h"
+
+#define JSON_MAX_DEPTH 64
+
+/* Parses one value. -EBADMSG with the reason; -ENOMEM. The caller owns the reference. */
+int json_parse(const char *data, size_t len, json_t **ret_json, struct inf_err *reterr);
+
+static inline void json_drop(json_t **json)
+{
+    json_decref(*json);
+}
+#define _cleanup_json_ _cleanup_(json_drop)
+
+/* A quoted string; bytes that are no UTF-8 become U+FFFD. */
+int json_put_string(struct str *out, const char *text, size_t len);
+/* A quoted string, or null for NULL. */
+int json_put_text(struct str *out, const char *text);
+/* The shortest decimal form; null for NaN and infinities. */
+int json_put_double(struct str *out, double value);

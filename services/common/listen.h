@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The sockets that a service was started with. */
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+
+#define LISTEN_MAX 8
+
+struct listen_socket {
+    int fd;
+    bool is_tcp;
+    char name[64]; /* FileDescriptorName= */
+};
+
+/* Takes them over from LISTEN_FDS and clears the variables. -ENOTCONN: there are none, with a
+ * sentence for the user; -EINVAL: one is no listening stream socket. */
+int listen_take(const char *service, struct listen_socket *sockets, size_t *ret_n,
+                struct inf_err *reterr);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The event loop of a service: descriptors, timers, deferred work
+ *
+ * One thread runs a loop and owns all that hangs on it. Timers follow the monotonic clock.
+ * Watches, timers and tasks live in their owners' structures; the owner removes them before it
+ * frees itself.
+ */
+
+#include "core/macros.h"
+
+struct loop;
+struct loop_watch;
+struct http_base;
+
+struct loop_timer {
+    void (*fire)(struct loop_timer *timer);
+    void *data;
+    uint64_t at_usec; /* 0: not set */
+    struct loop_timer *prev, *next;
+};
+
+/* Runs once, soon, but not inside the present callback. */
+struct loop_task {
+    void (*run)(struct loop_task *task);
+    void *data;
+    bool queued;
+    struct loop_task *next;
+};
+
+int loop_new(struct loop **ret_loop);
+struct loop *loop_free(struct loop *loop);
+DEFINE_CLEANUP(struct loop *, loop_free);
+
+/* Runs until loop_stop(). -errno when the poller fails. */
+int loop_run(struct loop *loop);
+void loop_stop(struct loop *loop);
+
+/* Calls @readable whenever @fd is readable, until the watch is freed. @fd stays the caller's. */
+int loop_watch_new(struct loop *loop, int fd, void (*readable)(void *data), void *data,
+                   struct loop_watch **ret_watch);
+struct loop_watch *loop_watch_free(struct loop_watch *watch);
+
+/* Sets or moves a timer; it fires once. */
+void loop_timer_set(struct loop *loop, struct loop_timer *timer, uint64_t in_usec);
+void loop_timer_stop(struct loop *loop, struct loop_timer *timer);
+static inline bool loop_timer_is_set(const struct loop_timer *timer)
+{
+    return timer->at_usec != 0;
+}
+
+void loop_task_queue(struct loop *loop, struct loop_task *task);
+void loop_task_cancel(struct loop *loop, struct loop_task *task);
+
+/* For http.c. */
+struct http_base *loop_base(struct loop *loop);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When memory runs out a metric is missing; nothing else happens. */
+#include "common/metrics.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+
+static const double metrics_bounds[METRICS_BUCKETS] = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                                       0.5,   1,     2.5,  5,     10,   60,  600};
+
+void metrics_observe(struct metrics_histogram *histogram, double seconds)
+{
+    histogram->count++;
+    histogram->sum += seconds;
+    for (size_t i = 0; i < METRICS_BUCKETS; i++)
+        if (seconds <= metrics_bounds[i])
+            histogram->buckets[i]++;
+}
+
+void metrics_head(struct str *out, const char *name, const char *type, const char *help)
+{
+    str_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void metrics_sample(struct str *out, const char *name, const char *labels, double value)
+{
+    if (labels && *labels)
+        str_printf(out, "%s{%s} %.17g\n", name, labels, value);
+    else
+        str_printf(out, "%s %.17g\n", name, value);
+}
+
+void metrics_counter(struct str *out, const char *name, const char *help, const char *labels,
+                     double value)
+{
+    metrics_head(out, name, "counter", help);
+    metrics_sample(out, name, labels, value);
+}
+
+void metrics_gauge(struct str *out, const char *name, const char *help, const char *labels,
+                   double value)
+{
+    metrics_head(out, name, "gauge", help);
+    metrics_sample(out, name, labels, value);
+}
+
+void metrics_write_histogram(struct str *out, const char *name, const char *help,
+                             const char *labels, const struct metrics_histogram *histogram)
+{
+    const char *comma = labels && *labels ? "," : "";
+
+    labels = labels ? labels : "";
+    metrics_head(out, name, "histogram", help);
+    for (size_t i = 0; i < METRICS_BUCKETS; i++)
+        str_printf(out, "%s_bucket{%s%sle=\"%g\"} %llu\n", name, labels, comma, metrics_bounds[i],
+                   (unsigned long long)histogram->buckets[i]);
+    str_printf(out, "%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, labels, comma,
+               (unsigned long long)histogram->count);
+    if (*labels)
+        str_printf(out, "%s_sum{%s} %.17g\n%s_count{%s} %llu\n", name, labels, histogram->sum, name,
+                   labels, (unsigned long long)histogram->count);
+    else
+        str_printf(out, "%s_sum %.17g\n%s_count %llu\n", name, histogram->sum, name,
+                   (unsigned long long)histogram->count);
+}
+
+static unsigned metrics_open_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    if (!dir)
+        return 0;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n > 3 ? n - 3 : 0; /* ".", ".." and the directory itself */
+}
+
+void metrics_process(struct str *out)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long size, resident;
+
+    if (f) {
+        if (fscanf(f, "%lu %lu", &size, &resident) == 2)
+            metrics_gauge(out, "process_resident_memory_bytes", "Resident memory.", NULL,
+                          (double)resident * (double)sysconf(_SC_PAGESIZE));
+        fclose(f);
+    }
+    metrics_gauge(out, "process_open_fds", "Open descriptors.", NULL, metrics_open_fds());
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Metrics in the text format of Prometheus, version 0.0.4. */
+
+#include "core/str.h"
+
+#define METRICS_TYPE    "text/plain; version=0.0.4; charset=utf-8"
+#define METRICS_BUCKETS 14
+
+/* Seconds; bounds are the same for all: 1 ms to 10 min. */
+struct metrics_histogram {
+    uint64_t buckets[METRICS_BUCKETS];
+    uint64_t count;
+    double sum;
+};
+
+void metrics_observe(struct metrics_histogram *histogram, double seconds);
+
+/* The line pairs HELP and TYPE, once per name, then samples. @labels as `a="b"`, or NULL. */
+void metrics_head(struct str *out, const char *name, const char *type, const char *help);
+void metrics_sample(struct str *out, const char *name, const char *labels, double value);
+/* Both in one. */
+void metrics_counter(struct str *out, const char *name, const char *help, const char *labels,
+                     double value);
+void metrics_gauge(struct str *out, const char *name, const char *help, const char *labels,
+                   double value);
+void metrics_write_histogram(struct str *out, const char *name, const char *help,
+                             const char *labels, const struct metrics_histogram *histogram);
+/* Resident memory, descriptors and start time of this process, under the usual names. */
+void metrics_process(struct str *out);
