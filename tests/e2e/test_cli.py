@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line, as people and programs use it."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+
+import pytest
+
+
+def run(*args, **kw):
+    return subprocess.run(args, capture_output=True, text=True, timeout=120, **kw)
+
+
+@pytest.fixture
+def installed(home, guide):
+    store = home / "data/sconce/models"
+    store.mkdir(parents=True)
+    shutil.copy(guide, store / "sconce-guide.gguf")
+    return home
+
+
+def test_help_names_every_verb_and_each_verb_has_its_own(sconce):
+    out = run(sconce, "--help")
+    assert out.returncode == 0
+    for verb in ("run", "list", "info", "serve", "status", "tokenize", "render", "bench"):
+        assert f"  {verb} " in out.stdout
+        own = run(sconce, verb, "--help")
+        assert own.returncode == 0 and f"sconce {verb}" in own.stdout
+    assert run(sconce, "--version").stdout.startswith("sconce ")
+    assert run(sconce).returncode == 2
+    assert run(sconce, "fly").returncode == 2
+
+
+def test_list_is_empty_at_first_and_says_where_models_go(sconce, home):
+    out = run(sconce, "list", "--config", "/dev/null", "--models", str(home))
+    assert out.returncode in (0, 1)
+    out = run(sconce, "list")
+    assert out.returncode == 0
+    if not out.stdout:
+        assert str(home / "data/sconce/models") in out.stderr
+
+
+def test_list_and_info_tell_the_model(sconce, installed):
+    models = json.loads(run(sconce, "list", "--json").stdout)
+    assert "sconce-guide" in [m["name"] for m in models]
+    assert "sconce-guide" in run(sconce, "list").stdout
+    info = json.loads(run(sconce, "info", "sconce-guide", "--json", "--meta").stdout)
+    assert info["architecture"] in ("llama", "qwen3") and info["format"] == "gguf"
+    assert info["chat_template"] is True and info["layers"] > 0
+    assert info["metadata"]["general.architecture"] == info["architecture"]
+    text = run(sconce, "info", "sconce-guide").stdout
+    assert "architecture" in text
+
+
+def test_an_unknown_model_is_named_with_those_that_are_there(sconce, installed):
+    out = run(sconce, "run", "gpt-9", "hello")
+    assert out.returncode == 1
+    assert 'no model "gpt-9"' in out.stderr and "sconce-guide" in out.stderr
+
+
+def test_run_answers_a_prompt_and_a_pipe(sconce, installed):
+    args = ("run", "--temperature", "0", "-n", "60", "sconce-guide")
+    one = run(sconce, *args, "How do I install sconce?")
+    assert one.returncode == 0 and len(one.stdout.split()) > 3
+    pipe = run(sconce, *args, input="How do I install sconce?")
+    assert pipe.stdout == one.stdout
+    spoken = run(sconce, *args, "-v", "How do I install sconce?")
+    assert "tokens/s" in spoken.stderr
+
+
+def test_seeds_repeat_and_numbers_are_checked(sconce, installed):
+    args = ("run", "--temperature", "1.5", "--seed", "7", "-n", "30", "sconce-guide", "What is sconce?")
+    assert run(sconce, *args).stdout == run(sconce, *args).stdout
+    bad = run(sconce, "run", "--temperature", "hot", "sconce-guide", "x")
+    assert bad.returncode == 2 and "temperature" in bad.stderr
+
+
+def test_tokenize_counts_and_goes_back(sconce, installed):
+    text = "Hello, wörld 👋"
+    ids = json.loads(run(sconce, "tokenize", "-m", "sconce-guide", "--json", text).stdout)
+    assert ids and all(isinstance(i, int) for i in ids)
+    plain = run(sconce, "tokenize", "-m", "sconce-guide", text).stdout.split()
+    assert [int(i) for i in plain] == ids
+    stdin = run(sconce, "tokenize", "-m", "sconce-guide", "--json", "-", input=text).stdout
+    assert json.loads(stdin) == ids
+    path = pathlib.Path(installed) / "text"
+    path.write_text(text)
+    assert json.loads(run(sconce, "tokenize", "-m", "sconce-guide", "--json", "-f", str(path)).stdout) == ids
+    back = run(sconce, "tokenize", "-m", "sconce-guide", "--decode", *map(str, ids)).stdout
+    assert text in back
+
+
+def test_render_makes_the_prompt(sconce, installed):
+    path = installed / "messages.json"
+    path.write_text(json.dumps([{"role": "user", "content": "Hi <there>"}]))
+    out = run(sconce, "render", "-m", "sconce-guide", str(path))
+    assert out.returncode == 0 and "Hi <there>" in out.stdout
+    closed = run(sconce, "render", "-m", "sconce-guide", "--no-generation-prompt", str(path))
+    assert out.stdout.startswith(closed.stdout) and len(out.stdout) > len(closed.stdout)
+    (installed / "t.jinja").write_text("{{ messages[0].content|upper }}{{ x }}")
+    own = run(sconce, "render", "-m", str(installed / "t.jinja"), "--set", "x=[1, 2]", str(path))
+    assert own.stdout == "HI <THERE>[1, 2]"
+    (installed / "bad.json").write_text("[{]")
+    bad = run(sconce, "render", "-m", "sconce-guide", str(installed / "bad.json"))
+    assert bad.returncode == 1 and "bad.json:1:" in bad.stderr
+
+
+def test_bench_prints_json(sconce, installed):
+    out = run(sconce, "bench", "-m", "sconce-guide", "-p", "64", "-n", "16", "-t", "1", "-r", "1", "--json")
+    r = json.loads(out.stdout)
+    assert r["pp"]["tokens"] == 64 and r["tg"]["tokens"] == 16
+    assert r["pp"]["tok_s"] > 0 and r["tg"]["tok_s"] > 0
+    assert r["threads"] == 1 and r["model"] == "sconce-guide" and r["bytes"] > 0
+
+
+def test_bad_configuration_is_told_with_line_and_column(sconce, installed):
+    path = installed / "config/sconce"
+    path.mkdir()
+    (path / "sconce.yaml").write_text("chat:\n  thread: 2\n")
+    out = run(sconce, "list")
+    assert out.returncode == 1 and 'sconce.yaml:2:3: unknown key "chat.thread"' in out.stderr
+
+
+class Serve:
+    """A foreground suite on a port of its own."""
+
+    def __init__(self, sconce, *args):
+        self.process = subprocess.Popen(
+            [sconce, "serve", "--listen", "127.0.0.1:0", *args], stderr=subprocess.PIPE, text=True
+        )
+        line = self.process.stderr.readline()
+        assert line.startswith("Listening on http://127.0.0.1:"), line
+        self.base = line.split()[-1].removesuffix("/v1")
+
+    def children(self):
+        pid = self.process.pid
+        path = f"/proc/{pid}/task/{pid}/children"
+        return [int(c) for c in pathlib.Path(path).read_text().split()]
+
+    def get(self, path):
+        with urllib.request.urlopen(self.base + path, timeout=30) as r:
+            return r.read().decode()
+
+    def ask(self, text, **kw):
+        body = {"model": "sconce-guide", "messages": [{"role": "user", "content": text}], "max_tokens": 40, **kw}
+        request = urllib.request.Request(
+            self.base + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as r:
+            return json.loads(r.read())
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=40)
+
+
+def test_serve_starts_services_on_their_first_connection(sconce, installed):
+    s = Serve(sconce)
+    try:
+        assert s.children() == []
+        assert "ok" in s.get("/health")
+        assert len(s.children()) == 1
+        answer = s.ask("What is sconce?", temperature=0)
+        assert len(answer["choices"][0]["message"]["content"]) > 10
+        assert len(s.children()) == 2
+        other = Serve(sconce)
+        assert other.ask("What is sconce?", temperature=0)["choices"] == answer["choices"]
+        assert other.stop() == 0
+        out = run(sconce, "status")
+        assert out.returncode == 0 and "sconce-guide" in out.stdout
+    finally:
+        assert s.stop() == 0
+
+
+def test_serve_restarts_a_service_that_was_killed(sconce, installed):
+    s = Serve(sconce)
+    try:
+        first = s.ask("What is sconce?", temperature=0)["choices"]
+        for pid in s.children():
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.5)
+        assert s.ask("What is sconce?", temperature=0)["choices"] == first
+    finally:
+        assert s.stop() == 0
+
+
+def test_idle_services_leave_and_come_back(sconce, installed):
+    path = installed / "config/sconce"
+    path.mkdir()
+    (path / "sconce.yaml").write_text("gateway:\n  idle_timeout: 300ms\nchat:\n  idle_timeout: 300ms\n")
+    s = Serve(sconce)
+    try:
+        for _ in range(5):
+            s.ask("What is sconce?", max_tokens=4)
+            end = time.monotonic() + 10
+            while s.children() and time.monotonic() < end:
+                time.sleep(0.05)
+            assert s.children() == []
+    finally:
+        assert s.stop() == 0
+
+
+def test_serve_refuses_a_port_that_is_taken(sconce, installed):
+    s = Serve(sconce)
+    try:
+        port = s.base.rsplit(":", 1)[1]
+        out = run(sconce, "serve", "--listen", f"127.0.0.1:{port}")
+        assert out.returncode == 1 and "--listen" in out.stderr
+    finally:
+        s.stop()
