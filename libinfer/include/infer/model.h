@@ -33,7 +33,7 @@ struct inf_model_params {
 struct inf_model_info {
     const char *arch;         /* "llama", "qwen2", "qwen3" */
     const char *name;         /* what the file calls itself; never NULL, may be "" */
-    const char *format;       /* "gguf" or "safetensors" */
+    const char *format;       /* "gguf", "safetensors"; "tokenizer" when only that was opened */
     enum inf_dtype dtype;     /* the format that holds most bytes of the weights */
     const char *dtype_text;   /* the same for people: "Q4_K + Q6_K" */
     uint64_t n_params;
@@ -42,6 +42,7 @@ struct inf_model_info {
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_ctx_train;
     uint32_t sliding_window;  /* tokens; 0 = full attention everywhere */
     bool tied_head;
+    const char *template_error; /* why the model's own chat template is not used; or NULL */
 };
 
 /*

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inf_model_*: opening brings format, model, tokenizer and chat template together. A model that
+ * brings a template that cannot be parsed still opens: everything but chat works, and
+ * info.template_error says why.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <infer/chat.h>
+
+#include "api/handle.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "quant/dtype.h"
+
+#define MAX_TOKENIZER_BYTES (256u << 20)
+
+/* "Q4_K + Q6_K": the formats of matrices by falling weight; those below a percent are left out. */
+static void describe_dtypes(struct inf_model *m, uint64_t *bytes, uint64_t total)
+{
+    size_t len = 0;
+
+    m->info.dtype = INF_DTYPE_F32;
+    for (unsigned n = 0; n < INF_DTYPE_N; n++) {
+        unsigned most = 0;
+
+        for (unsigned d = 1; d < INF_DTYPE_N; d++)
+            if (bytes[d] > bytes[most])
+                most = d;
+        if (bytes[most] == 0 || (n > 0 && bytes[most] < total / 100))
+            break;
+        if (n == 0)
+            m->info.dtype = (enum inf_dtype)most;
+        len += (size_t)snprintf(m->dtype_text + len, sizeof(m->dtype_text) - len, "%s%s",
+                                n > 0 ? " + " : "", dtype_info((enum inf_dtype)most)->label);
+        if (len >= sizeof(m->dtype_text))
+            break;
+        bytes[most] = 0;
+    }
+}
+
+static void count_tensors(struct inf_model *m)
+{
+    uint64_t bytes[INF_DTYPE_N] = {0}, total = 0;
+
+    for (size_t i = 0; i < format_n_tensors(m->format); i++) {
+        const struct format_tensor *t = format_tensor_at(m->format, i);
+        uint64_t n = 1;
+
+        for (uint32_t d = 0; d < t->n_dims; d++)
+            n *= t->dims[d];
+        m->info.n_params += n;
+        m->info.n_bytes += t->size;
+        if (t->n_dims > 1 && (unsigned)t->dtype < INF_DTYPE_N) {
+            bytes[t->dtype] += t->size;
+            total += t->size;
+        }
+    }
+    describe_dtypes(m, bytes, total);
+}
+
+static void fill_info(struct inf_model *m)
+{
+    static const struct hparams none;
+    const struct hparams *hp = m->format ? format_hparams(m->format) : &none;
+
+    m->info = (struct inf_model_info){
+        .arch = hp->arch,
+        .name = hp->name,
+        .format = m->format ? format_kind(m->format) : "tokenizer",
+        .dtype_text = m->dtype_text,
+        .n_layers = hp->n_layers,
+        .n_embd = hp->n_embd,
+        .n_ff = hp->n_ff,
+        .n_heads = hp->n_heads,
+        .n_kv_heads = hp->n_kv_heads,
+        .head_dim = hp->head_dim,
+        .n_vocab = hp->n_vocab > 0 ? hp->n_vocab : inf_tokenizer_n_vocab(m->tok),
+        .n_ctx_train = hp->n_ctx_train,
+        .sliding_window = hp->window,
+        .template_error = m->template_error[0] ? m->template_error : NULL,
+    };
+    if (m->format)
+        count_tensors(m);
+    if (m->model) {
+        m->info.n_bytes_token = model_bytes_token(m->model);
+        m->info.tied_head = model_tied_head(m->model);
+    }
+}
+
+static int open_template(struct inf_model *m, const char *given, struct inf_err *reterr)
+{
+    struct inf_err err = {0};
+    const char *text;
+    size_t len = 0;
+    int r;
+
+    if (given)
+        return inf_chat_template_new(given, strlen(given), &m->tmpl, reterr);
+    text = m->format ? format_chat_template(m->format, &len) : NULL;
+    if (!text)
+        return 0;
+    r = inf_chat_template_new(text, len, &m->tmpl, &err);
+    if (r == -ENOMEM)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (r < 0)
+        snprintf(m->template_error, sizeof(m->template_error), "%s", err.text);
+    return 0;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    const size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* tokenizer.json without a model around it. */
+static int open_lone_tokenizer(struct inf_model *m, const char *path, struct inf_err *reterr)
+{
+    _cleanup_free_ char *json = NULL;
+    size_t len;
+    int r;
+
+    r = file_read(path, MAX_TOKENIZER_BYTES, &json, &len, reterr);
+    if (r < 0)
+        return r;
+    return tokenizer_parse_json(json, len, NULL, 0, &m->tok, reterr);
+}
+
+static int open_parts(struct inf_model *m, const struct inf_model_params *p, struct inf_err *reterr)
+{
+    int r;
+
+    if (p->vocab_only && ends_with(p->path, ".json"))
+        return open_lone_tokenizer(m, p->path, reterr);
+    r = format_open(p->path, p->vocab_only ? FORMAT_VOCAB_ONLY : 0, &m->format, reterr);
+    if (r < 0)
+        return r;
+    if (!p->vocab_only) {
+        r = model_open(m->format, &m->model, reterr);
+        if (r < 0)
+            return r;
+    }
+    if (p->progress)
+        p->progress(p->progress_data, 0.2);
+    return tokenizer_open(m->format, &m->tok, reterr);
+}
+
+int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,
+                   struct inf_err *reterr)
+{
+    struct inf_model *m;
+    int r;
+
+    if (!params || !params->path || !params->path[0] || !ret_model)
+        return err_set(reterr, EINVAL, "no path was given");
+    m = NEW(struct inf_model, 1);
+    if (!m)
+        return err_set(reterr, ENOMEM, "out of memory");
+    atomic_init(&m->n_refs, 1);
+    r = open_parts(m, params, reterr);
+    if (r == 0)
+        r = open_template(m, params->chat_template, reterr);
+    if (r < 0) {
+        inf_model_unref(m);
+        return r;
+    }
+    fill_info(m);
+    if (params->progress)
+        params->progress(params->progress_data, 1);
+    *ret_model = m;
+    return 0;
+}
+
+struct inf_model *inf_model_ref(struct inf_model *m)
+{
+    const unsigned old = atomic_fetch_add_explicit(&m->n_refs, 1, memory_order_relaxed);
+
+    assert(old > 0);
+    return m;
+}
+
+struct inf_model *inf_model_unref(struct inf_model *m)
+{
+    if (!m || atomic_fetch_sub_explicit(&m->n_refs, 1, memory_order_acq_rel) > 1)
+        return NULL;
+    inf_chat_template_free(m->tmpl);
+    tokenizer_free(m->tok);
+    model_close(m->model);
+    format_close(m->format);
+    free(m);
+    return NULL;
+}
+
+const struct inf_model_info *inf_model_info(const struct inf_model *m)
+{
+    return &m->info;
+}
+
+const struct inf_tokenizer *inf_model_tokenizer(const struct inf_model *m)
+{
+    return m->tok;
+}
+
+const struct inf_chat_template *inf_model_chat_template(const struct inf_model *m)
+{
+    return m->tmpl;
+}
+
+bool inf_model_meta(const struct inf_model *m, size_t i, const char **ret_key,
+                    const char **ret_value)
+{
+    return m->format && format_meta(m->format, i, ret_key, ret_value);
+}

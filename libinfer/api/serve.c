@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inf_engine_*: arguments are checked here, defaults resolved, and the rest is sched's.
+ */
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/handle.h"
+#include "core/clock.h"
+#include "core/err.h"
+#include "core/utf8.h"
+#include "sample/logprob.h"
+
+#define MAX_CTX         (1u << 22)
+#define MAX_SEQS        1024u
+#define MAX_BATCH       16384u
+#define MAX_CHOICES     256u
+#define DEFAULT_CTX     8192u
+#define DEFAULT_SEQS    16u
+#define DEFAULT_QUEUE   256u
+#define DEFAULT_BATCH   512u
+#define PROMPT_LOGITS   16u /* rows of logits of a step for log-probabilities of prompts */
+#define DEFAULT_KV_SEQS 4u
+
+/* Bytes of memory that this machine or this cgroup (v2) has. */
+static uint64_t memory_bytes(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_C(1) << 32;
+    unsigned long long limit;
+    FILE *f = fopen("/sys/fs/cgroup/memory.max", "re");
+
+    if (f) {
+        if (fscanf(f, "%llu", &limit) == 1 && limit < bytes)
+            bytes = limit;
+        fclose(f);
+    }
+    return bytes;
+}
+
+/* Sizes the KV pool; shortens *n_ctx when the caller left it open. */
+static int size_kv(const struct inf_engine_params *p, const struct kv_layout *layout,
+                   uint32_t max_seqs, uint32_t *n_ctx, uint32_t *ret_n_blocks,
+                   struct inf_err *reterr)
+{
+    const uint64_t block = kv_layout_block_bytes(layout);
+    const uint64_t bytes = p->kv_bytes > 0 ? p->kv_bytes : memory_bytes() / 4;
+    const uint64_t per_seq = DIV_UP((uint64_t)*n_ctx, layout->block_tokens);
+    const uint64_t useful = per_seq * (p->kv_bytes > 0 ? max_seqs : MIN(max_seqs, DEFAULT_KV_SEQS));
+    uint64_t n = MIN(bytes / block, useful);
+
+    if (n < per_seq && p->n_ctx > 0 && p->kv_bytes > 0)
+        return err_set(reterr, EINVAL, "%llu bytes of KV cache hold %llu tokens, but n_ctx is %u",
+                       (unsigned long long)bytes, (unsigned long long)(n * layout->block_tokens),
+                       *n_ctx);
+    if (n < per_seq && p->n_ctx > 0)
+        n = per_seq;
+    if (n == 0)
+        return err_set(reterr, EINVAL, "%llu bytes of KV cache hold no block of %llu",
+                       (unsigned long long)bytes, (unsigned long long)block);
+    if (n < per_seq)
+        *n_ctx = (uint32_t)n * layout->block_tokens;
+    if (n > UINT32_MAX)
+        return err_set(reterr, EINVAL, "the KV cache is too large");
+    *ret_n_blocks = (uint32_t)n;
+    return 0;
+}
+
+static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup,
+                      struct inf_err *reterr)
+{
+    const struct inf_model_info *info = &p->model->info;
+    const struct kv_layout layout = setup_kv_layout(p->model);
+    const uint32_t trained = info->n_ctx_train > 0 ? info->n_ctx_train : DEFAULT_CTX;
+    struct setup setup = {
+        .device = p->device,
+        .isa = p->isa,
+        .n_threads = p->n_threads,
+        .n_ctx = p->n_ctx > 0 ? p->n_ctx : MIN(trained, DEFAULT_CTX),
+        .max_seqs = p->max_seqs > 0 ? p->max_seqs : DEFAULT_SEQS,
+    };
+    int r;
+
+    if (setup.n_ctx > MAX_CTX || setup.n_ctx < 2)
+        return err_set(reterr, EINVAL, "n_ctx must be between 2 and %u", MAX_CTX);
+    if (setup.max_seqs > MAX_SEQS)
+        return err_set(reterr, EINVAL, "max_seqs must not be above %u", MAX_SEQS);
+    if (p->max_batch_tokens > MAX_BATCH)
+        return err_set(reterr, EINVAL, "max_batch_tokens must not be above %u", MAX_BATCH);
+    setup.max_rows = p->max_batch_tokens > 0 ? p->max_batch_tokens : DEFAULT_BATCH;
+    setup.max_rows = MAX(setup.max_rows, setup.max_seqs);
+    setup.max_logits = MIN(setup.max_seqs + PROMPT_LOGITS, setup.max_rows);
+    r = size_kv(p, &layout, setup.max_seqs, &setup.n_ctx, &setup.n_blocks, reterr);
+    if (r < 0)
+        return r;
+    *ret_setup = setup;
+    return 0;
+}
+
+int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **ret_engine,
+                   struct inf_err *reterr)
+{
+    _cleanup_(runner_freep) struct runner *runner = NULL;
+    _cleanup_(sched_freep) struct sched *sched = NULL;
+    struct sched_limits limits;
+    struct inf_engine *engine;
+    struct setup setup;
+    int r;
+
+    if (!params || !params->model || !ret_engine)
+        return err_set(reterr, EINVAL, "no model was given");
+    if (!params->model->model)
+        return err_set(reterr, EINVAL, "only the vocabulary of this model was opened");
+    r = make_setup(params, &setup, reterr);
+    if (r < 0)
+        return r;
+    r = setup_runner(params->model, &setup, &runner, reterr);
+    if (r < 0)
+        return r;
+    limits = (struct sched_limits){
+        .n_ctx = setup.n_ctx,
+        .max_seqs = setup.max_seqs,
+        .max_queue = params->max_queue > 0 ? params->max_queue : DEFAULT_QUEUE,
+    };
+    r = sched_new(&runner, params->model->tok, &limits, &sched);
+    if (r < 0)
+        return err_set(reterr, -r, "the scheduler could not be made: %s", strerror(-r));
+    engine = NEW(struct inf_engine, 1);
+    if (!engine)
+        return err_set(reterr, ENOMEM, "out of memory");
+    r = sched_start(sched);
+    if (r < 0) {
+        free(engine);
+        return err_set(reterr, -r, "the engine's thread could not be started: %s", strerror(-r));
+    }
+    engine->model = inf_model_ref(params->model);
+    engine->sched = STEAL(sched);
+    *ret_engine = engine;
+    return 0;
+}
+
+struct inf_engine *inf_engine_free(struct inf_engine *engine)
+{
+    if (!engine)
+        return NULL;
+    sched_free(engine->sched);
+    inf_model_unref(engine->model);
+    free(engine);
+    return NULL;
+}
+
+static bool in_unit(float x)
+{
+    return x >= 0 && x <= 1;
+}
+
+static int check_sampling(const struct inf_sampling *s, uint32_t n_vocab, struct inf_err *reterr)
+{
+    if (!isfinite(s->temperature) || s->temperature < 0)
+        return err_set(reterr, EINVAL, "temperature must be a number that is not negative");
+    if (!in_unit(s->top_p) || !in_unit(s->min_p) || !in_unit(s->typical_p))
+        return err_set(reterr, EINVAL, "top_p, min_p and typical_p must be between 0 and 1");
+    if (!isfinite(s->repetition_penalty) || s->repetition_penalty < 0)
+        return err_set(reterr, EINVAL, "repetition_penalty must be a positive number");
+    if (!isfinite(s->presence_penalty) || !isfinite(s->frequency_penalty))
+        return err_set(reterr, EINVAL, "presence_penalty and frequency_penalty must be numbers");
+    if (s->n_logit_bias > n_vocab)
+        return err_set(reterr, EINVAL, "logit_bias has more entries than the vocabulary");
+    for (size_t i = 0; i < s->n_logit_bias; i++) {
+        if (s->logit_bias[i].token < 0 || (uint32_t)s->logit_bias[i].token >= n_vocab)
+            return err_set(reterr, EINVAL, "logit_bias: token %d is not in the vocabulary",
+                           s->logit_bias[i].token);
+        if (!isfinite(s->logit_bias[i].bias))
+            return err_set(reterr, EINVAL, "logit_bias must be numbers");
+    }
+    return 0;
+}
+
+static int check_stops(const struct inf_request *q, struct inf_err *reterr)
+{
+    size_t total = 0;
+
+    if (q->n_stops > STOPS_MAX)
+        return err_set(reterr, EINVAL, "more than %u stop strings", STOPS_MAX);
+    for (size_t i = 0; i < q->n_stops; i++) {
+        if (!q->stops[i].text || q->stops[i].len == 0)
+            return err_set(reterr, EINVAL, "a stop string must not be empty");
+        if (q->stops[i].len > STOPS_MAX_BYTES - total)
+            return err_set(reterr, EINVAL, "the stop strings have more than %u bytes",
+                           STOPS_MAX_BYTES);
+        if (!utf8_valid(q->stops[i].text, q->stops[i].len))
+            return err_set(reterr, EINVAL, "a stop string is not UTF-8");
+        total += q->stops[i].len;
+    }
+    return 0;
+}
+
+static int check_request(const struct inf_engine *engine, const struct inf_request *q,
+                         struct inf_err *reterr)
+{
+    const uint32_t n_vocab = engine->model->info.n_vocab;
+    const uint32_t n_ctx = engine->sched->limits.n_ctx;
+    int r;
+
+    if (!q || !q->tokens || q->n_tokens == 0)
+        return err_set(reterr, EINVAL, "the prompt is empty");
+    if (q->n_tokens >= n_ctx)
+        return err_set(reterr, E2BIG, "the prompt has %zu tokens, and the context holds %u",
+                       q->n_tokens, n_ctx);
+    for (size_t i = 0; i < q->n_tokens; i++)
+        if (q->tokens[i] < 0 || (uint32_t)q->tokens[i] >= n_vocab)
+            return err_set(reterr, EINVAL, "token %d is not in the vocabulary", q->tokens[i]);
+    if (q->n_choices > MAX_CHOICES)
+        return err_set(reterr, EINVAL, "more than %u choices", MAX_CHOICES);
+    if (q->n_logprobs < -1 || q->n_logprobs > LOGPROB_MAX_TOP)
+        return err_set(reterr, EINVAL, "n_logprobs must be between -1 and %u", LOGPROB_MAX_TOP);
+    r = check_sampling(&q->sampling, n_vocab, reterr);
+    if (r < 0)
+        return r;
+    return check_stops(q, reterr);
+}
+
+int inf_engine_submit(struct inf_engine *engine, const struct inf_request *request,
+                      uint64_t *ret_id, struct inf_err *reterr)
+{
+    int r;
+
+    assert(engine && ret_id);
+    r = check_request(engine, request, reterr);
+    if (r < 0)
+        return r;
+    r = sched_submit(engine->sched, request, ret_id);
+    if (r == -ENOMEM)
+        return err_set(reterr, ENOMEM, "out of memory");
+    return r;
+}
+
+void inf_engine_cancel(struct inf_engine *engine, uint64_t id)
+{
+    assert(engine);
+    sched_cancel(engine->sched, id);
+}
+
+int inf_engine_event_fd(const struct inf_engine *engine)
+{
+    return engine->sched->events.fd;
+}
+
+int inf_engine_next_event(struct inf_engine *engine, struct inf_event *ret_event)
+{
+    return events_next(&engine->sched->events, ret_event);
+}
+
+int inf_engine_wait_event(struct inf_engine *engine, int timeout_msec, struct inf_event *ret_event)
+{
+    const uint64_t end = clock_usec() + (uint64_t)MAX(timeout_msec, 0) * 1000;
+    struct pollfd fd = {.fd = engine->sched->events.fd, .events = POLLIN};
+
+    for (;;) {
+        const uint64_t now = clock_usec();
+        int wait = -1;
+
+        if (events_next(&engine->sched->events, ret_event))
+            return 1;
+        if (timeout_msec >= 0 && now >= end)
+            return 0;
+        if (timeout_msec >= 0)
+            wait = (int)DIV_UP(end - now, 1000);
+        poll(&fd, 1, wait);
+    }
+}
+
+void inf_engine_stats(struct inf_engine *engine, struct inf_engine_stats *ret_stats)
+{
+    sched_stats(engine->sched, ret_stats);
+}
+
+uint32_t inf_engine_n_ctx(const struct inf_engine *engine)
+{
+    return engine->sched->limits.n_ctx;
+}
+
+uint32_t inf_engine_n_threads(const struct inf_engine *engine)
+{
+    const struct backend *b = engine->sched->runner->backend;
+
+    return b->ops->n_threads(b);
+}
+
+const char *inf_engine_isa(const struct inf_engine *engine)
+{
+    const struct backend *b = engine->sched->runner->backend;
+
+    return b->ops->isa(b);
+}
