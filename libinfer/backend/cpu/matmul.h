@@ -25,7 +25,7 @@
 /* Best granularity of n0 and n1: other borders are right too, but compute some rows in vain. */
 #define MATMUL_N_STEP 32u
 /* Alignment of prepared rows. */
-#define MATMUL_ALIGN  64u
+#define MATMUL_ALIGN 64u
 
 /* What x is turned into. */
 enum matmul_act {

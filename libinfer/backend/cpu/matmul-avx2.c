@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Matrix products with AVX2: 8 lanes, 16 registers
+ *
+ * vpmaddubsw sums two products in 16 bits and saturates: w ≤ 63 and |a| ≤ 127 stay far below,
+ * and signed weights go in as |w| × sign(w) a, at most 128 × 127 × 2 = 32512.
+ */
+
+#include "backend/cpu/matmul-ymm.h"
+#include "core/cpu.h"
+
+#define VEC_S8        1
+#define TILE_M        4
+#define TILE_V        1
+#define TILE_NAME(op) op##_avx2
+
+static inline v_int v_dot(v_int sum, v_int w, v_int a)
+{
+    const v_int pairs = _mm256_maddubs_epi16(w, a);
+
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+static inline v_int v_dot_s8(v_int sum, v_int w, v_int a)
+{
+    return v_dot(sum, _mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
+}
+
+#include "backend/cpu/matmul-vec.h"
+
+const struct matmul_ops matmul_avx2 = {
+    .name = "avx2",
+    .flags = CPU_AVX2,
+    .prepare_q8 = prepare_q8_avx2,
+    .kernels = KERNELS,
+};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the kernels of matrix products share
+ *
+ * A product is computed in groups of 32 columns of y, that is rows of W. For a group, chunks of
+ * K are decoded one after another into a panel that stays in the first-level cache; the panel is
+ * then multiplied with all prepared rows, a few at a time, whose sums stay in registers. So
+ * stored weights are read once, whatever M is, and nothing is repacked beforehand.
+ *
+ * The panel holds the weights of the group side by side, for each 4 consecutive k the 4 bytes of
+ * column 0, of column 1, …: each lane of a vector belongs to one column, the int8 dot
+ * instructions sum 4 k in it, and no sum ever crosses lanes.
+ *
+ * The float sum of an element is acc = bias; for each scale in the order of k:
+ *     acc = fma(float(isum) × scale, d, acc), and with offsets acc = fma(offset, s, acc),
+ * isum being the exact integer sum of the scale's 16 or 32 products. For float formats it is a
+ * chain of fma over the 128 k of a chunk, added to acc chunk by chunk.
+ */
+
+#include "backend/cpu/matmul.h"
+
+#define PANEL_N     32u  /* columns */
+#define PANEL_K     512u /* elements of a chunk of the quantised formats */
+#define PANEL_K_F32 128u /* and of the float formats */
+
+/* 32 elements of a prepared row: x ≈ d × q. */
+struct matmul_q8 {
+    int8_t q[32]; /* -127 … 127 */
+    float d;
+    float s;         /* d × sum of q */
+    int32_t nsum[2]; /* minus the sums of q[0 … 15] and q[16 … 31] */
+};
+static_assert(sizeof(struct matmul_q8) == 48, "layout");
+
+struct matmul_panel {
+    union {
+        uint8_t q[PANEL_K / 4][PANEL_N][4];
+        float f[PANEL_K_F32][PANEL_N];
+    };
+    float scale[PANEL_K / 16][PANEL_N];  /* of each 16 or 32 elements */
+    float offset[PANEL_K / 32][PANEL_N]; /* of each 32, added after scaling */
+} __attribute__((aligned(64)));
+
+/* A panel times prepared rows. */
+struct matmul_tile {
+    const struct matmul_panel *panel;
+    uint32_t kc;        /* elements of k in the panel */
+    const uint8_t *act; /* of row 0, at the panel's first k */
+    size_t act_stride;  /* bytes */
+    uint32_t M;
+    const float *init; /* what the sums start from: init[m × init_stride + n] */
+    size_t init_stride;
+    float *y; /* where they go: y[m × ldy + n], PANEL_N columns */
+    size_t ldy;
+};
+
+struct matmul_kernel {
+    const char *name;
+    /* Fills columns 16 × half … + 15 of the panel with @kc elements of 16 rows of W. @kc is a
+     * whole number of blocks; for float formats a multiple of 4. */
+    void (*decode)(struct matmul_panel *panel, unsigned half, const uint8_t *w, size_t row_bytes,
+                   uint32_t kc);
+    void (*multiply)(const struct matmul_tile *tile);
+};
+
+struct matmul_ops {
+    const char *name;
+    unsigned flags; /* that the CPU must have */
+    void (*prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst);
+    struct matmul_kernel kernels[INF_DTYPE_N]; /* decode NULL: the reference */
+};
+
+extern const struct matmul_ops matmul_avx512;
+extern const struct matmul_ops matmul_avxvnni;
+extern const struct matmul_ops matmul_avx2;
+extern const struct matmul_ops matmul_dotprod;
+extern const struct matmul_ops matmul_neon;
+extern const struct matmul_ops matmul_ref;
+
+/* matmul-ref.c: the definition, in doubles. */
+void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1);

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Kernels of matrix products in terms of vectors of VEC_N 32-bit lanes
+ *
+ * Included by one file per instruction set, which before defines the types v_int and v_flt, the
+ * few operations on them that are used here (v_…), and the shape of the tiles:
+ *   VEC_N               lanes: 4, 8 or 16
+ *   TILE_M, TILE_V      rows and vectors of columns that int8 tiles hold in registers
+ *   TILE_FM, TILE_FV    the same for float tiles
+ *   TILE_NAME(op)       name of a kernel with the suffix of the instruction set
+ *   VEC_S8              v_dot_s8(sum, w, a) multiplies signed w; else w is stored as w + 128
+ * v_rows16(p, stride) loads 16 bytes from each of VEC_N / 4 rows that lie 4 × stride apart;
+ * v_dot(sum, w, a) adds to each lane 4 products of w, 0 … 63 (or 0 … 255 without VEC_S8), and
+ * signed a.
+ */
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/matmul-kernels.h"
+#include "core/half.h"
+#include "quant/block.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* ---- preparation of x; matmul-ref.c says what ---- */
+
+static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst)
+{
+    for (uint32_t k = 0; k < K; k += 32, x += 32, dst++) {
+        uint32_t bits[32], amax = 0;
+        int32_t q[32], sum[2] = {0, 0};
+
+        memcpy(bits, x, sizeof(bits));
+        for (unsigned i = 0; i < 32; i++)
+            amax = MAX(amax, bits[i] & 0x7fffffff);
+        if (UNLIKELY(amax >= 0x7f800000 || half_from_bits_f32(amax) < 0x1p-100f)) {
+            memset(dst, 0, sizeof(*dst));
+            if (amax >= 0x7f800000)
+                dst->d = dst->s = NAN;
+            continue;
+        }
+        const float inverse = 127 / half_from_bits_f32(amax);
+
+        /* Adding 1.5 × 2^23 rounds to the nearest integer, ties to even, in the low bits. */
+        for (unsigned i = 0; i < 32; i++)
+            q[i] = (int32_t)half_bits_f32(x[i] * inverse + 0x1.8p23f) - 0x4b400000;
+        for (unsigned i = 0; i < 32; i++)
+            dst->q[i] = (int8_t)q[i];
+        for (unsigned i = 0; i < 16; i++)
+            sum[0] -= q[i];
+        for (unsigned i = 16; i < 32; i++)
+            sum[1] -= q[i];
+        dst->d = half_from_bits_f32(amax) / 127;
+        dst->nsum[0] = sum[0];
+        dst->nsum[1] = sum[1];
+        dst->s = dst->d * (float)-(sum[0] + sum[1]);
+    }
+}
+
+/* ---- decoding ---- */
+
+/* Of 4 × VEC_N / 4 rows of 16 bytes: v[j] holds in each lane 4-byte unit j of the lane's row. */
+INLINE void transpose(v_int v[4])
+{
+    const v_int a = v_low32(v[0], v[1]), b = v_high32(v[0], v[1]);
+    const v_int c = v_low32(v[2], v[3]), d = v_high32(v[2], v[3]);
+
+    v[0] = v_low64(a, c);
+    v[1] = v_high64(a, c);
+    v[2] = v_low64(b, d);
+    v[3] = v_high64(b, d);
+}
+
+INLINE void load_rows16(const uint8_t *p, size_t stride, v_int v[4])
+{
+    UNROLL for (unsigned i = 0; i < 4; i++) v[i] = v_rows16(p + i * stride, stride);
+    transpose(v);
+}
+
+/* A 2-byte field of each block of 16 rows, block by block. */
+INLINE void gather16(const uint8_t *p, size_t stride, uint32_t n_blocks, uint32_t block_bytes,
+                     uint16_t (*dst)[16])
+{
+    for (uint32_t b = 0; b < n_blocks; b++, p += block_bytes)
+        for (unsigned i = 0; i < 16; i++)
+            memcpy(&dst[b][i], p + i * stride, 2);
+}
+
+INLINE void gather32(const uint8_t *p, size_t stride, uint32_t n_blocks, uint32_t block_bytes,
+                     uint32_t (*dst)[16])
+{
+    for (uint32_t b = 0; b < n_blocks; b++, p += block_bytes)
+        for (unsigned i = 0; i < 16; i++)
+            memcpy(&dst[b][i], p + i * stride, 4);
+}
+
+/* Decodes the 2-byte fields at @p into rows of @dst, which are PANEL_N apart. */
+INLINE void decode_f16_fields(const uint8_t *p, size_t stride, uint32_t n_blocks,
+                              uint32_t block_bytes, float (*dst)[PANEL_N])
+{
+    uint16_t bits[PANEL_K / 32][16] __attribute__((aligned(64)));
+
+    gather16(p, stride, n_blocks, block_bytes, bits);
+    for (uint32_t b = 0; b < n_blocks; b++)
+        for (unsigned c = 0; c < 16; c += VEC_N)
+            v_storef(&dst[b][c], v_from_f16(&bits[b][c]));
+}
+
+#define LOW_NIBBLES(v)  v_and(v, v_set(0x0f0f0f0f))
+#define HIGH_NIBBLES(v) v_and(v_shr(v, 4), v_set(0x0f0f0f0f))
+
+static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc)
+{
+    const unsigned size = sizeof(struct block_q8_0), col = 16 * half;
+
+    decode_f16_fields(w, row_bytes, kc / 32, size, (void *)&p->scale[0][col]);
+    for (uint32_t b = 0; b < kc / 32; b++, w += size) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            for (unsigned h = 0; h < 2; h++) {
+                v_int v[4];
+
+                load_rows16(w + 2 + 16 * h + c * row_bytes, row_bytes, v);
+                UNROLL for (unsigned j = 0; j < 4; j++)
+                {
+                    if (!VEC_S8)
+                        v[j] = v_xor(v[j], v_set(0x80808080));
+                    v_store(p->q[8 * b + 4 * h + j][col + c], v[j]);
+                }
+            }
+        }
+    }
+}
+
+/* Four formats of 32 weights: high bits and an offset are there or not. */
+INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, size_t row_bytes,
+                      uint32_t kc, bool has_offset, bool has_high)
+{
+    const unsigned q_at = 2 + 2 * has_offset + 4 * has_high, size = q_at + 16, col = 16 * half;
+    uint32_t high[PANEL_K / 32][16] __attribute__((aligned(64)));
+
+    decode_f16_fields(w, row_bytes, kc / 32, size, (void *)&p->scale[0][col]);
+    if (has_offset)
+        decode_f16_fields(w + 2, row_bytes, kc / 32, size, (void *)&p->offset[0][col]);
+    if (has_high)
+        gather32(w + q_at - 4, row_bytes, kc / 32, size, high);
+    for (uint32_t b = 0; b < kc / 32; b++, w += size) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4], bits = v_zero();
+
+            load_rows16(w + q_at + c * row_bytes, row_bytes, v);
+            if (has_high)
+                bits = v_load(&high[b][c]);
+            UNROLL for (unsigned j = 0; j < 8; j++)
+            {
+                v_int q = j < 4 ? LOW_NIBBLES(v[j % 4]) : HIGH_NIBBLES(v[j % 4]);
+
+                /* The product puts bit i of 4 to bit 4 of byte i. */
+                if (has_high) {
+                    const v_int four = v_and(v_shr(bits, 4 * j), v_set(15));
+                    const v_int spread = v_mul(four, v_set(0x00204081 << 4));
+
+                    q = v_or(q, v_and(spread, v_set(0x10101010)));
+                }
+                v_store(p->q[8 * b + j][col + c], q);
+            }
+        }
+    }
+}
+
+static void TILE_NAME(decode_q4_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc)
+{
+    decode_32(p, half, w, row_bytes, kc, false, false);
+}
+
+static void TILE_NAME(decode_q4_1)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc)
+{
+    decode_32(p, half, w, row_bytes, kc, true, false);
+}
+
+static void TILE_NAME(decode_q5_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc)
+{
+    decode_32(p, half, w, row_bytes, kc, false, true);
+}
+
+static void TILE_NAME(decode_q5_1)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc)
+{
+    decode_32(p, half, w, row_bytes, kc, true, true);
+}
+
+/* The 16 bytes that Q4_K and Q5_K begin with, for VEC_N rows: scales and offsets of 8 groups. */
+INLINE void decode_k_head(struct matmul_panel *p, unsigned i_group, unsigned col, const uint8_t *w,
+                          size_t row_bytes)
+{
+    const v_int six = v_set(63), four = v_set(15), two = v_set(0x30);
+    v_int v[4];
+    v_flt d, dmin;
+
+    load_rows16(w, row_bytes, v);
+    d = v_from_f16_low(v[0]);
+    dmin = v_mulf(v_from_f16_low(v_shr(v[0], 16)), v_setf(-1));
+    UNROLL for (unsigned g = 0; g < 4; g++)
+    {
+        const v_int s = v_shr(v[1], 8 * g), m = v_shr(v[2], 8 * g), both = v_shr(v[3], 8 * g);
+        const v_int s4 = v_or(v_and(both, four), v_and(v_shr(s, 2), two));
+        const v_int m4 = v_or(v_and(v_shr(both, 4), four), v_and(v_shr(m, 2), two));
+
+        v_storef(&p->scale[i_group + g][col], v_mulf(d, v_to_float(v_and(s, six))));
+        v_storef(&p->scale[i_group + g + 4][col], v_mulf(d, v_to_float(s4)));
+        v_storef(&p->offset[i_group + g][col], v_mulf(dmin, v_to_float(v_and(m, six))));
+        v_storef(&p->offset[i_group + g + 4][col], v_mulf(dmin, v_to_float(m4)));
+    }
+}
+
+static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc)
+{
+    for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q4_k)) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            const unsigned col = 16 * half + c;
+            const uint8_t *rows = w + c * row_bytes;
+
+            decode_k_head(p, k / 32, col, rows, row_bytes);
+            for (unsigned i = 0; i < 8; i++) {
+                const unsigned k4 = k / 4 + i / 2 * 16 + i % 2 * 4;
+                v_int v[4];
+
+                load_rows16(rows + 16 + 16 * i, row_bytes, v);
+                UNROLL for (unsigned j = 0; j < 4; j++)
+                {
+                    v_store(p->q[k4 + j][col], LOW_NIBBLES(v[j]));
+                    v_store(p->q[k4 + 8 + j][col], HIGH_NIBBLES(v[j]));
+                }
+            }
+        }
+    }
+}
+
+static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc)
+{
+    const v_int bit4 = v_set(0x10101010);
+
+    for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q5_k)) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            const unsigned col = 16 * half + c;
+            const uint8_t *rows = w + c * row_bytes;
+
+            decode_k_head(p, k / 32, col, rows, row_bytes);
+            for (unsigned h = 0; h < 2; h++) {
+                v_int high[4];
+
+                load_rows16(rows + 16 + 16 * h, row_bytes, high);
+                UNROLL for (unsigned i = 0; i < 4; i++)
+                {
+                    const unsigned k4 = k / 4 + i * 16 + h * 4;
+                    v_int v[4];
+
+                    load_rows16(rows + 48 + 32 * i + 16 * h, row_bytes, v);
+                    UNROLL for (unsigned j = 0; j < 4; j++)
+                    {
+                        /* Bits 2i and 2i + 1 of each byte go to bit 4. */
+                        const v_int h0 = i < 2 ? v_shl(high[j], i < 2 ? 4 - 2 * i : 0)
+                                               : v_shr(high[j], i < 2 ? 0 : 2 * i - 4);
+                        const v_int h1 = i < 2 ? v_shl(high[j], i < 2 ? 3 - 2 * i : 0)
+                                               : v_shr(high[j], i < 2 ? 0 : 2 * i - 3);
+
+                        v_store(p->q[k4 + j][col], v_or(LOW_NIBBLES(v[j]), v_and(h0, bit4)));
+                        v_store(p->q[k4 + 8 + j][col], v_or(HIGH_NIBBLES(v[j]), v_and(h1, bit4)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* 16 scales of VEC_N rows. */
+INLINE void decode_q6_k_head(struct matmul_panel *p, unsigned i_group, unsigned col,
+                             const uint8_t *w, size_t row_bytes)
+{
+    uint16_t bits[VEC_N];
+    v_int v[4];
+    v_flt d;
+
+    for (unsigned i = 0; i < VEC_N; i++)
+        memcpy(&bits[i], w + i * row_bytes + offsetof(struct block_q6_k, d), 2);
+    d = v_from_f16(bits);
+    load_rows16(w + offsetof(struct block_q6_k, scales), row_bytes, v);
+    UNROLL for (unsigned j = 0; j < 4; j++)
+    {
+        UNROLL for (unsigned g = 0; g < 4; g++)
+        {
+            const v_int s = v_sar(v_shl(v[j], 24 - 8 * g), 24);
+
+            v_storef(&p->scale[i_group + 4 * j + g][col], v_mulf(d, v_to_float(s)));
+        }
+    }
+}
+
+static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc)
+{
+    const v_int high = v_set(0x30303030);
+
+    for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q6_k)) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            const unsigned col = 16 * half + c;
+            const uint8_t *rows = w + c * row_bytes;
+
+            decode_q6_k_head(p, k / 16, col, rows, row_bytes);
+            for (unsigned i = 0; i < 4; i++) {
+                const unsigned at = i / 2, h = i % 2, k4 = k / 4 + at * 32 + h * 4;
+                v_int a[4], b[4], t[4];
+
+                load_rows16(rows + 64 * at + 16 * h, row_bytes, a);
+                load_rows16(rows + 64 * at + 32 + 16 * h, row_bytes, b);
+                load_rows16(rows + 128 + 32 * at + 16 * h, row_bytes, t);
+                UNROLL for (unsigned j = 0; j < 4; j++)
+                {
+                    const v_int t0 = v_and(v_shl(t[j], 4), high), t1 = v_and(v_shl(t[j], 2), high);
+                    const v_int t2 = v_and(t[j], high), t3 = v_and(v_shr(t[j], 2), high);
+
+                    v_store(p->q[k4 + j][col], v_or(LOW_NIBBLES(a[j]), t0));
+                    v_store(p->q[k4 + 8 + j][col], v_or(LOW_NIBBLES(b[j]), t1));
+                    v_store(p->q[k4 + 16 + j][col], v_or(HIGH_NIBBLES(a[j]), t2));
+                    v_store(p->q[k4 + 24 + j][col], v_or(HIGH_NIBBLES(b[j]), t3));
+                }
+            }
+        }
+    }
+}
+
+static void TILE_NAME(decode_f32)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                  size_t row_bytes, uint32_t kc)
+{
+    for (uint32_t k = 0; k < kc; k += 4, w += 16) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4];
+
+            load_rows16(w + c * row_bytes, row_bytes, v);
+            UNROLL for (unsigned j = 0; j < 4; j++) v_store(&p->f[k + j][16 * half + c], v[j]);
+        }
+    }
+}
+
+static void TILE_NAME(decode_f16)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                  size_t row_bytes, uint32_t kc)
+{
+    for (uint32_t k = 0; k < kc; k += 4, w += 8) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4];
+
+            UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
+                v_rows_f16(w + (c + i) * row_bytes, row_bytes);
+            transpose(v);
+            UNROLL for (unsigned j = 0; j < 4; j++) v_store(&p->f[k + j][16 * half + c], v[j]);
+        }
+    }
+}
+
+static void TILE_NAME(decode_bf16)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc)
+{
+    for (uint32_t k = 0; k < kc; k += 4, w += 8) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4];
+
+            UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
+                v_rows_bf16(w + (c + i) * row_bytes, row_bytes);
+            transpose(v);
+            UNROLL for (unsigned j = 0; j < 4; j++) v_store(&p->f[k + j][16 * half + c], v[j]);
+        }
+    }
+}
+
+/* ---- multiplication ---- */
+
+/* What differs between formats once they are in the panel. */
+struct tile_kind {
+    unsigned steps;  /* 4-element units of one scale: 4 or 8 */
+    unsigned zero;   /* weights are q - 2^zero; 0: q */
+    bool has_offset; /* offset × sum of x is added for each 32 */
+    bool is_s8;      /* q is signed */
+};
+
+/* @m_n rows (≤ TILE_M) times TILE_V vectors of columns from @col on. */
+INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col,
+                    const struct tile_kind kind)
+{
+    const struct matmul_panel *p = t->panel;
+    const uint8_t *act = t->act + m0 * t->act_stride;
+    const size_t stride = t->act_stride;
+    const float *init = t->init + m0 * t->init_stride + col;
+    float *y = t->y + m0 * t->ldy + col;
+    v_flt acc[TILE_M][TILE_V];
+
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
+        acc[m][v] = v_loadf(init + m * t->init_stride + v * VEC_N);
+
+    for (uint32_t b = 0; b < t->kc / 32; b++, act += sizeof(struct matmul_q8)) {
+        UNROLL for (unsigned part = 0; part < 8 / kind.steps; part++)
+        {
+            const unsigned i_scale = b * (8 / kind.steps) + part;
+            v_int sum[TILE_M][TILE_V];
+
+            UNROLL for (unsigned m = 0; m < m_n; m++)
+            {
+                const struct matmul_q8 *x = (const struct matmul_q8 *)(act + m * stride);
+                v_int first = v_zero();
+
+                if (kind.zero && kind.steps == 8)
+                    first = v_shl(v_add(v_bcast(&x->nsum[0]), v_bcast(&x->nsum[1])), kind.zero);
+                else if (kind.zero)
+                    first = v_shl(v_bcast(&x->nsum[part]), kind.zero);
+                UNROLL for (unsigned v = 0; v < TILE_V; v++) sum[m][v] = first;
+            }
+            UNROLL for (unsigned s = 0; s < kind.steps; s++)
+            {
+                const unsigned k4 = part * kind.steps + s;
+                v_int w[TILE_V];
+
+                UNROLL for (unsigned v = 0; v < TILE_V; v++) w[v] =
+                    v_load(p->q[b * 8 + k4][col + v * VEC_N]);
+                UNROLL for (unsigned m = 0; m < m_n; m++)
+                {
+                    const v_int a = v_bcast(act + m * stride + 4 * k4);
+
+                    UNROLL for (unsigned v = 0; v < TILE_V; v++) sum[m][v] =
+                        kind.is_s8 ? v_dot_s8(sum[m][v], w[v], a) : v_dot(sum[m][v], w[v], a);
+                }
+            }
+            UNROLL for (unsigned v = 0; v < TILE_V; v++)
+            {
+                const v_flt scale = v_loadf(&p->scale[i_scale][col + v * VEC_N]);
+
+                UNROLL for (unsigned m = 0; m < m_n; m++)
+                {
+                    const struct matmul_q8 *x = (const struct matmul_q8 *)(act + m * stride);
+
+                    acc[m][v] =
+                        v_fma(v_mulf(v_to_float(sum[m][v]), scale), v_bcastf(&x->d), acc[m][v]);
+                }
+            }
+        }
+        if (kind.has_offset) {
+            UNROLL for (unsigned v = 0; v < TILE_V; v++)
+            {
+                const v_flt offset = v_loadf(&p->offset[b][col + v * VEC_N]);
+
+                UNROLL for (unsigned m = 0; m < m_n; m++)
+                {
+                    const struct matmul_q8 *x = (const struct matmul_q8 *)(act + m * stride);
+
+                    acc[m][v] = v_fma(offset, v_bcastf(&x->s), acc[m][v]);
+                }
+            }
+        }
+    }
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
+        v_storef(y + m * t->ldy + v * VEC_N, acc[m][v]);
+}
+
+INLINE void multiply_q8(const struct matmul_tile *t, const struct tile_kind kind)
+{
+    uint32_t m = 0;
+
+    for (; m + TILE_M <= t->M; m += TILE_M)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
+            tile_q8(t, m, TILE_M, col, kind);
+    for (; TILE_M > 4 && m + 4 <= t->M; m += 4)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
+            tile_q8(t, m, MIN(TILE_M, 4), col, kind);
+    for (; m + 2 <= t->M; m += 2)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
+            tile_q8(t, m, 2, col, kind);
+    for (; m < t->M; m++)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
+            tile_q8(t, m, 1, col, kind);
+}
+
+static void TILE_NAME(multiply_q8_0)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = VEC_S8 ? 0 : 7, .is_s8 = VEC_S8});
+}
+
+static void TILE_NAME(multiply_q4_0)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 3});
+}
+
+static void TILE_NAME(multiply_q5_0)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 4});
+}
+
+static void TILE_NAME(multiply_offset)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true});
+}
+
+static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 5});
+}
+
+INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col)
+{
+    const uint8_t *act = t->act + m0 * t->act_stride;
+    const float *init = t->init + m0 * t->init_stride + col;
+    float *y = t->y + m0 * t->ldy + col;
+    v_flt acc[TILE_FM][TILE_FV];
+
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_FV; v++)
+        acc[m][v] = v_setf(0);
+    for (uint32_t k = 0; k < t->kc; k++, act += sizeof(float)) {
+        v_flt w[TILE_FV];
+
+        UNROLL for (unsigned v = 0; v < TILE_FV; v++) w[v] =
+            v_loadf(&t->panel->f[k][col + v * VEC_N]);
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const v_flt x = v_bcastf((const float *)(act + m * t->act_stride));
+
+            UNROLL for (unsigned v = 0; v < TILE_FV; v++) acc[m][v] = v_fma(w[v], x, acc[m][v]);
+        }
+    }
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_FV; v++)
+    {
+        const v_flt first = v_loadf(init + m * t->init_stride + v * VEC_N);
+
+        v_storef(y + m * t->ldy + v * VEC_N, v_addf(first, acc[m][v]));
+    }
+}
+
+static void TILE_NAME(multiply_float)(const struct matmul_tile *t)
+{
+    uint32_t m = 0;
+
+    for (; m + TILE_FM <= t->M; m += TILE_FM)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_FV * VEC_N)
+            tile_float(t, m, TILE_FM, col);
+    for (; m + 4 <= t->M; m += 4)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_FV * VEC_N)
+            tile_float(t, m, 4, col);
+    for (; m < t->M; m++)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_FV * VEC_N)
+            tile_float(t, m, 1, col);
+}
+
+/* Named as logs show it, after the decoder, which no two formats share. */
+#define NAME_TEXT(s)  #s
+#define NAME_OF(name) NAME_TEXT(name)
+#define KERNEL(dtype, stem, how)                                                                   \
+    [INF_DTYPE_##dtype] = {NAME_OF(TILE_NAME(matmul_##stem)), TILE_NAME(decode_##stem),            \
+                           TILE_NAME(multiply_##how)}
+#define KERNELS                                                                                    \
+    {                                                                                              \
+        KERNEL(F32, f32, float), KERNEL(F16, f16, float), KERNEL(BF16, bf16, float),               \
+            KERNEL(Q8_0, q8_0, q8_0), KERNEL(Q4_0, q4_0, q4_0), KERNEL(Q4_1, q4_1, offset),        \
+            KERNEL(Q5_0, q5_0, q5_0), KERNEL(Q5_1, q5_1, offset), KERNEL(Q4_K, q4_k, offset),      \
+            KERNEL(Q5_K, q5_k, offset), KERNEL(Q6_K, q6_k, q6_k),                                  \
+    }

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Matrix products: choice of kernels and the walk over groups of columns and chunks of k
+ *
+ * The walk is the same for every instruction set; see matmul-kernels.h for what is decoded and
+ * in which order floats are summed. Columns beyond n1 and rows of W whose length is no multiple
+ * of 4 are handled here, by copies of at most 16 rows of a chunk, so that kernels never are.
+ */
+
+#include "backend/cpu/matmul.h"
+
+#include <string.h>
+
+#include "backend/cpu/matmul-kernels.h"
+#include "core/cpu.h"
+#include "quant/dtype.h"
+
+/* The first row whose flags the CPU has wins; the reference needs none and comes last. */
+static const struct matmul_ops *const rungs[] = {
+#if defined(__x86_64__)
+    &matmul_avx512,
+    &matmul_avxvnni,
+    &matmul_avx2,
+#elif defined(__aarch64__)
+    &matmul_dotprod,
+    &matmul_neon,
+#endif
+    &matmul_ref,
+};
+
+const struct matmul_ops *matmul_ops_get(unsigned flags)
+{
+    size_t i = 0;
+
+    while ((rungs[i]->flags & flags) != rungs[i]->flags)
+        i++;
+    return rungs[i];
+}
+
+const char *matmul_ops_name(const struct matmul_ops *ops)
+{
+    return ops->name;
+}
+
+const char *matmul_kernel_name(const struct matmul_ops *ops, enum inf_dtype dtype)
+{
+    return ops->kernels[dtype].decode ? ops->kernels[dtype].name : "matmul_ref";
+}
+
+static bool is_float(enum inf_dtype dtype)
+{
+    return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
+}
+
+enum matmul_act matmul_act_kind(enum inf_dtype dtype)
+{
+    return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
+}
+
+size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
+{
+    const size_t size = kind == MATMUL_ACT_F32 ? (size_t)K * sizeof(float)
+                                               : (size_t)K / 32 * sizeof(struct matmul_q8);
+
+    return ALIGN_UP(size, MATMUL_ALIGN);
+}
+
+void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
+                    uint32_t K, uint32_t row0, uint32_t row1, void *dst)
+{
+    const size_t stride = matmul_act_bytes(kind, K);
+
+    for (uint32_t m = row0; m < row1; m++) {
+        uint8_t *to = (uint8_t *)dst + m * stride;
+
+        if (kind == MATMUL_ACT_F32)
+            memcpy(to, x + m * ldx, K * sizeof(float));
+        else
+            ops->prepare_q8(x + m * ldx, K, (struct matmul_q8 *)to);
+    }
+}
+
+/* A group of columns, and where the walk over k is. */
+struct group {
+    const struct matmul_args *args;
+    const struct matmul_kernel *kernel;
+    uint32_t n, n_cols; /* n_cols ≤ PANEL_N */
+    uint32_t k, kc;
+    float bias[PANEL_N];
+};
+
+#define COPY_BYTES 640u /* of a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4 */
+
+/* Decodes @n_rows < 16 rows, or rows whose last elements are no full four. */
+static void decode_copy(const struct group *g, struct matmul_panel *panel, unsigned half,
+                        const uint8_t *w, uint32_t n_rows, size_t n_bytes)
+{
+    uint8_t copy[16][COPY_BYTES] __attribute__((aligned(64)));
+
+    assert(n_bytes <= COPY_BYTES);
+    for (uint32_t i = 0; i < 16; i++) {
+        const size_t n = i < n_rows ? n_bytes : 0;
+
+        memcpy(copy[i], w + (i < n_rows ? i : 0) * g->args->row_bytes, n);
+        memset(copy[i] + n, 0, COPY_BYTES - n);
+    }
+    g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 4));
+}
+
+static void decode_chunk(const struct group *g, struct matmul_panel *panel)
+{
+    const struct matmul_args *a = g->args;
+    const struct dtype_info *info = dtype_info(a->dtype);
+    const uint8_t *w = (const uint8_t *)a->w + (size_t)g->n * a->row_bytes +
+                       (size_t)(g->k / info->block_elems) * info->block_bytes;
+    const size_t n_bytes = (size_t)(g->kc / info->block_elems) * info->block_bytes;
+
+    for (unsigned half = 0; half < 2 && g->n_cols > 16 * half; half++) {
+        const uint32_t n_rows = MIN(g->n_cols - 16 * half, 16u);
+
+        if (n_rows == 16 && g->kc % 4 == 0)
+            g->kernel->decode(panel, half, w, a->row_bytes, g->kc);
+        else
+            decode_copy(g, panel, half, w, n_rows, n_bytes);
+        w += 16 * a->row_bytes;
+    }
+}
+
+/* Multiplies into y, which has fewer than PANEL_N columns left, by way of a copy. */
+static void multiply_copy(const struct group *g, struct matmul_tile *tile, float *y)
+{
+    float copy[16][PANEL_N];
+    const uint32_t M = tile->M;
+
+    for (uint32_t m0 = 0; m0 < M; m0 += 16) {
+        const uint32_t rows = MIN(M - m0, 16u);
+
+        tile->M = rows;
+        tile->y = copy[0];
+        tile->ldy = PANEL_N;
+        if (g->k > 0) {
+            memset(copy, 0, sizeof(copy));
+            for (uint32_t m = 0; m < rows; m++)
+                memcpy(copy[m], y + (m0 + m) * g->args->ldy, g->n_cols * sizeof(float));
+            tile->init = copy[0];
+            tile->init_stride = PANEL_N;
+        }
+        g->kernel->multiply(tile);
+        for (uint32_t m = 0; m < rows; m++)
+            memcpy(y + (m0 + m) * g->args->ldy, copy[m], g->n_cols * sizeof(float));
+        tile->act += 16 * tile->act_stride;
+    }
+}
+
+static void multiply_chunk(const struct group *g, const struct matmul_panel *panel)
+{
+    const struct matmul_args *a = g->args;
+    const size_t act_offset =
+        is_float(a->dtype) ? g->k * sizeof(float) : g->k / 32 * sizeof(struct matmul_q8);
+    float *y = a->y + g->n;
+    struct matmul_tile tile = {
+        .panel = panel,
+        .kc = g->kc,
+        .act = (const uint8_t *)a->act + act_offset,
+        .act_stride = a->act_stride,
+        .M = a->M,
+        .init = g->k == 0 ? g->bias : y,
+        .init_stride = g->k == 0 ? 0 : a->ldy,
+        .y = y,
+        .ldy = a->ldy,
+    };
+
+    if (g->n_cols == PANEL_N)
+        g->kernel->multiply(&tile);
+    else
+        multiply_copy(g, &tile, y);
+}
+
+void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
+                 uint32_t n1)
+{
+    const uint32_t step = is_float(args->dtype) ? PANEL_K_F32 : PANEL_K;
+    struct group g = {.args = args, .kernel = &ops->kernels[args->dtype]};
+    struct matmul_panel panel;
+
+    if (!g.kernel->decode) {
+        matmul_rows_ref(args, n0, n1);
+        return;
+    }
+    for (g.n = n0; g.n < n1; g.n += PANEL_N) {
+        g.n_cols = MIN(n1 - g.n, PANEL_N);
+        memset(g.bias, 0, sizeof(g.bias));
+        if (args->bias)
+            memcpy(g.bias, args->bias + g.n, g.n_cols * sizeof(float));
+        if (g.n_cols <= 16)
+            memset(&panel, 0, sizeof(panel));
+        for (g.k = 0; g.k < args->K; g.k += step) {
+            g.kc = MIN(args->K - g.k, step);
+            decode_chunk(&g, &panel);
+            multiply_chunk(&g, &panel);
+        }
+    }
+}
