@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of attention, AVX2. */
+#include "backend/cpu/simd-avx2.h"
+
+#include "backend/cpu/attn-simd.h"
+#include "core/cpu.h"
+
+const struct attn_fns attn_avx2 = ATTN_FNS("avx2", CPU_AVX2);

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of attention, NEON. */
+#include "backend/cpu/simd-neon.h"
+
+#include "backend/cpu/attn-simd.h"
+#include "core/cpu.h"
+
+const struct attn_fns attn_neon = ATTN_FNS("neon", CPU_NEON);

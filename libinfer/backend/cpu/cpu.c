@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CPU backend
+ *
+ * Owns the worker threads and the choice of kernels. KV stores are reserved address space: pages
+ * come into being when blocks are written. Inside a block everything of one layer lies together,
+ * keys across (head_dim × tokens) so that scores need no horizontal sums, values along.
+ */
+#include "backend/cpu/cpu.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backend/cpu/program.h"
+#include "core/cpu.h"
+#include "core/err.h"
+#include "quant/dtype.h"
+
+static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint32_t n_blocks,
+                  struct kv_store **ret_store)
+{
+    struct kv_store *store;
+    uint64_t size;
+    void *p;
+
+    assert(layout->block_tokens >= KV_BLOCK_MIN && layout->block_tokens <= KV_BLOCK_MAX);
+    assert(layout->block_tokens % 16 == 0);
+    assert(layout->dtype == INF_DTYPE_F32 || layout->dtype == INF_DTYPE_F16 ||
+           layout->dtype == INF_DTYPE_BF16);
+
+    if (!size_mul(kv_layout_block_bytes(layout), MAX(n_blocks, 1u), &size) || size > SIZE_MAX / 2)
+        return -ENOMEM;
+    store = NEW(struct kv_store, 1);
+    if (!store)
+        return -ENOMEM;
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+             0);
+    if (p == MAP_FAILED) {
+        free(store);
+        return -ENOMEM;
+    }
+    madvise(p, size, MADV_HUGEPAGE); /* only a hint */
+    *store = (struct kv_store){
+        .data = p,
+        .size = size,
+        .layout = *layout,
+        .n_blocks = n_blocks,
+        .block_bytes = kv_layout_block_bytes(layout),
+        .part_bytes = kv_layout_block_bytes(layout) / layout->n_layers / 2,
+        .elem_bytes = dtype_info(layout->dtype)->block_bytes,
+        .format = layout->dtype == INF_DTYPE_F32   ? ATTN_F32
+                  : layout->dtype == INF_DTYPE_F16 ? ATTN_F16
+                                                   : ATTN_BF16,
+    };
+    *ret_store = store;
+    return 0;
+}
+
+static void kv_free(struct backend *b UNUSED, struct kv_store *store)
+{
+    if (!store)
+        return;
+    munmap(store->data, store->size);
+    free(store);
+}
+
+static void kv_copy(struct backend *b UNUSED, struct kv_store *store, uint32_t dst, uint32_t src)
+{
+    assert(dst < store->n_blocks && src < store->n_blocks);
+    if (dst != src)
+        memcpy(store->data + dst * store->block_bytes, store->data + src * store->block_bytes,
+               store->block_bytes);
+}
+
+void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
+                    uint32_t i_head, uint32_t block)
+{
+    const struct kv_layout *l = &store->layout;
+    const uint64_t head_bytes = (uint64_t)l->head_dim * l->block_tokens * store->elem_bytes;
+
+    return store->data + block * store->block_bytes +
+           (2 * (uint64_t)i_layer + (part == KV_VALUES)) * store->part_bytes + i_head * head_bytes;
+}
+
+static void cpu_free(struct backend *b)
+{
+    struct cpu_backend *cpu = (struct cpu_backend *)b;
+
+    workers_free(cpu->workers);
+    free(cpu);
+}
+
+static unsigned n_threads(const struct backend *b)
+{
+    return workers_count(((const struct cpu_backend *)b)->workers);
+}
+
+static const char *isa(const struct backend *b)
+{
+    return cpu_rung_name(((const struct cpu_backend *)b)->flags);
+}
+
+static const struct backend_ops cpu_ops = {
+    .name = "cpu",
+    .kv_new = kv_new,
+    .kv_free = kv_free,
+    .kv_copy = kv_copy,
+    .compile = program_compile,
+    .plan_free = program_free,
+    .run = exec_run,
+    .free = cpu_free,
+    .n_threads = n_threads,
+    .isa = isa,
+};
+
+int cpu_backend_new(const struct backend_params *params, struct backend **ret_backend,
+                    struct inf_err *reterr)
+{
+    struct cpu_backend *cpu;
+    unsigned flags;
+    int r;
+
+    r = cpu_rung_flags(params->isa, &flags);
+    if (r == -EOPNOTSUPP)
+        return err_set(reterr, EOPNOTSUPP, "this CPU has no %s", params->isa);
+    if (r < 0)
+        return err_set(reterr, -r, "unknown instruction set %s", params->isa);
+
+    cpu = NEW(struct cpu_backend, 1);
+    if (!cpu)
+        return err_set(reterr, ENOMEM, "out of memory");
+    cpu->backend.ops = &cpu_ops;
+    cpu->flags = flags;
+    cpu->fuse = true;
+    cpu->matmul = matmul_ops_get(flags);
+    cpu->elem = elem_pick(flags);
+    cpu->attn = attn_pick(flags);
+    r = workers_new(params->n_threads > 0 ? params->n_threads : cpu_count(), &cpu->workers);
+    if (r < 0) {
+        free(cpu);
+        return err_set(reterr, -r, "cannot start %u threads", params->n_threads);
+    }
+    *ret_backend = &cpu->backend;
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Kernels on single rows: norm, rope, gated units, sums, number formats of the KV store
+ *
+ * All take unaligned pointers and any length; outputs may be the inputs, not overlap them
+ * otherwise. elem-ref.c says what they compute.
+ */
+
+#include <infer/types.h>
+
+#include "graph/graph.h"
+
+struct elem_fns {
+    const char *name;   /* the rung, "avx512" */
+    unsigned cpu_flags; /* that it needs */
+    /* y = x / sqrt(mean(x²) + eps) × w */
+    void (*rms_norm)(float *y, const float *x, const float *w, float eps, uint32_t n);
+    /* x[i] = x[i] × c[i] + partner × s[i] over n (even): partners are the two halves, or
+     * neighbours. s carries the sign; cos and sin are each [n]. */
+    void (*rope_half)(float *x, const float *c, const float *s, uint32_t n);
+    void (*rope_pairs)(float *x, const float *c, const float *s, uint32_t n);
+    /* y = gate / (1 + exp(-gate)) × up */
+    void (*silu_mul)(float *y, const float *gate, const float *up, uint32_t n);
+    void (*add)(float *y, const float *a, const float *b, uint32_t n);
+    void (*scale)(float *y, const float *a, float f, uint32_t n);
+    void (*f16_store)(uint16_t *y, const float *x, uint32_t n);
+    void (*bf16_store)(uint16_t *y, const float *x, uint32_t n);
+    void (*f16_load)(float *y, const uint16_t *x, uint32_t n);
+    void (*bf16_load)(float *y, const uint16_t *x, uint32_t n);
+};
+
+extern const struct elem_fns elem_ref, elem_avx2, elem_avx512, elem_neon;
+
+/* The best table for these flags of core/cpu.h. */
+const struct elem_fns *elem_pick(unsigned cpu_flags);
+/* y = act(gate) × up, for the activations without a kernel of their own too. */
+void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
+              const float *up, uint32_t n);

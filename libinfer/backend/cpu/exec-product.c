@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products: prepare the input rows, then compute pieces of columns and finish each at once
+ *
+ * Preparing is split by rows, which costs a barrier; for a few rows each thread rather prepares
+ * all of them for itself. A piece is a range of columns of one matrix (of two, for gated units)
+ * for all rows.
+ */
+#include "backend/cpu/program.h"
+
+/* The prepared input, one for each kind. */
+struct input {
+    const void *act[MATMUL_ACT_N];
+    size_t stride[MATMUL_ACT_N];
+};
+
+/* Rows @begin … @end - 1 of the input to @in; @row is a buffer for one. */
+static void prepare_rows(const struct exec *x, const struct stage *s, const struct input *in,
+                         uint32_t begin, uint32_t end, float *row)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        const float *src = exec_row(x, s->src[0], s->gather ? x->batch->logit_rows[i] : i);
+
+        if (s->norm_w) {
+            x->cpu->elem->rms_norm(row, src, s->norm_w, s->norm_eps, s->K);
+            src = row;
+        }
+        for (int k = 0; k < MATMUL_ACT_N; k++)
+            if (s->acts[k])
+                matmul_prepare(x->cpu->matmul, (enum matmul_act)k, src, s->K, s->K, 0, 1,
+                               (unsigned char *)in->act[k] + i * in->stride[k]);
+    }
+}
+
+static void prepare(const struct exec *x, const struct stage *s, unsigned i_thread,
+                    struct input *ret_in)
+{
+    const struct plan *plan = x->plan;
+    unsigned char *mine = exec_memory(x, i_thread);
+    const uint32_t n = exec_rows(x, s->rows_kept);
+    const bool private = n <= PRIVATE_ROWS && (uint64_t)n * s->K <= PRIVATE_ELEMS;
+    uint32_t begin, end;
+
+    if (s->acts[MATMUL_ACT_F32] && !s->acts[MATMUL_ACT_Q8] && !s->norm_w && !s->gather) {
+        ret_in->act[MATMUL_ACT_F32] = exec_row(x, s->src[0], 0);
+        ret_in->stride[MATMUL_ACT_F32] = plan->values[s->src[0]].ld * sizeof(float);
+        return;
+    }
+    for (int k = 0; k < MATMUL_ACT_N; k++) {
+        ret_in->act[k] =
+            private ? mine + plan->mem.act + s->act_private[k] : plan->scratch + s->act_offset[k];
+        ret_in->stride[k] = s->act_bytes[k];
+    }
+    if (private) {
+        prepare_rows(x, s, ret_in, 0, n, (float *)(mine + plan->mem.row));
+        return;
+    }
+    exec_share(x, i_thread, n, &begin, &end);
+    prepare_rows(x, s, ret_in, begin, end, (float *)(mine + plan->mem.row));
+    workers_barrier(x->cpu->workers);
+}
+
+/* Columns n0 … n1 - 1 of matrix @m to @y, whose column 0 is n0. */
+static void multiply(const struct exec *x, const struct stage *s, const struct matrix *m,
+                     const struct input *in, uint32_t n0, uint32_t n1, float *y, size_t ldy)
+{
+    const struct matmul_args args = {
+        .dtype = m->dtype,
+        .w = (const unsigned char *)m->data + n0 * m->row_bytes,
+        .row_bytes = m->row_bytes,
+        .act = in->act[m->act],
+        .act_stride = in->stride[m->act],
+        .M = exec_rows(x, s->rows_kept),
+        .K = s->K,
+        .y = y,
+        .ldy = ldy,
+        .bias = m->bias ? m->bias + n0 : NULL,
+    };
+
+    matmul_rows(x->cpu->matmul, &args, 0, n1 - n0);
+}
+
+/* Norm, rope and storing of the heads in a piece. */
+static void finish_heads(const struct exec *x, const struct stage *s, const struct product *p,
+                         uint32_t n0, uint32_t n1, float *y, size_t ldy, void *half)
+{
+    const struct elem_fns *elem = x->cpu->elem;
+    const uint32_t hd = p->head_dim, n_rows = exec_rows(x, s->rows_kept);
+
+    for (uint32_t n = n0; n < n1; n += hd) {
+        for (uint32_t row = 0; row < n_rows; row++) {
+            float *head = y + row * ldy + (n - n0);
+
+            if (p->norm_w)
+                elem->rms_norm(head, head, p->norm_w, p->norm_eps, hd);
+            if (p->i_rope >= 0)
+                exec_rope(x, p->i_rope, row, head);
+            if (p->kv != KV_NONE)
+                exec_store(x, p->kv, p->i_layer, n / hd, row, head, half);
+        }
+    }
+}
+
+static void piece(const struct exec *x, const struct stage *s, const struct product *p,
+                  const struct input *in, uint32_t i_chunk, unsigned char *mine)
+{
+    const struct plan *plan = x->plan;
+    const uint32_t n_rows = exec_rows(x, s->rows_kept);
+    const uint32_t n0 = i_chunk * p->chunk, n1 = MIN(n0 + p->chunk, p->width), n = n1 - n0;
+    float *tile0 = (float *)(mine + plan->mem.tile[0]),
+          *tile1 = (float *)(mine + plan->mem.tile[1]);
+    float *y = p->dst >= 0 ? exec_row(x, p->dst, 0) + n0 : tile0;
+    const size_t ldy = p->dst >= 0 ? plan->values[p->dst].ld : p->chunk;
+
+    if (p->n_matrices == 2) {
+        multiply(x, s, &p->m[0], in, n0, n1, tile0, p->chunk);
+        multiply(x, s, &p->m[1], in, n0, n1, tile1, p->chunk);
+        for (uint32_t row = 0; row < n_rows; row++)
+            elem_glu(x->cpu->elem, p->act, y + row * ldy, tile0 + (size_t)row * p->chunk,
+                     tile1 + (size_t)row * p->chunk, n);
+    } else {
+        multiply(x, s, &p->m[0], in, n0, n1, y, ldy);
+        if (p->head_dim > 0)
+            finish_heads(x, s, p, n0, n1, y, ldy, mine + plan->mem.half);
+    }
+    if (p->add >= 0)
+        for (uint32_t row = 0; row < n_rows; row++)
+            x->cpu->elem->add(y + row * ldy, exec_row(x, p->add, row) + n0, y + row * ldy, n);
+}
+
+void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread)
+{
+    const struct stage *s = &x->plan->stages[i_stage];
+    struct input in = {0};
+    uint32_t i;
+
+    if (exec_rows(x, s->rows_kept) == 0)
+        return;
+    prepare(x, s, i_thread, &in);
+    while ((i = exec_claim(x, i_stage)) < s->n_chunks) {
+        const struct product *p = s->products;
+
+        for (; i >= p->n_chunks; p++)
+            i -= p->n_chunks;
+        piece(x, s, p, &in, i, exec_memory(x, i_thread));
+    }
+}

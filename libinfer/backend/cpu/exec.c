@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running a program: one step
+ *
+ * The calling thread writes down where the rows lie, then all threads walk through the stages.
+ * Nothing here allocates, locks or asks the system, but for threads that sleep at a barrier.
+ */
+#include "backend/cpu/program.h"
+
+#include <math.h>
+#include <string.h>
+
+float *exec_row(const struct exec *x, graph_ref ref, uint32_t row)
+{
+    const struct value *v = &x->plan->values[ref];
+
+    assert(v->made);
+    if (v->is_output)
+        return x->logits + (size_t)row * v->ld;
+    return (float *)(x->plan->scratch + v->offset) + (size_t)row * v->ld;
+}
+
+uint32_t exec_rows(const struct exec *x, bool rows_kept)
+{
+    return rows_kept ? x->batch->n_logits : x->batch->n_rows;
+}
+
+void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
+                uint32_t *ret_end)
+{
+    const unsigned n_threads = x->plan->n_threads;
+
+    *ret_begin = (uint32_t)((uint64_t)n * i_thread / n_threads);
+    *ret_end = (uint32_t)((uint64_t)n * (i_thread + 1) / n_threads);
+}
+
+uint32_t exec_claim(const struct exec *x, uint32_t i_stage)
+{
+    return atomic_fetch_add_explicit(&x->plan->claims[i_stage], 1, memory_order_relaxed);
+}
+
+unsigned char *exec_memory(const struct exec *x, unsigned i_thread)
+{
+    return x->plan->threads + i_thread * x->plan->mem.size;
+}
+
+/* sin and cos of this thread's rows. Angles are single precision products, as models were trained
+ * with them. */
+static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned i_thread)
+{
+    const uint32_t n = t->params.n_dims, half = n / 2;
+    uint32_t begin, end;
+
+    exec_share(x, i_thread, x->batch->n_rows, &begin, &end);
+    for (uint32_t row = begin; row < end; row++) {
+        float *c = t->data + (size_t)row * 2 * n, *s = c + n;
+        const float pos = (float)x->plan->row_pos[row];
+
+        for (uint32_t i = 0; i < half; i++) {
+            const bool pairs = t->params.style == ROPE_PAIRS;
+            const uint32_t a = pairs ? 2 * i : i, b = pairs ? a + 1 : i + half;
+            const float angle = pos * t->params.inv_freq[i];
+
+            c[a] = c[b] = cosf(angle) * t->params.mscale;
+            s[b] = sinf(angle) * t->params.mscale;
+            s[a] = -s[b];
+        }
+    }
+}
+
+static void run_stage(const struct exec *x, uint32_t i_stage, unsigned i_thread)
+{
+    const struct stage *s = &x->plan->stages[i_stage];
+
+    switch (s->kind) {
+    case STAGE_EMBED:
+        exec_embed(x, s, i_thread);
+        break;
+    case STAGE_PRODUCT:
+        exec_product(x, i_stage, i_thread);
+        break;
+    case STAGE_ATTENTION:
+        exec_attention(x, i_stage, i_thread);
+        break;
+    case STAGE_NODE:
+        exec_node(x, s, i_thread);
+        break;
+    }
+}
+
+static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
+{
+    const struct exec *x = arg;
+
+    /* Nobody rotates before the first barrier: what is rotated comes from an earlier stage. */
+    for (uint32_t i = 0; i < x->plan->n_ropes; i++)
+        fill_rope(x, &x->plan->ropes[i], i_thread);
+    for (uint32_t i = 0; i < x->plan->n_stages; i++) {
+        run_stage(x, i, i_thread);
+        if (i + 1 < x->plan->n_stages)
+            workers_barrier(x->cpu->workers);
+    }
+}
+
+/* Where each row lies in the KV store, and which rows go through attention together. */
+static void place_rows(struct exec *x)
+{
+    struct plan *plan = x->plan;
+    const uint32_t bt = x->store->layout.block_tokens;
+
+    x->one_row_each = true;
+    for (uint32_t i = 0; i < x->batch->n_seqs; i++) {
+        const struct batch_seq *seq = &x->batch->seqs[i];
+
+        assert(seq->n_rows > 0 && seq->i_row + seq->n_rows <= x->batch->n_rows);
+        assert((uint64_t)seq->pos + seq->n_rows <= plan->limits.max_ctx);
+        assert((uint64_t)seq->pos + seq->n_rows <= (uint64_t)seq->n_blocks * bt);
+        for (uint32_t j = 0; j < seq->n_rows; j++) {
+            const uint32_t row = seq->i_row + j, pos = seq->pos + j;
+
+            plan->row_pos[row] = pos;
+            plan->row_block[row] = seq->blocks[pos / bt];
+            plan->row_offset[row] = pos % bt;
+            assert(plan->row_block[row] < x->store->n_blocks);
+        }
+        for (uint32_t j = 0; j < seq->n_rows; j += plan->tile_rows) {
+            assert(x->n_tiles < plan->max_tiles);
+            plan->tiles[x->n_tiles++] =
+                (struct attn_tile){.seq = seq,
+                                   .i_row = seq->i_row + j,
+                                   .n_rows = MIN(seq->n_rows - j, plan->tile_rows),
+                                   .pos = seq->pos + j};
+        }
+        if (seq->n_rows > 1)
+            x->one_row_each = false;
+    }
+}
+
+int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
+             const struct batch *batch, float *logits)
+{
+    const struct cpu_backend *cpu = (const struct cpu_backend *)b;
+    struct exec x = {.cpu = cpu, .plan = plan, .store = store, .batch = batch, .logits = logits};
+
+    assert(batch->n_rows > 0 && batch->n_rows <= plan->limits.max_rows);
+    assert(batch->n_seqs <= plan->limits.max_seqs);
+    assert(batch->n_logits <= plan->limits.max_logits);
+
+    place_rows(&x);
+    for (uint32_t i = 0; i < plan->n_stages; i++)
+        atomic_store_explicit(&plan->claims[i], 0, memory_order_relaxed);
+    workers_run(cpu->workers, run_thread, &x);
+    return 0;
+}

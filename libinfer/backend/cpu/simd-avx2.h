@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The vector operations that elem-simd.h and attn-simd.h are written in: 8 floats, AVX2 + FMA. */
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef __m256 vf;
+
+#define VF_N    8u /* floats of a vector */
+#define ATTN_MR 6u /* rows × vectors of a register tile: 12 of 16 registers */
+#define ATTN_NR 2u
+
+static inline __m256i vf_mask(uint32_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static inline vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+/* The first @n ≤ VF_N floats; the rest is 0. */
+static inline vf vf_load_n(const float *p, uint32_t n)
+{
+    return _mm256_maskload_ps(p, vf_mask(n));
+}
+
+static inline void vf_store(float *p, vf v)
+{
+    _mm256_storeu_ps(p, v);
+}
+
+static inline void vf_store_n(float *p, vf v, uint32_t n)
+{
+    _mm256_maskstore_ps(p, vf_mask(n), v);
+}
+
+/* n ≤ 8 halves; the rest is 0 */
+static inline __m128i load_halves(const uint16_t *p, uint32_t n)
+{
+    uint16_t h[8] = {0};
+
+    memcpy(h, p, n * sizeof(h[0]));
+    return _mm_loadu_si128((const __m128i *)h);
+}
+
+static inline vf vf_load_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+
+static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
+{
+    return _mm256_cvtph_ps(load_halves(p, n));
+}
+
+static inline vf bf16_widen(__m128i h)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+static inline vf vf_load_bf16(const uint16_t *p)
+{
+    return bf16_widen(_mm_loadu_si128((const __m128i *)p));
+}
+
+static inline vf vf_load_bf16_n(const uint16_t *p, uint32_t n)
+{
+    return bf16_widen(load_halves(p, n));
+}
+
+static inline void vf_store_f16_n(uint16_t *p, vf v, uint32_t n)
+{
+    uint16_t h[8];
+
+    _mm_storeu_si128((__m128i *)h, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    memcpy(p, h, n * sizeof(h[0]));
+}
+
+static inline vf vf_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+/* a × b + c, rounded once */
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+/* When one is NaN, the second: clamps keep NaN. */
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+static inline vf vf_round(vf a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* a × 2^n for whole n in -151 … 129, in two steps: neither factor leaves the normal range */
+static inline vf vf_scale2(vf a, vf n)
+{
+    const __m256i i = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(i, 1);
+    const __m256i rest = _mm256_sub_epi32(i, half), bias = _mm256_set1_epi32(127);
+    const __m256 f = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
+    const __m256 g = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
+
+    return _mm256_mul_ps(_mm256_mul_ps(a, f), g);
+}
+
+/* Neighbours change places: 1, 0, 3, 2, … */
+static inline vf vf_swap(vf a)
+{
+    return _mm256_permute_ps(a, 0xb1);
+}
+
+static inline float vf_sum(vf a)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+static inline float vf_top(vf a)
+{
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The vector operations that elem-simd.h and attn-simd.h are written in: 16 floats, AVX-512. */
+
+#include <immintrin.h>
+#include <stdint.h>
+
+typedef __m512 vf;
+
+#define VF_N    16u /* floats of a vector */
+#define ATTN_MR 6u  /* rows × vectors of a register tile: 24 of 32 registers */
+#define ATTN_NR 4u
+
+static inline __mmask16 vf_mask(uint32_t n)
+{
+    return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1);
+}
+
+static inline vf vf_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+/* The first @n ≤ VF_N floats; the rest is 0. */
+static inline vf vf_load_n(const float *p, uint32_t n)
+{
+    return _mm512_maskz_loadu_ps(vf_mask(n), p);
+}
+
+static inline void vf_store(float *p, vf v)
+{
+    _mm512_storeu_ps(p, v);
+}
+
+static inline void vf_store_n(float *p, vf v, uint32_t n)
+{
+    _mm512_mask_storeu_ps(p, vf_mask(n), v);
+}
+
+static inline vf vf_load_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vf_mask(n), p));
+}
+
+static inline vf vf_load_bf16(const uint16_t *p)
+{
+    const __m256i h = _mm256_loadu_si256((const __m256i *)p);
+
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+static inline vf vf_load_bf16_n(const uint16_t *p, uint32_t n)
+{
+    const __m256i h = _mm256_maskz_loadu_epi16(vf_mask(n), p);
+
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+static inline void vf_store_f16_n(uint16_t *p, vf v, uint32_t n)
+{
+    _mm256_mask_storeu_epi16(p, vf_mask(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline vf vf_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+/* a × b + c, rounded once */
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* When one is NaN, the second: clamps keep NaN. */
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+static inline vf vf_round(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* a × 2^n for whole n in -151 … 129 */
+static inline vf vf_scale2(vf a, vf n)
+{
+    return _mm512_scalef_ps(a, n);
+}
+
+/* Neighbours change places: 1, 0, 3, 2, … */
+static inline vf vf_swap(vf a)
+{
+    return _mm512_permute_ps(a, 0xb1);
+}
+
+static inline float vf_sum(vf a)
+{
+    return _mm512_reduce_add_ps(a);
+}
+
+static inline float vf_top(vf a)
+{
+    return _mm512_reduce_max_ps(a);
+}

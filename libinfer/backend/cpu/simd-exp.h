@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * exp of a vector, in the vector operations of the simd-<isa>.h that was included before
+ *
+ * x = n ln 2 + r with |r| ≤ ln 2 / 2; exp(r) by the Taylor polynomial of degree 7, whose error
+ * is below 6e-9 there; 2^n exactly. Below 1.5 ulp where the result is normal; 0 below -104;
+ * infinite above 88.73; NaN stays NaN.
+ */
+
+static inline vf vf_exp(vf x)
+{
+    const vf hi = vf_set1(89.0f), lo = vf_set1(-104.0f);
+    vf n, r, p;
+
+    x = vf_min(hi, vf_max(lo, x));
+    n = vf_round(vf_mul(x, vf_set1(1.44269504f)));
+    r = vf_fma(n, vf_set1(-0.693359375f), x); /* ln 2 in two parts (Cody and Waite) */
+    r = vf_fma(n, vf_set1(2.12194440e-4f), r);
+    p = vf_fma(r, vf_set1(1.0f / 5040), vf_set1(1.0f / 720));
+    p = vf_fma(p, r, vf_set1(1.0f / 120));
+    p = vf_fma(p, r, vf_set1(1.0f / 24));
+    p = vf_fma(p, r, vf_set1(1.0f / 6));
+    p = vf_fma(p, r, vf_set1(0.5f));
+    p = vf_fma(p, r, vf_set1(1.0f));
+    p = vf_fma(p, r, vf_set1(1.0f));
+    return vf_scale2(p, n);
+}

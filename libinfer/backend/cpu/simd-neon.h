@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The vector operations that elem-simd.h and attn-simd.h are written in: 4 floats, NEON. */
+
+#include <arm_neon.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef float32x4_t vf;
+
+#define VF_N    4u /* floats of a vector */
+#define ATTN_MR 6u /* rows × vectors of a register tile: 24 of 32 registers */
+#define ATTN_NR 4u
+
+static inline vf vf_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+/* The first @n ≤ VF_N floats; the rest is 0. */
+static inline vf vf_load_n(const float *p, uint32_t n)
+{
+    float f[4] = {0};
+
+    memcpy(f, p, n * sizeof(f[0]));
+    return vld1q_f32(f);
+}
+
+static inline void vf_store(float *p, vf v)
+{
+    vst1q_f32(p, v);
+}
+
+static inline void vf_store_n(float *p, vf v, uint32_t n)
+{
+    float f[4];
+
+    vst1q_f32(f, v);
+    memcpy(p, f, n * sizeof(f[0]));
+}
+
+/* n ≤ 4 halves; the rest is 0 */
+static inline uint16x4_t load_halves(const uint16_t *p, uint32_t n)
+{
+    uint16_t h[4] = {0};
+
+    memcpy(h, p, n * sizeof(h[0]));
+    return vld1_u16(h);
+}
+
+static inline vf vf_load_f16(const uint16_t *p)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+
+static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(load_halves(p, n)));
+}
+
+static inline vf vf_load_bf16(const uint16_t *p)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
+}
+
+static inline vf vf_load_bf16_n(const uint16_t *p, uint32_t n)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(load_halves(p, n), 16));
+}
+
+static inline void vf_store_f16_n(uint16_t *p, vf v, uint32_t n)
+{
+    uint16_t h[4];
+
+    vst1_u16(h, vreinterpret_u16_f16(vcvt_f16_f32(v)));
+    memcpy(p, h, n * sizeof(h[0]));
+}
+
+static inline vf vf_set1(float x)
+{
+    return vdupq_n_f32(x);
+}
+
+static inline vf vf_add(vf a, vf b)
+{
+    return vaddq_f32(a, b);
+}
+
+static inline vf vf_sub(vf a, vf b)
+{
+    return vsubq_f32(a, b);
+}
+
+static inline vf vf_mul(vf a, vf b)
+{
+    return vmulq_f32(a, b);
+}
+
+static inline vf vf_div(vf a, vf b)
+{
+    return vdivq_f32(a, b);
+}
+
+/* a × b + c, rounded once */
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+/* NaN when one is NaN: clamps keep NaN. */
+static inline vf vf_max(vf a, vf b)
+{
+    return vmaxq_f32(a, b);
+}
+
+static inline vf vf_min(vf a, vf b)
+{
+    return vminq_f32(a, b);
+}
+
+static inline vf vf_round(vf a)
+{
+    return vrndnq_f32(a);
+}
+
+/* a × 2^n for whole n in -151 … 129, in two steps: neither factor leaves the normal range */
+static inline vf vf_scale2(vf a, vf n)
+{
+    const int32x4_t i = vcvtq_s32_f32(n), half = vshrq_n_s32(i, 1);
+    const int32x4_t rest = vsubq_s32(i, half), bias = vdupq_n_s32(127);
+    const vf f = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23));
+    const vf g = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23));
+
+    return vmulq_f32(vmulq_f32(a, f), g);
+}
+
+/* Neighbours change places: 1, 0, 3, 2 */
+static inline vf vf_swap(vf a)
+{
+    return vrev64q_f32(a);
+}
+
+static inline float vf_sum(vf a)
+{
+    return vaddvq_f32(a);
+}
+
+static inline float vf_top(vf a)
+{
+    return vmaxvq_f32(a);
+}
