@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the tiny random models of tests/golden/models and their logits.
+
+Each model is a directory in Hugging Face layout (F32 safetensors) with two more files: tokens.bin
+(int32) and logits.bin (float32, [tokens, vocabulary]), computed in double precision by
+transformers. Weights are random, by a seed per model, and wide enough that every part of the
+model shows in the logits.
+
+Needs: torch 2.x, transformers 5.x, safetensors, numpy. Run it in this directory:
+
+    python3 make_models.py [NAME…]
+"""
+
+import copy
+import json
+import pathlib
+import shutil
+import sys
+
+import torch
+from transformers import (LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
+                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+
+N_TOKENS = 40
+OUT = pathlib.Path(__file__).resolve().parent / "models"
+
+SMALL = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+             tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)
+
+
+def rope(kind, theta=10000.0, **more):
+    return dict(rope_type=kind, rope_theta=theta, **more)
+
+
+# name: (model class, config, what to do with the files)
+MODELS = {
+    "llama-gqa": (LlamaForCausalLM, LlamaConfig(
+        **SMALL | dict(hidden_size=48, intermediate_size=80, num_attention_heads=6),
+        rms_norm_eps=1e-5, rope_parameters=rope("default")), {"sharded": "60KB"}),
+    "llama3-scaled": (LlamaForCausalLM, LlamaConfig(
+        **SMALL, attention_bias=True, head_dim=16, rope_parameters=rope(
+            "llama3", 500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=16)), {"old_rope": True}),
+    "llama-linear": (LlamaForCausalLM, LlamaConfig(
+        **SMALL, mlp_bias=True, hidden_act="gelu_pytorch_tanh",
+        rope_parameters=rope("linear", factor=4.0)), {"old_rope": True}),
+    "llama-yarn": (LlamaForCausalLM, LlamaConfig(
+        **SMALL | dict(num_key_value_heads=4), head_dim=16, rope_parameters=rope(
+            "yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=4.0,
+            beta_slow=0.5)), {}),
+    "mistral-window": (MistralForCausalLM, MistralConfig(
+        **SMALL, sliding_window=7, rope_parameters=rope("default", 1000000.0)), {}),
+    "qwen2-tied": (Qwen2ForCausalLM, Qwen2Config(
+        **SMALL | dict(tie_word_embeddings=True), use_sliding_window=False,
+        rope_parameters=rope("default", 1000000.0)), {}),
+    "qwen2-window-mix": (Qwen2ForCausalLM, Qwen2Config(
+        **SMALL | dict(num_hidden_layers=4), use_sliding_window=True, sliding_window=5,
+        max_window_layers=2, rope_parameters=rope("default")), {"old_rope": True}),
+    "qwen3-norm": (Qwen3ForCausalLM, Qwen3Config(
+        **SMALL | dict(num_attention_heads=8), head_dim=16,
+        rope_parameters=rope("default", 1000000.0)), {}),
+    "qwen3-bf16": (Qwen3ForCausalLM, Qwen3Config(
+        **SMALL | dict(tie_word_embeddings=True, num_hidden_layers=3), head_dim=16,
+        use_sliding_window=True, sliding_window=6, layer_types=[
+            "sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters=rope("yarn", 10000.0, factor=2.0, attention_factor=1.25,
+                             original_max_position_embeddings=24)), {"dtype": torch.bfloat16}),
+}
+
+
+def fill(model, seed):
+    gen = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn(p.shape, generator=gen, dtype=torch.float64)
+            if p.dim() > 1:
+                p.copy_(noise * (1.5 / p.shape[-1] ** 0.5))
+            elif name.endswith("bias"):
+                p.copy_(noise * 0.3)
+            else:
+                p.copy_(1.0 + noise * 0.2)
+
+
+def use_old_rope(path):
+    """Before transformers 5 the base stood beside "rope_scaling"."""
+    config = json.loads(path.read_text())
+    scaling = config.pop("rope_parameters")
+    config["rope_theta"] = scaling.pop("rope_theta")
+    config["rope_scaling"] = None if scaling["rope_type"] == "default" else scaling
+    if scaling["rope_type"] == "linear":
+        scaling["type"] = scaling.pop("rope_type")
+    config.pop("layer_types", None)
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def make(name, seed):
+    cls, config, how = MODELS[name]
+    out = OUT / name
+    shutil.rmtree(out, ignore_errors=True)
+    config._attn_implementation = "eager"
+    model = cls(config).eval()
+    fill(model, seed)
+    dtype = how.get("dtype", torch.float32)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(p.to(dtype))
+    # A copy is cast: casting the model itself would round the rotary tables as well.
+    copy.deepcopy(model).to(dtype).save_pretrained(out, max_shard_size=how.get("sharded", "5GB"))
+    (out / "generation_config.json").unlink(missing_ok=True)
+    if how.get("old_rope"):
+        use_old_rope(out / "config.json")
+    tokens = torch.randint(0, config.vocab_size, (1, N_TOKENS),
+                           generator=torch.Generator().manual_seed(seed + 1000))
+    with torch.no_grad():
+        logits = model.double()(tokens).logits[0]
+    tokens[0].numpy().astype("<i4").tofile(out / "tokens.bin")
+    logits.numpy().astype("<f4").tofile(out / "logits.bin")
+    print(f"{name}: {sum(f.stat().st_size for f in out.iterdir())} bytes,",
+          f"logits {logits.std():.3f}")
+
+
+def main():
+    for seed, name in enumerate(MODELS):
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            make(name, seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tiny random models of every architecture against transformers (make_models.py), as Hugging Face
+ * directories and as GGUF files: first the model's graph in double precision, then the engine on
+ * every rung of the CPU.
+ */
+#include <infer/bench.h>
+
+#include <math.h>
+
+#include "convert.h"
+#include "core/cpu.h"
+#include "core/file.h"
+#include "lib/graph_eval.h"
+#include "lib/test.h"
+#include "model/model.h"
+
+static const char *const names[] = {
+    "llama-gqa",  "llama3-scaled",    "llama-linear", "llama-yarn", "mistral-window",
+    "qwen2-tied", "qwen2-window-mix", "qwen3-norm",   "qwen3-bf16",
+};
+
+struct golden {
+    char path[4096];
+    int32_t *tokens;
+    float *logits;
+    size_t n_tokens, n_vocab;
+};
+
+static void *read_all(const char *dir, const char *name, size_t *ret_size)
+{
+    struct inf_err err = {0};
+    char *path = path_join(dir, name), *data;
+
+    ASSERT_OK_ERR(file_read(path, 1 << 24, &data, ret_size, &err), err);
+    free(path);
+    return data;
+}
+
+static void golden_open(struct golden *g, const char *name)
+{
+    char sub[128];
+    size_t size;
+
+    snprintf(sub, sizeof(sub), "models/%s", name);
+    snprintf(g->path, sizeof(g->path), "%s", test_golden(sub));
+    g->tokens = read_all(g->path, "tokens.bin", &size);
+    g->n_tokens = size / sizeof(int32_t);
+    g->logits = read_all(g->path, "logits.bin", &size);
+    g->n_vocab = size / sizeof(float) / g->n_tokens;
+}
+
+static void golden_done(struct golden *g)
+{
+    free(g->tokens);
+    free(g->logits);
+}
+
+/* Normalised mean square error: 0 is equal, 1 is as wrong as zeros would be. */
+static double nmse_f64(const double *x, const float *want, size_t n)
+{
+    double err = 0, sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        err += (x[i] - (double)want[i]) * (x[i] - (double)want[i]);
+        sum += (double)want[i] * (double)want[i];
+    }
+    return err / sum;
+}
+
+static double nmse_f32(const float *x, const float *want, size_t n)
+{
+    double *y = calloc(n, sizeof(*y)), e;
+
+    for (size_t i = 0; i < n; i++)
+        y[i] = (double)x[i];
+    e = nmse_f64(y, want, n);
+    free(y);
+    return e;
+}
+
+static double eval_nmse(const struct golden *g, const struct format *f)
+{
+    struct inf_err err = {0};
+    struct graph *graph;
+    struct model *m;
+    double *logits, e;
+
+    ASSERT_OK_ERR(model_open(f, &m, &err), err);
+    ASSERT_OK_ERR(model_build(m, &graph, &err), err);
+    assert_int_equal(model_hparams(m)->n_vocab, g->n_vocab);
+    ASSERT_OK(graph_eval(graph, g->tokens, g->n_tokens, &logits));
+    e = nmse_f64(logits, g->logits, g->n_tokens * g->n_vocab);
+    free(logits);
+    graph_free(graph);
+    model_close(m);
+    return e;
+}
+
+TEST(graphs_of_directories_compute_what_transformers_computes)
+{
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct inf_err err = {0};
+        struct format *f;
+        struct golden g;
+        double e;
+
+        golden_open(&g, names[i]);
+        ASSERT_OK_ERR(format_open(g.path, 0, &f, &err), err);
+        e = eval_nmse(&g, f);
+        print_message("%-18s NMSE %.2g\n", names[i], e);
+        assert_true(e < 1e-11);
+        format_close(f);
+        golden_done(&g);
+    }
+}
+
+/* GGUF has no key for the activation. */
+static bool has_gguf(const struct format *f)
+{
+    return format_hparams(f)->act == GRAPH_ACT_SILU;
+}
+
+TEST(graphs_of_gguf_files_compute_the_same)
+{
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct format *dir, *f;
+        struct inf_err err = {0};
+        struct golden g;
+        char *path;
+        double e;
+
+        golden_open(&g, names[i]);
+        ASSERT_OK_ERR(format_open(g.path, 0, &dir, &err), err);
+        if (has_gguf(dir)) {
+            path = convert_to_gguf(dir);
+            ASSERT_OK_ERR(format_open(path, 0, &f, &err), err);
+            ASSERT_STREQ(format_kind(f), "gguf");
+            e = eval_nmse(&g, f);
+            print_message("%-18s NMSE %.2g\n", names[i], e);
+            assert_true(e < 1e-11);
+            format_close(f);
+            unlink(path);
+            free(path);
+        }
+        format_close(dir);
+        golden_done(&g);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(graphs_of_directories_compute_what_transformers_computes),
+          cmocka_unit_test(graphs_of_gguf_files_compute_the_same))

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/graph_eval.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "quant/dtype.h"
+
+struct eval {
+    const struct graph *g;
+    const int32_t *tokens;
+    size_t n;        /* rows; all of them are wanted */
+    double **values; /* [nodes], each [n, width] */
+};
+
+/* Row @i of a weight. */
+static void row(const struct weight *w, size_t i, float *out)
+{
+    uint64_t bytes = 0;
+
+    if (!dtype_row_bytes(w->dtype, w->cols, &bytes))
+        abort();
+    dtype_info(w->dtype)->decode((const char *)w->data + i * bytes, out, w->cols);
+}
+
+static void embed(const struct eval *e, const struct graph_node *node, double *y)
+{
+    float *w = NEW(float, node->width);
+
+    for (size_t i = 0; i < e->n; i++) {
+        row(&node->w, (size_t)e->tokens[i], w);
+        for (uint32_t j = 0; j < node->width; j++)
+            y[i * node->width + j] = (double)w[j] * (double)node->f;
+    }
+    free(w);
+}
+
+static void rms_norm(const struct eval *e, const struct graph_node *node, const double *x,
+                     double *y)
+{
+    const uint32_t group = node->group;
+    float *w = NEW(float, group);
+
+    row(&node->w, 0, w);
+    for (size_t at = 0; at < e->n * node->width; at += group) {
+        double sum = 0, scale;
+
+        for (uint32_t j = 0; j < group; j++)
+            sum += x[at + j] * x[at + j];
+        scale = 1 / sqrt(sum / group + (double)node->f);
+        for (uint32_t j = 0; j < group; j++)
+            y[at + j] = x[at + j] * scale * (double)w[j];
+    }
+    free(w);
+}
+
+static void matmul(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+{
+    const uint32_t n_in = node->w.cols, n_out = node->w.rows;
+    float *w = NEW(float, n_in), *bias = NEW(float, n_out);
+
+    if (node->bias.data)
+        row(&node->bias, 0, bias);
+    for (uint32_t o = 0; o < n_out; o++) {
+        row(&node->w, o, w);
+        for (size_t i = 0; i < e->n; i++) {
+            double sum = (double)bias[o];
+
+            for (uint32_t j = 0; j < n_in; j++)
+                sum += x[i * n_in + j] * (double)w[j];
+            y[i * n_out + o] = sum;
+        }
+    }
+    free(bias);
+    free(w);
+}
+
+static void rope(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+{
+    const struct rope_params *p = &node->rope;
+    const uint32_t half = p->n_dims / 2;
+
+    memcpy(y, x, e->n * node->width * sizeof(*y));
+    for (size_t at = 0; at < e->n * node->width; at += node->group) {
+        const double pos = (double)(at / node->width);
+
+        for (uint32_t i = 0; i < half; i++) {
+            const uint32_t a = p->style == ROPE_HALF ? i : 2 * i;
+            const uint32_t b = p->style == ROPE_HALF ? i + half : 2 * i + 1;
+            const double angle = pos * (double)p->inv_freq[i], m = (double)p->mscale;
+            const double c = cos(angle) * m, s = sin(angle) * m;
+
+            y[at + a] = x[at + a] * c - x[at + b] * s;
+            y[at + b] = x[at + a] * s + x[at + b] * c;
+        }
+    }
+}
+
+/* One row, one head. @out: [head_dim] */
+static void attend(const struct attn_params *p, size_t pos, const double *q, const double *k,
+                   const double *v, double *scores, double *out)
+{
+    const size_t stride = (size_t)p->n_kv_heads * p->head_dim;
+    const size_t first = p->window && pos + 1 > p->window ? pos + 1 - p->window : 0;
+    double max = -INFINITY, sum = 0;
+
+    for (size_t j = first; j <= pos; j++) {
+        scores[j] = 0;
+        for (uint32_t d = 0; d < p->head_dim; d++)
+            scores[j] += q[d] * k[j * stride + d];
+        scores[j] *= (double)p->scale;
+        max = fmax(max, scores[j]);
+    }
+    memset(out, 0, p->head_dim * sizeof(*out));
+    for (size_t j = first; j <= pos; j++) {
+        const double weight = exp(scores[j] - max);
+
+        sum += weight;
+        for (uint32_t d = 0; d < p->head_dim; d++)
+            out[d] += weight * v[j * stride + d];
+    }
+    for (uint32_t d = 0; d < p->head_dim; d++)
+        out[d] /= sum;
+}
+
+static void attention(const struct eval *e, const struct graph_node *node, const double *q,
+                      const double *k, const double *v, double *y)
+{
+    const struct attn_params *p = &node->attn;
+    const uint32_t n_shared = p->n_heads / p->n_kv_heads;
+    double *scores = NEW(double, e->n);
+
+    for (size_t i = 0; i < e->n; i++)
+        for (uint32_t h = 0; h < p->n_heads; h++) {
+            const size_t at = i * node->width + (size_t)h * p->head_dim;
+            const size_t kv = (size_t)(h / n_shared) * p->head_dim;
+
+            attend(p, i, q + at, k + kv, v + kv, scores, y + at);
+        }
+    free(scores);
+}
+
+static double act(enum graph_act kind, double x)
+{
+    switch (kind) {
+    case GRAPH_ACT_SILU:
+        return x / (1 + exp(-x));
+    case GRAPH_ACT_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    case GRAPH_ACT_GELU_ERF:
+        return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    case GRAPH_ACT_RELU2:
+        return x > 0 ? x * x : 0;
+    }
+    return x;
+}
+
+static int eval_node(struct eval *e, size_t i)
+{
+    const struct graph_node *node = graph_node(e->g, (graph_ref)i);
+    const size_t n = e->n * node->width;
+    const double *src[3] = {NULL, NULL, NULL};
+    double *y;
+
+    for (unsigned j = 0; j < 3; j++)
+        if (node->src[j] >= 0)
+            src[j] = e->values[node->src[j]];
+    y = e->values[i] = NEW(double, n);
+    if (!y)
+        return -ENOMEM;
+    switch (node->op) {
+    case GRAPH_EMBED:
+        embed(e, node, y);
+        return 0;
+    case GRAPH_RMS_NORM:
+        rms_norm(e, node, src[0], y);
+        return 0;
+    case GRAPH_MATMUL:
+        matmul(e, node, src[0], y);
+        return 0;
+    case GRAPH_ROPE:
+        rope(e, node, src[0], y);
+        return 0;
+    case GRAPH_ATTENTION:
+        attention(e, node, src[0], src[1], src[2], y);
+        return 0;
+    case GRAPH_GLU:
+        for (size_t j = 0; j < n; j++)
+            y[j] = act(node->act, src[0][j]) * src[1][j];
+        return 0;
+    case GRAPH_ADD:
+        for (size_t j = 0; j < n; j++)
+            y[j] = src[0][j] + src[1][j];
+        return 0;
+    case GRAPH_SCALE:
+        for (size_t j = 0; j < n; j++)
+            y[j] = src[0][j] * (double)node->f;
+        return 0;
+    case GRAPH_ROWS:
+    case GRAPH_OUTPUT:
+        memcpy(y, src[0], n * sizeof(*y));
+        return 0;
+    }
+    return -EINVAL;
+}
+
+int graph_eval(const struct graph *g, const int32_t *tokens, size_t n_tokens, double **ret_logits)
+{
+    const size_t n_nodes = graph_n_nodes(g);
+    struct eval e = {.g = g, .tokens = tokens, .n = n_tokens};
+    int r = 0;
+
+    e.values = NEW(double *, n_nodes);
+    if (!e.values)
+        return -ENOMEM;
+    for (size_t i = 0; r == 0 && i < n_nodes; i++)
+        r = eval_node(&e, i);
+    if (r == 0)
+        *ret_logits = STEAL(e.values[n_nodes - 1]);
+    for (size_t i = 0; i < n_nodes; i++)
+        free(e.values[i]);
+    free(e.values);
+    return r;
+}
