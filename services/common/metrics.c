@@ -3,8 +3,9 @@
 #include "common/metrics.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <stdio.h>
+
+#include "common/http.h"
 
 static const double metrics_bounds[METRICS_BUCKETS] = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                        0.5,   1,     2.5,  5,     10,   60,  600};
@@ -78,16 +79,47 @@ static unsigned metrics_open_fds(void)
     return n > 3 ? n - 3 : 0; /* ".", ".." and the directory itself */
 }
 
-void metrics_process(struct str *out)
+void metrics_process(struct str *out, const char *prefix)
 {
     FILE *f = fopen("/proc/self/statm", "re");
     unsigned long size, resident;
+    char name[64];
 
     if (f) {
-        if (fscanf(f, "%lu %lu", &size, &resident) == 2)
-            metrics_gauge(out, "process_resident_memory_bytes", "Resident memory.", NULL,
+        if (fscanf(f, "%lu %lu", &size, &resident) == 2) {
+            snprintf(name, sizeof(name), "%s_resident_memory_bytes", prefix);
+            metrics_gauge(out, name, "Resident memory.", NULL,
                           (double)resident * (double)sysconf(_SC_PAGESIZE));
+        }
         fclose(f);
     }
-    metrics_gauge(out, "process_open_fds", "Open descriptors.", NULL, metrics_open_fds());
+    snprintf(name, sizeof(name), "%s_open_fds", prefix);
+    metrics_gauge(out, name, "Open descriptors.", NULL, metrics_open_fds());
+}
+
+void metrics_server(struct str *out, const char *prefix, const struct http_server_stats *stats)
+{
+    const struct {
+        const char *name, *help;
+        bool counter;
+        double value;
+    } rows[] = {
+        {"connections", "Open connections.", false, stats->n_connections},
+        {"http_requests_active", "Requests that are being processed.", false, stats->n_requests},
+        {"connections_accepted_total", "Connections accepted.", true, (double)stats->n_accepted},
+        {"connections_refused_total", "Connections above the limit.", true,
+         (double)stats->n_refused},
+        {"requests_malformed_total", "Requests refused before they were read whole.", true,
+         (double)stats->n_malformed},
+        {"clients_stalled_total", "Clients that stopped reading.", true, (double)stats->n_stalled},
+        {"clients_gone_total", "Clients that left before their answer was complete.", true,
+         (double)stats->n_gone},
+    };
+    char name[96];
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        snprintf(name, sizeof(name), "%s_%s", prefix, rows[i].name);
+        metrics_head(out, name, rows[i].counter ? "counter" : "gauge", rows[i].help);
+        metrics_sample(out, name, NULL, rows[i].value);
+    }
 }

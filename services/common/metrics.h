@@ -5,6 +5,8 @@
 
 #include "core/str.h"
 
+struct http_server_stats;
+
 #define METRICS_TYPE    "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_BUCKETS 14
 
@@ -27,5 +29,7 @@ void metrics_gauge(struct str *out, const char *name, const char *help, const ch
                    double value);
 void metrics_write_histogram(struct str *out, const char *name, const char *help,
                              const char *labels, const struct metrics_histogram *histogram);
-/* Resident memory, descriptors and start time of this process, under the usual names. */
-void metrics_process(struct str *out);
+/* Resident memory and descriptors of this process; names begin with @prefix. */
+void metrics_process(struct str *out, const char *prefix);
+/* What the HTTP server counts. */
+void metrics_server(struct str *out, const char *prefix, const struct http_server_stats *stats);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options win over files. Models may be added for the services that open them. */
+#include "common/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/config.h"
+
+#define OPTIONS_MAX_DIRS 32
+
+enum {
+    OPTION_CHAT_SOCKET = 256,
+    OPTION_DRAIN,
+    OPTION_VERSION,
+};
+
+static void options_help(const char *service)
+{
+    printf("Usage: sconce-%s [OPTION]...\n"
+           "A service of sconce: it is started by its socket unit, or by `sconce serve`.\n\n"
+           "  --config FILE         read this file alone\n",
+           service);
+    if (strcmp(service, "gateway") == 0)
+        printf("  --chat-socket PATH    where the chat service listens\n");
+    else
+        printf("  --models DIR          look for models here first; may be given more than once\n");
+    printf("  --drain-timeout SEC   how long running answers may take after SIGTERM (30)\n"
+           "  -h, --help            this text\n"
+           "  --version             the version\n");
+}
+
+int options_read(const char *service, int argc, char **argv, struct options *ret_options)
+{
+    static const struct option long_options[] = {
+        {"config", required_argument, NULL, 'c'},
+        {"models", required_argument, NULL, 'm'},
+        {"chat-socket", required_argument, NULL, OPTION_CHAT_SOCKET},
+        {"drain-timeout", required_argument, NULL, OPTION_DRAIN},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, OPTION_VERSION},
+        {},
+    };
+    struct options o = {.drain_timeout_usec = 30 * 1000000u};
+    const char *file = NULL, *dirs[OPTIONS_MAX_DIRS];
+    struct inf_err err = {};
+    size_t n_dirs = 0;
+    char *end;
+    int c;
+
+    while ((c = getopt_long(argc, argv, "h", long_options, NULL)) >= 0)
+        switch (c) {
+        case 'c':
+            file = optarg;
+            break;
+        case 'm':
+            if (n_dirs == OPTIONS_MAX_DIRS) {
+                fprintf(stderr, "sconce-%s: too many --models\n", service);
+                return 2;
+            }
+            dirs[n_dirs++] = optarg;
+            break;
+        case OPTION_CHAT_SOCKET:
+            o.chat_socket = optarg;
+            break;
+        case OPTION_DRAIN:
+            o.drain_timeout_usec = (uint64_t)(strtod(optarg, &end) * 1e6);
+            if (*end || end == optarg || o.drain_timeout_usec > UINT64_C(86400000000)) {
+                fprintf(stderr, "sconce-%s: --drain-timeout: not a number of seconds\n", service);
+                return 2;
+            }
+            break;
+        case 'h':
+            options_help(service);
+            return 0;
+        case OPTION_VERSION:
+            printf("sconce-%s %s\n", service, SCONCE_VERSION);
+            return 0;
+        default:
+            return 2;
+        }
+    if (optind < argc) {
+        fprintf(stderr, "sconce-%s: \"%s\" is too much\n", service, argv[optind]);
+        return 2;
+    }
+    if (config_load(file, &o.config, &err) < 0) {
+        fprintf(stderr, "sconce-%s: %s\n", service, err.text);
+        return 78;
+    }
+    /* The first one given is searched first. */
+    while (n_dirs > 0)
+        if (config_add_model_dir(o.config, dirs[--n_dirs]) < 0) {
+            config_free(o.config);
+            return 1;
+        }
+    *ret_options = o;
+    return -1;
+}

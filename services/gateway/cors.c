@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cross-origin requests (the Fetch standard), for the origins that the configuration names
+ *
+ * Without any, no header is sent, and browsers keep other sites' scripts away from here.
+ */
+#include <string.h>
+
+#include "common/config.h"
+#include "gateway/gateway.h"
+
+static bool cors_allows(const struct config *config, struct http_text origin, bool *ret_any)
+{
+    for (size_t i = 0; i < config->gateway.n_cors_origins; i++) {
+        *ret_any = strcmp(config->gateway.cors_origins[i], "*") == 0;
+        if (*ret_any || http_text_is(origin, config->gateway.cors_origins[i]))
+            return true;
+    }
+    return false;
+}
+
+static void cors_header(struct http_request *request, const char *name, const char *value)
+{
+    http_response_header(request, name, value, strlen(value));
+}
+
+bool gw_cors_handle(const struct config *config, struct http_request *request)
+{
+    struct http_text origin, method;
+    bool any = false;
+
+    if (!http_request_header(request, "origin", &origin) || !cors_allows(config, origin, &any))
+        return false;
+    if (any) {
+        cors_header(request, "access-control-allow-origin", "*");
+    } else {
+        http_response_header(request, "access-control-allow-origin", origin.data, origin.len);
+        cors_header(request, "vary", "Origin");
+    }
+    if (!http_text_is(http_request_method(request), "OPTIONS") ||
+        !http_request_header(request, "access-control-request-method", &method)) {
+        cors_header(request, "access-control-expose-headers", "x-request-id, retry-after");
+        return false;
+    }
+    cors_header(request, "access-control-allow-methods", "GET, HEAD, POST, OPTIONS");
+    cors_header(request, "access-control-allow-headers",
+                "authorization, content-type, x-api-key, x-request-id, openai-organization, "
+                "openai-project, openai-beta, x-stainless-arch, x-stainless-async, "
+                "x-stainless-lang, x-stainless-os, x-stainless-package-version, "
+                "x-stainless-retry-count, x-stainless-runtime, x-stainless-runtime-version, "
+                "x-stainless-timeout, x-stainless-helper-method");
+    cors_header(request, "access-control-max-age", "600");
+    http_respond(request, 204, NULL, NULL, 0);
+    return true;
+}

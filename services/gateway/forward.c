@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Passing requests to services, and answers back as they come
+ *
+ * Answers of status 200 are streamed, piece by piece, no faster than the client reads; others are
+ * short and passed in one piece. A stream of events must end with [DONE]: when it does not, for a
+ * crash or an error, the client gets an error event (unless the service sent one) and a transfer
+ * that is visibly broken.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/api-error.h"
+#include "common/config.h"
+#include "common/service.h"
+#include "common/sse.h"
+#include "core/clock.h"
+#include "gateway/gateway.h"
+
+#define FORWARD_WINDOW   ((size_t)256 * 1024)
+#define FORWARD_MAX_BODY ((size_t)4 * 1024 * 1024)
+/* A service that answered stays for its idle timeout; so much less is counted on. */
+#define FORWARD_MARGIN_USEC (2 * 1000000u)
+
+static const char *const service_names[GW_N_SERVICES] = {"chat"};
+
+static void forward_mark_awake(struct gw_request *r)
+{
+    const uint64_t idle = r->gateway->config->chat.idle_timeout_usec;
+
+    if (!idle)
+        r->gateway->awake_until_usec[r->target] = UINT64_MAX;
+    else
+        r->gateway->awake_until_usec[r->target] =
+            clock_usec() + (idle > FORWARD_MARGIN_USEC ? idle - FORWARD_MARGIN_USEC : 0);
+}
+
+static void forward_copy(char *out, size_t size, struct http_text value)
+{
+    snprintf(out, size, "%.*s", (int)MIN(value.len, size - 1), value.data);
+}
+
+static void forward_head(void *user, int status, const struct http_header *headers,
+                         size_t n_headers)
+{
+    static const char *const passed[] = {"retry-after", "cache-control", "x-accel-buffering",
+                                         "allow"};
+    struct gw_request *r = user;
+    uint64_t length = UINT64_MAX;
+
+    r->status = status;
+    for (size_t i = 0; i < n_headers; i++) {
+        const struct http_header *h = &headers[i];
+
+        if (http_text_is(h->name, "content-type"))
+            forward_copy(r->type, sizeof(r->type), h->value);
+        if (http_text_is(h->name, "content-length") && h->value.len < 20) {
+            length = 0;
+            for (size_t k = 0; k < h->value.len; k++)
+                length = length * 10 + (uint64_t)(h->value.data[k] - '0');
+        }
+        for (size_t k = 0; k < ARRAY_SIZE(passed); k++)
+            if (!r->answered && http_text_is(h->name, passed[k]))
+                http_response_header(r->http, passed[k], h->value.data, h->value.len);
+    }
+    /* HEAD has a length and no content; one piece is right for it as well. */
+    if (r->answered || status != 200 || http_text_is(http_request_method(r->http), "HEAD"))
+        return;
+    r->streaming = true;
+    r->is_sse = strncmp(r->type, "text/event-stream", 17) == 0;
+    http_response_begin(r->http, r->type[0] ? r->type : NULL, length);
+}
+
+static void forward_keep_tail(struct gw_request *r, const char *data, size_t len)
+{
+    static const char error[] = "data: {\"error\":";
+
+    if (memmem(data, len, error, sizeof(error) - 1))
+        r->sse_failed = true;
+    if (len >= sizeof(r->tail)) {
+        memcpy(r->tail, data + len - sizeof(r->tail), sizeof(r->tail));
+        r->n_tail = sizeof(r->tail);
+        return;
+    }
+    if (r->n_tail + len > sizeof(r->tail)) {
+        const size_t drop = r->n_tail + len - sizeof(r->tail);
+
+        memmove(r->tail, r->tail + drop, r->n_tail - drop);
+        r->n_tail -= drop;
+    }
+    memcpy(r->tail + r->n_tail, data, len);
+    r->n_tail += len;
+}
+
+static bool forward_tail_is(const struct gw_request *r, const char *end)
+{
+    const size_t len = strlen(end);
+
+    return r->n_tail >= len && memcmp(r->tail + r->n_tail - len, end, len) == 0;
+}
+
+static void forward_body(void *user, const char *data, size_t len)
+{
+    struct gw_request *r = user;
+
+    if (!r->streaming) {
+        if (r->body.len + len <= FORWARD_MAX_BODY)
+            str_append(&r->body, data, len);
+        return;
+    }
+    if (r->is_sse)
+        forward_keep_tail(r, data, len);
+    if (http_response_write(r->http, data, len) < 0) {
+        /* May end the request, and with it this call. */
+        http_response_abort(r->http);
+        return;
+    }
+    if (http_response_pending(r->http) > FORWARD_WINDOW)
+        http_call_pause(r->call);
+}
+
+static void forward_break(struct gw_request *r, const char *message)
+{
+    r->note = "answer broken off";
+    if (r->is_sse && !r->sse_failed && (!r->n_tail || forward_tail_is(r, "\n\n")))
+        sse_fail(r->http, 502, "service_failed", message);
+    else
+        http_response_abort(r->http);
+}
+
+static void forward_refuse(struct gw_request *r, enum http_call_result result, int error)
+{
+    const char *name = service_names[r->target];
+
+    if (result == HTTP_CALL_TIMEOUT) {
+        r->note = "service timed out";
+        api_error_send(r->http, 504, "service_timeout", NULL, 0,
+                       "The %s service did not answer in time.", name);
+    } else if (result == HTTP_CALL_LOST) {
+        r->note = "service failed";
+        api_error_send(r->http, 502, "service_failed", NULL, 0,
+                       "The %s service ended before it answered.", name);
+    } else if (error == EAGAIN) {
+        r->note = "service busy";
+        api_error_send(r->http, 503, "service_busy", NULL, 1,
+                       "The %s service has too many connections waiting; try again later.", name);
+    } else {
+        r->note = "service unreachable";
+        api_error_send(r->http, 502, "service_unreachable", NULL, 0,
+                       "The %s service cannot be reached: %s.", name, strerror(error));
+    }
+}
+
+static void forward_count(struct gw_request *r, enum http_call_result result)
+{
+    static const enum gw_failure failures[] = {
+        [HTTP_CALL_NO_CONNECT] = GW_FAIL_CONNECT,
+        [HTTP_CALL_TIMEOUT] = GW_FAIL_TIMEOUT,
+        [HTTP_CALL_LOST] = GW_FAIL_LOST,
+        [HTTP_CALL_TRUNCATED] = GW_FAIL_TRUNCATED,
+    };
+
+    if (result == HTTP_CALL_DONE) {
+        if (!r->answered)
+            forward_mark_awake(r);
+        return;
+    }
+    r->gateway->n_failures[failures[result]]++;
+    r->gateway->awake_until_usec[r->target] = 0;
+}
+
+static void forward_end(void *user, enum http_call_result result, int error)
+{
+    struct gw_request *r = user;
+
+    r->gateway->n_forwarded[r->target]--;
+    forward_count(r, result);
+    if (r->answered) {
+        if (result != HTTP_CALL_DONE)
+            r->status = 0;
+        r->answered(r);
+    } else if (r->streaming) {
+        if (result != HTTP_CALL_DONE)
+            forward_break(r, "The service ended in the middle of its answer.");
+        else if (r->is_sse && !forward_tail_is(r, "data: [DONE]\n\n"))
+            forward_break(r, "The answer ended early.");
+        else
+            http_response_end(r->http);
+    } else if (result == HTTP_CALL_DONE) {
+        http_respond(r->http, r->status, r->type[0] ? r->type : NULL, r->body.data, r->body.len);
+    } else {
+        forward_refuse(r, result == HTTP_CALL_TRUNCATED ? HTTP_CALL_LOST : result, error);
+    }
+}
+
+static const struct http_call_events forward_events = {forward_head, forward_body, forward_end};
+
+static void forward_start(struct gw_request *r, const struct http_call_params *params)
+{
+    struct gateway *gateway = r->gateway;
+
+    gateway->n_forwarded[r->target]++;
+    if (http_call_start(gateway->upstreams[r->target], params, &forward_events, r, &r->call) < 0)
+        forward_end(r, HTTP_CALL_NO_CONNECT, ENOMEM);
+}
+
+void gw_forward(struct gw_request *r, enum gw_service target)
+{
+    static const char *const passed[] = {"content-type", "accept"};
+    const struct http_text method = http_request_method(r->http);
+    const struct http_text path = http_request_path(r->http);
+    const struct http_text query = http_request_query(r->http);
+    struct http_header headers[ARRAY_SIZE(passed) + 1];
+    struct http_call_params params = {.headers = headers};
+    _cleanup_str_ struct str target_text = {};
+    char method_text[8];
+
+    r->target = target;
+    snprintf(method_text, sizeof(method_text), "%.*s", (int)method.len, method.data);
+    if (str_append(&target_text, path.data, path.len) < 0 ||
+        (query.len && (str_putc(&target_text, '?') < 0 ||
+                       str_append(&target_text, query.data, query.len) < 0))) {
+        api_error_send(r->http, 503, "out_of_memory", NULL, 1, "Out of memory.");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
+        if (http_request_header(r->http, passed[i], &headers[params.n_headers].value))
+            headers[params.n_headers++].name = (struct http_text){passed[i], strlen(passed[i])};
+    headers[params.n_headers++] =
+        (struct http_header){{"x-request-id", 12}, {r->id, strlen(r->id)}};
+    params.method = method_text;
+    params.path = target_text.data;
+    params.body = http_request_body(r->http);
+    params.has_body = http_text_is(method, "POST");
+    forward_start(r, &params);
+}
+
+void gw_ask(struct gw_request *r, enum gw_service target, const char *path)
+{
+    r->target = target;
+    forward_start(r, &(struct http_call_params){.method = "GET", .path = path});
+}
+
+void gw_forward_cancel(struct gw_request *r)
+{
+    if (!r->call)
+        return;
+    r->gateway->n_forwarded[r->target]--;
+    http_call_cancel(r->call);
+}

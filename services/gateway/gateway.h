@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The gateway: the one process that clients reach
+ *
+ * It checks who asks and how much, finds the service that answers, and passes bytes on. It opens no
+ * model and knows nothing of JSON but the errors that it writes itself. All of it runs on one loop.
+ */
+
+#include "common/http.h"
+#include "common/metrics.h"
+#include "common/request-id.h"
+
+struct config;
+struct gw_request;
+struct service;
+
+enum gw_service {
+    GW_CHAT,
+    GW_N_SERVICES,
+};
+
+enum gw_failure {
+    GW_FAIL_CONNECT,
+    GW_FAIL_LOST,
+    GW_FAIL_TIMEOUT,
+    GW_FAIL_TRUNCATED,
+    GW_N_FAILURES,
+};
+
+struct gateway {
+    const struct config *config;
+    struct service *service;
+    struct http_upstream *upstreams[GW_N_SERVICES];
+    /* Until then a service that answered cannot have left for idleness; 0: it never answered. */
+    uint64_t awake_until_usec[GW_N_SERVICES];
+    uint32_t n_forwarded[GW_N_SERVICES]; /* calls that run now */
+    uint64_t n_answers[6];               /* by status / 100; [0]: none, the client left */
+    uint64_t n_unauthorized;
+    uint64_t n_failures[GW_N_FAILURES];
+    struct metrics_histogram duration;
+};
+
+/* One request of a client, from its head to its access line. */
+struct gw_request {
+    struct gateway *gateway;
+    struct http_request *http;
+    char id[REQUEST_ID_SIZE];
+    const char *note; /* static, for the access line */
+    struct http_call *call;
+    enum gw_service target;
+    struct str body; /* an answer that is passed on in one piece */
+    int status;      /* of that answer */
+    char type[128], retry_after[16];
+    bool streaming, is_sse, sse_failed;
+    char tail[14]; /* the last bytes of a stream of events */
+    size_t n_tail;
+    void (*answered)(struct gw_request *r); /* health and metrics: the call is over */
+    struct str text;                        /* what they have written so far */
+};
+
+/* handler.c */
+void gw_handle(void *data, struct http_request *request);
+
+/* auth.c: whether the request has a key, or none is asked for. Takes the same time for all keys. */
+bool gw_auth_passes(const struct config *config, const struct http_request *request);
+/* cors.c: adds the headers of an allowed origin; true: it was a preflight and is answered. */
+bool gw_cors_handle(const struct config *config, struct http_request *request);
+
+/* forward.c: passes the request on; the answer comes as it comes. */
+void gw_forward(struct gw_request *r, enum gw_service target);
+/* Asks a service for @path on behalf of a request; r->answered() is called at the end with
+ * r->status (0: no answer) and r->body. */
+void gw_ask(struct gw_request *r, enum gw_service target, const char *path);
+/* Ends what runs upstream. */
+void gw_forward_cancel(struct gw_request *r);
+
+/* health.c */
+void gw_health(struct gw_request *r);
+void gw_metrics(struct gw_request *r);

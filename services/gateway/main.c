@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce-gateway: takes the sockets, reads the configuration, gives up new rights, serves
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "common/config.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "common/service.h"
+#include "gateway/gateway.h"
+
+/* Connections to services stay open for so long; shorter than the services keep them. */
+#define GATEWAY_KEEP_USEC (5 * 1000000u)
+
+static int gateway_connect(struct gateway *gateway, const char *chat_socket)
+{
+    _cleanup_free_ char *dir = NULL;
+    char path[256];
+    int r;
+
+    if (!chat_socket) {
+        r = config_socket_dir(&dir);
+        if (r < 0)
+            return r;
+        if ((size_t)snprintf(path, sizeof(path), "%s/chat.sock", dir) >= sizeof(path))
+            return -ENAMETOOLONG;
+        chat_socket = path;
+    }
+    return http_upstream_new(service_loop(gateway->service), chat_socket,
+                             gateway->config->gateway.backend_timeout_usec, GATEWAY_KEEP_USEC,
+                             &gateway->upstreams[GW_CHAT]);
+}
+
+int main(int argc, char **argv)
+{
+    static struct gateway gateway;
+    struct options options;
+    struct inf_err err = {};
+    int r;
+
+    log_open("gateway");
+    r = options_read("gateway", argc, argv, &options);
+    if (r >= 0)
+        return r;
+    gateway.config = options.config;
+    r = service_new(
+        &(struct service_params){
+            .name = "gateway",
+            .http =
+                {
+                    .max_header = options.config->gateway.max_header,
+                    .max_body = options.config->gateway.max_body,
+                    .max_connections = options.config->gateway.max_connections,
+                    .request_timeout_usec = options.config->gateway.header_timeout_usec,
+                    .stall_timeout_usec = options.config->gateway.stall_timeout_usec,
+                    .handle = gw_handle,
+                    .data = &gateway,
+                },
+            .idle_timeout_usec = options.config->gateway.idle_timeout_usec,
+            .drain_timeout_usec = options.drain_timeout_usec,
+        },
+        &gateway.service, &err);
+    if (r < 0) {
+        log_error("%s", err.text);
+    } else if ((r = gateway_connect(&gateway, options.chat_socket)) < 0) {
+        log_error("cannot find the socket of the chat service: %s", strerror(-r));
+    } else {
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        r = service_run(gateway.service);
+    }
+    gateway.service = service_free(gateway.service);
+    config_free(options.config);
+    return r < 0 ? 1 : 0;
+}
