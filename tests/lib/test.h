@@ -8,6 +8,7 @@
  * sentences. Tests that need files outside the tree ask test_data() and skip() without them.
  */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
