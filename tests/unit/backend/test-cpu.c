@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CPU backend: against the formulas, and against itself bit for bit
+ */
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "backend/cpu/program.h"
+#include "core/cpu.h"
+#include "kv/pool.h"
+#include "lib/graph_eval.h"
+#include "lib/test.h"
+#include "unit/backend/tiny.h"
+
+enum { MAX_ROWS = 96, MAX_SEQS = 5, MAX_CTX = 640, BLOCK = 16, N_BLOCKS = 220 };
+
+static const struct tiny_options llama = {.dtype = INF_DTYPE_F32,
+                                          .n_layers = 2,
+                                          .n_embd = 48,
+                                          .n_heads = 6,
+                                          .n_kv_heads = 2,
+                                          .head_dim = 20,
+                                          .n_ff = 100,
+                                          .n_vocab = 77,
+                                          .rope = ROPE_PAIRS,
+                                          .seed = 1};
+static const struct tiny_options qwen = {.dtype = INF_DTYPE_Q8_0,
+                                         .n_layers = 3,
+                                         .n_embd = 64,
+                                         .n_heads = 4,
+                                         .n_kv_heads = 4,
+                                         .head_dim = 32,
+                                         .n_ff = 160,
+                                         .n_vocab = 131,
+                                         .rope = ROPE_HALF,
+                                         .rope_dims = 24,
+                                         .window = 37,
+                                         .qk_norm = true,
+                                         .bias = true,
+                                         .tied = true,
+                                         .seed = 2};
+
+/* A model on a backend with a pool, and what is needed to run it. */
+struct bench {
+    struct tiny model;
+    struct backend *backend;
+    struct kv_pool *pool;
+    struct plan *plan;
+    struct kv_table tables[MAX_SEQS];
+    float *logits; /* [MAX_ROWS, n_vocab] */
+};
+
+static void bench_init(struct bench *b, const struct tiny_options *options, const char *rung,
+                       uint32_t n_threads, enum inf_dtype kv, bool fuse)
+{
+    const struct backend_params params = {.device = "cpu", .isa = rung, .n_threads = n_threads};
+    const struct plan_limits limits = {MAX_ROWS, MAX_ROWS, MAX_SEQS, MAX_CTX};
+    const struct kv_layout layout = {options->n_layers, options->n_kv_heads, options->head_dim,
+                                     BLOCK, kv};
+    struct inf_err err;
+
+    *b = (struct bench){0};
+    tiny_init(&b->model, options);
+    ASSERT_OK_ERR(backend_new(&params, &b->backend, &err), err);
+    ((struct cpu_backend *)b->backend)->fuse = fuse;
+    ASSERT_OK(kv_pool_new(b->backend, &layout, N_BLOCKS, &b->pool));
+    ASSERT_OK_ERR(b->backend->ops->compile(b->backend, b->model.graph, &limits, &b->plan, &err),
+                  err);
+    for (int i = 0; i < MAX_SEQS; i++)
+        ASSERT_OK(kv_table_init(&b->tables[i], b->pool, MAX_CTX));
+    b->logits = calloc((size_t)MAX_ROWS * options->n_vocab, sizeof(float));
+    assert_non_null(b->logits);
+}
+
+static void bench_done(struct bench *b)
+{
+    for (int i = 0; i < MAX_SEQS; i++)
+        kv_table_done(&b->tables[i]);
+    b->backend->ops->plan_free(b->backend, b->plan);
+    kv_pool_free(b->pool);
+    backend_free(b->backend);
+    tiny_done(&b->model);
+    free(b->logits);
+}
+
+/* Token @pos of sequence @seq. */
+static int32_t token_at(const struct bench *b, uint32_t seq, uint32_t pos)
+{
+    return (int32_t)((pos * 7 + seq * 13 + pos * pos % 11 * (seq + 1)) % b->model.o.n_vocab);
+}
+
+/* One step with n[i] more tokens of sequence i, all logits. Rows in order of sequences. */
+static void step(struct bench *b, const uint32_t n[MAX_SEQS])
+{
+    int32_t tokens[MAX_ROWS];
+    uint32_t rows[MAX_ROWS];
+    struct batch_seq seqs[MAX_SEQS];
+    struct batch batch = {.tokens = tokens, .seqs = seqs, .logit_rows = rows};
+
+    for (uint32_t i = 0; i < MAX_SEQS; i++) {
+        struct kv_table *t = &b->tables[i];
+        const uint32_t pos = t->n_tokens;
+
+        if (n[i] == 0)
+            continue;
+        assert_int_equal(kv_table_extend(t, n[i]), 0);
+        seqs[batch.n_seqs++] = (struct batch_seq){.i_row = batch.n_rows,
+                                                  .n_rows = n[i],
+                                                  .pos = pos,
+                                                  .n_blocks = t->n_blocks,
+                                                  .blocks = t->blocks};
+        for (uint32_t j = 0; j < n[i]; j++) {
+            rows[batch.n_rows] = batch.n_rows;
+            tokens[batch.n_rows++] = token_at(b, i, pos + j);
+        }
+    }
+    batch.n_logits = batch.n_rows;
+    ASSERT_OK(b->backend->ops->run(b->backend, b->plan, kv_pool_store(b->pool), &batch, b->logits));
+}
+
+/* Logits [n, n_vocab] of the first n tokens of sequence @seq, in steps of at most @chunk. */
+static float *alone(struct bench *b, uint32_t seq, uint32_t n, uint32_t chunk)
+{
+    const uint32_t n_vocab = b->model.o.n_vocab;
+    float *all = calloc((size_t)n * n_vocab, sizeof(float));
+
+    assert_non_null(all);
+    kv_table_truncate(&b->tables[seq], 0);
+    for (uint32_t i = 0; i < n; i += chunk) {
+        uint32_t take[MAX_SEQS] = {0};
+
+        take[seq] = MIN(chunk, n - i);
+        step(b, take);
+        memcpy(all + (size_t)i * n_vocab, b->logits, (size_t)take[seq] * n_vocab * sizeof(float));
+    }
+    return all;
+}
+
+static void assert_same(const float *a, const float *b, size_t n, const char *what)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&a[i], &b[i], sizeof(float)) != 0)
+            fail_msg("%s: element %zu is %.9g, not %.9g", what, i, (double)a[i], (double)b[i]);
+}
+
+static void check_formulas(const struct tiny_options *options, const char *rung, double limit)
+{
+    enum { N = 90 };
+    int32_t tokens[N];
+    double *expected, error = 0, sum = 0;
+    struct bench b;
+    float *got;
+
+    bench_init(&b, options, rung, 2, INF_DTYPE_F32, true);
+    for (uint32_t i = 0; i < N; i++)
+        tokens[i] = token_at(&b, 0, i);
+    ASSERT_OK(graph_eval(b.model.graph, tokens, N, &expected));
+    got = alone(&b, 0, N, MAX_ROWS);
+    for (size_t i = 0; i < (size_t)N * options->n_vocab; i++) {
+        error += ((double)got[i] - expected[i]) * ((double)got[i] - expected[i]);
+        sum += expected[i] * expected[i];
+    }
+    print_message("%s: NMSE %.2g\n", rung, error / sum);
+    assert_true(error / sum <= limit);
+    free(got);
+    free(expected);
+    bench_done(&b);
+}
+
+TEST(logits_follow_the_formulas_on_every_rung)
+{
+    for (size_t i = 0; cpu_rung_at(i); i++) {
+        check_formulas(&llama, cpu_rung_at(i), 1e-11);
+        /* The input of quantised products is quantised too. */
+        check_formulas(&qwen, cpu_rung_at(i), 1e-3);
+    }
+}
+
+static void check_fusing(const struct tiny_options *options, const char *rung)
+{
+    struct bench fused, plain;
+    float *a, *b;
+
+    bench_init(&fused, options, rung, 2, INF_DTYPE_F16, true);
+    bench_init(&plain, options, rung, 2, INF_DTYPE_F16, false);
+    assert_true(fused.plan->n_stages < plain.plan->n_stages);
+    a = alone(&fused, 0, 100, 60);
+    b = alone(&plain, 0, 100, 60);
+    assert_same(a, b, (size_t)100 * options->n_vocab, rung);
+    free(a);
+    free(b);
+    bench_done(&fused);
+    bench_done(&plain);
+}
+
+TEST(fusing_changes_no_bit)
+{
+    for (size_t i = 0; cpu_rung_at(i); i++) {
+        check_fusing(&llama, cpu_rung_at(i));
+        check_fusing(&qwen, cpu_rung_at(i));
+    }
+}
+
+static void check_chunks(const struct tiny_options *options, const char *rung, enum inf_dtype kv)
+{
+    static const uint32_t chunks[] = {1, 7, 16, 50};
+    static const uint32_t threads[] = {1, 2, 3};
+    const size_t n = 330, size = n * options->n_vocab;
+    float *expected = NULL;
+
+    for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
+        struct bench b;
+        float *got;
+
+        bench_init(&b, options, rung, threads[i], kv, true);
+        if (!expected)
+            expected = alone(&b, 0, (uint32_t)n, MAX_ROWS);
+        for (size_t j = 0; j < ARRAY_SIZE(chunks); j++) {
+            got = alone(&b, 0, (uint32_t)n, chunks[j]);
+            assert_same(got, expected, size, "chunks");
+            free(got);
+        }
+        bench_done(&b);
+    }
+    free(expected);
+}
+
+TEST(chunks_and_threads_change_no_bit)
+{
+    for (size_t i = 0; cpu_rung_at(i); i++) {
+        check_chunks(&llama, cpu_rung_at(i), INF_DTYPE_F16);
+        check_chunks(&qwen, cpu_rung_at(i), INF_DTYPE_BF16);
+    }
+    check_chunks(&qwen, NULL, INF_DTYPE_F32);
+}
+
+/* Random steps of all sequences together: every row as if its sequence were alone. */
+static void check_batches(const struct tiny_options *options, uint32_t n_threads)
+{
+    const uint32_t n = 120, n_vocab = options->n_vocab;
+    float *expected[MAX_SEQS];
+    struct bench b;
+    struct rng rng;
+
+    bench_init(&b, options, NULL, n_threads, INF_DTYPE_F16, true);
+    rng_seed(&rng, n_threads);
+    for (uint32_t i = 0; i < MAX_SEQS; i++) {
+        expected[i] = alone(&b, i, n, MAX_ROWS);
+        kv_table_truncate(&b.tables[i], 0);
+    }
+    for (int steps = 0; steps < 60; steps++) {
+        uint32_t take[MAX_SEQS], begin[MAX_SEQS], left = MAX_ROWS, row = 0;
+
+        for (uint32_t i = 0; i < MAX_SEQS; i++) {
+            begin[i] = b.tables[i].n_tokens;
+            take[i] = rng_u32(&rng) % 3 == 0 ? rng_u32(&rng) % 40 : rng_u32(&rng) % 2;
+            take[i] = MIN(MIN(take[i], left), n - begin[i]);
+            left -= take[i];
+        }
+        if (left == MAX_ROWS)
+            continue;
+        step(&b, take);
+        for (uint32_t i = 0; i < MAX_SEQS; i++) {
+            assert_same(b.logits + (size_t)row * n_vocab, expected[i] + (size_t)begin[i] * n_vocab,
+                        (size_t)take[i] * n_vocab, "batch");
+            row += take[i];
+            if (b.tables[i].n_tokens == n)
+                kv_table_truncate(&b.tables[i], rng_u32(&rng) % n);
+        }
+    }
+    for (uint32_t i = 0; i < MAX_SEQS; i++)
+        free(expected[i]);
+    bench_done(&b);
+}
+
+TEST(rows_do_not_depend_on_their_neighbours)
+{
+    check_batches(&llama, 2);
+    check_batches(&qwen, 3);
+}
+
+TEST(only_the_rows_asked_for_have_logits)
+{
+    const int32_t tokens[] = {3, 1, 4, 1, 5};
+    const uint32_t rows[] = {1, 4};
+    struct bench b;
+    float *all;
+
+    bench_init(&b, &llama, NULL, 2, INF_DTYPE_F32, true);
+    assert_int_equal(kv_table_extend(&b.tables[0], 5), 0);
+    {
+        const struct batch_seq seq = {
+            .n_rows = 5, .n_blocks = b.tables[0].n_blocks, .blocks = b.tables[0].blocks};
+        const uint32_t every[] = {0, 1, 2, 3, 4};
+        struct batch batch = {5, tokens, 1, &seq, 5, every};
+        struct kv_store *store = kv_pool_store(b.pool);
+
+        all = calloc((size_t)5 * llama.n_vocab, sizeof(float));
+        assert_non_null(all);
+        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, all));
+        batch.n_logits = 2;
+        batch.logit_rows = rows;
+        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, b.logits));
+        assert_same(b.logits, all + llama.n_vocab, llama.n_vocab, "row 1");
+        assert_same(b.logits + llama.n_vocab, all + (size_t)4 * llama.n_vocab, llama.n_vocab,
+                    "row 4");
+        batch.n_logits = 0;
+        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, NULL));
+    }
+    free(all);
+    bench_done(&b);
+}
+
+TEST(copied_blocks_read_like_the_originals)
+{
+    struct bench b;
+    uint32_t take[MAX_SEQS] = {30};
+    float *expected;
+
+    bench_init(&b, &qwen, NULL, 2, INF_DTYPE_F16, true);
+    expected = alone(&b, 0, 31, MAX_ROWS);
+    kv_table_truncate(&b.tables[0], 0);
+    step(&b, take);
+    /* Sequence 1 continues sequence 0 from a copy of its open block. */
+    kv_table_share(&b.tables[1], &b.tables[0], 30);
+    assert_int_equal(kv_table_extend(&b.tables[1], 1), 0);
+    assert_int_not_equal(b.tables[1].blocks[1], b.tables[0].blocks[1]);
+    {
+        const int32_t token = token_at(&b, 0, 30);
+        const uint32_t row = 0;
+        const struct batch_seq seq = {
+            .n_rows = 1, .pos = 30, .n_blocks = 2, .blocks = b.tables[1].blocks};
+        const struct batch batch = {1, &token, 1, &seq, 1, &row};
+
+        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, kv_pool_store(b.pool), &batch, b.logits));
+    }
+    assert_same(b.logits, expected + (size_t)30 * qwen.n_vocab, qwen.n_vocab, "copy");
+    free(expected);
+    bench_done(&b);
+}
+
+/* Linked with --wrap: counts what our own code allocates. */
+static _Atomic unsigned n_allocs;
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__real_mmap(void *p, size_t size, int prot, int flags, int fd, long offset);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, long offset);
+
+void *__wrap_malloc(size_t size)
+{
+    n_allocs++;
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    n_allocs++;
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    n_allocs++;
+    return __real_realloc(p, size);
+}
+
+void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, long offset)
+{
+    n_allocs++;
+    return __real_mmap(p, size, prot, flags, fd, offset);
+}
+
+TEST(a_step_allocates_nothing)
+{
+    struct bench b;
+    unsigned before;
+
+    bench_init(&b, &qwen, NULL, 3, INF_DTYPE_F16, true);
+    assert_true(n_allocs > 0);
+    for (uint32_t i = 0; i < MAX_SEQS; i++)
+        kv_table_truncate(&b.tables[i], 0);
+    before = n_allocs;
+    step(&b, (const uint32_t[MAX_SEQS]){40, 3, 1});
+    step(&b, (const uint32_t[MAX_SEQS]){1, 1, 1, 1});
+    for (int i = 0; i < 300; i++)
+        step(&b, (const uint32_t[MAX_SEQS]){1});
+    assert_int_equal(n_allocs, before);
+    bench_done(&b);
+}
+
+TEST(wrong_parameters_are_refused)
+{
+    struct backend *backend;
+    struct inf_err err;
+
+    ASSERT_ERROR(backend_new(&(struct backend_params){.device = "abacus"}, &backend, &err), EINVAL);
+    ASSERT_CONTAINS(err.text, "abacus");
+    ASSERT_ERROR(backend_new(&(struct backend_params){.isa = "mmx"}, &backend, &err), EINVAL);
+    ASSERT_CONTAINS(err.text, "mmx");
+    backend_free(NULL);
+}
+
+TEST(products_that_no_kernel_can_do_are_refused)
+{
+    const struct tiny_options odd = {.dtype = INF_DTYPE_F32,
+                                     .n_layers = 0,
+                                     .n_embd = 20,
+                                     .n_heads = 1,
+                                     .n_kv_heads = 1,
+                                     .head_dim = 4,
+                                     .n_ff = 4,
+                                     .n_vocab = 9};
+    const struct plan_limits limits = {8, 8, 1, 64};
+    struct backend *backend;
+    struct plan *plan;
+    struct graph *g;
+    struct inf_err err;
+    struct tiny t;
+
+    /* A graph without layers is fine… */
+    tiny_init(&t, &odd);
+    ASSERT_OK(backend_new(&(struct backend_params){.n_threads = 1}, &backend, &err));
+    ASSERT_OK_ERR(backend->ops->compile(backend, t.graph, &limits, &plan, &err), err);
+    backend->ops->plan_free(backend, plan);
+    /* …one that is not whole is not. */
+    ASSERT_OK(graph_new(&g));
+    ASSERT_ERROR(backend->ops->compile(backend, g, &limits, &plan, &err), EINVAL);
+    graph_free(g);
+    backend_free(backend);
+    tiny_done(&t);
+}
+
+RUN_TESTS(cmocka_unit_test(logits_follow_the_formulas_on_every_rung),
+          cmocka_unit_test(fusing_changes_no_bit),
+          cmocka_unit_test(chunks_and_threads_change_no_bit),
+          cmocka_unit_test(rows_do_not_depend_on_their_neighbours),
+          cmocka_unit_test(only_the_rows_asked_for_have_logits),
+          cmocka_unit_test(copied_blocks_read_like_the_originals),
+          cmocka_unit_test(a_step_allocates_nothing),
+          cmocka_unit_test(wrong_parameters_are_refused),
+          cmocka_unit_test(products_that_no_kernel_can_do_are_refused))

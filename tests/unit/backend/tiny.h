@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A tiny random transformer for tests of backends: graph and weights
+ *
+ * Shapes are odd on purpose. Same options and seed, same model.
+ */
+
+#include "core/arena.h"
+#include "core/rng.h"
+#include "graph/graph.h"
+
+struct tiny_options {
+    enum inf_dtype dtype; /* of matrices */
+    uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab;
+    enum rope_style rope;
+    uint32_t rope_dims; /* 0: head_dim */
+    uint32_t window;    /* of odd layers */
+    bool qk_norm, bias, tied;
+    uint64_t seed;
+};
+
+struct tiny {
+    struct tiny_options o;
+    struct arena arena;
+    struct graph *graph;
+};
+
+void tiny_init(struct tiny *t, const struct tiny_options *options);
+void tiny_done(struct tiny *t);

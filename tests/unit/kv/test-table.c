@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pools and tables of KV blocks, over a device whose blocks are arrays of token numbers
+ */
+#include "kv/pool.h"
+
+#include "core/rng.h"
+#include "lib/test.h"
+
+enum { BLOCK = 4, N_BLOCKS = 24, N_TABLES = 6, MAX_TOKENS = 40 };
+
+struct kv_store {
+    uint32_t cells[N_BLOCKS][BLOCK];
+    unsigned n_copies;
+};
+
+static struct kv_store the_store;
+static int store_error;
+
+static int store_new(struct backend *b UNUSED, const struct kv_layout *layout, uint32_t n_blocks,
+                     struct kv_store **ret_store)
+{
+    assert_int_equal(layout->block_tokens, BLOCK);
+    assert_true(n_blocks <= N_BLOCKS);
+    the_store = (struct kv_store){0};
+    if (store_error == 0)
+        *ret_store = &the_store;
+    return store_error;
+}
+
+static void store_free(struct backend *b UNUSED, struct kv_store *store)
+{
+    assert_ptr_equal(store, &the_store);
+}
+
+static void store_copy(struct backend *b UNUSED, struct kv_store *store, uint32_t dst, uint32_t src)
+{
+    memcpy(store->cells[dst], store->cells[src], sizeof(store->cells[dst]));
+    store->n_copies++;
+}
+
+static const struct backend_ops ops = {
+    .kv_new = store_new, .kv_free = store_free, .kv_copy = store_copy};
+static struct backend device = {.ops = &ops};
+static const struct kv_layout layout = {1, 1, 1, BLOCK, INF_DTYPE_F32};
+
+static struct kv_pool *pool_make(uint32_t n_blocks)
+{
+    struct kv_pool *pool;
+
+    ASSERT_OK(kv_pool_new(&device, &layout, n_blocks, &pool));
+    return pool;
+}
+
+static void put(struct kv_table *t, uint32_t pos, uint32_t value)
+{
+    kv_pool_store(t->pool)->cells[t->blocks[pos / BLOCK]][pos % BLOCK] = value;
+}
+
+static uint32_t get(const struct kv_table *t, uint32_t pos)
+{
+    return the_store.cells[t->blocks[pos / BLOCK]][pos % BLOCK];
+}
+
+TEST(tables_take_and_give_back_blocks)
+{
+    struct kv_pool *pool = pool_make(3);
+    struct kv_table t;
+
+    assert_int_equal(kv_pool_n_blocks(pool), 3);
+    assert_int_equal(kv_pool_block_tokens(pool), BLOCK);
+    ASSERT_OK(kv_table_init(&t, pool, MAX_TOKENS));
+    assert_int_equal(kv_table_need(&t, 5), 2);
+    assert_int_equal(kv_table_extend(&t, 5), 0);
+    assert_int_equal(kv_pool_n_free(pool), 1);
+    assert_int_equal(kv_table_need(&t, 3), 0);
+    assert_int_equal(kv_table_extend(&t, 3), 0);
+    assert_int_equal(kv_table_extend(&t, 5), KV_FULL);
+    assert_int_equal(t.n_tokens, 8);
+    assert_int_equal(kv_pool_n_free(pool), 1);
+    kv_table_truncate(&t, 4);
+    assert_int_equal(kv_pool_n_free(pool), 2);
+    kv_table_done(&t);
+    assert_int_equal(kv_pool_n_free(pool), 3);
+    kv_pool_free(pool);
+}
+
+TEST(a_shared_open_block_is_copied_before_it_is_written)
+{
+    struct kv_pool *pool = pool_make(4);
+    struct kv_table a, b;
+
+    ASSERT_OK(kv_table_init(&a, pool, MAX_TOKENS));
+    ASSERT_OK(kv_table_init(&b, pool, MAX_TOKENS));
+    assert_int_equal(kv_table_extend(&a, 6), 0);
+    for (uint32_t i = 0; i < 6; i++)
+        put(&a, i, 100 + i);
+    kv_table_share(&b, &a, 6);
+    assert_int_equal(kv_pool_n_free(pool), 2);
+    assert_int_equal(kv_table_need(&b, 1), 1);
+    assert_int_equal(kv_table_extend(&b, 1), 0);
+    put(&b, 6, 7);
+    assert_int_equal(the_store.n_copies, 1);
+    assert_int_equal(a.blocks[0], b.blocks[0]);
+    assert_int_not_equal(a.blocks[1], b.blocks[1]);
+    /* The first table is alone on its block again. */
+    assert_int_equal(kv_table_need(&a, 1), 0);
+    assert_int_equal(kv_table_extend(&a, 1), 0);
+    put(&a, 6, 8);
+    assert_int_equal(get(&b, 5), 105);
+    assert_int_equal(get(&b, 6), 7);
+    assert_int_equal(get(&a, 6), 8);
+    kv_table_done(&a);
+    kv_table_done(&b);
+    assert_int_equal(kv_pool_n_free(pool), 4);
+    kv_pool_free(pool);
+}
+
+TEST(extending_is_all_or_nothing)
+{
+    struct kv_pool *pool = pool_make(2);
+    struct kv_table a, b;
+
+    ASSERT_OK(kv_table_init(&a, pool, MAX_TOKENS));
+    ASSERT_OK(kv_table_init(&b, pool, MAX_TOKENS));
+    assert_int_equal(kv_table_extend(&a, 2), 0);
+    kv_table_share(&b, &a, 2);
+    /* A copy and one more block would be needed; one is left. */
+    assert_int_equal(kv_table_need(&b, 4), 2);
+    assert_int_equal(kv_table_extend(&b, 4), KV_FULL);
+    assert_int_equal(the_store.n_copies, 0);
+    assert_int_equal(b.blocks[0], a.blocks[0]);
+    assert_int_equal(b.n_tokens, 2);
+    assert_int_equal(kv_table_extend(&b, 2), 0);
+    kv_table_done(&b);
+    kv_table_done(&a);
+    kv_pool_free(pool);
+}
+
+TEST(failures_leave_nothing_behind)
+{
+    struct kv_pool *pool = NULL;
+
+    store_error = -ENOMEM;
+    ASSERT_ERROR(kv_pool_new(&device, &layout, 2, &pool), ENOMEM);
+    store_error = 0;
+    assert_null(pool);
+    kv_pool_free(NULL);
+}
+
+/* What a table should hold. */
+struct model {
+    uint32_t n, values[MAX_TOKENS];
+};
+
+static void check_all(struct kv_pool *pool, const struct kv_table *tables,
+                      const struct model *models)
+{
+    unsigned refs[N_BLOCKS] = {0}, n_used = 0;
+
+    for (int i = 0; i < N_TABLES; i++) {
+        assert_int_equal(tables[i].n_tokens, models[i].n);
+        assert_int_equal(tables[i].n_blocks, DIV_UP(models[i].n, BLOCK));
+        for (uint32_t p = 0; p < models[i].n; p++)
+            assert_int_equal(get(&tables[i], p), models[i].values[p]);
+        for (uint32_t j = 0; j < tables[i].n_blocks; j++)
+            refs[tables[i].blocks[j]]++;
+    }
+    for (int i = 0; i < N_BLOCKS; i++)
+        n_used += refs[i] > 0;
+    assert_int_equal(kv_pool_n_free(pool), N_BLOCKS - n_used);
+}
+
+TEST(random_use_matches_a_model)
+{
+    struct kv_pool *pool = pool_make(N_BLOCKS);
+    struct kv_table t[N_TABLES];
+    struct model m[N_TABLES] = {0};
+    uint32_t stamp = 1;
+    unsigned n_full = 0;
+    struct rng rng;
+
+    rng_seed(&rng, 3);
+    for (int i = 0; i < N_TABLES; i++)
+        ASSERT_OK(kv_table_init(&t[i], pool, MAX_TOKENS));
+    for (int round = 0; round < 20000; round++) {
+        const uint32_t i = rng_u32(&rng) % N_TABLES, j = rng_u32(&rng) % N_TABLES;
+        uint32_t n = rng_u32(&rng) % 9;
+
+        switch (rng_u32(&rng) % 6) {
+        case 0:
+            n = MIN(n * 5, m[i].n);
+            kv_table_truncate(&t[i], n);
+            m[i].n = n;
+            break;
+        case 1:
+            if (m[i].n > 0 || i == j)
+                break;
+            n = MIN(n * 5, m[j].n);
+            kv_table_share(&t[i], &t[j], n);
+            m[i] = m[j];
+            m[i].n = n;
+            break;
+        default: {
+            const uint32_t need = kv_table_need(&t[i], n), n_free = kv_pool_n_free(pool);
+
+            if (m[i].n + n > MAX_TOKENS)
+                break;
+            if (kv_table_extend(&t[i], n) == KV_FULL) {
+                assert_true(need > n_free);
+                n_full++;
+                break;
+            }
+            assert_int_equal(kv_pool_n_free(pool), n_free - need);
+            for (; n > 0; n--) {
+                put(&t[i], m[i].n, stamp);
+                m[i].values[m[i].n++] = stamp++;
+            }
+        }
+        }
+        check_all(pool, t, m);
+    }
+    assert_true(n_full > 0);
+    for (int i = 0; i < N_TABLES; i++)
+        kv_table_done(&t[i]);
+    kv_pool_free(pool);
+}
+
+RUN_TESTS(cmocka_unit_test(tables_take_and_give_back_blocks),
+          cmocka_unit_test(a_shared_open_block_is_copied_before_it_is_written),
+          cmocka_unit_test(extending_is_all_or_nothing),
+          cmocka_unit_test(failures_leave_nothing_behind),
+          cmocka_unit_test(random_use_matches_a_model))
