@@ -77,18 +77,6 @@ static inline v_int v_rows16(const uint8_t *p, size_t stride)
     return v_load(p);
 }
 
-static inline v_int v_rows_f16(const uint8_t *p, size_t stride)
-{
-    (void)stride;
-    return vreinterpretq_s32_f32(vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))));
-}
-
-static inline v_int v_rows_bf16(const uint8_t *p, size_t stride)
-{
-    (void)stride;
-    return v_s32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
-}
-
 static inline v_flt v_from_f16(const uint16_t *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));

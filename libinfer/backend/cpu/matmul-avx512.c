@@ -66,27 +66,6 @@ static inline v_int v_rows16(const uint8_t *p, size_t stride)
     return _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(p + 12 * stride)), 3);
 }
 
-/* 8 bytes from each of 4 rows. */
-static inline __m256i rows8(const uint8_t *p, size_t stride)
-{
-    __m128i low = _mm_loadl_epi64((const void *)p);
-    __m128i high = _mm_loadl_epi64((const void *)(p + 8 * stride));
-
-    low = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(low), (const void *)(p + 4 * stride)));
-    high = _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(high), (const void *)(p + 12 * stride)));
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
-}
-
-static inline v_int v_rows_f16(const uint8_t *p, size_t stride)
-{
-    return _mm512_castps_si512(_mm512_cvtph_ps(rows8(p, stride)));
-}
-
-static inline v_int v_rows_bf16(const uint8_t *p, size_t stride)
-{
-    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(rows8(p, stride)), 16);
-}
-
 static inline v_flt v_from_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));

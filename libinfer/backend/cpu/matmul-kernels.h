@@ -59,9 +59,10 @@ struct matmul_tile {
 struct matmul_kernel {
     const char *name;
     /* Fills columns 16 × half … + 15 of the panel with @kc elements of 16 rows of W. @kc is a
-     * whole number of blocks; for float formats a multiple of 4. */
+     * whole number of blocks; for float formats a multiple of 32. What lies @ahead bytes further
+     * is prefetched. */
     void (*decode)(struct matmul_panel *panel, unsigned half, const uint8_t *w, size_t row_bytes,
-                   uint32_t kc);
+                   uint32_t kc, size_t ahead);
     void (*multiply)(const struct matmul_tile *tile);
 };
 

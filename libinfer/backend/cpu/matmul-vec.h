@@ -84,6 +84,15 @@ INLINE void load_rows16(const uint8_t *p, size_t stride, v_int v[4])
     transpose(v);
 }
 
+/*
+ * Asks for what lies @ahead of a place in VEC_N rows. 16 or 32 rows at once are more streams than
+ * a CPU's own prefetcher follows, so decoders call this about once for each 64 bytes of a row.
+ */
+INLINE void prefetch_rows(const uint8_t *p, size_t row_bytes, size_t ahead)
+{
+    UNROLL for (unsigned i = 0; i < VEC_N; i++) __builtin_prefetch(p + i * row_bytes + ahead, 0, 2);
+}
+
 /* A 2-byte field of each block of 16 rows, block by block. */
 INLINE void gather16(const uint8_t *p, size_t stride, uint32_t n_blocks, uint32_t block_bytes,
                      uint16_t (*dst)[16])
@@ -117,13 +126,14 @@ INLINE void decode_f16_fields(const uint8_t *p, size_t stride, uint32_t n_blocks
 #define HIGH_NIBBLES(v) v_and(v_shr(v, 4), v_set(0x0f0f0f0f))
 
 static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc)
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
 {
     const unsigned size = sizeof(struct block_q8_0), col = 16 * half;
 
     decode_f16_fields(w, row_bytes, kc / 32, size, (void *)&p->scale[0][col]);
     for (uint32_t b = 0; b < kc / 32; b++, w += size) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
+            prefetch_rows(w + c * row_bytes, row_bytes, ahead);
             for (unsigned h = 0; h < 2; h++) {
                 v_int v[4];
 
@@ -141,7 +151,7 @@ static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const 
 
 /* Four formats of 32 weights: high bits and an offset are there or not. */
 INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, size_t row_bytes,
-                      uint32_t kc, bool has_offset, bool has_high)
+                      uint32_t kc, size_t ahead, bool has_offset, bool has_high)
 {
     const unsigned q_at = 2 + 2 * has_offset + 4 * has_high, size = q_at + 16, col = 16 * half;
     uint32_t high[PANEL_K / 32][16] __attribute__((aligned(64)));
@@ -155,6 +165,8 @@ INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, s
         for (unsigned c = 0; c < 16; c += VEC_N) {
             v_int v[4], bits = v_zero();
 
+            if (b % 2 == 0)
+                prefetch_rows(w + c * row_bytes, row_bytes, ahead);
             load_rows16(w + q_at + c * row_bytes, row_bytes, v);
             if (has_high)
                 bits = v_load(&high[b][c]);
@@ -176,27 +188,27 @@ INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, s
 }
 
 static void TILE_NAME(decode_q4_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc)
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
 {
-    decode_32(p, half, w, row_bytes, kc, false, false);
+    decode_32(p, half, w, row_bytes, kc, ahead, false, false);
 }
 
 static void TILE_NAME(decode_q4_1)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc)
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
 {
-    decode_32(p, half, w, row_bytes, kc, true, false);
+    decode_32(p, half, w, row_bytes, kc, ahead, true, false);
 }
 
 static void TILE_NAME(decode_q5_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc)
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
 {
-    decode_32(p, half, w, row_bytes, kc, false, true);
+    decode_32(p, half, w, row_bytes, kc, ahead, false, true);
 }
 
 static void TILE_NAME(decode_q5_1)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc)
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
 {
-    decode_32(p, half, w, row_bytes, kc, true, true);
+    decode_32(p, half, w, row_bytes, kc, ahead, true, true);
 }
 
 /* The 16 bytes that Q4_K and Q5_K begin with, for VEC_N rows: scales and offsets of 8 groups. */
@@ -224,7 +236,7 @@ INLINE void decode_k_head(struct matmul_panel *p, unsigned i_group, unsigned col
 }
 
 static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc)
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
 {
     for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q4_k)) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
@@ -236,6 +248,8 @@ static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const 
                 const unsigned k4 = k / 4 + i / 2 * 16 + i % 2 * 4;
                 v_int v[4];
 
+                if (i % 4 == 0)
+                    prefetch_rows(rows + 16 + 16 * i, row_bytes, ahead);
                 load_rows16(rows + 16 + 16 * i, row_bytes, v);
                 UNROLL for (unsigned j = 0; j < 4; j++)
                 {
@@ -248,7 +262,7 @@ static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const 
 }
 
 static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc)
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
 {
     const v_int bit4 = v_set(0x10101010);
 
@@ -261,12 +275,15 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
             for (unsigned h = 0; h < 2; h++) {
                 v_int high[4];
 
+                prefetch_rows(rows + 88 * h, row_bytes, ahead);
                 load_rows16(rows + 16 + 16 * h, row_bytes, high);
                 UNROLL for (unsigned i = 0; i < 4; i++)
                 {
                     const unsigned k4 = k / 4 + i * 16 + h * 4;
                     v_int v[4];
 
+                    if (i == 2)
+                        prefetch_rows(rows + 88 * h + 44, row_bytes, ahead);
                     load_rows16(rows + 48 + 32 * i + 16 * h, row_bytes, v);
                     UNROLL for (unsigned j = 0; j < 4; j++)
                     {
@@ -309,7 +326,7 @@ INLINE void decode_q6_k_head(struct matmul_panel *p, unsigned i_group, unsigned 
 }
 
 static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc)
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
 {
     const v_int high = v_set(0x30303030);
 
@@ -323,6 +340,7 @@ static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const 
                 const unsigned at = i / 2, h = i % 2, k4 = k / 4 + at * 32 + h * 4;
                 v_int a[4], b[4], t[4];
 
+                prefetch_rows(rows + 54 * i, row_bytes, ahead);
                 load_rows16(rows + 64 * at + 16 * h, row_bytes, a);
                 load_rows16(rows + 64 * at + 32 + 16 * h, row_bytes, b);
                 load_rows16(rows + 128 + 32 * at + 16 * h, row_bytes, t);
@@ -341,45 +359,64 @@ static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-static void TILE_NAME(decode_f32)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                  size_t row_bytes, uint32_t kc)
+/*
+ * 64 bytes of each of VEC_N rows, v[q][j]: unit 4q + j of them. Rows of floats often lie a power of
+ * two apart, so that their lines compete for a few places in the cache: a line is read at once.
+ */
+INLINE void load_rows64(const uint8_t *p, size_t row_bytes, size_t ahead, v_int v[4][4])
 {
-    for (uint32_t k = 0; k < kc; k += 4, w += 16) {
-        for (unsigned c = 0; c < 16; c += VEC_N) {
-            v_int v[4];
+    prefetch_rows(p, row_bytes, ahead);
+    UNROLL for (unsigned i = 0; i < 4; i++) UNROLL for (unsigned q = 0; q < 4; q++) v[q][i] =
+        v_rows16(p + 16 * q + i * row_bytes, row_bytes);
+    UNROLL for (unsigned q = 0; q < 4; q++) transpose(v[q]);
+}
 
-            load_rows16(w + c * row_bytes, row_bytes, v);
-            UNROLL for (unsigned j = 0; j < 4; j++) v_store(&p->f[k + j][16 * half + c], v[j]);
+static void TILE_NAME(decode_f32)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                  size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    for (uint32_t k = 0; k < kc; k += 16, w += 64) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4][4];
+
+            load_rows64(w + c * row_bytes, row_bytes, ahead, v);
+            UNROLL for (unsigned i = 0; i < 16; i++)
+                v_store(&p->f[k + i][16 * half + c], v[i / 4][i % 4]);
         }
     }
 }
 
 static void TILE_NAME(decode_f16)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                  size_t row_bytes, uint32_t kc)
+                                  size_t row_bytes, uint32_t kc, size_t ahead)
 {
-    for (uint32_t k = 0; k < kc; k += 4, w += 8) {
+    for (uint32_t k = 0; k < kc; k += 32, w += 64) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
-            v_int v[4];
+            float(*f)[PANEL_N] = (void *)&p->f[k][16 * half + c];
+            v_int v[4][4];
 
-            UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
-                v_rows_f16(w + (c + i) * row_bytes, row_bytes);
-            transpose(v);
-            UNROLL for (unsigned j = 0; j < 4; j++) v_store(&p->f[k + j][16 * half + c], v[j]);
+            load_rows64(w + c * row_bytes, row_bytes, ahead, v);
+            UNROLL for (unsigned i = 0; i < 16; i++)
+            {
+                v_storef(f[2 * i], v_from_f16_low(v[i / 4][i % 4]));
+                v_storef(f[2 * i + 1], v_from_f16_low(v_shr(v[i / 4][i % 4], 16)));
+            }
         }
     }
 }
 
 static void TILE_NAME(decode_bf16)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc)
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
 {
-    for (uint32_t k = 0; k < kc; k += 4, w += 8) {
+    for (uint32_t k = 0; k < kc; k += 32, w += 64) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
-            v_int v[4];
+            float(*f)[PANEL_N] = (void *)&p->f[k][16 * half + c];
+            v_int v[4][4];
 
-            UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
-                v_rows_bf16(w + (c + i) * row_bytes, row_bytes);
-            transpose(v);
-            UNROLL for (unsigned j = 0; j < 4; j++) v_store(&p->f[k + j][16 * half + c], v[j]);
+            load_rows64(w + c * row_bytes, row_bytes, ahead, v);
+            UNROLL for (unsigned i = 0; i < 16; i++)
+            {
+                v_store(f[2 * i], v_shl(v[i / 4][i % 4], 16));
+                v_store(f[2 * i + 1], v_and(v[i / 4][i % 4], v_set(0xffff0000)));
+            }
         }
     }
 }

@@ -56,24 +56,6 @@ static inline v_int v_rows16(const uint8_t *p, size_t stride)
                                    _mm_loadu_si128((const void *)(p + 4 * stride)), 1);
 }
 
-/* 8 bytes from each of 2 rows. */
-static inline __m128i rows8(const uint8_t *p, size_t stride)
-{
-    const __m128i low = _mm_loadl_epi64((const void *)p);
-
-    return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(low), (const void *)(p + 4 * stride)));
-}
-
-static inline v_int v_rows_f16(const uint8_t *p, size_t stride)
-{
-    return _mm256_castps_si256(_mm256_cvtph_ps(rows8(p, stride)));
-}
-
-static inline v_int v_rows_bf16(const uint8_t *p, size_t stride)
-{
-    return _mm256_slli_epi32(_mm256_cvtepu16_epi32(rows8(p, stride)), 16);
-}
-
 static inline v_flt v_from_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));

@@ -5,7 +5,7 @@
  *
  * The walk is the same for every instruction set; see matmul-kernels.h for what is decoded and
  * in which order floats are summed. Columns beyond n1 and rows of W whose length is no multiple
- * of 4 are handled here, by copies of at most 16 rows of a chunk, so that kernels never are.
+ * of 32 are handled here, by copies of at most 16 rows of a chunk, so that kernels never are.
  */
 
 #include "backend/cpu/matmul.h"
@@ -87,12 +87,13 @@ struct group {
     const struct matmul_kernel *kernel;
     uint32_t n, n_cols; /* n_cols ≤ PANEL_N */
     uint32_t k, kc;
+    size_t ahead; /* how far to prefetch, bytes */
     float bias[PANEL_N];
 };
 
 #define COPY_BYTES 640u /* of a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4 */
 
-/* Decodes @n_rows < 16 rows, or rows whose last elements are no full four. */
+/* Decodes @n_rows < 16 rows, or rows that end within 32 elements. */
 static void decode_copy(const struct group *g, struct matmul_panel *panel, unsigned half,
                         const uint8_t *w, uint32_t n_rows, size_t n_bytes)
 {
@@ -105,7 +106,7 @@ static void decode_copy(const struct group *g, struct matmul_panel *panel, unsig
         memcpy(copy[i], w + (i < n_rows ? i : 0) * g->args->row_bytes, n);
         memset(copy[i] + n, 0, COPY_BYTES - n);
     }
-    g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 4));
+    g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 32), 0);
 }
 
 static void decode_chunk(const struct group *g, struct matmul_panel *panel)
@@ -119,8 +120,8 @@ static void decode_chunk(const struct group *g, struct matmul_panel *panel)
     for (unsigned half = 0; half < 2 && g->n_cols > 16 * half; half++) {
         const uint32_t n_rows = MIN(g->n_cols - 16 * half, 16u);
 
-        if (n_rows == 16 && g->kc % 4 == 0)
-            g->kernel->decode(panel, half, w, a->row_bytes, g->kc);
+        if (n_rows == 16 && g->kc % 32 == 0)
+            g->kernel->decode(panel, half, w, a->row_bytes, g->kc, g->ahead);
         else
             decode_copy(g, panel, half, w, n_rows, n_bytes);
         w += 16 * a->row_bytes;
@@ -177,6 +178,17 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         multiply_copy(g, &tile, y);
 }
 
+/* The place in the next group of columns, unless that is too much for a second-level cache: then
+ * some way along the rows. */
+static size_t prefetch_distance(const struct group *g, uint32_t n1)
+{
+    const size_t next = PANEL_N * g->args->row_bytes;
+
+    if (next > (384u << 10))
+        return 2048;
+    return g->n + 2 * PANEL_N <= n1 ? next : 0;
+}
+
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
                  uint32_t n1)
 {
@@ -190,6 +202,7 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     }
     for (g.n = n0; g.n < n1; g.n += PANEL_N) {
         g.n_cols = MIN(n1 - g.n, PANEL_N);
+        g.ahead = prefetch_distance(&g, n1);
         memset(g.bias, 0, sizeof(g.bias));
         if (args->bias)
             memcpy(g.bias, args->bias + g.n, g.n_cols * sizeof(float));

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Matrix products: against the reference, bit for bit against themselves, and their speed
+ *
+ * All rungs but the reference sum in the same order, so the lowest of them is also what higher
+ * ones must equal exactly.
+ */
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cpu/matmul.h"
+#include "core/clock.h"
+#include "core/cpu.h"
+#include "harness.h"
+#include "quant/dtype.h"
+#include "weights.h"
+
+/* One product with all its memory. */
+struct product {
+    enum inf_dtype dtype;
+    uint32_t M, N, K;
+    uint64_t row_bytes;
+    struct guarded w, x, act, bias, y;
+    struct matmul_args args;
+};
+
+static bool product_init(struct check *c, struct product *p, enum inf_dtype dtype, uint32_t M,
+                         uint32_t N, uint32_t K, bool with_bias)
+{
+    const enum matmul_act kind = matmul_act_kind(dtype);
+
+    *p = (struct product){.dtype = dtype, .M = M, .N = N, .K = K};
+    if (!dtype_row_bytes(dtype, K, &p->row_bytes))
+        return false;
+    p->w = guarded_new(p->row_bytes * N, true);
+    p->x = guarded_new((size_t)M * K * sizeof(float), true);
+    p->act = guarded_new(matmul_act_bytes(kind, K) * M, false);
+    p->bias = guarded_new(N * sizeof(float), true);
+    p->y = guarded_new((size_t)M * N * sizeof(float), true);
+    fill_floats(c, FILL_NORMAL, p->bias.data, N);
+    p->args = (struct matmul_args){
+        .dtype = dtype,
+        .w = p->w.data,
+        .row_bytes = p->row_bytes,
+        .act = p->act.data,
+        .act_stride = matmul_act_bytes(kind, K),
+        .M = M,
+        .K = K,
+        .y = p->y.data,
+        .ldy = N,
+        .bias = with_bias ? p->bias.data : NULL,
+    };
+    return true;
+}
+
+static void product_fill(struct check *c, struct product *p, enum weight_fill weights,
+                         enum fill fill)
+{
+    weights_fill(c, p->dtype, weights, p->w.data, (uint64_t)p->N * p->K);
+    fill_floats(c, fill, p->x.data, (size_t)p->M * p->K);
+}
+
+static void product_prepare(struct product *p, const struct matmul_ops *ops)
+{
+    matmul_prepare(ops, matmul_act_kind(p->dtype), p->x.data, p->K, p->K, 0, p->M, p->act.data);
+}
+
+static void product_done(struct check *c, struct product *p)
+{
+    bool ok = guarded_done(&p->w);
+
+    ok &= guarded_done(&p->x);
+    ok &= guarded_done(&p->act);
+    ok &= guarded_done(&p->bias);
+    ok &= guarded_done(&p->y);
+    if (!ok)
+        check_fail(c, "%s M %u N %u K %u wrote out of bounds", dtype_info(p->dtype)->name, p->M,
+                   p->N, p->K);
+}
+
+/* Element k of a prepared row. */
+static double act_value(const struct product *p, uint32_t m, uint32_t k)
+{
+    const uint8_t *row = (const uint8_t *)p->args.act + m * p->args.act_stride;
+    float d;
+
+    if (matmul_act_kind(p->dtype) == MATMUL_ACT_F32)
+        return ((const float *)row)[k];
+    row += k / 32 * 48;
+    memcpy(&d, row + 32, sizeof(d));
+    return (double)d * (int8_t)row[k % 32];
+}
+
+/* The sum of magnitudes of element (m, n); @mags: those of row n's weights. */
+static double magnitude(const struct product *p, uint32_t m, uint32_t n, const float *mags)
+{
+    double sum = p->args.bias ? fabs(p->args.bias[n]) : 0;
+
+    for (uint32_t k = 0; k < p->K; k++)
+        sum += mags[k] * fabs(act_value(p, m, k));
+    return sum;
+}
+
+static void compare_with_ref(struct check *c, struct product *p, const char *what)
+{
+    const struct dtype_info *info = dtype_info(p->dtype);
+    const bool is_float = matmul_act_kind(p->dtype) == MATMUL_ACT_F32;
+    const uint64_t n_terms = is_float ? MIN(p->K, 128u) + p->K / 128 : p->K / 16 * 2;
+    const float *y = p->y.data;
+    struct matmul_args args = p->args;
+    const size_t n_y = (size_t)p->M * p->N;
+    _cleanup_free_ float *ref = NEW(float, n_y);
+    _cleanup_free_ float *mags = NEW(float, p->K);
+    double squares = 0;
+    uint64_t n_squares = 0;
+
+    args.y = ref;
+    matmul_rows(matmul_ops_get(0), &args, 0, p->N);
+    for (uint32_t n = 0; n < p->N; n++) {
+        for (uint32_t k = 0; k < p->K; k += info->block_elems)
+            weights_magnitudes(p->dtype,
+                               (const uint8_t *)p->w.data + n * p->row_bytes +
+                                   k / info->block_elems * info->block_bytes,
+                               mags + k);
+        for (uint32_t m = 0; m < p->M; m++) {
+            const double mag = magnitude(p, m, n, mags);
+            const double e = fabs((double)y[m * p->N + n] - ref[m * p->N + n]);
+
+            if (mag > 1e-30) {
+                squares += e / mag * (e / mag);
+                n_squares++;
+            }
+            if (!(e <= tolerance_sum(n_terms, 6, mag)))
+                check_fail(c, "%s %s M %u N %u K %u: y[%u][%u] is %.9g, expected %.9g ± %.2g",
+                           info->name, what, p->M, p->N, p->K, m, n, (double)y[m * p->N + n],
+                           (double)ref[m * p->N + n], tolerance_sum(n_terms, 6, mag));
+        }
+    }
+    if (n_squares > 0 && !(sqrt(squares / (double)n_squares) <= tolerance_rms(n_terms, 6)))
+        check_fail(c, "%s %s M %u N %u K %u: error %.3g u", info->name, what, p->M, p->N, p->K,
+                   sqrt(squares / (double)n_squares) * 0x1p24);
+}
+
+/* Lowest rung that is not the reference. */
+static const struct matmul_ops *lowest_ops(void)
+{
+    unsigned flags;
+
+    for (size_t i = 0; cpu_rung_at(i); i++)
+        if (cpu_rung_flags(cpu_rung_at(i), &flags) == 0 &&
+            matmul_ops_get(flags) != matmul_ops_get(0))
+            return matmul_ops_get(flags);
+    return matmul_ops_get(0);
+}
+
+static void check_case(struct check *c, enum inf_dtype dtype, uint32_t M, uint32_t N, uint32_t K,
+                       enum weight_fill weights, enum fill fill)
+{
+    const struct matmul_ops *ops = matmul_ops_get(c->flags);
+    struct matmul_args args;
+    struct product p;
+    char what[64];
+
+    if (!product_init(c, &p, dtype, M, N, K, N % 2 == 0))
+        return;
+    product_fill(c, &p, weights, fill);
+    product_prepare(&p, ops);
+    matmul_rows(ops, &p.args, 0, N);
+    snprintf(what, sizeof(what), "weights %d, rows %s", weights, fill_name(fill));
+    compare_with_ref(c, &p, what);
+    if (ops != matmul_ops_get(0)) {
+        const size_t n_y = (size_t)M * N;
+        _cleanup_free_ float *y = NEW(float, n_y);
+
+        args = p.args;
+        args.y = y;
+        matmul_rows(lowest_ops(), &args, 0, N);
+        if (memcmp(y, p.y.data, (size_t)M * N * sizeof(float)) != 0)
+            check_fail(c, "%s %s M %u N %u K %u: not the bits of %s", dtype_info(dtype)->name, what,
+                       M, N, K, matmul_ops_name(lowest_ops()));
+    }
+    product_done(c, &p);
+    c->n_cases++;
+}
+
+void check_matmul(struct check *c)
+{
+    static const uint32_t Ks[] = {1,   2,   3,   5,   31,  32,  33,   64,   127, 131,
+                                  224, 256, 416, 512, 768, 997, 1024, 1312, 2304};
+    static const uint32_t Ns[] = {1, 15, 16, 17, 32, 33, 63, 71};
+    static const uint32_t Ms[] = {1, 2, 3, 5, 7, 13};
+
+    /* Every length; shapes by turns. */
+    for (int d = 0; d < INF_DTYPE_N; d++)
+        for (size_t i = 0; i < ARRAY_SIZE(Ks); i++)
+            check_case(c, (enum inf_dtype)d, Ms[rng_u32(&c->rng) % ARRAY_SIZE(Ms)],
+                       Ns[rng_u32(&c->rng) % ARRAY_SIZE(Ns)], Ks[i], i % 2, FILL_NORMAL);
+    for (int d = 0; d < INF_DTYPE_N; d++) {
+        for (size_t i = 0; i < ARRAY_SIZE(Ns); i++)
+            check_case(c, (enum inf_dtype)d, 2, Ns[i], 512, WEIGHT_RANDOM, FILL_NORMAL);
+        for (int w = 0; w < WEIGHT_FILL_N; w++)
+            for (int f = 0; f < FILL_N; f++)
+                check_case(c, (enum inf_dtype)d, 3, 16, 768, (enum weight_fill)w, (enum fill)f);
+    }
+}
+
+/* What is not a number in x is none in y, in its row alone. */
+static void check_nan(struct check *c, enum inf_dtype dtype, float bad)
+{
+    const struct matmul_ops *ops = matmul_ops_get(c->flags);
+    struct product p;
+
+    if (!product_init(c, &p, dtype, 3, 32, 512, false))
+        return;
+    product_fill(c, &p, WEIGHT_ENCODED, FILL_NORMAL);
+    ((float *)p.x.data)[512 + 300] = bad;
+    product_prepare(&p, ops);
+    matmul_rows(ops, &p.args, 0, 32);
+    for (uint32_t i = 0; i < 3 * 32; i++)
+        if (isfinite(((float *)p.y.data)[i]) != (i / 32 != 1))
+            check_fail(c, "%s: y[%u][%u] is %g with %g in row 1", dtype_info(dtype)->name, i / 32,
+                       i % 32, (double)((float *)p.y.data)[i], (double)bad);
+    product_done(c, &p);
+    c->n_cases++;
+}
+
+static void check_same(struct check *c, const struct product *p, const float *y, uint32_t m,
+                       uint32_t n0, uint32_t n1, const char *how)
+{
+    const float *all = p->y.data;
+
+    if (memcmp(all + m * p->N + n0, y, (n1 - n0) * sizeof(float)) != 0)
+        check_fail(c, "%s K %u: row %u, columns %u-%u differ with %s", dtype_info(p->dtype)->name,
+                   p->K, m, n0, n1, how);
+    c->n_cases++;
+}
+
+static void check_batches(struct check *c, enum inf_dtype dtype, uint32_t N, uint32_t K)
+{
+    const struct matmul_ops *ops = matmul_ops_get(c->flags);
+    const size_t n_y = (size_t)512 * N;
+    _cleanup_free_ float *y = NEW(float, n_y);
+    const bool is_ref = ops == matmul_ops_get(0);
+    struct product p;
+    char how[32];
+
+    if (!product_init(c, &p, dtype, is_ref ? 64 : 512, N, K, true))
+        return;
+    product_fill(c, &p, WEIGHT_RANDOM, FILL_NORMAL);
+    product_prepare(&p, ops);
+    matmul_rows(ops, &p.args, 0, N);
+    for (uint32_t M = 1; M <= 64; M += is_ref ? 21 : 1) {
+        struct matmul_args args = p.args;
+        const uint32_t m0 = rng_u32(&c->rng) % (p.M - M + 1);
+
+        args.act = (const uint8_t *)p.args.act + m0 * args.act_stride;
+        args.M = M;
+        args.y = y;
+        matmul_rows(ops, &args, 0, N);
+        snprintf(how, sizeof(how), "M %u", M);
+        for (uint32_t m = 0; m < M; m++)
+            check_same(c, &p, y + (size_t)m * N, m0 + m, 0, N, how);
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        struct matmul_args args = p.args;
+        const uint32_t n0 = rng_u32(&c->rng) % N, n1 = n0 + 1 + rng_u32(&c->rng) % (N - n0);
+
+        args.M = 1 + i;
+        args.y = y;
+        matmul_rows(ops, &args, n0, n1);
+        for (uint32_t m = 0; m < args.M; m++)
+            check_same(c, &p, y + (size_t)m * N + n0, m, n0, n1, "other borders");
+    }
+    product_done(c, &p);
+}
+
+void check_matmul_invariance(struct check *c)
+{
+    for (int d = 0; d < INF_DTYPE_N; d++) {
+        check_batches(c, (enum inf_dtype)d, 71, 768);
+        check_nan(c, (enum inf_dtype)d, NAN);
+        check_nan(c, (enum inf_dtype)d, -INFINITY);
+    }
+    check_batches(c, INF_DTYPE_F32, 40, 301);
+}
+
+/* Prepared rows are the reference's, bit for bit. */
+void check_prepare(struct check *c)
+{
+    const uint32_t K = 32 * 37;
+
+    for (int f = 0; f < FILL_N + 3; f++) {
+        const size_t bytes = matmul_act_bytes(MATMUL_ACT_Q8, K);
+        struct guarded x = guarded_new(K * sizeof(float), true);
+        struct guarded a = guarded_new(bytes, false), b = guarded_new(bytes, false);
+
+        memset(a.data, 0, bytes);
+        memset(b.data, 0, bytes);
+        fill_floats(c, (enum fill)MIN(f, FILL_N - 1), x.data, K);
+        if (f >= FILL_N)
+            fill_floats(c, FILL_NORMAL, x.data, K);
+        if (f == FILL_N)
+            ((float *)x.data)[77] = NAN;
+        if (f == FILL_N + 1)
+            ((float *)x.data)[78] = INFINITY;
+        for (uint32_t i = 0; f == FILL_N + 2 && i < K; i++)
+            ((float *)x.data)[i] = (float)(int)(rng_u32(&c->rng) % 255) - 127 + 0.5f;
+        matmul_prepare(matmul_ops_get(c->flags), MATMUL_ACT_Q8, x.data, K, K, 0, 1, a.data);
+        matmul_prepare(matmul_ops_get(0), MATMUL_ACT_Q8, x.data, K, K, 0, 1, b.data);
+        if (memcmp(a.data, b.data, bytes) != 0)
+            check_fail(c, "rows %d differ from the reference", f);
+        if (!guarded_done(&x) || !guarded_done(&a) || !guarded_done(&b))
+            check_fail(c, "rows %d: wrote out of bounds", f);
+        c->n_cases++;
+    }
+}
+
+struct bench_job {
+    const struct matmul_ops *ops;
+    struct matmul_args args;
+    uint32_t N;
+};
+
+static void bench_part(void *arg, unsigned i, unsigned n)
+{
+    const struct bench_job *job = arg;
+    const uint32_t steps = DIV_UP(job->N, MATMUL_N_STEP);
+
+    matmul_rows(job->ops, &job->args, steps * i / n * MATMUL_N_STEP,
+                MIN(steps * (i + 1) / n * MATMUL_N_STEP, job->N));
+}
+
+/* Seconds of one product of M rows with weights of about @bytes. */
+static double bench_product(struct check *c, enum inf_dtype dtype, uint32_t M, uint32_t K,
+                            uint64_t bytes, uint32_t *ret_N, uint64_t *ret_bytes)
+{
+    struct bench_job job = {.ops = matmul_ops_get(c->flags)};
+    struct product p;
+    uint64_t row;
+    double t;
+
+    dtype_row_bytes(dtype, K, &row);
+    job.N = (uint32_t)ALIGN_UP(bytes / row, MATMUL_N_STEP);
+    product_init(c, &p, dtype, M, job.N, K, false);
+    weights_fill(c, dtype, dtype > INF_DTYPE_BF16 ? WEIGHT_RANDOM : WEIGHT_ENCODED, p.w.data,
+                 (uint64_t)32 * K);
+    for (uint32_t n = 32; n < job.N; n += 32)
+        memcpy((uint8_t *)p.w.data + n * row, p.w.data, 32 * row);
+    fill_floats(c, FILL_NORMAL, p.x.data, (size_t)M * K);
+    product_prepare(&p, job.ops);
+    job.args = p.args;
+    t = bench_threads(c->n_threads, 0.25, bench_part, &job);
+    *ret_N = job.N;
+    *ret_bytes = row * job.N;
+    product_done(c, &p);
+    return t;
+}
+
+void bench_matmul(struct check *c)
+{
+    static const uint32_t Ms[] = {2, 4, 8, 16, 64, 512};
+    const double gbs = bench_read_gbs(c->n_threads), tops = bench_int8_tops(c->n_threads, c->flags);
+    const uint32_t K = 4096;
+
+    if (matmul_ops_get(c->flags) == matmul_ops_get(0))
+        return;
+    printf("matmul %s, %u threads, K %u; memory %.1f GB/s, int8 %.2f TOPS\n", c->rung, c->n_threads,
+           K, gbs, tops);
+    printf("%-6s %8s %6s |", "", "M=1 GB/s", "of mem");
+    for (size_t i = 0; i < ARRAY_SIZE(Ms); i++)
+        printf(" M=%-3u TOPS", Ms[i]);
+    printf("   of int8\n");
+    for (int d = 0; d < INF_DTYPE_N; d++) {
+        uint32_t N;
+        uint64_t bytes;
+        double t = bench_product(c, (enum inf_dtype)d, 1, K, 128u << 20, &N, &bytes), rate = 0;
+
+        printf("%-6s %8.1f %5.0f%% |", dtype_info((enum inf_dtype)d)->label,
+               (double)bytes / t * 1e-9, (double)bytes / t * 1e-7 / gbs);
+        for (size_t i = 0; i < ARRAY_SIZE(Ms); i++) {
+            t = bench_product(c, (enum inf_dtype)d, Ms[i], K, Ms[i] < 64 ? 64u << 20 : 4u << 20, &N,
+                              &bytes);
+            rate = 2.0 * Ms[i] * N * K / t * 1e-12;
+            printf(" %10.3f", rate);
+        }
+        printf(" %8.0f%%\n", tops > 0 ? 100 * rate / tops : 0);
+    }
+}
+
+void bench_matmul_invariance(struct check *c)
+{
+    (void)c;
+}
+
+void bench_prepare(struct check *c)
+{
+    const uint32_t K = 4096, M = 512;
+    struct guarded x = guarded_new((size_t)M * K * sizeof(float), true);
+    struct guarded a = guarded_new(matmul_act_bytes(MATMUL_ACT_Q8, K) * M, false);
+    uint64_t best = UINT64_MAX;
+
+    fill_floats(c, FILL_NORMAL, x.data, (size_t)M * K);
+    for (unsigned i = 0; i < 5; i++) {
+        const uint64_t start = clock_nsec();
+
+        matmul_prepare(matmul_ops_get(c->flags), MATMUL_ACT_Q8, x.data, K, K, 0, M, a.data);
+        best = MIN(best, clock_nsec() - start);
+    }
+    printf("prepare %s: %.2f ns per 32 elements\n", c->rung, (double)best * 32 / ((double)M * K));
+    guarded_done(&x);
+    guarded_done(&a);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * checkkern: every rung of kernels against the reference, and its speed
+ *
+ * A check is a function that is called once for each rung that this CPU has, lowest first. It
+ * takes its numbers from the given generator, its memory from guarded buffers, and tells what is
+ * wrong with check_fail(). To add one: a file, its name in meson.build, a line in CHECKS.
+ */
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+#include "core/rng.h"
+
+struct check {
+    struct rng rng;
+    const char *test; /* name of the running check */
+    const char *rung; /* "avx2", … */
+    unsigned flags;   /* of the rung, for the *_ops_get functions */
+    unsigned n_failed;
+    unsigned n_cases;   /* that were compared */
+    unsigned n_threads; /* of benches */
+};
+
+/* name: a function void check_<name>(struct check *), and its bench_<name>. */
+#define CHECKS(X)                                                                                  \
+    X(prepare)                                                                                     \
+    X(matmul)                                                                                      \
+    X(matmul_invariance)
+
+#define X(name)                                                                                    \
+    void check_##name(struct check *c);                                                            \
+    void bench_##name(struct check *c);
+CHECKS(X)
+#undef X
+
+/* Says what differs; after ten of a check only counts. */
+void check_fail(struct check *c, const char *format, ...) PRINTF(2, 3);
+
+/*
+ * Memory whose end (or, with @at_end false, whose start) touches an unmapped page: a kernel that
+ * reads too far crashes. The rest of its pages holds a pattern that guarded_check() looks at.
+ * @data has the alignment that this leaves; @size is rounded up to nothing.
+ */
+struct guarded {
+    void *data;
+    size_t size, map_size;
+    uint8_t *map;
+};
+
+struct guarded guarded_new(size_t size, bool at_end);
+/* Frees; false when bytes around it were written. */
+bool guarded_done(struct guarded *g);
+
+/* Numbers that kernels meet, and some that they should not stumble over. */
+enum fill {
+    FILL_NORMAL,
+    FILL_ZERO,
+    FILL_MAX,     /* ±largest */
+    FILL_ALL_MIN, /* -largest */
+    FILL_OUTLIER, /* normal and one 1000 times as large */
+    FILL_DENORMAL,
+    FILL_N,
+};
+const char *fill_name(enum fill fill);
+float rng_normal(struct rng *rng);
+void fill_floats(struct check *c, enum fill fill, float *x, size_t n);
+
+/* tolerance.c */
+
+/*
+ * Largest error of a float sum of @n_terms products, each of @n_roundings roundings, whose
+ * magnitudes sum to @magnitude: the usual bound (n_terms + n_roundings) × u × Σ|terms|.
+ */
+double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude);
+/* What the root mean square of (error / magnitude) may be: errors of random sign. */
+double tolerance_rms(uint64_t n_terms, unsigned n_roundings);
+
+/* bench.c */
+
+/* Runs fn(arg, i, n) on n threads at once, several times; seconds of the fastest run. */
+double bench_threads(unsigned n_threads, double min_seconds,
+                     void (*fn)(void *arg, unsigned i, unsigned n), void *arg);
+/* GB/s of reading memory beyond the caches, and int8 operations per second in units of 1e12 of the
+ * best dot instruction of @flags (0 when unknown); measured once. */
+double bench_read_gbs(unsigned n_threads);
+double bench_int8_tops(unsigned n_threads, unsigned flags);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How far a kernel may be from the reference
+ *
+ * Float sums: each operation rounds by at most u = 2^-24 of its result, and no partial sum is
+ * larger than the sum of magnitudes, so n operations stay within n × u × Σ|terms| (Higham,
+ * Accuracy and Stability of Numerical Algorithms, §3.1, to first order). Signs of errors are as
+ * good as random, so that their mean square grows with n only: 4 times the expected root is
+ * allowed. Integer parts have no tolerance.
+ */
+
+#include <math.h>
+
+#include "harness.h"
+
+#define UNIT 0x1p-24
+
+double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude)
+{
+    /* Results and products below the normal range round by half of the smallest denormal. */
+    return (double)(n_terms + n_roundings) * UNIT * magnitude + (double)n_terms * 0x1p-149;
+}
+
+double tolerance_rms(uint64_t n_terms, unsigned n_roundings)
+{
+    return 4 * UNIT * sqrt((double)(n_terms + n_roundings));
+}

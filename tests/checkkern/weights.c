@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "weights.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/half.h"
+#include "quant/dtype.h"
+
+/* Where a block has binary16 numbers, and where its quantised weights begin. */
+static const struct layout {
+    int16_t half[2]; /* byte offsets, or -1 */
+    int16_t header;  /* bytes before the weights when the format has offsets, else 0 */
+} layouts[INF_DTYPE_N] = {
+    [INF_DTYPE_F32] = {{-1, -1}, 0},   [INF_DTYPE_F16] = {{-1, -1}, 0},
+    [INF_DTYPE_BF16] = {{-1, -1}, 0},  [INF_DTYPE_Q8_0] = {{0, -1}, 0},
+    [INF_DTYPE_Q4_0] = {{0, -1}, 0},   [INF_DTYPE_Q4_1] = {{0, 2}, 4},
+    [INF_DTYPE_Q5_0] = {{0, -1}, 0},   [INF_DTYPE_Q5_1] = {{0, 2}, 4},
+    [INF_DTYPE_Q4_K] = {{0, 2}, 16},   [INF_DTYPE_Q5_K] = {{0, 2}, 16},
+    [INF_DTYPE_Q6_K] = {{208, -1}, 0},
+};
+
+static void put_half(uint8_t *p, float f)
+{
+    const uint16_t h = f16_from_f32(f);
+
+    memcpy(p, &h, sizeof(h));
+}
+
+static void fill_bytes(struct check *c, enum inf_dtype dtype, enum weight_fill fill, uint8_t *p,
+                       uint64_t n_blocks)
+{
+    const struct dtype_info *info = dtype_info(dtype);
+
+    for (uint64_t b = 0; b < n_blocks; b++, p += info->block_bytes) {
+        for (uint32_t i = 0; i < info->block_bytes; i++)
+            p[i] = (uint8_t)(fill == WEIGHT_RANDOM ? rng_u32(&c->rng) >> 24
+                             : fill == WEIGHT_ONES ? 0xff
+                                                   : 0);
+        if (dtype == INF_DTYPE_Q8_0 && fill == WEIGHT_LOW)
+            memset(p, 0x80, info->block_bytes);
+        if (dtype == INF_DTYPE_Q6_K && fill == WEIGHT_LOW)
+            memset(p + 192, 0x80, 16);
+        for (unsigned i = 0; i < 2; i++)
+            if (layouts[dtype].half[i] >= 0)
+                put_half(p + layouts[dtype].half[i],
+                         fill == WEIGHT_ZERO ? 0 : 0.01f * rng_normal(&c->rng));
+    }
+}
+
+void weights_fill(struct check *c, enum inf_dtype dtype, enum weight_fill fill, void *dst,
+                  uint64_t n_elems)
+{
+    const struct dtype_info *info = dtype_info(dtype);
+    float x[256];
+
+    if (info->block_elems > 1 && fill != WEIGHT_ENCODED) {
+        fill_bytes(c, dtype, fill, dst, n_elems / info->block_elems);
+        return;
+    }
+    for (uint64_t at = 0; at < n_elems; at += 256) {
+        const uint64_t n = MIN(n_elems - at, 256u);
+
+        fill_floats(c, fill == WEIGHT_ZERO ? FILL_ZERO : FILL_NORMAL, x, n);
+        for (uint64_t i = 0; i < n; i++)
+            x[i] *= 0.1f;
+        info->encode(x, (uint8_t *)dst + at / info->block_elems * info->block_bytes, n);
+    }
+}
+
+void weights_magnitudes(enum inf_dtype dtype, const void *block, float *dst)
+{
+    const struct dtype_info *info = dtype_info(dtype);
+    uint8_t copy[256] = {0};
+    float offset[256];
+
+    info->decode(block, dst, info->block_elems);
+    if (layouts[dtype].header == 0) {
+        for (uint32_t i = 0; i < info->block_elems; i++)
+            dst[i] = fabsf(dst[i]);
+        return;
+    }
+    memcpy(copy, block, (size_t)layouts[dtype].header);
+    info->decode(copy, offset, info->block_elems);
+    for (uint32_t i = 0; i < info->block_elems; i++)
+        dst[i] = fabsf(dst[i] - offset[i]) + fabsf(offset[i]);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Weights of every format for checks and benches: encoded numbers, or random and extreme bytes. */
+
+#include "harness.h"
+
+enum weight_fill {
+    WEIGHT_ENCODED, /* normal numbers through the format's encoder */
+    WEIGHT_RANDOM,  /* random bits, scales of ordinary size */
+    WEIGHT_ZERO,
+    WEIGHT_ONES, /* all bits set, scales of ordinary size */
+    WEIGHT_LOW,  /* most negative numbers */
+    WEIGHT_FILL_N,
+};
+
+/* Fills @n_elems weights, a whole number of blocks. */
+void weights_fill(struct check *c, enum inf_dtype dtype, enum weight_fill fill, void *dst,
+                  uint64_t n_elems);
+/* Like decode, but the sum of magnitudes of what is added up: |scale × q| + |offset|. */
+void weights_magnitudes(enum inf_dtype dtype, const void *block, float *dst);
