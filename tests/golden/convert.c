@@ -59,6 +59,32 @@ static void put_hparams(struct gguf_writer *w, const struct hparams *hp)
     gguf_put_bools(w, key(hp, "attention.sliding_window_pattern"), pattern, hp->n_layers);
 }
 
+/* A piece per token, "<0>" and so on; nothing is tokenized here. */
+static void put_vocabulary(struct gguf_writer *w, uint32_t n)
+{
+    enum { LONGEST = 16 };
+    char *text = calloc(n, LONGEST);
+    const char **pieces = calloc(n, sizeof(*pieces));
+    int32_t *types = calloc(n, sizeof(*types));
+    float *scores = calloc(n, sizeof(*scores));
+
+    if (!text || !pieces || !types || !scores)
+        abort();
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(text + (size_t)i * LONGEST, LONGEST, "<%u>", i);
+        pieces[i] = text + (size_t)i * LONGEST;
+        types[i] = i == 0 ? 2 : 1; /* unknown, normal */
+    }
+    gguf_put_string(w, "tokenizer.ggml.model", "llama");
+    gguf_put_strings(w, "tokenizer.ggml.tokens", pieces, n);
+    gguf_put_f32s(w, "tokenizer.ggml.scores", scores, n);
+    gguf_put_i32s(w, "tokenizer.ggml.token_type", types, n);
+    free(scores);
+    free(types);
+    free(pieces);
+    free(text);
+}
+
 /* Row 2i + j of a head was row i + j × half: @rows of @row_bytes each. */
 static void interleave(const struct format_tensor *t, uint32_t head_dim, uint64_t rows, char *out)
 {
@@ -115,6 +141,7 @@ char *convert_to_gguf(const struct format *f)
     struct gguf_writer w = {0};
 
     put_hparams(&w, hp);
+    put_vocabulary(&w, hp->n_vocab);
     for (size_t i = 0; i < format_n_tensors(f); i++)
         put_tensor(&w, hp, format_tensor_at(f, i));
     if (hp->rope_scaling == ROPE_SCALING_LLAMA3)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the tiny random models of tests/golden/models and their logits.
 
-Each model is a directory in Hugging Face layout (F32 safetensors) with two more files: tokens.bin
-(int32) and logits.bin (float32, [tokens, vocabulary]), computed in double precision by
+Each model is a directory in Hugging Face layout (F32 safetensors, but for one in BF16) with two
+more files: tokens.bin (int32) and logits.bin (float32, [tokens, vocabulary]), computed in double precision by
 transformers. Weights are random, by a seed per model, and wide enough that every part of the
 model shows in the logits.
 
@@ -95,6 +95,18 @@ def use_old_rope(path):
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
+def write_tokenizer(path, n_vocab):
+    """One character per token, from "!" on: models are opened with a tokenizer."""
+    vocab = {chr(33 + i): i for i in range(n_vocab)}
+    model = {"type": "BPE", "dropout": None, "unk_token": None,
+             "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+             "byte_fallback": False, "vocab": vocab, "merges": []}
+    path.write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+        "normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None,
+        "model": model}) + "\n")
+
+
 def make(name, seed):
     cls, config, how = MODELS[name]
     out = OUT / name
@@ -111,6 +123,7 @@ def make(name, seed):
     (out / "generation_config.json").unlink(missing_ok=True)
     if how.get("old_rope"):
         use_old_rope(out / "config.json")
+    write_tokenizer(out / "tokenizer.json", config.vocab_size)
     tokens = torch.randint(0, config.vocab_size, (1, N_TOKENS),
                            generator=torch.Generator().manual_seed(seed + 1000))
     with torch.no_grad():

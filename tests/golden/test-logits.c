@@ -148,5 +148,49 @@ TEST(graphs_of_gguf_files_compute_the_same)
     }
 }
 
+static void check_engine(const char *name, const char *path, const struct golden *g)
+{
+    const struct inf_model_params params = {.path = path};
+    struct inf_err err = {0};
+    struct inf_model *model;
+    const char *isa;
+
+    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
+    for (size_t i = 0; (isa = cpu_rung_at(i)); i++) {
+        float *logits;
+        double e;
+
+        ASSERT_OK_ERR(inf_logits(model, isa, 2, g->tokens, g->n_tokens, &logits, &err), err);
+        e = nmse_f32(logits, g->logits, g->n_tokens * g->n_vocab);
+        print_message("%-18s %-8s NMSE %.2g\n", name, isa, e);
+        assert_true(e < 1e-9);
+        free(logits);
+    }
+    inf_model_unref(model);
+}
+
+TEST(the_engine_computes_the_same_on_every_rung)
+{
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct inf_err err = {0};
+        struct format *dir;
+        struct golden g;
+
+        golden_open(&g, names[i]);
+        check_engine(names[i], g.path, &g);
+        ASSERT_OK_ERR(format_open(g.path, 0, &dir, &err), err);
+        if (has_gguf(dir)) {
+            char *path = convert_to_gguf(dir);
+
+            check_engine(names[i], path, &g);
+            unlink(path);
+            free(path);
+        }
+        format_close(dir);
+        golden_done(&g);
+    }
+}
+
 RUN_TESTS(cmocka_unit_test(graphs_of_directories_compute_what_transformers_computes),
-          cmocka_unit_test(graphs_of_gguf_files_compute_the_same))
+          cmocka_unit_test(graphs_of_gguf_files_compute_the_same),
+          cmocka_unit_test(the_engine_computes_the_same_on_every_rung))

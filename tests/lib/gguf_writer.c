@@ -83,6 +83,11 @@ void gguf_put_i32s(struct gguf_writer *w, const char *key, const int32_t *x, uin
     put_array(w, key, GGUF_I32, x, sizeof(*x), n);
 }
 
+void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *x, uint64_t n)
+{
+    put_array(w, key, GGUF_F32, x, sizeof(*x), n);
+}
+
 void gguf_put_bools(struct gguf_writer *w, const char *key, const uint8_t *x, uint64_t n)
 {
     put_array(w, key, GGUF_BOOL, x, sizeof(*x), n);

@@ -22,6 +22,7 @@ void gguf_put_bool(struct gguf_writer *w, const char *key, bool x);
 void gguf_put_string(struct gguf_writer *w, const char *key, const char *x);
 void gguf_put_strings(struct gguf_writer *w, const char *key, const char *const *x, uint64_t n);
 void gguf_put_i32s(struct gguf_writer *w, const char *key, const int32_t *x, uint64_t n);
+void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *x, uint64_t n);
 void gguf_put_bools(struct gguf_writer *w, const char *key, const uint8_t *x, uint64_t n);
 /* Any bytes behind the key and the value type. */
 void gguf_put_raw(struct gguf_writer *w, const char *key, uint32_t type, const void *data,

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/hf_config.h"
+
+#include <errno.h>
+
+#include "lib/test.h"
+
+#define BASE(class)                                                                                \
+    "\"architectures\":[\"" class "\"],\"vocab_size\":96,\"hidden_size\":64,"                      \
+                                  "\"intermediate_size\":96,\"num_hidden_layers\":4,\"num_"        \
+                                  "attention_heads\":8"
+#define LLAMA   BASE("LlamaForCausalLM")
+#define MISTRAL BASE("MistralForCausalLM")
+#define QWEN2   BASE("Qwen2ForCausalLM")
+#define QWEN3   BASE("Qwen3ForCausalLM")
+
+static int parse(const char *text, struct hf_config *c, struct inf_err *err)
+{
+    _cleanup_json_ json_t *j = NULL;
+    int r;
+
+    r = json_text_parse(text, strlen(text), 0, "config.json", &j, err);
+    return r < 0 ? r : hf_config_parse(j, c, err);
+}
+
+static struct hf_config parse_ok(const char *text)
+{
+    struct inf_err err = {0};
+    struct hf_config c = {0};
+
+    ASSERT_OK_ERR(parse(text, &c, &err), err);
+    return c;
+}
+
+TEST(missing_keys_have_the_defaults_of_their_class)
+{
+    struct hf_config c = parse_ok("{" LLAMA "}");
+
+    ASSERT_STREQ(c.hp.arch, "llama");
+    assert_int_equal(c.hp.n_kv_heads, 8);
+    assert_int_equal(c.hp.head_dim, 8);
+    assert_int_equal(c.hp.n_ctx_train, 2048);
+    assert_int_equal(c.hp.rope_style, ROPE_HALF);
+    assert_int_equal(c.hp.window, 0);
+    assert_true(c.hp.rope_theta == 10000.0f && c.hp.norm_eps == 1e-6f);
+    assert_false(c.tied || c.bias_qkv || c.bias_out || c.bias_mlp);
+
+    c = parse_ok("{" MISTRAL "}");
+    ASSERT_STREQ(c.hp.arch, "llama");
+    assert_int_equal(c.hp.n_kv_heads, 8);
+    assert_int_equal(c.hp.window, 4096);
+    c = parse_ok("{" MISTRAL ",\"sliding_window\":null,\"num_key_value_heads\":null}");
+    assert_int_equal(c.hp.window, 0);
+    assert_int_equal(c.hp.n_kv_heads, 8);
+
+    c = parse_ok("{" QWEN2 ",\"num_key_value_heads\":2}");
+    assert_true(c.bias_qkv && !c.bias_out);
+    assert_int_equal(c.hp.window, 0);
+    c = parse_ok("{" QWEN3 ",\"num_key_value_heads\":2}");
+    ASSERT_STREQ(c.hp.arch, "qwen3");
+    assert_int_equal(c.hp.head_dim, 128);
+}
+
+TEST(windows_count_from_a_layer_or_by_a_list)
+{
+    struct hf_config c = parse_ok("{" QWEN2 ",\"num_key_value_heads\":2,\"sliding_window\":16,"
+                                  "\"use_sliding_window\":true,\"max_window_layers\":3}");
+
+    assert_int_equal(hparams_window(&c.hp, 2), 0);
+    assert_int_equal(hparams_window(&c.hp, 3), 16);
+    c = parse_ok("{" QWEN2 ",\"num_key_value_heads\":2,\"sliding_window\":16,"
+                 "\"use_sliding_window\":true,\"layer_types\":[\"sliding_attention\","
+                 "\"full_attention\",\"full_attention\",\"sliding_attention\"]}");
+    assert_int_equal(hparams_window(&c.hp, 0), 16);
+    assert_int_equal(hparams_window(&c.hp, 1), 0);
+    c = parse_ok("{" QWEN2 ",\"num_key_value_heads\":2,\"sliding_window\":16,"
+                 "\"use_sliding_window\":false,\"max_window_layers\":0}");
+    assert_int_equal(hparams_window(&c.hp, 3), 0);
+}
+
+TEST(rotary_scaling_is_read_in_both_spellings)
+{
+    struct hf_config c;
+
+    c = parse_ok("{" LLAMA ",\"rope_theta\":500000.0,\"rope_scaling\":{\"rope_type\":\"llama3\","
+                 "\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,"
+                 "\"original_max_position_embeddings\":512}}");
+    assert_int_equal(c.hp.rope_scaling, ROPE_SCALING_LLAMA3);
+    assert_true(c.hp.rope_theta == 500000.0f && c.hp.rope_factor == 8);
+    assert_int_equal(c.hp.rope_ctx_orig, 512);
+
+    c = parse_ok("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":1e6,"
+                 "\"factor\":4,\"truncate\":false}}");
+    assert_int_equal(c.hp.rope_scaling, ROPE_SCALING_YARN);
+    assert_true(c.hp.rope_theta == 1e6f && c.hp.yarn_no_truncate);
+    assert_int_equal(c.hp.rope_ctx_orig, 2048);
+    assert_true(c.hp.yarn_beta_fast == 32 && c.hp.yarn_beta_slow == 1);
+
+    c = parse_ok("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.5}}");
+    assert_int_equal(c.hp.rope_scaling, ROPE_SCALING_LINEAR);
+    assert_true(c.hp.rope_factor == 2.5f);
+    c = parse_ok("{" LLAMA ",\"rope_scaling\":null,\"rope_parameters\":null}");
+    assert_int_equal(c.hp.rope_scaling, ROPE_SCALING_NONE);
+}
+
+TEST(what_is_not_understood_is_refused_by_name)
+{
+    static const struct {
+        const char *text, *message;
+        int code;
+    } table[] = {
+        {"{\"model_type\":\"mamba\"}", "\"mamba\" is not supported", EOPNOTSUPP},
+        {"{}", "not supported", EOPNOTSUPP},
+        {"{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"llama\"}", "Gemma3",
+         EOPNOTSUPP},
+        {"{\"model_type\":\"llama\"}", "vocab_size is missing", EBADMSG},
+        {"{" LLAMA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", "\"dynamic\"",
+         EOPNOTSUPP},
+        {"{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"longrope\"}}", "\"longrope\"", EOPNOTSUPP},
+        {"{" LLAMA ",\"rope_scaling\":3}", "no object", EBADMSG},
+        {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}", "scaling factor",
+         EBADMSG},
+        {"{" LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8}}", "frequency factors",
+         EBADMSG},
+        {"{" LLAMA ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\"}}}",
+         "per kind of layer", EOPNOTSUPP},
+        {"{" LLAMA ",\"partial_rotary_factor\":0.5}", "partial_rotary_factor", EOPNOTSUPP},
+        {"{" LLAMA ",\"rope_parameters\":{\"partial_rotary_factor\":0.5}}", "partial_rotary_factor",
+         EOPNOTSUPP},
+        {"{" LLAMA ",\"attn_logit_softcapping\":50.0}", "attn_logit_softcapping", EOPNOTSUPP},
+        {"{" LLAMA ",\"num_local_experts\":8}", "num_local_experts", EOPNOTSUPP},
+        {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}", "gptq", EOPNOTSUPP},
+        {"{" LLAMA ",\"hidden_act\":\"tanh\"}", "\"tanh\"", EOPNOTSUPP},
+        {"{" LLAMA ",\"is_causal\":false}", "is_causal", EOPNOTSUPP},
+        {"{" LLAMA ",\"hidden_size\":64}", "duplicate", EBADMSG},
+        {"{" LLAMA ",\"num_key_value_heads\":3}", "evenly", EBADMSG},
+        {"{" LLAMA ",\"num_key_value_heads\":-1}", "no count", EBADMSG},
+        {"{" LLAMA ",\"head_dim\":7}", "odd", EBADMSG},
+        {"{" LLAMA ",\"head_dim\":1e3}", "no count", EBADMSG},
+        {"{" LLAMA ",\"rms_norm_eps\":\"x\"}", "no number", EBADMSG},
+        {"{" LLAMA ",\"attention_bias\":1}", "neither true nor false", EBADMSG},
+        {"{" QWEN2 ",\"num_key_value_heads\":8,\"use_sliding_window\":true,\"layer_types\":[]}",
+         "does not fit", EBADMSG},
+        {"{" QWEN2 ",\"num_key_value_heads\":8,\"use_sliding_window\":true,\"layer_types\":"
+         "[\"chunked_attention\",\"\",\"\",\"\"]}",
+         "chunked_attention", EOPNOTSUPP},
+        {"{\"model_type\":\"llama\",\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":96,"
+         "\"num_hidden_layers\":4000000000,\"num_attention_heads\":8}",
+         "number of layers", EBADMSG},
+        {"{\"model_type\":\"llama\",\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":96,"
+         "\"num_hidden_layers\":4,\"num_attention_heads\":0}",
+         "num_attention_heads is 0", EBADMSG},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        struct inf_err err = {0};
+        struct hf_config c;
+        const int r = parse(table[i].text, &c, &err);
+
+        if (r != -table[i].code || !strstr(err.text, table[i].message))
+            fail_msg("%s: %d, \"%s\"", table[i].text, r, err.text);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(missing_keys_have_the_defaults_of_their_class),
+          cmocka_unit_test(windows_count_from_a_layer_or_by_a_list),
+          cmocka_unit_test(rotary_scaling_is_read_in_both_spellings),
+          cmocka_unit_test(what_is_not_understood_is_refused_by_name))
