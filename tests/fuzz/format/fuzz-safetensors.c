@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a safetensors file: parsed, every byte of every tensor read. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/hf_names.h"
+#include "format/safetensors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    volatile uint64_t sink = 0;
+    struct safetensors *st;
+    struct inf_err err;
+
+    if (safetensors_parse(data, size, &st, &err) < 0)
+        return 0;
+    for (size_t i = 0; i < safetensors_n(st); i++) {
+        const struct format_tensor *t = safetensors_at(st, i);
+        char name[HF_NAME_MAX];
+
+        for (uint64_t j = 0; j < t->size; j++)
+            sink += ((const unsigned char *)t->data)[j];
+        sink += hf_name(t->name, name);
+        assert(safetensors_find(st, t->name) == t);
+    }
+    safetensors_close(st);
+    return 0;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Greedy texts of small real models against independent programs, on every rung of the CPU. The
+ * models are not part of the tree: without the data directory these tests skip.
+ */
+#include <infer/engine.h>
+#include <infer/tokenizer.h>
+
+#include <errno.h>
+
+#include "core/cpu.h"
+#include "core/file.h"
+#include "core/str.h"
+#include "lib/test.h"
+
+struct result {
+    struct str text;
+    int32_t ids[512];
+    size_t n;
+};
+
+static void collect(struct inf_engine *engine, struct result *res)
+{
+    struct inf_event ev;
+
+    while (inf_engine_wait_event(engine, 60000, &ev) == 1) {
+        if (ev.kind == INF_EVENT_FINISH) {
+            if (ev.finish == INF_FINISH_ERROR)
+                fail_msg("%s", ev.error);
+            return;
+        }
+        if (ev.kind != INF_EVENT_TOKENS)
+            continue;
+        ASSERT_OK(str_append(&res->text, ev.text, ev.text_len));
+        for (size_t i = 0; i < ev.n_tokens; i++) {
+            assert_true(res->n < 512);
+            res->ids[res->n++] = ev.tokens[i].token;
+        }
+    }
+    fail_msg("no event within a minute");
+}
+
+static void generate(struct inf_model *model, const char *isa, const int32_t *prompt, size_t n,
+                     uint32_t max_tokens, struct result *res)
+{
+    const struct inf_engine_params params = {.model = model, .isa = isa, .n_threads = 2};
+    const struct inf_request req = {.tokens = prompt,
+                                    .n_tokens = n,
+                                    .max_tokens = max_tokens,
+                                    .ignore_eos = true,
+                                    .n_logprobs = -1};
+    struct inf_engine *engine;
+    struct inf_err err = {0};
+    uint64_t id;
+
+    *res = (struct result){0};
+    ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+    ASSERT_OK_ERR(inf_engine_submit(engine, &req, &id, &err), err);
+    collect(engine, res);
+    inf_engine_free(engine);
+}
+
+static struct inf_model *open_model(const char *path)
+{
+    const struct inf_model_params params = {.path = path};
+    struct inf_err err = {0};
+    struct inf_model *model;
+
+    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
+    return model;
+}
+
+static char *read_text(const char *path)
+{
+    struct inf_err err = {0};
+    char *text;
+    size_t len;
+
+    ASSERT_OK_ERR(file_read(path, 1 << 20, &text, &len, &err), err);
+    return text;
+}
+
+/* The text behind the command line in the model's own page, to the fence that ends it. */
+static char *story(void)
+{
+    const char *path = test_data("models/stories260K/stories260K.md");
+    char *page, *start, *end;
+
+    if (!path)
+        return NULL;
+    page = read_text(path);
+    start = strstr(page, "-t 0.0\n");
+    assert_non_null(start);
+    start += strlen("-t 0.0\n");
+    end = strstr(start, "\n```");
+    assert_non_null(end);
+    *end = 0;
+    memmove(page, start, strlen(start) + 1);
+    return page;
+}
+
+TEST(stories260k_tells_its_story_on_every_rung)
+{
+    const int32_t bos = 1;
+    char *want = story();
+    struct inf_model *model;
+    const char *isa;
+
+    if (!want)
+        skip();
+    model = open_model(test_data("models/stories260K/stories260K.gguf"));
+    for (size_t i = 0; (isa = cpu_rung_at(i)); i++) {
+        const char *text;
+        struct result res;
+
+        generate(model, isa, &bos, 1, 256, &res);
+        assert_int_equal(res.n, 256);
+        text = res.text.data;
+        /* The first piece starts with the blank that SentencePiece puts before a text. */
+        ASSERT_STREQ(text[0] == ' ' ? text + 1 : text, want);
+        str_done(&res.text);
+    }
+    inf_model_unref(model);
+    free(want);
+}
+
+/* The @i-th line that is a list of numbers. */
+static size_t read_ids(const char *text, unsigned i, int32_t *ids, size_t max)
+{
+    size_t n = 0;
+
+    for (const char *p = text; (p = strstr(p, "\n[")); p++) {
+        if (i-- > 0)
+            continue;
+        for (p += 2; n < max && *p != ']'; n++) {
+            ids[n] = (int32_t)strtol(p, (char **)(uintptr_t)&p, 10);
+            p += *p == ',';
+        }
+        break;
+    }
+    return n;
+}
+
+TEST(tinystories_continues_as_a_plain_forward_pass_does)
+{
+    const char *path = test_data("models/TinyStories-656K/greedy-reference.txt");
+    int32_t prompt[64], all[512];
+    struct inf_model *model;
+    size_t n_prompt, n_all;
+    const char *isa;
+    char *text;
+
+    if (!path)
+        skip();
+    text = read_text(path);
+    n_prompt = read_ids(text, 0, prompt, 64);
+    n_all = read_ids(text, 1, all, 512);
+    assert_true(n_prompt > 0 && n_all > n_prompt);
+    free(text);
+    model = open_model(test_data("models/TinyStories-656K"));
+    for (size_t i = 0; (isa = cpu_rung_at(i)); i++) {
+        struct result res;
+
+        generate(model, isa, prompt, n_prompt, (uint32_t)(n_all - n_prompt), &res);
+        assert_int_equal(res.n, n_all - n_prompt);
+        assert_memory_equal(res.ids, all + n_prompt, res.n * sizeof(*all));
+        str_done(&res.text);
+    }
+    inf_model_unref(model);
+}
+
+RUN_TESTS(cmocka_unit_test(stories260k_tells_its_story_on_every_rung),
+          cmocka_unit_test(tinystories_continues_as_a_plain_forward_pass_does))
