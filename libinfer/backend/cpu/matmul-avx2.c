@@ -13,18 +13,17 @@
 #define VEC_S8        1
 #define TILE_M        4
 #define TILE_V        1
+#define VEC_PAIRS     1
 #define TILE_NAME(op) op##_avx2
 
-static inline v_int v_dot(v_int sum, v_int w, v_int a)
-{
-    const v_int pairs = _mm256_maddubs_epi16(w, a);
+#define v_pairs(w, a)       _mm256_maddubs_epi16(w, a)
+#define v_add16(a, b)       _mm256_add_epi16(a, b)
+#define v_dot(sum, w, a)    v_widen(sum, v_pairs(w, a))
+#define v_dot_s8(sum, w, a) v_dot(sum, _mm256_abs_epi8(w), _mm256_sign_epi8(a, w))
 
+static inline v_int v_widen(v_int sum, v_int pairs)
+{
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-
-static inline v_int v_dot_s8(v_int sum, v_int w, v_int a)
-{
-    return v_dot(sum, _mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
 }
 
 #include "backend/cpu/matmul-vec.h"

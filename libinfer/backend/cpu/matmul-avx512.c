@@ -17,6 +17,7 @@
 #define TILE_V        2
 #define TILE_FM       12
 #define TILE_FV       2
+#define VEC_PAIRS     0
 #define TILE_NAME(op) op##_avx512
 
 typedef __m512i v_int;

@@ -8,6 +8,7 @@
 #define VEC_S8              0
 #define TILE_M              3
 #define TILE_V              2
+#define VEC_PAIRS           0
 #define TILE_NAME(op)       op##_avxvnni
 #define v_dot(sum, w, a)    _mm256_dpbusd_avx_epi32(sum, w, a)
 #define v_dot_s8(sum, w, a) (sum)

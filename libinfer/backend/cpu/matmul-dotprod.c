@@ -5,6 +5,7 @@
 #include "backend/cpu/matmul-arm.h"
 #include "core/cpu.h"
 
+#define VEC_PAIRS     0
 #define TILE_NAME(op) op##_dotprod
 
 static inline v_int v_dot(v_int sum, v_int w, v_int a)

@@ -10,6 +10,8 @@
  *   TILE_FM, TILE_FV    the same for float tiles
  *   TILE_NAME(op)       name of a kernel with the suffix of the instruction set
  *   VEC_S8              v_dot_s8(sum, w, a) multiplies signed w; else w is stored as w + 128
+ *   VEC_PAIRS           products are first summed in pairs of 16 bits: v_pairs(w, a), added up by
+ *                       v_add16, then widened and added to sums by v_widen(sum, pairs)
  * v_rows16(p, stride) loads 16 bytes from each of VEC_N / 4 rows that lie 4 × stride apart;
  * v_dot(sum, w, a) adds to each lane 4 products of w, 0 … 63 (or 0 … 255 without VEC_S8), and
  * signed a.
@@ -27,6 +29,12 @@
 #define UNROLL _Pragma("unroll")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#if !VEC_PAIRS
+#define v_pairs(w, a)       v_zero()
+#define v_add16(a, b)       (a)
+#define v_widen(sum, pairs) (sum)
 #endif
 
 /* ---- preparation of x; matmul-ref.c says what ---- */
@@ -429,6 +437,7 @@ struct tile_kind {
     unsigned zero;   /* weights are q - 2^zero; 0: q */
     bool has_offset; /* offset × sum of x is added for each 32 */
     bool is_s8;      /* q is signed */
+    unsigned narrow; /* units whose pairs of products fit in 16 bits: 8 for 15 × 127 */
 };
 
 /* @m_n rows (≤ TILE_M) times TILE_V vectors of columns from @col on. */
@@ -462,6 +471,8 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
                     first = v_shl(v_bcast(&x->nsum[part]), kind.zero);
                 UNROLL for (unsigned v = 0; v < TILE_V; v++) sum[m][v] = first;
             }
+            v_int pairs[TILE_M][TILE_V];
+
             UNROLL for (unsigned s = 0; s < kind.steps; s++)
             {
                 const unsigned k4 = part * kind.steps + s;
@@ -473,8 +484,19 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
                 {
                     const v_int a = v_bcast(act + m * stride + 4 * k4);
 
-                    UNROLL for (unsigned v = 0; v < TILE_V; v++) sum[m][v] =
-                        kind.is_s8 ? v_dot_s8(sum[m][v], w[v], a) : v_dot(sum[m][v], w[v], a);
+                    UNROLL for (unsigned v = 0; v < TILE_V; v++)
+                    {
+                        if (kind.is_s8)
+                            sum[m][v] = v_dot_s8(sum[m][v], w[v], a);
+                        else if (!VEC_PAIRS)
+                            sum[m][v] = v_dot(sum[m][v], w[v], a);
+                        else if (s % kind.narrow == 0)
+                            pairs[m][v] = v_pairs(w[v], a);
+                        else
+                            pairs[m][v] = v_add16(pairs[m][v], v_pairs(w[v], a));
+                        if (VEC_PAIRS && !kind.is_s8 && s % kind.narrow == kind.narrow - 1)
+                            sum[m][v] = v_widen(sum[m][v], pairs[m][v]);
+                    }
                 }
             }
             UNROLL for (unsigned v = 0; v < TILE_V; v++)
@@ -528,27 +550,33 @@ INLINE void multiply_q8(const struct matmul_tile *t, const struct tile_kind kind
 
 static void TILE_NAME(multiply_q8_0)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = VEC_S8 ? 0 : 7, .is_s8 = VEC_S8});
+    multiply_q8(
+        t, (struct tile_kind){.steps = 8, .zero = VEC_S8 ? 0 : 7, .is_s8 = VEC_S8, .narrow = 1});
 }
 
 static void TILE_NAME(multiply_q4_0)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 3});
+    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 3, .narrow = 8});
 }
 
 static void TILE_NAME(multiply_q5_0)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 4});
+    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 4, .narrow = 4});
 }
 
-static void TILE_NAME(multiply_offset)(const struct matmul_tile *t)
+static void TILE_NAME(multiply_q4_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true});
+    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 8});
+}
+
+static void TILE_NAME(multiply_q5_k)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 4});
 }
 
 static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
 {
-    multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 5});
+    multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 5, .narrow = 2});
 }
 
 INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col)
@@ -604,7 +632,7 @@ static void TILE_NAME(multiply_float)(const struct matmul_tile *t)
 #define KERNELS                                                                                    \
     {                                                                                              \
         KERNEL(F32, f32, float), KERNEL(F16, f16, float), KERNEL(BF16, bf16, float),               \
-            KERNEL(Q8_0, q8_0, q8_0), KERNEL(Q4_0, q4_0, q4_0), KERNEL(Q4_1, q4_1, offset),        \
-            KERNEL(Q5_0, q5_0, q5_0), KERNEL(Q5_1, q5_1, offset), KERNEL(Q4_K, q4_k, offset),      \
-            KERNEL(Q5_K, q5_k, offset), KERNEL(Q6_K, q6_k, q6_k),                                  \
+            KERNEL(Q8_0, q8_0, q8_0), KERNEL(Q4_0, q4_0, q4_0), KERNEL(Q4_1, q4_1, q4_k),          \
+            KERNEL(Q5_0, q5_0, q5_0), KERNEL(Q5_1, q5_1, q5_k), KERNEL(Q4_K, q4_k, q4_k),          \
+            KERNEL(Q5_K, q5_k, q5_k), KERNEL(Q6_K, q6_k, q6_k),                                    \
     }
