@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A tokenizer for tests of the scheduler, so that they depend on no vocabulary
+ *
+ * Token 0–255 is that byte; FAKE_EOS ends; FAKE_WORDS + i is the i-th word below.
+ * It replaces the functions of the library in the program that links it.
+ */
+
+#include <infer/tokenizer.h>
+
+#define FAKE_EOS     256
+#define FAKE_WORDS   257
+#define FAKE_N_WORDS 5
+#define FAKE_N_VOCAB (FAKE_WORDS + FAKE_N_WORDS)
+
+extern const char *const fake_words[FAKE_N_WORDS]; /* "", "ab", "stop", " über", "STOP" */
+extern struct inf_tokenizer *const fake_tokenizer;

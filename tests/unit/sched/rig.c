@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rig.h"
+
+#include <math.h>
+
+#include "sample/logprob.h"
+
+void rig_init(struct rig *rig, const struct rig_params *p)
+{
+    const uint32_t n_ctx = p->n_ctx > 0 ? p->n_ctx : 128;
+    const uint32_t max_seqs = p->max_seqs > 0 ? p->max_seqs : 8;
+    const struct sched_limits limits = {n_ctx, max_seqs, p->max_queue > 0 ? p->max_queue : 1000};
+    struct null_options null = p->null;
+    struct runner_params params = {
+        .layout = {1, 1, 1, 4, INF_DTYPE_F32},
+        .n_blocks = p->n_blocks > 0 ? p->n_blocks : 2 * max_seqs * n_ctx / 4,
+        .limits = {p->max_rows > 0 ? p->max_rows : 64, max_seqs + 3, max_seqs, n_ctx},
+        .n_vocab = FAKE_N_VOCAB,
+    };
+    struct runner *runner;
+    struct inf_err err;
+
+    ASSERT_OK(null_new(&rig->backend));
+    null.n_vocab = FAKE_N_VOCAB;
+    null_configure(rig->backend, &null);
+    {
+        struct backend *backend = rig->backend;
+
+        ASSERT_OK_ERR(runner_new(&backend, &params, &runner, &err), err);
+        assert_null(backend);
+    }
+    ASSERT_OK(sched_new(&runner, fake_tokenizer, &limits, &rig->sched));
+    assert_null(runner);
+}
+
+void rig_done(struct rig *rig)
+{
+    rig->sched = sched_free(rig->sched);
+}
+
+uint64_t rig_submit(struct rig *rig, const struct inf_request *q)
+{
+    uint64_t id = 0;
+
+    assert_int_equal(sched_submit(rig->sched, q, &id), 0);
+    assert_int_not_equal(id, 0);
+    return id;
+}
+
+static void take_tokens(struct choice *c, const struct inf_event *e)
+{
+    assert_true(c->prompt);
+    ASSERT_OK(str_append(&c->text, e->text, e->text_len));
+    assert_int_equal(e->text[e->text_len], 0);
+    c->n_tokens += (uint32_t)e->n_tokens;
+    for (size_t i = 0; i < e->n_tokens; i++) {
+        c->logprobs += (double)e->tokens[i].logprob;
+        for (uint32_t k = 0; k < e->tokens[i].n_top; k++)
+            c->logprobs += (double)e->tokens[i].top[k].logprob * 0.1 + e->tokens[i].top[k].token;
+    }
+    assert_true(e->n_generated >= c->n_generated);
+}
+
+static void take_prompt(struct outcome *o, struct choice *c, const struct inf_event *e)
+{
+    assert_false(c->prompt);
+    c->prompt = true;
+    if (e->choice != 0)
+        return;
+    for (size_t i = 1; i < e->n_tokens; i++) {
+        o->prompt_logprobs += (double)e->tokens[i].logprob;
+        o->n_prompt_tops += e->tokens[i].n_top;
+    }
+    if (e->n_tokens > 0)
+        assert_true(isnan(e->tokens[0].logprob));
+}
+
+static void take_event(struct outcome *o, const struct inf_event *e)
+{
+    struct choice *c = &o->choices[e->choice];
+
+    assert_ptr_equal(e->user, o);
+    assert_false(c->finished);
+    c->n_events++;
+    c->n_cached = e->n_cached;
+    if (e->kind == INF_EVENT_PROMPT)
+        take_prompt(o, c, e);
+    else if (e->kind == INF_EVENT_TOKENS)
+        take_tokens(c, e);
+    c->n_generated = e->n_generated;
+    if (e->kind == INF_EVENT_FINISH) {
+        c->finished = true;
+        c->finish = e->finish;
+        c->stop_index = e->stop_index;
+        c->error = e->error;
+        o->n_finished++;
+        assert_int_equal(e->last, o->n_finished == o->n_choices);
+    }
+}
+
+void rig_collect(struct rig *rig, struct outcome *outcomes, uint32_t n)
+{
+    struct inf_event e;
+
+    while (events_next(&rig->sched->events, &e)) {
+        struct outcome *o = e.user;
+
+        assert_true(o >= outcomes && o < outcomes + n);
+        assert_int_equal(e.request, o->id);
+        take_event(o, &e);
+    }
+}
+
+void rig_finish(struct rig *rig, struct outcome *outcomes, uint32_t n)
+{
+    for (unsigned i = 0; sched_tick(rig->sched); i++) {
+        rig_collect(rig, outcomes, n);
+        assert_true(i < 1000000);
+    }
+    rig_collect(rig, outcomes, n);
+    assert_null(rig->sched->live);
+    assert_int_equal(kv_pool_n_free(rig->sched->runner->pool),
+                     kv_pool_n_blocks(rig->sched->runner->pool));
+}
+
+void rig_alone(const struct null_options *null, uint32_t n_ctx, const struct inf_request *q,
+               struct outcome *ret_outcome)
+{
+    const struct rig_params params = {.null = *null, .n_ctx = n_ctx, .max_seqs = RIG_MAX_CHOICES};
+    struct inf_request copy = *q;
+    struct rig rig;
+
+    *ret_outcome = (struct outcome){.n_choices = MAX(q->n_choices, 1)};
+    copy.user = ret_outcome;
+    rig_init(&rig, &params);
+    ret_outcome->id = rig_submit(&rig, &copy);
+    rig_finish(&rig, ret_outcome, 1);
+    rig_done(&rig);
+}
+
+void outcome_done(struct outcome *o)
+{
+    for (uint32_t i = 0; i < RIG_MAX_CHOICES; i++)
+        str_done(&o->choices[i].text);
+}
+
+void outcomes_equal(const struct outcome *a, const struct outcome *b)
+{
+    assert_int_equal(a->n_choices, b->n_choices);
+    for (uint32_t i = 0; i < a->n_choices; i++) {
+        const struct choice *x = &a->choices[i], *y = &b->choices[i];
+
+        assert_true(x->finished && y->finished);
+        assert_int_equal(x->text.len, y->text.len);
+        if (x->text.len > 0)
+            assert_memory_equal(x->text.data, y->text.data, x->text.len);
+        assert_int_equal(x->finish, y->finish);
+        assert_int_equal(x->n_tokens, y->n_tokens);
+        assert_int_equal(x->n_generated, y->n_generated);
+        assert_true(x->logprobs == y->logprobs);
+    }
+    assert_true(a->prompt_logprobs == b->prompt_logprobs);
+    assert_int_equal(a->n_prompt_tops, b->n_prompt_tops);
+}
+
+void random_request(struct random_request *r, uint64_t seed, uint32_t max_prompt,
+                    uint32_t max_tokens)
+{
+    static const struct inf_stop stops[] = {{"ab", 2}, {"\xc3\xbc", 2}};
+    struct rng rng;
+
+    rng_seed(&rng, seed);
+    *r = (struct random_request){0};
+    r->q.tokens = r->tokens;
+    r->q.n_tokens = 1 + rng_u32(&rng) % MIN(max_prompt, 64);
+    for (size_t i = 0; i < r->q.n_tokens; i++)
+        r->tokens[i] = (int32_t)(rng_u32(&rng) % 256);
+    r->q.max_tokens = 1 + rng_u32(&rng) % max_tokens;
+    r->q.n_choices = rng_u32(&rng) % 4 == 0 ? 1 + rng_u32(&rng) % 4 : 1;
+    r->q.n_logprobs = (int)(rng_u32(&rng) % 5) - 1;
+    r->q.prompt_logprobs = rng_u32(&rng) % 4 == 0;
+    r->q.ignore_eos = rng_u32(&rng) % 2;
+    r->q.sampling.has_seed = true;
+    r->q.sampling.seed = seed;
+    if (rng_u32(&rng) % 2) {
+        r->q.sampling.temperature = 1;
+        r->q.sampling.top_p = rng_u32(&rng) % 2 ? 0.9f : 0;
+        r->q.sampling.top_k = rng_u32(&rng) % 2 ? 40 : 0;
+        r->q.sampling.repetition_penalty = rng_u32(&rng) % 2 ? 1.1f : 0;
+        r->q.sampling.presence_penalty = rng_u32(&rng) % 2 ? 0.5f : 0;
+    }
+    if (rng_u32(&rng) % 2) {
+        r->q.stops = stops;
+        r->q.n_stops = 2;
+    }
+}

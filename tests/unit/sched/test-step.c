@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A step allocates nothing: the linker routes malloc and its kin through the counters below.
+ * Steady ticks as a whole allocate nothing either, once the event logs have their size.
+ */
+#include "rig.h"
+
+static unsigned long n_allocations;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    n_allocations++;
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    n_allocations++;
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    n_allocations++;
+    return __real_realloc(p, size);
+}
+
+static void submit_all(struct rig *rig, struct random_request *requests, struct outcome *outcomes,
+                       uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        random_request(&requests[i], i, 60, 60);
+        requests[i].q.max_tokens = 60;
+        requests[i].q.ignore_eos = true;
+        requests[i].q.n_stops = 0;
+        requests[i].q.n_logprobs = 3;
+        requests[i].q.sampling.temperature = (float)(i % 2);
+        outcomes[i] = (struct outcome){.n_choices = requests[i].q.n_choices};
+        requests[i].q.user = &outcomes[i];
+        outcomes[i].id = rig_submit(rig, &requests[i].q);
+    }
+}
+
+TEST(no_step_allocates)
+{
+    static struct outcome outcomes[20];
+    static struct random_request requests[20];
+    const struct rig_params params = {.n_blocks = 40};
+    unsigned long before;
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    submit_all(&rig, requests, outcomes, 20);
+    for (;;) {
+        sched_tick(rig.sched);
+        rig_collect(&rig, outcomes, 20);
+        sched_admit(rig.sched);
+        sched_make_room(rig.sched);
+        if (rig.sched->n_running == 0)
+            break;
+        before = n_allocations;
+        ASSERT_OK(sched_step(rig.sched));
+        assert_int_equal(n_allocations, before);
+        sched_emit(rig.sched);
+        sched_retire(rig.sched);
+    }
+    assert_true(n_allocations > 100);
+    rig_finish(&rig, outcomes, 20);
+    for (uint32_t i = 0; i < 20; i++)
+        outcome_done(&outcomes[i]);
+    rig_done(&rig);
+}
+
+TEST(steady_decoding_allocates_nothing)
+{
+    static struct outcome outcomes[4];
+    static struct random_request requests[4];
+    const struct rig_params params = {0};
+    struct inf_event event;
+    unsigned long before = 0;
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    submit_all(&rig, requests, outcomes, 4);
+    for (unsigned i = 0; i < 50; i++) {
+        if (i == 30)
+            before = n_allocations;
+        assert_true(sched_tick(rig.sched));
+        while (events_next(&rig.sched->events, &event))
+            ;
+    }
+    assert_int_equal(n_allocations, before);
+    rig_done(&rig);
+}
+
+RUN_TESTS(cmocka_unit_test(no_step_allocates), cmocka_unit_test(steady_decoding_allocates_nothing))

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine with its thread: callers submit, cancel and ask for statistics at the same time, one
+ * reads events. Built with -Db_sanitize=thread it shows races.
+ */
+#include "rig.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define N_CALLERS  3
+#define N_REQUESTS 300
+
+struct caller {
+    struct sched *sched;
+    pthread_t thread;
+    uint64_t seed;
+    atomic_uint *n_sent;
+};
+
+static void *call(void *arg)
+{
+    struct caller *c = arg;
+    struct inf_engine_stats stats;
+    struct rng rng;
+
+    rng_seed(&rng, c->seed);
+    for (unsigned i = 0; i < N_REQUESTS; i++) {
+        struct random_request r;
+        uint64_t id = 0;
+
+        random_request(&r, c->seed * N_REQUESTS + i, 60, 60);
+        while (sched_submit(c->sched, &r.q, &id) == INF_ENGINE_FULL)
+            usleep(100);
+        atomic_fetch_add(c->n_sent, 1);
+        if (rng_u32(&rng) % 2) {
+            usleep(rng_u32(&rng) % 500);
+            sched_cancel(c->sched, id);
+        }
+        if (rng_u32(&rng) % 8 == 0)
+            sched_stats(c->sched, &stats);
+    }
+    return NULL;
+}
+
+static void run_callers(struct rig *rig, unsigned n_requests)
+{
+    struct caller callers[N_CALLERS];
+    struct pollfd fd = {.fd = rig->sched->events.fd, .events = POLLIN};
+    struct inf_event event;
+    atomic_uint n_sent = 0;
+    unsigned n_last = 0;
+
+    for (unsigned i = 0; i < N_CALLERS; i++) {
+        callers[i] = (struct caller){rig->sched, 0, i + 1, &n_sent};
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+    }
+    while (n_last < n_requests) {
+        while (events_next(&rig->sched->events, &event))
+            n_last += event.kind == INF_EVENT_FINISH && event.last;
+        if (n_last < n_requests)
+            assert_int_equal(poll(&fd, 1, 20000), 1);
+    }
+    for (unsigned i = 0; i < N_CALLERS; i++)
+        pthread_join(callers[i].thread, NULL);
+}
+
+TEST(callers_and_the_engine_agree)
+{
+    const struct rig_params params = {
+        .n_ctx = 128, .n_blocks = 60, .max_seqs = 6, .max_queue = 20, .max_rows = 32};
+    struct inf_engine_stats stats;
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    ASSERT_OK(sched_start(rig.sched));
+    run_callers(&rig, N_CALLERS * N_REQUESTS);
+    sched_stats(rig.sched, &stats);
+    assert_int_equal(stats.n_finished, N_CALLERS * N_REQUESTS);
+    assert_int_equal(stats.n_running + stats.n_waiting + stats.n_blocks_used, 0);
+    rig_done(&rig);
+}
+
+TEST(an_engine_may_be_freed_while_it_works)
+{
+    for (unsigned i = 0; i < 30; i++) {
+        const struct rig_params params = {.null = {.row_usec = 10}, .n_blocks = 60, .max_seqs = 6};
+        struct random_request r;
+        struct rig rig;
+
+        rig_init(&rig, &params);
+        ASSERT_OK(sched_start(rig.sched));
+        for (unsigned k = 0; k < 20; k++) {
+            random_request(&r, 100 * i + k, 60, 60);
+            rig_submit(&rig, &r.q);
+        }
+        usleep(i * 200);
+        rig_done(&rig);
+    }
+}
+
+/* A slow device: a long prompt is cut so that its cancellation does not wait for long. */
+TEST(a_long_prompt_is_cancelled_soon)
+{
+    enum { N = 4000 };
+    static int32_t tokens[N];
+    const struct rig_params params = {
+        .null = {.row_usec = 1000}, .n_ctx = N + 10, .max_seqs = 1, .max_rows = 512};
+    const struct inf_request q = {.tokens = tokens, .n_tokens = N, .n_logprobs = -1};
+    struct inf_event event;
+    struct pollfd fd;
+    struct rig rig;
+    uint64_t id;
+
+    rig_init(&rig, &params);
+    fd = (struct pollfd){.fd = rig.sched->events.fd, .events = POLLIN};
+    ASSERT_OK(sched_start(rig.sched));
+    id = rig_submit(&rig, &q);
+    usleep(500000);
+    sched_cancel(rig.sched, id);
+    /* 100 ms are aimed at; the rest is for a machine with other work. */
+    assert_int_equal(poll(&fd, 1, 400), 1);
+    assert_int_equal(events_next(&rig.sched->events, &event), 1);
+    assert_int_equal(event.kind, INF_EVENT_FINISH);
+    assert_int_equal(event.finish, INF_FINISH_CANCELLED);
+    rig_done(&rig);
+}
+
+RUN_TESTS(cmocka_unit_test(callers_and_the_engine_agree),
+          cmocka_unit_test(an_engine_may_be_freed_while_it_works),
+          cmocka_unit_test(a_long_prompt_is_cancelled_soon))
