@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/clock.h"
+
 float *exec_row(const struct exec *x, graph_ref ref, uint32_t row)
 {
     const struct value *v = &x->plan->values[ref];
@@ -91,14 +93,19 @@ static void run_stage(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 {
     const struct exec *x = arg;
+    uint64_t *nsec = x->plan->stage_nsec;
 
     /* Nobody rotates before the first barrier: what is rotated comes from an earlier stage. */
     for (uint32_t i = 0; i < x->plan->n_ropes; i++)
         fill_rope(x, &x->plan->ropes[i], i_thread);
     for (uint32_t i = 0; i < x->plan->n_stages; i++) {
+        const uint64_t begin = nsec && i_thread == 0 ? clock_nsec() : 0;
+
         run_stage(x, i, i_thread);
         if (i + 1 < x->plan->n_stages)
             workers_barrier(x->cpu->workers);
+        if (nsec && i_thread == 0)
+            nsec[i] += clock_nsec() - begin;
     }
 }
 

@@ -168,6 +168,7 @@ struct plan {
     uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in it */
     struct attn_tile *tiles;
     uint32_t max_tiles;
+    uint64_t *stage_nsec; /* [n_stages], added up by the running thread; NULL: nobody asks */
 };
 
 /* K and V: [block][layer][K: kv_head, head_dim, token | V: kv_head, token, head_dim]. */
