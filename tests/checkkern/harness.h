@@ -28,7 +28,13 @@ struct check {
 #define CHECKS(X)                                                                                  \
     X(prepare)                                                                                     \
     X(matmul)                                                                                      \
-    X(matmul_invariance)
+    X(matmul_invariance)                                                                           \
+    X(norm)                                                                                        \
+    X(rope)                                                                                        \
+    X(silu)                                                                                        \
+    X(convert)                                                                                     \
+    X(attention_mul)                                                                               \
+    X(softmax)
 
 #define X(name)                                                                                    \
     void check_##name(struct check *c);                                                            \

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Kernels on single rows against the reference: norm, rope, gated units, number formats
+ */
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cpu/elem.h"
+#include "core/clock.h"
+#include "harness.h"
+
+static const uint32_t lengths[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 80, 127, 128, 1024, 1031};
+
+/* Inputs and two outputs of n floats; a kernel that leaves them crashes or is told. */
+struct rows {
+    uint32_t n;
+    struct guarded a, b, c, y, expected;
+};
+
+static void rows_init(struct check *c, struct rows *r, uint32_t n, enum fill fill)
+{
+    const bool at_end = n % 2 == 0;
+
+    r->n = n;
+    r->a = guarded_new(n * sizeof(float), at_end);
+    r->b = guarded_new(n * sizeof(float), at_end);
+    r->c = guarded_new(n * sizeof(float), at_end);
+    r->y = guarded_new(n * sizeof(float), at_end);
+    r->expected = guarded_new(n * sizeof(float), true);
+    fill_floats(c, fill, r->a.data, n);
+    fill_floats(c, FILL_NORMAL, r->b.data, n);
+    fill_floats(c, FILL_NORMAL, r->c.data, n);
+}
+
+static void rows_done(struct check *c, struct rows *r)
+{
+    bool ok = guarded_done(&r->a);
+
+    ok &= guarded_done(&r->b);
+    ok &= guarded_done(&r->c);
+    ok &= guarded_done(&r->y);
+    ok &= guarded_done(&r->expected);
+    if (!ok)
+        check_fail(c, "n %u wrote out of bounds", r->n);
+    c->n_cases++;
+}
+
+/* @n_terms float roundings, each of at most @magnitude; @floor for results near 0. */
+static void compare(struct check *c, const struct rows *r, unsigned n_terms, float floor,
+                    const char *what)
+{
+    const float *y = r->y.data, *e = r->expected.data;
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        const double limit = tolerance_sum(n_terms, 4, fabs((double)e[i])) + (double)floor;
+
+        if (isnan(e[i]) && isnan(y[i]))
+            continue;
+        if (isinf(e[i]) && y[i] == e[i])
+            continue;
+        if (!(fabs((double)y[i] - (double)e[i]) <= limit))
+            check_fail(c, "%s n %u: y[%u] is %.9g, expected %.9g", what, r->n, i, (double)y[i],
+                       (double)e[i]);
+    }
+}
+
+static void norm_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
+{
+    struct rows r;
+
+    rows_init(c, &r, n, fill);
+    elem_ref.rms_norm(r.expected.data, r.a.data, r.b.data, 1e-6f, n);
+    fns->rms_norm(r.y.data, r.a.data, r.b.data, 1e-6f, n);
+    /* The largest values square to infinity in float, which gives 0: what float models do. */
+    if (fill != FILL_MAX && fill != FILL_ALL_MIN)
+        compare(c, &r, n / 16 + 8, 1e-44f, fill_name(fill));
+    memcpy(r.y.data, r.a.data, n * sizeof(float));
+    fns->rms_norm(r.y.data, r.y.data, r.b.data, 1e-6f, n);
+    if (fill != FILL_MAX && fill != FILL_ALL_MIN)
+        compare(c, &r, n / 16 + 8, 1e-44f, "in place");
+    rows_done(c, &r);
+}
+
+void check_norm(struct check *c)
+{
+    const struct elem_fns *fns = elem_pick(c->flags);
+
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (int f = 0; f < FILL_N; f++)
+            norm_case(c, fns, lengths[i], (enum fill)f);
+}
+
+static void rope_case(struct check *c, const struct elem_fns *fns, uint32_t n, bool pairs)
+{
+    struct rows r;
+    float magnitude = 0;
+
+    rows_init(c, &r, n, FILL_NORMAL);
+    memcpy(r.expected.data, r.a.data, n * sizeof(float));
+    memcpy(r.y.data, r.a.data, n * sizeof(float));
+    for (uint32_t i = 0; i < n; i++)
+        magnitude =
+            fmaxf(magnitude, fabsf(((float *)r.a.data)[i]) *
+                                 (fabsf(((float *)r.b.data)[i]) + fabsf(((float *)r.c.data)[i])));
+    (pairs ? elem_ref.rope_pairs : elem_ref.rope_half)(r.expected.data, r.b.data, r.c.data, n);
+    (pairs ? fns->rope_pairs : fns->rope_half)(r.y.data, r.b.data, r.c.data, n);
+    /* Terms may cancel: the bound is on their size. */
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t j = pairs ? i ^ 1 : (i + n / 2) % n;
+        const float *x = r.a.data, *co = r.b.data, *s = r.c.data;
+        const double m = fabs((double)x[i] * (double)co[i]) + fabs((double)x[j] * (double)s[i]);
+
+        if (!(fabs((double)((float *)r.y.data)[i] - (double)((float *)r.expected.data)[i]) <=
+              tolerance_sum(2, 1, m)))
+            check_fail(c, "%s n %u: y[%u]", pairs ? "pairs" : "half", n, i);
+    }
+    rows_done(c, &r);
+}
+
+void check_rope(struct check *c)
+{
+    static const uint32_t even[] = {2, 4, 6, 8, 14, 16, 20, 24, 32, 34, 64, 80, 96, 128, 130, 256};
+
+    for (size_t i = 0; i < ARRAY_SIZE(even); i++) {
+        rope_case(c, elem_pick(c->flags), even[i], false);
+        rope_case(c, elem_pick(c->flags), even[i], true);
+    }
+}
+
+static void silu_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
+{
+    struct rows r;
+
+    rows_init(c, &r, n, fill);
+    if (n >= 8 && fill == FILL_NORMAL)
+        memcpy(r.a.data,
+               (const float[]){-INFINITY, INFINITY, -88.5f, 88.5f, -104.5f, 104.5f, -0.0f, NAN},
+               8 * sizeof(float));
+    elem_ref.silu_mul(r.expected.data, r.a.data, r.b.data, n);
+    fns->silu_mul(r.y.data, r.a.data, r.b.data, n);
+    if (n >= 8 && fill == FILL_NORMAL)
+        ((float *)r.y.data)[0] = ((float *)r.expected.data)[0]; /* -inf / inf: anything */
+    compare(c, &r, 4, 1e-36f, fill_name(fill));
+    rows_done(c, &r);
+}
+
+void check_silu(struct check *c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (int f = 0; f < FILL_N; f++)
+            silu_case(c, elem_pick(c->flags), lengths[i], (enum fill)f);
+}
+
+/* Conversions and sums are exact: the same bits. */
+static void exact_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
+{
+    struct rows r;
+
+    rows_init(c, &r, n, fill);
+#define SAME(what)                                                                                 \
+    do {                                                                                           \
+        if (memcmp(r.y.data, r.expected.data, n * sizeof(float)) != 0)                             \
+            check_fail(c, what " n %u, %s", n, fill_name(fill));                                   \
+    } while (0)
+    memset(r.y.data, 0, n * sizeof(float));
+    memset(r.expected.data, 0, n * sizeof(float));
+    fns->f16_store(r.y.data, r.a.data, n);
+    elem_ref.f16_store(r.expected.data, r.a.data, n);
+    SAME("f16_store");
+    memcpy(r.c.data, r.y.data, n * sizeof(uint16_t));
+    fns->f16_load(r.y.data, r.c.data, n);
+    elem_ref.f16_load(r.expected.data, r.c.data, n);
+    SAME("f16_load");
+    fns->bf16_store(r.y.data, r.a.data, n);
+    elem_ref.bf16_store(r.expected.data, r.a.data, n);
+    memcpy(r.c.data, r.expected.data, n * sizeof(uint16_t));
+    if (memcmp(r.y.data, r.expected.data, n * sizeof(uint16_t)) != 0)
+        check_fail(c, "bf16_store n %u, %s", n, fill_name(fill));
+    fns->bf16_load(r.y.data, r.c.data, n);
+    elem_ref.bf16_load(r.expected.data, r.c.data, n);
+    SAME("bf16_load");
+    fns->add(r.y.data, r.a.data, r.b.data, n);
+    elem_ref.add(r.expected.data, r.a.data, r.b.data, n);
+    SAME("add");
+    fns->scale(r.y.data, r.a.data, 1.75f, n);
+    elem_ref.scale(r.expected.data, r.a.data, 1.75f, n);
+    SAME("scale");
+#undef SAME
+    rows_done(c, &r);
+}
+
+void check_convert(struct check *c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (int f = 0; f < FILL_N; f++)
+            exact_case(c, elem_pick(c->flags), lengths[i], (enum fill)f);
+}
+
+enum { BENCH_N = 3072, BENCH_ROUNDS = 20000 };
+
+static void bench_print(const struct check *c, const char *what, uint64_t nsec)
+{
+    printf("%-10s %-8s %7.3f ns per element\n", what, c->rung,
+           (double)nsec / ((double)BENCH_ROUNDS * BENCH_N));
+}
+
+/* One kernel on a row in the first-level cache. */
+#define BENCH(name, what, call)                                                                    \
+    void bench_##name(struct check *c)                                                             \
+    {                                                                                              \
+        static float a[BENCH_N], b[BENCH_N], y[BENCH_N];                                           \
+        const struct elem_fns *fns = elem_pick(c->flags);                                          \
+        uint64_t begin;                                                                            \
+                                                                                                   \
+        fill_floats(c, FILL_NORMAL, a, BENCH_N);                                                   \
+        fill_floats(c, FILL_NORMAL, b, BENCH_N);                                                   \
+        begin = clock_nsec();                                                                      \
+        for (int i = 0; i < BENCH_ROUNDS; i++)                                                     \
+            call;                                                                                  \
+        bench_print(c, what, clock_nsec() - begin);                                                \
+    }
+
+BENCH(norm, "rms_norm", fns->rms_norm(y, a, b, 1e-6f, BENCH_N))
+BENCH(rope, "rope_half", fns->rope_half(y, a, b, BENCH_N))
+BENCH(silu, "silu_mul", fns->silu_mul(y, a, b, BENCH_N))
+BENCH(convert, "f16_store", fns->f16_store((uint16_t *)y, a, BENCH_N))
