@@ -853,14 +853,19 @@ int http_server_new(struct loop *loop, const struct http_server_params *params,
     return 0;
 }
 
-struct http_server *http_server_free(struct http_server *server)
+void http_server_close(struct http_server *server)
 {
-    if (!server)
-        return NULL;
     server->draining = true;
     server->params.unused = NULL;
     while (server->conns)
         conn_close(server->conns);
+}
+
+struct http_server *http_server_free(struct http_server *server)
+{
+    if (!server)
+        return NULL;
+    http_server_close(server);
     for (size_t i = 0; i < server->n_listeners; i++) {
         h2o_socket_read_stop(server->listeners[i]);
         h2o_socket_close(server->listeners[i]);

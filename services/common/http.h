@@ -70,6 +70,8 @@ int http_server_new(struct loop *loop, const struct http_server_params *params,
                     struct http_server **ret_server);
 struct http_server *http_server_free(struct http_server *server);
 DEFINE_CLEANUP(struct http_server *, http_server_free);
+/* Closes all connections, whatever runs on them: `done` is called for each request. */
+void http_server_close(struct http_server *server);
 /* Takes connections from a listening socket; the server owns @fd from here on. */
 int http_server_listen(struct http_server *server, int fd);
 /* Stops and goes on accepting; what arrives meanwhile waits in the socket's backlog. */

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /v1/completions
+ *
+ * A prompt is a string, an array of strings, an array of token ids, or an array of such arrays.
+ * Choices are numbered prompt by prompt, n for each.
+ */
+#include <errno.h>
+#include <infer/tokenizer.h>
+#include <string.h>
+
+#include "chat/fields.h"
+#include "chat/generation.h"
+#include "chat/logprobs.h"
+#include "common/json.h"
+#include "common/sse.h"
+#include "core/utf8.h"
+
+#define COMPLETIONS_MAX_TOKENS 16
+
+static const char *const completions_fields[] = {
+    "prompt", "max_tokens", "echo", "logprobs", "suffix", "best_of", NULL,
+};
+
+static int completions_read(struct generation *g, struct problem *problem)
+{
+    int64_t max_tokens = COMPLETIONS_MAX_TOKENS, best_of = g->params.n, top = 0;
+    json_t *suffix = field_find(g->body, "suffix");
+    int r;
+
+    if ((r = field_int(g->body, "max_tokens", 0, INT32_MAX, &max_tokens, problem)) < 0 ||
+        (r = field_bool(g->body, "echo", &g->echo, problem)) < 0 ||
+        (r = field_int(g->body, "best_of", 1, PARAMS_MAX_CHOICES, &best_of, problem)) < 0)
+        return r;
+    if (suffix && !(json_is_string(suffix) && !json_string_length(suffix)))
+        return problem_set(problem, 400, "unsupported_parameter", "suffix",
+                           "Unsupported parameter: 'suffix' is not supported by this model.");
+    if (best_of != g->params.n)
+        return problem_set(problem, 400, "unsupported_parameter", "best_of",
+                           "Unsupported value: 'best_of' must equal 'n'.");
+    r = field_int(g->body, "logprobs", 0, 20, &top, problem);
+    if (r < 0)
+        return r;
+    g->n_logprobs = r > 0 ? (int)top : -1;
+    g->max_tokens = (uint32_t)max_tokens;
+    g->score_only = max_tokens == 0;
+    if (!field_find(g->body, "prompt"))
+        return problem_set(problem, 400, "missing_field", "prompt",
+                           "Missing required parameter: 'prompt'.");
+    return 0;
+}
+
+static int add_ids(struct generation *g, json_t *ids, struct problem *problem)
+{
+    const int64_t n_vocab = inf_model_info(g->resident->model)->n_vocab;
+    const size_t n = json_array_size(ids);
+    int32_t *tokens;
+    json_t *id;
+    size_t i;
+
+    if (!n)
+        return problem_set(problem, 400, "empty_prompt", "prompt",
+                           "'prompt' has an empty array of token ids.");
+    tokens = NEW(int32_t, n);
+    if (!tokens)
+        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+    json_array_foreach(ids, i, id)
+    {
+        if (!json_is_integer(id)) {
+            free(tokens);
+            return field_wrong_type("prompt", "token ids", id, problem);
+        }
+        if (json_integer_value(id) < 0 || json_integer_value(id) >= n_vocab) {
+            const long long bad = (long long)json_integer_value(id);
+
+            free(tokens);
+            return problem_set(problem, 400, "invalid_value", "prompt",
+                               "Invalid value for 'prompt': %lld is no token id of this model "
+                               "(0 to %lld).",
+                               bad, (long long)n_vocab - 1);
+        }
+        tokens[i] = (int32_t)json_integer_value(id);
+    }
+    return generation_add_tokens(g, tokens, n, problem);
+}
+
+static int add_one(struct generation *g, json_t *prompt, struct problem *problem)
+{
+    if (json_is_array(prompt))
+        return add_ids(g, prompt, problem);
+    if (!json_is_string(prompt))
+        return field_wrong_type("prompt", "a string or an array", prompt, problem);
+    return generation_add_prompt(g, "prompt", json_string_value(prompt), json_string_length(prompt),
+                                 INF_ENCODE_ADD_SPECIAL | INF_ENCODE_PARSE_SPECIAL, problem);
+}
+
+static int completions_prepare(struct generation *g, struct problem *problem)
+{
+    json_t *prompt = field_find(g->body, "prompt"), *item;
+    size_t i;
+    int r = 0;
+
+    if (!json_is_array(prompt) || json_is_integer(json_array_get(prompt, 0)))
+        return add_one(g, prompt, problem);
+    if (!json_array_size(prompt))
+        return problem_set(problem, 400, "empty_prompt", "prompt", "'prompt' is an empty array.");
+    if (json_array_size(prompt) * g->params.n > PARAMS_MAX_CHOICES)
+        return problem_set(problem, 400, "invalid_value", "prompt",
+                           "'prompt' and 'n' ask for %zu answers, at most %d are possible.",
+                           json_array_size(prompt) * g->params.n, PARAMS_MAX_CHOICES);
+    json_array_foreach(prompt, i, item)
+    {
+        r = add_one(g, item, problem);
+        if (r < 0)
+            break;
+    }
+    return r;
+}
+
+static struct logprobs_legacy logprobs_of(struct choice *c)
+{
+    return (struct logprobs_legacy){&c->logprobs_more[0], &c->logprobs, &c->logprobs_more[1],
+                                    &c->logprobs_more[2], &c->offset};
+}
+
+static int put_head(const struct generation *g, struct str *out)
+{
+    int r = str_printf(
+        out, "{\"id\":\"%s\",\"object\":\"text_completion\",\"created\":%lld,\"model\":", g->id,
+        (long long)g->created);
+
+    r = r < 0 ? r : json_put_text(out, g->resident->name);
+    return r < 0 ? r
+                 : str_printf(out, ",\"system_fingerprint\":\"%s\",\"choices\":[",
+                              g->resident->fingerprint);
+}
+
+static int put_choice(struct generation *g, struct choice *c, const char *text, size_t len,
+                      const char *finish)
+{
+    const struct logprobs_legacy logprobs = logprobs_of(c);
+    struct str *out = &g->out;
+    int r = str_printf(out, "{\"text\":");
+
+    r = r < 0 ? r : json_put_string(out, text, len);
+    r = r < 0 ? r : str_printf(out, ",\"index\":%u,\"logprobs\":", c->index);
+    if (r == 0 && g->n_logprobs >= 0)
+        r = logprobs_put_legacy(out, &logprobs);
+    else if (r == 0)
+        r = str_puts(out, "null");
+    r = r < 0 ? r : str_puts(out, ",\"finish_reason\":");
+    r = r < 0 ? r : json_put_text(out, finish);
+    return r < 0 ? r : str_putc(out, '}');
+}
+
+static int put_chunk(struct generation *g, struct choice *c, const char *text, size_t len,
+                     const char *finish)
+{
+    int r = sse_open(&g->out);
+
+    r = r < 0 ? r : put_head(g, &g->out);
+    r = r < 0 ? r : put_choice(g, c, text, len, finish);
+    r = r < 0 ? r : str_puts(&g->out, g->params.include_usage ? "],\"usage\":null}" : "]}");
+    str_clear(&c->logprobs);
+    for (size_t i = 0; i < ARRAY_SIZE(c->logprobs_more); i++)
+        str_clear(&c->logprobs_more[i]);
+    return r < 0 ? r : sse_close(&g->out);
+}
+
+static int put_text(struct generation *g, struct choice *c, const char *text, size_t len)
+{
+    if (!g->streaming)
+        return str_append(&c->text, text, len);
+    return len ? put_chunk(g, c, text, len, NULL) : 0;
+}
+
+/* Before its first own text, with `echo`, a choice begins with its prompt. */
+static int echo_prompt(struct generation *g, struct choice *c)
+{
+    _cleanup_free_ char *text = NULL;
+    size_t len = 0;
+    int r;
+
+    if (c->started || !g->echo)
+        return 0;
+    c->started = true;
+    r = inf_tokenizer_decode(inf_model_tokenizer(g->resident->model), c->prompt->tokens,
+                             c->prompt->n_tokens, g->params.show_special, &text, &len);
+    return r < 0 ? r : put_text(g, c, text, len);
+}
+
+static int completions_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
+    struct logprobs_legacy logprobs = logprobs_of(c);
+    int r = 0;
+
+    /* The prompt's probabilities are told once; all choices of a prompt show them. */
+    if (event->kind == INF_EVENT_PROMPT) {
+        for (uint32_t k = 0; g->echo && k < g->params.n && r == 0; k++) {
+            struct choice *each = &g->choices[(size_t)(c->prompt - g->prompts) * g->params.n + k];
+            struct logprobs_legacy l = logprobs_of(each);
+
+            for (size_t i = 0; g->n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
+                r = logprobs_add_legacy(&l, tok, &event->tokens[i]);
+            r = r < 0 ? r : echo_prompt(g, each);
+        }
+        return r;
+    }
+    for (size_t i = 0; g->n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
+        r = logprobs_add_legacy(&logprobs, tok, &event->tokens[i]);
+    return r < 0 ? r : put_text(g, c, event->text, event->text_len);
+}
+
+static int completions_finish(struct generation *g, struct choice *c)
+{
+    const int r = echo_prompt(g, c);
+
+    if (g->score_only)
+        c->finish = "length";
+    return r < 0 || !g->streaming ? r : put_chunk(g, c, "", 0, c->finish);
+}
+
+static int completions_begin(struct generation *g)
+{
+    /* The head of the answer leaves with its first bytes: a comment is enough. */
+    return str_puts(&g->out, ": accepted\n\n");
+}
+
+static int completions_end(struct generation *g)
+{
+    int r;
+
+    if (g->streaming) {
+        if (!g->params.include_usage)
+            return 0;
+        r = sse_open(&g->out);
+        r = r < 0 ? r : put_head(g, &g->out);
+        r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
+        r = r < 0 ? r : generation_put_usage(g, &g->out);
+        r = r < 0 ? r : str_putc(&g->out, '}');
+        return r < 0 ? r : sse_close(&g->out);
+    }
+    r = put_head(g, &g->out);
+    for (size_t i = 0; i < g->n_choices && r == 0; i++) {
+        struct choice *c = &g->choices[i];
+
+        r = i ? str_putc(&g->out, ',') : 0;
+        r = r < 0 ? r : put_choice(g, c, c->text.data ? c->text.data : "", c->text.len, c->finish);
+    }
+    r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
+    r = r < 0 ? r : generation_put_usage(g, &g->out);
+    return r < 0 ? r : str_putc(&g->out, '}');
+}
+
+const struct endpoint endpoint_completions = {
+    .id_prefix = "cmpl-",
+    .fields = completions_fields,
+    .generates = true,
+    .read = completions_read,
+    .prepare = completions_prepare,
+    .begin = completions_begin,
+    .tokens = completions_tokens,
+    .finish = completions_finish,
+    .end = completions_end,
+};

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Booleans are not numbers, and 1.0 is an integer: as JSON's own model has it. */
+#include "chat/fields.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+json_t *field_find(json_t *object, const char *name)
+{
+    json_t *value = json_object_get(object, name);
+
+    return json_is_null(value) ? NULL : value;
+}
+
+const char *field_type_name(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "a boolean";
+    default:
+        return "null";
+    }
+}
+
+int field_wrong_type(const char *param, const char *expected, const json_t *value,
+                     struct problem *problem)
+{
+    return problem_set(problem, 400, "invalid_type", param,
+                       "Invalid type for '%s': expected %s, but got %s instead.", param, expected,
+                       field_type_name(value));
+}
+
+int field_bool(json_t *object, const char *name, bool *value, struct problem *problem)
+{
+    const json_t *field = field_find(object, name);
+
+    if (!field)
+        return 0;
+    if (!json_is_boolean(field))
+        return field_wrong_type(name, "a boolean", field, problem);
+    *value = json_is_true(field);
+    return 1;
+}
+
+int field_double(json_t *object, const char *name, double min, double max, double *value,
+                 struct problem *problem)
+{
+    const json_t *field = field_find(object, name);
+    double v;
+
+    if (!field)
+        return 0;
+    if (!json_is_number(field))
+        return field_wrong_type(name, "a number", field, problem);
+    v = json_number_value(field);
+    if (!(v >= min && v <= max))
+        return problem_set(problem, 400, "invalid_value", name,
+                           "Invalid value for '%s': %g is not within %g and %g.", name, v, min,
+                           max);
+    *value = v;
+    return 1;
+}
+
+int field_int(json_t *object, const char *name, int64_t min, int64_t max, int64_t *value,
+              struct problem *problem)
+{
+    const json_t *field = field_find(object, name);
+    int64_t v;
+
+    if (!field)
+        return 0;
+    if (json_is_integer(field)) {
+        v = json_integer_value(field);
+    } else if (json_is_real(field) && fabs(json_real_value(field)) < 9e15 &&
+               json_real_value(field) == floor(json_real_value(field))) {
+        v = (int64_t)json_real_value(field);
+    } else {
+        return field_wrong_type(name, "an integer", field, problem);
+    }
+    if (v < min || v > max)
+        return problem_set(problem, 400, "invalid_value", name,
+                           "Invalid value for '%s': %" PRId64 " is not within %" PRId64
+                           " and %" PRId64 ".",
+                           name, v, min, max);
+    *value = v;
+    return 1;
+}
+
+int field_string(json_t *object, const char *name, const char **value, size_t *len,
+                 struct problem *problem)
+{
+    const json_t *field = field_find(object, name);
+
+    if (!field)
+        return 0;
+    if (!json_is_string(field))
+        return field_wrong_type(name, "a string", field, problem);
+    *value = json_string_value(field);
+    *len = json_string_length(field);
+    return 1;
+}
+
+int fields_known(json_t *object, const char *prefix, const char *const *names,
+                 struct problem *problem)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(object, key, value)
+    {
+        const char *const *name = names;
+        char param[128];
+
+        while (*name && strcmp(*name, key) != 0)
+            name++;
+        if (*name)
+            continue;
+        snprintf(param, sizeof(param), "%s%s", prefix, key);
+        return problem_set(problem, 400, "unknown_field", param,
+                           "Unrecognized request argument supplied: %s.", param);
+    }
+    return 0;
+}

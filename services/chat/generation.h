@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One API request that needs a model, from its body to its last byte
+ *
+ * Steps: the body is read; the model is waited for; prompts are made (on the preparer's thread when
+ * they are long); they are submitted; events are written as the endpoint words them; the end.
+ * A generation is counted by all who may still call it: the HTTP request, the engine (once per
+ * prompt), the preparer. When the client leaves, the engine is told at once.
+ */
+
+#include <infer/engine.h>
+#include <jansson.h>
+
+#include "chat/chat.h"
+#include "chat/params.h"
+#include "chat/resident.h"
+#include "common/request-id.h"
+#include "core/str.h"
+
+struct generation;
+
+struct prompt {
+    int32_t *tokens;
+    size_t n_tokens;
+    uint64_t engine_id; /* 0: not submitted, or over */
+    uint32_t n_cached;
+};
+
+struct choice {
+    uint32_t index;
+    struct prompt *prompt;
+    struct str text;     /* of the answer, when it is not streamed */
+    struct str logprobs; /* the endpoint's own, as JSON */
+    struct str logprobs_more[3];
+    uint32_t n_generated, offset;
+    const char *finish; /* static: "stop", "length"; NULL: running */
+    bool started;       /* something of it was sent */
+};
+
+/* What differs between endpoints. */
+struct endpoint {
+    const char *id_prefix;
+    const char *const *fields; /* names beside those of params_names */
+    bool generates;            /* false: `prepare` writes the whole answer into g->out */
+    /* Reads and checks the body, on the loop. */
+    int (*read)(struct generation *g, struct problem *problem);
+    /* Makes g->prompts, with the model at hand; maybe on the preparer's thread. */
+    int (*prepare)(struct generation *g, struct problem *problem);
+    /* These write into g->out: as events of a stream, or into the choice. */
+    int (*begin)(struct generation *g);
+    int (*tokens)(struct generation *g, struct choice *c, const struct inf_event *event);
+    int (*finish)(struct generation *g, struct choice *c);
+    /* The usage event of a stream, or the whole answer. */
+    int (*end)(struct generation *g);
+};
+
+struct generation {
+    struct chat *chat;
+    const struct endpoint *endpoint;
+    struct http_request *http; /* NULL: over */
+    unsigned n_refs;
+    char request_id[REQUEST_ID_SIZE], id[REQUEST_ID_SIZE];
+    int64_t created;
+    json_t *body;
+    struct params params;
+    struct problem problem; /* of the preparer */
+
+    /* The endpoints' own fields. */
+    uint32_t max_tokens;   /* 0: the default */
+    int n_logprobs;        /* as in inf_request */
+    bool echo, score_only; /* score_only: max_tokens is 0 */
+    json_t *messages;      /* borrowed from body, as the next two */
+    json_t *documents, *kwargs;
+
+    struct resident_waiter waiter;
+    struct resident *resident;
+    struct job job;
+    struct prompt *prompts;
+    size_t n_prompts;
+    struct choice *choices;
+    size_t n_choices, n_finished;
+    struct loop_timer timer;
+    uint64_t start_usec, deadline_usec;
+    struct str out;
+    bool streaming, first_token, ended, failed;
+    struct generation *prev, *next;
+};
+
+void generation_new(struct chat *chat, const struct endpoint *endpoint,
+                    struct http_request *request);
+/* From the event pump. */
+void generation_on_event(struct generation *g, const struct inf_event *event);
+/* Ends it with an error: a status before the stream began, an event after. */
+void generation_fail(struct generation *g, int status, const char *code, const char *format, ...)
+    PRINTF(4, 5);
+/* Encodes one prompt; for `prepare`. Appends to g->prompts. */
+int generation_add_prompt(struct generation *g, const char *param, const char *text, size_t len,
+                          unsigned flags, struct problem *problem);
+int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
+                          struct problem *problem);
+
+/* Sums over prompts and choices. */
+struct usage {
+    uint64_t n_prompt, n_cached, n_generated;
+};
+struct usage generation_usage(const struct generation *g);
+/* Appends the usage object. */
+int generation_put_usage(const struct generation *g, struct str *out);
+
+extern const struct endpoint endpoint_chat;        /* chat-completions.c */
+extern const struct endpoint endpoint_completions; /* completions.c */
+extern const struct endpoint endpoint_tokenize;    /* tokenize.c */
+extern const struct endpoint endpoint_detokenize;
+extern const struct endpoint endpoint_apply_template;

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GET /v1/models and /v1/models/{id}: what is installed, with more about what is in memory
+ */
+#include <string.h>
+#include <time.h>
+
+#include "chat/chat.h"
+#include "chat/resident.h"
+#include "common/api-error.h"
+#include "common/http.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/models.h"
+#include "core/clock.h"
+
+#define LISTING_FRESH_USEC (1000 * 1000u)
+
+const struct models *chat_models(struct chat *chat)
+{
+    const uint64_t now = clock_usec();
+    struct models *models;
+    struct inf_err err = {};
+
+    if (chat->models && now - chat->scanned_usec < LISTING_FRESH_USEC)
+        return chat->models;
+    if (models_scan(chat->config, &models, &err) < 0) {
+        log_error("cannot list the models: %s", err.text);
+        return chat->models;
+    }
+    models_free(chat->models);
+    chat->models = models;
+    chat->scanned_usec = now;
+    return models;
+}
+
+static int put_meta(struct str *out, const struct resident *resident)
+{
+    const struct inf_model_info *info = inf_model_info(resident->model);
+
+    return str_printf(
+        out,
+        "{\"arch\":\"%s\",\"format\":\"%s\",\"dtype\":\"%s\",\"n_ctx\":%u,\"n_ctx_train\":%u,"
+        "\"n_vocab\":%u,\"n_embd\":%u,\"n_layers\":%u,\"n_params\":%llu,\"size\":%llu,"
+        "\"has_chat_template\":%s}",
+        info->arch, info->format, info->dtype_text, inf_engine_n_ctx(resident->engine),
+        info->n_ctx_train, info->n_vocab, info->n_embd, info->n_layers,
+        (unsigned long long)info->n_params, (unsigned long long)info->n_bytes,
+        inf_model_chat_template(resident->model) ? "true" : "false");
+}
+
+static int put_model(struct chat *chat, struct str *out, const struct models_entry *entry)
+{
+    const struct resident *resident = resident_find(chat, entry->name);
+    int r = str_puts(out, "{\"id\":");
+
+    r = r < 0 ? r : json_put_text(out, entry->name);
+    r = r < 0 ? r
+              : str_printf(out,
+                           ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"sconce\","
+                           "\"aliases\":[",
+                           (long long)entry->mtime);
+    for (size_t i = 0; r == 0 && entry->aliases && entry->aliases[i]; i++) {
+        r = i ? str_putc(out, ',') : 0;
+        r = r < 0 ? r : json_put_text(out, entry->aliases[i]);
+    }
+    r = r < 0 ? r
+              : str_printf(out, "],\"size\":%llu,\"status\":\"%s\",\"meta\":",
+                           (unsigned long long)entry->size, resident ? "loaded" : "unloaded");
+    if (r == 0)
+        r = resident ? put_meta(out, resident) : str_puts(out, "null");
+    return r < 0 ? r : str_putc(out, '}');
+}
+
+static void answer(struct http_request *request, int r, const struct str *out)
+{
+    if (r < 0)
+        api_error_send(request, 503, "out_of_memory", NULL, 1, "Out of memory.");
+    else
+        http_respond(request, 200, "application/json", out->data, out->len);
+}
+
+static void unreadable(struct http_request *request)
+{
+    api_error_send(request, 500, "models_unreadable", NULL, 0,
+                   "The list of installed models cannot be read; see the service's log.");
+}
+
+void chat_list_models(struct chat *chat, struct http_request *request)
+{
+    const struct models *models = chat_models(chat);
+    _cleanup_str_ struct str out = {};
+    int r;
+
+    if (!models) {
+        unreadable(request);
+        return;
+    }
+    r = str_puts(&out, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; i < models_count(models) && r == 0; i++) {
+        r = i ? str_putc(&out, ',') : 0;
+        r = r < 0 ? r : put_model(chat, &out, models_at(models, i));
+    }
+    answer(request, r < 0 ? r : str_puts(&out, "]}"), &out);
+}
+
+/* Undoes percent-encoding, in place of a NUL-terminated copy. */
+static void decode_percent(char *s)
+{
+    char *out = s;
+
+    for (; *s; s++) {
+        char hex[3] = {s[0] == '%' ? s[1] : 0, s[0] == '%' && s[1] ? s[2] : 0};
+        char *end;
+        const long c = strtol(hex, &end, 16);
+
+        if (hex[0] && hex[1] && !*end && c > 0) {
+            *out++ = (char)c;
+            s += 2;
+        } else {
+            *out++ = *s;
+        }
+    }
+    *out = '\0';
+}
+
+void chat_show_model(struct chat *chat, struct http_request *request)
+{
+    static const char prefix[] = "/v1/models/";
+    const struct http_text path = http_request_path(request);
+    const struct models *models = chat_models(chat);
+    _cleanup_free_ char *name =
+        strndup(path.data + sizeof(prefix) - 1, path.len - (sizeof(prefix) - 1));
+    _cleanup_free_ char *names = NULL;
+    const struct models_entry *entry;
+    _cleanup_str_ struct str out = {};
+
+    if (!models || !name) {
+        unreadable(request);
+        return;
+    }
+    decode_percent(name);
+    entry = models_find(models, name);
+    if (entry) {
+        answer(request, put_model(chat, &out, entry), &out);
+        return;
+    }
+    names = models_names(models);
+    api_error_send(request, 404, "model_not_found", "model", 0,
+                   "The model '%.100s' does not exist here. Installed: %.300s.", name,
+                   names && *names ? names : "none");
+}

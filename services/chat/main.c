@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce-chat: takes the sockets, reads the configuration, gives up new rights, serves
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "chat/chat.h"
+#include "chat/generation.h"
+#include "chat/resident.h"
+#include "common/config.h"
+#include "common/jobs.h"
+#include "common/log.h"
+#include "common/models.h"
+#include "common/options.h"
+#include "common/service.h"
+
+/* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */
+#define CHAT_MAX_CONNECTIONS 4096
+/* Longer than the gateway keeps its connections, so that only the gateway closes them. */
+#define CHAT_REQUEST_USEC (120 * 1000000u)
+
+static bool chat_busy(void *data)
+{
+    const struct chat *chat = data;
+
+    return chat->n_generations > 0 || chat->loading;
+}
+
+static void chat_expired(void *data)
+{
+    struct chat *chat = data;
+    struct generation *next;
+
+    for (struct generation *g = chat->generations; g; g = next) {
+        next = g->next;
+        generation_fail(g, 503, "shutting_down", "The service is ending; try again.");
+    }
+}
+
+static int chat_start(struct chat *chat)
+{
+    int r;
+
+    chat->loop = service_loop(chat->service);
+    chat->schedule = (struct loop_task){.run = resident_schedule, .data = chat};
+    r = jobs_new(chat->loop, "loader", &chat->loader);
+    return r < 0 ? r : jobs_new(chat->loop, "preparer", &chat->preparer);
+}
+
+static void chat_stop(struct chat *chat)
+{
+    jobs_free(chat->loader);
+    jobs_free(chat->preparer);
+    /* Answers end with their connections; then engines, which have nobody to tell any more. */
+    if (chat->service)
+        http_server_close(service_server(chat->service));
+    resident_free_all(chat);
+    models_free(chat->models);
+    service_free(chat->service);
+}
+
+int main(int argc, char **argv)
+{
+    static struct chat chat;
+    struct options options;
+    struct inf_err err = {};
+    int r;
+
+    log_open("chat");
+    r = options_read("chat", argc, argv, &options);
+    if (r >= 0)
+        return r;
+    json_object_seed(0);
+    chat.config = options.config;
+    r = service_new(
+        &(struct service_params){
+            .name = "chat",
+            .http =
+                {
+                    .max_header = options.config->gateway.max_header,
+                    .max_body = options.config->gateway.max_body,
+                    .max_connections = CHAT_MAX_CONNECTIONS,
+                    .request_timeout_usec = CHAT_REQUEST_USEC,
+                    .stall_timeout_usec = options.config->gateway.stall_timeout_usec,
+                    .handle = chat_handle,
+                    .data = &chat,
+                },
+            .idle_timeout_usec = options.config->chat.idle_timeout_usec,
+            .drain_timeout_usec = options.drain_timeout_usec,
+            .busy = chat_busy,
+            .expired = chat_expired,
+            .status = chat_status,
+            .data = &chat,
+        },
+        &chat.service, &err);
+    if (r < 0) {
+        log_error("%s", err.text);
+    } else if ((r = chat_start(&chat)) < 0) {
+        log_error("cannot start threads: %s", strerror(-r));
+    } else {
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        r = service_run(chat.service);
+    }
+    chat_stop(&chat);
+    config_free(options.config);
+    return r < 0 ? 1 : 0;
+}

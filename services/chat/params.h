@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What both generating endpoints let a client say: lengths, sampling, stops, streaming
+ *
+ * Every field is honoured or refused by name. Fields that are accepted without effect are listed in
+ * docs/http-api.md.
+ */
+
+#include <infer/engine.h>
+#include <jansson.h>
+
+#include "chat/problem.h"
+
+#define PARAMS_MAX_STOPS   16
+#define PARAMS_MAX_CHOICES 128
+#define PARAMS_MAX_BIAS    1024
+
+struct params {
+    const char *model;            /* borrowed from the body; NULL: the default */
+    struct inf_sampling sampling; /* logit_bias points to bias */
+    struct inf_logit_bias *bias;
+    struct inf_stop stops[PARAMS_MAX_STOPS]; /* borrowed from the body */
+    size_t n_stops;
+    uint32_t n;
+    bool stream, include_usage, ignore_eos, show_special;
+};
+
+/* Names of the fields that params_read() knows, NULL-terminated. */
+extern const char *const params_names[];
+
+int params_read(struct params *params, json_t *body, struct problem *problem);
+/* What only the model can tell: ids within its vocabulary. */
+int params_check_vocab(const struct params *params, uint32_t n_vocab, struct problem *problem);
+void params_done(struct params *params);
