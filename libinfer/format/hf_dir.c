@@ -138,6 +138,15 @@ static int open_shards(struct format *f, struct inf_err *reterr)
     return open_only(f, reterr);
 }
 
+static bool has_embedding(const struct format *f)
+{
+    for (size_t i = 0; i < f->n_shards; i++)
+        if (safetensors_find(f->shards[i], "model.embed_tokens.weight") ||
+            safetensors_find(f->shards[i], "embed_tokens.weight"))
+            return true;
+    return false;
+}
+
 static int add_tensor(struct format *f, const struct hf_config *c, const struct format_tensor *raw,
                       struct inf_err *reterr)
 {
@@ -146,8 +155,10 @@ static int add_tensor(struct format *f, const struct hf_config *c, const struct 
 
     if (!hf_name(raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
-    /* transformers ignores a head that the configuration ties to the embedding. */
-    if (!name[0] || (c->tied && strcmp(name, "output.weight") == 0))
+    /* Of a tied pair either may be stored; where both are, the embedding counts. */
+    if (c->tied && strcmp(name, "output.weight") == 0)
+        snprintf(name, sizeof(name), "%s", has_embedding(f) ? "" : "token_embd.weight");
+    if (!name[0])
         return 0;
     t = arena_alloc(&f->arena, sizeof(*t));
     if (!t)

@@ -208,6 +208,7 @@ TEST(a_tensor_in_two_shards_is_refused)
 TEST(config_and_tensors_must_agree)
 {
     static const char *const head[] = {"lm_head.weight"};
+    static const char *const both[] = {"model.embed_tokens.weight", "lm_head.weight"};
     static const char *const bias[] = {"model.layers.0.self_attn.q_proj.bias", "lm_head.weight"};
     struct inf_err err;
     struct format *f;
@@ -218,7 +219,14 @@ TEST(config_and_tensors_must_agree)
     dir_puts(&d, "config.json", CONFIG ",\"tie_word_embeddings\":true}");
     ASSERT_OK_ERR(open_dir(&d, &f, &err), err);
     assert_null(format_find(f, "output.weight"));
+    ASSERT_STREQ(format_find(f, "token_embd.weight")->file_name, "lm_head.weight");
     format_close(f);
+    put_shard(&d, "model.safetensors", both, 2);
+    ASSERT_OK_ERR(open_dir(&d, &f, &err), err);
+    assert_null(format_find(f, "output.weight"));
+    ASSERT_STREQ(format_find(f, "token_embd.weight")->file_name, both[0]);
+    format_close(f);
+    put_shard(&d, "model.safetensors", head, 1);
     dir_puts(&d, "config.json", CONFIG ",\"attention_bias\":true}");
     ASSERT_ERROR(open_dir(&d, &f, &err), EBADMSG);
     ASSERT_CONTAINS(err.text, "there is a blk.0.attn_q.bias");
