@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public engine on a real model: alone and in company, choices, ends, log-probabilities
+ * against plain forward passes, and what it refuses.
+ */
+#include "lib/test.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include <infer/infer.h>
+
+#include "core/macros.h"
+#include "core/rng.h"
+#include "core/str.h"
+
+#define MODEL "models/stories260K/stories260K.gguf"
+#define N_MAX 24
+
+struct answer {
+    uint64_t id;
+    struct str text[4];
+    int32_t tokens[4][160];
+    float logprobs[4][160];
+    uint32_t n_tokens[4];
+    enum inf_finish finish[4];
+    float prompt_logprobs[64];
+    bool over;
+};
+
+static struct inf_model *open_model(void)
+{
+    const char *path = test_data(MODEL);
+    const struct inf_model_params params = {.path = path};
+    struct inf_model *model;
+    struct inf_err err;
+
+    if (!path)
+        skip();
+    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
+    return model;
+}
+
+static struct inf_engine *new_engine(struct inf_model *model, uint32_t max_seqs)
+{
+    const struct inf_engine_params params = {
+        .model = model, .n_threads = 2, .n_ctx = 256, .max_seqs = max_seqs};
+    struct inf_engine *engine;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+    return engine;
+}
+
+static int32_t *encode(struct inf_model *model, const char *text, size_t *ret_n)
+{
+    int32_t *ids;
+
+    ASSERT_OK(inf_tokenizer_encode(inf_model_tokenizer(model), text, strlen(text),
+                                   INF_ENCODE_ADD_SPECIAL, 0, &ids, ret_n));
+    return ids;
+}
+
+static void take(struct answer *a, const struct inf_event *e)
+{
+    const uint32_t c = e->choice;
+
+    if (e->kind == INF_EVENT_PROMPT)
+        for (size_t i = 0; i < e->n_tokens; i++)
+            a->prompt_logprobs[i] = e->tokens[i].logprob;
+    if (e->kind == INF_EVENT_TOKENS) {
+        ASSERT_OK(str_append(&a->text[c], e->text, e->text_len));
+        for (size_t i = 0; i < e->n_tokens; i++) {
+            a->logprobs[c][a->n_tokens[c]] = e->tokens[i].logprob;
+            a->tokens[c][a->n_tokens[c]++] = e->tokens[i].token;
+            for (uint32_t k = 1; k < e->tokens[i].n_top; k++)
+                assert_true(e->tokens[i].top[k - 1].logprob >= e->tokens[i].top[k].logprob);
+        }
+    }
+    if (e->kind == INF_EVENT_FINISH) {
+        a->finish[c] = e->finish;
+        a->over |= e->last;
+    }
+}
+
+static void wait_for(struct inf_engine *engine, struct answer *answers, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        struct inf_event e;
+
+        if (answers[i].over) {
+            i++;
+            continue;
+        }
+        assert_int_equal(inf_engine_wait_event(engine, 60000, &e), 1);
+        take(e.user, &e);
+    }
+}
+
+static void ask(struct inf_engine *engine, struct inf_request q, struct answer *a)
+{
+    struct inf_err err;
+
+    q.user = a;
+    ASSERT_OK_ERR(inf_engine_submit(engine, &q, &a->id, &err), err);
+}
+
+static void answer_done(struct answer *a)
+{
+    for (size_t i = 0; i < 4; i++)
+        str_done(&a->text[i]);
+}
+
+static const char *const prompts[] = {
+    "Once upon a time",
+    "Lily and Tom went to the park.",
+    "The big dog",
+    "One day, a boy named Sam",
+    "A cat",
+    "It was raining and the little girl wanted to play outside with her new red ball.",
+};
+
+TEST(text_is_the_same_alone_and_in_company)
+{
+    struct inf_model *model = open_model();
+    struct inf_engine *alone = new_engine(model, 1), *together = new_engine(model, 16);
+    static struct answer a[N_MAX], b[N_MAX];
+    struct rng rng;
+
+    memset(a, 0, sizeof(a));
+    memset(b, 0, sizeof(b));
+    rng_seed(&rng, 1);
+    for (uint32_t i = 0; i < N_MAX; i++) {
+        struct inf_request q = {
+            .max_tokens = 40 + 4 * i,
+            .n_logprobs = 0,
+            .sampling = {.temperature = i % 3 == 2 ? 0.8f : 0, .has_seed = true, .seed = i},
+        };
+        int32_t *ids = encode(model, prompts[i % ARRAY_SIZE(prompts)], &q.n_tokens);
+
+        q.tokens = ids;
+        ask(alone, q, &a[i]);
+        wait_for(alone, &a[i], 1);
+        ask(together, q, &b[i]);
+        usleep(rng_u32(&rng) % 3000);
+        free(ids);
+    }
+    wait_for(together, b, N_MAX);
+    for (uint32_t i = 0; i < N_MAX; i++) {
+        assert_int_equal(a[i].text[0].len, b[i].text[0].len);
+        assert_memory_equal(a[i].text[0].data, b[i].text[0].data, a[i].text[0].len);
+        assert_int_equal(a[i].finish[0], b[i].finish[0]);
+        assert_int_equal(a[i].n_tokens[0], b[i].n_tokens[0]);
+        for (uint32_t k = 0; k < a[i].n_tokens[0]; k++)
+            assert_true(a[i].logprobs[0][k] == b[i].logprobs[0][k]);
+        answer_done(&a[i]);
+        answer_done(&b[i]);
+    }
+    inf_engine_free(alone);
+    inf_engine_free(together);
+    inf_model_unref(model);
+}
+
+TEST(choices_have_seeds_of_their_own)
+{
+    struct inf_model *model = open_model();
+    struct inf_engine *engine = new_engine(model, 8);
+    static struct answer four, one;
+    struct inf_request q = {
+        .max_tokens = 30,
+        .n_choices = 4,
+        .n_logprobs = -1,
+        .sampling = {.temperature = 1, .has_seed = true, .seed = 40},
+    };
+    int32_t *ids = encode(model, prompts[1], &q.n_tokens);
+
+    q.tokens = ids;
+    four = (struct answer){0};
+    ask(engine, q, &four);
+    wait_for(engine, &four, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        one = (struct answer){0};
+        q.n_choices = 1;
+        q.sampling.seed = 40 + i;
+        ask(engine, q, &one);
+        wait_for(engine, &one, 1);
+        assert_int_equal(one.text[0].len, four.text[i].len);
+        assert_memory_equal(one.text[0].data, four.text[i].data, one.text[0].len);
+        assert_int_equal(four.finish[i], INF_FINISH_LENGTH);
+        answer_done(&one);
+    }
+    assert_true(four.text[0].len != four.text[1].len ||
+                memcmp(four.text[0].data, four.text[1].data, four.text[0].len) != 0);
+    answer_done(&four);
+    free(ids);
+    inf_engine_free(engine);
+    inf_model_unref(model);
+}
+
+static double log_softmax(const float *row, uint32_t n, int32_t token)
+{
+    double max = -INFINITY, sum = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        max = fmax(max, (double)row[i]);
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp((double)row[i] - max);
+    return (double)row[token] - max - log(sum);
+}
+
+TEST(log_probabilities_are_those_of_plain_forward_passes)
+{
+    struct inf_model *model = open_model();
+    struct inf_engine *engine = new_engine(model, 4);
+    const uint32_t n_vocab = inf_model_info(model)->n_vocab;
+    static struct answer a;
+    struct inf_request q = {.max_tokens = 50, .n_logprobs = 5, .prompt_logprobs = true};
+    int32_t *ids = encode(model, prompts[5], &q.n_tokens), all[256];
+    struct inf_err err;
+    float *logits;
+
+    q.tokens = ids;
+    a = (struct answer){0};
+    ask(engine, q, &a);
+    wait_for(engine, &a, 1);
+    assert_int_equal(a.n_tokens[0], 50);
+    memcpy(all, ids, q.n_tokens * sizeof(*ids));
+    memcpy(all + q.n_tokens, a.tokens[0], 50 * sizeof(*ids));
+    ASSERT_OK_ERR(inf_logits(model, NULL, 1, all, q.n_tokens + 50, &logits, &err), err);
+    assert_true(isnan(a.prompt_logprobs[0]));
+    for (size_t i = 1; i < q.n_tokens + 50; i++) {
+        const double want = log_softmax(logits + (i - 1) * n_vocab, n_vocab, all[i]);
+        const float got = i < q.n_tokens ? a.prompt_logprobs[i] : a.logprobs[0][i - q.n_tokens];
+
+        assert_true(fabs(want - (double)got) < 1e-5);
+    }
+    free(logits);
+    free(ids);
+    answer_done(&a);
+    inf_engine_free(engine);
+    inf_model_unref(model);
+}
+
+static void refuse(struct inf_engine *engine, const struct inf_request *q, int code,
+                   const char *reason)
+{
+    struct inf_err err = {0};
+    uint64_t id;
+
+    ASSERT_ERROR(inf_engine_submit(engine, q, &id, &err), code);
+    ASSERT_CONTAINS(err.text, reason);
+}
+
+TEST(bad_requests_are_refused_with_reasons)
+{
+    struct inf_model *model = open_model();
+    struct inf_engine *engine = new_engine(model, 4);
+    static int32_t tokens[300];
+    const struct inf_request good = {.tokens = tokens, .n_tokens = 3, .n_logprobs = -1};
+    struct inf_logit_bias bias = {100000, 1};
+    struct inf_stop stop = {"", 0};
+    struct inf_request q;
+
+    refuse(engine, &(struct inf_request){0}, EINVAL, "empty");
+    q = good;
+    q.n_tokens = 256;
+    refuse(engine, &q, E2BIG, "context");
+    tokens[1] = 512;
+    refuse(engine, &good, EINVAL, "vocabulary");
+    tokens[1] = -1;
+    refuse(engine, &good, EINVAL, "vocabulary");
+    tokens[1] = 0;
+    q = good;
+    q.sampling.temperature = NAN;
+    refuse(engine, &q, EINVAL, "temperature");
+    q = good;
+    q.sampling.top_p = 1.5f;
+    refuse(engine, &q, EINVAL, "top_p");
+    q = good;
+    q.sampling.repetition_penalty = -1;
+    refuse(engine, &q, EINVAL, "repetition_penalty");
+    q = good;
+    q.sampling.frequency_penalty = INFINITY;
+    refuse(engine, &q, EINVAL, "frequency_penalty");
+    q = good;
+    q.sampling.logit_bias = &bias;
+    q.sampling.n_logit_bias = 1;
+    refuse(engine, &q, EINVAL, "logit_bias");
+    q = good;
+    q.n_logprobs = 1000;
+    refuse(engine, &q, EINVAL, "n_logprobs");
+    q = good;
+    q.n_choices = 100000;
+    refuse(engine, &q, EINVAL, "choices");
+    q = good;
+    q.stops = &stop;
+    q.n_stops = 1;
+    refuse(engine, &q, EINVAL, "stop");
+    stop = (struct inf_stop){"\xff", 1};
+    refuse(engine, &q, EINVAL, "UTF-8");
+    inf_engine_cancel(engine, 77);
+    assert_int_equal(inf_engine_n_ctx(engine), 256);
+    assert_int_equal(inf_engine_n_threads(engine), 2);
+    assert_non_null(inf_engine_isa(engine));
+    inf_engine_free(engine);
+    inf_model_unref(model);
+}
+
+TEST(engines_refuse_what_they_cannot_be)
+{
+    struct inf_model *model = open_model();
+    struct inf_engine_params p = {.model = model, .device = "abacus"};
+    struct inf_engine *engine;
+    struct inf_err err;
+
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
+    p = (struct inf_engine_params){.model = model, .isa = "mmx"};
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
+    p = (struct inf_engine_params){.model = model, .n_ctx = 512, .kv_bytes = 100000};
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
+    ASSERT_CONTAINS(err.text, "n_ctx");
+    p = (struct inf_engine_params){.model = model, .n_ctx = 1};
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
+    ASSERT_ERROR(inf_engine_new(&(struct inf_engine_params){0}, &engine, &err), EINVAL);
+    /* Memory for less than the model's context shortens it, unless that was asked for. */
+    p = (struct inf_engine_params){.model = model, .kv_bytes = 200000};
+    ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
+    assert_in_range(inf_engine_n_ctx(engine), 64, 192);
+    inf_engine_free(engine);
+    /* The fake device works through the front door, too. */
+    p = (struct inf_engine_params){.model = model, .device = "null"};
+    ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
+    ASSERT_STREQ(inf_engine_isa(engine), "null");
+    inf_engine_free(engine);
+    inf_model_unref(model);
+}
+
+RUN_TESTS(cmocka_unit_test(text_is_the_same_alone_and_in_company),
+          cmocka_unit_test(choices_have_seeds_of_their_own),
+          cmocka_unit_test(log_probabilities_are_those_of_plain_forward_passes),
+          cmocka_unit_test(bad_requests_are_refused_with_reasons),
+          cmocka_unit_test(engines_refuse_what_they_cannot_be))
