@@ -71,5 +71,7 @@ uint32_t batch_next_chunk(uint32_t chunk, uint32_t max_rows, uint32_t n_rows, ui
     /* Growth only by what was tried: a short last part says little about a long one. */
     if (fit >= chunk)
         fit = n_rows >= chunk ? MIN(fit, 2 * (uint64_t)chunk) : chunk;
+    /* Kernels work on tiles of rows. */
+    fit -= fit % BATCH_MIN_CHUNK;
     return (uint32_t)MIN(MAX(fit, least), max_rows);
 }

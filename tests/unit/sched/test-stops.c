@@ -39,7 +39,7 @@ TEST(every_cut_of_the_text_gives_the_same_match)
         char bytes[4][6], text[32];
         struct stop_set set;
         struct stop_match match = {0};
-        uint32_t state[4] = {0};
+        uint32_t states[4] = {0};
         struct want w;
         size_t at = 0;
         bool found = false;
@@ -56,11 +56,11 @@ TEST(every_cut_of_the_text_gives_the_same_match)
         while (at < len && !found) {
             const size_t want = 1 + rng_u32(&rng) % 4, part = MIN(want, len - at);
 
-            found = stop_set_scan(&set, state, text + at, part, &match);
+            found = stop_set_scan(&set, states, text + at, part, &match);
             at += found ? match.end : part;
             /* What is not held back can be the beginning of nothing. */
             if (!found && w.found)
-                assert_true(at - stop_set_held(&set, state) <= w.begin);
+                assert_true(at - stop_set_held(&set, states) <= w.begin);
         }
         assert_int_equal(found, w.found);
         if (found) {
