@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The machine that parses and renders templates
+ *
+ * One struct jinja lives for one parse or one render, on one thread. Errors leave through
+ * jinja_raise(), which jumps to the entry in render.c: between there and any raise nothing is
+ * owned but memory of the arena, so there is nothing to release on the way.
+ */
+
+#include <errno.h>
+#include <setjmp.h>
+
+#include <infer/chat.h>
+
+#include "chat/value.h"
+#include "core/arena.h"
+
+enum {
+    JINJA_MAX_DEPTH = 3000,   /* nested C calls of the evaluator */
+    JINJA_MAX_MACROS = 190,   /* nested macro calls, about where Python gives up */
+    JINJA_MAX_NESTING = 150,  /* of expressions and statements in the source */
+    JINJA_MAX_RANGE = 100000, /* as the sandbox of jinja2 has it */
+    JINJA_MAX_TEXT = 4 << 20, /* bytes of a template */
+};
+
+struct env;
+struct node;
+struct template;
+
+struct jinja {
+    struct arena *arena;
+    size_t max_memory;
+    jmp_buf on_error;
+    int r;
+    struct inf_err *err;
+    uint32_t line; /* of what runs now, for messages */
+
+    const struct template *tmpl;
+    uint64_t n_steps, max_steps;
+    size_t max_output;
+    unsigned depth, n_macros;
+    struct jdict *globals; /* built-ins, then the caller's variables */
+    struct jbuf *out;      /* where output goes: the result, or a captured block */
+    int64_t now;
+};
+
+/* Positional and named arguments of a call. */
+struct args {
+    struct value *v;
+    size_t n;
+    struct jdict *kw; /* NULL: none */
+};
+
+enum { MAX_BOUND = 8 };
+
+/*
+ * A function, method, filter or test. @spec names its parameters: "a b? c?", where ? marks the
+ * optional ones; a leading / forbids names, * alone leaves the binding to the function. Absent
+ * optional arguments arrive as V_MISSING. @self is the object, or the filtered value.
+ */
+struct builtin {
+    const char *name, *spec;
+    struct value (*fn)(struct jinja *j, struct value self, struct value *a,
+                       const struct args *args);
+};
+
+/* -EPROTO for faults of the template, -E2BIG for limits. Adds the line. */
+_Noreturn void jinja_raise(struct jinja *j, int code, const char *format, ...) PRINTF(3, 4);
+#define raise_type(j, ...)  jinja_raise(j, EPROTO, "TypeError: " __VA_ARGS__)
+#define raise_value(j, ...) jinja_raise(j, EPROTO, "ValueError: " __VA_ARGS__)
+_Noreturn void jinja_raise_undef(struct jinja *j, struct value undef);
+
+/* Memory of the arena, zeroed; raises at the limit. */
+void *jinja_alloc(struct jinja *j, size_t size);
+void *jinja_array(struct jinja *j, size_t n, size_t size);
+#define JNEW(j, type)      ((type *)jinja_alloc(j, sizeof(type)))
+#define JARRAY(j, type, n) ((type *)jinja_array(j, n, sizeof(type)))
+
+/* Charges work against the step limit. */
+static inline void jinja_step(struct jinja *j, uint64_t n)
+{
+    j->n_steps += n;
+    if (UNLIKELY(j->n_steps > j->max_steps))
+        jinja_raise(j, E2BIG, "the template took too many steps");
+}
+
+static inline void jinja_enter(struct jinja *j)
+{
+    if (UNLIKELY(++j->depth > JINJA_MAX_DEPTH))
+        jinja_raise(j, E2BIG, "the template nests too deeply");
+}
+
+static inline void jinja_leave(struct jinja *j)
+{
+    j->depth--;
+}
+
+/* ---- undefined (jinja_ops.c) ---- */
+
+struct value undef_name(struct jinja *j, struct value name);
+struct value undef_of(struct jinja *j, struct value obj, struct value name);
+struct value undef_hint(struct jinja *j, const char *hint);
+
+/* ---- operators (jinja_ops.c) ---- */
+
+enum binop { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FLOORDIV, OP_MOD, OP_POW };
+
+struct value op_binary(struct jinja *j, enum binop op, struct value a, struct value b);
+struct value op_negate(struct jinja *j, struct value a, bool negative);
+/* obj.name and obj[arg] as the sandboxed environment looks them up. */
+struct value op_getattr(struct jinja *j, struct value obj, struct jstr *name);
+struct value op_getitem(struct jinja *j, struct value obj, struct value arg);
+struct value op_slice(struct jinja *j, struct value obj, struct value start, struct value stop,
+                      struct value step);
+/* An index from None/int: 0 with *ret, or raises. Clamps as slices do. */
+void slice_bounds(struct jinja *j, struct value start, struct value stop, int64_t step, int64_t n,
+                  int64_t *ret_start, int64_t *ret_stop);
+
+/* ---- calls (jinja_call.c) ---- */
+
+struct value call_value(struct jinja *j, struct value callee, const struct args *args);
+struct value call_builtin(struct jinja *j, const struct builtin *b, struct value self,
+                          const struct args *args);
+struct value call_filter(struct jinja *j, struct value name, struct value self,
+                         const struct args *args);
+bool call_test(struct jinja *j, struct value name, struct value self, const struct args *args);
+struct value val_builtin(struct jinja *j, const struct builtin *b, struct value self);
+void globals_add(struct jinja *j, struct jdict *d);
+
+/* NULL: there is none. */
+const struct builtin *filter_find(const struct jstr *name);
+const struct builtin *test_find(const struct jstr *name);
+/* The attribute of a value's Python type. False: it has none. */
+bool attr_find(struct jinja *j, struct value obj, struct jstr *name, struct value *ret);
+
+/* Argument helpers: the value, or what an absent argument means. */
+int64_t arg_int(struct jinja *j, struct value v, int64_t absent);
+bool arg_true(struct jinja *j, struct value v, bool absent);
+struct jstr *arg_str(struct jinja *j, struct value v); /* raises unless it is a string */
+
+extern const struct builtin str_methods[], str_format_methods[], str_test_methods[], list_methods[],
+    tuple_methods[], dict_methods[], int_methods[], float_methods[], range_methods[],
+    view_methods[], loop_methods[], cycler_methods[], dict_type_methods[];
+extern const struct builtin filters_text[], filters_value[], filters_seq[], filters_pick[],
+    filters_html[], tests_all[], globals_all[];
+struct value loop_attr(struct jinja *j, struct jloop *l, const struct jstr *name);
+struct value macro_attr(struct jinja *j, struct jmacro *m, const struct jstr *name);
+
+/* ---- evaluation (jinja_eval.c, jinja_expr.c, jinja_macro.c) ---- */
+
+struct value loop_recurse(struct jinja *j, struct jloop *l, struct value items);
+struct value macro_call(struct jinja *j, struct jmacro *m, const struct args *args);
+struct value block_call(struct jinja *j, struct jblock *b);
+struct value self_block(struct jinja *j, struct value self, const struct jstr *name);
+const char *macro_name(const struct jmacro *m, size_t *ret_len);
+int64_t loop_length(struct jinja *j, struct jloop *l);
+int64_t loop_index(const struct jloop *l);
+struct value *loop_changed(struct jloop *l); /* what loop.changed() saw last */
+
+/* ---- text (strformat.c, percent.c, unicode.c, html.c) ---- */
+
+struct value format_percent(struct jinja *j, struct value format, struct value arg);
+struct value format_braces(struct jinja *j, struct value format, const struct args *args);
+void format_value(struct jinja *j, struct jbuf *b, struct value v, const struct jstr *spec);
+struct value html_escape(struct jinja *j, struct value v); /* Markup */
+struct value val_markup(struct value s, bool markup);
+
+bool cp_is_space(uint32_t cp);
+bool cp_is_alpha(uint32_t cp);
+bool cp_is_alnum(uint32_t cp);
+bool cp_is_decimal(uint32_t cp);
+int cp_decimal(uint32_t cp); /* its value, or -1 */
+bool cp_is_digit(uint32_t cp);
+bool cp_is_numeric(uint32_t cp);
+bool cp_is_upper(uint32_t cp);
+bool cp_is_lower(uint32_t cp);
+bool cp_is_title(uint32_t cp);
+bool cp_is_printable(uint32_t cp);
+bool cp_is_name(uint32_t cp, bool first); /* of a Python identifier */
+bool cp_is_break(uint32_t cp);            /* str.splitlines */
+
+enum text_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL, CASE_SWAP, CASE_FOLD };
+struct value text_to_case(struct jinja *j, struct value s, enum text_case how);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Parsed templates
+ *
+ * The parser makes nodes, jinja_scope.c then gives every name a place: a slot of the function
+ * that it lives in. Functions are what jinja2 compiles to Python functions: the template, blocks,
+ * macros, call bodies, recursive loops and loop filters. Names of a function's scopes share its
+ * slots by (level, name), as Python's locals do there. After that the tree never changes.
+ */
+
+#include "chat/jinja.h"
+
+enum node_type {
+    /* statements */
+    N_OUTPUT,      /* args: N_DATA and expressions */
+    N_FOR,         /* a target, b iterable, c filter; body, els; flag: recursive */
+    N_IF,          /* a test; body, args (N_IF for each elif), els */
+    N_MACRO,       /* name, args (names), kw (defaults of the last ones), body */
+    N_CALLBLOCK,   /* a call (NULL: generation block), args, kw, body */
+    N_FILTERBLOCK, /* a filter, body */
+    N_WITH,        /* args targets, kw values, body */
+    N_ASSIGN,      /* a target, b value */
+    N_ASSIGNBLOCK, /* a target, b filter or NULL, body */
+    N_BLOCK,       /* name, body; flag: scoped; required */
+    N_SCOPE,       /* a option, body: autoescape */
+    N_BREAK,
+    N_CONTINUE,
+    /* expressions */
+    N_DATA,  /* val */
+    N_CONST, /* val */
+    N_NAME,  /* name, ctx */
+    N_NSREF, /* name, val: attribute */
+    N_TUPLE, /* args */
+    N_LIST,  /* args */
+    N_DICT,  /* args keys, kw values */
+    N_COND,  /* a test, b then, c else or NULL */
+    N_OR,
+    N_AND,
+    N_NOT,
+    N_COMPARE, /* a, args operands with op */
+    N_OPERAND, /* op, a */
+    N_BINARY,  /* op, a, b */
+    N_CONCAT,  /* args */
+    N_NEG,
+    N_POS,
+    N_GETATTR, /* a, name */
+    N_GETITEM, /* a, b */
+    N_SLICE,   /* a, b, c, each may be NULL */
+    N_CALL,    /* a, args, kw, dyn_args, dyn_kw */
+    N_FILTER,  /* a (NULL: the captured block), name, args, kw… */
+    N_TEST,    /* a, name, args, kw… */
+    N_KEYWORD, /* name, a */
+};
+
+enum name_ctx { CTX_LOAD, CTX_STORE, CTX_PARAM };
+enum cmp_op { CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE, CMP_IN, CMP_NOTIN };
+
+struct nodes {
+    struct node **v;
+    uint32_t n;
+};
+
+/* Where a name lives: so many functions up, in that slot. */
+struct ref {
+    uint32_t hops, slot;
+};
+
+enum load_action { LOAD_PARAM, LOAD_RESOLVE, LOAD_ALIAS, LOAD_UNDEF };
+
+/* What happens to a scope's names when it is entered. */
+struct load {
+    enum load_action action;
+    uint32_t slot;
+    struct ref from;   /* of LOAD_ALIAS */
+    struct jstr *name; /* of LOAD_RESOLVE */
+};
+
+struct scope {
+    struct load *loads;
+    uint32_t n_loads;
+    struct load *stores; /* names set here and in enclosing scopes, for scoped blocks */
+    uint32_t n_stores;
+};
+
+struct func {
+    uint32_t n_slots;
+};
+
+struct node {
+    enum node_type type;
+    uint8_t op; /* enum binop, enum cmp_op or enum name_ctx */
+    bool flag, required, export, extended;
+    uint32_t line;
+    struct jstr *name;
+    struct value val;
+    struct node *a, *b, *c, *dyn_args, *dyn_kw;
+    struct nodes args, kw, body, els;
+    const struct builtin *fn; /* of filters and tests that exist */
+
+    struct ref ref;
+    struct scope scope, scope2, scope3; /* for: body, filter, else */
+    struct func *func, *func2;          /* own function; for: recursive loop, filter */
+    struct node *target2;               /* for: the target as the filter's function sees it */
+    struct ref loop_ref, caller_ref, kwargs_ref, varargs_ref, self_ref, super_ref;
+    bool has_caller, has_kwargs, has_varargs, has_self, has_super;
+};
+
+struct template
+{
+    struct arena arena;
+    struct jstr *text;
+    struct node *root; /* N_BLOCK without a name */
+    struct nodes blocks;
+};
+
+struct env {
+    struct env *up;
+    struct value *slots;
+    struct context *ctx;
+    struct value self_loop; /* of a recursive loop's function: its LoopContext */
+};
+
+/* The variables that names resolve to when no scope has them. */
+struct context {
+    struct jdict *vars;
+    struct context *parent; /* of a scoped block */
+};
+
+struct jmacro {
+    const struct node *node;
+    struct env *env;
+};
+
+struct jblock {
+    const struct node *node;
+    struct context *ctx;
+};
+
+struct jloop {
+    struct jiter *it;
+    struct value iterable, after, current, before, changed;
+    int64_t index0, length;
+    int64_t depth0;
+    const struct node *node;
+    struct env *env; /* of the function around a recursive loop */
+};
+
+/* ---- lexer ---- */
+
+enum token_type {
+    T_EOF,
+    T_DATA,
+    T_BLOCK_BEGIN,
+    T_BLOCK_END,
+    T_VAR_BEGIN,
+    T_VAR_END,
+    T_NAME,
+    T_STRING,
+    T_INT,
+    T_FLOAT,
+    T_ADD,
+    T_SUB,
+    T_MUL,
+    T_DIV,
+    T_FLOORDIV,
+    T_MOD,
+    T_POW,
+    T_TILDE,
+    T_LBRACKET,
+    T_RBRACKET,
+    T_LPAREN,
+    T_RPAREN,
+    T_LBRACE,
+    T_RBRACE,
+    T_EQ,
+    T_NE,
+    T_GT,
+    T_GE,
+    T_LT,
+    T_LE,
+    T_ASSIGN,
+    T_DOT,
+    T_COLON,
+    T_PIPE,
+    T_COMMA,
+    T_SEMICOLON,
+};
+
+struct token {
+    enum token_type type;
+    uint32_t line;
+    struct value val; /* names, strings, data: V_STR; numbers */
+};
+
+/* All tokens of a template, the last one T_EOF. */
+struct token *jinja_lex(struct jinja *j, const char *text, size_t len, size_t *ret_n);
+
+/* ---- parser ---- */
+
+struct parser {
+    struct jinja *j;
+    struct token *t; /* the current token */
+    unsigned depth;
+    struct nodes *blocks;
+};
+
+void jinja_parse(struct jinja *j, struct template *tmpl);
+struct node *node_new(struct parser *p, enum node_type type, uint32_t line);
+void nodes_add(struct parser *p, struct nodes *list, struct node *n);
+_Noreturn void parse_fail(struct parser *p, uint32_t line, const char *format, ...) PRINTF(3, 4);
+const char *token_text(struct parser *p);
+bool token_is_name(const struct token *t, const char *name);
+bool parse_skip(struct parser *p, enum token_type type);
+bool parse_skip_name(struct parser *p, const char *name);
+struct token *parse_expect(struct parser *p, enum token_type type);
+void parse_deeper(struct parser *p);
+
+enum tuple_flags {
+    TUPLE_SIMPLE = 1, /* names and literals alone */
+    TUPLE_NOCOND = 2, /* without conditional expressions */
+    TUPLE_PAREN = 4,  /* in parentheses: may be empty */
+    TUPLE_NS = 8,     /* a.b is a namespace reference */
+};
+struct node *parse_tuple(struct parser *p, unsigned flags, const char *end_name);
+struct node *parse_expression(struct parser *p);
+struct node *parse_primary(struct parser *p, bool with_ns);
+struct node *parse_filters(struct parser *p, struct node *n, bool start_inline);
+
+/* ---- scopes ---- */
+
+void jinja_resolve(struct jinja *j, struct template *tmpl);
+/* Calls fn for each child in the order of jinja2's fields; stops when it returns false. */
+bool node_each(struct node *n, bool (*fn)(struct node *child, void *data), void *data);
+
+/* ---- evaluation ---- */
+
+enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
+
+struct value eval(struct jinja *j, struct env *env, const struct node *n);
+enum flow exec_body(struct jinja *j, struct env *env, const struct nodes *body);
+enum flow exec(struct jinja *j, struct env *env, const struct node *n);
+void scope_enter(struct jinja *j, struct env *env, const struct scope *s);
+void scope_leave(struct env *env, const struct scope *s);
+void eval_args(struct jinja *j, struct env *env, const struct node *n, struct args *ret);
+void assign(struct jinja *j, struct env *env, const struct node *target, struct value v);
+struct env *env_new(struct jinja *j, struct env *up, const struct func *fn);
+struct value *env_at(struct env *env, struct ref ref);
+struct value run_callblock(struct jinja *j, struct env *env, const struct node *n);
+struct value run_recursive(struct jinja *j, struct env *env, const struct node *n,
+                           struct value items, int64_t depth0);
+void run_root(struct jinja *j, struct context *ctx);

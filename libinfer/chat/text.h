@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Operations on strings that methods and filters share (text.c). */
+
+#include "chat/jinja.h"
+
+enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 };
+
+/* @chars: V_MISSING or None for whitespace. */
+struct value text_strip(struct jinja *j, struct value s, struct value chars, enum strip_side side);
+/* @max < 0: all of them. */
+struct value text_replace(struct jinja *j, struct value s, struct jstr *old, struct jstr *new,
+                          int64_t max);
+struct value text_split(struct jinja *j, struct value s, struct value sep, int64_t max, bool right);
+struct value text_lines(struct jinja *j, struct value s, bool keep_ends);
+struct value text_pad(struct jinja *j, struct value s, int64_t left, int64_t right, uint32_t fill);
+struct value text_center(struct jinja *j, struct value s, int64_t width, uint32_t fill);
+struct value text_reverse(struct jinja *j, struct value s);
