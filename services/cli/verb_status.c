@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce status: what runs, and how fast, without starting anything
+ *
+ * Units are asked of systemd. The gateway's metrics are read only where it runs already: a unit
+ * that is active, or a suite in the foreground. Metrics tell which models are in memory and their
+ * speed.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/http_get.h"
+#include "cli/units.h"
+#include "common/config.h"
+
+static const char help[] =
+    "Usage: sconce status [--json] [--address ADDR:PORT | unix:PATH] [--key KEY]\n"
+    "Tells what runs and how fast, without starting anything that sleeps.\n\n"
+    "  --address WHERE      ask this gateway (those of the user, the system and port 7266)\n"
+    "  --key KEY            API key ($SCONCE_API_KEY)\n"
+    "  --json               as a JSON object\n";
+
+enum {
+    STATUS_MAX_MODELS = 64,
+};
+
+struct model_line {
+    char name[256];
+    double running, waiting, decode_tok_s, prefill_tok_s;
+};
+
+struct report {
+    const char *key;
+    json_t *units;     /* array of objects */
+    char address[512]; /* of the gateway that answered; "" none */
+    int status;        /* of /metrics; 0: nobody listens */
+    bool chat_up;
+    struct model_line models[STATUS_MAX_MODELS];
+    size_t n_models;
+};
+
+static struct model_line *model_line(struct report *r, const char *name, size_t len)
+{
+    for (size_t i = 0; i < r->n_models; i++)
+        if (strlen(r->models[i].name) == len && strncmp(r->models[i].name, name, len) == 0)
+            return &r->models[i];
+    if (r->n_models == STATUS_MAX_MODELS || len >= sizeof(r->models[0].name))
+        return NULL;
+    memcpy(r->models[r->n_models].name, name, len);
+    return &r->models[r->n_models++];
+}
+
+/* One sample of the text format: name{labels} value. */
+static void take_sample(struct report *r, const char *line)
+{
+    static const char up[] = "sconce_service_up{service=\"chat\"} ";
+    static const struct {
+        const char *name;
+        size_t offset;
+    } rows[] = {
+        {"vllm:num_requests_running", offsetof(struct model_line, running)},
+        {"vllm:num_requests_waiting", offsetof(struct model_line, waiting)},
+        {"sconce_chat_decode_tokens_per_second", offsetof(struct model_line, decode_tok_s)},
+        {"sconce_chat_prefill_tokens_per_second", offsetof(struct model_line, prefill_tok_s)},
+    };
+    static const char label[] = "{model_name=\"";
+
+    if (strncmp(line, up, sizeof(up) - 1) == 0)
+        r->chat_up = line[sizeof(up) - 1] == '1';
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        const size_t n = strlen(rows[i].name);
+        const char *name = line + n + sizeof(label) - 1, *end;
+        struct model_line *m;
+
+        if (strncmp(line, rows[i].name, n) != 0 ||
+            strncmp(line + n, label, sizeof(label) - 1) != 0 || !(end = strstr(name, "\"} ")))
+            continue;
+        m = model_line(r, name, (size_t)(end - name));
+        if (m)
+            *(double *)((char *)m + rows[i].offset) = strtod(end + 3, NULL);
+    }
+}
+
+/* True when a gateway answered at @address. */
+static bool ask(struct report *r, const char *address)
+{
+    _cleanup_str_ struct str body = {0};
+    struct inf_err err;
+    char *line, *save = NULL;
+    const int status = http_get(address, "/metrics", r->key, &body, &err);
+
+    if (status < 0)
+        return false;
+    snprintf(r->address, sizeof(r->address), "%s", address);
+    r->status = status;
+    for (line = strtok_r(body.data, "\n", &save); line && status == 200;
+         line = strtok_r(NULL, "\n", &save))
+        take_sample(r, line);
+    return true;
+}
+
+/* The units of one manager; true when its gateway runs or could be asked without waking it. */
+static bool take_units(struct report *r, bool user)
+{
+    static const char *const names[] = {"sconce-gateway.socket", "sconce-gateway.service",
+                                        "sconce-chat.socket", "sconce-chat.service"};
+    _cleanup_(units_closep) struct units *u = NULL;
+    bool active = false;
+
+    if (units_open(user, &u) < 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        struct unit_state s;
+
+        if (!units_state(u, names[i], &s) || strcmp(s.load, "loaded") != 0)
+            continue;
+        if (i == 1 && strcmp(s.active, "active") == 0)
+            active = true;
+        json_array_append_new(r->units,
+                              json_pack("{s:s, s:s, s:s, s:s, s:I}", "manager",
+                                        user ? "user" : "system", "unit", names[i], "state",
+                                        s.active, "status", s.status, "pid", (json_int_t)s.pid));
+    }
+    return active;
+}
+
+static bool has_units(const struct report *r, const char *manager)
+{
+    size_t i;
+    json_t *unit;
+
+    json_array_foreach(r->units, i,
+                       unit) if (strcmp(json_string_value(json_object_get(unit, "manager")),
+                                        manager) == 0) return true;
+    return false;
+}
+
+/* Gateways in order: the user's, the system's, whatever has the usual port. */
+static void ask_all(struct report *r)
+{
+    const bool user_active = take_units(r, true), system_active = take_units(r, false);
+    _cleanup_free_ char *dir = NULL;
+    char address[512];
+
+    if (config_socket_dir(&dir) == 0 && (user_active || !has_units(r, "user"))) {
+        snprintf(address, sizeof(address), "unix:%s/gateway.sock", dir);
+        if (ask(r, address))
+            return;
+    }
+    if (system_active && ask(r, "unix:/run/sconce/gateway.sock"))
+        return;
+    if (!has_units(r, "user") && !has_units(r, "system"))
+        ask(r, "127.0.0.1:7266");
+}
+
+static int print_json(const struct report *r)
+{
+    json_t *models = json_array(), *j;
+    int bad;
+
+    for (size_t i = 0; i < r->n_models; i++) {
+        const struct model_line *m = &r->models[i];
+
+        json_array_append_new(models,
+                              json_pack("{s:s, s:f, s:f, s:f, s:f}", "name", m->name, "running",
+                                        m->running, "waiting", m->waiting, "decode_tok_s",
+                                        m->decode_tok_s, "prefill_tok_s", m->prefill_tok_s));
+    }
+    j = json_pack("{s:O, s:s?, s:b, s:o}", "units", r->units, "gateway",
+                  r->address[0] ? r->address : NULL, "chat_running", (int)r->chat_up, "models",
+                  models);
+    bad = j ? json_dumpf(j, stdout, JSON_INDENT(2)) : -1;
+    json_decref(j);
+    putchar('\n');
+    return bad ? CLI_FAILED : CLI_OK;
+}
+
+static void print_text(const struct report *r)
+{
+    size_t i;
+    json_t *unit;
+
+    json_array_foreach(r->units, i, unit)
+    {
+        const char *status = json_string_value(json_object_get(unit, "status"));
+
+        printf("%-6s  %-24s %-10s%s%s\n", json_string_value(json_object_get(unit, "manager")),
+               json_string_value(json_object_get(unit, "unit")),
+               json_string_value(json_object_get(unit, "state")), status[0] ? "  " : "", status);
+    }
+    if (!r->address[0]) {
+        if (json_array_size(r->units) == 0)
+            puts("Nothing runs here. `sconce serve` starts the services in the foreground;\n"
+                 "`systemctl --user enable --now sconce.target` does so under systemd.");
+        else
+            puts("The gateway sleeps; the first connection starts it.");
+        return;
+    }
+    printf("gateway  %s%s\n", r->address,
+           r->status == 401 ? ", which asks for an API key (--key)" : "");
+    if (r->status == 200 && !r->chat_up)
+        puts("chat     sleeps; the first request starts it");
+    for (size_t k = 0; k < r->n_models; k++) {
+        const struct model_line *m = &r->models[k];
+
+        printf("model    %s: %.0f running, %.0f waiting", m->name, m->running, m->waiting);
+        if (m->decode_tok_s > 0)
+            printf(", writes %.1f and reads %.1f tokens/s", m->decode_tok_s, m->prefill_tok_s);
+        putchar('\n');
+    }
+}
+
+int verb_status(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"address", required_argument, NULL, 'a'},
+        {"key", required_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct report r = {.key = getenv("SCONCE_API_KEY")};
+    const char *address = NULL;
+    bool json = false;
+    int c, status = CLI_OK;
+
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+        if (c == 'j')
+            json = true;
+        else if (c == 'a')
+            address = optarg;
+        else if (c == 'k')
+            r.key = optarg;
+        else if (c == 'h')
+            return cli_help(help);
+        else
+            return cli_usage("status", "wrong option");
+    }
+    if (optind < argc)
+        return cli_usage("status", "\"%s\" is too much", argv[optind]);
+    r.units = json_array();
+    if (!r.units)
+        return cli_error("status", "out of memory");
+    if (address && !ask(&r, address))
+        status = cli_error("status", "nobody answers at %s", address);
+    else if (!address)
+        ask_all(&r);
+    if (status == CLI_OK && json)
+        status = print_json(&r);
+    else if (status == CLI_OK)
+        print_text(&r);
+    json_decref(r.units);
+    return status;
+}
