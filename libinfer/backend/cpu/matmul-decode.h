@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Decoding of 16 rows of W into a panel, for matmul-vec.h
+ *
+ * Rows are loaded 16 bytes at a time and transposed while still packed, so that the columns of the
+ * panel come out side by side and every further step works on one column a lane.
+ */
+
+/* Of 4 × VEC_N / 4 rows of 16 bytes: v[j] holds in each lane 4-byte unit j of the lane's row. */
+INLINE void transpose(v_int v[4])
+{
+    const v_int a = v_low32(v[0], v[1]), b = v_high32(v[0], v[1]);
+    const v_int c = v_low32(v[2], v[3]), d = v_high32(v[2], v[3]);
+
+    v[0] = v_low64(a, c);
+    v[1] = v_high64(a, c);
+    v[2] = v_low64(b, d);
+    v[3] = v_high64(b, d);
+}
+
+INLINE void load_rows16(const uint8_t *p, size_t stride, v_int v[4])
+{
+    UNROLL for (unsigned i = 0; i < 4; i++) v[i] = v_rows16(p + i * stride, stride);
+    transpose(v);
+}
+
+/*
+ * Asks for what lies @ahead of a place in VEC_N rows. 16 or 32 rows at once are more streams than
+ * a CPU's own prefetcher follows, so decoders call this about once for each 64 bytes of a row.
+ */
+INLINE void prefetch_rows(const uint8_t *p, size_t row_bytes, size_t ahead)
+{
+    UNROLL for (unsigned i = 0; i < VEC_N; i++) __builtin_prefetch(p + i * row_bytes + ahead, 0, 2);
+}
+
+/* A 2-byte field of each block of 16 rows, block by block. */
+INLINE void gather16(const uint8_t *p, size_t stride, uint32_t n_blocks, uint32_t block_bytes,
+                     uint16_t (*dst)[16])
+{
+    for (uint32_t b = 0; b < n_blocks; b++, p += block_bytes)
+        for (unsigned i = 0; i < 16; i++)
+            memcpy(&dst[b][i], p + i * stride, 2);
+}
+
+INLINE void gather32(const uint8_t *p, size_t stride, uint32_t n_blocks, uint32_t block_bytes,
+                     uint32_t (*dst)[16])
+{
+    for (uint32_t b = 0; b < n_blocks; b++, p += block_bytes)
+        for (unsigned i = 0; i < 16; i++)
+            memcpy(&dst[b][i], p + i * stride, 4);
+}
+
+/* Decodes the 2-byte fields at @p into rows of @dst, which are PANEL_N apart. */
+INLINE void decode_f16_fields(const uint8_t *p, size_t stride, uint32_t n_blocks,
+                              uint32_t block_bytes, float (*dst)[PANEL_N])
+{
+    uint16_t bits[PANEL_K / 32][16] __attribute__((aligned(64)));
+
+    gather16(p, stride, n_blocks, block_bytes, bits);
+    for (uint32_t b = 0; b < n_blocks; b++)
+        for (unsigned c = 0; c < 16; c += VEC_N)
+            v_storef(&dst[b][c], v_from_f16(&bits[b][c]));
+}
+
+#define LOW_NIBBLES(v)  v_and(v, v_set(0x0f0f0f0f))
+#define HIGH_NIBBLES(v) v_and(v_shr(v, 4), v_set(0x0f0f0f0f))
+
+static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    const unsigned size = sizeof(struct block_q8_0), col = 16 * half;
+
+    decode_f16_fields(w, row_bytes, kc / 32, size, (void *)&p->scale[0][col]);
+    for (uint32_t b = 0; b < kc / 32; b++, w += size) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            prefetch_rows(w + c * row_bytes, row_bytes, ahead);
+            for (unsigned h = 0; h < 2; h++) {
+                v_int v[4];
+
+                load_rows16(w + 2 + 16 * h + c * row_bytes, row_bytes, v);
+                UNROLL for (unsigned j = 0; j < 4; j++)
+                {
+                    if (!VEC_S8)
+                        v[j] = v_xor(v[j], v_set(0x80808080));
+                    v_store(p->q[8 * b + 4 * h + j][col + c], v[j]);
+                }
+            }
+        }
+    }
+}
+
+/* Four formats of 32 weights: high bits and an offset are there or not. */
+INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, size_t row_bytes,
+                      uint32_t kc, size_t ahead, bool has_offset, bool has_high)
+{
+    const unsigned q_at = 2 + 2 * has_offset + 4 * has_high, size = q_at + 16, col = 16 * half;
+    uint32_t high[PANEL_K / 32][16] __attribute__((aligned(64)));
+
+    decode_f16_fields(w, row_bytes, kc / 32, size, (void *)&p->scale[0][col]);
+    if (has_offset)
+        decode_f16_fields(w + 2, row_bytes, kc / 32, size, (void *)&p->offset[0][col]);
+    if (has_high)
+        gather32(w + q_at - 4, row_bytes, kc / 32, size, high);
+    for (uint32_t b = 0; b < kc / 32; b++, w += size) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4], bits = v_zero();
+
+            if (b % 2 == 0)
+                prefetch_rows(w + c * row_bytes, row_bytes, ahead);
+            load_rows16(w + q_at + c * row_bytes, row_bytes, v);
+            if (has_high)
+                bits = v_load(&high[b][c]);
+            UNROLL for (unsigned j = 0; j < 8; j++)
+            {
+                v_int q = j < 4 ? LOW_NIBBLES(v[j % 4]) : HIGH_NIBBLES(v[j % 4]);
+
+                /* The product puts bit i of 4 to bit 4 of byte i. */
+                if (has_high) {
+                    const v_int four = v_and(v_shr(bits, 4 * j), v_set(15));
+                    const v_int spread = v_mul(four, v_set(0x00204081 << 4));
+
+                    q = v_or(q, v_and(spread, v_set(0x10101010)));
+                }
+                v_store(p->q[8 * b + j][col + c], q);
+            }
+        }
+    }
+}
+
+static void TILE_NAME(decode_q4_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    decode_32(p, half, w, row_bytes, kc, ahead, false, false);
+}
+
+static void TILE_NAME(decode_q4_1)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    decode_32(p, half, w, row_bytes, kc, ahead, true, false);
+}
+
+static void TILE_NAME(decode_q5_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    decode_32(p, half, w, row_bytes, kc, ahead, false, true);
+}
+
+static void TILE_NAME(decode_q5_1)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    decode_32(p, half, w, row_bytes, kc, ahead, true, true);
+}
+
+/* The 16 bytes that Q4_K and Q5_K begin with, for VEC_N rows: scales and offsets of 8 groups. */
+INLINE void decode_k_head(struct matmul_panel *p, unsigned i_group, unsigned col, const uint8_t *w,
+                          size_t row_bytes)
+{
+    const v_int six = v_set(63), four = v_set(15), two = v_set(0x30);
+    v_int v[4];
+    v_flt d, dmin;
+
+    load_rows16(w, row_bytes, v);
+    d = v_from_f16_low(v[0]);
+    dmin = v_mulf(v_from_f16_low(v_shr(v[0], 16)), v_setf(-1));
+    UNROLL for (unsigned g = 0; g < 4; g++)
+    {
+        const v_int s = v_shr(v[1], 8 * g), m = v_shr(v[2], 8 * g), both = v_shr(v[3], 8 * g);
+        const v_int s4 = v_or(v_and(both, four), v_and(v_shr(s, 2), two));
+        const v_int m4 = v_or(v_and(v_shr(both, 4), four), v_and(v_shr(m, 2), two));
+
+        v_storef(&p->scale[i_group + g][col], v_mulf(d, v_to_float(v_and(s, six))));
+        v_storef(&p->scale[i_group + g + 4][col], v_mulf(d, v_to_float(s4)));
+        v_storef(&p->offset[i_group + g][col], v_mulf(dmin, v_to_float(v_and(m, six))));
+        v_storef(&p->offset[i_group + g + 4][col], v_mulf(dmin, v_to_float(m4)));
+    }
+}
+
+static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q4_k)) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            const unsigned col = 16 * half + c;
+            const uint8_t *rows = w + c * row_bytes;
+
+            decode_k_head(p, k / 32, col, rows, row_bytes);
+            for (unsigned i = 0; i < 8; i++) {
+                const unsigned k4 = k / 4 + i / 2 * 16 + i % 2 * 4;
+                v_int v[4];
+
+                if (i % 4 == 0)
+                    prefetch_rows(rows + 16 + 16 * i, row_bytes, ahead);
+                load_rows16(rows + 16 + 16 * i, row_bytes, v);
+                UNROLL for (unsigned j = 0; j < 4; j++)
+                {
+                    v_store(p->q[k4 + j][col], LOW_NIBBLES(v[j]));
+                    v_store(p->q[k4 + 8 + j][col], HIGH_NIBBLES(v[j]));
+                }
+            }
+        }
+    }
+}
+
+static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    const v_int bit4 = v_set(0x10101010);
+
+    for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q5_k)) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            const unsigned col = 16 * half + c;
+            const uint8_t *rows = w + c * row_bytes;
+
+            decode_k_head(p, k / 32, col, rows, row_bytes);
+            for (unsigned h = 0; h < 2; h++) {
+                v_int high[4];
+
+                prefetch_rows(rows + 88 * h, row_bytes, ahead);
+                load_rows16(rows + 16 + 16 * h, row_bytes, high);
+                UNROLL for (unsigned i = 0; i < 4; i++)
+                {
+                    const unsigned k4 = k / 4 + i * 16 + h * 4;
+                    v_int v[4];
+
+                    if (i == 2)
+                        prefetch_rows(rows + 88 * h + 44, row_bytes, ahead);
+                    load_rows16(rows + 48 + 32 * i + 16 * h, row_bytes, v);
+                    UNROLL for (unsigned j = 0; j < 4; j++)
+                    {
+                        /* Bits 2i and 2i + 1 of each byte go to bit 4. */
+                        const v_int h0 = i < 2 ? v_shl(high[j], i < 2 ? 4 - 2 * i : 0)
+                                               : v_shr(high[j], i < 2 ? 0 : 2 * i - 4);
+                        const v_int h1 = i < 2 ? v_shl(high[j], i < 2 ? 3 - 2 * i : 0)
+                                               : v_shr(high[j], i < 2 ? 0 : 2 * i - 3);
+
+                        v_store(p->q[k4 + j][col], v_or(LOW_NIBBLES(v[j]), v_and(h0, bit4)));
+                        v_store(p->q[k4 + 8 + j][col], v_or(HIGH_NIBBLES(v[j]), v_and(h1, bit4)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* 16 scales of VEC_N rows. */
+INLINE void decode_q6_k_head(struct matmul_panel *p, unsigned i_group, unsigned col,
+                             const uint8_t *w, size_t row_bytes)
+{
+    uint16_t bits[VEC_N];
+    v_int v[4];
+    v_flt d;
+
+    for (unsigned i = 0; i < VEC_N; i++)
+        memcpy(&bits[i], w + i * row_bytes + offsetof(struct block_q6_k, d), 2);
+    d = v_from_f16(bits);
+    load_rows16(w + offsetof(struct block_q6_k, scales), row_bytes, v);
+    UNROLL for (unsigned j = 0; j < 4; j++)
+    {
+        UNROLL for (unsigned g = 0; g < 4; g++)
+        {
+            const v_int s = v_sar(v_shl(v[j], 24 - 8 * g), 24);
+
+            v_storef(&p->scale[i_group + 4 * j + g][col], v_mulf(d, v_to_float(s)));
+        }
+    }
+}
+
+static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    const v_int high = v_set(0x30303030);
+
+    for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q6_k)) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            const unsigned col = 16 * half + c;
+            const uint8_t *rows = w + c * row_bytes;
+
+            decode_q6_k_head(p, k / 16, col, rows, row_bytes);
+            for (unsigned i = 0; i < 4; i++) {
+                const unsigned at = i / 2, h = i % 2, k4 = k / 4 + at * 32 + h * 4;
+                v_int a[4], b[4], t[4];
+
+                prefetch_rows(rows + 54 * i, row_bytes, ahead);
+                load_rows16(rows + 64 * at + 16 * h, row_bytes, a);
+                load_rows16(rows + 64 * at + 32 + 16 * h, row_bytes, b);
+                load_rows16(rows + 128 + 32 * at + 16 * h, row_bytes, t);
+                UNROLL for (unsigned j = 0; j < 4; j++)
+                {
+                    const v_int t0 = v_and(v_shl(t[j], 4), high), t1 = v_and(v_shl(t[j], 2), high);
+                    const v_int t2 = v_and(t[j], high), t3 = v_and(v_shr(t[j], 2), high);
+
+                    v_store(p->q[k4 + j][col], v_or(LOW_NIBBLES(a[j]), t0));
+                    v_store(p->q[k4 + 8 + j][col], v_or(LOW_NIBBLES(b[j]), t1));
+                    v_store(p->q[k4 + 16 + j][col], v_or(HIGH_NIBBLES(a[j]), t2));
+                    v_store(p->q[k4 + 24 + j][col], v_or(HIGH_NIBBLES(b[j]), t3));
+                }
+            }
+        }
+    }
+}
+
+/*
+ * 64 bytes of each of VEC_N rows, v[q][j]: unit 4q + j of them. Rows of floats often lie a power of
+ * two apart, so that their lines compete for a few places in the cache: a line is read at once.
+ */
+INLINE void load_rows64(const uint8_t *p, size_t row_bytes, size_t ahead, v_int v[4][4])
+{
+    prefetch_rows(p, row_bytes, ahead);
+    UNROLL for (unsigned i = 0; i < 4; i++) UNROLL for (unsigned q = 0; q < 4; q++) v[q][i] =
+        v_rows16(p + 16 * q + i * row_bytes, row_bytes);
+    UNROLL for (unsigned q = 0; q < 4; q++) transpose(v[q]);
+}
+
+static void TILE_NAME(decode_f32)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                  size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    for (uint32_t k = 0; k < kc; k += 16, w += 64) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            v_int v[4][4];
+
+            load_rows64(w + c * row_bytes, row_bytes, ahead, v);
+            UNROLL for (unsigned i = 0; i < 16; i++)
+                v_store(&p->f[k + i][16 * half + c], v[i / 4][i % 4]);
+        }
+    }
+}
+
+static void TILE_NAME(decode_f16)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                  size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    for (uint32_t k = 0; k < kc; k += 32, w += 64) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            float(*f)[PANEL_N] = (void *)&p->f[k][16 * half + c];
+            v_int v[4][4];
+
+            load_rows64(w + c * row_bytes, row_bytes, ahead, v);
+            UNROLL for (unsigned i = 0; i < 16; i++)
+            {
+                v_storef(f[2 * i], v_from_f16_low(v[i / 4][i % 4]));
+                v_storef(f[2 * i + 1], v_from_f16_low(v_shr(v[i / 4][i % 4], 16)));
+            }
+        }
+    }
+}
+
+static void TILE_NAME(decode_bf16)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, size_t ahead)
+{
+    for (uint32_t k = 0; k < kc; k += 32, w += 64) {
+        for (unsigned c = 0; c < 16; c += VEC_N) {
+            float(*f)[PANEL_N] = (void *)&p->f[k][16 * half + c];
+            v_int v[4][4];
+
+            load_rows64(w + c * row_bytes, row_bytes, ahead, v);
+            UNROLL for (unsigned i = 0; i < 16; i++)
+            {
+                v_store(f[2 * i], v_shl(v[i / 4][i % 4], 16));
+                v_store(f[2 * i + 1], v_and(v[i / 4][i % 4], v_set(0xffff0000)));
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A panel times prepared rows, for matmul-vec.h
+ *
+ * Tiles of a few rows and vectors of columns run over the panel's k with all their sums in
+ * registers. The tile of one row has the same operations in the same order as the largest.
+ */
+
+/* What differs between formats once they are in the panel. */
+struct tile_kind {
+    unsigned steps;  /* 4-element units of one scale: 4 or 8 */
+    unsigned zero;   /* weights are q - 2^zero; 0: q */
+    bool has_offset; /* offset × sum of x is added for each 32 */
+    bool is_s8;      /* q is signed */
+    unsigned narrow; /* units whose pairs of products fit in 16 bits: 8 for 15 × 127 */
+};
+
+/* What sums start from: minus 2^zero times the sum of the row's numbers. */
+INLINE v_int tile_first(const struct matmul_q8 *x, unsigned part, const struct tile_kind kind)
+{
+    if (!kind.zero)
+        return v_zero();
+    if (kind.steps == 4)
+        return v_shl(v_bcast(&x->nsum[part]), kind.zero);
+    return v_shl(v_add(v_bcast(&x->nsum[0]), v_bcast(&x->nsum[1])), kind.zero);
+}
+
+/* Integer sums of one scale: @m_n rows at @act, @q the panel's first unit. */
+INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stride,
+                      const unsigned m_n, const uint8_t (*q)[PANEL_N][4],
+                      const struct tile_kind kind)
+{
+    v_int pairs[TILE_M][TILE_V];
+
+    UNROLL for (unsigned s = 0; s < kind.steps; s++)
+    {
+        v_int w[TILE_V];
+
+        UNROLL for (unsigned v = 0; v < TILE_V; v++) w[v] = v_load(q[s][v * VEC_N]);
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const v_int a = v_bcast(act + m * stride + 4 * s);
+
+            UNROLL for (unsigned v = 0; v < TILE_V; v++)
+            {
+                if (kind.is_s8)
+                    sum[m][v] = v_dot_s8(sum[m][v], w[v], a);
+                else if (!VEC_PAIRS)
+                    sum[m][v] = v_dot(sum[m][v], w[v], a);
+                else if (s % kind.narrow == 0)
+                    pairs[m][v] = v_pairs(w[v], a);
+                else
+                    pairs[m][v] = v_add16(pairs[m][v], v_pairs(w[v], a));
+                if (VEC_PAIRS && !kind.is_s8 && s % kind.narrow == kind.narrow - 1)
+                    sum[m][v] = v_widen(sum[m][v], pairs[m][v]);
+            }
+        }
+    }
+}
+
+/* @m_n rows (≤ TILE_M) times TILE_V vectors of columns from @col on. */
+INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col,
+                    const struct tile_kind kind)
+{
+    const struct matmul_panel *p = t->panel;
+    const uint8_t *act = t->act + m0 * t->act_stride;
+    const size_t stride = t->act_stride;
+    const float *init = t->init + m0 * t->init_stride + col;
+    float *y = t->y + m0 * t->ldy + col;
+    v_flt acc[TILE_M][TILE_V];
+
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
+        acc[m][v] = v_loadf(init + m * t->init_stride + v * VEC_N);
+
+    for (uint32_t i = 0; i < t->kc / 4 / kind.steps; i++) {
+        const uint32_t part = i % (8 / kind.steps), b = i / (8 / kind.steps);
+        const uint8_t *block = act + b * sizeof(struct matmul_q8);
+        v_int sum[TILE_M][TILE_V];
+
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const v_int first = tile_first((const void *)(block + m * stride), part, kind);
+
+            UNROLL for (unsigned v = 0; v < TILE_V; v++) sum[m][v] = first;
+        }
+        tile_dots(sum, block + 16 * part, stride, m_n, (void *)p->q[i * kind.steps][col], kind);
+        UNROLL for (unsigned v = 0; v < TILE_V; v++)
+        {
+            const v_flt scale = v_loadf(&p->scale[i][col + v * VEC_N]);
+
+            UNROLL for (unsigned m = 0; m < m_n; m++)
+            {
+                const struct matmul_q8 *x = (const void *)(block + m * stride);
+                const v_flt scaled = v_mulf(v_to_float(sum[m][v]), scale);
+
+                acc[m][v] = v_fma(scaled, v_bcastf(&x->d), acc[m][v]);
+            }
+        }
+        UNROLL for (unsigned v = 0; v < TILE_V * kind.has_offset; v++)
+        {
+            const v_flt offset = v_loadf(&p->offset[b][col + v * VEC_N]);
+
+            UNROLL for (unsigned m = 0; m < m_n; m++)
+            {
+                const struct matmul_q8 *x = (const void *)(block + m * stride);
+
+                acc[m][v] = v_fma(offset, v_bcastf(&x->s), acc[m][v]);
+            }
+        }
+    }
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
+        v_storef(y + m * t->ldy + v * VEC_N, acc[m][v]);
+}
+
+INLINE void multiply_q8(const struct matmul_tile *t, const struct tile_kind kind)
+{
+    uint32_t m = 0;
+
+    for (; m + TILE_M <= t->M; m += TILE_M)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
+            tile_q8(t, m, TILE_M, col, kind);
+    for (; TILE_M > 4 && m + 4 <= t->M; m += 4)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
+            tile_q8(t, m, MIN(TILE_M, 4), col, kind);
+    for (; m + 2 <= t->M; m += 2)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
+            tile_q8(t, m, 2, col, kind);
+    for (; m < t->M; m++)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
+            tile_q8(t, m, 1, col, kind);
+}
+
+static void TILE_NAME(multiply_q8_0)(const struct matmul_tile *t)
+{
+    multiply_q8(
+        t, (struct tile_kind){.steps = 8, .zero = VEC_S8 ? 0 : 7, .is_s8 = VEC_S8, .narrow = 1});
+}
+
+static void TILE_NAME(multiply_q4_0)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 3, .narrow = 8});
+}
+
+static void TILE_NAME(multiply_q5_0)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .zero = 4, .narrow = 4});
+}
+
+static void TILE_NAME(multiply_q4_k)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 8});
+}
+
+static void TILE_NAME(multiply_q5_k)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 8, .has_offset = true, .narrow = 4});
+}
+
+static void TILE_NAME(multiply_q6_k)(const struct matmul_tile *t)
+{
+    multiply_q8(t, (struct tile_kind){.steps = 4, .zero = 5, .narrow = 2});
+}
+
+INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col)
+{
+    const uint8_t *act = t->act + m0 * t->act_stride;
+    const float *init = t->init + m0 * t->init_stride + col;
+    float *y = t->y + m0 * t->ldy + col;
+    v_flt acc[TILE_FM][TILE_FV];
+
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_FV; v++)
+        acc[m][v] = v_setf(0);
+    for (uint32_t k = 0; k < t->kc; k++, act += sizeof(float)) {
+        v_flt w[TILE_FV];
+
+        UNROLL for (unsigned v = 0; v < TILE_FV; v++) w[v] =
+            v_loadf(&t->panel->f[k][col + v * VEC_N]);
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const v_flt x = v_bcastf((const float *)(act + m * t->act_stride));
+
+            UNROLL for (unsigned v = 0; v < TILE_FV; v++) acc[m][v] = v_fma(w[v], x, acc[m][v]);
+        }
+    }
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_FV; v++)
+    {
+        const v_flt first = v_loadf(init + m * t->init_stride + v * VEC_N);
+
+        v_storef(y + m * t->ldy + v * VEC_N, v_addf(first, acc[m][v]));
+    }
+}
+
+static void TILE_NAME(multiply_float)(const struct matmul_tile *t)
+{
+    uint32_t m = 0;
+
+    for (; m + TILE_FM <= t->M; m += TILE_FM)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_FV * VEC_N)
+            tile_float(t, m, TILE_FM, col);
+    for (; m + 4 <= t->M; m += 4)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_FV * VEC_N)
+            tile_float(t, m, 4, col);
+    for (; m < t->M; m++)
+        for (unsigned col = 0; col < PANEL_N; col += TILE_FV * VEC_N)
+            tile_float(t, m, 1, col);
+}

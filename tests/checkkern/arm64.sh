@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds checkkern with the kernels of AArch64 and runs it under qemu-user, on a CPU without and on
+# one with the dot product instructions. Exits 77 (skipped) without a cross compiler or qemu.
+# ARM64_CC and ARM64_RUN name others; arguments go to checkkern.
+set -eu
+
+cc=${ARM64_CC:-aarch64-linux-gnu-gcc}
+run=${ARM64_RUN:-qemu-aarch64}
+command -v "$cc" >/dev/null && command -v "$run" >/dev/null || {
+    echo "skipped: no $cc or no $run"
+    exit 77
+}
+
+src=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+
+lib=$src/libinfer
+kernels=$lib/backend/cpu
+flags="-std=gnu17 -O3 -D_GNU_SOURCE -fno-math-errno -fno-strict-aliasing -ffp-contract=off"
+flags="$flags -fno-tree-reassoc -fno-tree-ter -Wall -Wextra -Werror"
+flags="$flags -Wno-missing-field-initializers"
+
+# A family of kernels is its reference, the file that chooses, and one file a rung.
+base=
+for ref in "$kernels"/*-ref.c; do
+    base="$base $ref ${ref%-ref.c}.c"
+done
+# shellcheck disable=SC2086
+compile() {
+    args=$1
+    shift
+    for file; do
+        "$cc" $flags $args -I"$lib" -I"$lib/include" -I"$src/tests/checkkern" -c "$file" \
+            -o "$work/$(basename "$file").o"
+    done
+}
+# shellcheck disable=SC2086
+compile "" $base "$kernels"/*-neon.c "$lib"/quant/*.c "$lib"/core/cpu.c "$src"/tests/checkkern/*.c
+compile "-march=armv8.2-a+dotprod" "$kernels"/*-dotprod.c
+"$cc" -static -o "$work/checkkern" "$work"/*.o -lm -lpthread
+
+"$run" -cpu cortex-a53 "$work/checkkern" --rung neon "$@"
+"$run" -cpu max "$work/checkkern" --rung dotprod "$@"

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes quant-blocks.bin: random blocks of each number format and what they decode to.
+
+Needs the packages gguf and numpy. For each format: its name in 8 bytes, the number of bytes and
+of elements as two little-endian 32-bit words, the bytes, the elements as float32.
+"""
+
+import pathlib
+import struct
+
+import numpy as np
+from gguf import GGMLQuantizationType as T
+from gguf.quants import dequantize
+
+FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"]
+BLOCK = {  # elements, bytes, offsets of binary16 fields
+    "f32": (1, 4, []), "f16": (1, 2, []), "bf16": (1, 2, []),
+    "q8_0": (32, 34, [0]), "q4_0": (32, 18, [0]), "q4_1": (32, 20, [0, 2]),
+    "q5_0": (32, 22, [0]), "q5_1": (32, 24, [0, 2]),
+    "q4_k": (256, 144, [0, 2]), "q5_k": (256, 176, [0, 2]), "q6_k": (256, 210, [208]),
+}
+
+rng = np.random.default_rng(7266)
+out = b""
+for name in FORMATS:
+    elems, size, halves = BLOCK[name]
+    n = {1: 512, 32: 12, 256: 3}[elems]
+    if name == "f32":
+        raw = rng.standard_normal(n).astype(np.float32).view(np.uint8).reshape(n, size)
+    else:
+        raw = rng.integers(0, 256, (n, size), dtype=np.uint8)
+    if name == "f16":  # every class of number but NaN: all exponents below the last
+        words = raw.view(np.uint16)
+        words[(words & 0x7C00) == 0x7C00] ^= 0x0400
+    if name == "bf16":
+        words = raw.view(np.uint16)
+        words[(words & 0x7F80) == 0x7F80] ^= 0x0080
+    for at in halves:  # ordinary, negative and subnormal scales
+        value = rng.standard_normal(n) * np.exp2(rng.integers(-22, 3, n))
+        raw[:, at:at + 2] = value.astype(np.float16).view(np.uint8).reshape(n, 2)
+    if name == "f32":
+        values = raw.view(np.float32)
+    elif name == "f16":
+        values = raw.view(np.float16).astype(np.float32)
+    else:
+        values = dequantize(raw.reshape(1, -1), T[name.upper()]).astype(np.float32)
+    data = raw.tobytes()
+    values = np.ascontiguousarray(values, dtype="<f4").reshape(-1)
+    assert values.size == n * elems
+    out += struct.pack("<8sII", name.encode(), len(data), values.size) + data + values.tobytes()
+
+pathlib.Path(__file__).with_name("quant-blocks.bin").write_bytes(out)

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "lib/test.h"
+
+#include <math.h>
+
+#include "core/rng.h"
+#include "quant/dtype.h"
+
+#define N 8192
+
+static float x[N], y[N];
+static uint8_t bytes[N * 4];
+
+static void fill_normal(float scale, float shift)
+{
+    struct rng rng;
+
+    rng_seed(&rng, 11);
+    for (unsigned i = 0; i < N; i++) {
+        const double u = 1 - rng_double(&rng), v = rng_double(&rng);
+
+        x[i] = (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * v)) * scale + shift;
+    }
+}
+
+/* Squared error of a round trip relative to the signal. */
+static double round_trip(enum inf_dtype dtype)
+{
+    double error = 0, signal = 0;
+
+    dtype_info(dtype)->encode(x, bytes, N);
+    dtype_info(dtype)->decode(bytes, y, N);
+    for (unsigned i = 0; i < N; i++) {
+        error += ((double)y[i] - x[i]) * ((double)y[i] - x[i]);
+        signal += (double)x[i] * x[i];
+    }
+    return signal > 0 ? error / signal : error;
+}
+
+/* What the best public encoders reach on normal numbers, and a little more. */
+static const double limit[INF_DTYPE_N] = {
+    [INF_DTYPE_F32] = 0,       [INF_DTYPE_F16] = 1e-7,    [INF_DTYPE_BF16] = 4e-6,
+    [INF_DTYPE_Q8_0] = 3e-5,   [INF_DTYPE_Q4_0] = 8e-3,   [INF_DTYPE_Q4_1] = 6e-3,
+    [INF_DTYPE_Q5_0] = 2e-3,   [INF_DTYPE_Q5_1] = 1.5e-3, [INF_DTYPE_Q4_K] = 6e-3,
+    [INF_DTYPE_Q5_K] = 1.5e-3, [INF_DTYPE_Q6_K] = 4e-4,
+};
+
+TEST(normal_numbers_come_back_within_the_error_of_the_format)
+{
+    fill_normal(0.02f, 0);
+    for (int d = 0; d < INF_DTYPE_N; d++) {
+        const double e = round_trip((enum inf_dtype)d);
+
+        if (!(e <= limit[d]))
+            fail_msg("%s: %g, at most %g", dtype_info((enum inf_dtype)d)->name, e, limit[d]);
+    }
+}
+
+TEST(numbers_far_from_zero_come_back)
+{
+    fill_normal(0.1f, 4);
+    for (int d = 0; d < INF_DTYPE_N; d++)
+        assert_true(round_trip((enum inf_dtype)d) < 1e-2);
+    fill_normal(0.1f, -4);
+    for (int d = 0; d < INF_DTYPE_N; d++)
+        assert_true(round_trip((enum inf_dtype)d) < 1e-2);
+}
+
+TEST(zeros_come_back_as_zeros)
+{
+    memset(x, 0, sizeof(x));
+    for (int d = 0; d < INF_DTYPE_N; d++)
+        assert_true(round_trip((enum inf_dtype)d) == 0);
+}
+
+TEST(odd_numbers_do_no_harm)
+{
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f, 0, -0.0f, 65504};
+
+    for (unsigned i = 0; i < N; i++)
+        x[i] = odd[i * 7 % 9 * (i / 300 % 2)];
+    for (int d = 0; d < INF_DTYPE_N; d++)
+        round_trip((enum inf_dtype)d);
+    for (unsigned i = 0; i < N; i++)
+        x[i] = i % 32 == 5 ? 1e-42f : 0;
+    for (int d = 0; d < INF_DTYPE_N; d++)
+        assert_true(round_trip((enum inf_dtype)d) < 1.5);
+}
+
+TEST(what_was_decoded_encodes_to_nearly_the_same)
+{
+    fill_normal(1, 0);
+    for (int d = 0; d < INF_DTYPE_N; d++) {
+        round_trip((enum inf_dtype)d);
+        memcpy(x, y, sizeof(x));
+        assert_true(round_trip((enum inf_dtype)d) < limit[d] + 1e-12);
+        fill_normal(1, 0);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(normal_numbers_come_back_within_the_error_of_the_format),
+          cmocka_unit_test(numbers_far_from_zero_come_back),
+          cmocka_unit_test(zeros_come_back_as_zeros), cmocka_unit_test(odd_numbers_do_no_harm),
+          cmocka_unit_test(what_was_decoded_encodes_to_nearly_the_same))
