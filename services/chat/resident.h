@@ -13,6 +13,7 @@
 
 #include "chat/problem.h"
 #include "common/jobs.h"
+#include "common/loop.h"
 
 struct chat;
 struct models_entry;

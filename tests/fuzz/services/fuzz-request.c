@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request as it comes from the network: its head, then its body as a chat or completion request.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chat/fields.h"
+#include "chat/messages.h"
+#include "chat/params.h"
+#include "common/head.h"
+#include "common/json.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void fuzz_body(const char *data, size_t len)
+{
+    _cleanup_json_ json_t *body = NULL;
+    struct problem problem = {};
+    struct params params = {};
+    struct inf_err err;
+
+    if (json_parse(data, len, &body, &err) < 0 || !json_is_object(body))
+        return;
+    if (fields_known(body, "", params_names, &problem) < 0)
+        problem.status = 0;
+    if (params_read(&params, body, &problem) < 0 && !problem.status)
+        abort();
+    params_done(&params);
+    if (messages_normalize(json_object_get(body, "messages"), &problem) == 0) {
+        char *text = json_dumps(json_object_get(body, "messages"), JSON_COMPACT);
+
+        if (!text)
+            abort();
+        free(text);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct head_limits limits = {4096, 65536};
+    struct head head;
+    char *copy = malloc(size + 1);
+    int whole, piece = HEAD_INCOMPLETE;
+
+    if (!copy)
+        return 0;
+    memcpy(copy, data, size);
+    whole = head_check(copy, size, &limits, &head);
+    /* The verdict does not depend on how the bytes arrive. */
+    for (size_t n = 0; n <= size && piece == HEAD_INCOMPLETE; n++)
+        piece = head_check(copy, n, &limits, &head);
+    if (piece != whole)
+        abort();
+    if (whole == 0 && head.size > size)
+        abort();
+    if (whole == 0)
+        fuzz_body(copy + head.size, size - head.size);
+    else
+        fuzz_body(copy, size);
+    free(copy);
+    return 0;
+}
