@@ -12,6 +12,7 @@
 
 #include "sample/penalty.h"
 #include "sample/select.h"
+#include "sample/softmax.h"
 
 /* Above this many, quickselect beats the heap. */
 #define HEAP_MAX 512
@@ -83,32 +84,24 @@ struct sampler *sampler_free(struct sampler *s)
     return NULL;
 }
 
-/* Fills in the masses of cands whose keys are logits and returns their sum. */
-static double exponentiate(struct cand *c, uint32_t n, float max, float temperature)
-{
-    double sum = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        c[i].mass = expf((c[i].key - max) / temperature);
-        sum += (double)c[i].mass;
-    }
-    return sum;
-}
-
 /* The @top_k first of the row as candidates with masses; the most likely token has mass 1. */
-static uint32_t take_top_k(struct sampler *s, const struct sample_params *p, const float *logits,
-                           float max, double *ret_sum)
+static uint32_t take_top_k(struct sampler *s, const struct sample_params *p, float *row, float max,
+                           double *ret_sum)
 {
     uint32_t n = p->top_k;
 
     if (n <= HEAP_MAX) {
-        n = row_top(logits, s->n_vocab, n, s->cands);
+        n = row_top(row, s->n_vocab, n, s->cands);
     } else {
         for (uint32_t i = 0; i < s->n_vocab; i++)
-            s->cands[i] = (struct cand){logits[i], 0, (int32_t)i};
+            s->cands[i] = (struct cand){row[i], 0, (int32_t)i};
         cand_select(s->cands, s->n_vocab, n);
     }
-    *ret_sum = exponentiate(s->cands, n, max, p->temperature);
+    for (uint32_t i = 0; i < n; i++)
+        row[i] = s->cands[i].key;
+    *ret_sum = softmax_masses(row, n, max, p->temperature);
+    for (uint32_t i = 0; i < n; i++)
+        s->cands[i].mass = row[i];
     return n;
 }
 
@@ -117,25 +110,22 @@ static uint32_t take_top_k(struct sampler *s, const struct sample_params *p, con
  * less than (1 - top_p) / n_vocab together weigh less than 1 - top_p, so the shortest prefix
  * that weighs top_p is among the others.
  */
-static uint32_t take_likely(struct sampler *s, const struct sample_params *p, float *logits,
-                            float max, double *ret_sum)
+static uint32_t take_likely(struct sampler *s, const struct sample_params *p, float *row, float max,
+                            double *ret_sum)
 {
     const bool keep_all = p->typical_p < 1;
-    double sum = 0, least = 0;
+    const double sum = softmax_masses(row, s->n_vocab, max, p->temperature);
+    double least = 0;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < s->n_vocab; i++) {
-        logits[i] = expf((logits[i] - max) / p->temperature);
-        sum += (double)logits[i];
-    }
     /* Half of it, so that rounding cannot matter. */
     if (!keep_all && p->top_p < 1)
         least = 0.5 * (1 - (double)p->top_p) * sum / s->n_vocab;
     if (!keep_all)
         least = MAX(least, (double)p->min_p);
     for (uint32_t i = 0; i < s->n_vocab; i++)
-        if ((double)logits[i] >= least && logits[i] > 0)
-            s->cands[n++] = (struct cand){logits[i], logits[i], (int32_t)i};
+        if ((double)row[i] >= least && row[i] > 0)
+            s->cands[n++] = (struct cand){row[i], row[i], (int32_t)i};
     *ret_sum = sum;
     return n;
 }

@@ -12,7 +12,7 @@
 
 #include "core/macros.h"
 
-#define LANES 8
+#define LANES 4
 
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 typedef int32_t lanes_mask __attribute__((vector_size(4 * LANES)));
