@@ -911,7 +911,8 @@ void http_server_drain(struct http_server *server)
 {
     server->draining = true;
     server_update_listeners(server);
-    h2o_context_request_shutdown(&server->ctx);
+    /* Not h2o_context_request_shutdown(): that sets timers for HTTP/2, which never comes. */
+    server->ctx.shutdown_requested = 1;
     /* Idle connections read their end now; one whose request is on its way is still served. */
     for (struct http_conn *conn = server->conns; conn; conn = conn->next)
         if (conn->state == HTTP_CONN_HEAD && !conn->sock->input->size && !conn->rearm.queued)

@@ -22,6 +22,8 @@
 #define FORWARD_MAX_BODY ((size_t)4 * 1024 * 1024)
 /* A service that answered stays for its idle timeout; so much less is counted on. */
 #define FORWARD_MARGIN_USEC (2 * 1000000u)
+/* Services answer questions about themselves at once, or they are ill. */
+#define FORWARD_ASK_USEC (10 * 1000000u)
 
 static const char *const service_names[GW_N_SERVICES] = {"chat"};
 
@@ -177,6 +179,7 @@ static void forward_end(void *user, enum http_call_result result, int error)
     r->gateway->n_forwarded[r->target]--;
     forward_count(r, result);
     if (r->answered) {
+        loop_timer_stop(service_loop(r->gateway->service), &r->patience);
         if (result != HTTP_CALL_DONE)
             r->status = 0;
         r->answered(r);
@@ -236,14 +239,25 @@ void gw_forward(struct gw_request *r, enum gw_service target)
     forward_start(r, &params);
 }
 
+static void forward_on_patience(struct loop_timer *timer)
+{
+    struct gw_request *r = timer->data;
+
+    http_call_cancel(r->call);
+    forward_end(r, HTTP_CALL_TIMEOUT, 0);
+}
+
 void gw_ask(struct gw_request *r, enum gw_service target, const char *path)
 {
     r->target = target;
+    r->patience = (struct loop_timer){.fire = forward_on_patience, .data = r};
+    loop_timer_set(service_loop(r->gateway->service), &r->patience, FORWARD_ASK_USEC);
     forward_start(r, &(struct http_call_params){.method = "GET", .path = path});
 }
 
 void gw_forward_cancel(struct gw_request *r)
 {
+    loop_timer_stop(service_loop(r->gateway->service), &r->patience);
     if (!r->call)
         return;
     r->gateway->n_forwarded[r->target]--;

@@ -9,6 +9,7 @@
  */
 
 #include "common/http.h"
+#include "common/loop.h"
 #include "common/metrics.h"
 #include "common/request-id.h"
 
@@ -57,6 +58,7 @@ struct gw_request {
     char tail[14]; /* the last bytes of a stream of events */
     size_t n_tail;
     void (*answered)(struct gw_request *r); /* health and metrics: the call is over */
+    struct loop_timer patience;             /* for these */
     struct str text;                        /* what they have written so far */
 };
 

@@ -72,7 +72,11 @@ int main(int argc, char **argv)
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         r = service_run(gateway.service);
     }
-    gateway.service = service_free(gateway.service);
+    if (gateway.service)
+        http_server_close(service_server(gateway.service));
+    for (size_t i = 0; i < GW_N_SERVICES; i++)
+        http_upstream_free(gateway.upstreams[i]);
+    service_free(gateway.service);
     config_free(options.config);
     return r < 0 ? 1 : 0;
 }
