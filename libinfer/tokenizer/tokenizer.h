@@ -17,6 +17,9 @@ int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struc
 int tokenizer_open_gguf(const struct gguf *g, struct inf_tokenizer **ret_tok,
                         struct inf_err *reterr);
 int tokenizer_open_dir(const char *dir, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
+/* A lone file, recognised by its first bytes: tokenizer.json, a SentencePiece model, vocab.txt, or
+ * GGUF. tokenizer_config.json and its kin are read where they lie beside it. */
+int tokenizer_open_file(const char *path, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
 /* tokenizer.json as text, with the texts of tokenizer_config.json and others or NULL. */
 int tokenizer_parse_json(const char *json, size_t len, const char *config, size_t config_len,
                          struct inf_tokenizer **ret_tok, struct inf_err *reterr);

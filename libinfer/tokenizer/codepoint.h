@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Unicode properties, as the tokenizers that models were trained with see them
+ *
+ * The system's libraries are of one Unicode version, the reference implementations of several;
+ * codepoint_tables.h holds the differences. Everything here is pure and knows no state.
+ */
+
+#include "core/macros.h"
+
+/* Which assignments of code points count. */
+enum uni_version {
+    UNI_15_1, /* GGUF's named splitters */
+    UNI_16,   /* tokenizer.json */
+};
+
+enum uni_class {
+    UNI_L = 1 << 0,
+    UNI_N = 1 << 1,
+    UNI_P = 1 << 2,
+    UNI_S = 1 << 3,
+    UNI_M = 1 << 4,
+    UNI_SPACE = 1 << 5, /* White_Space */
+};
+
+/* A set of enum uni_class. */
+unsigned uni_class(uint32_t cp, enum uni_version version);
+bool uni_space(uint32_t cp);
+/* \w of Oniguruma, and that of Rust's regex. */
+bool uni_word(uint32_t cp);
+bool uni_word_rust(uint32_t cp);
+bool uni_numeric(uint32_t cp);
+/* What BERT's splitter and clean-up call punctuation, control and accent. */
+bool uni_bert_punct(uint32_t cp);
+bool uni_bert_control(uint32_t cp);
+bool uni_bert_accent(uint32_t cp);
+bool uni_bert_chinese(uint32_t cp);
+/* Combining marks as StripAccents means them. */
+bool uni_mark(uint32_t cp);
+/* Lower case; writes 1 or 2 code points and returns how many. */
+size_t uni_lower(uint32_t cp, uint32_t out[2]);
+/* Number of the script for splitting by scripts; -1 goes with any. */
+int uni_script(uint32_t cp);
+
+/* Cc, Cf and Co. */
+bool uni_control(uint32_t cp);
+/* Simple lower case, and the first code point of the canonical decomposition. */
+uint32_t uni_lower_simple(uint32_t cp);
+uint32_t uni_base(uint32_t cp);
+
+enum uni_form {
+    UNI_NFC,
+    UNI_NFD,
+    UNI_NFKC,
+    UNI_NFKD,
+};
+
+/* Normalises @n code points at @in, of which the first @zero come from the start of a text;
+ * the caller frees *ret_out. *ret_zero is the same count for the output. */
+int uni_normalize(enum uni_form form, const uint32_t *in, size_t n, size_t zero, uint32_t **ret_out,
+                  size_t *ret_n, size_t *ret_zero);
+
+/* Ranges with one of the general categories @names (such as "L" or "Nd") that were assigned after
+ * Unicode 14 and by @version: false past the last. */
+bool uni_new_range(const char *name, enum uni_version version, size_t *i, uint32_t *ret_first,
+                   uint32_t *ret_last);
+/* What \w takes beyond letters, marks, decimal digits and connectors. */
+bool uni_word_range(size_t i, uint32_t *ret_first, uint32_t *ret_last);

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tokenizer/decode.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/utf8.h"
+#include "tokenizer/pipeline.h"
+
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+struct dec_step *decoder_add(struct decoder *d, enum dec_kind kind)
+{
+    struct dec_step *p;
+
+    if (d->n == DEC_MAX_STEPS)
+        return NULL;
+    p = realloc(d->steps, (d->n + 1) * sizeof(*p));
+    if (!p)
+        return NULL;
+    d->steps = p;
+    p[d->n] = (struct dec_step){.kind = kind};
+    return &p[d->n++];
+}
+
+void decoder_done(struct decoder *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        pattern_free(d->steps[i].regex);
+    free(d->steps);
+    *d = (struct decoder){0};
+}
+
+void strings_done(struct strings *s)
+{
+    str_done(&s->buf);
+    free(s->v);
+    *s = (struct strings){0};
+}
+
+int strings_end(struct strings *s)
+{
+    const size_t start = s->n ? s->v[s->n - 1].start + s->v[s->n - 1].len : 0;
+
+    if (s->n == s->cap) {
+        const size_t cap = s->cap ? s->cap * 2 : 16;
+        struct span *p = realloc(s->v, cap * sizeof(*p));
+
+        if (!p)
+            return -ENOMEM;
+        s->v = p;
+        s->cap = cap;
+    }
+    s->v[s->n++] = (struct span){start, s->buf.len - start};
+    return 0;
+}
+
+int put_lossy(struct str *out, const char *s, size_t len, bool each_byte)
+{
+    int r = 0;
+
+    while (r == 0 && len > 0) {
+        const size_t good = utf8_valid_prefix(s, len);
+        size_t bad = 0;
+
+        r = str_append(out, s, good);
+        if (r == 0 && good < len) {
+            bad = each_byte ? 1 : utf8_bad_length(s + good, len - good);
+            r = str_puts(out, REPLACEMENT);
+        }
+        s += good + bad;
+        len -= good + bad;
+    }
+    return r;
+}
+
+/* Replaces all @from by @to. */
+static int put_replaced(struct str *out, const char *s, size_t len, const char *from,
+                        size_t from_len, const char *to, size_t to_len)
+{
+    const char *p;
+    int r = 0;
+
+    while (r == 0 && from_len && (p = memmem(s, len, from, from_len))) {
+        r = str_append(out, s, (size_t)(p - s));
+        if (r == 0)
+            r = str_append(out, to, to_len);
+        len -= (size_t)(p - s) + from_len;
+        s = p + from_len;
+    }
+    return r < 0 ? r : str_append(out, s, len);
+}
+
+/* The bytes that characters of a byte-level vocabulary stand for; as it is, if one stands for
+ * none. */
+static int put_from_bytes(struct str *out, const char *s, size_t len)
+{
+    const size_t start = out->len;
+    size_t n;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < len; i += n) {
+        uint32_t cp;
+        int byte = -1;
+
+        n = utf8_decode(s + i, len - i, &cp);
+        if (n > 0)
+            byte = char_byte(cp);
+        if (byte < 0) {
+            out->len = start;
+            return str_append(out, s, len);
+        }
+        r = str_putc(out, (char)byte);
+    }
+    return r;
+}
+
+int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s)
+{
+    const struct piece *p = vocab_at(&tok->vocab, id);
+    int r, byte;
+
+    if (!p)
+        return strings_end(s);
+    byte = p->kind == PIECE_BYTE ? piece_byte(p->text, p->len) : -1;
+    if (tok->style != STYLE_PLAIN && byte >= 0)
+        r = str_putc(&s->buf, (char)byte);
+    else if (tok->style == STYLE_SPACES && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED))
+        r = put_replaced(&s->buf, p->text, p->len, "\xe2\x96\x81", 3, " ", 1);
+    else if (tok->style == STYLE_BYTES && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED))
+        r = put_from_bytes(&s->buf, p->text, p->len);
+    else
+        r = str_append(&s->buf, p->text, p->len);
+    return r < 0 ? r : strings_end(s);
+}
+
+/* One string at a time. */
+typedef int (*map_fn)(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                      struct str *out);
+
+static int metaspace(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                     struct str *out)
+{
+    const bool drop = i == 0 && st->first;
+
+    (void)n;
+    return put_replaced(out, s, len, st->text, st->text_len, " ", drop ? 0 : 1);
+}
+
+/* WordPiece's and CTC's clean-up of English. */
+static int cleanup(struct str *text)
+{
+    static const char *const pairs[][2] = {
+        {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+        struct str next = {0};
+        int r;
+
+        if (!text->data || !memmem(text->data, text->len, pairs[i][0], strlen(pairs[i][0])))
+            continue;
+        r = put_replaced(&next, text->data, text->len, pairs[i][0], strlen(pairs[i][0]),
+                         pairs[i][1], strlen(pairs[i][1]));
+        if (r < 0) {
+            str_done(&next);
+            return r;
+        }
+        str_done(text);
+        *text = next;
+    }
+    return 0;
+}
+
+static int wordpiece(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                     struct str *out)
+{
+    _cleanup_str_ struct str text = {0};
+    int r = 0;
+
+    (void)n;
+    if (i != 0) {
+        if (len >= st->text_len && memcmp(s, st->text, st->text_len) == 0) {
+            s += st->text_len;
+            len -= st->text_len;
+        } else {
+            r = str_putc(&text, ' ');
+        }
+    }
+    if (r == 0)
+        r = str_append(&text, s, len);
+    if (r == 0 && st->cleanup)
+        r = cleanup(&text);
+    return r < 0 ? r : str_append(out, text.data, text.len);
+}
+
+static int suffix(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                  struct str *out)
+{
+    return put_replaced(out, s, len, st->text, st->text_len, " ", i + 1 == n ? 0 : 1);
+}
+
+static int strip(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                 struct str *out)
+{
+    const size_t k = st->text_len;
+
+    (void)i;
+    (void)n;
+    for (size_t c = 0; c < st->start && len >= k && memcmp(s, st->text, k) == 0; c++) {
+        s += k;
+        len -= k;
+    }
+    for (size_t c = 0; c < st->stop && len >= k && memcmp(s + len - k, st->text, k) == 0; c++)
+        len -= k;
+    return str_append(out, s, len);
+}
+
+static int replace(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                   struct str *out)
+{
+    _cleanup_(pattern_work_freep) struct pattern_work *work = NULL;
+    size_t done = 0, from = 0, last_end = SIZE_MAX, start, end;
+    int r;
+
+    (void)i;
+    (void)n;
+    if (!st->regex)
+        return put_replaced(out, s, len, st->text, st->text_len, st->content, st->content_len);
+    /* Raw bytes of an earlier step are no text to search. */
+    if (!utf8_valid(s, len))
+        return str_append(out, s, len);
+    r = pattern_work_new(&work);
+    while (r == 0) {
+        r = pattern_find(st->regex, work, s, len, from, &start, &end);
+        if (r == PATTERN_NONE)
+            break;
+        if (r < 0)
+            return r;
+        if (start == end && end == last_end) {
+            uint32_t cp;
+
+            if (from >= len)
+                break;
+            from += utf8_decode(s + from, len - from, &cp);
+            continue;
+        }
+        r = str_append(out, s + done, start - done);
+        if (r == 0)
+            r = str_append(out, st->content, st->content_len);
+        done = from = last_end = end;
+    }
+    return r < 0 ? r : str_append(out, s + done, len - done);
+}
+
+static int map(const struct dec_step *st, map_fn fn, const struct strings *in, struct strings *out)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < in->n; i++) {
+        r = fn(st, in->buf.data + in->v[i].start, in->v[i].len, i, in->n, &out->buf);
+        if (r == 0)
+            r = strings_end(out);
+    }
+    return r;
+}
+
+/* All pieces become one string: the reference has no way to show half a code point. */
+static int bytes(const struct strings *in, bool raw, struct strings *out)
+{
+    _cleanup_str_ struct str all = {0};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < in->n; i++)
+        r = put_from_bytes(&all, in->buf.data + in->v[i].start, in->v[i].len);
+    if (r == 0)
+        r = raw ? str_append(&out->buf, all.data, all.len)
+                : put_lossy(&out->buf, all.data, all.len, false);
+    return r < 0 ? r : strings_end(out);
+}
+
+/* A run of byte pieces is text if all of it is valid, else U+FFFD for every byte. */
+static int put_run(struct strings *out, const struct str *run, bool raw)
+{
+    int r = 0;
+
+    if (run->len == 0)
+        return 0;
+    if (raw || utf8_valid(run->data, run->len))
+        r = str_append(&out->buf, run->data, run->len);
+    else
+        for (size_t i = 0; r == 0 && i < run->len; i++)
+            r = str_puts(&out->buf, REPLACEMENT);
+    return r < 0 ? r : strings_end(out);
+}
+
+static int byte_fallback(const struct strings *in, bool raw, struct strings *out)
+{
+    _cleanup_str_ struct str run = {0};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < in->n; i++) {
+        const char *s = in->buf.data + in->v[i].start;
+        const int byte = piece_byte(s, in->v[i].len);
+
+        if (byte >= 0) {
+            r = str_putc(&run, (char)byte);
+            continue;
+        }
+        r = put_run(out, &run, raw);
+        str_clear(&run);
+        if (r == 0)
+            r = str_append(&out->buf, s, in->v[i].len);
+        if (r == 0)
+            r = strings_end(out);
+    }
+    return r < 0 ? r : put_run(out, &run, raw);
+}
+
+static int fuse(const struct strings *in, struct strings *out)
+{
+    const int r = str_append(&out->buf, in->buf.data, in->buf.len);
+
+    return r < 0 ? r : strings_end(out);
+}
+
+/* Repeated pieces are one, padding goes, the delimiter is a space. */
+static int ctc(const struct dec_step *st, const struct strings *in, struct strings *out)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < in->n; i++) {
+        const char *s = in->buf.data + in->v[i].start;
+        _cleanup_str_ struct str text = {0};
+
+        if (i > 0 && in->v[i].len == in->v[i - 1].len &&
+            memcmp(s, in->buf.data + in->v[i - 1].start, in->v[i].len) == 0)
+            continue;
+        r = put_replaced(&text, s, in->v[i].len, st->text, st->text_len, "", 0);
+        if (r == 0 && st->cleanup)
+            r = cleanup(&text);
+        if (r < 0 || text.len == 0)
+            continue;
+        r = st->cleanup
+                ? put_replaced(&out->buf, text.data, text.len, st->content, st->content_len, " ", 1)
+                : str_append(&out->buf, text.data, text.len);
+        if (r == 0)
+            r = strings_end(out);
+    }
+    return r;
+}
+
+static int run_step(const struct dec_step *st, const struct strings *in, bool raw,
+                    struct strings *out)
+{
+    switch (st->kind) {
+    case DEC_BYTES:
+        return bytes(in, raw, out);
+    case DEC_METASPACE:
+        return map(st, metaspace, in, out);
+    case DEC_WORDPIECE:
+        return map(st, wordpiece, in, out);
+    case DEC_SUFFIX:
+        return map(st, suffix, in, out);
+    case DEC_BYTE_FALLBACK:
+        return byte_fallback(in, raw, out);
+    case DEC_FUSE:
+        return fuse(in, out);
+    case DEC_STRIP:
+        return map(st, strip, in, out);
+    case DEC_REPLACE:
+        return map(st, replace, in, out);
+    default:
+        return ctc(st, in, out);
+    }
+}
+
+int decoder_run(const struct decoder *d, struct strings *s, bool raw, struct str *out)
+{
+    _cleanup_str_ struct str joined = {0};
+    struct strings next = {0};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < d->n; i++) {
+        struct strings swap;
+
+        str_clear(&next.buf);
+        next.n = 0;
+        r = str_reserve(&s->buf, 0);
+        if (r == 0)
+            r = run_step(&d->steps[i], s, raw, &next);
+        swap = *s;
+        *s = next;
+        next = swap;
+    }
+    strings_done(&next);
+    for (size_t i = 0; r == 0 && i < s->n; i++) {
+        if (d->join_spaces && i > 0)
+            r = str_putc(&joined, ' ');
+        if (r == 0 && s->v[i].len > 0)
+            r = str_append(&joined, s->buf.data + s->v[i].start, s->v[i].len);
+    }
+    if (r < 0)
+        return r;
+    return raw ? str_append(out, joined.data, joined.len)
+               : put_lossy(out, joined.data, joined.len, d->each_byte);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ids to text, at once and token by token
+ *
+ * What a token adds to a text depends on its neighbours (the first loses its space, the last of
+ * some vocabularies its suffix). The stream therefore decodes a window of the last tokens with
+ * and without the new one: the difference is what it adds. Bytes wait until they are whole code
+ * points.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/utf8.h"
+#include "tokenizer/pipeline.h"
+
+#define WINDOW 8
+#define KEEP   4
+
+static bool hidden(const struct inf_tokenizer *tok, int32_t id)
+{
+    return inf_tokenizer_token_flags(tok, id) & (INF_TOKEN_SPECIAL | INF_TOKEN_UNKNOWN);
+}
+
+int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32_t *ids, size_t n,
+                         bool show_special, char **ret_text, size_t *ret_len)
+{
+    _cleanup_(strings_done) struct strings s = {0};
+    _cleanup_str_ struct str out = {0};
+    int r = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= tok->vocab.n)
+            return -EINVAL;
+    for (size_t i = 0; r == 0 && i < n; i++)
+        if (vocab_at(&tok->vocab, ids[i]) && (show_special || !hidden(tok, ids[i])))
+            r = decode_piece(tok, ids[i], &s);
+    if (r == 0)
+        r = decoder_run(&tok->dec, &s, false, &out);
+    if (r == 0)
+        r = str_reserve(&out, 0);
+    if (r < 0)
+        return r;
+    *ret_text = str_take(&out, ret_len);
+    return 0;
+}
+
+struct inf_detok {
+    const struct inf_tokenizer *tok;
+    bool show_special;
+    int32_t window[WINDOW];
+    unsigned n;
+    struct str before, after; /* the window's text without and with the new token */
+    struct str pending;       /* bytes that are no whole code point yet */
+    struct str out;
+};
+
+int inf_detok_new(const struct inf_tokenizer *tok, bool show_special, struct inf_detok **ret_detok)
+{
+    struct inf_detok *d = NEW(struct inf_detok, 1);
+
+    if (!d)
+        return -ENOMEM;
+    d->tok = tok;
+    d->show_special = show_special;
+    *ret_detok = d;
+    return 0;
+}
+
+struct inf_detok *inf_detok_free(struct inf_detok *d)
+{
+    if (!d)
+        return NULL;
+    str_done(&d->before);
+    str_done(&d->after);
+    str_done(&d->pending);
+    str_done(&d->out);
+    free(d);
+    return NULL;
+}
+
+static int decode_raw(const struct inf_tokenizer *tok, const int32_t *ids, unsigned n,
+                      struct str *out)
+{
+    _cleanup_(strings_done) struct strings s = {0};
+    int r = 0;
+
+    str_clear(out);
+    for (unsigned i = 0; r == 0 && i < n; i++)
+        r = decode_piece(tok, ids[i], &s);
+    return r < 0 ? r : decoder_run(&tok->dec, &s, true, out);
+}
+
+/* Makes room for one more. */
+static int trim(struct inf_detok *d)
+{
+    if (d->n < WINDOW)
+        return 0;
+    memmove(d->window, d->window + WINDOW - KEEP, KEEP * sizeof(*d->window));
+    d->n = KEEP;
+    return decode_raw(d->tok, d->window, d->n, &d->before);
+}
+
+static bool shown(const struct inf_detok *d, int32_t id)
+{
+    return vocab_at(&d->tok->vocab, id) && (d->show_special || !hidden(d->tok, id));
+}
+
+int inf_detok_prime(struct inf_detok *d, const int32_t *ids, size_t n)
+{
+    d->n = 0;
+    for (size_t i = n; i > 0 && d->n < KEEP; i--)
+        if (shown(d, ids[i - 1]))
+            d->window[KEEP - ++d->n] = ids[i - 1];
+    memmove(d->window, d->window + KEEP - d->n, d->n * sizeof(*d->window));
+    return decode_raw(d->tok, d->window, d->n, &d->before);
+}
+
+/* Moves whole code points from pending to out, and everything that can become none as U+FFFD. */
+static int release(struct inf_detok *d, bool all)
+{
+    const bool each = d->tok->dec.each_byte;
+    const char *s = d->pending.data;
+    size_t end, at = 0;
+    int r;
+
+    if (d->pending.len == 0)
+        return 0;
+    for (end = 0; at < d->pending.len; end = at) {
+        at += utf8_valid_prefix(s + at, d->pending.len - at);
+        end = at;
+        if (at == d->pending.len || (!all && utf8_incomplete(s + at, d->pending.len - at) > 0))
+            break;
+        at += each ? 1 : utf8_bad_length(s + at, d->pending.len - at);
+    }
+    r = put_lossy(&d->out, s, end, each);
+    if (r < 0)
+        return r;
+    memmove(d->pending.data, s + end, d->pending.len - end);
+    d->pending.len -= end;
+    return 0;
+}
+
+static int give(struct inf_detok *d, const char **ret_text, size_t *ret_len)
+{
+    const int r = str_reserve(&d->out, 0);
+
+    if (r < 0)
+        return r;
+    *ret_text = d->out.data;
+    *ret_len = d->out.len;
+    return 0;
+}
+
+int inf_detok_push(struct inf_detok *d, int32_t id, const char **ret_text, size_t *ret_len)
+{
+    struct str swap;
+    size_t same;
+    int r;
+
+    if (id < 0 || (uint32_t)id >= d->tok->vocab.n)
+        return -EINVAL;
+    str_clear(&d->out);
+    if (!shown(d, id))
+        return give(d, ret_text, ret_len);
+    r = trim(d);
+    if (r < 0)
+        return r;
+    d->window[d->n++] = id;
+    r = decode_raw(d->tok, d->window, d->n, &d->after);
+    if (r < 0)
+        return r;
+    same = MIN(d->before.len, d->after.len);
+    r = str_append(&d->pending, d->after.data ? d->after.data + same : NULL, d->after.len - same);
+    swap = d->before;
+    d->before = d->after;
+    d->after = swap;
+    if (r == 0)
+        r = release(d, false);
+    return r < 0 ? r : give(d, ret_text, ret_len);
+}
+
+int inf_detok_flush(struct inf_detok *d, const char **ret_text, size_t *ret_len)
+{
+    int r;
+
+    str_clear(&d->out);
+    r = release(d, true);
+    return r < 0 ? r : give(d, ret_text, ret_len);
+}
+
+size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id, unsigned char *buf,
+                                 size_t size)
+{
+    _cleanup_(strings_done) struct strings s = {0};
+    _cleanup_str_ struct str out = {0};
+    size_t n;
+
+    if (!vocab_at(&tok->vocab, id))
+        return 0;
+    /* Behind a word, so that no rule for the first token applies. */
+    if (str_putc(&s.buf, '\1') < 0 || strings_end(&s) < 0 || decode_piece(tok, id, &s) < 0 ||
+        decoder_run(&tok->dec, &s, true, &out) < 0 || out.len < 1)
+        return 0;
+    n = out.len - 1;
+    if (size > 0)
+        memcpy(buf, out.data + 1, MIN(n, size));
+    return n;
+}

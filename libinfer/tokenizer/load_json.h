@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The parts of tokenizer.json, each into its part of the pipeline. */
+
+#include "format/json.h"
+#include "tokenizer/pipeline.h"
+
+struct json_load {
+    struct inf_tokenizer *tok;
+    struct inf_err *reterr;
+    unsigned depth; /* of Sequences */
+    int32_t unknown;
+};
+
+#define JSON_LOAD_DEPTH 16
+
+int json_load_model(struct json_load *l, const json_t *model);
+int json_load_normalizer(struct json_load *l, const json_t *j);
+int json_load_splitter(struct json_load *l, const json_t *j);
+int json_load_decoder(struct json_load *l, const json_t *j);
+int json_load_post(struct json_load *l, const json_t *j);
+
+/* A copy in the tokenizer's arena; NULL when @j is no string or out of memory. */
+const char *json_load_text(struct json_load *l, const json_t *j, size_t *ret_len);
+/* "type", or "". */
+const char *json_load_type(const json_t *j);
+bool json_load_bool(const json_t *j, const char *key, bool otherwise);
+/* A whole number from 0 to @max; -1 when it is none. */
+int64_t json_load_uint(const json_t *j, int64_t max);
+int json_load_unsupported(struct json_load *l, const char *what, const json_t *j);
+/* {"String": …} or {"Regex": …}: text or *ret_pattern. */
+int json_load_pattern(struct json_load *l, const json_t *j, const char **ret_text, size_t *ret_len,
+                      struct pattern **ret_pattern);

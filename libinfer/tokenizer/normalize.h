@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Normalisers: text to text, step by step
+ *
+ * Those of tokenizer.json, and SentencePiece's. Steps are immutable once loaded.
+ */
+
+#include "core/str.h"
+#include "tokenizer/charsmap.h"
+#include "tokenizer/pattern.h"
+#include "tokenizer/trie.h"
+
+enum norm_kind {
+    NORM_NFC,
+    NORM_NFD,
+    NORM_NFKC,
+    NORM_NFKD,
+    NORM_LOWERCASE,
+    NORM_STRIP,
+    NORM_STRIP_ACCENTS,
+    NORM_REPLACE,
+    NORM_PREPEND,
+    NORM_BERT,
+    NORM_CHARSMAP, /* as Hugging Face applies it: by grapheme */
+    NORM_BYTES,
+    NORM_NMT,
+    NORM_SPM,        /* SentencePiece's whole normaliser */
+    NORM_GGUF_WORDS, /* llama.cpp's clean-up for WordPiece */
+};
+
+struct norm_step {
+    enum norm_kind kind;
+    bool left, right;                    /* STRIP */
+    bool clean, chinese, accents, lower; /* BERT, GGUF_WORDS */
+    const char *needle, *content;        /* REPLACE, PREPEND */
+    size_t needle_len, content_len;
+    struct pattern *regex;                       /* REPLACE; owned */
+    struct charsmap map;                       /* CHARSMAP, SPM; owned */
+    bool prefix, suffix, merge_spaces, escape; /* SPM */
+    bool lazy_prefix;                          /* SPM: none before the first word */
+    const struct trie *keep;                   /* SPM: pieces that stay as they are; or NULL */
+};
+
+#define NORM_MAX_STEPS 64
+
+struct normalizer {
+    struct norm_step *steps; /* owned */
+    size_t n;
+};
+
+/* A zeroed step at the end of the list; NULL when out of memory or when there are too many. */
+struct norm_step *normalizer_add(struct normalizer *n, enum norm_kind kind);
+void normalizer_done(struct normalizer *n);
+
+/*
+ * Replaces *text, of which the first *zero bytes come from the start of the input, by its
+ * normal form. @spare is working space. -ENOMEM, -E2BIG.
+ */
+int normalizer_run(const struct normalizer *n, struct pattern_work *work, struct str *text,
+                   struct str *spare, size_t *zero);
+
+/* The 256 characters that stand for bytes in byte-level vocabularies (GPT-2's encoder.py). */
+uint32_t byte_char(unsigned char c);
+/* The byte of such a character, or -1. */
+int char_byte(uint32_t cp);
+int str_put_cp(struct str *s, uint32_t cp);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Regular expressions of tokenizer files
+ *
+ * The files speak Oniguruma's Ruby dialect; the engine is PCRE2 without its JIT. Compiling
+ * translates: nested and intersected classes, \h, Ruby's meaning of (?m), ^ and $, and the sets
+ * \s \w \d \b and \p{…}, which are spelled out so that every PCRE2 gives the same answers.
+ * A compiled expression is immutable and shared by threads; each has its own struct pattern_work.
+ */
+
+#include <infer/types.h>
+
+#include "core/macros.h"
+#include "core/str.h"
+#include "tokenizer/codepoint.h"
+
+struct pattern;
+struct pattern_work;
+
+int pattern_compile(const char *pattern, size_t len, enum uni_version version,
+                  struct pattern **ret_pattern, struct inf_err *reterr);
+struct pattern *pattern_free(struct pattern *re);
+DEFINE_CLEANUP(struct pattern *, pattern_free);
+
+int pattern_work_new(struct pattern_work **ret_work);
+struct pattern_work *pattern_work_free(struct pattern_work *work);
+DEFINE_CLEANUP(struct pattern_work *, pattern_work_free);
+
+/* Positive conditions. */
+enum {
+    PATTERN_NONE = 1, /* no further match */
+};
+
+/*
+ * The first match at or after @from in @text, valid UTF-8. 0, PATTERN_NONE, -ENOMEM, or -E2BIG when
+ * the expression backtracks more than is allowed.
+ */
+int pattern_find(const struct pattern *re, struct pattern_work *work, const char *text, size_t len,
+               size_t from, size_t *ret_start, size_t *ret_end);
+
+/* The translation alone: for pattern.c and tests. */
+int pattern_translate(const char *pattern, size_t len, enum uni_version version, struct str *out,
+                    struct inf_err *reterr);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Splitters (pre-tokenizers): segments of text into words
+ *
+ * Those of tokenizer.json, and the named ones of GGUF, which are lists of them. The splitters
+ * that most models use are written by hand; they and the regular expressions that define them
+ * give the same words.
+ */
+
+#include "tokenizer/pattern.h"
+#include "tokenizer/text.h"
+
+enum split_kind {
+    SPLIT_REGEX,
+    SPLIT_STRING,
+    SPLIT_FAST,  /* a hand-written splitter, isolated */
+    SPLIT_BYTES, /* ByteLevel: optionally a leading space, then bytes as characters */
+    SPLIT_METASPACE,
+    SPLIT_WORDS, /* "Whitespace": \w+|[^\w\s]+ */
+    SPLIT_SPACES,
+    SPLIT_PUNCTUATION,
+    SPLIT_DIGITS,
+    SPLIT_SCRIPTS,
+    SPLIT_CHAR, /* CharDelimiterSplit */
+    SPLIT_LENGTH,
+    SPLIT_GROUPS_OF_3, /* digits from the right, with the text before them */
+};
+
+enum split_behavior {
+    SPLIT_REMOVED,
+    SPLIT_ISOLATED,
+    SPLIT_MERGED_PREVIOUS,
+    SPLIT_MERGED_NEXT,
+    SPLIT_CONTIGUOUS,
+};
+
+/* Which letters belong together, which digits, and the like. */
+enum split_fast {
+    SPLIT_GPT2,
+    SPLIT_LLAMA3,
+    SPLIT_QWEN2,
+    SPLIT_QWEN35,
+};
+
+enum split_prepend {
+    SPLIT_PREPEND_NEVER,
+    SPLIT_PREPEND_FIRST,
+    SPLIT_PREPEND_ALWAYS,
+    SPLIT_PREPEND_FORCED, /* even where it stands already */
+};
+
+struct split_step {
+    enum split_kind kind;
+    enum split_behavior behavior;
+    enum uni_version version;
+    bool invert;
+    bool fold; /* FAST: 's also as 'ſ, as (?i:'s) means it */
+    enum split_fast fast;
+    struct pattern *regex; /* owned */
+    const char *text;      /* STRING, METASPACE, CHAR; borrowed */
+    size_t text_len;
+    enum split_prepend prepend; /* METASPACE, BYTES */
+    bool split;                 /* METASPACE */
+    bool individual;            /* DIGITS */
+    size_t length;              /* LENGTH */
+};
+
+#define SPLIT_MAX_STEPS 64
+
+struct splitter {
+    struct split_step *steps; /* owned */
+    size_t n;
+};
+
+struct split_step *splitter_add(struct splitter *s, enum split_kind kind);
+void splitter_done(struct splitter *s);
+/* Replaces the segments of @text; @spare is working space. -ENOMEM, -E2BIG. */
+int splitter_run(const struct splitter *s, struct pattern_work *work, struct text *text,
+                 struct text *spare);
+
+/* The end of the word that starts at @at, which is less than @len. */
+size_t split_fast_word(const struct split_step *st, const char *s, size_t len, size_t at);
+/* True and *ret when @pattern is one of those that are written by hand. */
+bool split_fast_find(const char *pattern, size_t len, enum split_fast *ret, bool *ret_fold);

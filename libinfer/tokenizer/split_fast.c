@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The splitters of GPT-2, Llama 3, Qwen 2 and Qwen 3.5 by hand
+ *
+ * Each function follows the alternatives of its expression in their order. Tests compare them
+ * with the expressions on the same engine that runs all others.
+ */
+#include <string.h>
+
+#include "core/utf8.h"
+#include "tokenizer/split.h"
+
+#define GPT2   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define TAIL   "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define MIDDLE "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL
+#define FOLD   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
+#define WORD   "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+
+bool split_fast_find(const char *pattern, size_t len, enum split_fast *ret, bool *ret_fold)
+{
+    static const struct {
+        const char *pattern;
+        enum split_fast fast;
+    } table[] = {
+        {GPT2, SPLIT_GPT2},
+        {FOLD WORD "\\p{N}{1,3}" MIDDLE, SPLIT_LLAMA3},
+        {FOLD WORD "\\p{N}" MIDDLE, SPLIT_QWEN2},
+        {FOLD
+         "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" TAIL,
+         SPLIT_QWEN35},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        if (strlen(table[i].pattern) == len && memcmp(table[i].pattern, pattern, len) == 0) {
+            *ret = table[i].fast;
+            *ret_fold = i > 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct cursor {
+    const char *s;
+    size_t len;
+    enum uni_version version;
+};
+
+/* Class of the code point at @at, and its length; 0 at the end. */
+static unsigned class_at(const struct cursor *c, size_t at, size_t *ret_len)
+{
+    uint32_t cp;
+
+    *ret_len = 0;
+    if (at >= c->len)
+        return 0;
+    *ret_len = utf8_decode(c->s + at, c->len - at, &cp);
+    return uni_class(cp, c->version);
+}
+
+/* The end of the run of code points with a class in @set (or with none in it) from @at. */
+static size_t run(const struct cursor *c, size_t at, unsigned set, bool negated)
+{
+    size_t n;
+
+    for (;;) {
+        const unsigned k = class_at(c, at, &n);
+
+        if (n == 0 || ((k & set) != 0) == negated)
+            return at;
+        at += n;
+    }
+}
+
+static char ascii_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+/* 's 't 're 've 'm 'll 'd at @at: the length, or 0. */
+static size_t contraction(const struct cursor *c, size_t at, bool any_case, bool fold)
+{
+    char a, b;
+
+    if (c->s[at] != '\'' || at + 1 >= c->len)
+        return 0;
+    a = c->s[at + 1];
+    b = at + 2 < c->len ? c->s[at + 2] : 0;
+    if (fold && (unsigned char)a == 0xc5 && (unsigned char)b == 0xbf)
+        return 3;
+    if (any_case) {
+        a = ascii_lower(a);
+        b = ascii_lower(b);
+    }
+    if (a == 's' || a == 't' || a == 'm' || a == 'd')
+        return 2;
+    return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
+}
+
+static bool is_newline(char c)
+{
+    return c == '\r' || c == '\n';
+}
+
+/* \s+(?!\S)|\s+ from @at, where white space is. */
+static size_t spaces(const struct cursor *c, size_t at)
+{
+    const size_t end = run(c, at, UNI_SPACE, false);
+    size_t last = end;
+
+    if (end == c->len)
+        return end;
+    do {
+        last--;
+    } while (((unsigned char)c->s[last] & 0xc0) == 0x80);
+    return last > at ? last : end;
+}
+
+static size_t gpt2_word(const struct cursor *c, size_t at)
+{
+    size_t n, word = contraction(c, at, false, false);
+    unsigned k;
+
+    if (word)
+        return at + word;
+    word = at + (c->s[at] == ' ');
+    k = class_at(c, word, &n);
+    if (n > 0 && !(k & UNI_SPACE)) {
+        if (k & (UNI_L | UNI_N))
+            return run(c, word, k, false);
+        return run(c, word, UNI_L | UNI_N | UNI_SPACE, true);
+    }
+    return spaces(c, at);
+}
+
+/* The last newline's end in the white space from @at, or @at. */
+static size_t newlines(const struct cursor *c, size_t at)
+{
+    const size_t end = run(c, at, UNI_SPACE, false);
+
+    for (size_t i = end; i > at; i--)
+        if (is_newline(c->s[i - 1]))
+            return i;
+    return at;
+}
+
+static size_t llama3_word(const struct cursor *c, size_t at, size_t max_digits, unsigned letters,
+                          bool fold)
+{
+    size_t n, next_n, word = contraction(c, at, true, fold);
+    unsigned k = class_at(c, at, &n);
+    const unsigned plain = letters | UNI_L | UNI_N | UNI_SPACE;
+
+    if (word)
+        return at + word;
+    if (!is_newline(c->s[at]) && !(k & (UNI_L | UNI_N))) {
+        if (class_at(c, at + n, &next_n) & letters)
+            return run(c, at + n, letters, false);
+    }
+    if (k & letters)
+        return run(c, at, letters, false);
+    if (k & UNI_N) {
+        for (size_t i = 0; i < max_digits && (class_at(c, at, &n) & UNI_N); i++)
+            at += n;
+        return at;
+    }
+    word = at + (c->s[at] == ' ');
+    k = class_at(c, word, &n);
+    if (n > 0 && !(k & plain)) {
+        word = run(c, word, plain, true);
+        while (word < c->len && is_newline(c->s[word]))
+            word++;
+        return word;
+    }
+    word = newlines(c, at);
+    return word > at ? word : spaces(c, at);
+}
+
+size_t split_fast_word(const struct split_step *st, const char *s, size_t len, size_t at)
+{
+    const struct cursor c = {s, len, st->version};
+
+    switch (st->fast) {
+    case SPLIT_GPT2:
+        return gpt2_word(&c, at);
+    case SPLIT_LLAMA3:
+        return llama3_word(&c, at, 3, UNI_L, st->fold);
+    case SPLIT_QWEN2:
+        return llama3_word(&c, at, 1, UNI_L, st->fold);
+    default:
+        return llama3_word(&c, at, 1, UNI_L | UNI_M, st->fold);
+    }
+}

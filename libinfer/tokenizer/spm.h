@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * SentencePiece's two models: BPE by scores, and unigram
+ *
+ * Both take normalised text. Pieces that a user defined are found first and stay whole. Unused
+ * pieces take part in merges and are taken apart again at the end.
+ */
+
+#include "core/map.h"
+#include "tokenizer/text.h"
+#include "tokenizer/trie.h"
+#include "tokenizer/vocab.h"
+
+struct spm {
+    const struct vocab *vocab;
+    struct map pieces; /* normal, user-defined and unused: what may come out of a merge */
+    struct trie user;  /* user-defined pieces */
+    struct trie all;   /* unigram: the same as pieces */
+    uint32_t max_len;
+    int32_t bytes[256];
+    bool byte_fallback; /* unknown characters become bytes */
+    bool has_unused;
+    int32_t unknown; /* -1: unknown characters without bytes are dropped */
+    bool single;     /* unigram: sums are floats, as SentencePiece has them */
+    bool user_bonus; /* unigram: user-defined pieces win always */
+    bool user_zero;  /* unigram: user-defined pieces score 0, as in llama.cpp */
+    double unknown_score, max_score;
+};
+
+struct spm_work {
+    struct spm_symbol *symbols;
+    size_t cap;
+    struct spm_pair *heap;
+    size_t n_heap, heap_cap;
+    struct spm_node *nodes;
+    size_t node_cap;
+    struct map split; /* unused piece's text → length of its left part */
+};
+
+/* After the vocabulary is complete; @any_kind: unigram of tokenizer.json, where all pieces are
+ * alike. */
+int spm_init(struct spm *m, const struct vocab *vocab, bool unigram, bool any_kind);
+void spm_done(struct spm *m);
+void spm_work_done(struct spm_work *w);
+
+int spm_encode(const struct spm *m, struct spm_work *w, const char *text, size_t len,
+               struct ids *out);
+int unigram_encode(const struct spm *m, struct spm_work *w, const char *text, size_t len,
+                   struct ids *out);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The vocabulary: pieces by id and ids by piece
+ *
+ * Filled while a tokenizer is loaded, never changed afterwards. Texts live in the arena and end
+ * with a NUL. Ids may have holes: those have no text.
+ */
+
+#include <infer/types.h>
+
+#include "core/arena.h"
+#include "core/macros.h"
+#include "core/map.h"
+
+#define VOCAB_MAX_PIECES (1u << 24)
+#define VOCAB_MAX_PIECE  65536u /* bytes of one piece */
+
+/* As GGUF and SentencePiece number them. */
+enum piece_kind {
+    PIECE_NORMAL = 1,
+    PIECE_UNKNOWN = 2,
+    PIECE_CONTROL = 3,
+    PIECE_USER = 4,
+    PIECE_UNUSED = 5,
+    PIECE_BYTE = 6,
+};
+
+struct piece {
+    const char *text; /* NULL: no such id */
+    uint32_t len;
+    uint8_t kind;
+    bool eog;
+    double score;
+};
+
+struct vocab {
+    struct arena arena;
+    struct piece *pieces;
+    uint32_t n, cap;
+    uint32_t max_len; /* of the pieces in the map */
+    struct map ids;
+};
+
+/* Room for ids up to @id, which the caller has checked. */
+int vocab_reserve(struct vocab *v, uint32_t id);
+/* Makes @id that piece; a text that two ids have means the later one. */
+int vocab_put(struct vocab *v, uint32_t id, const char *text, size_t len, enum piece_kind kind,
+              double score, struct inf_err *reterr);
+/* The id, or -1. */
+int32_t vocab_find(const struct vocab *v, const char *text, size_t len);
+static inline const struct piece *vocab_at(const struct vocab *v, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < v->n && v->pieces[id].text ? &v->pieces[id] : NULL;
+}
+void vocab_done(struct vocab *v);
+
+/* The byte that a piece "<0x0A>" stands for, or -1. */
+int piece_byte(const char *text, size_t len);
+/* Ids of "<0x00>" … "<0xFF>", -1 where there is none; true when all are there. */
+bool vocab_bytes(const struct vocab *v, int32_t ret_ids[256]);
