@@ -27,7 +27,7 @@ struct batch_limits {
 void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_limits *limits,
                 uint32_t turn, uint32_t *ret_rows);
 
-#define BATCH_STEP_USEC 100000
+#define BATCH_STEP_USEC 80000
 #define BATCH_MIN_CHUNK 32
 /*
  * The next chunk after a step that computed @n_rows of prompts in @usec: a step shall take
