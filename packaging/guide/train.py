@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trains sconce-guide on corpus/ and writes sconce-guide.gguf.
+
+Needs: torch (a CPU build will do), tokenizers, gguf, numpy.
+Usage: train.py [--minutes 20] [--threads 1] [--out sconce-guide.gguf]
+
+The seed is fixed; runs differ only by how many steps fit into the time, unless --steps is given.
+Afterwards every held-out question is asked: an answer counts when greedy decoding of the rounded
+weights gives it to the letter.
+"""
+import argparse
+import copy
+import pathlib
+import time
+
+import torch
+import torch.nn.functional as F
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import corpus
+from model import END, PAD, TURN, Config, Guide, q8_0, write_gguf
+
+HERE = pathlib.Path(__file__).parent
+# Qwen2's way of cutting a text into words; GGUF calls it "qwen2".
+QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+         r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def train_tokenizer(facts, n_vocab):
+    """Byte-level BPE on the answers and on questions as people write them."""
+    sampler = corpus.Sampler(facts, 11)
+    texts = [f.answer for f in facts.values()] * 20
+    texts += [sampler.question(f) for f in facts.values() for _ in range(40)]
+    texts += [f"{role}\n" for role in ("system", "user", "assistant")] * 200
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(QWEN2), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.decoder = decoders.ByteLevel()
+    tok.train_from_iterator(texts, trainers.BpeTrainer(
+        vocab_size=n_vocab, special_tokens=[END, TURN, PAD], show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    return tok
+
+
+class Encoder:
+    """Conversations as token ids and the weight of each id in the loss."""
+
+    def __init__(self, tok, weight_ask=0.1):
+        self.tok, self.weight_ask, self.cache = tok, weight_ask, {}
+        self.turn, self.end = tok.token_to_id(TURN), tok.token_to_id(END)
+        self.newline = tok.encode("\n", add_special_tokens=False).ids
+
+    def plain(self, text):
+        if text not in self.cache:
+            if len(self.cache) > 100000:
+                self.cache.clear()
+            self.cache[text] = self.tok.encode(text, add_special_tokens=False).ids
+        return self.cache[text]
+
+    def prompt(self, messages):
+        ids = []
+        for role, text in messages:
+            ids += [self.turn] + self.plain(f"{role}\n{text}") + [self.end] + self.newline
+        return ids + [self.turn] + self.plain("assistant\n")
+
+    def conversation(self, messages, cut=None):
+        """@cut leaves so many tokens of the last answer: which answer it is shows in the first ones,
+        and a short sample leaves time for another question."""
+        ids, weights = [], []
+        for i, (role, text) in enumerate(messages):
+            head = [self.turn] + self.plain(f"{role}\n")
+            body = (self.plain(text) if role == "assistant" else
+                    self.plain(f"{role}\n{text}")[len(head) - 1:])
+            answer = role == "assistant"
+            if cut and i == len(messages) - 1 and cut < len(body):
+                return ids + head + body[:cut], weights + [0.0] * len(head) + [1.0] * cut
+            ids += head + body + [self.end] + self.newline
+            weights += ([0.0] * len(head) + [1.0 if answer else self.weight_ask] * len(body) +
+                        [1.0 if answer else 0.0] + [0.0] * len(self.newline))
+        return ids, weights
+
+
+def batches(encoder, facts, seed, n_tokens, n_ctx, pool=1024):
+    """Batches of conversations of like length, for ever."""
+    sampler, pad = corpus.Sampler(facts, seed), encoder.tok.token_to_id(PAD)
+    while True:
+        drawn = []
+        for _ in range(pool):
+            short = sampler.rng.random() < 0.88
+            messages = sampler.conversation(sampler.rng.choice((1, 1, 1, 1, 2)) if short else None)
+            drawn.append(encoder.conversation(
+                messages, cut=sampler.rng.randrange(6, 17) if short else None))
+        drawn.sort(key=lambda c: len(c[0]))
+        packed, batch = [], []
+        for c in drawn:
+            if batch and len(c[0]) * (len(batch) + 1) > n_tokens:
+                packed.append(batch)
+                batch = []
+            batch.append((c[0][:n_ctx], c[1][:n_ctx]))
+        sampler.rng.shuffle(packed)
+        for batch in packed:
+            T = max(len(ids) for ids, _ in batch)
+            ids = torch.full((len(batch), T), pad)
+            weights = torch.zeros(len(batch), T)
+            for i, (a, w) in enumerate(batch):
+                ids[i, :len(a)], weights[i, :len(w)] = torch.tensor(a), torch.tensor(w)
+            yield ids, weights
+
+
+def muon_direction(g, n_steps=5):
+    """The nearest orthogonal matrix, nearly: Newton-Schulz with the usual quintic."""
+    x = g.bfloat16()
+    tall = x.shape[0] > x.shape[1]
+    x = x.T if tall else x
+    x = x / (x.norm() + 1e-7)
+    for _ in range(n_steps):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+    return (x.T if tall else x).float()
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose steps are made orthogonal; for the matrices inside the layers."""
+
+    def __init__(self, params, lr, momentum=0.95, weight_decay=0.01):
+        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                m.lerp_(p.grad, 1 - group["momentum"])
+                d = muon_direction(p.grad.lerp(m, group["momentum"]))
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.add_(d, alpha=-group["lr"] * max(1, p.shape[0] / p.shape[1]) ** 0.5)
+
+
+@torch.no_grad()
+def ask(model, encoder, questions, n_max=200):
+    """Greedy answers, a batch at a time, without a cache: slow but short."""
+    out = []
+    for messages in questions:
+        ids = encoder.prompt(messages)
+        start = len(ids)
+        while len(ids) < start + n_max:
+            best = int(model(torch.tensor([ids]))[0, -1].argmax())
+            if best == encoder.end:
+                break
+            ids.append(best)
+        out.append(encoder.tok.decode(ids[start:]))
+    return out
+
+
+@torch.no_grad()
+def exact(model, encoder, messages, answer):
+    """True when greedy decoding gives @answer: every token of it is the likeliest one."""
+    prompt, rest = encoder.prompt(messages), encoder.plain(answer) + [encoder.end]
+    best = model(torch.tensor([prompt + rest]))[0, len(prompt) - 1:-1].argmax(-1)
+    return best.tolist() == rest
+
+
+def report(model, encoder, facts, cases, label, show=True):
+    wrong = [(n, m) for n, m in cases if not exact(model, encoder, m, facts[n].answer)]
+    print(f"{label}: {len(cases) - len(wrong)} of {len(cases)} to the letter "
+          f"({100 * (1 - len(wrong) / len(cases)):.1f} %)", flush=True)
+    for name, messages in wrong if show else []:
+        said = ask(model, encoder, [messages])[0]
+        same = facts[name].key in said
+        print(f"  {'~' if same else '!'} {name}: {messages[-1][1]!r} -> {said[:110]!r}", flush=True)
+
+
+def cases_from(facts, path):
+    """Lines "id: question", written apart from the patterns; " / " separates earlier turns."""
+    out = []
+    for line in path.read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, text = line.split(": ", 1)
+            assert name in facts, f"{path.name}: no fact {name}"
+            out.append((name, [("user", text)]))
+    return out
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    p.add_argument("--minutes", type=float, default=20)
+    p.add_argument("--steps", type=int, default=0, help="exactly so many, however long it takes")
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--layers", type=int, default=4)
+    p.add_argument("--batch", type=int, default=3072, help="tokens of a batch")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--version", default="0.1.0")
+    p.add_argument("--out", type=pathlib.Path, default=HERE / "sconce-guide.gguf")
+    p.add_argument("--all", action="store_true", help="train on the held-out patterns too")
+    p.add_argument("--bf16", action="store_true", help="for CPUs that multiply bfloat16")
+    args = p.parse_args()
+
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    facts = corpus.load()
+    held = [(n, [("user", q)]) for n, q in corpus.held_out(facts)]
+    if args.all:
+        for fact in facts.values():
+            fact.train, fact.held = fact.train + fact.held, []
+    tok = train_tokenizer(facts, 1536)
+    encoder = Encoder(tok)
+    model = Guide(Config(n_vocab=tok.get_vocab_size(), n_layers=args.layers))
+    # The weights that steps change stay in 32 bits; the passes may use a rounded copy.
+    work = copy.deepcopy(model).to(torch.bfloat16 if args.bf16 else torch.float32)
+    matrices = [p for p in model.blk.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if not any(p is m for m in matrices)]
+    optimizers = [Muon(matrices, lr=0.02),
+                  torch.optim.AdamW(others, lr=3e-3, betas=(0.9, 0.98), weight_decay=0.0)]
+    base = [o.param_groups[0]["lr"] for o in optimizers]
+    print(f"{len(facts)} facts, {sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
+
+    start = time.monotonic()
+    n_seen, shown, step = 0, 0.0, 0
+    for ids, weights in batches(encoder, facts, args.seed, args.batch, 1280):
+        spent = time.monotonic() - start
+        done = step / args.steps if args.steps else spent / (60 * args.minutes)
+        if done >= 1:
+            break
+        pace = min(1, (step + 1) / 60) * min(1, (1 - done) / 0.6)
+        for o, lr in zip(optimizers, base):
+            o.param_groups[0]["lr"] = max(lr * pace, lr * 1e-3)
+        picked = weights[:, 1:] > 0
+        logits = work(ids[:, :-1], picked)
+        nll = F.cross_entropy(logits.float(), ids[:, 1:][picked], reduction="none")
+        w = weights[:, 1:][picked]
+        loss = (nll * w).sum() / w.sum()
+        work.zero_grad()
+        loss.backward()
+        for p, q in zip(model.parameters(), work.parameters()):
+            p.grad = q.grad.float()
+        torch.nn.utils.clip_grad_norm_(others, 1.0)
+        for o in optimizers:
+            o.step()
+        with torch.no_grad():
+            for p, q in zip(model.parameters(), work.parameters()):
+                q.copy_(p)
+        n_seen += ids.numel()
+        step += 1
+        if spent - shown > 20 or step in (1, 10):
+            shown = spent
+            print(f"step {step}, {spent:.0f} s, {n_seen / max(spent, 1e-3):.0f} tokens/s, "
+                  f"loss {loss.item():.4f}", flush=True)
+
+    model.eval()
+    q8_0(model)
+    write_gguf(model, tok, args.out, args.version)
+    print(f"{args.out}: {args.out.stat().st_size} bytes after {step} steps, {n_seen:,} tokens")
+    report(model, encoder, facts, held, "held-out patterns" + (" (trained on)" if args.all else ""))
+    if (HERE / "questions.txt").exists():
+        report(model, encoder, facts, cases_from(facts, HERE / "questions.txt"), "free questions")
+
+
+if __name__ == "__main__":
+    main()

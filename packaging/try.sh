@@ -1,0 +1,276 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# From a source tree to a first answer: installs what is missing, builds, starts sconce, and asks one
+# question through the HTTP API. Needs a Debian 12 (root or sudo) or the packages of packages.sh.
+set -u
+
+usage() {
+    cat <<EOF
+Usage: sh packaging/try.sh [OPTION]...
+Builds sconce, starts it, and asks one question through its HTTP API.
+
+  --model PATH   use this model (a .gguf file or a Hugging Face directory), not the bundled guide
+  --ask TEXT     ask this
+  --port N       listen on 127.0.0.1:N (7266, or a free port when that is taken)
+  --keep         leave the server running
+  --no-install   install no packages
+  -h, --help     this text
+
+SCONCE_BUILD names the build directory (build-try).
+EOF
+}
+
+tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) || exit 1
+model='' ask='' port='' keep='' install=yes
+
+wrong() {
+    echo "try.sh: $1; see sh packaging/try.sh --help" >&2
+    exit 2
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --model | --ask | --port)
+        [ $# -gt 1 ] || wrong "$1 needs a value"
+        case $1 in
+        --model) model=$2 ;;
+        --ask) ask=$2 ;;
+        --port) port=$2 ;;
+        esac
+        shift
+        ;;
+    --model=*) model=${1#*=} ;;
+    --ask=*) ask=${1#*=} ;;
+    --port=*) port=${1#*=} ;;
+    --keep) keep=yes ;;
+    --no-install) install='' ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    *) wrong "what is \"$1\"?" ;;
+    esac
+    shift
+done
+case $port in *[!0-9]*) wrong "--port needs a number, not \"$port\"" ;; esac
+
+if [ -n "$model" ]; then
+    [ -e "$model" ] || wrong "there is no $model"
+    model=$(realpath -- "$model")
+    [ -n "$ask" ] || ask="Tell me in one sentence what a socket is."
+else
+    model=$tree/packaging/guide/sconce-guide.gguf
+    [ -n "$ask" ] || ask="What is sconce, and how do I add a model?"
+fi
+models=$(dirname -- "$model")
+name=$(basename -- "$model" .gguf)
+case $name in *-00001-of-[0-9][0-9][0-9][0-9][0-9]) name=${name%-*-of-*} ;; esac
+
+# The build directory as the user would type it.
+cd "$tree" || exit 1
+build=${SCONCE_BUILD:-build-try}
+work=$(mktemp -d) || exit 1
+server='' unit=''
+
+stop_server() {
+    if [ -n "$unit" ]; then
+        systemctl --user stop "$unit" >/dev/null 2>&1
+    elif [ -n "$server" ]; then
+        kill "$server" 2>/dev/null
+        wait "$server" 2>/dev/null
+    fi
+    server='' unit=''
+}
+finish() {
+    status=$?
+    trap - EXIT
+    stop_server
+    rm -rf "$work"
+    exit $status
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+now() { # milliseconds
+    n=$(date +%s%N)
+    echo "${n%??????}"
+}
+seconds() { # of milliseconds
+    printf '%d.%02d' $(($1 / 1000)) $(($1 % 1000 / 10))
+}
+begin=$(now)
+step() {
+    step_at=$(now)
+    printf '%-44s' "$1"
+}
+done_step() {
+    echo "$(seconds $(($(now) - step_at))) s${1:+  ($1)}"
+}
+# fail MESSAGE [LOG]: what went wrong, the end of the log, and that is all.
+fail() {
+    echo
+    if [ -n "${2-}" ] && [ -s "$2" ]; then
+        tail -n 30 "$2" >&2
+    fi
+    printf 'try.sh: %s\n' "$1" >&2
+    exit 1
+}
+
+. packaging/packages.sh
+
+# shellcheck disable=SC2086
+if [ -n "$install" ] && command -v apt-get >/dev/null 2>&1; then
+    step "Packages"
+    install_packages $BUILD_PACKAGES $TRY_PACKAGES || fail "install the packages named above, or \
+correct apt (network? sources?), and run this again; --no-install skips this step"
+    done_step
+fi
+for program in meson ninja cc curl; do
+    command -v "$program" >/dev/null 2>&1 || fail "there is no $program. On Debian 12: apt-get \
+install $(echo $BUILD_PACKAGES $TRY_PACKAGES). Elsewhere install the same libraries under your \
+distribution's names"
+done
+
+step "Build ($build)"
+if [ ! -f "$build/build.ninja" ]; then
+    meson setup "$build" --buildtype=release -Dtests=false >"$work/log" 2>&1 ||
+        fail "meson could not set up $build; a missing library is named above" "$work/log"
+fi
+ninja -C "$build" >"$work/log" 2>&1 ||
+    fail "the build failed; \`ninja -C $build\` shows all of it, and removing $build starts anew" \
+        "$work/log"
+done_step
+sconce=$build/services/cli/sconce
+
+step "Start"
+choice=${port:-7266}
+started=''
+for try in "$choice" 0; do
+    if [ -d /run/systemd/system ] && systemctl --user show-environment >/dev/null 2>&1; then
+        # A manager that runs as this user keeps the server; it goes when we stop the unit.
+        unit=sconce-try-$$
+        systemd-run --user --quiet --collect --unit="$unit" --property=WorkingDirectory="$tree" \
+            --property=StandardError="append:$work/serve" -- "$tree/$sconce" serve \
+            --listen "127.0.0.1:$try" --models "$models" >"$work/log" 2>&1 || unit=''
+    fi
+    if [ -z "$unit" ]; then
+        # A session of its own, so that closing the terminal does not end what --keep keeps.
+        setsid "$sconce" serve --listen "127.0.0.1:$try" --models "$models" >"$work/serve" 2>&1 &
+        server=$!
+    fi
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 \
+        21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
+        url=$(sed -n 's,^Listening on \(http://127[^ ]*\)/v1$,\1,p' "$work/serve" 2>/dev/null)
+        if [ -n "$url" ] && curl -sf -m 5 -o "$work/health" "$url/health"; then
+            started=yes
+            break 2
+        fi
+        if [ -n "$server" ] && ! kill -0 "$server" 2>/dev/null; then
+            break
+        fi
+        sleep 0.1
+    done
+    stop_server
+    # Only the usual port may be exchanged for another one.
+    if [ -n "$port" ] || ! grep -q "in use" "$work/serve"; then
+        break
+    fi
+done
+[ -n "$started" ] || fail "the server did not start; its messages are above. If the port is taken, \
+choose another with --port" "$work/serve"
+done_step "$url"
+
+quote() { # as a JSON string
+    printf '%s' "$1" | tr '\n\t' '  ' | sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$/"/'
+}
+# Lines of T and a piece of the answer, N and the number of tokens, or E and an error.
+read_stream() {
+    first='' last='' tokens=''
+    while IFS= read -r line; do
+        case $line in
+        N*) tokens=${line#N} ;;
+        E*) printf '%b\n' "${line#E}" >"$work/error" ;;
+        T*)
+            last=$(now)
+            [ -n "$first" ] || first=$last
+            printf '%b' "${line#T}"
+            ;;
+        esac
+    done
+    printf '%s %s %s\n' "${first:-0}" "${last:-0}" "${tokens:-0}" >"$work/times"
+}
+json_text='\(\([^"\\]\|\\.\)*\)'
+unescape='s/\\"/"/g; s/\\u001b//g'
+
+printf '\n> %s\n\n' "$ask"
+sent=$(now)
+curl -sSN -m 600 "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "{
+    \"model\": $(quote "$name"), \"stream\": true, \"stream_options\": {\"include_usage\": true},
+    \"temperature\": 0, \"max_tokens\": 256,
+    \"messages\": [{\"role\": \"user\", \"content\": $(quote "$ask")}]}" 2>"$work/curl" |
+    tee "$work/stream" |
+    sed -u -n "/\"error\" *:/ { s/.*\"message\" *: *\"$json_text\".*/E\1/p; d }
+        s/.*\"completion_tokens\" *: *\([0-9]*\).*/N\1/p
+        s/^data:.*\"content\" *: *\"$json_text\".*/T\1/; t text
+        d
+        :text
+        /^T\$/d
+        $unescape
+        p" |
+    read_stream
+read -r first last tokens <"$work/times"
+echo
+if [ -s "$work/error" ] || [ "$first" = 0 ]; then
+    cat "$work/curl" "$work/error" 2>/dev/null >&2
+    head -c 2000 "$work/stream" >&2
+    fail "no answer came; the server's messages are above" "$work/serve"
+fi
+rate=''
+[ "$tokens" -gt 1 ] && [ "$last" -gt "$first" ] &&
+    rate=", $((tokens * 1000 / (last - first))) tokens/s"
+cat <<EOF
+
+First token after $(seconds $((first - sent))) s (the service start and the model's opening are in it)$rate;
+$(seconds $((last - begin))) s since this script began.
+
+EOF
+
+if [ -n "$keep" ]; then
+    if [ -n "$unit" ]; then
+        how="systemctl --user stop $unit"
+    else
+        how="kill $server"
+    fi
+    cat <<EOF
+It runs on at $url/v1; \`$how\` ends it. Next:
+
+EOF
+    base=$url
+    server='' unit=''
+else
+    base=http://127.0.0.1:7266
+    echo "Next, in $tree:"
+    echo
+fi
+case $model in
+"$tree"/packaging/guide/sconce-guide.gguf)
+    arg=packaging/guide/sconce-guide.gguf question='How do I add a model?'
+    ;;
+*)
+    arg=$model question='Hello!'
+    ;;
+esac
+case $arg in *[!A-Za-z0-9_./+-]*) arg="'$arg'" ;; esac
+echo "  $sconce run $arg \"$question\""
+if [ -z "$keep" ]; then
+    case $models in
+    "$tree"/*) dir=${models#"$tree"/} ;;
+    *) dir=$models ;;
+    esac
+    case $dir in *[!A-Za-z0-9_./+-]*) dir="'$dir'" ;; esac
+    echo "  $sconce serve --models $dir    # then point any OpenAI client at $base/v1"
+else
+    echo "  curl -N $base/v1/chat/completions -H 'Content-Type: application/json' \\"
+    echo "    -d '{\"model\": \"$name\", \"stream\": true, \"messages\": [{\"role\": \"user\", \"content\": \"$question\"}]}'"
+fi
