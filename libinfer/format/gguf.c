@@ -20,10 +20,14 @@
 #define GGUF_MAX_NAME   65535 /* of a key, as the format says; and of a tensor's name */
 #define GGUF_MAX_VALUES ((uint64_t)1 << 20)
 #define GGUF_MAX_ALIGN  ((uint64_t)1 << 20)
+/* Bounds that a file's size alone does not give, because sparse files cost nothing. */
+#define GGUF_MAX_STRINGS ((uint64_t)1 << 22) /* of all values together */
+#define GGUF_MAX_SCALARS ((uint64_t)1 << 28) /* of one array */
 
 struct reader {
     const unsigned char *data;
     uint64_t size, pos;
+    uint64_t n_strings; /* read so far */
     struct inf_err *err;
 };
 
@@ -122,9 +126,9 @@ static int read_strings(struct reader *r, struct arena *arena, struct gguf_value
     uint64_t size;
     int rc;
 
-    if (v->n > left(r) / 8)
-        return err_set_at(r->err, EBADMSG, r->pos, "key %.64s: %llu strings do not fit the file",
-                          v->key, (unsigned long long)v->n);
+    if (v->n > left(r) / 8 || v->n > GGUF_MAX_STRINGS - r->n_strings)
+        return err_set_at(r->err, EBADMSG, r->pos, "key %.64s: %llu strings are too many", v->key,
+                          (unsigned long long)v->n);
     if (!size_mul(v->n, sizeof(*strings), &size) || size > SIZE_MAX)
         return err_set(r->err, ENOMEM, "out of memory");
     strings = arena_alloc(arena, (size_t)size);
@@ -135,6 +139,7 @@ static int read_strings(struct reader *r, struct arena *arena, struct gguf_value
         if (rc < 0)
             return rc;
     }
+    r->n_strings += v->n;
     v->strings = strings;
     return 0;
 }
@@ -143,9 +148,9 @@ static int read_scalars(struct reader *r, struct gguf_value *v, enum gguf_type t
 {
     const uint32_t size = scalar_size(type);
 
-    if (v->n > left(r) / size)
+    if (v->n > left(r) / size || v->n > GGUF_MAX_SCALARS)
         return err_set_at(r->err, EBADMSG, r->pos,
-                          "key %.64s: %llu values of %u bytes do not fit the file", v->key,
+                          "key %.64s: %llu values of %u bytes are too many", v->key,
                           (unsigned long long)v->n, size);
     v->data = r->data + r->pos;
     r->pos += v->n * size;

@@ -179,9 +179,25 @@ TEST(deep_nesting_is_refused)
     free(header);
 }
 
+TEST(headers_of_millions_of_values_are_refused)
+{
+    const size_t n = (size_t)3 << 20;
+    struct inf_err err = {0};
+    char *header = malloc(n + 64);
+
+    strcpy(header, "{\"a\":[");
+    for (size_t i = 0; i < n / 3; i++)
+        memcpy(header + 6 + 3 * i, "[],", 3);
+    strcpy(header + 6 + n, "[]]}");
+    ASSERT_ERROR(parse(header, 0, &err), EBADMSG);
+    ASSERT_CONTAINS(err.text, "too many values");
+    free(header);
+}
+
 RUN_TESTS(cmocka_unit_test(tensors_are_found_with_dimensions_turned),
           cmocka_unit_test(a_file_cut_anywhere_is_refused),
           cmocka_unit_test(bad_headers_are_refused_by_name),
           cmocka_unit_test(misaligned_data_is_refused),
           cmocka_unit_test(lengths_of_headers_are_bounded),
-          cmocka_unit_test(deep_nesting_is_refused))
+          cmocka_unit_test(deep_nesting_is_refused),
+          cmocka_unit_test(headers_of_millions_of_values_are_refused))
