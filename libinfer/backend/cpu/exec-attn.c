@@ -270,7 +270,7 @@ static void shared(const struct exec *x, uint32_t i_stage, unsigned i_thread, ui
     uint32_t i, begin, end;
     struct task t;
 
-    while ((i = exec_claim(x, i_stage)) < n_tasks * n_parts) {
+    while (exec_claim(x, i_stage, i_thread, n_tasks * n_parts, &i)) {
         const uint32_t i_task = i / n_parts;
         struct sums sums;
 
@@ -330,12 +330,12 @@ void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
         shared(x, i_stage, i_thread, n_parts);
         return;
     }
-    /* From the back: later rows of a prompt see more and take longer. */
-    while ((i = exec_claim(x, i_stage)) < x->n_tiles * n_heads) {
-        const struct attn_tile *tile = &x->plan->tiles[x->n_tiles - 1 - i / n_heads];
+    /* By heads, and from the back: later rows of a prompt see more and take longer. */
+    while (exec_claim(x, i_stage, i_thread, x->n_tiles * n_heads, &i)) {
+        const struct attn_tile *tile = &x->plan->tiles[x->n_tiles - 1 - i % x->n_tiles];
         struct task t;
 
-        task_init(&t, x, &s->attn, tile, i % n_heads, s->src[0], i_thread);
+        task_init(&t, x, &s->attn, tile, i / x->n_tiles, s->src[0], i_thread);
         whole(&t, i_thread, s->dst);
     }
 }

@@ -137,7 +137,7 @@ void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread)
     if (exec_rows(x, s->rows_kept) == 0)
         return;
     prepare(x, s, i_thread, &in);
-    while ((i = exec_claim(x, i_stage)) < s->n_chunks) {
+    while (exec_claim(x, i_stage, i_thread, s->n_chunks, &i)) {
         const struct product *p = s->products;
 
         for (; i >= p->n_chunks; p++)

@@ -36,9 +36,33 @@ void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *r
     *ret_end = (uint32_t)((uint64_t)n * (i_thread + 1) / n_threads);
 }
 
-uint32_t exec_claim(const struct exec *x, uint32_t i_stage)
+/* Stages take turns with three sets of counters. While stage i uses one, the next one is cleared:
+ * it was last used by stage i - 2, which every thread has left. */
+static struct claim *claims_of(const struct exec *x, uint32_t i_stage)
 {
-    return atomic_fetch_add_explicit(&x->plan->claims[i_stage], 1, memory_order_relaxed);
+    return x->plan->claims + (size_t)(i_stage % 3) * x->plan->n_threads;
+}
+
+bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
+                uint32_t *ret_piece)
+{
+    const unsigned n_threads = x->plan->n_threads;
+    struct claim *claims = claims_of(x, i_stage);
+
+    for (unsigned i = 0; i < n_threads; i++) {
+        const unsigned owner = (i_thread + i) % n_threads;
+        uint32_t begin, end, piece;
+
+        exec_share(x, owner, n, &begin, &end);
+        if (atomic_load_explicit(&claims[owner].n, memory_order_relaxed) >= end - begin)
+            continue;
+        piece = atomic_fetch_add_explicit(&claims[owner].n, 1, memory_order_relaxed);
+        if (piece >= end - begin)
+            continue;
+        *ret_piece = begin + piece;
+        return true;
+    }
+    return false;
 }
 
 unsigned char *exec_memory(const struct exec *x, unsigned i_thread)
@@ -101,6 +125,7 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
     for (uint32_t i = 0; i < x->plan->n_stages; i++) {
         const uint64_t begin = nsec && i_thread == 0 ? clock_nsec() : 0;
 
+        atomic_store_explicit(&claims_of(x, i + 1)[i_thread].n, 0, memory_order_relaxed);
         run_stage(x, i, i_thread);
         if (i + 1 < x->plan->n_stages)
             workers_barrier(x->cpu->workers);
@@ -154,8 +179,8 @@ int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
     assert(batch->n_logits <= plan->limits.max_logits);
 
     place_rows(&x);
-    for (uint32_t i = 0; i < plan->n_stages; i++)
-        atomic_store_explicit(&plan->claims[i], 0, memory_order_relaxed);
+    for (unsigned i = 0; i < plan->n_threads; i++)
+        atomic_store_explicit(&plan->claims[i].n, 0, memory_order_relaxed);
     workers_run(cpu->workers, run_thread, &x);
     return 0;
 }

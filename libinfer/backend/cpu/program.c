@@ -142,7 +142,7 @@ static int alloc_step(struct plan *plan)
     const uint32_t max_rows = plan->limits.max_rows;
     uint32_t *rows = arena_alloc(&plan->arena, 3 * (size_t)max_rows * sizeof(uint32_t));
 
-    plan->claims = arena_zalloc(&plan->arena, plan->n_stages * sizeof(*plan->claims));
+    plan->claims = aligned_alloc(64, 3 * plan->n_threads * sizeof(*plan->claims));
     plan->max_tiles = max_rows / plan->tile_rows + plan->limits.max_seqs;
     plan->tiles = arena_alloc(&plan->arena, plan->max_tiles * sizeof(struct attn_tile));
     if (!rows || !plan->claims || !plan->tiles)
@@ -239,6 +239,7 @@ void program_free(struct backend *b UNUSED, struct plan *plan)
         munmap(plan->threads, plan->mem.size * plan->n_threads);
     if (plan->parts)
         munmap(plan->parts, plan->parts_size);
+    free(plan->claims);
     arena_done(&plan->arena);
     free(plan);
 }

@@ -122,6 +122,11 @@ struct rope_table {
     float *data;
 };
 
+/* Pieces of a thread's share that were claimed; a line of the cache of its own. */
+struct claim {
+    _Alignas(64) _Atomic uint32_t n;
+};
+
 /* Rows of one sequence that go through attention together. */
 struct attn_tile {
     const struct batch_seq *seq;
@@ -163,8 +168,8 @@ struct plan {
     uint64_t parts_size;
     uint32_t max_stretches, part_floats;
 
+    struct claim *claims; /* [3 sets, n_threads], see exec_claim() */
     /* Written by the thread that runs a step, before the others start. */
-    _Atomic uint32_t *claims;                   /* [n_stages]: pieces that were claimed */
     uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in it */
     struct attn_tile *tiles;
     uint32_t max_tiles;
@@ -219,8 +224,11 @@ float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
 /* This thread's share of @n rows. */
 void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
                 uint32_t *ret_end);
-/* The next piece of a stage, counted from 0; past its last when there is none left. */
-uint32_t exec_claim(const struct exec *x, uint32_t i_stage);
+/* The next of @n pieces of a stage: of this thread's share while there are any, then of others'.
+ * Neighbouring pieces lie side by side in memory, so that a thread mostly reads on. False when
+ * none is left. */
+bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
+                uint32_t *ret_piece);
 unsigned char *exec_memory(const struct exec *x, unsigned i_thread);
 uint32_t exec_rows(const struct exec *x, bool rows_kept);
 /* exec-node.c: one operation on this thread's rows */
