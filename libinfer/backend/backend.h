@@ -33,7 +33,7 @@ struct plan_limits {
     uint32_t max_rows;   /* tokens of one step */
     uint32_t max_logits; /* rows of logits of one step */
     uint32_t max_seqs;
-    uint32_t max_ctx;    /* positions of one sequence */
+    uint32_t max_ctx; /* positions of one sequence */
 };
 
 struct backend_ops {
@@ -68,9 +68,9 @@ struct backend {
 };
 
 struct backend_params {
-    const char *device;  /* "auto", "cpu", "null"; NULL: "auto" */
-    const char *isa;     /* NULL: best */
-    uint32_t n_threads;  /* 0: all that we may use */
+    const char *device; /* "auto", "cpu", "null"; NULL: "auto" */
+    const char *isa;    /* NULL: best */
+    uint32_t n_threads; /* 0: all that we may use */
 };
 
 /* backend/backends.c. -EINVAL: unknown name; -EOPNOTSUPP: not here; -ENOMEM. */

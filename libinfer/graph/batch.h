@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 struct batch_seq {
-    uint32_t i_row;         /* first row */
-    uint32_t n_rows;        /* tokens of this sequence in this step, at least one */
-    uint32_t pos;           /* position of the first row; positions below it are in the KV store */
+    uint32_t i_row;  /* first row */
+    uint32_t n_rows; /* tokens of this sequence in this step, at least one */
+    uint32_t pos;    /* position of the first row; positions below it are in the KV store */
     uint32_t n_blocks;
     const uint32_t *blocks; /* KV blocks that cover positions 0 … pos + n_rows - 1 */
 };

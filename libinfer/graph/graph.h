@@ -45,28 +45,28 @@ enum rope_style {
  * position p is p × inv_freq[i]; scaling (linear, llama3, yarn) is already inside inv_freq. */
 struct rope_params {
     enum rope_style style;
-    uint32_t n_dims;        /* even, ≤ head_dim */
-    const float *inv_freq;  /* [n_dims / 2]; outlives the graph */
-    float mscale;           /* factor on sin and cos (yarn); 1 otherwise */
+    uint32_t n_dims;       /* even, ≤ head_dim */
+    const float *inv_freq; /* [n_dims / 2]; outlives the graph */
+    float mscale;          /* factor on sin and cos (yarn); 1 otherwise */
 };
 
 struct attn_params {
-    uint32_t i_layer;   /* index of the layer in the KV store */
+    uint32_t i_layer; /* index of the layer in the KV store */
     uint32_t n_heads, n_kv_heads, head_dim;
-    float scale;        /* of q·k, usually 1/sqrt(head_dim) */
-    uint32_t window;    /* a row at position p sees p - window + 1 … p; 0: all before it */
+    float scale;     /* of q·k, usually 1/sqrt(head_dim) */
+    uint32_t window; /* a row at position p sees p - window + 1 … p; 0: all before it */
 };
 
 enum graph_op {
-    GRAPH_EMBED,     /* rows of a table by token id */
-    GRAPH_RMS_NORM,  /* x / sqrt(mean(x²) + eps) × w, over groups of `group` columns */
-    GRAPH_MATMUL,    /* x · Wᵀ + bias */
+    GRAPH_EMBED,    /* rows of a table by token id */
+    GRAPH_RMS_NORM, /* x / sqrt(mean(x²) + eps) × w, over groups of `group` columns */
+    GRAPH_MATMUL,   /* x · Wᵀ + bias */
     GRAPH_ROPE,
     GRAPH_ATTENTION, /* stores k and v, then softmax(q·kᵀ × scale) · v over the sequence's past */
     GRAPH_GLU,       /* act(gate) × up */
     GRAPH_ADD,
-    GRAPH_SCALE,     /* x × constant */
-    GRAPH_ROWS,      /* keeps the rows that the batch asks logits for */
+    GRAPH_SCALE, /* x × constant */
+    GRAPH_ROWS,  /* keeps the rows that the batch asks logits for */
     GRAPH_OUTPUT,
 };
 

@@ -17,9 +17,9 @@ struct kv_pool;
 
 struct kv_table {
     struct kv_pool *pool;
-    uint32_t *blocks;   /* [cap], the first n_blocks are ours */
+    uint32_t *blocks; /* [cap], the first n_blocks are ours */
     uint32_t n_blocks, cap;
-    uint32_t n_tokens;  /* positions that are stored or promised */
+    uint32_t n_tokens; /* positions that are stored or promised */
 };
 
 /* Positive results: not errors, and the caller must act on them. */
