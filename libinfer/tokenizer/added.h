@@ -18,12 +18,14 @@ enum added_flags {
     ADDED_SINGLE_WORD = 1 << 3, /* not inside a word */
 };
 
+struct added_token {
+    int32_t id;
+    unsigned flags;
+};
+
 struct added {
     struct trie trie; /* id: an index into tokens */
-    struct added_token {
-        int32_t id;
-        unsigned flags;
-    } * tokens;
+    struct added_token *tokens;
     uint32_t n, cap;
 };
 

@@ -51,7 +51,7 @@ int strings_end(struct strings *s)
         s->v = p;
         s->cap = cap;
     }
-    s->v[s->n++] = (struct span){start, s->buf.len - start};
+    s->v[s->n++] = (struct span){start, s->buf.len - start, false};
     return 0;
 }
 
@@ -118,20 +118,31 @@ static int put_from_bytes(struct str *out, const char *s, size_t len)
 int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s)
 {
     const struct piece *p = vocab_at(&tok->vocab, id);
+    uint64_t shown;
     int r, byte;
+    bool plain;
 
     if (!p)
         return strings_end(s);
     byte = p->kind == PIECE_BYTE ? piece_byte(p->text, p->len) : -1;
+    plain = p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED;
     if (tok->style != STYLE_PLAIN && byte >= 0)
         r = str_putc(&s->buf, (char)byte);
-    else if (tok->style == STYLE_SPACES && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED))
+    else if (tok->style == STYLE_SPACES &&
+             (plain || (p->kind == PIECE_USER && tok->dec.user_spaces)))
         r = put_replaced(&s->buf, p->text, p->len, "\xe2\x96\x81", 3, " ", 1);
-    else if (tok->style == STYLE_BYTES && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED))
+    else if (tok->style == STYLE_BYTES && plain)
         r = put_from_bytes(&s->buf, p->text, p->len);
+    else if (map_find(&tok->shown, p->text, p->len, &shown))
+        r = str_append(&s->buf, tok->added_normal.trie.items[shown].text,
+                       tok->added_normal.trie.items[shown].len);
     else
         r = str_append(&s->buf, p->text, p->len);
-    return r < 0 ? r : strings_end(s);
+    if (r == 0)
+        r = strings_end(s);
+    if (r == 0)
+        s->v[s->n - 1].byte = tok->style != STYLE_PLAIN && byte >= 0;
+    return r;
 }
 
 /* One string at a time. */
@@ -352,6 +363,21 @@ static int ctc(const struct dec_step *st, const struct strings *in, struct strin
     return r;
 }
 
+static int first_space(const struct strings *in, struct strings *out)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < in->n; i++) {
+        const char *s = in->buf.data + in->v[i].start;
+        const size_t skip = i == 0 && !in->v[i].byte && in->v[i].len > 0 && *s == ' ';
+
+        r = str_append(&out->buf, s + skip, in->v[i].len - skip);
+        if (r == 0)
+            r = strings_end(out);
+    }
+    return r;
+}
+
 static int run_step(const struct dec_step *st, const struct strings *in, bool raw,
                     struct strings *out)
 {
@@ -372,6 +398,8 @@ static int run_step(const struct dec_step *st, const struct strings *in, bool ra
         return map(st, strip, in, out);
     case DEC_REPLACE:
         return map(st, replace, in, out);
+    case DEC_FIRST_SPACE:
+        return first_space(in, out);
     default:
         return ctc(st, in, out);
     }

@@ -30,6 +30,7 @@ enum dec_kind {
     DEC_STRIP,
     DEC_REPLACE,
     DEC_CTC,
+    DEC_FIRST_SPACE, /* SentencePiece: the space that starts the first piece goes */
 };
 
 struct dec_step {
@@ -48,18 +49,22 @@ struct decoder {
     struct dec_step *steps; /* owned */
     size_t n;
     bool join_spaces; /* no decoder at all: pieces are joined by spaces */
+    bool user_spaces; /* STYLE_SPACES: in pieces that a user defined as well */
     bool each_byte;   /* U+FFFD for each bad byte, as SentencePiece does, not for each sequence */
 };
 
 struct dec_step *decoder_add(struct decoder *d, enum dec_kind kind);
 void decoder_done(struct decoder *d);
 
+struct span {
+    size_t start, len;
+    bool byte; /* made by a byte piece */
+};
+
 /* A list of strings in one buffer. */
 struct strings {
     struct str buf;
-    struct span {
-        size_t start, len;
-    } * v;
+    struct span *v;
     size_t n, cap;
 };
 

@@ -187,15 +187,7 @@ static struct norm_step *spm_step(struct load *l)
 /* The text's first space, which the prefix put there, is not shown. */
 static int strip_first(struct inf_tokenizer *tok)
 {
-    struct dec_step *st = decoder_add(&tok->dec, DEC_FUSE);
-
-    st = st ? decoder_add(&tok->dec, DEC_STRIP) : NULL;
-    if (!st)
-        return -ENOMEM;
-    st->text = " ";
-    st->text_len = 1;
-    st->start = 1;
-    return 0;
+    return decoder_add(&tok->dec, DEC_FIRST_SPACE) ? 0 : -ENOMEM;
 }
 
 static int load_spm(struct load *l)

@@ -230,7 +230,6 @@ static int load_steps(struct spm_file *s, const struct config *config)
     struct inf_tokenizer *tok = s->tok;
     struct norm_step *st = normalizer_add(&tok->norm, NORM_SPM);
     const json_t *prefix = config_get(config, "add_prefix_space");
-    struct dec_step *dec;
     int r;
 
     if (!st)
@@ -245,15 +244,7 @@ static int load_steps(struct spm_file *s, const struct config *config)
         return r;
     if (!s->prefix && !s->merge_spaces)
         return 0;
-    if (!decoder_add(&tok->dec, DEC_FUSE))
-        return -ENOMEM;
-    dec = decoder_add(&tok->dec, DEC_STRIP);
-    if (!dec)
-        return -ENOMEM;
-    dec->text = " ";
-    dec->text_len = 1;
-    dec->start = 1;
-    return 0;
+    return decoder_add(&tok->dec, DEC_FIRST_SPACE) ? 0 : -ENOMEM;
 }
 
 /* Which tokens go around texts: the configuration says it; without one BOS, or for models that
@@ -287,7 +278,7 @@ static int load_model(struct spm_file *s)
     tok->model = unigram ? MODEL_UNIGRAM : MODEL_SPM;
     tok->kind = unigram ? "unigram" : "spm";
     tok->style = STYLE_SPACES;
-    tok->dec.each_byte = true;
+    tok->dec.each_byte = tok->dec.user_spaces = true;
     tok->spm.byte_fallback = s->byte_fallback;
     tok->spm.unknown = s->unknown;
     tok->spm.single = tok->spm.user_bonus = true;

@@ -456,8 +456,8 @@ static int spm(const struct norm_step *st, const char *s, size_t len, struct str
     return r;
 }
 
-static int run_step(const struct norm_step *st, struct pattern_work *work, const char *s, size_t len,
-                    struct str *out, size_t *zero)
+static int run_step(const struct norm_step *st, struct pattern_work *work, const char *s,
+                    size_t len, struct str *out, size_t *zero)
 {
     int r;
 

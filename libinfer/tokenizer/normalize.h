@@ -36,7 +36,7 @@ struct norm_step {
     bool clean, chinese, accents, lower; /* BERT, GGUF_WORDS */
     const char *needle, *content;        /* REPLACE, PREPEND */
     size_t needle_len, content_len;
-    struct pattern *regex;                       /* REPLACE; owned */
+    struct pattern *regex;                     /* REPLACE; owned */
     struct charsmap map;                       /* CHARSMAP, SPM; owned */
     bool prefix, suffix, merge_spaces, escape; /* SPM */
     bool lazy_prefix;                          /* SPM: none before the first word */

@@ -23,7 +23,7 @@ struct pattern_work {
 };
 
 int pattern_compile(const char *pattern, size_t len, enum uni_version version,
-                  struct pattern **ret_pattern, struct inf_err *reterr)
+                    struct pattern **ret_pattern, struct inf_err *reterr)
 {
     _cleanup_(pattern_freep) struct pattern *re = NEW(struct pattern, 1);
     _cleanup_str_ struct str text = {0};
@@ -87,7 +87,7 @@ struct pattern_work *pattern_work_free(struct pattern_work *work)
 }
 
 int pattern_find(const struct pattern *re, struct pattern_work *work, const char *text, size_t len,
-               size_t from, size_t *ret_start, size_t *ret_end)
+                 size_t from, size_t *ret_start, size_t *ret_end)
 {
     const PCRE2_SIZE *ovector;
     int r;

@@ -20,7 +20,7 @@ struct pattern;
 struct pattern_work;
 
 int pattern_compile(const char *pattern, size_t len, enum uni_version version,
-                  struct pattern **ret_pattern, struct inf_err *reterr);
+                    struct pattern **ret_pattern, struct inf_err *reterr);
 struct pattern *pattern_free(struct pattern *re);
 DEFINE_CLEANUP(struct pattern *, pattern_free);
 
@@ -38,8 +38,8 @@ enum {
  * the expression backtracks more than is allowed.
  */
 int pattern_find(const struct pattern *re, struct pattern_work *work, const char *text, size_t len,
-               size_t from, size_t *ret_start, size_t *ret_end);
+                 size_t from, size_t *ret_start, size_t *ret_end);
 
 /* The translation alone: for pattern.c and tests. */
 int pattern_translate(const char *pattern, size_t len, enum uni_version version, struct str *out,
-                    struct inf_err *reterr);
+                      struct inf_err *reterr);

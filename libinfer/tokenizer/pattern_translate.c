@@ -436,7 +436,7 @@ static int wrap(struct str *out, size_t atom)
 }
 
 int pattern_translate(const char *pattern, size_t len, enum uni_version version, struct str *out,
-                    struct inf_err *reterr)
+                      struct inf_err *reterr)
 {
     struct translation t = {pattern, pattern + len, pattern, version, reterr, 0};
     size_t atom = 0, depth = 0, open[MAX_DEPTH];

@@ -28,12 +28,27 @@ int pipeline_add_suffix(struct inf_tokenizer *tok, int32_t id)
     return 0;
 }
 
+/* Added tokens are decoded as they were normalised. */
+static int find_shown(struct inf_tokenizer *tok)
+{
+    const struct trie *t = &tok->added_normal.trie;
+    int r = 0;
+
+    for (uint32_t i = 0; r >= 0 && i < t->n; i++) {
+        const struct piece *p = vocab_at(&tok->vocab, tok->added_normal.tokens[t->items[i].id].id);
+
+        if (p && (p->len != t->items[i].len || memcmp(p->text, t->items[i].text, p->len) != 0))
+            r = map_set(&tok->shown, p->text, p->len, i);
+    }
+    return r < 0 ? r : 0;
+}
+
 int pipeline_finish(struct inf_tokenizer *tok)
 {
     added_seal(&tok->added);
     added_seal(&tok->added_normal);
     eog_mark(tok);
-    return 0;
+    return find_shown(tok);
 }
 
 struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok)
@@ -48,6 +63,7 @@ struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok)
     spm_done(&tok->spm);
     wordpiece_done(&tok->wordpiece);
     decoder_done(&tok->dec);
+    map_done(&tok->shown);
     vocab_done(&tok->vocab);
     arena_done(&tok->arena);
     free(tok);

@@ -44,6 +44,7 @@ struct inf_tokenizer {
     unsigned n_prefix, n_suffix;
     enum piece_style style;
     struct decoder dec;
+    struct map shown; /* piece → item of added_normal's trie that stands for it in texts */
     int32_t bos, eos, pad;
 };
 

@@ -111,7 +111,8 @@ static const char *const steps[][7] = {
     [KIND_DEEPSEEK_LLM] = {"[\r\n]", DEEPSEEK_LETTERS, "\\s?[!-/:-~！-／：-～‘-‟\\x{3001}-。]+",
                            "(?<!\\s)\\s+\\z", DEEPSEEK_CJK, "\\p{N}+"},
     [KIND_DEEPSEEK3] = {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", PUNCT_WORDS},
-    [KIND_YOUTU] = {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-"
+    [KIND_YOUTU] = {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-"
+                    "ゟ゠-"
                     "ヿ]"
                     "+",
                     LEAD "[\\p{L}\\p{M}]+" CONTRACTIONS "?|\\p{N}" OTHERS "[\\r\\n/]*" TAIL},
@@ -137,11 +138,12 @@ static const char *const steps[][7] = {
     [KIND_BAILING] = {"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" LEAD "\\p{L}+|\\p{N}" OTHERS
                       "[\\r\\n]*|\\s*[\\r\\n]|" SPACES},
     [KIND_SEED] = {CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" TAIL},
-    [KIND_AFMOE] = {GROUPS,
-                    "[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-"
-                    "꧿가-"
-                    "힯ᄀ-ᇿ]+",
-                    PUNCT_WORDS},
+    [KIND_AFMOE] =
+        {GROUPS,
+         "[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-"
+         "꧿가-"
+         "힯ᄀ-ᇿ]+",
+         PUNCT_WORDS},
     [KIND_LAGUNA] = {NEWLINES, QWEN2},
     [KIND_EXAONE_MOE] = {CONTRACTIONS "|" LEAD "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}" OTHERS
                                       "[\\r\\n/]?|\\s*[\\r\\n]|" SPACES},

@@ -356,6 +356,8 @@ static int put_metaspace(const struct split_step *st, const char *s, size_t len,
         (len >= st->text_len && memcmp(s, st->text, st->text_len) == 0) || (len > 0 && *s == ' ');
     int r = 0;
 
+    if (st->prepend == SPLIT_PREPEND_FORCED)
+        r = str_append(out, st->text, st->text_len);
     if (!starts &&
         (st->prepend == SPLIT_PREPEND_ALWAYS || (st->prepend == SPLIT_PREPEND_FIRST && first)))
         r = str_append(out, st->text, st->text_len);
