@@ -203,23 +203,24 @@ TEST(fusing_changes_no_bit)
     }
 }
 
-static void check_chunks(const struct tiny_options *options, const char *rung, enum inf_dtype kv)
+/* The whole prompt at once against steps of each length in @chunks; lists end with 0. */
+static void check_chunks(const struct tiny_options *options, const char *rung, enum inf_dtype kv,
+                         const uint32_t *threads, const uint32_t *chunks)
 {
-    static const uint32_t chunks[] = {1, 7, 16, 50};
-    static const uint32_t threads[] = {1, 2, 3};
-    const size_t n = 330, size = n * options->n_vocab;
+    /* More than one stretch of blocks, so that threads share a sequence. */
+    const uint32_t n = ATTN_STRETCH_BLOCKS * BLOCK + 24;
     float *expected = NULL;
 
-    for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
+    for (; *threads > 0; threads++) {
         struct bench b;
-        float *got;
 
-        bench_init(&b, options, rung, threads[i], kv, true);
+        bench_init(&b, options, rung, *threads, kv, true);
         if (!expected)
-            expected = alone(&b, 0, (uint32_t)n, MAX_ROWS);
-        for (size_t j = 0; j < ARRAY_SIZE(chunks); j++) {
-            got = alone(&b, 0, (uint32_t)n, chunks[j]);
-            assert_same(got, expected, size, "chunks");
+            expected = alone(&b, 0, n, MAX_ROWS);
+        for (const uint32_t *chunk = chunks; *chunk > 0; chunk++) {
+            float *got = alone(&b, 0, n, *chunk);
+
+            assert_same(got, expected, (size_t)n * options->n_vocab, "chunks");
             free(got);
         }
         bench_done(&b);
@@ -229,11 +230,15 @@ static void check_chunks(const struct tiny_options *options, const char *rung, e
 
 TEST(chunks_and_threads_change_no_bit)
 {
+    static const uint32_t some_threads[] = {2, 0}, all_threads[] = {1, 2, 3, 0};
+    static const uint32_t some_chunks[] = {1, 0}, all_chunks[] = {1, 7, 16, 50, 0};
+
     for (size_t i = 0; cpu_rung_at(i); i++) {
-        check_chunks(&llama, cpu_rung_at(i), INF_DTYPE_F16);
-        check_chunks(&qwen, cpu_rung_at(i), INF_DTYPE_BF16);
+        check_chunks(&llama, cpu_rung_at(i), INF_DTYPE_F16, some_threads, some_chunks);
+        check_chunks(&qwen, cpu_rung_at(i), INF_DTYPE_BF16, some_threads, some_chunks);
     }
-    check_chunks(&qwen, NULL, INF_DTYPE_F32);
+    check_chunks(&llama, NULL, INF_DTYPE_BF16, all_threads, all_chunks);
+    check_chunks(&qwen, NULL, INF_DTYPE_F32, all_threads, all_chunks);
 }
 
 /* Random steps of all sequences together: every row as if its sequence were alone. */
