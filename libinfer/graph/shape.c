@@ -13,6 +13,9 @@
 #include "core/err.h"
 #include "quant/dtype.h"
 
+/* So that backends may pad rows and count their bytes in 32 bits. */
+#define MAX_WIDTH (1u << 28)
+
 static const char *const op_names[] = {
     [GRAPH_EMBED] = "embed",   [GRAPH_RMS_NORM] = "rms_norm",   [GRAPH_MATMUL] = "matmul",
     [GRAPH_ROPE] = "rope",     [GRAPH_ATTENTION] = "attention", [GRAPH_GLU] = "glu",
@@ -201,6 +204,7 @@ int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *nod
                 struct inf_err *reterr)
 {
     const struct graph_node *src[3] = {NULL, NULL, NULL};
+    int r;
 
     for (unsigned i = 0; i < n_inputs(node->op); i++) {
         const graph_ref ref = node->src[i];
@@ -214,5 +218,9 @@ int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *nod
         node->width = src[0]->width;
         node->rows_kept = src[0]->rows_kept;
     }
-    return check_op(node, src, reterr);
+    r = check_op(node, src, reterr);
+    if (r == 0 && node->width > MAX_WIDTH)
+        return err_set(reterr, EINVAL, "%s: %u columns are too many", graph_op_name(node->op),
+                       node->width);
+    return r;
 }

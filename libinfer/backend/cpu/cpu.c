@@ -47,7 +47,7 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
         .layout = *layout,
         .n_blocks = n_blocks,
         .block_bytes = kv_layout_block_bytes(layout),
-        .part_bytes = kv_layout_block_bytes(layout) / layout->n_layers / 2,
+        .part_bytes = kv_layout_block_bytes(layout) / MAX(layout->n_layers, 1u) / 2,
         .elem_bytes = dtype_info(layout->dtype)->block_bytes,
         .format = layout->dtype == INF_DTYPE_F32   ? ATTN_F32
                   : layout->dtype == INF_DTYPE_F16 ? ATTN_F16

@@ -118,6 +118,7 @@ static void softmax_rows(const struct task *t, const struct sums *sums, uint32_t
     *ret_hi = t->bt;
     for (uint32_t i = 0; i < t->n_q; i++) {
         float *o = sums->o + (size_t)i * t->hd, factor;
+        const bool first = sums->sum[i] == 0; /* then o is 0 as well */
         uint32_t lo, hi;
 
         visible_tokens(t, i / t->group, i_block, &lo, &hi);
@@ -126,7 +127,7 @@ static void softmax_rows(const struct task *t, const struct sums *sums, uint32_t
         if (lo >= hi)
             continue;
         factor = fns->softmax(t->s + (size_t)i * t->bt + lo, hi - lo, &sums->max[i], &sums->sum[i]);
-        if (factor != 1.0f)
+        if (factor != 1.0f && !first)
             t->x->cpu->elem->scale(o, o, factor, t->hd);
     }
 }

@@ -168,7 +168,7 @@ static int alloc_parts(struct plan *plan)
     uint64_t bytes;
 
     plan->max_stretches = (uint32_t)DIV_UP((uint64_t)plan->limits.max_ctx, stretch) + 1;
-    plan->part_floats = plan->max_group * (plan->max_head_dim + 2);
+    plan->part_floats = (size_t)plan->max_group * (plan->max_head_dim + 2);
     if (plan->n_threads == 1 || plan->part_floats == 0)
         return 0;
     bytes = (uint64_t)plan->n_threads * SHARED_TASKS * plan->max_stretches * plan->part_floats *

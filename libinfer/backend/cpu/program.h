@@ -166,7 +166,8 @@ struct plan {
     unsigned n_threads;
     float *parts; /* [tasks, max_stretches, part_floats]: results of stretches, or NULL */
     uint64_t parts_size;
-    uint32_t max_stretches, part_floats;
+    uint32_t max_stretches;
+    size_t part_floats;
 
     struct claim *claims; /* [3 sets, n_threads], see exec_claim() */
     /* Written by the thread that runs a step, before the others start. */

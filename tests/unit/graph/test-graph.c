@@ -122,6 +122,11 @@ TEST(weights_are_checked)
     assert_wrong(g, "b is 1 x 8, expected a vector of 4");
 
     g = graph_make();
+    w = weight("w", INF_DTYPE_F32, UINT32_MAX, 8);
+    graph_matmul(g, embed(g, 8), &w, NULL);
+    assert_wrong(g, "too many");
+
+    g = graph_make();
     w = weight("w", INF_DTYPE_F32, 0, 8);
     graph_matmul(g, embed(g, 8), &w, NULL);
     assert_wrong(g, "empty");
