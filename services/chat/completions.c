@@ -117,10 +117,10 @@ static int completions_prepare(struct generation *g, struct problem *problem)
     return r;
 }
 
-static struct logprobs_legacy logprobs_of(struct choice *c)
+static struct logprobs_legacy logprobs_of(const struct generation *g, struct choice *c)
 {
     return (struct logprobs_legacy){&c->logprobs_more[0], &c->logprobs, &c->logprobs_more[1],
-                                    &c->logprobs_more[2], &c->offset};
+                                    &c->logprobs_more[2], &c->offset,   g->params.show_special};
 }
 
 static int put_head(const struct generation *g, struct str *out)
@@ -138,7 +138,7 @@ static int put_head(const struct generation *g, struct str *out)
 static int put_choice(struct generation *g, struct choice *c, const char *text, size_t len,
                       const char *finish)
 {
-    const struct logprobs_legacy logprobs = logprobs_of(c);
+    const struct logprobs_legacy logprobs = logprobs_of(g, c);
     struct str *out = &g->out;
     int r = str_printf(out, "{\"text\":");
 
@@ -189,24 +189,52 @@ static int echo_prompt(struct generation *g, struct choice *c)
     return r < 0 ? r : put_text(g, c, text, len);
 }
 
+/* Many vocabularies begin each text with a space that belongs to no text. */
+static bool text_lost_space(const struct inf_tokenizer *tok, const struct inf_event *event,
+                            const char *text)
+{
+    unsigned char byte = 0;
+
+    for (size_t i = 0; i < event->n_tokens; i++)
+        if (!(inf_tokenizer_token_flags(tok, event->tokens[i].token) & INF_TOKEN_SPECIAL))
+            return inf_tokenizer_token_bytes(tok, event->tokens[i].token, &byte, 1) > 0 &&
+                   byte == ' ' && text[0] != ' ';
+    return false;
+}
+
+/* The prompt's probabilities are told once; all choices of a prompt show them. */
+static int prompt_tokens(struct generation *g, const struct prompt *prompt,
+                         const struct inf_event *event)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
+    _cleanup_free_ char *text = NULL;
+    size_t len = 0;
+    int r = 0;
+
+    if (!g->echo)
+        return 0;
+    r = inf_tokenizer_decode(tok, prompt->tokens, prompt->n_tokens, g->params.show_special, &text,
+                             &len);
+    for (uint32_t k = 0; k < g->params.n && r == 0; k++) {
+        struct choice *c = &g->choices[(size_t)(prompt - g->prompts) * g->params.n + k];
+        struct logprobs_legacy l = logprobs_of(g, c);
+
+        c->offset = text_lost_space(tok, event, text) ? -1 : 0;
+        for (size_t i = 0; g->n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
+            r = logprobs_add_legacy(&l, tok, &event->tokens[i]);
+        r = r < 0 ? r : echo_prompt(g, c);
+    }
+    return r;
+}
+
 static int completions_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
-    struct logprobs_legacy logprobs = logprobs_of(c);
+    struct logprobs_legacy logprobs = logprobs_of(g, c);
     int r = 0;
 
-    /* The prompt's probabilities are told once; all choices of a prompt show them. */
-    if (event->kind == INF_EVENT_PROMPT) {
-        for (uint32_t k = 0; g->echo && k < g->params.n && r == 0; k++) {
-            struct choice *each = &g->choices[(size_t)(c->prompt - g->prompts) * g->params.n + k];
-            struct logprobs_legacy l = logprobs_of(each);
-
-            for (size_t i = 0; g->n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
-                r = logprobs_add_legacy(&l, tok, &event->tokens[i]);
-            r = r < 0 ? r : echo_prompt(g, each);
-        }
-        return r;
-    }
+    if (event->kind == INF_EVENT_PROMPT)
+        return prompt_tokens(g, c->prompt, event);
     for (size_t i = 0; g->n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
         r = logprobs_add_legacy(&logprobs, tok, &event->tokens[i]);
     return r < 0 ? r : put_text(g, c, event->text, event->text_len);

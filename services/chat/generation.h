@@ -34,7 +34,8 @@ struct choice {
     struct str text;     /* of the answer, when it is not streamed */
     struct str logprobs; /* the endpoint's own, as JSON */
     struct str logprobs_more[3];
-    uint32_t n_generated, offset;
+    uint32_t n_generated;
+    int32_t offset;     /* of the next token in the text, in code points; for logprobs */
     const char *finish; /* static: "stop", "length"; NULL: running */
     bool started;       /* something of it was sent */
 };

@@ -107,12 +107,15 @@ static int put_legacy_top(struct str *out, const struct inf_tokenizer *tok,
     return r < 0 ? r : str_putc(out, '}');
 }
 
-static uint32_t token_code_points(const struct inf_tokenizer *tok, int32_t id)
+static int32_t token_code_points(const struct inf_tokenizer *tok, int32_t id, bool show_special)
 {
     unsigned char bytes[TOKEN_MAX];
-    const size_t len = MIN(inf_tokenizer_token_bytes(tok, id, bytes, TOKEN_MAX), (size_t)TOKEN_MAX);
-    uint32_t n = 0;
+    size_t len;
+    int32_t n = 0;
 
+    if (!show_special && (inf_tokenizer_token_flags(tok, id) & INF_TOKEN_SPECIAL))
+        return 0;
+    len = MIN(inf_tokenizer_token_bytes(tok, id, bytes, TOKEN_MAX), (size_t)TOKEN_MAX);
     for (size_t i = 0; i < len; i++)
         n += (bytes[i] & 0xc0) != 0x80;
     return n;
@@ -138,8 +141,8 @@ int logprobs_add_legacy(struct logprobs_legacy *l, const struct inf_tokenizer *t
                (r = put_legacy_top(l->top_logprobs, tok, token)) < 0) {
         return r;
     }
-    r = str_printf(l->text_offset, "%u", *l->offset);
-    *l->offset += token_code_points(tok, token->token);
+    r = str_printf(l->text_offset, "%d", MAX(*l->offset, 0));
+    *l->offset += token_code_points(tok, token->token, l->show_special);
     return r;
 }
 

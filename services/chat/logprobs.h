@@ -19,7 +19,8 @@ int logprobs_put_chat(struct str *out, const struct inf_tokenizer *tok,
  */
 struct logprobs_legacy {
     struct str *tokens, *token_logprobs, *top_logprobs, *text_offset;
-    uint32_t *offset;
+    int32_t *offset; /* negative: a space that the text does not begin with */
+    bool show_special;
 };
 int logprobs_add_legacy(struct logprobs_legacy *l, const struct inf_tokenizer *tok,
                         const struct inf_token_logprob *token);

@@ -37,6 +37,9 @@
 #define HTTP_TICK_USEC     (1000 * 1000u)
 #define HTTP_SLICE         ((size_t)64 * 1024)
 #define HTTP_MAX_LISTENERS 16
+/* A kept connection that was dead already says so at once; later, the other side crashed on this
+ * very request, and trying again would crash it again. */
+#define HTTP_RETRY_USEC (1000 * 1000u)
 
 struct http_base {
     h2o_loop_t *loop;
@@ -748,13 +751,16 @@ void http_response_end(struct http_request *request)
     request_pump(request);
 }
 
-void http_response_abort(struct http_request *request)
+void http_response_abort(struct http_request *request, const void *last, size_t len)
 {
     static const struct linger reset = {.l_onoff = 1};
 
     if (request->ended || request->aborting)
         return;
     request->aborting = true;
+    /* The last words leave together with the broken chunk: its first part is still well-formed. */
+    if (len && !request->failed && !request->ending)
+        str_append(&request->filling, last, len);
     /* Before HTTP/1.1 the end of the connection is the end of the answer: reset it instead. */
     if (request->req->version < 0x101)
         setsockopt(request_fd(request), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
@@ -947,6 +953,7 @@ struct http_call {
     struct str head;
     h2o_iovec_t bufs[2];
     h2o_socket_cb paused_read;
+    uint64_t start_usec;
     int error;
     bool pooled, retried, framed, chunked, is_head, in_callback, cancelled;
 };
@@ -1051,7 +1058,8 @@ static h2o_http1client_body_cb call_on_head(h2o_http1client_t *client, const cha
     (void)size;
     if (err && err != h2o_http1client_error_is_eos) {
         /* A kept connection that the other side closed meanwhile: once more on a fresh one. */
-        if (call->pooled && !call->retried && !call_timed_out(err)) {
+        if (call->pooled && !call->retried && !call_timed_out(err) &&
+            clock_usec() - call->start_usec < HTTP_RETRY_USEC) {
             call->retried = true;
             call_connect(call);
         } else {
@@ -1157,6 +1165,7 @@ int http_call_start(struct http_upstream *upstream, const struct http_call_param
     call->upstream = upstream;
     call->events = events;
     call->user = user;
+    call->start_usec = clock_usec();
     call->slot = ret_call;
     call->is_head = strcmp(params->method, "HEAD") == 0;
     call->bufs[0] = h2o_iovec_init(call->head.data, call->head.len);

@@ -125,8 +125,9 @@ int http_response_write(struct http_request *request, const void *data, size_t l
  * for `writable`. */
 size_t http_response_pending(const struct http_request *request);
 void http_response_end(struct http_request *request);
-/* Sends what is pending and then ends in a way that the peer sees as a broken transfer. */
-void http_response_abort(struct http_request *request);
+/* Sends what is pending, @last behind it, and ends in a way that the peer sees as a broken
+ * transfer. `done` may come before this returns, as with http_response_end(). */
+void http_response_abort(struct http_request *request, const void *last, size_t len);
 
 /* --- client --- */
 

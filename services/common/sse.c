@@ -37,7 +37,7 @@ int sse_comment(struct http_request *request)
 void sse_done(struct http_request *request)
 {
     if (http_response_write(request, "data: [DONE]\n\n", 14) < 0)
-        http_response_abort(request);
+        http_response_abort(request, NULL, 0);
     else
         http_response_end(request);
 }
@@ -46,8 +46,8 @@ void sse_fail(struct http_request *request, int status, const char *code, const 
 {
     _cleanup_str_ struct str event = {};
 
-    if (sse_open(&event) == 0 && api_error_write(&event, status, code, NULL, message) == 0 &&
-        sse_close(&event) == 0)
-        http_response_write(request, event.data, event.len);
-    http_response_abort(request);
+    if (sse_open(&event) < 0 || api_error_write(&event, status, code, NULL, message) < 0 ||
+        sse_close(&event) < 0)
+        str_clear(&event);
+    http_response_abort(request, event.data, event.len);
 }

@@ -20,7 +20,7 @@
 
 #define FORWARD_WINDOW   ((size_t)256 * 1024)
 #define FORWARD_MAX_BODY ((size_t)4 * 1024 * 1024)
-/* A service that answered stays for its idle timeout; so much less is counted on. */
+/* A service that answered stays for its idle timeout; up to so much less is counted on. */
 #define FORWARD_MARGIN_USEC (2 * 1000000u)
 /* Services answer questions about themselves at once, or they are ill. */
 #define FORWARD_ASK_USEC (10 * 1000000u)
@@ -35,7 +35,7 @@ static void forward_mark_awake(struct gw_request *r)
         r->gateway->awake_until_usec[r->target] = UINT64_MAX;
     else
         r->gateway->awake_until_usec[r->target] =
-            clock_usec() + (idle > FORWARD_MARGIN_USEC ? idle - FORWARD_MARGIN_USEC : 0);
+            clock_usec() + idle - MIN(idle / 4, FORWARD_MARGIN_USEC);
 }
 
 static void forward_copy(char *out, size_t size, struct http_text value)
@@ -115,7 +115,7 @@ static void forward_body(void *user, const char *data, size_t len)
         forward_keep_tail(r, data, len);
     if (http_response_write(r->http, data, len) < 0) {
         /* May end the request, and with it this call. */
-        http_response_abort(r->http);
+        http_response_abort(r->http, NULL, 0);
         return;
     }
     if (http_response_pending(r->http) > FORWARD_WINDOW)
@@ -128,7 +128,7 @@ static void forward_break(struct gw_request *r, const char *message)
     if (r->is_sse && !r->sse_failed && (!r->n_tail || forward_tail_is(r, "\n\n")))
         sse_fail(r->http, 502, "service_failed", message);
     else
-        http_response_abort(r->http);
+        http_response_abort(r->http, NULL, 0);
 }
 
 static void forward_refuse(struct gw_request *r, enum http_call_result result, int error)

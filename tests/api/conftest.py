@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts sconce-chat and sconce-gateway on sockets of their own, for each module or test.
+
+SCONCE_BUILD names the build directory; SCONCE_DATA the data directory with stories260K.
+"""
+import os
+import pathlib
+import shutil
+import socket
+import sys
+import tempfile
+import time
+import urllib.request
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from activator import Service, listen_tcp, listen_unix  # noqa: E402
+from gguf_template import add_chat_template  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build"))
+DATA = pathlib.Path(os.environ.get("SCONCE_DATA", ROOT.parent / "shared" / "data"))
+GATEWAY = BUILD / "services/gateway/sconce-gateway"
+CHAT = BUILD / "services/chat/sconce-chat"
+# Sanitizers make everything slower; limits of time grow with this.
+SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
+
+
+@pytest.fixture(scope="session")
+def model_dir(tmp_path_factory):
+    """A directory with two models: `tiny` (with a chat template) and `plain` (without)."""
+    if not GATEWAY.exists() or not CHAT.exists():
+        pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
+    source = DATA / "models/stories260K/stories260K.gguf"
+    if not source.exists():
+        pytest.skip("no stories260K.gguf in %s (set SCONCE_DATA)" % DATA)
+    path = tmp_path_factory.mktemp("models")
+    add_chat_template(source, path / "tiny.gguf")
+    shutil.copy(source, path / "plain.gguf")
+    return path
+
+
+class Suite:
+    """Both services; `url` is the gateway's, `chat_sock` the chat service's own socket."""
+
+    def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s"):
+        self.dir = tempfile.mkdtemp(prefix="sconce-")
+        self.log_path = os.path.join(self.dir, "log")
+        self.log = open(self.log_path, "ab")
+        config = os.path.join(self.dir, "sconce.yaml")
+        with open(config, "w") as f:
+            f.write("models:\n  directories: [%s]\n  default: tiny\n" % models)
+            f.write("gateway:\n  idle_timeout: %s\n%s" % (gateway_idle, gateway))
+            f.write("chat:\n  threads: 1\n%s" % chat)
+        self.chat_sock = os.path.join(self.dir, "chat.sock")
+        self.gateway_sock = os.path.join(self.dir, "gateway.sock")
+        tcp = listen_tcp()
+        self.port = tcp.getsockname()[1]
+        self.url = "http://127.0.0.1:%d" % self.port
+        env = {"XDG_RUNTIME_DIR": self.dir, "HOME": self.dir}
+        self.chat = Service([str(CHAT), "--config", config, *args], [listen_unix(self.chat_sock)],
+                            env, self.log)
+        self.gateway = Service(
+            [str(GATEWAY), "--config", config, "--chat-socket", self.chat_sock, *args],
+            [tcp, listen_unix(self.gateway_sock)], env, self.log)
+
+    def close(self):
+        self.gateway.close()
+        self.chat.close()
+        self.log.close()
+        text = open(self.log_path, errors="replace").read()
+        shutil.rmtree(self.dir, ignore_errors=True)
+        return text
+
+    def connect(self, timeout=10):
+        s = socket.create_connection(("127.0.0.1", self.port), timeout * SLOW)
+        return s
+
+    def raw(self, data, timeout=10):
+        """Sends bytes and reads until the connection ends."""
+        with self.connect(timeout) as s:
+            s.sendall(data)
+            return read_all(s)
+
+    def metrics(self):
+        """All samples, by name with labels; those of chat are asked at its own socket."""
+        return {**parse_metrics(urllib.request.urlopen(self.url + "/metrics", timeout=30).read()),
+                **self.chat_metrics()}
+
+    def chat_metrics(self):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(30)
+            s.connect(self.chat_sock)
+            s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            return parse_metrics(read_all(s).split(b"\r\n\r\n", 1)[1])
+
+    def wait_metric(self, name, value, timeout=10):
+        """Seconds until a metric of chat has a value."""
+        start = time.monotonic()
+        while True:
+            now = self.chat_metrics().get(name)
+            if now == value:
+                return time.monotonic() - start
+            if time.monotonic() - start > timeout * SLOW:
+                raise AssertionError("%s is %s, not %s" % (name, now, value))
+
+
+def read_all(s):
+    out = b""
+    while True:
+        try:
+            piece = s.recv(65536)
+        except ConnectionResetError:
+            return out
+        if not piece:
+            return out
+        out += piece
+
+
+def parse_metrics(text):
+    samples = {}
+    for line in text.decode().splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            samples[name] = float(value)
+    return samples
+
+
+def check_log(text):
+    for word in ("AddressSanitizer", "runtime error", "ThreadSanitizer", "LeakSanitizer",
+                 "Assertion"):
+        assert word not in text, text[-8000:]
+
+
+@pytest.fixture
+def make_suite(model_dir):
+    suites = []
+
+    def make(**kw):
+        suites.append(Suite(model_dir, **kw))
+        return suites[-1]
+
+    yield make
+    for suite in suites:
+        check_log(suite.close())
+
+
+@pytest.fixture(scope="module")
+def suite(model_dir):
+    suite = Suite(model_dir)
+    yield suite
+    check_log(suite.close())
+
+
+@pytest.fixture(scope="module")
+def client(suite):
+    import openai
+    return openai.OpenAI(base_url=suite.url + "/v1", api_key="none", max_retries=0, timeout=60)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong is said: status, code, the field's name, and a sentence."""
+import json
+import urllib.error
+import urllib.request
+
+import openai
+import pytest
+
+STORY = [{"role": "user", "content": "Once upon a time"}]
+
+
+def send(suite, path, body, method="POST", headers=None):
+    data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+    request = urllib.request.Request(suite.url + path, data, headers or {}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as r:
+            return r.status, json.load(r), r.headers
+    except urllib.error.HTTPError as e:
+        return e.code, json.load(e), e.headers
+
+
+def refused(suite, path, body, status, code, param):
+    got, answer, _ = send(suite, path, body)
+    error = answer["error"]
+    assert (got, error["code"], error["param"]) == (status, code, param), answer
+    assert error["message"] and set(error) == {"message", "type", "param", "code"}
+    return error
+
+
+CHAT_FIELDS = [
+    ({"temperature": "warm"}, "invalid_type", "temperature"),
+    ({"temperature": 3}, "invalid_value", "temperature"),
+    ({"temperature": True}, "invalid_type", "temperature"),
+    ({"top_p": -0.1}, "invalid_value", "top_p"),
+    ({"max_tokens": 0}, "invalid_value", "max_tokens"),
+    ({"max_tokens": 1.5}, "invalid_type", "max_tokens"),
+    ({"max_completion_tokens": -1}, "invalid_value", "max_completion_tokens"),
+    ({"n": 0}, "invalid_value", "n"),
+    ({"n": 1000}, "invalid_value", "n"),
+    ({"stop": [""]}, "invalid_value", "stop"),
+    ({"stop": ["a"] * 17}, "invalid_value", "stop"),
+    ({"stop": {}}, "invalid_type", "stop"),
+    ({"logit_bias": {"x": 1}}, "invalid_value", "logit_bias"),
+    ({"logit_bias": {"1": 101}}, "invalid_value", "logit_bias"),
+    ({"logit_bias": {"999999": 1}}, "invalid_value", "logit_bias"),
+    ({"top_logprobs": 2}, "invalid_value", "top_logprobs"),
+    ({"logprobs": True, "top_logprobs": 21}, "invalid_value", "top_logprobs"),
+    ({"stream_options": {"include_usage": True}}, "invalid_value", "stream_options"),
+    ({"stream": True, "stream_options": {"x": 1}}, "unknown_field", "stream_options.x"),
+    ({"stream": "yes"}, "invalid_type", "stream"),
+    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "unsupported_parameter",
+     "tools"),
+    ({"tool_choice": "required"}, "unsupported_parameter", "tool_choice"),
+    ({"functions": [{"name": "f"}]}, "unsupported_parameter", "functions"),
+    ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "response_format"),
+    ({"response_format": "json"}, "invalid_type", "response_format"),
+    ({"modalities": ["text", "audio"]}, "unsupported_parameter", "modalities"),
+    ({"audio": {}}, "unsupported_parameter", "audio"),
+    ({"prediction": {}}, "unsupported_parameter", "prediction"),
+    ({"store": True}, "unsupported_value", "store"),
+    ({"reasoning_effort": "high"}, "unsupported_parameter", "reasoning_effort"),
+    ({"documents": [{"text": "a"}]}, "unsupported_parameter", "documents"),
+    ({"chat_template_kwargs": {"messages": []}}, "invalid_value", "chat_template_kwargs"),
+    ({"seed": "1"}, "invalid_type", "seed"),
+    ({"user": 1}, "invalid_type", "user"),
+    ({"max_token": 1}, "unknown_field", "max_token"),
+    ({"model": 1}, "invalid_type", "model"),
+    ({"messages": "hi"}, "invalid_type", "messages"),
+    ({"messages": []}, "empty_array", "messages"),
+    ({"messages": None}, "missing_field", "messages"),
+    ({"messages": ["hi"]}, "invalid_type", "messages[0]"),
+    ({"messages": [{"content": "a"}]}, "missing_field", "messages[0].role"),
+    ({"messages": [{"role": "king", "content": "a"}]}, "invalid_value", "messages[0].role"),
+    ({"messages": [{"role": "user"}]}, "missing_field", "messages[0].content"),
+    ({"messages": [{"role": "user", "content": 1}]}, "invalid_type", "messages[0].content"),
+    ({"messages": STORY + [{"role": "user", "content": "a", "x": 1}]}, "unknown_field",
+     "messages[1].x"),
+    ({"messages": [{"role": "user", "content": [
+        {"type": "image_url", "image_url": {"url": "data:,"}}]}]}, "unsupported_content",
+     "messages[0].content[0]"),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "missing_field",
+     "messages[0].content[0]"),
+]
+
+
+@pytest.mark.parametrize("fields,code,param", CHAT_FIELDS,
+                         ids=[json.dumps(f)[:40] for f, _, _ in CHAT_FIELDS])
+def test_chat_fields(suite, fields, code, param):
+    body = {"model": "tiny", "messages": STORY, "max_tokens": 2, **fields}
+    refused(suite, "/v1/chat/completions", body, 400, code, param)
+
+
+COMPLETION_FIELDS = [
+    ({"prompt": None}, "missing_field", "prompt"),
+    ({"prompt": []}, "empty_prompt", "prompt"),
+    ({"prompt": {}}, "invalid_type", "prompt"),
+    ({"prompt": [[]]}, "empty_prompt", "prompt"),
+    ({"prompt": [1, "a"]}, "invalid_type", "prompt"),
+    ({"prompt": [999999]}, "invalid_value", "prompt"),
+    ({"prompt": [-1]}, "invalid_value", "prompt"),
+    ({"prompt": ["a"] * 100, "n": 2}, "invalid_value", "prompt"),
+    ({"suffix": "end"}, "unsupported_parameter", "suffix"),
+    ({"best_of": 3}, "unsupported_parameter", "best_of"),
+    ({"logprobs": True}, "invalid_type", "logprobs"),
+    ({"messages": STORY}, "unknown_field", "messages"),
+]
+
+
+@pytest.mark.parametrize("fields,code,param", COMPLETION_FIELDS,
+                         ids=[json.dumps(f)[:40] for f, _, _ in COMPLETION_FIELDS])
+def test_completion_fields(suite, fields, code, param):
+    body = {"model": "tiny", "prompt": "a", "max_tokens": 2, **fields}
+    refused(suite, "/v1/completions", body, 400, code, param)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"model":"tiny","model":"tiny"}',
+                                  b'{"model":"\xff"}', b"[" * 100000, b'{"a":1e999}', b"\0"])
+def test_bodies_that_are_no_json_object(suite, body):
+    status, answer, _ = send(suite, "/v1/chat/completions", body)
+    assert status == 400 and answer["error"]["code"] in ("invalid_json", "invalid_type")
+
+
+def test_client_exceptions(client):
+    with pytest.raises(openai.BadRequestError) as e:
+        client.chat.completions.create(model="tiny", messages=STORY, temperature=9)
+    assert e.value.param == "temperature" and e.value.code == "invalid_value"
+    with pytest.raises(openai.NotFoundError) as e:
+        client.chat.completions.create(model="gpt-9", messages=STORY)
+    assert e.value.code == "model_not_found" and "tiny" in e.value.message
+    with pytest.raises(openai.BadRequestError) as e:
+        client.chat.completions.create(model="plain", messages=STORY)
+    assert e.value.code == "no_chat_template"
+
+
+def test_long_prompts_are_refused_with_numbers(suite, client):
+    with pytest.raises(openai.BadRequestError) as e:
+        client.completions.create(model="tiny", prompt="Once upon a time " * 3000)
+    assert e.value.code == "context_length_exceeded" and e.value.param == "prompt"
+    assert "2048 tokens" in e.value.message
+    with pytest.raises(openai.BadRequestError) as e:
+        client.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": "a b " * 4000}], stream=True)
+    assert e.value.code == "context_length_exceeded" and e.value.param == "messages"
+
+
+def test_answers_end_where_the_context_does(client):
+    r = client.completions.create(model="tiny", prompt="Once", max_tokens=100000,
+                                  extra_body={"ignore_eos": True})
+    assert r.choices[0].finish_reason == "length"
+    assert r.usage.total_tokens <= 2048
+
+
+def test_full_queue_is_429_with_retry_after(make_suite):
+    suite = make_suite(chat="  max_sequences: 1\n  max_queue: 2\n")
+    client = openai.OpenAI(base_url=suite.url + "/v1", api_key="x", max_retries=0)
+    with pytest.raises(openai.RateLimitError) as e:
+        client.completions.create(model="tiny", prompt=["a"] * 32, max_tokens=1000)
+    assert e.value.code == "queue_full" and e.value.response.headers["retry-after"]
+    assert client.completions.create(model="tiny", prompt="a").choices
+
+
+def test_urls_and_methods(suite):
+    status, answer, _ = send(suite, "/v2/none", None, "GET")
+    assert status == 404 and answer["error"]["code"] == "unknown_url"
+    status, answer, headers = send(suite, "/v1/chat/completions", None, "GET")
+    assert status == 405 and headers["allow"] == "POST"
+    status, answer, headers = send(suite, "/v1/models", b"", "DELETE")
+    assert status == 405 and headers["allow"] == "GET, HEAD"
+    assert send(suite, "/v1/models/..%2f", None, "GET")[0] == 404
+    assert send(suite, "/v1/../metrics", None, "GET")[0] == 404
+
+
+def test_broken_models_are_named(suite, model_dir):
+    broken = model_dir / "broken.gguf"
+    broken.write_bytes(b"GGUF" + b"\xff" * 100)
+    try:
+        import time
+        time.sleep(1.1)  # the list of models is read once a second
+        error = refused(suite, "/v1/completions", {"model": "broken", "prompt": "a"}, 500,
+                        "model_load_failed", "model")
+        assert "broken" in error["message"]
+    finally:
+        broken.unlink()
+    assert send(suite, "/v1/completions", {"model": "tiny", "prompt": "a"})[0] == 200
+
+
+def test_access_keys(make_suite):
+    suite = make_suite(gateway="  api_keys: [first-key, second-key]\n")
+    for key in ("first-key", "second-key"):
+        client = openai.OpenAI(base_url=suite.url + "/v1", api_key=key, max_retries=0)
+        assert client.models.list().data
+    for key in ("first-ke", "first-keyy", "x", "first-key,second-key"):
+        client = openai.OpenAI(base_url=suite.url + "/v1", api_key=key, max_retries=0)
+        with pytest.raises(openai.AuthenticationError) as e:
+            client.models.list()
+        assert e.value.code == "invalid_api_key"
+    assert send(suite, "/v1/models", None, "GET", {"x-api-key": "second-key"})[0] == 200
+    assert send(suite, "/v1/models", None, "GET")[0] == 401
+    assert send(suite, "/none", None, "GET")[0] == 401
+    assert send(suite, "/health", None, "GET")[0] == 200
+
+
+def test_cross_origin_requests_are_off_by_default(suite):
+    assert "access-control-allow-origin" not in \
+        send(suite, "/v1/models", None, "GET", {"Origin": "https://a.example"})[2]
+    assert send(suite, "/v1/models", None, "OPTIONS", {
+        "Origin": "https://a.example", "Access-Control-Request-Method": "POST"})[0] == 405
+
+
+def test_cross_origin_requests_of_named_origins(make_suite):
+    suite = make_suite(gateway='  cors_origins: ["https://a.example"]\n  api_keys: [k]\n')
+    request = urllib.request.Request(
+        suite.url + "/v1/chat/completions", method="OPTIONS",
+        headers={"Origin": "https://a.example", "Access-Control-Request-Method": "POST"})
+    with urllib.request.urlopen(request) as r:
+        assert r.status == 204
+        assert r.headers["access-control-allow-origin"] == "https://a.example"
+        assert "authorization" in r.headers["access-control-allow-headers"]
+    status, _, headers = send(suite, "/v1/models", None, "GET", {"Origin": "https://a.example"})
+    assert status == 401 and headers["access-control-allow-origin"] == "https://a.example"
+    assert "access-control-allow-origin" not in \
+        send(suite, "/v1/models", None, "GET", {"Origin": "https://b.example"})[2]
+
+
+def test_gateway_says_when_no_service_listens(model_dir):
+    from conftest import GATEWAY, Suite
+    suite = Suite(model_dir)
+    try:
+        suite.chat.close()
+        status, answer, _ = send(suite, "/v1/models", None, "GET")
+        assert status == 502 and answer["error"]["code"] == "service_unreachable"
+        status, answer, _ = send(suite, "/health?deep=1", None, "GET")
+        assert status == 503 and answer["services"]["chat"]["status"] == "unreachable"
+        assert send(suite, "/health", None, "GET")[0] == 200
+    finally:
+        suite.gateway.close()
+    assert GATEWAY.exists()
