@@ -5,6 +5,7 @@
  * info.template_error says why.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +15,6 @@
 #include "core/err.h"
 #include "core/file.h"
 #include "quant/dtype.h"
-
-#define MAX_TOKENIZER_BYTES (256u << 20)
 
 /* "Q4_K + Q6_K": the formats of matrices by falling weight; those below a percent are left out. */
 static void describe_dtypes(struct inf_model *m, uint64_t *bytes, uint64_t total)
@@ -110,32 +109,25 @@ static int open_template(struct inf_model *m, const char *given, struct inf_err 
     return 0;
 }
 
-static bool ends_with(const char *s, const char *end)
+/* A file without "GGUF" at its beginning can only be a tokenizer. */
+static bool is_lone_tokenizer(const char *path)
 {
-    const size_t n = strlen(s), m = strlen(end);
+    _cleanup_close_ int fd = -1;
+    char magic[4];
 
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
-/* tokenizer.json without a model around it. */
-static int open_lone_tokenizer(struct inf_model *m, const char *path, struct inf_err *reterr)
-{
-    _cleanup_free_ char *json = NULL;
-    size_t len;
-    int r;
-
-    r = file_read(path, MAX_TOKENIZER_BYTES, &json, &len, reterr);
-    if (r < 0)
-        return r;
-    return tokenizer_parse_json(json, len, NULL, 0, &m->tok, reterr);
+    if (path_is_dir(path))
+        return false;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd >= 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
+           memcmp(magic, "GGUF", sizeof(magic)) != 0;
 }
 
 static int open_parts(struct inf_model *m, const struct inf_model_params *p, struct inf_err *reterr)
 {
     int r;
 
-    if (p->vocab_only && ends_with(p->path, ".json"))
-        return open_lone_tokenizer(m, p->path, reterr);
+    if (p->vocab_only && is_lone_tokenizer(p->path))
+        return tokenizer_open_file(p->path, &m->tok, reterr);
     r = format_open(p->path, p->vocab_only ? FORMAT_VOCAB_ONLY : 0, &m->format, reterr);
     if (r < 0)
         return r;

@@ -23,7 +23,8 @@ struct inf_chat_template;
 
 struct inf_model_params {
     const char *path;           /* file or directory */
-    bool vocab_only;            /* tokenizer and chat template alone; weights may be absent */
+    bool vocab_only;            /* tokenizer and chat template alone; weights may be absent, and
+                                   the path may be that of a lone tokenizer file */
     const char *chat_template;  /* replaces the model's own; NULL keeps it */
     inf_progress_fn progress;   /* may be NULL */
     void *progress_data;
