@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "api/handle.h"
+#include "core/cgroup.h"
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/utf8.h"
@@ -24,22 +24,6 @@
 #define DEFAULT_BATCH   512u
 #define PROMPT_LOGITS   16u /* rows of logits of a step for log-probabilities of prompts */
 #define DEFAULT_KV_SEQS 4u
-
-/* Bytes of memory that this machine or this cgroup (v2) has. */
-static uint64_t memory_bytes(void)
-{
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_C(1) << 32;
-    unsigned long long limit;
-    FILE *f = fopen("/sys/fs/cgroup/memory.max", "re");
-
-    if (f) {
-        if (fscanf(f, "%llu", &limit) == 1 && limit < bytes)
-            bytes = limit;
-        fclose(f);
-    }
-    return bytes;
-}
 
 /* Sizes the KV pool; shortens *n_ctx when the caller left it open. */
 static int size_kv(const struct inf_engine_params *p, const struct kv_layout *layout,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/cgroup.h"
 #include "core/macros.h"
 
 #if defined(__x86_64__)
@@ -137,51 +138,25 @@ const char *cpu_rung_at(size_t i)
     return NULL;
 }
 
-/* The smallest quota on the path from our cgroup to the root, in CPUs rounded up; 0: none. */
-static unsigned cgroup_quota(void)
+/* Keeps the smallest quota, in CPUs rounded up. */
+static void visit_quota(void *data, const char *text)
 {
-    char line[4096], path[4352], *p;
-    unsigned best = 0;
-    FILE *f = fopen("/proc/self/cgroup", "re");
+    unsigned *best = data;
+    unsigned long quota, period;
 
-    if (!f)
-        return 0;
-    path[0] = 0;
-    while (fgets(line, sizeof(line), f)) {
-        if (strncmp(line, "0::/", 4) != 0)
-            continue;
-        line[strcspn(line, "\n")] = 0;
-        snprintf(path, sizeof(path), "/sys/fs/cgroup%s", line + 3);
+    if (sscanf(text, "%lu %lu", &quota, &period) == 2 && period > 0 && quota > 0) {
+        const unsigned n = (unsigned)((quota + period - 1) / period);
+
+        *best = *best == 0 ? n : MIN(*best, n);
     }
-    fclose(f);
-    while (path[0] && strlen(path) >= strlen("/sys/fs/cgroup")) {
-        char file[4400];
-        unsigned long quota, period;
-
-        snprintf(file, sizeof(file), "%s/cpu.max", path);
-        f = fopen(file, "re");
-        if (f) {
-            if (fscanf(f, "%lu %lu", &quota, &period) == 2 && period > 0 && quota > 0) {
-                const unsigned n = (unsigned)((quota + period - 1) / period);
-
-                best = best == 0 ? n : MIN(best, n);
-            }
-            fclose(f);
-        }
-        p = strrchr(path, '/');
-        if (!p)
-            break;
-        *p = 0;
-    }
-    return best;
 }
 
 unsigned cpu_count(void)
 {
     cpu_set_t set;
-    unsigned n = 1;
-    const unsigned quota = cgroup_quota();
+    unsigned n = 1, quota = 0;
 
+    cgroup_visit("cpu.max", visit_quota, &quota);
     if (sched_getaffinity(0, sizeof(set), &set) == 0)
         n = (unsigned)CPU_COUNT(&set);
     if (quota > 0)
