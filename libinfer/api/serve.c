@@ -14,16 +14,18 @@
 #include "core/utf8.h"
 #include "sample/logprob.h"
 
-#define MAX_CTX         (1u << 22)
-#define MAX_SEQS        1024u
-#define MAX_BATCH       16384u
-#define MAX_CHOICES     256u
-#define DEFAULT_CTX     8192u
-#define DEFAULT_SEQS    16u
-#define DEFAULT_QUEUE   256u
-#define DEFAULT_BATCH   512u
-#define PROMPT_LOGITS   16u /* rows of logits of a step for log-probabilities of prompts */
-#define DEFAULT_KV_SEQS 4u
+#define MAX_CTX       (1u << 22)
+#define MAX_SEQS      1024u
+#define MAX_BATCH     16384u
+#define MAX_CHOICES   256u
+#define DEFAULT_CTX   8192u
+#define DEFAULT_SEQS  16u
+#define DEFAULT_QUEUE 256u
+#define DEFAULT_BATCH 512u
+/* Rows of logits of a step for log-probabilities of prompts: memory is touched when they come. */
+#define PROMPT_LOGITS_MIN   16u
+#define PROMPT_LOGITS_BYTES (64u << 20)
+#define DEFAULT_KV_SEQS     4u
 
 /* Sizes the KV pool; shortens *n_ctx when the caller left it open. */
 static int size_kv(const struct inf_engine_params *p, const struct kv_layout *layout,
@@ -76,7 +78,8 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
         return err_set(reterr, EINVAL, "max_batch_tokens must not be above %u", MAX_BATCH);
     setup.max_rows = p->max_batch_tokens > 0 ? p->max_batch_tokens : DEFAULT_BATCH;
     setup.max_rows = MAX(setup.max_rows, setup.max_seqs);
-    setup.max_logits = MIN(setup.max_seqs + PROMPT_LOGITS, setup.max_rows);
+    setup.max_logits = MAX(PROMPT_LOGITS_BYTES / 4 / info->n_vocab, PROMPT_LOGITS_MIN);
+    setup.max_logits = MIN(setup.max_seqs + setup.max_logits, setup.max_rows);
     r = size_kv(p, &layout, setup.max_seqs, &setup.n_ctx, &setup.n_blocks, reterr);
     if (r < 0)
         return r;
