@@ -172,9 +172,8 @@ static int answer_prompt(struct conversation *c, const char *prompt, size_t len,
     size_t n;
     int r;
 
-    r = inf_tokenizer_encode(
-        tok, prompt, len, INF_ENCODE_ADD_SPECIAL | (c->params.raw ? 0 : INF_ENCODE_PARSE_SPECIAL),
-        0, &ids, &n);
+    r = inf_tokenizer_encode(tok, prompt, len, INF_ENCODE_ADD_SPECIAL | INF_ENCODE_PARSE_SPECIAL, 0,
+                             &ids, &n);
     if (r < 0)
         return err_set(reterr, -r, "cannot encode the prompt: %s", strerror(-r));
     if (n == 0)
