@@ -150,6 +150,14 @@ static struct value apply_captured(struct jinja *j, struct env *env, const struc
     return call_builtin(j, filter->fn, in, &args);
 }
 
+/* Filter and call blocks must give text; nothing converts what they give. */
+static void put_text(struct jinja *j, struct value v)
+{
+    const struct jstr *s = arg_str(j, v);
+
+    jbuf_add(j, j->out, s->data, s->len);
+}
+
 static enum flow exec_capture(struct jinja *j, struct env *env, const struct node *n)
 {
     const struct node *filter = n->type == N_ASSIGNBLOCK ? n->b : n->a;
@@ -168,7 +176,7 @@ static enum flow exec_capture(struct jinja *j, struct env *env, const struct nod
         if (n->export)
             export_names(j, env, n->a);
     } else {
-        val_print(j, j->out, v);
+        put_text(j, v);
     }
     scope_leave(env, &n->scope);
     return FLOW_NEXT;
@@ -438,6 +446,7 @@ static void exec_output(struct jinja *j, struct env *env, const struct node *n)
     for (uint32_t i = 0; i < n->args.n; i++) {
         const struct node *c = n->args.v[i];
 
+        j->line = c->line;
         if (c->type == N_DATA)
             jbuf_add(j, j->out, c->val.u.s->data, c->val.u.s->len);
         else
@@ -488,7 +497,7 @@ enum flow exec(struct jinja *j, struct env *env, const struct node *n)
         return FLOW_NEXT;
     }
     case N_CALLBLOCK:
-        val_print(j, j->out, run_callblock(j, env, n));
+        put_text(j, run_callblock(j, env, n));
         return FLOW_NEXT;
     case N_BLOCK:
         exec_block(j, env, n);

@@ -224,6 +224,8 @@ struct value op_binary(struct jinja *j, enum binop op, struct value a, struct va
         return repeat(j, a, val_as_int(b));
     if (op == OP_MUL && val_is_int(a) && (b.kind == V_STR || val_is_seq(b)))
         return repeat(j, b, val_as_int(a));
+    if (op == OP_SUB && (a.kind == V_VIEW || b.kind == V_VIEW))
+        raise_type(j, "sets are not supported in chat templates");
     raise_type(j, "unsupported operand type(s) for %s: '%s' and '%s'", signs[op], val_type(a),
                val_type(b));
 }
@@ -316,7 +318,7 @@ struct value op_getattr(struct jinja *j, struct value obj, struct jstr *name)
 {
     struct value v;
 
-    if (obj.kind == V_UNDEF)
+    if (obj.kind == V_UNDEF && !is_internal(name))
         jinja_raise_undef(j, obj);
     if (obj.kind == V_NS) {
         const struct value *at = jdict_get_str(obj.u.d, name);

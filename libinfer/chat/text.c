@@ -97,10 +97,7 @@ static struct value split_space(struct jinja *j, struct value s, int64_t max)
             return list;
         start = q = p;
         if (max == 0) {
-            const struct value rest = text_strip(
-                j, val_sub(j, s, (size_t)(p - s.u.s->data), s.u.s->len), MISSING, STRIP_RIGHT);
-
-            jlist_push(j, list.u.l, rest);
+            push_part(j, list, s, p, end);
             return list;
         }
         while (p < end && !cp_is_space(u8_next(&q)))
@@ -134,8 +131,7 @@ static struct value rsplit_space(struct jinja *j, struct value s, int64_t max)
             break;
         end = q = p;
         if (max == 0) {
-            jlist_push(j, list.u.l,
-                       text_strip(j, val_sub(j, s, 0, (size_t)(p - start)), MISSING, STRIP_LEFT));
+            push_part(j, list, s, start, p);
             break;
         }
         while (p > start && !cp_is_space(u8_prev(&q)))
