@@ -40,6 +40,7 @@ struct chat {
     uint32_t n_generations;
     struct generation *generations;
     struct chat_stats stats;
+    bool expired; /* the time to finish after SIGTERM is over */
 };
 
 /* router.c */

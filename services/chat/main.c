@@ -34,6 +34,7 @@ static void chat_expired(void *data)
     struct chat *chat = data;
     struct generation *next;
 
+    chat->expired = true;
     for (struct generation *g = chat->generations; g; g = next) {
         next = g->next;
         generation_fail(g, 503, "shutting_down", "The service is ending; try again.");

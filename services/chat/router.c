@@ -59,7 +59,7 @@ void chat_handle(void *data, struct http_request *request)
     } else if (routes[i].answer) {
         /* These do not move the idle exit: a monitor must not keep models in memory. */
         routes[i].answer(chat, request);
-    } else if (service_is_draining(chat->service)) {
+    } else if (chat->expired) {
         api_error_send(request, 503, "shutting_down", NULL, 1, "The service is ending; try again.");
     } else {
         service_touch(chat->service);

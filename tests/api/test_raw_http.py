@@ -129,6 +129,11 @@ def test_head_has_no_body(suite):
     assert [int(s) for s in re.findall(rb"HTTP/1.1 (\d+) ", answer)] == [200, 200]
 
 
+def test_a_star_is_no_path_here(suite):
+    status, code = error_code(suite.raw(b"OPTIONS * HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"))
+    assert status in (404, 405) and code
+
+
 def test_slow_heads_are_cut(make_suite):
     suite = make_suite(gateway="  header_timeout: 1s\n")
     with suite.connect(30) as s:
