@@ -60,7 +60,7 @@ if [ -n "$model" ]; then
     [ -n "$ask" ] || ask="Tell me in one sentence what a socket is."
 else
     model=$tree/packaging/guide/sconce-guide.gguf
-    [ -n "$ask" ] || ask="What is sconce, and how do I add a model?"
+    [ -n "$ask" ] || ask="What is sconce?"
 fi
 models=$(dirname -- "$model")
 name=$(basename -- "$model" .gguf)
@@ -137,7 +137,21 @@ if [ ! -f "$build/build.ninja" ]; then
     meson setup "$build" --buildtype=release -Dtests=false >"$work/log" 2>&1 ||
         fail "meson could not set up $build; a missing library is named above" "$work/log"
 fi
-ninja -C "$build" >"$work/log" 2>&1 ||
+build_all() {
+    if [ ! -t 1 ]; then
+        ninja -C "$build" >"$work/log" 2>&1
+        return
+    fi
+    ninja -C "$build" >"$work/log" 2>&1 &
+    ninja=$!
+    while kill -0 "$ninja" 2>/dev/null; do
+        printf '\r%-44s' "Build ($build) $(sed -n '$s/^\(\[[0-9/]*\]\).*/\1/p' "$work/log")"
+        sleep 0.2
+    done
+    printf '\r%-44s' "Build ($build)"
+    wait "$ninja"
+}
+build_all ||
     fail "the build failed; \`ninja -C $build\` shows all of it, and removing $build starts anew" \
         "$work/log"
 done_step
@@ -159,8 +173,8 @@ for try in "$choice" 0; do
         setsid "$sconce" serve --listen "127.0.0.1:$try" --models "$models" >"$work/serve" 2>&1 &
         server=$!
     fi
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 \
-        21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
+    tries=0
+    while [ $((tries += 1)) -le 300 ]; do
         url=$(sed -n 's,^Listening on \(http://127[^ ]*\)/v1$,\1,p' "$work/serve" 2>/dev/null)
         if [ -n "$url" ] && curl -sf -m 5 -o "$work/health" "$url/health"; then
             started=yes
@@ -187,7 +201,7 @@ quote() { # as a JSON string
 # Lines of T and a piece of the answer, N and the number of tokens, or E and an error.
 read_stream() {
     first='' last='' tokens=''
-    while IFS= read -r line; do
+    while IFS= read -r line || [ -n "$line" ]; do
         case $line in
         N*) tokens=${line#N} ;;
         E*) printf '%b\n' "${line#E}" >"$work/error" ;;
@@ -202,24 +216,35 @@ read_stream() {
 }
 json_text='\(\([^"\\]\|\\.\)*\)'
 unescape='s/\\"/"/g; s/\\u001b//g'
+# ask_api PATH FIELD PIECE: posts, and shows what streams in. FIELD is the question as JSON, PIECE the
+# name of the text in the events.
+ask_api() {
+    sent=$(now)
+    curl -sSN -m 600 "$url$1" -H 'Content-Type: application/json' -d "{
+        \"model\": $(quote "$name"), $2, \"temperature\": 0, \"max_tokens\": 256,
+        \"stream\": true, \"stream_options\": {\"include_usage\": true}}" 2>"$work/curl" |
+        tee "$work/stream" |
+        sed -u -n "/\"error\" *:/ { s/.*\"message\" *: *\"$json_text\".*/E\1/p; d }
+            s/.*\"completion_tokens\" *: *\([0-9]*\).*/N\1/p
+            s/^data:.*\"$3\" *: *\"$json_text\".*/T\1/; t text
+            d
+            :text
+            /^T\$/d
+            $unescape
+            p" |
+        read_stream
+    read -r first last tokens <"$work/times"
+}
 
 printf '\n> %s\n\n' "$ask"
-sent=$(now)
-curl -sSN -m 600 "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "{
-    \"model\": $(quote "$name"), \"stream\": true, \"stream_options\": {\"include_usage\": true},
-    \"temperature\": 0, \"max_tokens\": 256,
-    \"messages\": [{\"role\": \"user\", \"content\": $(quote "$ask")}]}" 2>"$work/curl" |
-    tee "$work/stream" |
-    sed -u -n "/\"error\" *:/ { s/.*\"message\" *: *\"$json_text\".*/E\1/p; d }
-        s/.*\"completion_tokens\" *: *\([0-9]*\).*/N\1/p
-        s/^data:.*\"content\" *: *\"$json_text\".*/T\1/; t text
-        d
-        :text
-        /^T\$/d
-        $unescape
-        p" |
-    read_stream
-read -r first last tokens <"$work/times"
+ask_api /v1/chat/completions "\"messages\": [{\"role\": \"user\", \"content\": $(quote "$ask")}]" content
+path=/v1/chat/completions
+if grep -q '"no_chat_template"' "$work/stream"; then
+    printf '(This model has no chat template: it continues the text.)\n\n%s' "$ask"
+    rm -f "$work/error"
+    ask_api /v1/completions "\"prompt\": $(quote "$ask")" text
+    path=/v1/completions
+fi
 echo
 if [ -s "$work/error" ] || [ "$first" = 0 ]; then
     cat "$work/curl" "$work/error" 2>/dev/null >&2
@@ -259,6 +284,7 @@ case $model in
     ;;
 *)
     arg=$model question='Hello!'
+    [ "$path" = /v1/chat/completions ] || question='Once upon a time'
     ;;
 esac
 case $arg in *[!A-Za-z0-9_./+-]*) arg="'$arg'" ;; esac
@@ -271,6 +297,8 @@ if [ -z "$keep" ]; then
     case $dir in *[!A-Za-z0-9_./+-]*) dir="'$dir'" ;; esac
     echo "  $sconce serve --models $dir    # then point any OpenAI client at $base/v1"
 else
-    echo "  curl -N $base/v1/chat/completions -H 'Content-Type: application/json' \\"
-    echo "    -d '{\"model\": \"$name\", \"stream\": true, \"messages\": [{\"role\": \"user\", \"content\": \"$question\"}]}'"
+    body="\"messages\": [{\"role\": \"user\", \"content\": \"$question\"}]"
+    [ "$path" = /v1/chat/completions ] || body="\"prompt\": \"$question\", \"max_tokens\": 100"
+    echo "  curl -N $base$path -H 'Content-Type: application/json' \\"
+    echo "    -d '{\"model\": \"$name\", \"stream\": true, $body}'"
 fi

@@ -247,3 +247,23 @@ def held_out(facts, seed=7, per_pattern=2):
     rng = random.Random(seed)
     return [(name, vary(expand(p, rng), rng, 0.3))
             for name in sorted(facts) for p in facts[name].held for _ in range(per_pattern)]
+
+
+def as_regex(pattern):
+    """What a pattern can produce, spaces and punctuation aside."""
+    return "".join("".join(" *" if c in " ,:!" else re.escape(c) for c in p) if isinstance(p, str)
+                   else "(?:" + "|".join(map(as_regex, p)) + ")" for p in pattern)
+
+
+def free_questions(facts, path=HERE / "questions.txt"):
+    """(fact name, question) pairs that were written apart from the patterns. One that a pattern can
+    produce is an error: it would test nothing."""
+    out, patterns = [], [re.compile(as_regex(p)) for f in facts.values() for p in f.train + f.held]
+    for line in path.read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, text = line.split(": ", 1)
+            plain = re.sub(r"\s+", " ", re.sub(r"[?.!,:]+", " ", text.lower())).strip()
+            assert name in facts, f"{path.name}: no fact {name}"
+            assert not any(p.fullmatch(plain) for p in patterns), f"not new: {text}"
+            out.append((name, text))
+    return out

@@ -26,11 +26,11 @@ TURN, END, PAD = "<|turn|>", "<|end|>", "<|pad|>"
 @dataclasses.dataclass
 class Config:
     n_vocab: int
-    d_model: int = 256
-    d_ff: int = 640
+    d_model: int = 192
+    d_ff: int = 512
     n_layers: int = 4
-    n_heads: int = 8
-    n_kv_heads: int = 4
+    n_heads: int = 6
+    n_kv_heads: int = 3
     d_head: int = 32
     n_ctx: int = 2048
     eps: float = 1e-6

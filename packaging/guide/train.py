@@ -6,8 +6,8 @@ Needs: torch (a CPU build will do), tokenizers, gguf, numpy.
 Usage: train.py [--minutes 20] [--threads 1] [--out sconce-guide.gguf]
 
 The seed is fixed; runs differ only by how many steps fit into the time, unless --steps is given.
-Afterwards every held-out question is asked: an answer counts when greedy decoding of the rounded
-weights gives it to the letter.
+Afterwards the held-out patterns and the free questions (questions.txt) are asked: an answer counts
+when greedy decoding of the rounded weights gives it to the letter.
 """
 import argparse
 import copy
@@ -82,16 +82,17 @@ class Encoder:
         return ids, weights
 
 
-def batches(encoder, facts, seed, n_tokens, n_ctx, pool=1024):
+def batches(encoder, facts, seed, n_tokens, n_ctx, pool=2048):
     """Batches of conversations of like length, for ever."""
     sampler, pad = corpus.Sampler(facts, seed), encoder.tok.token_to_id(PAD)
     while True:
         drawn = []
         for _ in range(pool):
-            short = sampler.rng.random() < 0.88
-            messages = sampler.conversation(sampler.rng.choice((1, 1, 1, 1, 2)) if short else None)
-            drawn.append(encoder.conversation(
-                messages, cut=sampler.rng.randrange(6, 17) if short else None))
+            kind = sampler.rng.choices(("first words", "short", "whole"), (60, 34, 6))[0]
+            messages = sampler.conversation(
+                sampler.rng.choice((1, 1, 1, 1, 1, 2)) if kind != "whole" else None)
+            cut = {"first words": (2, 7), "short": (7, 18), "whole": (0, 1)}[kind]
+            drawn.append(encoder.conversation(messages, cut=sampler.rng.randrange(*cut)))
         drawn.sort(key=lambda c: len(c[0]))
         packed, batch = [], []
         for c in drawn:
@@ -172,17 +173,6 @@ def report(model, encoder, facts, cases, label, show=True):
         print(f"  {'~' if same else '!'} {name}: {messages[-1][1]!r} -> {said[:110]!r}", flush=True)
 
 
-def cases_from(facts, path):
-    """Lines "id: question", written apart from the patterns; " / " separates earlier turns."""
-    out = []
-    for line in path.read_text().splitlines():
-        if line and not line.startswith("#"):
-            name, text = line.split(": ", 1)
-            assert name in facts, f"{path.name}: no fact {name}"
-            out.append((name, [("user", text)]))
-    return out
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--minutes", type=float, default=20)
@@ -253,8 +243,8 @@ def main():
     write_gguf(model, tok, args.out, args.version)
     print(f"{args.out}: {args.out.stat().st_size} bytes after {step} steps, {n_seen:,} tokens")
     report(model, encoder, facts, held, "held-out patterns" + (" (trained on)" if args.all else ""))
-    if (HERE / "questions.txt").exists():
-        report(model, encoder, facts, cases_from(facts, HERE / "questions.txt"), "free questions")
+    free = [(n, [("user", q)]) for n, q in corpus.free_questions(facts)]
+    report(model, encoder, facts, free, "free questions")
 
 
 if __name__ == "__main__":
