@@ -438,6 +438,7 @@ static struct nodes parse_until(struct parser *p, const char *const *ends)
     struct node *out = NULL, *n;
 
     for (;; p->t++) {
+        p->n_links = 0;
         switch (p->t->type) {
         case T_EOF:
             if (ends)

@@ -20,11 +20,11 @@ static struct node *binary(struct parser *p, enum node_type type, uint32_t line,
     return n;
 }
 
-/* Guards against chains that would nest as deeply as parentheses: a long `a + b + …` is a deep
- * tree on its left side. */
+/* A long `a + b + …` is a deep tree on its left side, though no parentheses nest: bounded for
+ * each chain, and for all chains of one tag, which could nest in each other. */
 static void chain(struct parser *p, unsigned *length)
 {
-    if (++*length > 800)
+    if (++*length > 500 || ++p->n_links > 2000)
         parse_fail(p, p->t->line, "an expression is too long");
 }
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A template from anywhere, rendered with a small conversation. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include <infer/chat.h>
+
+#include "core/utf8.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char vars[] =
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"},"
+    "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"na\\u00efve \\ud83d\\ude00\"}]},"
+    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a1\",\"function\":"
+    "{\"name\":\"f\",\"arguments\":{\"x\":1.5,\"y\":[1,-2,true]}}}]}],"
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}],"
+    "\"s\":\"Hello, World\",\"i\":7,\"f\":0.1,\"l\":[3,1,2],\"d\":{\"a\":1,\"b\":\"x\"},"
+    "\"n\":null,\"bos_token\":\"<s>\",\"add_generation_prompt\":true}";
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct inf_chat_limits limits = {.max_steps = 20000, .max_output = 1 << 16};
+    struct inf_chat_template *tmpl;
+    struct inf_err err;
+    char *text;
+    size_t len;
+
+    if (size > 1 << 14 || inf_chat_template_new((const char *)data, size, &tmpl, &err) < 0)
+        return 0;
+    if (inf_chat_render_vars(tmpl, vars, 1753185600, &limits, &text, &len, &err) == 0) {
+        assert(utf8_valid(text, len));
+        assert(text[len] == 0 && len <= limits.max_output);
+        free(text);
+    }
+    inf_chat_template_free(tmpl);
+    return 0;
+}
