@@ -60,9 +60,10 @@ static void prepare(const struct exec *x, const struct stage *s, unsigned i_thre
     workers_barrier(x->cpu->workers);
 }
 
-/* Columns n0 … n1 - 1 of matrix @m to @y, whose column 0 is n0. */
+/* Columns n0 … n1 - 1 of @width of matrix @m to @y, whose column 0 is n0. */
 static void multiply(const struct exec *x, const struct stage *s, const struct matrix *m,
-                     const struct input *in, uint32_t n0, uint32_t n1, float *y, size_t ldy)
+                     const struct input *in, uint32_t width, uint32_t n0, uint32_t n1, float *y,
+                     size_t ldy)
 {
     const struct matmul_args args = {
         .dtype = m->dtype,
@@ -72,6 +73,7 @@ static void multiply(const struct exec *x, const struct stage *s, const struct m
         .act_stride = in->stride[m->act],
         .M = exec_rows(x, s->rows_kept),
         .K = s->K,
+        .N = width - n0,
         .y = y,
         .ldy = ldy,
         .bias = m->bias ? m->bias + n0 : NULL,
@@ -113,13 +115,13 @@ static void piece(const struct exec *x, const struct stage *s, const struct prod
     const size_t ldy = p->dst >= 0 ? plan->values[p->dst].ld : p->chunk;
 
     if (p->n_matrices == 2) {
-        multiply(x, s, &p->m[0], in, n0, n1, tile0, p->chunk);
-        multiply(x, s, &p->m[1], in, n0, n1, tile1, p->chunk);
+        multiply(x, s, &p->m[0], in, p->width, n0, n1, tile0, p->chunk);
+        multiply(x, s, &p->m[1], in, p->width, n0, n1, tile1, p->chunk);
         for (uint32_t row = 0; row < n_rows; row++)
             elem_glu(x->cpu->elem, p->act, y + row * ldy, tile0 + (size_t)row * p->chunk,
                      tile1 + (size_t)row * p->chunk, n);
     } else {
-        multiply(x, s, &p->m[0], in, n0, n1, y, ldy);
+        multiply(x, s, &p->m[0], in, p->width, n0, n1, y, ldy);
         if (p->head_dim > 0)
             finish_heads(x, s, p, n0, n1, y, ldy, mine + plan->mem.half);
     }

@@ -180,13 +180,13 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
 
 /* The place in the next group of columns, unless that is too much for a second-level cache: then
  * some way along the rows. */
-static size_t prefetch_distance(const struct group *g, uint32_t n1)
+static size_t prefetch_distance(const struct group *g, uint32_t n_end)
 {
     const size_t next = PANEL_N * g->args->row_bytes;
 
     if (next > (384u << 10))
         return 2048;
-    return g->n + 2 * PANEL_N <= n1 ? next : 0;
+    return g->n + 2 * PANEL_N <= n_end ? next : 0;
 }
 
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
@@ -202,7 +202,7 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     }
     for (g.n = n0; g.n < n1; g.n += PANEL_N) {
         g.n_cols = MIN(n1 - g.n, PANEL_N);
-        g.ahead = prefetch_distance(&g, n1);
+        g.ahead = prefetch_distance(&g, MAX(n1, args->N));
         memset(g.bias, 0, sizeof(g.bias));
         if (args->bias)
             memcpy(g.bias, args->bias + g.n, g.n_cols * sizeof(float));

@@ -43,6 +43,7 @@ struct matmul_args {
     const void *act;      /* row 0 of the prepared rows */
     size_t act_stride;    /* bytes from one prepared row to the next */
     uint32_t M, K;        /* K: a whole number of blocks of dtype */
+    uint32_t N;           /* rows of W that this thread goes on with: prefetched. 0: none */
     float *y;             /* y[m × ldy + n] */
     size_t ldy;           /* floats */
     const float *bias;    /* [N], or NULL */
