@@ -463,14 +463,15 @@ static void request_dispose(void *data)
     str_done(&request->sending);
 }
 
-/* Sends the next slice when nothing is in flight. */
-static void request_pump(struct http_request *request)
+/* Sends the next slice when nothing is in flight. False: there was nothing to send. True: the
+ * request may be gone already, for libh2o completes some ends at once. */
+static bool request_pump(struct http_request *request)
 {
     h2o_send_state_t state = H2O_SEND_STATE_IN_PROGRESS;
     h2o_iovec_t buf;
 
     if (request->in_flight || request->ended || !request->started)
-        return;
+        return false;
     if (request->sent == request->sending.len) {
         struct str swap = request->sending;
 
@@ -479,8 +480,8 @@ static void request_pump(struct http_request *request)
         str_clear(&request->filling);
         request->sent = 0;
     }
-    buf.base = request->sending.data + request->sent;
     buf.len = MIN(request->sending.len - request->sent, HTTP_SLICE);
+    buf.base = buf.len ? request->sending.data + request->sent : NULL;
     request->sent += buf.len;
     if (request->sent == request->sending.len && !request->filling.len) {
         if (request->aborting || request->failed)
@@ -489,11 +490,12 @@ static void request_pump(struct http_request *request)
             state = H2O_SEND_STATE_FINAL;
     }
     if (!buf.len && state == H2O_SEND_STATE_IN_PROGRESS)
-        return;
+        return false;
     request->sent_usec = clock_usec();
     request->in_flight = true;
     request->ended = state != H2O_SEND_STATE_IN_PROGRESS;
     h2o_send(request->req, &buf, buf.len ? 1 : 0, state);
+    return true;
 }
 
 static void request_proceed(h2o_generator_t *generator, h2o_req_t *req)
@@ -503,8 +505,7 @@ static void request_proceed(h2o_generator_t *generator, h2o_req_t *req)
 
     (void)req;
     request->in_flight = false;
-    request_pump(request);
-    if (!request->in_flight && !request->ended && request->events && request->events->writable)
+    if (!request_pump(request) && request->events && request->events->writable)
         request->events->writable(request->user);
 }
 
@@ -869,6 +870,9 @@ void http_server_close(struct http_server *server)
 
 struct http_server *http_server_free(struct http_server *server)
 {
+    /* libh2o 2.2 does not free it; kept here it is no leak to those who look for some. */
+    static h2o_multithread_queue_t *volatile queue UNUSED;
+
     if (!server)
         return NULL;
     http_server_close(server);
@@ -881,6 +885,7 @@ struct http_server *http_server_free(struct http_server *server)
     loop_watch_free(server->gone_watch);
     close(server->gone_fd);
     h2o_evloop_run(loop_base(server->loop)->loop, 0);
+    queue = server->ctx.queue;
     h2o_context_dispose(&server->ctx);
     h2o_config_dispose(&server->config);
     free(server);
