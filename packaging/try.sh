@@ -180,8 +180,10 @@ for try in "$choice" 0; do
             started=yes
             break 2
         fi
-        if [ -n "$server" ] && ! kill -0 "$server" 2>/dev/null; then
-            break
+        if [ -n "$unit" ]; then
+            systemctl --user is-active --quiet "$unit" || break
+        else
+            kill -0 "$server" 2>/dev/null || break
         fi
         sleep 0.1
     done
