@@ -118,7 +118,7 @@ static inline void block_k_set_scale(uint8_t scales[12], unsigned g, uint8_t sc,
     }
 }
 
-/* decode.c, encode.c: rows of the table in dtype.c. */
+/* block-decode.c, block-encode.c: rows of the table in dtype.c. */
 #define BLOCK_DECLARE(stem)                                                                        \
     void decode_##stem(const void *src, float *dst, uint64_t n_elems);                             \
     void encode_##stem(const float *src, void *dst, uint64_t n_elems)

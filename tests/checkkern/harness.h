@@ -47,8 +47,8 @@ void check_fail(struct check *c, const char *format, ...) PRINTF(2, 3);
 
 /*
  * Memory whose end (or, with @at_end false, whose start) touches an unmapped page: a kernel that
- * reads too far crashes. The rest of its pages holds a pattern that guarded_check() looks at.
- * @data has the alignment that this leaves; @size is rounded up to nothing.
+ * reads too far crashes. The rest of its pages holds a pattern that guarded_done() looks at.
+ * @data is aligned only as far as @size is.
  */
 struct guarded {
     void *data;

@@ -73,6 +73,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 }
 
 #include "backend/cpu/matmul-decode.h"
+#include "backend/cpu/matmul-decode-k.h"
 #include "backend/cpu/matmul-tile.h"
 
 /* Named as logs show it, after the decoder, which no two formats share. */

@@ -7,7 +7,7 @@
  * squared error; the search starts at the extreme value and solves for the best scale of each
  * rounding. Formats with scale and minimum solve for both. In the K formats the groups' scales are
  * then rounded to their own few bits and the weights rounded anew with what decoding will see.
- * Large weights count more (x² beside the mean square), as they matter more in products.
+ * Large weights count more (|x| beside the root mean square), as they matter more in products.
  * Values that are not finite count as zero.
  */
 
@@ -53,7 +53,7 @@ static void importance(const float *x, unsigned n, float *w)
         mean += x[i] * x[i];
     mean /= (float)n;
     for (unsigned i = 0; i < n; i++)
-        w[i] = mean + x[i] * x[i];
+        w[i] = sqrtf(mean) + fabsf(x[i]);
 }
 
 /* The scale d that makes d × q, q in [lo, hi] with |lo| ≥ hi, closest to x. */
