@@ -201,7 +201,7 @@ struct token *jinja_lex(struct jinja *j, const char *text, size_t len, size_t *r
 
 struct parser {
     struct jinja *j;
-    struct token *t; /* the current token */
+    struct token *t;         /* the current token */
     unsigned depth, n_links; /* nesting; operators of this tag that nest to the left */
     struct nodes *blocks;
 };

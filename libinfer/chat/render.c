@@ -94,7 +94,11 @@ INF_PUBLIC int inf_chat_template_new(const char *text, size_t len,
     r = parse(&j, &tmpl->t, text, len);
     if (r < 0) {
         inf_chat_template_free(tmpl);
-        return r == -ENOMEM ? r : -EBADMSG;
+        if (r == -ENOMEM)
+            return r;
+        if (reterr)
+            reterr->code = EBADMSG; /* whatever limit it was, the template is at fault */
+        return -EBADMSG;
     }
     *ret_template = tmpl;
     return 0;
@@ -154,9 +158,12 @@ static struct value from_json(struct jinja *j, const json_t *in)
     return v;
 }
 
+/* An object, or an array of objects. */
 static int load(const char *text, const char *what, json_type type, json_t **ret,
                 struct inf_err *reterr)
 {
+    const json_t *item;
+    size_t i;
     json_error_t e;
     json_t *in = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
 
@@ -167,6 +174,13 @@ static int load(const char *text, const char *what, json_type type, json_t **ret
         json_decref(in);
         return err_set(reterr, EINVAL, "%s must be a JSON %s", what,
                        type == JSON_ARRAY ? "array" : "object");
+    }
+    json_array_foreach(in, i, item)
+    {
+        if (!json_is_object(item)) {
+            json_decref(in);
+            return err_set(reterr, EINVAL, "%s: element %zu is no object", what, i);
+        }
     }
     *ret = in;
     return 0;
@@ -199,6 +213,32 @@ static void set_object(struct jinja *j, const json_t *in)
     json_object_foreach((json_t *)(uintptr_t)in, key, item) set_var(j, key, from_json(j, item));
 }
 
+/*
+ * Reasoning goes by several names. As transformers does it, templates find whichever is given
+ * under "reasoning_content", and under "thinking" unless the message has that itself.
+ */
+static struct value alias_reasoning(struct jinja *j, struct value message)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    const struct jdict *in = message.u.d;
+    const struct value *reasoning = NULL;
+    struct value out;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names) && !reasoning; i++) {
+        reasoning = jdict_get_cstr(in, names[i]);
+        if (reasoning && reasoning->kind == V_NONE)
+            reasoning = NULL;
+    }
+    if (!reasoning)
+        return message;
+    out = val_dict(j);
+    jdict_set(j, out.u.d, val_cstr(j, "thinking"), *reasoning);
+    for (uint32_t i = 0; i < in->n; i++)
+        jdict_set(j, out.u.d, in->e[i].key, in->e[i].val);
+    jdict_set(j, out.u.d, val_cstr(j, "reasoning_content"), *reasoning);
+    return out;
+}
+
 struct job {
     const json_t *messages, *tools, *documents, *kwargs, *vars;
     const struct inf_chat_input *input;
@@ -207,6 +247,7 @@ struct job {
 static void set_variables(struct jinja *j, const struct job *job)
 {
     const struct inf_chat_input *in = job->input;
+    struct value messages;
 
     globals_add(j, j->globals);
     if (job->vars) {
@@ -222,7 +263,10 @@ static void set_variables(struct jinja *j, const struct job *job)
     set_var(j, "add_generation_prompt", val_bool(in->add_generation_prompt));
     if (job->kwargs)
         set_object(j, job->kwargs);
-    set_var(j, "messages", from_json(j, job->messages));
+    messages = from_json(j, job->messages);
+    for (size_t i = 0; i < messages.u.l->n; i++)
+        messages.u.l->v[i] = alias_reasoning(j, messages.u.l->v[i]);
+    set_var(j, "messages", messages);
 }
 
 static int run(struct jinja *j, const struct job *job, struct jbuf *out)

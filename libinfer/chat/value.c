@@ -268,6 +268,8 @@ int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan)
         jinja_leave(j);
         return c;
     }
+    if (a.kind == V_VIEW && b.kind == V_VIEW)
+        raise_type(j, "comparing dict views is not supported");
     raise_type(j, "no order between '%s' and '%s'", val_type(a), val_type(b));
 }
 

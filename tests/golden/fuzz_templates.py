@@ -57,7 +57,7 @@ LIST_FILTERS = ["length", "first", "last", "join", "join(', ')", "list", "revers
                 "groupby('name', case_sensitive=true)", "batch(2, 'x')|list", "slice(2, 0)|list",
                 "tojson", "tojson(indent=1)", "tojson(sort_keys=true)", "tojson(separators=(',', ':'))",
                 "string", "d", "sum(attribute='age')", "sum(start=10)", "max(attribute='age')",
-                "map('int')|sum", "map(attribute=0)|list", "last|string", "count", "random_nope",
+                "map('int')|sum", "map(attribute=0)|list", "last|string", "count", "attr('count')(1)",
                 "join(', ', attribute='name')", "unique(attribute='age')|list", "items", "e",
                 "map('default', 'q')|list", "reverse|first", "batch(0)|list", "slice(0)|list"]
 NUM_FILTERS = ["abs", "round", "round(1)", "round(2, 'floor')", "round(1, 'ceil')", "round(-1)",

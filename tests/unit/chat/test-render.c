@@ -69,6 +69,18 @@ TEST(arguments_override_all_but_the_messages)
                    "B[][2]False");
 }
 
+TEST(reasoning_is_found_under_its_other_names)
+{
+    struct inf_chat_input in = {.messages = "[{\"role\":\"assistant\",\"reasoning\":\"hm\"}]"};
+
+    assert_renders("{{ messages[0]|tojson }}", &in,
+                   "{\"thinking\": \"hm\", \"role\": \"assistant\", \"reasoning\": \"hm\", "
+                   "\"reasoning_content\": \"hm\"}");
+    in.messages = "[{\"reasoning_content\":\"a\",\"thinking\":null},{\"thinking\":null}]";
+    assert_renders("{{ messages|tojson }}", &in,
+                   "[{\"thinking\": null, \"reasoning_content\": \"a\"}, {\"thinking\": null}]");
+}
+
 TEST(keys_keep_their_order)
 {
     const struct inf_chat_input in = {.messages = "[{\"z\":1,\"a\":{\"y\":2,\"b\":3},\"m\":[]}]"};
@@ -102,6 +114,7 @@ TEST(bad_json_is_refused)
 {
     assert_fails("x", &(struct inf_chat_input){.messages = "[{]"}, EINVAL, "messages");
     assert_fails("x", &(struct inf_chat_input){.messages = "{}"}, EINVAL, "array");
+    assert_fails("x", &(struct inf_chat_input){.messages = "[{},3]"}, EINVAL, "element 1");
     assert_fails("x", &(struct inf_chat_input){.messages = "[]", .tools = "1"}, EINVAL, "tools");
     assert_fails("x", &(struct inf_chat_input){.messages = "[]", .kwargs = "[]"}, EINVAL, "object");
 }
@@ -185,6 +198,7 @@ TEST(long_conversations_take_linear_time)
 
 RUN_TESTS(cmocka_unit_test(variables_are_those_that_transformers_passes),
           cmocka_unit_test(arguments_override_all_but_the_messages),
+          cmocka_unit_test(reasoning_is_found_under_its_other_names),
           cmocka_unit_test(keys_keep_their_order),
           cmocka_unit_test(an_exception_carries_the_words_of_the_template),
           cmocka_unit_test(a_bad_template_says_where), cmocka_unit_test(bad_json_is_refused),
