@@ -159,7 +159,7 @@ static int metaspace(const struct dec_step *st, const char *s, size_t len, size_
 }
 
 /* WordPiece's and CTC's clean-up of English. */
-static int cleanup(struct str *text)
+static int cleanup(struct str *text, bool do_not)
 {
     static const char *const pairs[][2] = {
         {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
@@ -171,6 +171,8 @@ static int cleanup(struct str *text)
         struct str next = {0};
         int r;
 
+        if (!do_not && strcmp(pairs[i][0], " do not") == 0)
+            continue;
         if (!text->data || !memmem(text->data, text->len, pairs[i][0], strlen(pairs[i][0])))
             continue;
         r = put_replaced(&next, text->data, text->len, pairs[i][0], strlen(pairs[i][0]),
@@ -203,7 +205,7 @@ static int wordpiece(const struct dec_step *st, const char *s, size_t len, size_
     if (r == 0)
         r = str_append(&text, s, len);
     if (r == 0 && st->cleanup)
-        r = cleanup(&text);
+        r = cleanup(&text, true);
     return r < 0 ? r : str_append(out, text.data, text.len);
 }
 
@@ -351,7 +353,7 @@ static int ctc(const struct dec_step *st, const struct strings *in, struct strin
             continue;
         r = put_replaced(&text, s, in->v[i].len, st->text, st->text_len, "", 0);
         if (r == 0 && st->cleanup)
-            r = cleanup(&text);
+            r = cleanup(&text, true);
         if (r < 0 || text.len == 0)
             continue;
         r = st->cleanup
@@ -363,13 +365,29 @@ static int ctc(const struct dec_step *st, const struct strings *in, struct strin
     return r;
 }
 
-static int first_space(const struct strings *in, struct strings *out)
+static int clean(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                 struct str *out)
+{
+    _cleanup_str_ struct str text = {0};
+    int r = str_append(&text, s, len);
+
+    (void)st;
+    (void)i;
+    (void)n;
+    if (r == 0)
+        r = cleanup(&text, false);
+    return r < 0 ? r : str_append(out, text.data, text.len);
+}
+
+/* With st->first, every piece loses one as long as there is no text. */
+static int first_space(const struct dec_step *st, const struct strings *in, struct strings *out)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < in->n; i++) {
         const char *s = in->buf.data + in->v[i].start;
-        const size_t skip = i == 0 && !in->v[i].byte && in->v[i].len > 0 && *s == ' ';
+        const bool at_start = i == 0 || (st->first && out->buf.len == 0);
+        const size_t skip = at_start && !in->v[i].byte && in->v[i].len > 0 && *s == ' ';
 
         r = str_append(&out->buf, s + skip, in->v[i].len - skip);
         if (r == 0)
@@ -398,8 +416,10 @@ static int run_step(const struct dec_step *st, const struct strings *in, bool ra
         return map(st, strip, in, out);
     case DEC_REPLACE:
         return map(st, replace, in, out);
+    case DEC_CLEANUP:
+        return map(st, clean, in, out);
     case DEC_FIRST_SPACE:
-        return first_space(in, out);
+        return first_space(st, in, out);
     default:
         return ctc(st, in, out);
     }
@@ -414,6 +434,9 @@ int decoder_run(const struct decoder *d, struct strings *s, bool raw, struct str
     for (size_t i = 0; r == 0 && i < d->n; i++) {
         struct strings swap;
 
+        /* A stream cannot take back what it has given. */
+        if (raw && d->steps[i].kind == DEC_CLEANUP)
+            continue;
         str_clear(&next.buf);
         next.n = 0;
         r = str_reserve(&s->buf, 0);

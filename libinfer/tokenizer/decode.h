@@ -30,6 +30,7 @@ enum dec_kind {
     DEC_STRIP,
     DEC_REPLACE,
     DEC_CTC,
+    DEC_CLEANUP, /* English punctuation across pieces, as transformers does for BERT */
     DEC_FIRST_SPACE, /* SentencePiece: the space that starts the first piece goes */
 };
 
@@ -39,7 +40,7 @@ struct dec_step {
     size_t text_len, content_len;
     struct pattern *regex; /* REPLACE; owned */
     size_t start, stop;    /* STRIP */
-    bool first;            /* METASPACE: the first piece loses its spaces */
+    bool first;            /* METASPACE: the first piece loses its spaces; FIRST_SPACE: see there */
     bool cleanup;          /* WORDPIECE, CTC */
 };
 

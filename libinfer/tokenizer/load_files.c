@@ -245,8 +245,9 @@ int tokenizer_load_vocab(const char *text, size_t len, const struct config *conf
 {
     _cleanup_json_ json_t *root =
         json_pack("{s:{s:s}, s:{s:s, s:s, s:b}}", "pre_tokenizer", "type", "BertPreTokenizer",
-                  "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1);
+                  "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 0);
     const json_t *class = config_get(config, "tokenizer_class");
+    _cleanup_(tokenizer_freep) struct inf_tokenizer *tok = NULL;
     json_t *pieces = read_vocab(text, len, reterr);
     int r;
 
@@ -267,5 +268,13 @@ int tokenizer_load_vocab(const char *text, size_t len, const struct config *conf
     if (!json_object_get(pieces, "[UNK]"))
         return err_set(reterr, EINVAL, "vocab.txt has no [UNK]");
     r = put_bert(root, pieces, config);
-    return r < 0 ? r : load(root, config, ret_tok, reterr);
+    if (r == 0)
+        r = load(root, config, &tok, reterr);
+    if (r < 0)
+        return r;
+    if (!json_is_false(config_get(config, "clean_up_tokenization_spaces")) &&
+        (!decoder_add(&tok->dec, DEC_FUSE) || !decoder_add(&tok->dec, DEC_CLEANUP)))
+        return -ENOMEM;
+    *ret_tok = STEAL(tok);
+    return 0;
 }

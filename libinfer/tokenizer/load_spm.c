@@ -230,6 +230,7 @@ static int load_steps(struct spm_file *s, const struct config *config)
     struct inf_tokenizer *tok = s->tok;
     struct norm_step *st = normalizer_add(&tok->norm, NORM_SPM);
     const json_t *prefix = config_get(config, "add_prefix_space");
+    struct dec_step *dec;
     int r;
 
     if (!st)
@@ -244,7 +245,11 @@ static int load_steps(struct spm_file *s, const struct config *config)
         return r;
     if (!s->prefix && !s->merge_spaces)
         return 0;
-    return decoder_add(&tok->dec, DEC_FIRST_SPACE) ? 0 : -ENOMEM;
+    dec = decoder_add(&tok->dec, DEC_FIRST_SPACE);
+    if (!dec)
+        return -ENOMEM;
+    dec->first = s->merge_spaces;
+    return 0;
 }
 
 /* Which tokens go around texts: the configuration says it; without one BOS, or for models that

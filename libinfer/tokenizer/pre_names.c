@@ -111,11 +111,12 @@ static const char *const steps[][7] = {
     [KIND_DEEPSEEK_LLM] = {"[\r\n]", DEEPSEEK_LETTERS, "\\s?[!-/:-~！-／：-～‘-‟\\x{3001}-。]+",
                            "(?<!\\s)\\s+\\z", DEEPSEEK_CJK, "\\p{N}+"},
     [KIND_DEEPSEEK3] = {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", PUNCT_WORDS},
-    [KIND_YOUTU] = {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-"
-                    "ゟ゠-"
-                    "ヿ]"
-                    "+",
-                    LEAD "[\\p{L}\\p{M}]+" CONTRACTIONS "?|\\p{N}" OTHERS "[\\r\\n/]*" TAIL},
+    [KIND_YOUTU] =
+        {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-"
+         "ゟ゠-"
+         "ヿ]"
+         "+",
+         LEAD "[\\p{L}\\p{M}]+" CONTRACTIONS "?|\\p{N}" OTHERS "[\\r\\n/]*" TAIL},
     [KIND_DEEPSEEK_CODER] = {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", DEEPSEEK_CJK, "\\p{N}"},
     [KIND_FALCON] = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"},
     [KIND_STARCODER] = {"\\p{N}", GPT2},

@@ -14,7 +14,7 @@ import unicodedata
 
 from tokenizers import Regex, normalizers as N, pre_tokenizers as P
 
-CPS = [c for c in range(1, 0x110000) if not 0xD800 <= c <= 0xDFFF]
+CPS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 CATEGORIES = ("CN LU LL LT LM LO MN MC ME ND NL NO PC PD PS PE PI PF PO SM SC SK SO ZS ZL ZP "
               "CC CF CS CO").split()
 
@@ -167,7 +167,7 @@ def main():
              "N of Unicode 16 and 17."),
         emit("word_more", "uni_range", ranges(
             c for c in words if not known(c, ("L", "M", "ND", "NL", "PC"))),
-            "Letters, marks, decimal digits and connectors apart: what else \\\\w takes."),
+            "Letters, marks, decimal digits and connectors apart: what else \\w takes."),
         emit("compat_new", "uni_range", ranges(
             c for c in CPS if nfkd.normalize_str(chr(c)) != decomposed(chr(c), 2 | 4 | 16)),
             "Decompositions that came after the reference's tables."),

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include <errno.h>
+
+#include "core/clock.h"
+#include "tokenizer/tokenizer.h"
+
+static struct inf_tokenizer *open_golden(const char *name)
+{
+    struct inf_tokenizer *tok;
+    struct inf_err err;
+    char path[4200];
+
+    snprintf(path, sizeof(path), "%s/%s", test_golden("tokenizers"), name);
+    ASSERT_OK_ERR(tokenizer_open_file(path, &tok, &err), err);
+    return tok;
+}
+
+static int parse(const char *json, struct inf_err *err)
+{
+    struct inf_tokenizer *tok = NULL;
+    const int r = tokenizer_parse_json(json, strlen(json), NULL, 0, &tok, err);
+
+    tokenizer_free(tok);
+    return r;
+}
+
+TEST(half_a_code_point_never_leaves)
+{
+    static const char text[] = "a\xf0\x9f\x99\x82\xe4\xbd\xa0!";
+    struct inf_tokenizer *tok = open_golden("base.json");
+    const char *part;
+    struct inf_detok *d;
+    char all[64] = "";
+    int32_t ids[16];
+    size_t len, n = 0;
+
+    for (size_t i = 0; text[i]; i++) {
+        char name[8];
+
+        snprintf(name, sizeof(name), "<0x%02X>", (unsigned char)text[i]);
+        ids[n++] = inf_tokenizer_find(tok, name, 6);
+    }
+    tokenizer_free(tok);
+    tok = open_golden("llama.json");
+    /* This vocabulary's bytes count as special tokens. */
+    ASSERT_OK(inf_detok_new(tok, true, &d));
+    for (size_t i = 0; i < n; i++) {
+        ASSERT_OK(inf_detok_push(d, ids[i], &part, &len));
+        if (i == 1 || i == 2 || i == 3)
+            assert_int_equal(len, 0);
+        strcat(all, part);
+    }
+    ASSERT_STREQ(all, text);
+    /* The first byte of two ends the text. */
+    ASSERT_OK(inf_detok_push(d, ids[5], &part, &len));
+    assert_int_equal(len, 0);
+    ASSERT_OK(inf_detok_flush(d, &part, &len));
+    ASSERT_STREQ(part, "\xef\xbf\xbd");
+    inf_detok_free(d);
+    tokenizer_free(tok);
+}
+
+TEST(a_reply_keeps_its_space_after_a_prompt)
+{
+    struct inf_tokenizer *tok = open_golden("llama.json");
+    int32_t *ids;
+    const char *part;
+    struct inf_detok *d;
+    size_t n, len;
+
+    ASSERT_OK(inf_tokenizer_encode(tok, "the", 3, 0, 0, &ids, &n));
+    ASSERT_OK(inf_detok_new(tok, false, &d));
+    ASSERT_OK(inf_detok_push(d, ids[0], &part, &len));
+    assert_true(len > 0 && part[0] != ' ');
+    ASSERT_OK(inf_detok_prime(d, ids, n));
+    ASSERT_OK(inf_detok_push(d, ids[0], &part, &len));
+    assert_true(len > 0 && part[0] == ' ');
+    inf_detok_free(d);
+    free(ids);
+    tokenizer_free(tok);
+}
+
+TEST(special_tokens_are_hidden_and_found_when_asked)
+{
+    struct inf_tokenizer *tok = open_golden("llama.json");
+    const int32_t eos = inf_tokenizer_find(tok, "</s>", 4);
+    int32_t *ids;
+    size_t n, len;
+    char *text;
+
+    assert_int_equal(inf_tokenizer_eos(tok), eos);
+    assert_true(inf_tokenizer_token_flags(tok, eos) & INF_TOKEN_SPECIAL);
+    assert_true(inf_tokenizer_token_flags(tok, eos) & INF_TOKEN_EOG);
+    ASSERT_OK(inf_tokenizer_encode(tok, "</s>", 4, INF_ENCODE_PARSE_SPECIAL, 0, &ids, &n));
+    assert_int_equal(n, 1);
+    ASSERT_OK(inf_tokenizer_decode(tok, ids, n, false, &text, &len));
+    assert_int_equal(len, 0);
+    free(text);
+    ASSERT_OK(inf_tokenizer_decode(tok, ids, n, true, &text, &len));
+    ASSERT_STREQ(text, "</s>");
+    free(text);
+    free(ids);
+    ASSERT_OK(inf_tokenizer_encode(tok, "</s>", 4, 0, 0, &ids, &n));
+    for (size_t i = 0; i < n; i++)
+        assert_true(ids[i] != eos);
+    free(ids);
+    ASSERT_ERROR(inf_tokenizer_decode(tok, &(int32_t){1 << 20}, 1, true, &text, &len), EINVAL);
+    tokenizer_free(tok);
+}
+
+TEST(bad_bytes_are_read_as_replacement_characters)
+{
+    struct inf_tokenizer *tok = open_golden("bytes.json");
+    int32_t *a, *b;
+    size_t n, m;
+
+    ASSERT_OK(inf_tokenizer_encode(tok, "a\xff\xe4\xbd", 4, 0, 0, &a, &n));
+    ASSERT_OK(inf_tokenizer_encode(tok, "a\xef\xbf\xbd\xef\xbf\xbd", 7, 0, 0, &b, &m));
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n * sizeof(*a));
+    free(a);
+    free(b);
+    tokenizer_free(tok);
+}
+
+/* A quadratic step would take minutes here. */
+TEST(long_texts_take_linear_time)
+{
+    static const char *const names[] = {"bytes.json",       "bytes-noregex.json", "llama.json",
+                                        "unigram.json",     "wordpiece.json",     "sp-bpe.model",
+                                        "sp-unigram.model", "bpe-affixes.json"};
+    static const char *const units[] = {"a", " ", "\n", "ab ", "\u0301", "1", "你", "<"};
+    const size_t size = 200000;
+    char *text = malloc(size + 8);
+    const uint64_t start = clock_usec();
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct inf_tokenizer *tok = open_golden(names[i]);
+
+        for (size_t k = 0; k < sizeof(units) / sizeof(*units); k++) {
+            const size_t n_unit = strlen(units[k]);
+            int32_t *ids;
+            size_t n;
+
+            for (size_t j = 0; j < size; j += n_unit)
+                memcpy(text + j, units[k], n_unit);
+            ASSERT_OK(inf_tokenizer_encode(tok, text, size / n_unit * n_unit, 0, 0, &ids, &n));
+            free(ids);
+            ASSERT_ERROR(inf_tokenizer_encode(tok, "a b c d e f", 11, 0, 3, &ids, &n), E2BIG);
+        }
+        tokenizer_free(tok);
+    }
+    free(text);
+    assert_true(clock_usec() - start < 60 * 1000000u);
+}
+
+TEST(bad_files_are_errors)
+{
+    struct inf_err err;
+
+    ASSERT_ERROR(parse("{}", &err), EINVAL);
+    ASSERT_ERROR(parse("[", &err), EBADMSG);
+    ASSERT_ERROR(parse("{\"model\":{\"type\":\"Nope\",\"vocab\":{}}}", &err), ENOTSUP);
+    ASSERT_CONTAINS(err.text, "Nope");
+    ASSERT_ERROR(
+        parse("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":9000000},\"merges\":[]}}", &err),
+        EINVAL);
+    ASSERT_ERROR(
+        parse("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", &err),
+        EINVAL);
+    ASSERT_CONTAINS(err.text, "'b'");
+    ASSERT_ERROR(parse("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},"
+                       "\"normalizer\":{\"type\":\"Rot13\"}}",
+                       &err),
+                 ENOTSUP);
+    ASSERT_CONTAINS(err.text, "Rot13");
+    ASSERT_ERROR(parse("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},"
+                       "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
+                       "\"behavior\":\"Isolated\",\"invert\":false}}",
+                       &err),
+                 EINVAL);
+}
+
+TEST(configuration_decides_about_bos)
+{
+    static const char json[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"<s>\":1,\"</s>\":2},\"merges\":[]},"
+        "\"added_tokens\":[{\"content\":\"<s>\",\"special\":true},"
+        "{\"content\":\"</s>\",\"special\":true}]}";
+    static const char config[] = "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"</s>\","
+                                 "\"add_bos_token\":true,\"add_eos_token\":true}";
+    struct inf_tokenizer *tok;
+    struct inf_err err;
+    int32_t *ids;
+    size_t n;
+
+    ASSERT_OK_ERR(tokenizer_parse_json(json, strlen(json), config, strlen(config), &tok, &err),
+                  err);
+    assert_true(inf_tokenizer_adds_bos(tok));
+    ASSERT_OK(inf_tokenizer_encode(tok, "a", 1, INF_ENCODE_ADD_SPECIAL, 0, &ids, &n));
+    assert_int_equal(n, 3);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(ids[2], 2);
+    free(ids);
+    tokenizer_free(tok);
+}
+
+RUN_TESTS(cmocka_unit_test(half_a_code_point_never_leaves),
+          cmocka_unit_test(a_reply_keeps_its_space_after_a_prompt),
+          cmocka_unit_test(special_tokens_are_hidden_and_found_when_asked),
+          cmocka_unit_test(bad_bytes_are_read_as_replacement_characters),
+          cmocka_unit_test(long_texts_take_linear_time), cmocka_unit_test(bad_files_are_errors),
+          cmocka_unit_test(configuration_decides_about_bos))
