@@ -160,58 +160,76 @@ static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
     return 0;
 }
 
-/* Makes the product of node @ref and takes what follows into it. Skipped when it is the other
- * half of a gated unit that was made already. */
-static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
+/* The other half of the gated unit @glu, of which @ref is one, when both are products of the same
+ * input that nobody else reads; else none. */
+static graph_ref other_half(const struct fuser *f, graph_ref glu, graph_ref ref)
 {
-    const struct graph_node *n = node_at(f, ref);
-    struct product *p = &s->products[s->n_products];
-    graph_ref cur = ref, next;
+    const struct graph_node *n = node_at(f, glu);
+    const graph_ref other = n->src[0] == ref ? n->src[1] : n->src[0];
+
+    if (other == ref || f->done[other] || f->n_users[other] != 1 ||
+        node_at(f, other)->op != GRAPH_MATMUL ||
+        node_at(f, other)->src[0] != node_at(f, ref)->src[0])
+        return GRAPH_NONE;
+    return other;
+}
+
+static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_ref *cur)
+{
+    const struct graph_node *n = node_at(f, glu);
+    const graph_ref other = other_half(f, glu, *cur);
     int r;
 
-    *p = (struct product){
-        .n_matrices = 1, .width = n->width, .i_rope = -1, .add = GRAPH_NONE, .dst = GRAPH_NONE};
-    r = matrix_set(f, n, &p->m[0]);
+    if (other < 0)
+        return 0;
+    p->n_matrices = 2;
+    p->act = n->act;
+    r = matrix_set(f, node_at(f, n->src[0]), &p->m[0]);
+    if (r == 0)
+        r = matrix_set(f, node_at(f, n->src[1]), &p->m[1]);
+    f->done[other] = f->done[glu] = true;
+    *cur = glu;
+    return r;
+}
+
+/* A sum with something that is there before: pieces of one stage are computed in any order. */
+static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
+{
+    const graph_ref sum = only_user(f, *cur, GRAPH_ADD);
+    const struct value *values = f->plan->values;
+    graph_ref other;
+
+    if (sum < 0 || p->kv != KV_NONE || p->head_dim != 0)
+        return;
+    other = node_at(f, sum)->src[node_at(f, sum)->src[0] == *cur];
+    if (other == *cur || !values[other].made || values[other].first + 1 >= f->plan->n_stages)
+        return;
+    p->add = other;
+    f->done[sum] = true;
+    *cur = sum;
+}
+
+/* Makes the product of node @ref and takes what follows into it. */
+static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
+{
+    struct product *p = &s->products[s->n_products++];
+    const graph_ref glu = only_user(f, ref, GRAPH_GLU);
+    struct plan *plan = f->plan;
+    graph_ref cur = ref;
+    int r;
+
+    *p = (struct product){.n_matrices = 1,
+                          .width = node_at(f, ref)->width,
+                          .i_rope = -1,
+                          .add = GRAPH_NONE,
+                          .dst = GRAPH_NONE};
+    f->done[ref] = true;
+    r = matrix_set(f, node_at(f, ref), &p->m[0]);
+    if (r == 0)
+        r = glu >= 0 ? fuse_gate(f, p, glu, &cur) : fuse_heads(f, p, &cur);
     if (r < 0)
         return r;
-    f->done[ref] = true;
-
-    next = only_user(f, ref, GRAPH_GLU);
-    if (next >= 0) {
-        const graph_ref gate = node_at(f, next)->src[0], up = node_at(f, next)->src[1];
-        const graph_ref other = gate == ref ? up : gate;
-
-        if (other != ref && node_at(f, other)->op == GRAPH_MATMUL && f->n_users[other] == 1 &&
-            node_at(f, other)->src[0] == n->src[0] && !f->done[other]) {
-            p->n_matrices = 2;
-            p->act = node_at(f, next)->act;
-            r = matrix_set(f, node_at(f, gate), &p->m[0]);
-            if (r == 0)
-                r = matrix_set(f, node_at(f, up), &p->m[1]);
-            if (r < 0)
-                return r;
-            f->done[other] = f->done[next] = true;
-            cur = next;
-        }
-    } else {
-        r = fuse_heads(f, p, &cur);
-        if (r < 0)
-            return r;
-    }
-
-    next = p->kv == KV_NONE && p->head_dim == 0 ? only_user(f, cur, GRAPH_ADD) : GRAPH_NONE;
-    if (next >= 0) {
-        const struct graph_node *a = node_at(f, next);
-        const graph_ref other = a->src[0] == cur ? a->src[1] : a->src[0];
-
-        /* Pieces of one stage are computed in any order: the sum must be there before. */
-        if (other != cur && f->plan->values[other].made &&
-            f->plan->values[other].first + 1 < f->plan->n_stages) {
-            p->add = other;
-            f->done[next] = true;
-            cur = next;
-        }
-    }
+    fuse_sum(f, p, &cur);
     if (p->kv == KV_NONE)
         value_made(f, p->dst = cur);
 
@@ -219,12 +237,11 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     if (p->head_dim > 0)
         p->chunk = p->head_dim * MAX(1u, PRODUCT_COLUMNS / p->head_dim);
     p->n_chunks = DIV_UP(p->width, p->chunk);
-    f->plan->max_chunk = MAX(f->plan->max_chunk, p->chunk);
-    f->plan->max_head_dim = MAX(f->plan->max_head_dim, p->head_dim);
+    plan->max_chunk = MAX(plan->max_chunk, p->chunk);
+    plan->max_head_dim = MAX(plan->max_head_dim, p->head_dim);
     s->n_chunks += p->n_chunks;
     for (uint32_t i = 0; i < p->n_matrices; i++)
         s->acts[p->m[i].act] = true;
-    s->n_products++;
     return 0;
 }
 
