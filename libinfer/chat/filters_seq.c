@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "chat/attrpath.h"
-#include "chat/text.h"
+#include "chat/pystr.h"
 
 #define FILTER(name)                                                                               \
     static struct value name(struct jinja *j UNUSED, struct value self, struct value *a UNUSED,    \

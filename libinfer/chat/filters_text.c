@@ -2,7 +2,7 @@
 /* Filters that make text. */
 #include <string.h>
 
-#include "chat/text.h"
+#include "chat/pystr.h"
 #include "chat/wordwrap.h"
 
 #define FILTER(name)                                                                               \

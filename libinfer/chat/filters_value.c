@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chat/text.h"
+#include "chat/pystr.h"
 
 #define FILTER(name)                                                                               \
     static struct value name(struct jinja *j UNUSED, struct value self UNUSED,                     \

@@ -2,7 +2,7 @@
 /* The methods of strings. On Markup they escape their arguments and give Markup. */
 #include <string.h>
 
-#include "chat/text.h"
+#include "chat/pystr.h"
 
 #define METHOD(name)                                                                               \
     static struct value name(struct jinja *j UNUSED, struct value self UNUSED,                     \

@@ -54,7 +54,7 @@ struct jstr {
     struct jbuf *buf;
 };
 
-/* A growing byte buffer in the arena; strings that end at its end may be extended in place. */
+/* Growing bytes in the arena; strings that end at their end may be extended in place. */
 struct jbuf {
     char *data;
     size_t used, cap;
@@ -173,7 +173,7 @@ static inline int64_t val_as_int(struct value v)
 
 static inline bool val_is_num(struct value v)
 {
-    return val_is_int(v) || v.kind == V_FLOAT;
+    return v.kind >= V_BOOL && v.kind <= V_FLOAT;
 }
 
 static inline double val_as_float(struct value v)
@@ -253,8 +253,7 @@ struct jdict *jdict_new(struct jinja *j);
 struct value val_dict(struct jinja *j);
 /* Puts or replaces; raises for keys that cannot be hashed. */
 void jdict_set(struct jinja *j, struct jdict *d, struct value key, struct value val);
-/* NULL: absent. */
-struct value *jdict_get(struct jinja *j, const struct jdict *d, struct value key);
+struct value *jdict_get(struct jinja *j, const struct jdict *d, struct value key); /* or NULL */
 struct value *jdict_get_str(const struct jdict *d, const struct jstr *key);
 struct value *jdict_get_cstr(const struct jdict *d, const char *key);
 
@@ -268,14 +267,12 @@ int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan);
 bool val_lt(struct jinja *j, struct value a, struct value b);
 bool val_hashable(struct value v);
 uint64_t val_hash(struct jinja *j, struct value v);
-/* -1: it has none. */
-int64_t val_len(struct value v);
+int64_t val_len(struct value v);      /* -1: it has none */
 const char *val_type(struct value v); /* Python's type name */
 
 /* ---- iteration (iter.c) ---- */
 
-/* NULL: not iterable. */
-struct jiter *iter_try(struct jinja *j, struct value v);
+struct jiter *iter_try(struct jinja *j, struct value v); /* NULL: not iterable */
 struct jiter *iter_new(struct jinja *j, struct value v); /* raises TypeError instead */
 bool iter_next(struct jinja *j, struct jiter *it, struct value *ret);
 struct jiter *iter_reversed(struct jinja *j, struct value v); /* NULL: not reversible */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Operations on strings that methods and filters share (text.c). */
+/* Operations on strings that methods and filters share (pystr.c). */
 
 #include "chat/jinja.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on strings that methods and filters share; results keep the Markup flag. */
-#include "chat/text.h"
+#include "chat/pystr.h"
 
 #include <string.h>
 
