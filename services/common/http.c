@@ -697,7 +697,8 @@ static void response_start(struct http_request *request, int status, const char 
     assert(!request->started);
     req->res.status = status;
     req->res.reason = api_status_text(status);
-    req->res.content_length = length == UINT64_MAX ? SIZE_MAX : (size_t)length;
+    /* No Content (204) has no length either. */
+    req->res.content_length = length == UINT64_MAX || status == 204 ? SIZE_MAX : (size_t)length;
     if (type)
         http_response_header(request, "content-type", type, strlen(type));
     if (request->server->draining)
