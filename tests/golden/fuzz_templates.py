@@ -87,6 +87,15 @@ BINOPS = ["+", "-", "*", "/", "//", "%", "~", "**"]
 CMPOPS = ["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
 
 
+SOUP = ["{{", "}}", "{%", "%}", "{%-", "-%}", "{%+", "+%}", "{{-", "-}}", "{#", "#}", "{#-", "-#}",
+        " ", "\n", "  \n", "\t", "if", "else", "endif", "for x in l", "endfor", "set x", "set x = 1",
+        "endset", "raw", "endraw", "s", "l", "d", "x", "1", "2.5", "'a'", "+", "-", "*", "/", "|", "upper",
+        ".", ",", "(", ")", "[", "]", "{", "}", ":", "=", "==", "not", "in", "is", "defined", "and", "or",
+        "text", "é", "~", "%", "**", "true", "none", "loop.index", "macro m(a)", "endmacro", "m(1)",
+        "{{ s }}", "{{ x }}", "{% if t %}", "{% endif %}", "{% for x in l %}", "{% endfor %}",
+        "{% raw %}", "{% endraw %}", "\r\n", "\\", "\"", "'", "0", "1e5", "_", "recursive", "break"]
+
+
 class Gen:
     def __init__(self, rng):
         self.r = rng
@@ -242,6 +251,8 @@ class Gen:
         return t("if " + self.pick(["messages[0]['role'] == 'user'", "s is defined", "x is undefined"])) + self.body(depth) + t("endif")
 
     def template(self):
+        if self.r.random() < .12:
+            return "".join(self.pick(SOUP) + self.pick(["", " "]) for _ in range(self.r.randint(2, 14)))
         if self.r.random() < .6:
             return "{% set ns = namespace(v=1) %}" + "{{ " + self.expr(self.r.randint(1, 3)) + " }}"
         return "{% set ns = namespace(v=1) %}" + self.body(self.r.randint(1, 3))
