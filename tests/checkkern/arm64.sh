@@ -38,7 +38,7 @@ compile() {
     done
 }
 # shellcheck disable=SC2086
-compile "" $base "$kernels"/*-neon.c "$lib"/quant/*.c "$lib"/core/cpu.c "$src"/tests/checkkern/*.c
+compile "" $base "$kernels"/*-neon.c "$lib"/quant/*.c "$lib"/core/*.c "$src"/tests/checkkern/*.c
 compile "-march=armv8.2-a+dotprod" "$kernels"/*-dotprod.c
 "$cc" -static -o "$work/checkkern" "$work"/*.o -lm -lpthread
 
