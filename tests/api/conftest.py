@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts sconce-chat and sconce-gateway on sockets of their own, for each module or test.
 
-SCONCE_BUILD names the build directory; SCONCE_DATA the data directory with stories260K.
+SCONCE_BUILD names the build directory. The model is SCONCE_TEST_MODEL (GGUF), or stories260K of the
+data directory (SCONCE_DATA), or the bundled one.
 """
 import os
 import pathlib
@@ -16,7 +17,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from activator import Service, listen_tcp, listen_unix  # noqa: E402
-from gguf_template import add_chat_template  # noqa: E402
+from gguf_template import CHATML, set_chat_template  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build"))
@@ -29,15 +30,18 @@ SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
 
 @pytest.fixture(scope="session")
 def model_dir(tmp_path_factory):
-    """A directory with two models: `tiny` (with a chat template) and `plain` (without)."""
+    """A directory with one model twice: `tiny` (with a chat template) and `plain` (without)."""
     if not GATEWAY.exists() or not CHAT.exists():
         pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
-    source = DATA / "models/stories260K/stories260K.gguf"
-    if not source.exists():
-        pytest.skip("no stories260K.gguf in %s (set SCONCE_DATA)" % DATA)
+    candidates = [os.environ.get("SCONCE_TEST_MODEL"),
+                  DATA / "models/stories260K/stories260K.gguf",
+                  ROOT / "packaging/guide/sconce-guide.gguf"]
+    source = next((c for c in candidates if c and os.path.exists(c)), None)
+    if not source:
+        pytest.skip("no model (set SCONCE_TEST_MODEL)")
     path = tmp_path_factory.mktemp("models")
-    add_chat_template(source, path / "tiny.gguf")
-    shutil.copy(source, path / "plain.gguf")
+    set_chat_template(source, path / "tiny.gguf", CHATML)
+    set_chat_template(source, path / "plain.gguf", None)
     return path
 
 
