@@ -20,7 +20,7 @@
 enum {
     JINJA_MAX_DEPTH = 3000,   /* nested C calls of the evaluator */
     JINJA_MAX_MACROS = 190,   /* nested macro calls, about where Python gives up */
-    JINJA_MAX_NESTING = 150,  /* of expressions and statements in the source */
+    JINJA_MAX_NESTING = 300,  /* of expressions and statements in the source */
     JINJA_MAX_RANGE = 100000, /* as the sandbox of jinja2 has it */
     JINJA_MAX_TEXT = 4 << 20, /* bytes of a template */
 };
