@@ -54,5 +54,5 @@ static inline bool loop_timer_is_set(const struct loop_timer *timer)
 void loop_task_queue(struct loop *loop, struct loop_task *task);
 void loop_task_cancel(struct loop *loop, struct loop_task *task);
 
-/* For http.c. */
+/* For http-*.c. */
 struct http_base *loop_base(struct loop *loop);

@@ -49,8 +49,8 @@ for path in sorted(pathlib.Path("services").rglob("*.[ch]")):
     text = path.read_text()
     if folder in ("gateway", "cache", "common") and re.search(r"#\s*include\s+<infer/(?!types\.h)", text):
         tell(path, "includes a header of libinfer beyond <infer/types.h>: no model code here")
-    if re.search(r"#\s*include\s+<h2o", text) and path.name not in ("http.c",):
-        tell(path, "includes libh2o; only services/common/http.c may")
+    if re.search(r"#\s*include\s+<h2o", text) and not path.name.startswith("http-"):
+        tell(path, "includes libh2o; only services/common/http-*.c may")
 
 sys.exit(1 if bad else 0)
 PY

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 on libh2o 2.2 (evloop): the only file that names it
+ * The HTTP/1.1 server on libh2o 2.2 (evloop)
  *
  * What libh2o 2.2 lacks is added here and nowhere else:
  * - request heads are checked (head.c) in a read callback that stands before libh2o's own, so that
@@ -8,25 +8,16 @@
  * - libh2o stops reading while a request is processed and would not notice that its peer left: an
  *   epoll set of our own watches for EPOLLRDHUP;
  * - it has no write timeout: requests whose last write is too old are shut down;
- * - bytes of a pipelined request are kept aside until the present one is answered;
- * - a backend that dies between two chunks looks like a clean end to its client; here an end
- *   without its last chunk is told as HTTP_CALL_TRUNCATED.
- * HTTP/2 is off (no fix for rapid reset in 2.2), and so are buffers in temporary files.
+ * - bytes of a pipelined request are kept aside until the present one is answered.
+ * HTTP/2 is off (no fix for rapid reset in 2.2).
  */
-#include "common/http.h"
-
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/un.h>
-
-#include <h2o.h>
-#include <h2o/http1.h>
 
 #include "common/api-error.h"
 #include "common/head.h"
-#include "common/loop.h"
+#include "common/http-h2o.h"
 #include "core/clock.h"
 #include "core/str.h"
 
@@ -37,19 +28,6 @@
 #define HTTP_TICK_USEC     (1000 * 1000u)
 #define HTTP_SLICE         ((size_t)64 * 1024)
 #define HTTP_MAX_LISTENERS 16
-/* A kept connection that was dead already says so at once; later, the other side crashed on this
- * very request, and trying again would crash it again. */
-#define HTTP_RETRY_USEC (1000 * 1000u)
-
-struct http_base {
-    h2o_loop_t *loop;
-};
-
-struct loop_watch {
-    h2o_socket_t *sock;
-    void (*readable)(void *data);
-    void *data;
-};
 
 enum http_conn_state {
     HTTP_CONN_HEAD,   /* reading a head */
@@ -118,79 +96,6 @@ bool http_text_is(struct http_text text, const char *other)
 bool http_text_is_nocase(struct http_text text, const char *other)
 {
     return text.len == strlen(other) && strncasecmp(text.data, other, text.len) == 0;
-}
-
-/* --- the poller --- */
-
-int http_base_new(struct http_base **ret_base)
-{
-    struct http_base *base = NEW(struct http_base, 1);
-
-    if (!base)
-        return -ENOMEM;
-    h2o_socket_buffer_mmap_settings.threshold = SIZE_MAX;
-    base->loop = h2o_evloop_create();
-    *ret_base = base;
-    return 0;
-}
-
-struct http_base *http_base_free(struct http_base *base)
-{
-    /* libh2o 2.2 cannot close the epoll descriptor of a loop; processes end with their loop. */
-    if (base) {
-        h2o_evloop_run(base->loop, 0);
-        free(base->loop);
-        free(base);
-    }
-    return NULL;
-}
-
-int http_base_poll(struct http_base *base, int timeout_msec)
-{
-    return h2o_evloop_run(base->loop, timeout_msec) == 0 ? 0 : -errno;
-}
-
-/* --- watches --- */
-
-static void watch_on_read(h2o_socket_t *sock, const char *err)
-{
-    struct loop_watch *watch = sock->data;
-
-    (void)err;
-    watch->readable(watch->data);
-}
-
-int loop_watch_new(struct loop *loop, int fd, void (*readable)(void *data), void *data,
-                   struct loop_watch **ret_watch)
-{
-    struct loop_watch *watch = NEW(struct loop_watch, 1);
-    int copy;
-
-    if (!watch)
-        return -ENOMEM;
-    /* A socket of libh2o closes its descriptor; the caller keeps its own. */
-    copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (copy < 0) {
-        free(watch);
-        return -errno;
-    }
-    watch->readable = readable;
-    watch->data = data;
-    watch->sock = h2o_evloop_socket_create(loop_base(loop)->loop, copy, H2O_SOCKET_FLAG_DONT_READ);
-    watch->sock->data = watch;
-    h2o_socket_read_start(watch->sock, watch_on_read);
-    *ret_watch = watch;
-    return 0;
-}
-
-struct loop_watch *loop_watch_free(struct loop_watch *watch)
-{
-    if (watch) {
-        h2o_socket_read_stop(watch->sock);
-        h2o_socket_close(watch->sock);
-        free(watch);
-    }
-    return NULL;
 }
 
 /* --- connections --- */
@@ -592,11 +497,6 @@ static int server_on_request(h2o_handler_t *self, h2o_req_t *req)
     return 0;
 }
 
-static struct http_text text_of(h2o_iovec_t buf)
-{
-    return (struct http_text){buf.base ? buf.base : "", buf.len};
-}
-
 struct http_text http_request_method(const struct http_request *request)
 {
     return text_of(request->req->input.method);
@@ -936,274 +836,4 @@ void http_server_drain(struct http_server *server)
 const struct http_server_stats *http_server_stats(const struct http_server *server)
 {
     return &server->stats;
-}
-
-/* --- the client --- */
-
-struct http_upstream {
-    struct loop *loop;
-    h2o_socketpool_t pool;
-    h2o_timeout_t io_timeout;
-    h2o_http1client_ctx_t ctx;
-    struct sockaddr_un address;
-    uint64_t keep_usec;
-    struct http_call *connecting; /* inside h2o_http1client_connect_with_pool() */
-};
-
-struct http_call {
-    struct http_upstream *upstream;
-    h2o_http1client_t *client;
-    const struct http_call_events *events;
-    void *user;
-    struct http_call **slot; /* the caller's pointer, cleared at the end */
-    struct str head;
-    h2o_iovec_t bufs[2];
-    h2o_socket_cb paused_read;
-    uint64_t start_usec;
-    int error;
-    bool pooled, retried, framed, chunked, is_head, in_callback, cancelled;
-};
-
-static void call_connect(struct http_call *call);
-
-static void upstream_open(struct http_upstream *upstream)
-{
-    h2o_socketpool_init_by_address(&upstream->pool, (struct sockaddr *)&upstream->address,
-                                   sizeof(upstream->address), 0, SIZE_MAX);
-    h2o_socketpool_set_timeout(&upstream->pool, loop_base(upstream->loop)->loop,
-                               upstream->keep_usec / 1000);
-}
-
-int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec,
-                      uint64_t keep_usec, struct http_upstream **ret_upstream)
-{
-    struct http_upstream *upstream;
-
-    if (strlen(path) >= sizeof(upstream->address.sun_path))
-        return -ENAMETOOLONG;
-    upstream = NEW(struct http_upstream, 1);
-    if (!upstream)
-        return -ENOMEM;
-    upstream->loop = loop;
-    upstream->keep_usec = keep_usec;
-    upstream->address.sun_family = AF_UNIX;
-    memcpy(upstream->address.sun_path, path, strlen(path));
-    upstream_open(upstream);
-    h2o_timeout_init(loop_base(loop)->loop, &upstream->io_timeout, timeout_usec / 1000);
-    upstream->ctx.loop = loop_base(loop)->loop;
-    upstream->ctx.io_timeout = &upstream->io_timeout;
-    *ret_upstream = upstream;
-    return 0;
-}
-
-struct http_upstream *http_upstream_free(struct http_upstream *upstream)
-{
-    if (!upstream)
-        return NULL;
-    h2o_socketpool_dispose(&upstream->pool);
-    h2o_timeout_dispose(upstream->ctx.loop, &upstream->io_timeout);
-    free(upstream);
-    return NULL;
-}
-
-static void call_free(struct http_call *call)
-{
-    str_done(&call->head);
-    free(call);
-}
-
-static void call_end(struct http_call *call, enum http_call_result result)
-{
-    if (!call->cancelled) {
-        *call->slot = NULL;
-        call->events->end(call->user, result, call->error);
-    }
-    call_free(call);
-}
-
-/* Whether libh2o's words mean a timeout: it has no other sign of one. */
-static bool call_timed_out(const char *err)
-{
-    return strstr(err, "timeout") != NULL;
-}
-
-static int call_on_body(h2o_http1client_t *client, const char *err)
-{
-    struct http_call *call = client->data;
-    h2o_buffer_t *input = client->sock->input;
-    const bool eos = err == h2o_http1client_error_is_eos;
-
-    /* After an error the buffer holds bytes that were not decoded. */
-    if ((!err || eos) && input->size) {
-        call->in_callback = true;
-        call->events->body(call->user, input->bytes, input->size);
-        call->in_callback = false;
-        h2o_buffer_consume(&client->sock->input, input->size);
-    }
-    if (!err && !call->cancelled)
-        return 0;
-    /* A chunked body that ends without bytes being read ended by the closing of the connection. */
-    if (!err)
-        call_free(call);
-    else if (eos && call->framed && !(call->chunked && !client->sock->bytes_read))
-        call_end(call, HTTP_CALL_DONE);
-    else
-        call_end(call, call_timed_out(err) ? HTTP_CALL_TIMEOUT : HTTP_CALL_TRUNCATED);
-    return -1;
-}
-
-static h2o_http1client_body_cb call_on_head(h2o_http1client_t *client, const char *err,
-                                            int minor_version, int status, h2o_iovec_t message,
-                                            h2o_header_t *headers, size_t n_headers, int size)
-{
-    struct http_call *call = client->data;
-    struct http_header *list;
-
-    (void)minor_version;
-    (void)message;
-    (void)size;
-    if (err && err != h2o_http1client_error_is_eos) {
-        /* A kept connection that the other side closed meanwhile: once more on a fresh one. */
-        if (call->pooled && !call->retried && !call_timed_out(err) &&
-            clock_usec() - call->start_usec < HTTP_RETRY_USEC) {
-            call->retried = true;
-            call_connect(call);
-        } else {
-            call_end(call, call_timed_out(err) ? HTTP_CALL_TIMEOUT : HTTP_CALL_LOST);
-        }
-        return NULL;
-    }
-    list = NEW(struct http_header, n_headers);
-    for (size_t i = 0; list && i < n_headers; i++) {
-        list[i] = (struct http_header){text_of(*headers[i].name), text_of(headers[i].value)};
-        if (http_text_is(list[i].name, "transfer-encoding"))
-            call->framed = call->chunked = true;
-        else if (http_text_is(list[i].name, "content-length"))
-            call->framed = true;
-    }
-    call->in_callback = true;
-    call->events->head(call->user, status, list, list ? n_headers : 0);
-    call->in_callback = false;
-    free(list);
-    if (call->cancelled) {
-        call_free(call);
-        return NULL;
-    }
-    if (err) {
-        call_end(call, HTTP_CALL_DONE);
-        return NULL;
-    }
-    return call_on_body;
-}
-
-static h2o_http1client_head_cb call_on_connect(h2o_http1client_t *client, const char *err,
-                                               h2o_iovec_t **ret_bufs, size_t *ret_n_bufs,
-                                               int *ret_is_head)
-{
-    struct http_call *call = client->data;
-
-    if (err) {
-        /* Unix sockets connect or fail at once, so errno still says why. */
-        call->error = call->upstream->connecting == call ? errno : ECONNREFUSED;
-        call_end(call, call_timed_out(err) ? HTTP_CALL_TIMEOUT : HTTP_CALL_NO_CONNECT);
-        return NULL;
-    }
-    /* A connection out of the pool is there at once, a fresh one after a turn of the loop. */
-    call->pooled = call->upstream->connecting == call;
-    *ret_bufs = call->bufs;
-    *ret_n_bufs = call->bufs[1].len ? 2 : 1;
-    *ret_is_head = call->is_head;
-    return call_on_head;
-}
-
-static void call_connect(struct http_call *call)
-{
-    struct http_upstream *upstream = call->upstream;
-
-    /* The retry must not meet another dead connection. */
-    if (call->retried)
-        http_upstream_flush(upstream);
-    upstream->connecting = call;
-    errno = 0;
-    h2o_http1client_connect_with_pool(&call->client, call, &upstream->ctx, &upstream->pool,
-                                      call_on_connect);
-    upstream->connecting = NULL;
-}
-
-void http_upstream_flush(struct http_upstream *upstream)
-{
-    h2o_socketpool_dispose(&upstream->pool);
-    upstream_open(upstream);
-}
-
-static int call_write_head(struct http_call *call, const struct http_call_params *params)
-{
-    int r =
-        str_printf(&call->head, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n",
-                   params->method, params->path);
-
-    for (size_t i = 0; r == 0 && i < params->n_headers; i++) {
-        const struct http_header *h = &params->headers[i];
-
-        r = str_append(&call->head, h->name.data, h->name.len);
-        r = r < 0 ? r : str_puts(&call->head, ": ");
-        r = r < 0 ? r : str_append(&call->head, h->value.data, h->value.len);
-        r = r < 0 ? r : str_puts(&call->head, "\r\n");
-    }
-    if (r == 0 && params->has_body)
-        r = str_printf(&call->head, "Content-Length: %zu\r\n", params->body.len);
-    return r < 0 ? r : str_puts(&call->head, "\r\n");
-}
-
-int http_call_start(struct http_upstream *upstream, const struct http_call_params *params,
-                    const struct http_call_events *events, void *user, struct http_call **ret_call)
-{
-    struct http_call *call = NEW(struct http_call, 1);
-    int r;
-
-    if (!call)
-        return -ENOMEM;
-    r = call_write_head(call, params);
-    if (r < 0) {
-        call_free(call);
-        return r;
-    }
-    call->upstream = upstream;
-    call->events = events;
-    call->user = user;
-    call->start_usec = clock_usec();
-    call->slot = ret_call;
-    call->is_head = strcmp(params->method, "HEAD") == 0;
-    call->bufs[0] = h2o_iovec_init(call->head.data, call->head.len);
-    call->bufs[1] = h2o_iovec_init(params->body.data, params->has_body ? params->body.len : 0);
-    *ret_call = call;
-    call_connect(call);
-    return 0;
-}
-
-void http_call_cancel(struct http_call *call)
-{
-    *call->slot = NULL;
-    if (call->in_callback) {
-        call->cancelled = true;
-        return;
-    }
-    h2o_http1client_cancel(call->client);
-    call_free(call);
-}
-
-void http_call_pause(struct http_call *call)
-{
-    if (call->paused_read || !call->client->sock || !call->client->sock->_cb.read)
-        return;
-    call->paused_read = call->client->sock->_cb.read;
-    h2o_socket_read_stop(call->client->sock);
-}
-
-void http_call_resume(struct http_call *call)
-{
-    if (!call->paused_read)
-        return;
-    h2o_socket_read_start(call->client->sock, call->paused_read);
-    call->paused_read = NULL;
 }

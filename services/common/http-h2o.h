@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files that name libh2o share: http-loop.c, http-server.c, http-client.c. No other file
+ * includes this header or libh2o's.
+ */
+
+#include <h2o.h>
+#include <h2o/http1.h>
+#include <h2o/http1client.h>
+
+#include "common/http.h"
+#include "common/loop.h"
+
+struct http_base {
+    h2o_loop_t *loop;
+};
+
+static inline struct http_text text_of(h2o_iovec_t buf)
+{
+    return (struct http_text){buf.base ? buf.base : "", buf.len};
+}
