@@ -143,8 +143,11 @@ bool uni_bert_control(uint32_t cp)
 
 bool uni_bert_accent(uint32_t cp)
 {
-    return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_MN &&
-           !IN(bert_accent_new, cp);
+    if (cp < 0x300)
+        return false;
+    if (utf8proc_category((utf8proc_int32_t)cp) != UTF8PROC_CATEGORY_MN)
+        return IN(bert_accent_old, cp);
+    return !IN(bert_accent_new, cp);
 }
 
 /* The blocks that BERT puts spaces around. Its gap below U+2B920 is BERT's own. */

@@ -180,6 +180,11 @@ static const struct uni_range bert_accent_new[] = {
     {0x1e944, 0x1e94a},
 };
 
+/* What BERT's accent removal takes for Mn though it is none. */
+static const struct uni_range bert_accent_old[] = {
+    {0x1734, 0x1734},
+};
+
 /* M that StripAccents keeps; they have no combining class either (Unicode 9). */
 static const struct uni_range mark_new[] = {
     {0x7fd, 0x7fd}, {0x898, 0x89f}, {0x8ca, 0x8d3}, {0x9fe, 0x9fe}, {0xafa, 0xaff}, {0xb55, 0xb55},

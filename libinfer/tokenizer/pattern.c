@@ -6,12 +6,16 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "core/clock.h"
 #include "core/err.h"
 
 /* Steps of one match. Splitters match words; a real one needs a few hundred for a long word, a
  * long run of spaces a few per space. */
 #define MATCH_LIMIT 20000000u
 #define HEAP_KIB    (64u << 10)
+/* Expressions that look ahead to the end for each word take quadratic time within these limits;
+ * all matches of one text together may take this long. */
+#define MAX_USEC (20 * 1000000u)
 
 struct pattern {
     pcre2_code *code;
@@ -20,6 +24,8 @@ struct pattern {
 
 struct pattern_work {
     pcre2_match_data *data;
+    uint64_t start; /* when the first match began */
+    unsigned n;
 };
 
 int pattern_compile(const char *pattern, size_t len, enum uni_version version,
@@ -94,6 +100,14 @@ int pattern_find(const struct pattern *re, struct pattern_work *work, const char
 
     if (from > len)
         return PATTERN_NONE;
+    if (work->n++ % 64 == 0) {
+        const uint64_t now = clock_usec();
+
+        if (work->start == 0)
+            work->start = now;
+        if (now - work->start > MAX_USEC)
+            return -E2BIG;
+    }
     r = pcre2_match(re->code, (PCRE2_SPTR)text, len, from, PCRE2_NO_UTF_CHECK, work->data,
                     re->context);
     if (r == PCRE2_ERROR_NOMATCH)

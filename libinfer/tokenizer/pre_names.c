@@ -19,7 +19,11 @@
 #define LLAMA3 "\2"
 #define QWEN2  "\3"
 #define QWEN35 "\4"
-#define GROUPS "\5"
+#define O200K  "\5"
+#define TEKKEN "\6"
+#define MARKS  "\7"
+#define GROUPS "\x08"
+#define DIGITS "\x0b"
 
 #define CONTRACTIONS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 #define LEAD         "[^\\r\\n\\p{L}\\p{N}]?"
@@ -29,19 +33,12 @@
 #define NEWLINES     "[^\\n]+|[\\n]+"
 #define SYMBOLS      "[\\p{S}&&[^~]]"
 #define ASCII_PUNCT  "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
-#define UPPER        "(?:(?=\\p{L})[^a-z])"
-#define LOWER        "(?:(?=\\p{L})[^A-Z])"
-#define UPPER_M      "(?:(?=[\\p{L}\\p{M}])[^a-z])"
-#define LOWER_M      "(?:(?=[\\p{L}\\p{M}])[^A-Z])"
-#define O200K(contractions, digits)                                                                \
-    LEAD UPPER "*" LOWER "+" contractions "|" LEAD UPPER "+" LOWER "*" contractions                \
-               "|" digits OTHERS "[\\r\\n/]*" TAIL
 #define PUNCT_WORDS                                                                                \
     ASCII_PUNCT "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}" SYMBOLS "]?[\\p{L}\\p{M}]+| ?[\\p{P}" SYMBOLS     \
-                "]+[\\r\\n]*" TAIL
+                "]++[\\r\\n]*" TAIL
 #define BLOOM " ?[^(\\s|.,!?…。，、।۔،)]+"
 /* Without white space among them: it is not text where llama.cpp looks for these. */
-#define DEEPSEEK_CJK "(?:(?!\\s)[一-龥ࠀ-一가-\\x{d7ff}])+"
+#define DEEPSEEK_CJK "(?:(?!\\s)[一-龥ࠀ-一가-\\x{d7ff}])++"
 #define HAN                                                                                        \
     "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2b73f}"            \
     "\\x{2b740}-\\x{2b81f}\\x{2b820}-\\x{2ceaf}\\x{2ceb0}-\\x{2ebef}\\x{f900}-\\x{faff}"           \
@@ -125,17 +122,16 @@ static const char *const steps[][7] = {
     [KIND_QWEN35] = {QWEN35},
     [KIND_BLOOM] = {BLOOM},
     [KIND_VIKING] = {BLOOM, "\\p{N}"},
-    [KIND_TEKKEN] = {O200K("", "\\p{N}")},
+    [KIND_TEKKEN] = {TEKKEN},
     [KIND_CHAMELEON] = {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\\t\\n]|    |  ", "\\p{N}",
                         "[\\p{P}!-/:-@\\[-`{-~]", GPT2},
-    [KIND_GPT4O] = {O200K(CONTRACTIONS "?", "\\p{N}{1,3}")},
-    [KIND_GRANITE_EMB] = {LEAD UPPER_M "*" LOWER_M "+" CONTRACTIONS "?|" LEAD UPPER_M "+" LOWER_M
-                                       "*" CONTRACTIONS "?|\\p{N}{1,3}" OTHERS "[\\r\\n/]*" TAIL},
+    [KIND_GPT4O] = {O200K},
+    [KIND_GRANITE_EMB] = {MARKS},
     [KIND_TINY_AYA] = {GROUPS, LEAD "[\\p{L}\\p{M}]+" CONTRACTIONS "?|\\p{N}{1,3}" OTHERS
                                     "[\\r\\n/]*" TAIL},
-    [KIND_KIMI] = {HAN "+|" LEAD "(?:(?!" HAN ")\\p{L})+" CONTRACTIONS "?|\\p{N}{1,3}" OTHERS
+    [KIND_KIMI] = {HAN "+|" LEAD "(?:(?!" HAN ")\\p{L})++" CONTRACTIONS "?|\\p{N}{1,3}" OTHERS
                        "[\\r\\n]*" TAIL},
-    [KIND_SUPERBPE] = {"\\p{N}+", "(?=(?:[0-9]{3})+(?![0-9]))"},
+    [KIND_SUPERBPE] = {"\\p{N}+", DIGITS},
     [KIND_BAILING] = {"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" LEAD "\\p{L}+|\\p{N}" OTHERS
                       "[\\r\\n]*|\\s*[\\r\\n]|" SPACES},
     [KIND_SEED] = {CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" TAIL},
@@ -146,7 +142,7 @@ static const char *const steps[][7] = {
          "힯ᄀ-ᇿ]+",
          PUNCT_WORDS},
     [KIND_LAGUNA] = {NEWLINES, QWEN2},
-    [KIND_EXAONE_MOE] = {CONTRACTIONS "|" LEAD "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}" OTHERS
+    [KIND_EXAONE_MOE] = {CONTRACTIONS "|" LEAD "\\p{L}(?:[\\p{L}\\p{M}]+| \\p{L})*+|\\p{N}" OTHERS
                                       "[\\r\\n/]?|\\s*[\\r\\n]|" SPACES},
     [KIND_NEWLINES] = {NEWLINES},
     [KIND_MINICPM5] = {"\\p{N}{1,3}",
@@ -256,6 +252,8 @@ static int add_step(struct splitter *s, const char *pattern, struct inf_err *ret
 
     if (*pattern == *GROUPS) {
         st = splitter_add(s, SPLIT_GROUPS_OF_3);
+    } else if (*pattern == *DIGITS) {
+        st = splitter_add(s, SPLIT_ASCII_GROUPS);
     } else if (*pattern < *GROUPS) {
         st = splitter_add(s, SPLIT_FAST);
         if (st)

@@ -305,6 +305,32 @@ static int by_groups(const struct split_step *st, const char *s, size_t len, siz
     return r == 0 && done < len ? segs_push(out, base + done, len - done, -1) : r;
 }
 
+/* Cuts a run of ASCII digits wherever a multiple of three of them is left: the matches of
+ * (?=(?:[0-9]{3})+(?![0-9])), which take quadratic time as an expression. */
+static int by_ascii_groups(const char *s, size_t len, size_t base, struct segs *out)
+{
+    size_t done = 0, i = 0;
+    int r = 0;
+
+    while (r == 0 && i < len) {
+        size_t end = i;
+
+        while (end < len && s[end] >= '0' && s[end] <= '9')
+            end++;
+        if (end == i) {
+            i++;
+            continue;
+        }
+        for (; r == 0 && i < end; i++) {
+            if ((end - i) % 3 != 0 || i == done)
+                continue;
+            r = segs_push(out, base + done, i - done, -1);
+            done = i;
+        }
+    }
+    return r == 0 && done < len ? segs_push(out, base + done, len - done, -1) : r;
+}
+
 static int split_seg(const struct split_step *st, struct pattern_work *work, const char *buf,
                      struct seg seg, struct segs *out)
 {
@@ -325,6 +351,8 @@ static int split_seg(const struct split_step *st, struct pattern_work *work, con
         return by_scripts(s, seg.len, seg.start, out);
     case SPLIT_LENGTH:
         return by_length(st, s, seg.len, seg.start, out);
+    case SPLIT_ASCII_GROUPS:
+        return by_ascii_groups(s, seg.len, seg.start, out);
     case SPLIT_GROUPS_OF_3:
         return by_groups(st, s, seg.len, seg.start, out);
     default:

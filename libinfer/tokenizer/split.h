@@ -25,6 +25,7 @@ enum split_kind {
     SPLIT_SCRIPTS,
     SPLIT_CHAR, /* CharDelimiterSplit */
     SPLIT_LENGTH,
+    SPLIT_ASCII_GROUPS, /* ASCII digits in groups of three from the right */
     SPLIT_GROUPS_OF_3, /* digits from the right, with the text before them */
 };
 
@@ -42,6 +43,9 @@ enum split_fast {
     SPLIT_LLAMA3,
     SPLIT_QWEN2,
     SPLIT_QWEN35,
+    SPLIT_O200K,       /* as llama.cpp has it: beyond ASCII, letters have no case */
+    SPLIT_TEKKEN,      /* the same without contractions, and with single digits */
+    SPLIT_O200K_MARKS, /* marks are letters */
 };
 
 enum split_prepend {

@@ -176,6 +176,61 @@ static size_t llama3_word(const struct cursor *c, size_t at, size_t max_digits, 
     return word > at ? word : spaces(c, at);
 }
 
+/* U*W+ or U+W* from @at, where U is a letter but a–z and W one but A–Z; @at when neither is. */
+static size_t cased(const struct cursor *c, size_t at, unsigned letters)
+{
+    size_t n, end = at, both = 0, both_end = 0;
+
+    for (;;) {
+        if (!(class_at(c, end, &n) & letters) || (c->s[end] >= 'a' && c->s[end] <= 'z'))
+            break;
+        if ((unsigned char)c->s[end] >= 0x80) {
+            both = end;
+            both_end = end + n;
+        }
+        end += n;
+    }
+    if (n > 0 && c->s[end] >= 'a' && c->s[end] <= 'z') {
+        while ((class_at(c, end, &n) & letters) && !(c->s[end] >= 'A' && c->s[end] <= 'Z'))
+            end += n;
+        return end;
+    }
+    /* U* gives back until W+ has one: the last letter without case. */
+    return both_end > both ? both_end : end;
+}
+
+static size_t o200k_word(const struct cursor *c, size_t at, size_t max_digits, unsigned letters,
+                         bool contractions)
+{
+    size_t n, word, end = at;
+    unsigned k = class_at(c, at, &n);
+
+    if (!is_newline(c->s[at]) && !(k & (UNI_L | UNI_N))) {
+        word = cased(c, at + n, letters);
+        if (word > at + n)
+            end = word;
+    }
+    if (end == at && (k & letters))
+        end = cased(c, at, letters);
+    if (end > at)
+        return contractions && end < c->len ? end + contraction(c, end, true, false) : end;
+    if (k & UNI_N) {
+        for (size_t i = 0; i < max_digits && (class_at(c, at, &n) & UNI_N); i++)
+            at += n;
+        return at;
+    }
+    word = at + (c->s[at] == ' ');
+    k = class_at(c, word, &n);
+    if (n > 0 && !(k & (UNI_L | UNI_N | UNI_SPACE))) {
+        word = run(c, word, UNI_L | UNI_N | UNI_SPACE, true);
+        while (word < c->len && (is_newline(c->s[word]) || c->s[word] == '/'))
+            word++;
+        return word;
+    }
+    word = newlines(c, at);
+    return word > at ? word : spaces(c, at);
+}
+
 size_t split_fast_word(const struct split_step *st, const char *s, size_t len, size_t at)
 {
     const struct cursor c = {s, len, st->version};
@@ -187,6 +242,12 @@ size_t split_fast_word(const struct split_step *st, const char *s, size_t len, s
         return llama3_word(&c, at, 3, UNI_L, st->fold);
     case SPLIT_QWEN2:
         return llama3_word(&c, at, 1, UNI_L, st->fold);
+    case SPLIT_O200K:
+        return o200k_word(&c, at, 3, UNI_L, true);
+    case SPLIT_TEKKEN:
+        return o200k_word(&c, at, 1, UNI_L, false);
+    case SPLIT_O200K_MARKS:
+        return o200k_word(&c, at, 3, UNI_L | UNI_M, true);
     default:
         return llama3_word(&c, at, 1, UNI_L | UNI_M, st->fold);
     }

@@ -157,6 +157,9 @@ def main():
             c for c in CPS if category[c] == "MN" and strip.normalize_str("a" + chr(c)) != "a"
             and nfd.normalize_str(chr(c)) == chr(c)),
             "Mn that BERT's accent removal keeps."),
+        emit("bert_accent_old", "uni_range", ranges(
+            c for c in CPS if category[c] != "MN" and strip.normalize_str("a" + chr(c)) == "a"),
+            "What BERT's accent removal takes for Mn though it is none."),
         emit("mark_new", "uni_range", ranges(
             c for c in CPS if category[c][0] == "M" and accents.normalize_str(chr(c)) != ""),
             "M that StripAccents keeps; they have no combining class either (Unicode 9)."),
