@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/device.h"
 #include "backend/null/null.h"
 #include "core/err.h"
 #include "quant/dtype.h"

@@ -15,12 +15,12 @@ extern "C" {
 
 struct inf_bench_params {
     struct inf_model *model;
-    const char *isa;      /* as in inf_engine_params */
-    uint32_t n_threads;   /* 0: all */
-    uint32_t n_prompt;    /* tokens of one prefill; 0: skip */
-    uint32_t n_generate;  /* tokens of one decoding; 0: skip */
-    uint32_t n_repeat;    /* 0: 5; after one warm-up that is not counted */
-    uint32_t n_batch;     /* rows of one step; 0: 512 */
+    const char *isa;     /* as in inf_engine_params */
+    uint32_t n_threads;  /* 0: all */
+    uint32_t n_prompt;   /* tokens of one prefill; 0: skip */
+    uint32_t n_generate; /* tokens of one decoding; 0: skip */
+    uint32_t n_repeat;   /* 0: 5; after one warm-up that is not counted */
+    uint32_t n_batch;    /* rows of one step; 0: 512 */
     inf_progress_fn progress;
     void *progress_data;
 };

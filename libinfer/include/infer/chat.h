@@ -19,21 +19,21 @@ extern "C" {
 struct inf_chat_template;
 
 struct inf_chat_limits {
-    uint64_t max_steps;  /* evaluated nodes; 0: 4 million */
-    size_t max_output;   /* bytes; 0: 16 MiB */
+    uint64_t max_steps; /* evaluated nodes; 0: 4 million */
+    size_t max_output;  /* bytes; 0: 16 MiB */
 };
 
 struct inf_chat_input {
-    const char *messages;    /* JSON array of message objects; required */
-    const char *tools;       /* JSON array, or NULL: the template sees none */
-    const char *documents;   /* JSON array, or NULL */
-    const char *kwargs;      /* JSON object of further variables (enable_thinking…), or NULL */
-    const char *bos_token;   /* text of the tokens; NULL: "" */
+    const char *messages;  /* JSON array of message objects; required */
+    const char *tools;     /* JSON array, or NULL: the template sees none */
+    const char *documents; /* JSON array, or NULL */
+    const char *kwargs;    /* JSON object of further variables (enable_thinking…), or NULL */
+    const char *bos_token; /* text of the tokens; NULL: "" */
     const char *eos_token;
-    const char *unk_token;   /* NULL: undefined in the template */
+    const char *unk_token; /* NULL: undefined in the template */
     const char *pad_token;
     bool add_generation_prompt;
-    int64_t now;             /* Unix seconds for strftime_now, local time; 0: the clock */
+    int64_t now; /* Unix seconds for strftime_now, local time; 0: the clock */
     struct inf_chat_limits limits;
 };
 
@@ -51,8 +51,8 @@ INF_PUBLIC const char *inf_chat_template_text(const struct inf_chat_template *tm
  * words are in *reterr) or failed; -E2BIG: a limit was reached; -ENOMEM.
  */
 INF_PUBLIC int inf_chat_render(const struct inf_chat_template *tmpl,
-                               const struct inf_chat_input *input, char **ret_text,
-                               size_t *ret_len, struct inf_err *reterr);
+                               const struct inf_chat_input *input, char **ret_text, size_t *ret_len,
+                               struct inf_err *reterr);
 
 /*
  * Renders any template with variables from one JSON object; for `sconce render` and tests.

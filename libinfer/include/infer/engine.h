@@ -47,17 +47,17 @@ struct inf_logit_bias {
 
 /* Zeroed is greedy without penalties, but for the fields whose neutral value is noted. */
 struct inf_sampling {
-    float temperature;         /* 0: greedy */
-    float top_p;               /* 0 or 1: off */
-    float min_p;               /* 0: off */
-    float typical_p;           /* 0 or 1: off */
-    uint32_t top_k;            /* 0: off */
-    float repetition_penalty;  /* 0 or 1: off; divides positive logits, multiplies negative */
-    float presence_penalty;    /* OpenAI's, over generated tokens */
-    float frequency_penalty;   /* OpenAI's, over generated tokens */
-    uint32_t penalty_last_n;   /* window of repetition_penalty, prompt included; 0: 64 */
+    float temperature;        /* 0: greedy */
+    float top_p;              /* 0 or 1: off */
+    float min_p;              /* 0: off */
+    float typical_p;          /* 0 or 1: off */
+    uint32_t top_k;           /* 0: off */
+    float repetition_penalty; /* 0 or 1: off; divides positive logits, multiplies negative */
+    float presence_penalty;   /* OpenAI's, over generated tokens */
+    float frequency_penalty;  /* OpenAI's, over generated tokens */
+    uint32_t penalty_last_n;  /* window of repetition_penalty, prompt included; 0: 64 */
     bool has_seed;
-    uint64_t seed;             /* choice i of a request uses seed + i */
+    uint64_t seed; /* choice i of a request uses seed + i */
     const struct inf_logit_bias *logit_bias;
     size_t n_logit_bias;
 };
@@ -71,16 +71,16 @@ struct inf_stop {
 struct inf_request {
     const int32_t *tokens; /* the prompt; at least one */
     size_t n_tokens;
-    uint32_t max_tokens;   /* per choice; 0: until the context is full */
-    uint32_t n_choices;    /* 0: 1; the choices share the prompt's KV blocks */
+    uint32_t max_tokens; /* per choice; 0: until the context is full */
+    uint32_t n_choices;  /* 0: 1; the choices share the prompt's KV blocks */
     struct inf_sampling sampling;
     const struct inf_stop *stops; /* matched on text, across tokens; not part of the output */
     size_t n_stops;
     bool ignore_eos;
-    bool show_special;     /* text includes special tokens */
-    int n_logprobs;        /* -1: none; 0: of the chosen token; n: and the n most likely */
-    bool prompt_logprobs;  /* INF_EVENT_PROMPT tells them, for `echo` with logprobs */
-    void *user;            /* comes back in the events */
+    bool show_special;    /* text includes special tokens */
+    int n_logprobs;       /* -1: none; 0: of the chosen token; n: and the n most likely */
+    bool prompt_logprobs; /* INF_EVENT_PROMPT tells them, for `echo` with logprobs */
+    void *user;           /* comes back in the events */
 };
 
 enum inf_event_kind {
@@ -104,7 +104,8 @@ struct inf_top_logprob {
 
 struct inf_token_logprob {
     int32_t token;
-    float logprob; /* of raw logits: before bias, penalties and temperature; NAN: first of a prompt */
+    float
+        logprob; /* of raw logits: before bias, penalties and temperature; NAN: first of a prompt */
     uint32_t n_top;
     const struct inf_top_logprob *top; /* descending; ties by lower id */
 };
@@ -141,8 +142,8 @@ struct inf_engine_stats {
 };
 
 /* -EOPNOTSUPP: device or isa is not there; -ENOMEM; -EINVAL. */
-INF_PUBLIC int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **ret_engine,
-                              struct inf_err *reterr);
+INF_PUBLIC int inf_engine_new(const struct inf_engine_params *params,
+                              struct inf_engine **ret_engine, struct inf_err *reterr);
 /* Cancels what runs and joins the thread. NULL is fine; returns NULL. */
 INF_PUBLIC struct inf_engine *inf_engine_free(struct inf_engine *engine);
 

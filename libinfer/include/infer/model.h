@@ -22,26 +22,26 @@ struct inf_tokenizer;
 struct inf_chat_template;
 
 struct inf_model_params {
-    const char *path;           /* file or directory */
-    bool vocab_only;            /* tokenizer and chat template alone; weights may be absent, and
-                                   the path may be that of a lone tokenizer file */
-    const char *chat_template;  /* replaces the model's own; NULL keeps it */
-    inf_progress_fn progress;   /* may be NULL */
+    const char *path;          /* file or directory */
+    bool vocab_only;           /* tokenizer and chat template alone; weights may be absent, and
+                                  the path may be that of a lone tokenizer file */
+    const char *chat_template; /* replaces the model's own; NULL keeps it */
+    inf_progress_fn progress;  /* may be NULL */
     void *progress_data;
 };
 
 /* All strings live as long as the model. Counts are 0 where the file does not tell. */
 struct inf_model_info {
-    const char *arch;         /* "llama", "qwen2", "qwen3" */
-    const char *name;         /* what the file calls itself; never NULL, may be "" */
-    const char *format;       /* "gguf", "safetensors"; "tokenizer" when only that was opened */
-    enum inf_dtype dtype;     /* the format that holds most bytes of the weights */
-    const char *dtype_text;   /* the same for people: "Q4_K + Q6_K" */
+    const char *arch;       /* "llama", "qwen2", "qwen3" */
+    const char *name;       /* what the file calls itself; never NULL, may be "" */
+    const char *format;     /* "gguf", "safetensors"; "tokenizer" when only that was opened */
+    enum inf_dtype dtype;   /* the format that holds most bytes of the weights */
+    const char *dtype_text; /* the same for people: "Q4_K + Q6_K" */
     uint64_t n_params;
-    uint64_t n_bytes;         /* bytes of all tensors as stored */
-    uint64_t n_bytes_token;   /* bytes of weights that decoding one token reads */
+    uint64_t n_bytes;       /* bytes of all tensors as stored */
+    uint64_t n_bytes_token; /* bytes of weights that decoding one token reads */
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_ctx_train;
-    uint32_t sliding_window;  /* tokens; 0 = full attention everywhere */
+    uint32_t sliding_window; /* tokens; 0 = full attention everywhere */
     bool tied_head;
     const char *template_error; /* why the model's own chat template is not used; or NULL */
 };

@@ -24,7 +24,8 @@ extern "C" {
 #define INF_PUBLIC
 #endif
 
-/* Number formats of weights and of the KV cache. The values are ours, not those of a file format. */
+/* Number formats of weights and of the KV cache. The values are ours, not those of a file format.
+ */
 enum inf_dtype {
     INF_DTYPE_F32,
     INF_DTYPE_F16,

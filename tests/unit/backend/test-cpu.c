@@ -2,7 +2,7 @@
 /*
  * The CPU backend: against the formulas, and against itself bit for bit
  */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/device.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -6,7 +6,7 @@
  * come into being when blocks are written. Inside a block everything of one layer lies together,
  * keys across (head_dim × tokens) so that scores need no horizontal sums, values along.
  */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/device.h"
 
 #include <errno.h>
 #include <string.h>
