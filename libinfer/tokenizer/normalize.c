@@ -372,6 +372,13 @@ static int by_grapheme(const struct charsmap *m, const char *s, size_t len, stru
         r = charsmap_grapheme(m, s + start, len - start, out);
     if (start < *zero)
         zero_out = out->len;
+    /* The reference does not note what it deletes at the start: the first character that is left
+     * counts as the text's first. */
+    if (r == 0 && *zero > 0 && zero_out == 0 && out->len > 0) {
+        uint32_t cp;
+
+        zero_out = utf8_decode(out->data, out->len, &cp);
+    }
     *zero = zero_out;
     return r;
 }

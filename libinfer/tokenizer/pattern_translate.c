@@ -199,16 +199,17 @@ static int parse_class(struct translation *t, struct str *out);
 /* [:name:] inside a class. 1 when there is none here. */
 static int parse_posix(struct translation *t, struct set *s)
 {
-    static const char *const table[][2] = {
-        {"alpha", "\\p{Alphabetic}"}, {"digit", "\\p{Nd}"},
-        {"upper", "\\p{Lu}"},         {"lower", "\\p{Ll}"},
-        {"cntrl", "\\p{Cc}"},         {"punct", "\\p{P}\\p{S}"},
-        {"xdigit", "0-9a-fA-F"},      {"alnum", "\\p{Alphabetic}\\p{Nd}"},
-        {"blank", "\\t\\p{Zs}"},
+    static const struct {
+        const char *name, *first, *second;
+    } table[] = {
+        {"alpha", "Alphabetic", NULL}, {"digit", "Nd", NULL}, {"upper", "Lu", NULL},
+        {"lower", "Ll", NULL},         {"cntrl", "Cc", NULL}, {"punct", "P", "S"},
+        {"alnum", "Alphabetic", "Nd"},
     };
     const char *close = memmem(t->p, (size_t)(t->end - t->p), ":]", 2);
     const char *name = t->p + 2;
     size_t len;
+    int r;
 
     if (t->end - t->p < 4 || t->p[1] != ':' || !close || *name == '^')
         return 1;
@@ -218,9 +219,16 @@ static int parse_posix(struct translation *t, struct set *s)
         return put_set(t, &s->inside, 's');
     if (len == 4 && memcmp(name, "word", 4) == 0)
         return put_set(t, &s->inside, 'w');
-    for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-        if (len == strlen(table[i][0]) && memcmp(name, table[i][0], len) == 0)
-            return str_puts(&s->inside, table[i][1]);
+    if (len == 6 && memcmp(name, "xdigit", 6) == 0)
+        return put_set(t, &s->inside, 'h');
+    if (len == 5 && memcmp(name, "blank", 5) == 0)
+        return str_puts(&s->inside, "\\t\\p{Zs}");
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        if (len != strlen(table[i].name) || memcmp(name, table[i].name, len) != 0)
+            continue;
+        r = put_property(t, &s->inside, table[i].first);
+        return r == 0 && table[i].second ? put_property(t, &s->inside, table[i].second) : r;
+    }
     return refuse(t, "unknown POSIX class");
 }
 

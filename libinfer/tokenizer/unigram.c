@@ -19,9 +19,11 @@ struct spm_node {
 
 static void offer(const struct spm *m, struct spm_node *n, double score, size_t start, int32_t id)
 {
+    if (m->single)
+        score = (double)(float)score;
     if (n->set && !(score > n->score))
         return;
-    n->score = m->single ? (double)(float)score : score;
+    n->score = score;
     n->start = start;
     n->id = id;
     n->set = true;
@@ -30,7 +32,7 @@ static void offer(const struct spm *m, struct spm_node *n, double score, size_t 
 static double score_of(const struct spm *m, const struct piece *p, size_t len)
 {
     if (p->kind == PIECE_USER && m->user_bonus)
-        return (double)len * m->max_score - 0.1;
+        return (double)(float)((double)len * m->max_score - 0.1);
     if (p->kind == PIECE_USER && m->user_zero)
         return 0;
     return p->score;
@@ -59,7 +61,8 @@ static void extend(const struct spm *m, struct spm_node *nodes, const char *text
         single = single || i + 1 - at == n_char;
     }
     if (!single)
-        offer(m, &nodes[at + n_char], m->unknown_score + here, at, -1);
+        offer(m, &nodes[at + n_char],
+              (m->single ? (double)(float)m->unknown_score : m->unknown_score) + here, at, -1);
 }
 
 /* One run of unknown characters: bytes or the unknown token. */
