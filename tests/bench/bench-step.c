@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     struct backend *backend;
     struct kv_pool *pool;
     struct kv_table table;
-    struct plan *plan;
+    struct plan *plan = NULL;
 
     if (argc < 5) {
         fprintf(stderr, "bench-step MODEL N_ROWS POS N_STEPS [THREADS [RUNG]]\n");
