@@ -30,7 +30,7 @@ enum dec_kind {
     DEC_STRIP,
     DEC_REPLACE,
     DEC_CTC,
-    DEC_CLEANUP, /* English punctuation across pieces, as transformers does for BERT */
+    DEC_CLEANUP,     /* English punctuation across pieces, as transformers does for BERT */
     DEC_FIRST_SPACE, /* SentencePiece: the space that starts the first piece goes */
 };
 

@@ -100,10 +100,11 @@ enum pre_kind {
 static const char *const steps[][7] = {
     [KIND_DEFAULT] = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"},
     [KIND_LLAMA3] = {LLAMA3},
-    [KIND_JAIS2] = {CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}{1,3}" OTHERS
-                                 "[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
-                                 "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|"
-                                 "\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"},
+    [KIND_JAIS2] = {CONTRACTIONS
+                    "|" LEAD "\\p{L}+|\\p{N}{1,3}" OTHERS
+                    "[\\r\\n]*|(?<![^\\S\\r\\n])\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
+                    "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|"
+                    "\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"},
     /* The lookbehind makes a run of spaces that does not end the text cost one look. */
     [KIND_DEEPSEEK_LLM] = {"[\r\n]", DEEPSEEK_LETTERS, "\\s?[!-/:-~！-／：-～‘-‟\\x{3001}-。]+",
                            "(?<!\\s)\\s+\\z", DEEPSEEK_CJK, "\\p{N}+"},

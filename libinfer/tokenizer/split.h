@@ -26,7 +26,7 @@ enum split_kind {
     SPLIT_CHAR, /* CharDelimiterSplit */
     SPLIT_LENGTH,
     SPLIT_ASCII_GROUPS, /* ASCII digits in groups of three from the right */
-    SPLIT_GROUPS_OF_3, /* digits from the right, with the text before them */
+    SPLIT_GROUPS_OF_3,  /* digits from the right, with the text before them */
 };
 
 enum split_behavior {

@@ -27,7 +27,7 @@ enum inf_token_flags {
     INF_TOKEN_SPECIAL = 1 << 0, /* control token: not shown to people */
     INF_TOKEN_BYTE = 1 << 1,    /* stands for one byte */
     INF_TOKEN_UNKNOWN = 1 << 2,
-    INF_TOKEN_EOG = 1 << 3,     /* ends a generation */
+    INF_TOKEN_EOG = 1 << 3, /* ends a generation */
 };
 
 /*

@@ -27,8 +27,7 @@ static inline void exercise(const struct inf_tokenizer *tok)
         struct inf_detok *d;
         char *text;
 
-        if (inf_tokenizer_encode(tok, texts[i], strlen(texts[i]), (unsigned)i & 3, 0, &ids, &n) <
-            0)
+        if (inf_tokenizer_encode(tok, texts[i], strlen(texts[i]), (unsigned)i & 3, 0, &ids, &n) < 0)
             continue;
         if (inf_tokenizer_decode(tok, ids, n, true, &text, &len) == 0) {
             assert(utf8_valid(text, len));

@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct inf_tokenizer *tok = NULL;
     struct inf_err err;
 
-    if (tokenizer_parse_json((const char *)data, size, size % 2 ? config : NULL,
-                             sizeof(config) - 1, &tok, &err) == 0)
+    if (tokenizer_parse_json((const char *)data, size, size % 2 ? config : NULL, sizeof(config) - 1,
+                             &tok, &err) == 0)
         exercise(tok);
     tokenizer_free(tok);
     return 0;
