@@ -30,6 +30,8 @@ static int load_vocab(struct json_load *l, const json_t *j)
         if (id < 0 || id / 16 > (int64_t)json_object_size(j) + 65536)
             return err_set(l->reterr, EINVAL, "model.vocab: '%.40s' has no proper id", key);
     }
+    if (map_reserve(&l->tok->vocab.ids, json_object_size(j)) < 0)
+        return -ENOMEM;
     json_object_keylen_foreach((json_t *)j, key, len, value)
     {
         r = vocab_reserve(&l->tok->vocab, (uint32_t)json_load_uint(value, VOCAB_MAX_PIECES - 1));

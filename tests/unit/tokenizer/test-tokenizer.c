@@ -110,6 +110,27 @@ TEST(special_tokens_are_hidden_and_found_when_asked)
     tokenizer_free(tok);
 }
 
+TEST(token_bytes_are_what_a_token_adds)
+{
+    struct inf_tokenizer *tok = open_golden("llama.json");
+    const int32_t space = inf_tokenizer_find(tok, "▁", 3),
+                  byte = inf_tokenizer_find(tok, "<0xE4>", 6);
+    unsigned char buf[4];
+    size_t len;
+
+    assert_int_equal(inf_tokenizer_token_bytes(tok, space, buf, sizeof(buf)), 1);
+    assert_int_equal(buf[0], ' ');
+    assert_int_equal(inf_tokenizer_token_bytes(tok, byte, buf, sizeof(buf)), 1);
+    assert_int_equal(buf[0], 0xe4);
+    assert_int_equal(inf_tokenizer_token_bytes(tok, -1, buf, sizeof(buf)), 0);
+    assert_null(inf_tokenizer_token_text(tok, 1 << 20, &len));
+    tokenizer_free(tok);
+    tok = open_golden("bytes.json");
+    assert_int_equal(inf_tokenizer_token_bytes(tok, inf_tokenizer_find(tok, "Ġ", 2), buf, 4), 1);
+    assert_int_equal(buf[0], ' ');
+    tokenizer_free(tok);
+}
+
 TEST(bad_bytes_are_read_as_replacement_characters)
 {
     struct inf_tokenizer *tok = open_golden("bytes.json");
@@ -210,6 +231,7 @@ TEST(configuration_decides_about_bos)
 RUN_TESTS(cmocka_unit_test(half_a_code_point_never_leaves),
           cmocka_unit_test(a_reply_keeps_its_space_after_a_prompt),
           cmocka_unit_test(special_tokens_are_hidden_and_found_when_asked),
+          cmocka_unit_test(token_bytes_are_what_a_token_adds),
           cmocka_unit_test(bad_bytes_are_read_as_replacement_characters),
           cmocka_unit_test(long_texts_take_linear_time), cmocka_unit_test(bad_files_are_errors),
           cmocka_unit_test(configuration_decides_about_bos))
