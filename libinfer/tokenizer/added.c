@@ -56,21 +56,26 @@ static bool is_single_word(const char *s, size_t len, size_t start, size_t end)
     return end == len || utf8_decode(s + end, len - end, &cp) == 0 || !uni_word_rust(cp);
 }
 
-static size_t strip_left(const char *s, size_t start)
+static bool is_space(const struct added *a, uint32_t cp)
+{
+    return uni_space(cp) && (cp < 0x80 || !a->ascii_space);
+}
+
+static size_t strip_left(const struct added *a, const char *s, size_t start)
 {
     size_t n;
 
-    while (start > 0 && uni_space(before(s, start, &n)))
+    while (start > 0 && is_space(a, before(s, start, &n)))
         start -= n;
     return start;
 }
 
-static size_t strip_right(const char *s, size_t len, size_t end)
+static size_t strip_right(const struct added *a, const char *s, size_t len, size_t end)
 {
     uint32_t cp;
     size_t n;
 
-    while (end < len && (n = utf8_decode(s + end, len - end, &cp)) > 0 && uni_space(cp))
+    while (end < len && (n = utf8_decode(s + end, len - end, &cp)) > 0 && is_space(a, cp))
         end += n;
     return end;
 }
@@ -105,9 +110,9 @@ int added_split(const struct added *a, const char *buf, struct seg seg, bool par
         if ((t->flags & ADDED_SINGLE_WORD) && !is_single_word(s, seg.len, start, end))
             continue;
         if (t->flags & ADDED_LSTRIP)
-            start = MAX(strip_left(s, start), done);
+            start = MAX(strip_left(a, s, start), done);
         if (t->flags & ADDED_RSTRIP)
-            end = strip_right(s, seg.len, end);
+            end = strip_right(a, s, seg.len, end);
         if (start > done) {
             r = segs_push(out, seg.start + done, start - done, -1);
             if (r < 0)

@@ -27,6 +27,7 @@ struct added {
     struct trie trie; /* id: an index into tokens */
     struct added_token *tokens;
     uint32_t n, cap;
+    bool ascii_space; /* only ASCII's white space is swallowed, as in llama.cpp */
 };
 
 /* @text is borrowed. */

@@ -157,6 +157,7 @@ static int load_added(struct load *l)
     const struct vocab *v = &l->tok->vocab;
     int r = 0;
 
+    l->tok->added.ascii_space = true;
     for (uint32_t i = 0; r == 0 && i < v->n; i++) {
         const struct piece *p = &v->pieces[i];
         unsigned flags;
