@@ -313,8 +313,13 @@ static int load_words(struct load *l)
     bool lower = false;
 
     gguf_bool(l->g, KEY("normalizer.lowercase"), &lower);
-    if (lower && !normalizer_add(&l->tok->norm, NORM_LOWERCASE))
-        return -ENOMEM;
+    if (lower) {
+        struct norm_step *st = normalizer_add(&l->tok->norm, NORM_LOWERCASE);
+
+        if (!st)
+            return -ENOMEM;
+        st->simple = true;
+    }
     split = splitter_add(&l->tok->split, SPLIT_SPACES);
     if (!split)
         return -ENOMEM;

@@ -258,7 +258,7 @@ static int by_code_point(const struct norm_step *st, const char *s, size_t len, 
 
         switch (st->kind) {
         case NORM_LOWERCASE:
-            r = lower(cp, out);
+            r = st->simple ? str_put_cp(out, uni_lower_simple(cp)) : lower(cp, out);
             break;
         case NORM_STRIP_ACCENTS:
             r = uni_mark(cp) ? 0 : str_put_cp(out, cp);

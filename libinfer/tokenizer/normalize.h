@@ -33,6 +33,7 @@ enum norm_kind {
 struct norm_step {
     enum norm_kind kind;
     bool left, right;                    /* STRIP */
+    bool simple;                         /* LOWERCASE: one code point for one */
     bool clean, chinese, accents, lower; /* BERT, GGUF_WORDS */
     const char *needle, *content;        /* REPLACE, PREPEND */
     size_t needle_len, content_len;
