@@ -123,7 +123,7 @@ fuzz_one() {
     mkdir -p "$work"
     dict=tests/fuzz/dictionaries/$name.dict
     set -- "$1" "$work" "tests/fuzz/corpus/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 \
-        -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 "-artifact_prefix=$work/"
+        -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 "-artifact_prefix=$work/"
     [ -f "$dict" ] && set -- "$@" "-dict=$dict"
     "$@" >"$work.log" 2>&1
     echo $? >"$work.status"
@@ -131,7 +131,7 @@ fuzz_one() {
 
 if want fuzz; then
     say "fuzzers, $FUZZ_SECONDS s each"
-    setup fuzz clang -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
+    setup fuzz clang -Dfuzz=true -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
     count "build of the fuzzers" $?
     mkdir -p "$BUILD_ROOT/fuzz-work"
     list=$(find "$BUILD_ROOT/fuzz/tests/fuzz" -maxdepth 1 -type f -name 'fuzz-*' -perm -u+x | sort)
@@ -149,6 +149,7 @@ if want fuzz; then
         name=$(basename "$f" | sed 's/^fuzz-//')
         status=$(cat "$BUILD_ROOT/fuzz-work/$name.status" 2>/dev/null || echo 1)
         [ "$status" -eq 0 ] || tail -n 30 "$BUILD_ROOT/fuzz-work/$name.log"
+        echo "fuzz-$name: $(awk '/number_of_executed_units/ { print $2 }' "$BUILD_ROOT/fuzz-work/$name.log") inputs"
         count "fuzz-$name" "$status"
     done
 fi
