@@ -2,6 +2,7 @@
 /*
  * sconce info: what a model is, from its file
  */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -90,6 +91,28 @@ static void print_text(const struct inf_model *model, bool meta)
         printf("%s = %s\n", key, value);
 }
 
+/* A model that cannot run can still be told of by its metadata and tokenizer. */
+static int open_model(const struct cli_models *m, const char *name, struct inf_model **ret_model)
+{
+    _cleanup_free_ char *path = NULL;
+    struct inf_model_params params = {0};
+    struct inf_err err, vocab_err;
+    int r;
+
+    r = cli_find_model("info", m, name, &path);
+    if (r != CLI_OK)
+        return r;
+    params.path = path;
+    r = inf_model_open(&params, ret_model, &err);
+    if (r == 0)
+        return CLI_OK;
+    params.vocab_only = true;
+    if ((r != -EOPNOTSUPP && r != -ENOENT) || inf_model_open(&params, ret_model, &vocab_err) < 0)
+        return cli_error("info", "%s", err.text);
+    fprintf(stderr, "This model cannot run here: %s\n", err.text);
+    return CLI_OK;
+}
+
 int verb_info(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -119,7 +142,7 @@ int verb_info(int argc, char **argv)
     }
     if (optind + 1 != argc)
         return cli_usage("info", "name one model");
-    r = cli_open_model("info", &m, argv[optind], false, &model);
+    r = open_model(&m, argv[optind], &model);
     if (r != CLI_OK)
         return r;
     if (template) {
