@@ -115,6 +115,24 @@ if want tsan; then
     TSAN_OPTIONS=halt_on_error=1 meson_tests tsan --suite threads --timeout-multiplier 10
 fi
 
+# python_tests FOLDER: runs tests/FOLDER against the build of gcc and adds their numbers.
+python_tests() {
+    xml=$BUILD_ROOT/$1.xml
+    rm -f "$xml"
+    SCONCE_BUILD=$BUILD_ROOT/gcc "$BUILD_ROOT/venv/bin/pytest" -q --maxfail=20 -p no:cacheprovider \
+        --junitxml="$xml" "tests/$1" 2>&1 | tail -n 60
+    set -- $(python3 - "$xml" <<'PY'
+import sys, xml.etree.ElementTree as tree
+s = tree.parse(sys.argv[1]).getroot().find("testsuite").attrib
+bad = int(s["failures"]) + int(s["errors"])
+print(int(s["tests"]) - bad - int(s["skipped"]), bad)
+PY
+    )
+    [ $# -eq 2 ] || set -- 0 1
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+}
+
 # fuzz_one PROGRAM: on a copy of its corpus.
 fuzz_one() {
     name=$(basename "$1" | sed 's/^fuzz-//')
@@ -161,18 +179,8 @@ if want api; then
         python3 -m venv "$venv" && "$venv/bin/pip" -q install --disable-pip-version-check \
             -r tests/api/requirements.txt
     }
-    SCONCE_BUILD=$BUILD_ROOT/gcc "$venv/bin/pytest" -q --maxfail=20 -p no:cacheprovider \
-        --junitxml="$BUILD_ROOT/api.xml" tests/api tests/e2e 2>&1 | tail -n 60
-    set -- $(python3 - "$BUILD_ROOT/api.xml" <<'PY'
-import sys, xml.etree.ElementTree as tree
-s = tree.parse(sys.argv[1]).getroot().find("testsuite").attrib
-bad = int(s["failures"]) + int(s["errors"])
-print(int(s["tests"]) - bad - int(s["skipped"]), bad)
-PY
-    )
-    [ $# -eq 2 ] || set -- 0 1
-    passed=$((passed + $1))
-    failed=$((failed + $2))
+    python_tests api
+    python_tests e2e
 fi
 
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
