@@ -86,7 +86,10 @@ static void print_text(const struct inf_model *model, bool meta)
     if (tok)
         printf("tokenizer       %s, %" PRIu32 " tokens\n", inf_tokenizer_kind(tok),
                inf_tokenizer_n_vocab(tok));
-    printf("chat template   %s\n", inf_model_chat_template(model) ? "yes" : "none");
+    if (i->template_error)
+        printf("chat template   cannot be used: %s\n", i->template_error);
+    else
+        printf("chat template   %s\n", inf_model_chat_template(model) ? "yes" : "none");
     for (size_t k = 0; meta && inf_model_meta(model, k, &key, &value); k++)
         printf("%s = %s\n", key, value);
 }

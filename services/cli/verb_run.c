@@ -281,6 +281,9 @@ static int start(struct run *run, const char *model_name, const char *prompt_arg
         return r;
     if (!inf_model_tokenizer(model))
         return cli_error("run", "%s has no tokenizer", model_name);
+    if (!run->params.raw && inf_model_info(model)->template_error)
+        return cli_error("run", "the chat template of %s cannot be used (%s); --raw does without",
+                         model_name, inf_model_info(model)->template_error);
     if (!run->params.raw && !inf_model_chat_template(model)) {
         if (isatty(STDERR_FILENO))
             fputs("This model has no chat template: it continues your text (--raw).\n", stderr);
