@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <infer/chat.h>
+#include <infer/model.h>
 #include <infer/tokenizer.h>
 #include <string.h>
 
@@ -122,6 +123,10 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
     const char *source;
     int r;
 
+    if (!tmpl && inf_model_info(g->resident->model)->template_error)
+        return problem_set(problem, 400, "bad_chat_template", "model",
+                           "The chat template of '%s' cannot be used: %s; use /v1/completions.",
+                           g->resident->name, inf_model_info(g->resident->model)->template_error);
     if (!tmpl)
         return problem_set(problem, 400, "no_chat_template", "model",
                            "The model '%s' brings no chat template; use /v1/completions.",
