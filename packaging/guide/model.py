@@ -8,8 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+# The last three turns are enough for a follow-up; leaving out what came before keeps every
+# conversation within the lengths that were trained.
 TEMPLATE = (
-    "{%- for message in messages %}"
+    "{%- for message in messages[-5:] %}"
     "{{- '<|turn|>' + message.role + '\\n' }}"
     "{%- if message.content is string %}"
     "{{- message.content | trim }}"
