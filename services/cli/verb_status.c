@@ -106,8 +106,9 @@ static bool ask(struct report *r, const char *address)
 /* The units of one manager; true when its gateway runs or could be asked without waking it. */
 static bool take_units(struct report *r, bool user)
 {
-    static const char *const names[] = {"sconce-gateway.socket", "sconce-gateway.service",
-                                        "sconce-chat.socket", "sconce-chat.service"};
+    static const char *const names[] = {"sconce-gateway.socket", "sconce-gateway-tcp.socket",
+                                        "sconce-gateway.service", "sconce-chat.socket",
+                                        "sconce-chat.service"};
     _cleanup_(units_closep) struct units *u = NULL;
     bool active = false;
 
@@ -118,7 +119,7 @@ static bool take_units(struct report *r, bool user)
 
         if (!units_state(u, names[i], &s) || strcmp(s.load, "loaded") != 0)
             continue;
-        if (i == 1 && strcmp(s.active, "active") == 0)
+        if (strcmp(names[i], "sconce-gateway.service") == 0 && strcmp(s.active, "active") == 0)
             active = true;
         json_array_append_new(r->units,
                               json_pack("{s:s, s:s, s:s, s:s, s:I}", "manager",
@@ -146,12 +147,14 @@ static void ask_all(struct report *r)
     _cleanup_free_ char *dir = NULL;
     char address[512];
 
-    if (config_socket_dir(&dir) == 0 && (user_active || !has_units(r, "user"))) {
+    /* Where there is no directory of the user, this is the one of the system. */
+    if (config_socket_dir(&dir) == 0 && strcmp(dir, "/run/sconce") != 0 &&
+        (user_active || !has_units(r, "user"))) {
         snprintf(address, sizeof(address), "unix:%s/gateway.sock", dir);
         if (ask(r, address))
             return;
     }
-    if (system_active && ask(r, "unix:/run/sconce/gateway.sock"))
+    if ((system_active || !has_units(r, "system")) && ask(r, "unix:/run/sconce/gateway.sock"))
         return;
     if (!has_units(r, "user") && !has_units(r, "system"))
         ask(r, "127.0.0.1:7266");
@@ -188,7 +191,7 @@ static void print_text(const struct report *r)
     {
         const char *status = json_string_value(json_object_get(unit, "status"));
 
-        printf("%-6s  %-24s %-10s%s%s\n", json_string_value(json_object_get(unit, "manager")),
+        printf("%-6s  %-26s %-10s%s%s\n", json_string_value(json_object_get(unit, "manager")),
                json_string_value(json_object_get(unit, "unit")),
                json_string_value(json_object_get(unit, "state")), status[0] ? "  " : "", status);
     }

@@ -16,7 +16,8 @@ NAMES = ["sconce-gateway.socket", "sconce-gateway.service", "sconce-chat.socket"
 def units(request, tmp_path):
     if not shutil.which("systemd-analyze"):
         pytest.skip("no systemd-analyze")
-    for name in NAMES:
+    names = NAMES + (["sconce-gateway-tcp.socket"] if request.param == "user" else [])
+    for name in names:
         source = BUILD / "units" / request.param / name
         if not source.exists():
             pytest.skip("no units in %s" % BUILD)
