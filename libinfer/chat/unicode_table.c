@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Written by gen_unicode.py from Unicode 14.0.0; not edited by hand. */
+/* Written by tests/golden/make_chat_unicode.py from Unicode 14.0.0; not edited by hand. */
 #include "chat/unicode_table.h"
 
 const struct cp_range cp_digit_not_decimal[] = {
