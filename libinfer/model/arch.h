@@ -74,3 +74,5 @@ graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_lay
 graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x);
 /* Final norm, head, output. */
 void layer_head(const struct model *m, struct graph *g, graph_ref x);
+/* The whole of a plain decoder: embedding, layers in order, head. */
+void layer_decoder(const struct model *m, struct graph *g);

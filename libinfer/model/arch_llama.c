@@ -11,15 +11,4 @@ static int bind(struct model *m, struct inf_err *reterr)
     return weights_bind(m, 0, reterr);
 }
 
-static void build(const struct model *m, struct graph *g)
-{
-    graph_ref x = layer_embed(m, g);
-
-    for (uint32_t i = 0; i < m->hp->n_layers; i++) {
-        x = layer_attention(m, g, i, x);
-        x = layer_feed_forward(m, g, i, x);
-    }
-    layer_head(m, g, x);
-}
-
-const struct arch arch_llama = {.name = "llama", .bind = bind, .build = build};
+const struct arch arch_llama = {.name = "llama", .bind = bind, .build = layer_decoder};

@@ -15,16 +15,5 @@ static int bind_qwen3(struct model *m, struct inf_err *reterr)
     return weights_bind(m, WEIGHTS_QK_NORM, reterr);
 }
 
-static void build(const struct model *m, struct graph *g)
-{
-    graph_ref x = layer_embed(m, g);
-
-    for (uint32_t i = 0; i < m->hp->n_layers; i++) {
-        x = layer_attention(m, g, i, x);
-        x = layer_feed_forward(m, g, i, x);
-    }
-    layer_head(m, g, x);
-}
-
-const struct arch arch_qwen2 = {.name = "qwen2", .bind = bind_qwen2, .build = build};
-const struct arch arch_qwen3 = {.name = "qwen3", .bind = bind_qwen3, .build = build};
+const struct arch arch_qwen2 = {.name = "qwen2", .bind = bind_qwen2, .build = layer_decoder};
+const struct arch arch_qwen3 = {.name = "qwen3", .bind = bind_qwen3, .build = layer_decoder};

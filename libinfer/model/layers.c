@@ -73,3 +73,14 @@ void layer_head(const struct model *m, struct graph *g, graph_ref x)
     x = graph_rms_norm(g, x, &m->out_norm, m->hp->norm_eps, 0);
     graph_output(g, graph_matmul(g, x, &m->head, NULL));
 }
+
+void layer_decoder(const struct model *m, struct graph *g)
+{
+    graph_ref x = layer_embed(m, g);
+
+    for (uint32_t i = 0; i < m->hp->n_layers; i++) {
+        x = layer_attention(m, g, i, x);
+        x = layer_feed_forward(m, g, i, x);
+    }
+    layer_head(m, g, x);
+}
