@@ -235,7 +235,8 @@ static int replace(const struct dec_step *st, const char *s, size_t len, size_t 
                    struct str *out)
 {
     _cleanup_(pattern_work_freep) struct pattern_work *work = NULL;
-    size_t done = 0, from = 0, last_end = SIZE_MAX, start, end;
+    struct pattern_walk walk = {0};
+    size_t done = 0, start, end;
     int r;
 
     (void)i;
@@ -247,23 +248,15 @@ static int replace(const struct dec_step *st, const char *s, size_t len, size_t 
         return str_append(out, s, len);
     r = pattern_work_new(&work);
     while (r == 0) {
-        r = pattern_find(st->regex, work, s, len, from, &start, &end);
+        r = pattern_next(st->regex, work, s, len, &walk, &start, &end);
         if (r == PATTERN_NONE)
             break;
         if (r < 0)
             return r;
-        if (start == end && end == last_end) {
-            uint32_t cp;
-
-            if (from >= len)
-                break;
-            from += utf8_decode(s + from, len - from, &cp);
-            continue;
-        }
         r = str_append(out, s + done, start - done);
         if (r == 0)
             r = str_append(out, st->content, st->content_len);
-        done = from = last_end = end;
+        done = end;
     }
     return r < 0 ? r : str_append(out, s + done, len - done);
 }

@@ -122,7 +122,8 @@ static int strip(const struct norm_step *st, const char *s, size_t len, struct s
 static int replace(const struct norm_step *st, struct pattern_work *work, const char *s, size_t len,
                    struct str *out, size_t *zero)
 {
-    size_t done = 0, from = 0, last_end = SIZE_MAX, zero_out = 0;
+    struct pattern_walk walk = {0};
+    size_t done = 0, zero_out = 0;
     int r = 0;
 
     if (!st->regex && st->needle_len == 0)
@@ -131,22 +132,13 @@ static int replace(const struct norm_step *st, struct pattern_work *work, const 
         size_t start, end;
 
         if (st->regex) {
-            r = pattern_find(st->regex, work, s, len, from, &start, &end);
+            r = pattern_next(st->regex, work, s, len, &walk, &start, &end);
             if (r < 0)
                 return r;
             if (r == PATTERN_NONE)
                 break;
-            /* No empty match right behind a match. */
-            if (start == end && end == last_end) {
-                uint32_t cp;
-
-                if (from >= len)
-                    break;
-                from += utf8_decode(s + from, len - from, &cp);
-                continue;
-            }
         } else {
-            const char *p = memmem(s + from, len - from, st->needle, st->needle_len);
+            const char *p = memmem(s + done, len - done, st->needle, st->needle_len);
 
             if (!p)
                 break;
@@ -162,7 +154,7 @@ static int replace(const struct norm_step *st, struct pattern_work *work, const 
             return r;
         if (end == 0 || end - 1 < *zero)
             zero_out = out->len;
-        done = from = last_end = end;
+        done = end;
     }
     if (done < *zero)
         zero_out = out->len + (*zero - done);

@@ -6,6 +6,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "core/utf8.h"
 #include "core/clock.h"
 #include "core/err.h"
 
@@ -123,4 +124,27 @@ int pattern_find(const struct pattern *re, struct pattern_work *work, const char
     *ret_start = ovector[0];
     *ret_end = ovector[1];
     return 0;
+}
+
+int pattern_next(const struct pattern *re, struct pattern_work *work, const char *text, size_t len,
+                 struct pattern_walk *walk, size_t *ret_start, size_t *ret_end)
+{
+    for (;;) {
+        size_t start, end;
+        uint32_t cp;
+        const int r = pattern_find(re, work, text, len, walk->from, &start, &end);
+
+        if (r != 0)
+            return r;
+        if (start != end || !walk->began || end != walk->last_end) {
+            walk->began = true;
+            walk->from = walk->last_end = end;
+            *ret_start = start;
+            *ret_end = end;
+            return 0;
+        }
+        if (walk->from >= len)
+            return PATTERN_NONE;
+        walk->from += utf8_decode(text + walk->from, len - walk->from, &cp);
+    }
 }

@@ -40,6 +40,17 @@ enum {
 int pattern_find(const struct pattern *re, struct pattern_work *work, const char *text, size_t len,
                  size_t from, size_t *ret_start, size_t *ret_end);
 
+/* Where a walk over all matches of a text stands. Zeroed is its start. */
+struct pattern_walk {
+    size_t from, last_end;
+    bool began;
+};
+
+/* The next match: as pattern_find(), but no empty match right behind a match, as in Rust's regex.
+ */
+int pattern_next(const struct pattern *re, struct pattern_work *work, const char *text, size_t len,
+                 struct pattern_walk *walk, size_t *ret_start, size_t *ret_end);
+
 /* The translation alone: for pattern.c and tests. */
 int pattern_translate(const char *pattern, size_t len, enum uni_version version, struct str *out,
                       struct inf_err *reterr);

@@ -106,28 +106,21 @@ static struct cutter cutter(struct segs *out, size_t base, enum split_behavior b
 static int by_regex(const struct split_step *st, struct pattern_work *work, const char *s,
                     size_t len, struct cutter *c)
 {
-    size_t done = 0, from = 0, last_end = SIZE_MAX, start, end;
+    struct pattern_walk walk = {0};
+    size_t done = 0, start, end;
     int r = 0;
 
     while (r == 0) {
-        r = pattern_find(st->regex, work, s, len, from, &start, &end);
+        r = pattern_next(st->regex, work, s, len, &walk, &start, &end);
         if (r == PATTERN_NONE)
             break;
         if (r < 0)
             return r;
-        if (start == end && end == last_end) {
-            uint32_t cp;
-
-            if (from >= len)
-                break;
-            from += utf8_decode(s + from, len - from, &cp);
-            continue;
-        }
         if (start > done)
             r = cut(c, done, start - done, st->invert);
         if (r == 0)
             r = cut(c, start, end - start, !st->invert);
-        done = from = last_end = end;
+        done = end;
     }
     if (r >= 0 && done < len)
         r = cut(c, done, len - done, st->invert);
