@@ -6,7 +6,7 @@ BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev lib
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev zlib1g-dev"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-14-dev llvm libcmocka-dev python3 python3-venv git
-    curl ca-certificates procps expect"
+    curl ca-certificates procps systemd"
 # The kernels of the other architecture, where the machine can take them.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 

@@ -81,6 +81,29 @@ PY
     failed=$((failed + $2))
 }
 
+# python_tests BUILD FOLDER: runs tests/FOLDER against that build and adds their numbers.
+python_tests() {
+    venv=$BUILD_ROOT/venv
+    [ -x "$venv/bin/pytest" ] || {
+        python3 -m venv "$venv" && "$venv/bin/pip" -q install --disable-pip-version-check \
+            -r tests/api/requirements.txt
+    }
+    xml=$BUILD_ROOT/$1-$2.xml
+    rm -f "$xml"
+    SCONCE_BUILD=$BUILD_ROOT/$1 "$venv/bin/pytest" -q --maxfail=20 -p no:cacheprovider \
+        --junitxml="$xml" "tests/$2" 2>&1 | tail -n 60
+    set -- $(python3 - "$xml" <<'PY'
+import sys, xml.etree.ElementTree as tree
+s = tree.parse(sys.argv[1]).getroot().find("testsuite").attrib
+bad = int(s["failures"]) + int(s["errors"])
+print(int(s["tests"]) - bad - int(s["skipped"]), bad)
+PY
+    )
+    [ $# -eq 2 ] || set -- 0 1
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+}
+
 say "packages"
 install_packages $BUILD_PACKAGES $TEST_PACKAGES || exit 1
 if want unit; then
@@ -105,6 +128,7 @@ if want asan; then
     export ASAN_OPTIONS=detect_stack_use_after_return=1
     export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     meson_tests asan --no-suite lint --no-suite arm64 --timeout-multiplier 5
+    SCONCE_TEST_SLOW=5 python_tests asan api
     unset ASAN_OPTIONS UBSAN_OPTIONS
 fi
 
@@ -114,24 +138,6 @@ if want tsan; then
     count "build with clang and TSan" $?
     TSAN_OPTIONS=halt_on_error=1 meson_tests tsan --suite threads --timeout-multiplier 10
 fi
-
-# python_tests FOLDER: runs tests/FOLDER against the build of gcc and adds their numbers.
-python_tests() {
-    xml=$BUILD_ROOT/$1.xml
-    rm -f "$xml"
-    SCONCE_BUILD=$BUILD_ROOT/gcc "$BUILD_ROOT/venv/bin/pytest" -q --maxfail=20 -p no:cacheprovider \
-        --junitxml="$xml" "tests/$1" 2>&1 | tail -n 60
-    set -- $(python3 - "$xml" <<'PY'
-import sys, xml.etree.ElementTree as tree
-s = tree.parse(sys.argv[1]).getroot().find("testsuite").attrib
-bad = int(s["failures"]) + int(s["errors"])
-print(int(s["tests"]) - bad - int(s["skipped"]), bad)
-PY
-    )
-    [ $# -eq 2 ] || set -- 0 1
-    passed=$((passed + $1))
-    failed=$((failed + $2))
-}
 
 # fuzz_one PROGRAM: on a copy of its corpus.
 fuzz_one() {
@@ -174,13 +180,8 @@ fi
 
 if want api; then
     say "the services, through the official client"
-    venv=$BUILD_ROOT/venv
-    [ -x "$venv/bin/pytest" ] || {
-        python3 -m venv "$venv" && "$venv/bin/pip" -q install --disable-pip-version-check \
-            -r tests/api/requirements.txt
-    }
-    python_tests api
-    python_tests e2e
+    python_tests gcc api
+    python_tests gcc e2e
 fi
 
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
