@@ -196,12 +196,17 @@ static void greet(const struct serve *s, const struct config *config, const stru
         return;
     }
     fprintf(stderr, "Models: %s\n", names ? names : "");
-    if (s->port)
+    if (s->port) {
+        const int n_host = (int)(strrchr(s->listen[0], ':') - s->listen[0]);
+        const bool any = n_host == 0 || strncmp(s->listen[0], "0.0.0.0", 7) == 0 ||
+                         strncmp(s->listen[0], "[::]", 4) == 0;
+
         fprintf(stderr,
-                "Try: curl http://127.0.0.1:%u/v1/chat/completions -H 'Content-Type: "
-                "application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\","
-                "\"content\":\"Hello\"}]}'\n",
-                s->port, first->name);
+                "Try: curl http://%.*s:%u/v1/chat/completions -H 'Content-Type: application/json' "
+                "-d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":"
+                "\"Hello\"}]}'\n",
+                any ? 9 : n_host, any ? "127.0.0.1" : s->listen[0], s->port, first->name);
+    }
 }
 
 static int serve(struct serve *s, const char *runtime_dir)
