@@ -32,9 +32,11 @@ static int read_in(const char *dir, const char *name, char **ret_data, size_t *r
     return path_exists(path) ? file_read(path, MAX_SIZE, ret_data, ret_size, reterr) : 0;
 }
 
-/* "tokenizer.model", else the one file whose name has ".model" in it. */
-static int find_model(const char *dir, char **ret_name, struct inf_err *reterr)
+/* The file @usual, else the one file whose name has @part in it; *ret_name is NULL without any. */
+static int find_named(const char *dir, const char *usual, const char *part, char **ret_name,
+                      struct inf_err *reterr)
 {
+    _cleanup_free_ char *name = NULL;
     DIR *d = opendir(dir);
     struct dirent *e;
     int n = 0;
@@ -42,45 +44,44 @@ static int find_model(const char *dir, char **ret_name, struct inf_err *reterr)
     if (!d)
         return err_set(reterr, errno, "%.150s: %s", dir, strerror(errno));
     while ((e = readdir(d))) {
-        const bool exact = strcmp(e->d_name, "tokenizer.model") == 0;
+        const bool exact = strcmp(e->d_name, usual) == 0;
 
-        if (e->d_name[0] == '.' || !strstr(e->d_name, ".model"))
+        if (e->d_name[0] == '.' || !strstr(e->d_name, part))
             continue;
         if (exact || n == 0) {
-            free(*ret_name);
-            *ret_name = strdup(e->d_name);
+            free(name);
+            name = strdup(e->d_name);
         }
+        n++;
         if (exact) {
             n = 1;
             break;
         }
-        n++;
     }
     closedir(d);
     if (n > 1)
-        return err_set(reterr, EINVAL, "several SentencePiece models; name one of them");
-    return n == 1 && !*ret_name ? -ENOMEM : 0;
+        return err_set(reterr, EINVAL, "several files *%s*; name one of them", part);
+    if (n == 1 && !name)
+        return -ENOMEM;
+    *ret_name = STEAL(name);
+    return 0;
 }
 
-static int open_model(const char *dir, const struct config *config, struct inf_tokenizer **ret_tok,
-                      struct inf_err *reterr)
+/* Reads the file that find_named() finds; *ret_data stays NULL without one. */
+static int read_named(const char *dir, const char *usual, const char *part, char **ret_data,
+                      size_t *ret_size, struct inf_err *reterr)
 {
-    _cleanup_free_ char *name = NULL, *data = NULL;
-    size_t size;
-    int r = find_model(dir, &name, reterr);
+    _cleanup_free_ char *name = NULL;
+    const int r = find_named(dir, usual, part, &name, reterr);
 
-    if (r == 0 && name)
-        r = read_in(dir, name, &data, &size, reterr);
-    if (r < 0)
-        return r;
-    return data ? tokenizer_load_spm(data, size, config, ret_tok, reterr) : -ENOENT;
+    return r == 0 && name ? read_in(dir, name, ret_data, ret_size, reterr) : r;
 }
 
 static int open_dir(const char *dir, const struct config *config, struct inf_tokenizer **ret_tok,
                     struct inf_err *reterr)
 {
-    _cleanup_free_ char *json = NULL, *vocab = NULL, *merges = NULL, *text = NULL;
-    size_t json_len, vocab_len, merges_len, text_len;
+    _cleanup_free_ char *json = NULL, *spm = NULL, *vocab = NULL, *merges = NULL, *text = NULL;
+    size_t json_len, spm_len, vocab_len, merges_len, text_len;
     int r;
 
     r = read_in(dir, "tokenizer.json", &json, &json_len, reterr);
@@ -88,16 +89,17 @@ static int open_dir(const char *dir, const struct config *config, struct inf_tok
         return r;
     if (json)
         return tokenizer_load_json(json, json_len, config, ret_tok, reterr);
-    r = open_model(dir, config, ret_tok, reterr);
-    if (r != -ENOENT)
-        return r;
-    r = read_in(dir, "vocab.json", &vocab, &vocab_len, reterr);
+    r = read_named(dir, "tokenizer.model", ".model", &spm, &spm_len, reterr);
+    if (r == 0 && spm)
+        return tokenizer_load_spm(spm, spm_len, config, ret_tok, reterr);
+    if (r == 0)
+        r = read_in(dir, "vocab.json", &vocab, &vocab_len, reterr);
     if (r == 0)
         r = read_in(dir, "merges.txt", &merges, &merges_len, reterr);
     if (r == 0 && vocab && merges)
         return tokenizer_load_bpe(vocab, vocab_len, merges, merges_len, config, ret_tok, reterr);
     if (r == 0)
-        r = read_in(dir, "vocab.txt", &text, &text_len, reterr);
+        r = read_named(dir, "vocab.txt", "vocab.txt", &text, &text_len, reterr);
     if (r == 0 && text)
         return tokenizer_load_vocab(text, text_len, config, ret_tok, reterr);
     if (r < 0)
