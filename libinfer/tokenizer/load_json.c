@@ -194,6 +194,7 @@ static int load_added(struct json_load *l, const json_t *j, uint32_t *next_id)
     const bool special = json_load_bool(j, "special", false);
     unsigned flags = special ? ADDED_SPECIAL : 0;
     enum piece_kind kind;
+    const char *text;
     size_t len;
     int32_t id;
     int r;
@@ -215,8 +216,11 @@ static int load_added(struct json_load *l, const json_t *j, uint32_t *next_id)
     flags |= json_load_bool(j, "lstrip", false) ? ADDED_LSTRIP : 0;
     flags |= json_load_bool(j, "rstrip", false) ? ADDED_RSTRIP : 0;
     flags |= json_load_bool(j, "single_word", false) ? ADDED_SINGLE_WORD : 0;
-    return put_added(l, v->pieces[id].text, len, id, flags,
-                     json_load_bool(j, "normalized", !special));
+    /* Two pieces may claim one id; the id's text is then perhaps the other's. */
+    text = arena_strndup(&l->tok->arena, json_string_value(content), len);
+    if (!text)
+        return -ENOMEM;
+    return put_added(l, text, len, id, flags, json_load_bool(j, "normalized", !special));
 }
 
 static int load_all_added(struct json_load *l, const json_t *list)
