@@ -5,8 +5,8 @@
 BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev zlib1g-dev"
 TRY_PACKAGES="curl ca-certificates"
-TEST_PACKAGES="g++ clang clang-format libclang-rt-14-dev llvm libcmocka-dev python3 python3-venv git
-    curl ca-certificates procps systemd"
+TEST_PACKAGES="g++ clang clang-format libclang-rt-14-dev llvm libcmocka-dev python3 python3-venv
+    python3-pytest python3-httpx git curl ca-certificates procps systemd"
 # The kernels of the other architecture, where the machine can take them.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 

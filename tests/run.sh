@@ -84,13 +84,15 @@ PY
 # python_tests BUILD FOLDER: runs tests/FOLDER against that build and adds their numbers.
 python_tests() {
     venv=$BUILD_ROOT/venv
-    [ -x "$venv/bin/pytest" ] || {
-        python3 -m venv "$venv" && "$venv/bin/pip" -q install --disable-pip-version-check \
-            -r tests/api/requirements.txt
-    }
+    if [ ! -x "$venv/bin/python" ]; then
+        python3 -m venv --system-site-packages "$venv"
+        "$venv/bin/pip" -q install --disable-pip-version-check --retries 1 \
+            -r tests/api/requirements.txt >"$venv.log" 2>&1 ||
+            echo "skipped: tests that need the official client; PyPI does not answer ($venv.log)"
+    fi
     xml=$BUILD_ROOT/$1-$2.xml
     rm -f "$xml"
-    SCONCE_BUILD=$BUILD_ROOT/$1 "$venv/bin/pytest" -q --maxfail=20 -p no:cacheprovider \
+    SCONCE_BUILD=$BUILD_ROOT/$1 "$venv/bin/python" -m pytest -q --maxfail=20 -p no:cacheprovider \
         --junitxml="$xml" "tests/$2" 2>&1 | tail -n 60
     set -- $(python3 - "$xml" <<'PY'
 import sys, xml.etree.ElementTree as tree

@@ -5,8 +5,9 @@ import concurrent.futures
 import json
 import urllib.request
 
-import openai
 import pytest
+
+openai = pytest.importorskip("openai")
 
 STORY = [{"role": "user", "content": "Once upon a time"}]
 
