@@ -64,7 +64,7 @@ def test_leaving_clients_are_noticed_within_150_ms(make_suite, stream):
         wait_running(suite)
         s.close()
         times.append(suite.wait_metric("sconce_chat_sequences_running", 0))
-    assert sorted(times)[2] < 0.150 * SLOW, times
+    assert max(times) < 0.150 * SLOW, times
     assert suite.chat_metrics()["sconce_chat_cancelled_total"] == 5
 
 
