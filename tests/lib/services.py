@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services under test, one row each.
+
+The tests of policies (what a service calls), of attacks (what it may not do) and of units (how it
+lives under systemd) all go by this table, so that a new service joins them by one row.
+"""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class ServiceRow:
+    name: str  # SCONCE_SERVICE in the journal, and the name of its policy files
+    sockets: tuple  # FileDescriptorName= of each socket that it inherits
+    phases: tuple = ("startup", "serving")  # its seccomp filters: policy/seccomp/NAME-PHASE.yaml
+    max_calls: int = 70  # distinct system calls that the last filter may allow
+    needs_models: bool = False  # reads the model store, and nothing else of the machine's data
+    may_connect: tuple = ()  # the services whose unix sockets it opens
+    may_network: bool = False  # whether it may open a connection that leaves the machine
+
+    @property
+    def unit(self):
+        return "sconce-%s.service" % self.name
+
+    @property
+    def socket_units(self):
+        return tuple("sconce-%s.socket" % socket for socket in self.sockets)
+
+    @property
+    def units(self):
+        return (self.unit, *self.socket_units)
+
+    @property
+    def binary(self):
+        return "/usr/libexec/sconce/sconce-%s" % self.name
+
+    @property
+    def build_path(self):
+        """Where its program lies in a build directory."""
+        return "services/%s/sconce-%s" % (self.name, self.name)
+
+    @property
+    def socket_file(self):
+        """The name of its unix socket in /run/sconce, or in the user's %t/sconce."""
+        return "%s.sock" % self.name
+
+
+SERVICES = (
+    ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat",)),
+    ServiceRow("chat", ("chat",), needs_models=True),
+)
+
+# Socket units that nothing enables unless it is asked for.
+OPTIONAL_SOCKETS = ("sconce-gateway-tcp.socket",)
+# Units that are no service's own.
+COMMON_UNITS = ("sconce.target", "sconce.slice")
+
+
+def service(name):
+    return next(row for row in SERVICES if row.name == name)
+
+
+def all_units():
+    return (*COMMON_UNITS, *(unit for row in SERVICES for unit in row.units))
