@@ -37,8 +37,15 @@ enum http_conn_state {
     HTTP_CONN_LINGER, /* reading and dropping what the peer still sends */
 };
 
+struct http_listener {
+    struct http_server *server;
+    h2o_socket_t *sock;
+    enum http_door door;
+};
+
 struct http_conn {
     struct http_server *server;
+    enum http_door door;
     h2o_socket_t *sock;
     h2o_socket_cb read; /* libh2o's */
     enum http_conn_state state;
@@ -72,7 +79,7 @@ struct http_server {
     h2o_globalconf_t config;
     h2o_context_t ctx;
     h2o_accept_ctx_t accept;
-    h2o_socket_t *listeners[HTTP_MAX_LISTENERS];
+    struct http_listener listeners[HTTP_MAX_LISTENERS];
     size_t n_listeners;
     struct http_conn *conns;
     struct http_request *requests;
@@ -112,12 +119,13 @@ static void server_update_listeners(struct http_server *server)
         !server->paused && !server->draining && !full && !loop_timer_is_set(&server->unpause);
 
     for (size_t i = 0; i < server->n_listeners; i++) {
-        const bool reading = h2o_socket_is_reading(server->listeners[i]);
+        h2o_socket_t *sock = server->listeners[i].sock;
+        const bool reading = h2o_socket_is_reading(sock);
 
         if (listen && !reading)
-            h2o_socket_read_start(server->listeners[i], server_on_accept);
+            h2o_socket_read_start(sock, server_on_accept);
         else if (!listen && reading)
-            h2o_socket_read_stop(server->listeners[i]);
+            h2o_socket_read_stop(sock);
     }
 }
 
@@ -265,13 +273,14 @@ static void conn_rearm(struct loop_task *task)
     conn_on_read(conn->sock, NULL);
 }
 
-static void server_on_accept(h2o_socket_t *listener, const char *err)
+static void server_on_accept(h2o_socket_t *listener_sock, const char *err)
 {
-    struct http_server *server = listener->data;
+    const struct http_listener *listener = listener_sock->data;
+    struct http_server *server = listener->server;
 
     (void)err;
-    for (unsigned i = 0; i < 64 && h2o_socket_is_reading(listener); i++) {
-        h2o_socket_t *sock = h2o_evloop_socket_accept(listener);
+    for (unsigned i = 0; i < 64 && h2o_socket_is_reading(listener_sock); i++) {
+        h2o_socket_t *sock = h2o_evloop_socket_accept(listener_sock);
         struct http_conn *conn;
 
         if (!sock) {
@@ -288,6 +297,7 @@ static void server_on_accept(h2o_socket_t *listener, const char *err)
             return;
         }
         conn->server = server;
+        conn->door = listener->door;
         conn->sock = sock;
         conn->rearm = (struct loop_task){.run = conn_rearm, .data = conn};
         conn->linger = (struct loop_timer){.fire = conn_on_linger, .data = conn};
@@ -495,6 +505,11 @@ static int server_on_request(h2o_handler_t *self, h2o_req_t *req)
         request_watch(request);
     server->handling = NULL;
     return 0;
+}
+
+enum http_door http_request_door(const struct http_request *request)
+{
+    return request->conn->door;
 }
 
 struct http_text http_request_method(const struct http_request *request)
@@ -778,8 +793,8 @@ struct http_server *http_server_free(struct http_server *server)
         return NULL;
     http_server_close(server);
     for (size_t i = 0; i < server->n_listeners; i++) {
-        h2o_socket_read_stop(server->listeners[i]);
-        h2o_socket_close(server->listeners[i]);
+        h2o_socket_read_stop(server->listeners[i].sock);
+        h2o_socket_close(server->listeners[i].sock);
     }
     loop_timer_stop(server->loop, &server->tick);
     loop_timer_stop(server->loop, &server->unpause);
@@ -793,16 +808,18 @@ struct http_server *http_server_free(struct http_server *server)
     return NULL;
 }
 
-int http_server_listen(struct http_server *server, int fd)
+int http_server_listen(struct http_server *server, int fd, enum http_door door)
 {
-    h2o_socket_t *listener;
+    struct http_listener *listener;
 
     if (server->n_listeners == HTTP_MAX_LISTENERS)
         return -EMFILE;
-    listener =
+    listener = &server->listeners[server->n_listeners++];
+    listener->server = server;
+    listener->door = door;
+    listener->sock =
         h2o_evloop_socket_create(loop_base(server->loop)->loop, fd, H2O_SOCKET_FLAG_DONT_READ);
-    listener->data = server;
-    server->listeners[server->n_listeners++] = listener;
+    listener->sock->data = listener;
     server_update_listeners(server);
     return 0;
 }

@@ -37,6 +37,12 @@ struct http_header {
 bool http_text_is(struct http_text text, const char *other); /* exactly */
 bool http_text_is_nocase(struct http_text text, const char *other);
 
+/* By which kind of listening socket a request came: what guards it depends on that. */
+enum http_door {
+    HTTP_DOOR_UNIX, /* the permissions of the socket file say who may come */
+    HTTP_DOOR_TCP,  /* every program that reaches the address may come */
+};
+
 /* The poller; for loop.c. */
 int http_base_new(struct http_base **ret_base);
 struct http_base *http_base_free(struct http_base *base);
@@ -74,7 +80,7 @@ DEFINE_CLEANUP(struct http_server *, http_server_free);
 /* Closes all connections, whatever runs on them: `done` is called for each request. */
 void http_server_close(struct http_server *server);
 /* Takes connections from a listening socket; the server owns @fd from here on. */
-int http_server_listen(struct http_server *server, int fd);
+int http_server_listen(struct http_server *server, int fd, enum http_door door);
 /* Stops and goes on accepting; what arrives meanwhile waits in the socket's backlog. */
 void http_server_pause(struct http_server *server);
 void http_server_resume(struct http_server *server);
@@ -91,6 +97,7 @@ struct http_request_events {
     void (*done)(void *user);
 };
 
+enum http_door http_request_door(const struct http_request *request);
 struct http_text http_request_method(const struct http_request *request);
 struct http_text http_request_path(const struct http_request *request);  /* without the query */
 struct http_text http_request_query(const struct http_request *request); /* without '?' */

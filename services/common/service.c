@@ -162,7 +162,8 @@ static int service_open(struct service *service, struct inf_err *reterr)
     if (r == 0)
         r = http_server_new(service->loop, &http, &service->server);
     for (size_t i = 0; r == 0 && i < n; i++)
-        r = http_server_listen(service->server, sockets[i].fd);
+        r = http_server_listen(service->server, sockets[i].fd,
+                               sockets[i].is_tcp ? HTTP_DOOR_TCP : HTTP_DOOR_UNIX);
     return r < 0 ? err_set(reterr, -r, "cannot serve: %s", strerror(-r)) : 0;
 }
 
