@@ -11,9 +11,11 @@
 #include "common/config.h"
 #include "common/models.h"
 
-static const char help[] = "Usage: sconce list [--json]\n"
-                           "Lists the models in the model directories.\n\n"
-                           "  --json               as a JSON array\n" CLI_MODELS_HELP;
+static const char help[] =
+    "Usage: sconce list [--json | --names]\n"
+    "Lists the models in the model directories.\n\n"
+    "  --json               as a JSON array\n"
+    "  --names              names and aliases alone, one per line\n" CLI_MODELS_HELP;
 
 static int print_json(const struct models *models)
 {
@@ -58,10 +60,22 @@ static void print_table(const struct models *models)
     }
 }
 
+static void print_names(const struct models *models)
+{
+    for (size_t i = 0; i < models_count(models); i++) {
+        const struct models_entry *e = models_at(models, i);
+
+        puts(e->name);
+        for (const char *const *a = e->aliases; *a; a++)
+            puts(*a);
+    }
+}
+
 int verb_list(int argc, char **argv)
 {
     static const struct option options[] = {
         {"json", no_argument, NULL, 'j'},
+        {"names", no_argument, NULL, 'n'},
         {"help", no_argument, NULL, 'h'},
         CLI_MODELS_OPTIONS,
         {0},
@@ -70,12 +84,11 @@ int verb_list(int argc, char **argv)
     _cleanup_(models_freep) struct models *models = NULL;
     struct cli_models m = {0};
     struct inf_err err;
-    bool json = false;
-    int c, r;
+    int form = 0, c, r;
 
     while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
-        if (c == 'j')
-            json = true;
+        if (c == 'j' || c == 'n')
+            form = c;
         else if (c == 'h')
             return cli_help(help);
         else if (!cli_models_option(&m, c, optarg))
@@ -88,8 +101,12 @@ int verb_list(int argc, char **argv)
         return r;
     if (models_scan(config, &models, &err) < 0)
         return cli_error("list", "%s", err.text);
-    if (json)
+    if (form == 'j')
         return print_json(models);
+    if (form == 'n') {
+        print_names(models);
+        return CLI_OK;
+    }
     if (models_count(models) == 0) {
         fputs("No model is installed. Put a .gguf file or a model directory into one of these:\n",
               stderr);
