@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints the key table of the configuration, a line for each key:
+ *
+ *   section.name TAB type TAB least TAB most TAB default
+ *
+ * The table is private to config.c, so that file is included whole. Sizes are bytes, times are
+ * microseconds, lists are joined by blanks, nothing is empty.
+ */
+#include "common/config.c" /* NOLINT(bugprone-suspicious-include) */
+
+static const char *const type_names[] = {
+    [KEY_STRING] = "text", [KEY_STRINGS] = "list", [KEY_U32] = "number",
+    [KEY_BYTES] = "size",  [KEY_USEC] = "time",
+};
+
+static void print_default(const struct key *key, const struct config *config)
+{
+    const void *field = (const char *)config + key->offset;
+    const char *text;
+
+    switch (key->type) {
+    case KEY_STRINGS:
+        for (size_t i = 0; i < *(const size_t *)((const char *)config + key->n_offset); i++)
+            printf("%s%s", i ? " " : "", (*(char **const *)field)[i]);
+        break;
+    case KEY_U32:
+        printf("%" PRIu32, *(const uint32_t *)field);
+        break;
+    case KEY_BYTES:
+    case KEY_USEC:
+        printf("%" PRIu64, *(const uint64_t *)field);
+        break;
+    default:
+        text = *(char *const *)field;
+        printf("%s", text ? text : "");
+    }
+}
+
+int main(void)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+
+    if (config_new(&config) < 0)
+        return 1;
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        printf("%s.%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t", keys[i].section, keys[i].name,
+               type_names[keys[i].type], keys[i].min, keys[i].max);
+        print_default(&keys[i], config);
+        putchar('\n');
+    }
+    return 0;
+}
