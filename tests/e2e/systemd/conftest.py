@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the tests under a real systemd.
+
+installed     (session) a machine in which the packages were installed while it ran; .output is what
+              apt said. Tests may change its configuration if they put it back.
+machine       the machine of `installed`, with no sconce service running when the test begins.
+make_machine  makes further machines, bare or with the packages, which end with the test.
+"""
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+import packages  # noqa: E402
+import roots  # noqa: E402
+from nspawn import Machine  # noqa: E402
+from services import SERVICES  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def possible():
+    reason = roots.missing()
+    if reason:
+        pytest.skip("machines: " + reason)
+
+
+@pytest.fixture(scope="session")
+def debs():
+    """The files of the packages; None when a build directory stands in for them."""
+    if os.environ.get("SCONCE_BUILD_USR"):
+        return None
+    return packages.built()
+
+
+@pytest.fixture(scope="session")
+def base(debs):
+    path = roots.make_base()
+    if debs:
+        roots.fetch_dependencies(path, packages.runtime(debs))
+    else:
+        packages.fetch_runtime(path)
+    return path
+
+
+class Installed:
+    def __init__(self, machine, output):
+        self.machine = machine
+        self.output = output
+
+
+def install(machine, debs):
+    """Installs the packages in a machine that runs, and returns what apt said."""
+    if debs is None:
+        packages.install_build(machine, os.environ["SCONCE_BUILD_USR"])
+        return ""
+    for deb in packages.runtime(debs):
+        machine.write("/root/" + deb.name, deb.read_bytes())
+    names = ["./" + deb.name for deb in packages.runtime(debs)]
+    r = machine.run("cd /root && apt-get -y --no-install-recommends install %s </dev/null 2>&1" %
+                    " ".join(names), env={"DEBIAN_FRONTEND": "noninteractive"}, timeout=300)
+    return r.stdout
+
+
+@pytest.fixture(scope="session")
+def installed(base, debs):
+    with Machine(roots.Root(base)) as machine:
+        machine.boot()
+        yield Installed(machine, install(machine, debs))
+
+
+def settle(machine):
+    """Ends what runs, and clears what failed, so that a test begins from nothing."""
+    for row in SERVICES:
+        machine.systemctl("stop", row.unit, check=False)
+    machine.systemctl("reset-failed", check=False)
+    machine.systemctl("start", "sconce.target")
+
+
+@pytest.fixture
+def machine(installed):
+    settle(installed.machine)
+    return installed.machine
+
+
+@pytest.fixture
+def make_machine(base, debs):
+    machines = []
+
+    def make(packages=True):
+        machines.append(Machine(roots.Root(base)))
+        machines[-1].boot()
+        if packages:
+            install(machines[-1], debs)
+        return machines[-1]
+
+    yield make
+    for machine in machines:
+        machine.stop()

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packages under test: of the last commit, built unless they lie there already.
+
+SCONCE_DEBS       a directory with packages that are built already
+SCONCE_BUILD_USR  a build directory with the prefix /usr: `meson install` of it takes the place of
+                  the packages, for a quick look at work in progress
+"""
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+
+from roots import BUILD_ROOT, TREE, nspawn, say, suite
+
+RUNTIME = {
+    "bookworm": ("libh2o-evloop0.13", "libjansson4", "libyaml-0-2", "libpcre2-8-0", "libutf8proc2",
+                 "libedit2", "libssl3", "libseccomp2"),
+}
+
+
+def state():
+    """A name for what the packages are made of: the last commit, but for its tests."""
+    git = ["git", "-c", "safe.directory=*", "ls-tree", "HEAD"]
+    try:
+        lines = subprocess.run(git, cwd=TREE, capture_output=True, text=True,
+                               check=True).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    lines = [line for line in lines if not line.endswith("\ttests")]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def built():
+    """The directory with the packages; they are built when they are of another state."""
+    if os.environ.get("SCONCE_DEBS"):
+        return pathlib.Path(os.environ["SCONCE_DEBS"])
+    out = BUILD_ROOT / ("debs-" + suite())
+    stamp = out / "state"
+    now = state()
+    if now and stamp.exists() and stamp.read_text() == now:
+        return out
+    shutil.rmtree(out, ignore_errors=True)
+    build(TREE, out)
+    stamp.write_text(now or "")
+    return out
+
+
+def build(tree, out):
+    say("building the packages")
+    out.mkdir(parents=True)
+    with open(str(out) + ".log", "wb") as log:
+        r = subprocess.run(["sh", str(tree / "packaging/build-deb.sh"), str(out)], cwd=tree,
+                           stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                           env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck noautodbgsym nodoc",
+                                "DEB_BUILD_PROFILES": "nocheck nodoc"})
+    if r.returncode:
+        raise RuntimeError("the packages do not build; see %s.log" % out)
+
+
+def runtime(directory):
+    """The packages of a running sconce: the program and its library."""
+    return [next(iter(sorted(directory.glob(name + "_*.deb")))) for name in ("libinfer0", "sconce")]
+
+
+def install_build(machine, build):
+    """`meson install` of a build directory into a machine, in the place of packages."""
+    subprocess.run(["ninja", "-C", str(build)], check=True, stdout=subprocess.DEVNULL)
+    env = {**os.environ, "DESTDIR": str(machine.path("/"))}
+    subprocess.run(["meson", "install", "-C", str(build), "--no-rebuild", "--quiet"], env=env,
+                   check=True)
+    machine.run("ldconfig; systemd-sysusers; systemd-tmpfiles --create; systemctl daemon-reload;"
+                "systemctl enable --now sconce.target")
+
+
+def fetch_runtime(base):
+    """Installs the libraries of a sconce that comes without packages, into a base."""
+    if (base / "usr/share/doc" / RUNTIME[suite()][0]).exists():
+        return
+    r = nspawn(base, "apt-get", "-q", "-y", "--no-install-recommends", "install",
+               *RUNTIME[suite()])
+    if r.returncode:
+        raise RuntimeError("apt-get: " + r.stdout[-3000:])

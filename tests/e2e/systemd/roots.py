@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Root directories for machines: made once, kept, and laid under each machine as a layer.
+
+A base is a minimal Debian with systemd, made by mmdebstrap, with apt's lists and, for the packages
+of this tree, the archives that they depend on: a machine without network can install them. A root
+is an overlay over a base (or a copy where the kernel refuses), and belongs to one machine.
+"""
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import uuid
+
+TREE = pathlib.Path(__file__).resolve().parents[3]
+BUILD_ROOT = pathlib.Path(os.environ.get("BUILD_ROOT", TREE / "build-tests")).resolve()
+STORE = BUILD_ROOT / "machines"
+
+PACKAGES = ("systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd",
+            "libnss-systemd", "procps", "curl", "ca-certificates", "iproute2", "strace",
+            "python3-minimal")
+# What a machine for tests has no use for, and what would touch the network or wait for it.
+MASKED = ("console-getty.service", "getty.target", "systemd-networkd-wait-online.service",
+          "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
+          "fstrim.timer", "systemd-tmpfiles-clean.timer")
+
+
+def missing():
+    """Why no root can be made here; None: one can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    for program in ("systemd-nspawn", "mmdebstrap", "nsenter"):
+        if not shutil.which(program):
+            return "no " + program
+    return None
+
+
+def suite():
+    """The distribution of the machines: SCONCE_SUITE, or the one of this system, or Debian 12."""
+    if os.environ.get("SCONCE_SUITE"):
+        return os.environ["SCONCE_SUITE"]
+    release = {}
+    for line in pathlib.Path("/etc/os-release").read_text().splitlines():
+        name, _, value = line.partition("=")
+        release[name] = value.strip('"')
+    if release.get("ID") == "debian":
+        return release.get("VERSION_CODENAME", "bookworm")
+    return "bookworm"
+
+
+def say(text):
+    print("machine: " + text, flush=True)
+
+
+def apt_options():
+    """How apt reaches its mirrors here (proxies, limits), for a root of the same kind."""
+    r = subprocess.run(["apt-config", "dump"], capture_output=True, text=True)
+    return "".join(line + "\n" for line in r.stdout.splitlines()
+                   if line.startswith("Acquire::") and not line.endswith('"";'))
+
+
+def nspawn(root, *argv, **options):
+    """Runs one command in a root that is not booted, with this system's network."""
+    return subprocess.run(
+        ["systemd-nspawn", "-q", "--register=no", "--keep-unit", "--console=pipe",
+         "--link-journal=no", "--resolv-conf=replace-host", "-D", str(root), *argv],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}, **options)
+
+
+def make_base(name=None):
+    """The directory of a base, made unless it exists. It is never booted or changed by machines."""
+    name = name or suite()
+    key = hashlib.sha256(" ".join((name, *PACKAGES, *MASKED, "1")).encode()).hexdigest()[:12]
+    base = STORE / ("base-%s-%s" % (name, key))
+    if base.exists():
+        return base
+    STORE.mkdir(parents=True, exist_ok=True)
+    part = STORE / ("part-%s-%d" % (name, os.getpid()))
+    shutil.rmtree(part, ignore_errors=True)
+    options = STORE / ("apt-%d.conf" % os.getpid())
+    options.write_text(apt_options())
+    say("making a root of %s with mmdebstrap" % name)
+    try:
+        r = subprocess.run(
+            ["mmdebstrap", "--quiet", "--variant=minbase", "--format=directory", "--mode=root",
+             "--skip=cleanup/apt/lists", "--include=" + ",".join(PACKAGES),
+             "--aptopt=" + str(options), name, str(part),
+             *os.environ.get("SCONCE_MIRROR", "").split()],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if r.returncode:
+            raise RuntimeError("mmdebstrap failed:\n" + r.stdout[-3000:])
+        for unit in MASKED:
+            (part / "etc/systemd/system" / unit).symlink_to("/dev/null")
+        # Packages may carry manual pages; the minimal root must not hide what they would install.
+        (part / "etc/hostname").write_text("machine\n")
+        (part / "etc/hosts").write_text("127.0.0.1 localhost machine\n")
+        part.rename(base)
+    finally:
+        options.unlink()
+        shutil.rmtree(part, ignore_errors=True)
+    return base
+
+
+class Root:
+    """A writable root over a base, for one machine. free() unmounts and removes it."""
+
+    def __init__(self, base):
+        self.name = "m" + uuid.uuid4().hex[:8]
+        self.place = STORE / "run" / self.name
+        self.path = self.place / "root"
+        self.path.mkdir(parents=True)
+        (self.place / "owner").write_text(str(os.getpid()))
+        for part in ("upper", "work"):
+            (self.place / part).mkdir()
+        mount = subprocess.run(
+            ["mount", "-t", "overlay", "overlay", "-o", "lowerdir=%s,upperdir=%s,workdir=%s" %
+             (base, self.place / "upper", self.place / "work"), str(self.path)],
+            capture_output=True)
+        self.mounted = mount.returncode == 0
+        if not self.mounted:
+            subprocess.run(["cp", "-a", "--reflink=auto", str(base) + "/.", str(self.path)],
+                           check=True)
+        # An empty one would make this the first boot, which enables units by preset.
+        (self.path / "etc/machine-id").write_text(uuid.uuid4().hex + "\n")
+
+    def free(self):
+        release(self.place)
+
+
+def release(place):
+    root = place / "root"
+    if os.path.ismount(root):
+        if subprocess.run(["umount", str(root)], capture_output=True).returncode:
+            subprocess.run(["umount", "-l", str(root)], check=True)
+    subprocess.run(["rm", "-rf", "--one-file-system", str(place)], check=True)
+
+
+def release_abandoned():
+    """Frees the roots of test runs that were killed."""
+    for place in (STORE / "run").glob("m*"):
+        try:
+            owner = int((place / "owner").read_text())
+        except (OSError, ValueError):
+            continue
+        if not os.path.exists("/proc/%d" % owner):
+            release(place)
+
+
+def fetch_dependencies(base, debs):
+    """Puts the archives that these packages depend on into the apt cache of a base."""
+    stamp = base / "var/cache/apt/sconce-dependencies"
+    wanted = "\n".join(dependencies(deb) for deb in debs)
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    say("fetching what the packages depend on")
+    place = base / "tmp/debs"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    try:
+        for deb in debs:
+            shutil.copy(deb, place)
+        r = nspawn(base, "apt-get", "-q", "-y", "--no-install-recommends", "--download-only",
+                   "install", *("/tmp/debs/" + deb.name for deb in debs))
+        if r.returncode:
+            raise RuntimeError("apt-get cannot fetch the dependencies:\n" + r.stdout[-3000:])
+    finally:
+        shutil.rmtree(place)
+    stamp.write_text(wanted)
+
+
+def dependencies(deb):
+    return subprocess.run(["dpkg-deb", "-f", str(deb), "Package", "Depends", "Pre-Depends"],
+                          check=True, capture_output=True, text=True).stdout
