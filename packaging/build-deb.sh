@@ -33,6 +33,7 @@ cd "$tree"
 . packaging/packages.sh
 # shellcheck disable=SC2086
 install_packages $BUILD_PACKAGES $DEB_PACKAGES
+libh2o_source
 
 full=$(sed -n '1s/.*(\(.*\)).*/\1/p' packaging/debian/changelog)
 version=${full%-*}

@@ -1,47 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a Debian 12 needs; sourced by packaging/try.sh and tests/run.sh.
+# What Debian 12 and newer need; sourced by packaging/try.sh, packaging/build-deb.sh and tests/run.sh
+# in the top of the tree. NAME~ is installed where the distribution has it.
 # shellcheck shell=sh
 
-BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev libssl-dev libyaml-dev
+BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev zlib1g-dev"
 TRY_PACKAGES="curl ca-certificates"
-TEST_PACKAGES="g++ clang clang-format libclang-rt-14-dev llvm libcmocka-dev python3 python3-venv
+TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-httpx git curl ca-certificates procps systemd"
 # The Debian packages, beside BUILD_PACKAGES.
 DEB_PACKAGES="dpkg-dev debhelper dh-apparmor po-debconf cmark-gfm libcmocka-dev python3 libseccomp-dev
-    git"
+    git curl ca-certificates"
 # The kernels of the other architecture, where the machine can take them.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
+# missing_packages NAME...: prints those that are not installed and can be, without their marks.
+missing_packages() {
+    for p in "$@"; do
+        case $(dpkg-query -W -f '${Status}' "${p%\~}" 2>/dev/null) in
+        *" installed") continue ;;
+        esac
+        case $p in
+        *\~) apt-cache show --no-all-versions "${p%\~}" >/dev/null 2>&1 || continue ;;
+        esac
+        echo "${p%\~}"
+    done
+}
+
 # install_packages NAME...: installs what is missing; says what to do when it cannot.
 install_packages() {
-    missing=
-    for p in "$@"; do
-        case $(dpkg-query -W -f '${Status}' "$p" 2>/dev/null) in
-        *" installed") ;;
-        *) missing="$missing $p" ;;
-        esac
-    done
+    missing=$(missing_packages "$@" | tr '\n' ' ')
     [ -z "$missing" ] && return 0
     as_root=
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo >/dev/null 2>&1; then
-            echo "Missing packages:$missing" >&2
-            echo "Install them as root: apt-get install$missing" >&2
+            echo "Missing packages: $missing" >&2
+            echo "Install them as root: apt-get install $missing" >&2
             return 1
         fi
         as_root=sudo
     fi
     log=$(mktemp)
-    # shellcheck disable=SC2086
+    # Again after the update: what the distribution has is known only now.
+    # shellcheck disable=SC2046
     if $as_root apt-get update -qq >"$log" 2>&1 &&
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-            $missing >>"$log" 2>&1; then
+            $(missing_packages "$@") >>"$log" 2>&1; then
         rm -f "$log"
         return 0
     fi
     tail -n 20 "$log" >&2
-    echo "apt-get could not install:$missing" >&2
+    echo "apt-get could not install: $missing" >&2
     rm -f "$log"
+    return 1
+}
+
+# Whether the build takes libh2o from packaging/subprojects, because the system has none that fits.
+libh2o_is_bundled() {
+    ! pkg-config --exists 'libh2o-evloop >= 0.13' 'libh2o-evloop < 0.14' 2>/dev/null
+}
+
+# libh2o_source: where the build takes libh2o from its source, fetches that source once and checks
+# it; says what to do when it cannot.
+libh2o_source() {
+    libh2o_is_bundled || return 0
+    wrap=packaging/subprojects/libh2o.wrap
+    url=$(sed -n 's/^source_url = //p' $wrap)
+    hash=$(sed -n 's/^source_hash = //p' $wrap)
+    file=packaging/subprojects/packagecache/$(sed -n 's/^source_filename = //p' $wrap)
+    if [ ! -f "$file" ]; then
+        mkdir -p "${file%/*}"
+        curl -fsSL --retry 2 -m 300 -o "$file.part" "$url" && mv "$file.part" "$file" || {
+            rm -f "$file.part"
+            echo "This system has no package of libh2o 2.2, and its source could not be fetched." >&2
+            echo "Put $url at $file" >&2
+            return 1
+        }
+    fi
+    echo "$hash  $file" | sha256sum --check --status && return 0
+    echo "$file is not what $wrap names; remove it" >&2
     return 1
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # From a source tree to a first answer: installs what is missing, builds, starts sconce, and asks one
-# question through the HTTP API. Needs a Debian 12 (root or sudo) or the packages of packages.sh.
+# question through the HTTP API. Needs Debian 12 or newer (root or sudo) or the packages of
+# packages.sh.
 set -u
 
 usage() {
@@ -127,10 +128,12 @@ correct apt (network? sources?), and run this again; --no-install skips this ste
     done_step
 fi
 for program in meson ninja cc curl; do
-    command -v "$program" >/dev/null 2>&1 || fail "there is no $program. On Debian 12: apt-get \
-install $(echo $BUILD_PACKAGES $TRY_PACKAGES). Elsewhere install the same libraries under your \
-distribution's names"
+    command -v "$program" >/dev/null 2>&1 || fail "there is no $program. On Debian: apt-get \
+install $(echo $BUILD_PACKAGES $TRY_PACKAGES | tr -d '~'). Elsewhere install the same libraries \
+under your distribution's names"
 done
+
+libh2o_source 2>"$work/log" || fail "the build needs libh2o; see above" "$work/log"
 
 step "Build ($build)"
 if [ ! -f "$build/build.ninja" ]; then

@@ -108,6 +108,7 @@ PY
 
 say "packages"
 install_packages $BUILD_PACKAGES $TEST_PACKAGES || exit 1
+libh2o_source || exit 1
 if want unit; then
     install_packages $ARM_PACKAGES || echo "skipped: kernels of arm64, for want of packages"
 fi
