@@ -13,16 +13,24 @@
 
 #include "core/macros.h"
 
+/* Who may ask at a door of the gateway. */
+enum config_tcp_access { CONFIG_TCP_KEY, CONFIG_TCP_OPEN };
+enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
+/* What a service does on a kernel without Landlock. */
+enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
+
 struct config {
     char **model_dirs; /* [n_model_dirs], searched in order */
     size_t n_model_dirs;
     char *default_model; /* name for requests that name none; NULL: the only one there is */
 
     struct {
-        char **api_keys; /* [n_api_keys]; none: no key is asked for */
+        char **api_keys; /* [n_api_keys], beside those of the key file */
         size_t n_api_keys;
         char **cors_origins; /* [n_cors_origins] exact origins, or "*"; none: CORS is off */
         size_t n_cors_origins;
+        unsigned tcp_access;           /* enum config_tcp_access; key */
+        unsigned unix_access;          /* enum config_unix_access; open */
         uint64_t max_body;             /* bytes; 16 MiB */
         uint64_t max_header;           /* bytes of the request head; 32 KiB */
         uint32_t max_connections;      /* 512 */
@@ -30,6 +38,7 @@ struct config {
         uint64_t header_timeout_usec;  /* to receive a whole request; 120 s */
         uint64_t backend_timeout_usec; /* between two reads from a service; 600 s */
         uint64_t stall_timeout_usec;   /* a client that reads nothing; 30 s */
+        uint64_t probe_interval_usec;  /* how often a silent service is asked for life; 5 s */
     } gateway;
 
     struct {
@@ -46,6 +55,10 @@ struct config {
         uint64_t idle_timeout_usec;    /* exits after so long without requests; 300 s; 0: never */
         uint64_t request_timeout_usec; /* whole request; 0: none; 600 s */
     } chat;
+
+    struct {
+        unsigned landlock; /* enum config_landlock; required */
+    } confinement;
 };
 
 /*

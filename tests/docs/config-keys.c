@@ -4,17 +4,19 @@
  *
  *   section.name TAB type TAB least TAB most TAB default
  *
- * The table is private to config.c, so that file is included whole. Sizes are bytes, times are
- * microseconds, lists are joined by blanks, nothing is empty.
+ * Sizes are bytes, times are microseconds, lists are joined by blanks, nothing is empty.
  */
-#include "common/config.c" /* NOLINT(bugprone-suspicious-include) */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/config-table.h"
 
 static const char *const type_names[] = {
     [KEY_STRING] = "text", [KEY_STRINGS] = "list", [KEY_U32] = "number",
-    [KEY_BYTES] = "size",  [KEY_USEC] = "time",
+    [KEY_BYTES] = "size",  [KEY_USEC] = "time",    [KEY_CHOICE] = "choice",
 };
 
-static void print_default(const struct key *key, const struct config *config)
+static void print_default(const struct config_key *key, const struct config *config)
 {
     const void *field = (const char *)config + key->offset;
     const char *text;
@@ -23,6 +25,9 @@ static void print_default(const struct key *key, const struct config *config)
     case KEY_STRINGS:
         for (size_t i = 0; i < *(const size_t *)((const char *)config + key->n_offset); i++)
             printf("%s%s", i ? " " : "", (*(char **const *)field)[i]);
+        break;
+    case KEY_CHOICE:
+        printf("%s", key->choices[*(const unsigned *)field]);
         break;
     case KEY_U32:
         printf("%" PRIu32, *(const uint32_t *)field);
@@ -43,10 +48,10 @@ int main(void)
 
     if (config_new(&config) < 0)
         return 1;
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        printf("%s.%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t", keys[i].section, keys[i].name,
-               type_names[keys[i].type], keys[i].min, keys[i].max);
-        print_default(&keys[i], config);
+    for (size_t i = 0; i < config_n_keys; i++) {
+        printf("%s.%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t", config_keys[i].section, config_keys[i].name,
+               type_names[config_keys[i].type], config_keys[i].min, config_keys[i].max);
+        print_default(&config_keys[i], config);
         putchar('\n');
     }
     return 0;

@@ -21,7 +21,8 @@ TEST(values_replace_defaults)
         apply(&c,
               "gateway:\n  max_body: 2MiB\n  idle_timeout: 5min\n  api_keys: [a, \"b c\"]\n"
               "chat:\n  threads: 3\n  device: cpu\n  request_timeout: 1500ms\n"
-              "models:\n  directories:\n    - /x\n  default: m\n",
+              "models:\n  directories:\n    - /x\n  default: m\n"
+              "confinement:\n  landlock: optional\n",
               &err),
         err);
     assert_int_equal(c->gateway.max_body, 2 << 20);
@@ -32,6 +33,9 @@ TEST(values_replace_defaults)
     assert_int_equal(c->chat.request_timeout_usec, 1500000);
     assert_int_equal(c->n_model_dirs, 1);
     ASSERT_STREQ(c->default_model, "m");
+    assert_int_equal(c->gateway.tcp_access, CONFIG_TCP_KEY);
+    assert_int_equal(c->gateway.unix_access, CONFIG_UNIX_OPEN);
+    assert_int_equal(c->confinement.landlock, CONFIG_LANDLOCK_OPTIONAL);
     config_free(c);
 }
 
@@ -56,6 +60,9 @@ TEST(every_mistake_is_told_with_line_and_column)
         {"chat: {\n", "t.yaml:2:1"},
         {"chat: {}\n---\ngateway: {}\n", "t.yaml:3:1: a second document"},
         {"a: &a [*a]\n", "t.yaml"},
+        {"gateway:\n  tcp_access: keys\n",
+         "t.yaml:2:15: gateway.tcp_access must be \"key\" or \"open\""},
+        {"gateway:\n  unix_access: []\n", "gateway.unix_access must be \"open\" or \"key\""},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
