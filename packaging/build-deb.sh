@@ -10,8 +10,10 @@ Usage: sh packaging/build-deb.sh [OUTDIR]
 Builds the Debian packages of the last commit (of the tree as it lies where git is absent) and puts
 them into OUTDIR (debs).
 
-DEB_BUILD_OPTIONS=nocheck runs no tests; DEB_BUILD_OPTIONS=noautodbgsym makes no debug packages.
-TMPDIR names where the build directory goes.
+DEB_BUILD_OPTIONS   nocheck runs no tests, noautodbgsym makes no debug packages
+DEB_BUILD_PROFILES  nocheck builds no tests, nodoc makes no sconce-doc
+DEB_VERSION         the version of the packages, where it is not the changelog's
+TMPDIR              where the build directory goes
 EOF
 }
 
@@ -32,10 +34,10 @@ out=$(CDPATH='' cd -- "${1:-debs}" && pwd)
 cd "$tree"
 . packaging/packages.sh
 # shellcheck disable=SC2086
-install_packages $BUILD_PACKAGES $DEB_PACKAGES
-libh2o_source
+install_packages $DEB_PACKAGES
 
-full=$(sed -n '1s/.*(\(.*\)).*/\1/p' packaging/debian/changelog)
+changelog=$(sed -n '1s/.*(\(.*\)).*/\1/p' packaging/debian/changelog)
+full=${DEB_VERSION:-$changelog}
 version=${full%-*}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -44,7 +46,15 @@ trap 'exit 143' TERM HUP
 source=$work/sconce-$version
 mkdir "$source"
 
+fail() {
+    cp "$work/log" "$out/build.log"
+    tail -n 60 "$work/log" >&2
+    echo "build-deb.sh: $1; all of it is in $out/build.log" >&2
+    exit 1
+}
+
 # The upstream source: without build directories, and its files as old as the last commit.
+umask 022
 git="git -c safe.directory=*"
 if command -v git >/dev/null 2>&1 && $git rev-parse --verify -q HEAD >/dev/null 2>&1; then
     $git archive --format=tar HEAD | tar -x -C "$source"
@@ -52,20 +62,67 @@ if command -v git >/dev/null 2>&1 && $git rev-parse --verify -q HEAD >/dev/null 
 else
     tar -c --exclude-vcs --exclude='./build*' --exclude='./debs' --exclude=__pycache__ . |
         tar -x -C "$source"
-    date=@$(date -u -r packaging/debian/changelog +%s)
+    date=@$(date -r packaging/debian/changelog +%s)
 fi
 tar -c --sort=name --mtime="$date" --owner=0 --group=0 --numeric-owner -C "$work" \
     "sconce-$version" | gzip -n -6 >"$work/sconce_$version.orig.tar.gz"
-rm -rf "$source/debian"
 cp -R "$source/packaging/debian" "$source/debian"
+if [ "$full" != "$changelog" ]; then
+    {
+        printf 'sconce (%s) unstable; urgency=medium\n\n  * A build of its own.\n\n' "$full"
+        sed -n '/^ -- /{p;q}' packaging/debian/changelog
+        echo
+        cat packaging/debian/changelog
+    } >"$source/debian/changelog"
+fi
+
+as_root=
+[ "$(id -u)" -eq 0 ] || as_root=$(command -v sudo || true)
+update_lists() {
+    if [ "$(id -u)" -eq 0 ] || [ -n "$as_root" ]; then
+        $as_root apt-get update -qq >"$work/log" 2>&1 </dev/null || true
+    fi
+}
+has_libh2o() {
+    apt-cache policy libh2o-evloop-dev 2>/dev/null | grep -Eq '(Candidate|Installed): [0-9]'
+}
+
+# Where the distribution has no libh2o, its source is a second tarball of the source package.
+if ! has_libh2o && { update_lists && ! has_libh2o; }; then
+    export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES-} pkg.sconce.bundled-h2o"
+    wrap() {
+        sed -n "s/^$1 *= *//p" packaging/subprojects/libh2o.wrap
+    }
+    file=$(wrap source_filename)
+    if [ -f "packaging/subprojects/packagecache/$file" ]; then
+        cp "packaging/subprojects/packagecache/$file" "$work/libh2o"
+    else
+        install_packages ca-certificates curl
+        curl -fsSL --retry 2 -o "$work/libh2o" "$(wrap source_url)" || {
+            echo "build-deb.sh: $(wrap source_url) cannot be had; put that file into" \
+                "packaging/subprojects/packagecache/" >&2
+            exit 1
+        }
+    fi
+    echo "$(wrap source_hash)  $work/libh2o" | sha256sum -c --quiet
+    mv "$work/libh2o" "$work/sconce_$version.orig-libh2o.tar.${file##*.tar.}"
+    mkdir "$source/libh2o"
+    tar -x --strip-components=1 -C "$source/libh2o" -f "$work/sconce_$version.orig-libh2o.tar."*
+fi
 
 cd "$source"
-dpkg-buildpackage -us -uc >"$work/log" 2>&1 || {
-    tail -n 60 "$work/log" >&2
-    cp "$work/log" "$out/build.log"
-    echo "build-deb.sh: the build failed; all of it is in $out/build.log" >&2
-    exit 1
-}
+if ! dpkg-checkbuilddeps >"$work/log" 2>&1; then
+    if [ "$(id -u)" -ne 0 ] && [ -z "$as_root" ]; then
+        cat "$work/log" >&2
+        echo "Install them as root: apt-get build-dep $tree/packaging" >&2
+        exit 1
+    fi
+    update_lists
+    $as_root env DEBIAN_FRONTEND=noninteractive DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES-}" \
+        apt-get build-dep -y -qq --no-install-recommends ./ >"$work/log" 2>&1 </dev/null ||
+        fail "apt-get could not install what the build needs"
+fi
+dpkg-buildpackage -us -uc >"$work/log" 2>&1 </dev/null || fail "the build failed"
 find "$work" -maxdepth 1 -type f -name '*_*' -exec cp -p -t "$out" {} +
 cp "$work/log" "$out/build.log"
 ls "$out"/*.deb

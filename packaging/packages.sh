@@ -8,9 +8,8 @@ BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev~ li
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-httpx git curl ca-certificates procps systemd"
-# The Debian packages, beside BUILD_PACKAGES.
-DEB_PACKAGES="dpkg-dev debhelper dh-apparmor po-debconf cmark-gfm libcmocka-dev python3 libseccomp-dev
-    git curl ca-certificates"
+# Before packaging/build-deb.sh asks apt for what packaging/debian/control names.
+DEB_PACKAGES="dpkg-dev git"
 # The kernels of the other architecture, where the machine can take them.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
