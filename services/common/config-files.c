@@ -41,7 +41,7 @@ static int is_yaml(const struct dirent *e)
 }
 
 /* DIR/sconce.yaml and DIR/sconce.d in order of name. */
-static int apply_dir(struct config *config, const char *dir, struct inf_err *reterr)
+int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr)
 {
     _cleanup_free_ char *main_file = path_join(dir, "sconce.yaml");
     _cleanup_free_ char *parts = path_join(dir, "sconce.d");
@@ -78,6 +78,11 @@ static char *user_dir(const char *variable, const char *fallback)
     if (asprintf(&p, "%s/%s/sconce", home, fallback) < 0)
         return NULL;
     return p;
+}
+
+char *config_user_dir(void)
+{
+    return user_dir("XDG_CONFIG_HOME", ".config");
 }
 
 int config_add_model_dir(struct config *config, const char *dir)
@@ -150,10 +155,10 @@ int config_load(const char *file, struct config **ret_config, struct inf_err *re
     if (file) {
         r = apply_file(c, file, true, reterr);
     } else {
-        r = apply_dir(c, SCONCE_SYSCONFDIR "/sconce", reterr);
-        user = user_dir("XDG_CONFIG_HOME", ".config");
+        r = config_apply_dir(c, SCONCE_SYSCONFDIR "/sconce", reterr);
+        user = config_user_dir();
         if (r == 0 && user)
-            r = apply_dir(c, user, reterr);
+            r = config_apply_dir(c, user, reterr);
     }
     if (r < 0)
         return r;

@@ -69,6 +69,8 @@ int config_load(const char *file, struct config **ret_config, struct inf_err *re
 /* Applies one YAML text; @name is for messages. For tests and fuzzing too. */
 int config_apply(struct config *config, const char *name, const char *text, size_t len,
                  struct inf_err *reterr);
+/* Applies DIR/sconce.yaml and DIR/sconce.d/ (each .yaml); missing ones are fine. */
+int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr);
 /* The defaults alone; -ENOMEM. */
 int config_new(struct config **ret_config);
 struct config *config_free(struct config *config);
@@ -77,6 +79,8 @@ DEFINE_CLEANUP(struct config *, config_free);
 /* Puts @dir before all other model directories; copies it. */
 int config_add_model_dir(struct config *config, const char *dir);
 
+/* The user's own directory of configuration; the caller frees it; NULL: there is no home. */
+char *config_user_dir(void);
 /* The directory of our sockets: $XDG_RUNTIME_DIR/sconce, or /run/sconce for root (and for system
  * services) where that variable is not set. The caller frees it; -ENOENT for a user without it. */
 int config_socket_dir(char **ret_dir);
