@@ -395,7 +395,7 @@ static int read_tensors(struct reader *r, struct gguf *g, uint64_t n)
 static int read_header(struct reader *r, uint64_t *ret_n_tensors, uint64_t *ret_n_values)
 {
     uint32_t version = 0;
-    char magic[4];
+    char magic[4] = {};
     int rc;
 
     rc = read_bytes(r, magic, sizeof(magic), "the header");
