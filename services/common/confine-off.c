@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * No confinement, for builds whose tools need what policies forbid (sanitizers)
+ */
+#include "common/confine.h"
+#include "common/log.h"
+
+int confine_start(const char *service, const struct config *config, struct inf_err *reterr)
+{
+    (void)config;
+    (void)reterr;
+    log_warn("%s was built without confinement", service);
+    return 0;
+}
+
+int confine_seal(const char *service, struct inf_err *reterr)
+{
+    (void)service;
+    (void)reterr;
+    return 0;
+}
+
+bool confine_explain_path(const char *path, char *text, size_t size)
+{
+    (void)path;
+    (void)text;
+    (void)size;
+    return false;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of confinement (see confine.h)
+ *
+ * Both filters are compiled in confine_start(), for the first of them takes away what compiling
+ * needs. Landlock comes before it, for the same reason, and before threads, which would stay
+ * outside.
+ */
+#include "common/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "common/config.h"
+#include "common/landlock.h"
+#include "common/log.h"
+#include "common/model-links.h"
+#include "common/policy.h"
+#include "core/err.h"
+
+/* Of headers that are newer than those of distributions. */
+#define CONFINE_SET_MDWE         65
+#define CONFINE_MDWE_REFUSE_GAIN 1
+
+static struct {
+    const char *service;
+    struct sock_fprog serve; /* until it is in force */
+    bool has_landlock;
+} confine_state;
+
+struct confine_paths {
+    int ruleset, abi;
+    uint64_t rights;
+};
+
+static int allow_link(void *data, const char *path, bool is_dir)
+{
+    const struct confine_paths *paths = data;
+    const int r = landlock_allow(paths->ruleset, paths->abi, path, paths->rights, NULL);
+
+    (void)is_dir;
+    return r == -ENOMEM ? r : 0;
+}
+
+/* What cannot be opened now is skipped: it stays closed. */
+static int allow_path(int ruleset, int abi, const struct policy_path *path,
+                      const struct config *config)
+{
+    struct confine_paths paths = {ruleset, abi, path->rights};
+    int kept = -1, r = 0;
+
+    if (path->path[0] == '/') {
+        /* Inodes of /proc are made anew when they are forgotten, and the rule would be lost: the
+         * descriptor, which is never closed, keeps them. */
+        const bool keep = strncmp(path->path, "/proc/", 6) == 0;
+
+        r = landlock_allow(ruleset, abi, path->path, path->rights, keep ? &kept : NULL);
+        return r == -ENOMEM ? r : 0;
+    }
+    if (!config)
+        return 0;
+    for (size_t i = 0; r != -ENOMEM && i < config->n_model_dirs; i++)
+        r = landlock_allow(ruleset, abi, config->model_dirs[i], path->rights, NULL);
+    return r == -ENOMEM ? r : model_links_visit(config, allow_link, &paths);
+}
+
+static int restrict_files(const struct policy *policy, const struct config *config,
+                          struct inf_err *reterr)
+{
+    const int abi = landlock_abi();
+    const struct policy_path *paths;
+    _cleanup_close_ int ruleset = -1;
+    size_t n;
+    int r = 0;
+
+    if (abi == 0) {
+        if (config && config->confinement.landlock == CONFIG_LANDLOCK_OPTIONAL) {
+            log_warn("this kernel has no Landlock; files are guarded by permissions alone");
+            return 0;
+        }
+        return err_set(reterr, ENOTSUP,
+                       "this kernel has no Landlock, or it is not among the \"lsm=\" of its "
+                       "command line; to go without it, set confinement.landlock: optional");
+    }
+    ruleset = landlock_new(abi);
+    if (ruleset < 0)
+        return err_set(reterr, -ruleset, "Landlock: %s", strerror(-ruleset));
+    paths = policy_paths(policy, &n);
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = allow_path(ruleset, abi, &paths[i], config);
+    if (r == 0)
+        r = landlock_restrict(ruleset);
+    if (r < 0)
+        return err_set(reterr, -r, "Landlock: %s", strerror(-r));
+    confine_state.has_landlock = true;
+    return 0;
+}
+
+static int install(const struct sock_fprog *program, struct inf_err *reterr)
+{
+    /* Fails, and changes nothing, when a thread has filters that this one has not. */
+    const long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                           SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_TSYNC_ESRCH, program);
+
+    if (r < 0)
+        return err_set(reterr, errno, "the system call filter cannot be applied: %s",
+                       strerror(errno));
+    return 0;
+}
+
+static int give_up_privileges(struct inf_err *reterr)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return err_set(reterr, errno, "prctl: %s", strerror(errno));
+    /* Kernels before 6.3 do not know it; the filters forbid the same. */
+    prctl(CONFINE_SET_MDWE, CONFINE_MDWE_REFUSE_GAIN, 0, 0, 0);
+    return 0;
+}
+
+int confine_start(const char *service, const struct config *config, struct inf_err *reterr)
+{
+    _cleanup_(policy_freep) struct policy *policy = NULL;
+    struct sock_fprog start = {0}, serve = {0};
+    enum policy_arch arch;
+    int r;
+
+    assert(!confine_state.service);
+    if (policy_arch_native(&arch) < 0)
+        return err_set(reterr, ENOTSUP, "there are no policies for this machine's architecture");
+    r = policy_load(policy_texts, n_policy_texts, service, &policy, reterr);
+    if (r == 0)
+        r = policy_compile(policy, POLICY_START, arch, &start, reterr);
+    if (r == 0)
+        r = policy_compile(policy, POLICY_SERVE, arch, &serve, reterr);
+    if (r == 0)
+        r = give_up_privileges(reterr);
+    if (r == 0)
+        r = restrict_files(policy, config, reterr);
+    if (r == 0)
+        r = install(&start, reterr);
+    free(start.filter);
+    if (r < 0) {
+        free(serve.filter);
+        return r;
+    }
+    confine_state.service = service;
+    confine_state.serve = serve;
+    return 0;
+}
+
+int confine_seal(const char *service, struct inf_err *reterr)
+{
+    int r;
+
+    assert(confine_state.service && strcmp(confine_state.service, service) == 0);
+    assert(confine_state.serve.filter);
+    r = install(&confine_state.serve, reterr);
+    free(confine_state.serve.filter);
+    confine_state.serve.filter = NULL;
+    return r;
+}
+
+bool confine_explain_path(const char *path, char *text, size_t size)
+{
+    char real[PATH_MAX];
+
+    /* The kernel answers this by permissions alone, without Landlock. */
+    if (!confine_state.has_landlock || faccessat(AT_FDCWD, path, R_OK, 0) < 0)
+        return false;
+    snprintf(text, size,
+             "%s leads to %s, which this process may not open: what links and manifests in the "
+             "model directories led to was looked up when it started; restart it, or add that "
+             "place to models.directories",
+             path, realpath(path, real) ? real : "another place");
+    return true;
+}
