@@ -185,6 +185,7 @@ if want api; then
     say "the services, through the official client"
     python_tests gcc api
     python_tests gcc e2e
+    python_tests gcc docs
 fi
 
 printf '\n%d passed, %d failed\n' "$passed" "$failed"

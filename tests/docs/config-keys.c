@@ -4,7 +4,8 @@
  *
  *   section.name TAB type TAB least TAB most TAB default
  *
- * Sizes are bytes, times are microseconds, lists are joined by blanks, nothing is empty.
+ * Sizes are bytes, times are microseconds, lists are joined by blanks, nothing is empty. A choice
+ * has its words in place of a range.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,6 +43,17 @@ static void print_default(const struct config_key *key, const struct config *con
     }
 }
 
+static void print_range(const struct config_key *key)
+{
+    if (key->type == KEY_CHOICE) {
+        for (size_t i = 0; key->choices[i]; i++)
+            printf("%s%s", i ? " " : "", key->choices[i]);
+        putchar('\t');
+    } else {
+        printf("%" PRIu64 "\t%" PRIu64, key->min, key->max);
+    }
+}
+
 int main(void)
 {
     _cleanup_(config_freep) struct config *config = NULL;
@@ -49,8 +61,10 @@ int main(void)
     if (config_new(&config) < 0)
         return 1;
     for (size_t i = 0; i < config_n_keys; i++) {
-        printf("%s.%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t", config_keys[i].section, config_keys[i].name,
-               type_names[config_keys[i].type], config_keys[i].min, config_keys[i].max);
+        printf("%s.%s\t%s\t", config_keys[i].section, config_keys[i].name,
+               type_names[config_keys[i].type]);
+        print_range(&config_keys[i]);
+        putchar('\t');
         print_default(&config_keys[i], config);
         putchar('\n');
     }
