@@ -13,6 +13,7 @@
 #include "common/config.h"
 #include "common/jobs.h"
 #include "common/log.h"
+#include "common/misconfigured.h"
 #include "common/models.h"
 #include "common/options.h"
 #include "common/service.h"
@@ -74,6 +75,11 @@ int main(int argc, char **argv)
     r = options_read("chat", argc, argv, &options);
     if (r >= 0)
         return r;
+    if (options.wrong) {
+        r = misconfigured_serve("chat", &options);
+        options_done(&options);
+        return r;
+    }
     json_object_seed(0);
     chat.config = options.config;
     r = service_new(
@@ -106,6 +112,6 @@ int main(int argc, char **argv)
         r = service_run(chat.service);
     }
     chat_stop(&chat);
-    config_free(options.config);
+    options_done(&options);
     return r < 0 ? 1 : 0;
 }

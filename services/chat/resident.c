@@ -141,15 +141,17 @@ static void resident_loaded(struct job *job)
         resident->state = RESIDENT_READY;
         resident->used_usec = clock_usec();
         chat->stats.n_loads++;
-        log_info("loaded %s: %s, context %u, %u threads, %s", resident->name,
-                 inf_model_info(resident->model)->dtype_text, inf_engine_n_ctx(resident->engine),
-                 inf_engine_n_threads(resident->engine), inf_engine_isa(resident->engine));
+        log_event(LOG_ID_MODEL_LOADED, LOG_INFO, resident->name,
+                  "loaded %s: %s, context %u, %u threads, %s", resident->name,
+                  inf_model_info(resident->model)->dtype_text, inf_engine_n_ctx(resident->engine),
+                  inf_engine_n_threads(resident->engine), inf_engine_isa(resident->engine));
         resident_answer(resident, NULL);
     } else {
         const char *why =
             resident->err.text[0] ? resident->err.text : strerror(-resident->load_status);
 
-        log_error("cannot load %s: %s", resident->name, why);
+        log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "cannot load %s: %s",
+                  resident->name, why);
         resident_unlink(resident);
         problem_set(&problem, resident->load_status == -ENOMEM ? 503 : 500, "model_load_failed",
                     "model", "The model '%s' cannot be loaded: %s.", resident->name, why);

@@ -18,6 +18,7 @@
 #include "cli/cli.h"
 #include "cli/supervisor.h"
 #include "common/config.h"
+#include "common/key-file.h"
 #include "common/models.h"
 #include "core/file.h"
 
@@ -151,7 +152,8 @@ static size_t common_args(const struct cli_models *m, const char **argv)
     return n;
 }
 
-static void fill_args(const struct serve *s, struct supervisor_service *gateway,
+/* @open: who can connect may ask. */
+static void fill_args(const struct serve *s, bool open, struct supervisor_service *gateway,
                       struct supervisor_service *chat)
 {
     size_t n = 0;
@@ -161,6 +163,10 @@ static void fill_args(const struct serve *s, struct supervisor_service *gateway,
     n += common_args(&s->models, gateway->argv + n);
     gateway->argv[n++] = "--chat-socket";
     gateway->argv[n++] = s->chat_sock;
+    if (open) {
+        gateway->argv[n++] = "--tcp-access";
+        gateway->argv[n++] = "open";
+    }
 
     n = 0;
     chat->name = "chat";
@@ -214,6 +220,7 @@ static int serve(struct serve *s, const char *runtime_dir)
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(models_freep) struct models *models = NULL;
     _cleanup_(supervisor_freep) struct supervisor *sup = NULL;
+    _cleanup_(key_list_done) struct key_list keys = {0};
     struct supervisor_service gateway = {0}, chat = {0};
     struct inf_err err = {.text = "out of memory"};
     int r;
@@ -221,7 +228,7 @@ static int serve(struct serve *s, const char *runtime_dir)
     r = cli_config("serve", &s->models, &config);
     if (r != CLI_OK)
         return r;
-    if (models_scan(config, &models, &err) < 0)
+    if (models_scan(config, &models, &err) < 0 || key_list_load(&keys, &err) < 0)
         return cli_error("serve", "%s", err.text);
     s->gateway_bin = find_program("gateway", "sconce-gateway");
     s->chat_bin = find_program("chat", "sconce-chat");
@@ -245,7 +252,8 @@ static int serve(struct serve *s, const char *runtime_dir)
     }
     if (open_sockets(s, runtime_dir, &gateway, &chat, &err) < 0)
         return cli_error("serve", "%s", err.text);
-    fill_args(s, &gateway, &chat);
+    /* What was started by hand serves whoever is here, unless there are keys to show. */
+    fill_args(s, config->gateway.n_api_keys + keys.n == 0, &gateway, &chat);
     if (supervisor_new(&sup, &err) < 0 || supervisor_add(sup, &gateway) < 0 ||
         supervisor_add(sup, &chat) < 0)
         return cli_error("serve", "%s", err.text);

@@ -604,6 +604,11 @@ void http_response_header(struct http_request *request, const char *name, const 
     h2o_add_header_by_str(&req->pool, &req->res.headers, n.base, n.len, 0, NULL, v.base, v.len);
 }
 
+void http_response_close(struct http_request *request)
+{
+    request->req->http1_is_persistent = 0;
+}
+
 static void response_start(struct http_request *request, int status, const char *type,
                            uint64_t length)
 {

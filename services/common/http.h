@@ -121,6 +121,8 @@ void http_request_set_events(struct http_request *request, const struct http_req
 /* Adds a header to the answer; before respond or begin. Copies both. */
 void http_response_header(struct http_request *request, const char *name, const char *value,
                           size_t len);
+/* The connection ends with this answer, whatever the peer would like. */
+void http_response_close(struct http_request *request);
 /* The whole answer. @type NULL: none. The body is copied. */
 void http_respond(struct http_request *request, int status, const char *type, const void *body,
                   size_t len);

@@ -73,6 +73,25 @@ void log_msg(int priority, const char *format, ...)
         fprintf(stderr, "sconce-%s: %s\n", log_state.name, text);
 }
 
+void log_event(const char *id, int priority, const char *model, const char *format, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    if (priority > log_state.level)
+        return;
+    va_start(ap, format);
+    vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    log_clean(text);
+    if (log_state.journal)
+        sd_journal_send("MESSAGE=%s", text, "MESSAGE_ID=%s", id, "PRIORITY=%d", priority,
+                        "SCONCE_SERVICE=%s", log_state.name, model ? "SCONCE_MODEL=%s" : NULL,
+                        model, NULL);
+    else
+        fprintf(stderr, "sconce-%s: %s\n", log_state.name, text);
+}
+
 void log_request(const struct log_access *access)
 {
     char text[512];
@@ -88,7 +107,8 @@ void log_request(const struct log_access *access)
         sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", priority, "SCONCE_SERVICE=%s",
                         log_state.name, "SCONCE_REQUEST_ID=%s", access->id, "SCONCE_STATUS=%d",
                         access->status, "SCONCE_DURATION_USEC=%" PRIu64, access->duration_usec,
-                        "SCONCE_BYTES=%" PRIu64, access->bytes, NULL);
+                        "SCONCE_BYTES=%" PRIu64, access->bytes,
+                        access->key ? "SCONCE_API_KEY=%s" : NULL, access->key, NULL);
     else
         fprintf(stderr, "sconce-%s: %s [%s]\n", log_state.name, text, access->id);
 }

@@ -16,12 +16,23 @@
 void log_open(const char *name);
 void log_msg(int priority, const char *format, ...) PRINTF(2, 3);
 
+/* What administrators watch for: MESSAGE_ID= of the messages that units/sconce.catalog explains. */
+#define LOG_ID_MISCONFIGURED "7b89ee8353354d37bfe31db8ac91c257"
+#define LOG_ID_MODEL_LOADED  "ab7558eb85a44ae5b018ef39c5447726"
+#define LOG_ID_MODEL_FAILED  "5f165bc3d65a4697bc53f4e834d625ee"
+#define LOG_ID_UNANSWERED    "fd221858ece44a6c8f9fc372fbaea14e"
+
+/* As log_msg(), with a MESSAGE_ID= and, unless NULL, the field SCONCE_MODEL. */
+void log_event(const char *id, int priority, const char *model, const char *format, ...)
+    PRINTF(4, 5);
+
 struct log_access {
     const char *id; /* x-request-id */
     const char *method, *path;
     int status; /* 0: the client left before the answer began */
     uint64_t bytes, duration_usec;
     const char *note; /* "client left", or NULL */
+    const char *key;  /* the name of the API key that it showed, or NULL */
 };
 
 /* One line per request, at info. */

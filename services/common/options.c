@@ -2,9 +2,11 @@
 /* Options win over files. Models may be added for the services that open them. */
 #include "common/options.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <systemd/sd-daemon.h>
 
 #include "common/config.h"
 
@@ -13,6 +15,7 @@
 enum {
     OPTION_CHAT_SOCKET = 256,
     OPTION_DRAIN,
+    OPTION_TCP_ACCESS,
     OPTION_VERSION,
 };
 
@@ -23,12 +26,22 @@ static void options_help(const char *service)
            "  --config FILE         read this file alone\n",
            service);
     if (strcmp(service, "gateway") == 0)
-        printf("  --chat-socket PATH    where the chat service listens\n");
+        printf("  --chat-socket PATH    where the chat service listens\n"
+               "  --tcp-access KIND     key: requests over TCP must show a key; open: they need\n"
+               "                        none\n");
     else
         printf("  --models DIR          look for models here first; may be given more than once\n");
     printf("  --drain-timeout SEC   how long running answers may take after SIGTERM (30)\n"
            "  -h, --help            this text\n"
            "  --version             the version\n");
+}
+
+/* Goes on with the defaults, which are enough to tell what is wrong. */
+static int options_wrong(struct options *o, const char *text)
+{
+    options_done(o);
+    o->wrong = strdup(text);
+    return o->wrong ? config_new(&o->config) : -ENOMEM;
 }
 
 int options_read(const char *service, int argc, char **argv, struct options *ret_options)
@@ -38,12 +51,13 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         {"models", required_argument, NULL, 'm'},
         {"chat-socket", required_argument, NULL, OPTION_CHAT_SOCKET},
         {"drain-timeout", required_argument, NULL, OPTION_DRAIN},
+        {"tcp-access", required_argument, NULL, OPTION_TCP_ACCESS},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, OPTION_VERSION},
         {},
     };
     struct options o = {.drain_timeout_usec = 30 * 1000000u};
-    const char *file = NULL, *dirs[OPTIONS_MAX_DIRS];
+    const char *file = NULL, *tcp_access = NULL, *dirs[OPTIONS_MAX_DIRS];
     struct inf_err err = {};
     size_t n_dirs = 0;
     char *end;
@@ -71,6 +85,12 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
                 return 2;
             }
             break;
+        case OPTION_TCP_ACCESS:
+            tcp_access = optarg;
+            if (strcmp(optarg, "key") == 0 || strcmp(optarg, "open") == 0)
+                break;
+            fprintf(stderr, "sconce-%s: --tcp-access is \"key\" or \"open\"\n", service);
+            return 2;
         case 'h':
             options_help(service);
             return 0;
@@ -84,16 +104,33 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         fprintf(stderr, "sconce-%s: \"%s\" is too much\n", service, argv[optind]);
         return 2;
     }
-    if (config_load(file, &o.config, &err) < 0) {
-        fprintf(stderr, "sconce-%s: %s\n", service, err.text);
-        return 78;
+    if (config_load(file, &o.config, &err) < 0 ||
+        (strcmp(service, "gateway") == 0 && key_list_load(&o.keys, &err) < 0)) {
+        if (sd_listen_fds(0) <= 0) {
+            fprintf(stderr, "sconce-%s: %s\n", service, err.text);
+            options_done(&o);
+            return 78;
+        }
+        if (options_wrong(&o, err.text) < 0)
+            return 1;
     }
+    if (tcp_access)
+        o.config->gateway.tcp_access =
+            strcmp(tcp_access, "open") == 0 ? CONFIG_TCP_OPEN : CONFIG_TCP_KEY;
     /* The first one given is searched first. */
     while (n_dirs > 0)
         if (config_add_model_dir(o.config, dirs[--n_dirs]) < 0) {
-            config_free(o.config);
+            options_done(&o);
             return 1;
         }
     *ret_options = o;
     return -1;
+}
+
+void options_done(struct options *options)
+{
+    options->config = config_free(options->config);
+    key_list_done(&options->keys);
+    free(options->wrong);
+    options->wrong = NULL;
 }

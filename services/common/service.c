@@ -233,7 +233,8 @@ int service_run(struct service *service)
         loop_timer_set(service->loop, &service->watchdog, service->watchdog_usec / 2);
     if (service->params.idle_timeout_usec)
         loop_timer_set(service->loop, &service->idle, service->params.idle_timeout_usec);
-    sd_notify(0, "READY=1\nSTATUS=Ready");
+    sd_notifyf(0, "READY=1\nSTATUS=%s",
+               service->params.ready_status ? service->params.ready_status : "Ready");
     r = loop_run(service->loop);
     if (r < 0)
         log_error("event loop: %s", strerror(-r));

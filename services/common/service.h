@@ -19,6 +19,7 @@ struct service_params {
     struct http_server_params http;
     uint64_t idle_timeout_usec;  /* 0: never */
     uint64_t drain_timeout_usec; /* SIGTERM: how long running answers may take */
+    const char *ready_status;    /* STATUS= of an idle service; NULL: "Ready" */
     /* Whether there is work beside the connections; may be NULL. */
     bool (*busy)(void *data);
     /* SIGTERM came; and: the time to finish is over, end what runs. May be NULL. */

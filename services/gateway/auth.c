@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys come as `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic). */
+/*
+ * Who may ask, by door
+ *
+ * The unix socket is guarded by its permissions, so it is open unless configured otherwise; TCP has
+ * no owner, so it asks for a key unless configured otherwise. Keys come as `Authorization: Bearer
+ * KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
+ */
 #include <string.h>
 #include <strings.h>
 
 #include "common/config.h"
+#include "common/key-file.h"
 #include "gateway/gateway.h"
 
 static bool auth_find_key(const struct http_request *request, struct http_text *ret_key)
@@ -31,16 +38,35 @@ static bool auth_equal(struct http_text given, const char *key)
     return diff == 0;
 }
 
-bool gw_auth_passes(const struct config *config, const struct http_request *request)
+static bool auth_asks_key(const struct config *config, enum http_door door)
 {
+    return door == HTTP_DOOR_TCP ? config->gateway.tcp_access == CONFIG_TCP_KEY
+                                 : config->gateway.unix_access == CONFIG_UNIX_KEY;
+}
+
+enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
+                           const char **ret_key_name)
+{
+    const struct config *config = gateway->config;
     struct http_text given;
+    const char *name = NULL;
     bool passes = false;
 
-    if (!config->gateway.n_api_keys)
-        return true;
+    if (!auth_asks_key(config, http_request_door(request)))
+        return GW_AUTH_PASSES;
+    if (config->gateway.n_api_keys + gateway->keys->n == 0)
+        return GW_AUTH_NO_KEYS;
     if (!auth_find_key(request, &given))
-        return false;
+        return GW_AUTH_WRONG;
     for (size_t i = 0; i < config->gateway.n_api_keys; i++)
         passes |= auth_equal(given, config->gateway.api_keys[i]);
-    return passes;
+    for (size_t i = 0; i < gateway->keys->n; i++)
+        if (auth_equal(given, gateway->keys->keys[i].key)) {
+            passes = true;
+            name = gateway->keys->keys[i].name;
+        }
+    if (!passes)
+        return GW_AUTH_WRONG;
+    *ret_key_name = name && name[0] ? name : NULL;
+    return GW_AUTH_PASSES;
 }

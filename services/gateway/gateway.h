@@ -15,6 +15,7 @@
 
 struct config;
 struct gw_request;
+struct key_list;
 struct service;
 
 enum gw_service {
@@ -32,6 +33,7 @@ enum gw_failure {
 
 struct gateway {
     const struct config *config;
+    const struct key_list *keys; /* of files; those of config stand beside them */
     struct service *service;
     struct http_upstream *upstreams[GW_N_SERVICES];
     /* Until then a service that answered cannot have left for idleness; 0: it never answered. */
@@ -48,7 +50,8 @@ struct gw_request {
     struct gateway *gateway;
     struct http_request *http;
     char id[REQUEST_ID_SIZE];
-    const char *note; /* static, for the access line */
+    const char *note;     /* static, for the access line */
+    const char *key_name; /* of the API key that it showed; NULL: none, or it has no name */
     struct http_call *call;
     enum gw_service target;
     struct str body; /* an answer that is passed on in one piece */
@@ -65,8 +68,15 @@ struct gw_request {
 /* handler.c */
 void gw_handle(void *data, struct http_request *request);
 
-/* auth.c: whether the request has a key, or none is asked for. Takes the same time for all keys. */
-bool gw_auth_passes(const struct config *config, const struct http_request *request);
+enum gw_auth {
+    GW_AUTH_PASSES,
+    GW_AUTH_NO_KEYS, /* the door asks for a key, and there is none that could pass */
+    GW_AUTH_WRONG,   /* no key, or a wrong one */
+};
+
+/* auth.c: whether the request may enter by its door. Takes the same time for all keys. */
+enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
+                           const char **ret_key_name);
 /* cors.c: adds the headers of an allowed origin; true: it was a preflight and is answered. */
 bool gw_cors_handle(const struct config *config, struct http_request *request);
 

@@ -76,6 +76,7 @@ static void request_log(const struct gw_request *r)
         .status = http_request_status(r->http),
         .bytes = http_request_bytes(r->http),
         .duration_usec = clock_usec() - http_request_start_usec(r->http),
+        .key = r->key_name,
         .note = r->note                        ? r->note
                 : http_request_failed(r->http) ? "client left"
                                                : NULL,
@@ -119,6 +120,23 @@ static void request_wrong_method(struct gw_request *r, unsigned methods)
                    (int)MIN(path.len, 200u), path.data, allow);
 }
 
+static void request_refuse(struct gw_request *r, enum gw_auth auth)
+{
+    const bool tcp = http_request_door(r->http) == HTTP_DOOR_TCP;
+
+    r->gateway->n_unauthorized++;
+    http_response_header(r->http, "www-authenticate", "Bearer", 6);
+    if (auth == GW_AUTH_WRONG)
+        api_error_send(r->http, 401, "invalid_api_key", NULL, 0,
+                       "The API key is missing or wrong: send one as `Authorization: Bearer KEY` "
+                       "or `x-api-key: KEY`.");
+    else
+        api_error_send(r->http, 401, "no_api_key_configured", NULL, 0,
+                       "Requests over %s must show an API key, and none is configured: `sconce "
+                       "setup %s` makes one.",
+                       tcp ? "TCP" : "the unix socket", tcp ? "tcp" : "key");
+}
+
 void gw_handle(void *data, struct http_request *request)
 {
     struct gateway *gateway = data;
@@ -126,6 +144,7 @@ void gw_handle(void *data, struct http_request *request)
     const struct http_text path = http_request_path(request);
     const struct route *route;
     struct gw_request *r = NEW(struct gw_request, 1);
+    enum gw_auth auth = GW_AUTH_PASSES;
 
     service_touch(gateway->service);
     if (!r) {
@@ -139,12 +158,10 @@ void gw_handle(void *data, struct http_request *request)
     if (gw_cors_handle(gateway->config, request))
         return;
     route = route_find(path);
-    if ((!route || !route->is_open) && !gw_auth_passes(gateway->config, request)) {
-        gateway->n_unauthorized++;
-        http_response_header(request, "www-authenticate", "Bearer", 6);
-        api_error_send(request, 401, "invalid_api_key", NULL, 0,
-                       "The API key is missing or wrong: send one as `Authorization: Bearer KEY` "
-                       "or `x-api-key: KEY`.");
+    if (!route || !route->is_open)
+        auth = gw_auth_check(gateway, request, &r->key_name);
+    if (auth != GW_AUTH_PASSES) {
+        request_refuse(r, auth);
     } else if (!route) {
         api_error_send(request, 404, "unknown_url", NULL, 0, "Unknown request URL: %.*s %.*s.",
                        (int)MIN(method.len, 16u), method.data, (int)MIN(path.len, 200u), path.data);

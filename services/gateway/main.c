@@ -9,6 +9,7 @@
 
 #include "common/config.h"
 #include "common/log.h"
+#include "common/misconfigured.h"
 #include "common/options.h"
 #include "common/service.h"
 #include "gateway/gateway.h"
@@ -46,7 +47,13 @@ int main(int argc, char **argv)
     r = options_read("gateway", argc, argv, &options);
     if (r >= 0)
         return r;
+    if (options.wrong) {
+        r = misconfigured_serve("gateway", &options);
+        options_done(&options);
+        return r;
+    }
     gateway.config = options.config;
+    gateway.keys = &options.keys;
     r = service_new(
         &(struct service_params){
             .name = "gateway",
@@ -77,6 +84,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < GW_N_SERVICES; i++)
         http_upstream_free(gateway.upstreams[i]);
     service_free(gateway.service);
-    config_free(options.config);
+    options_done(&options);
     return r < 0 ? 1 : 0;
 }

@@ -55,6 +55,9 @@ class Suite:
         config = os.path.join(self.dir, "sconce.yaml")
         with open(config, "w") as f:
             f.write("models:\n  directories: [%s]\n  default: tiny\n" % models)
+            # Unless a test is about doors and keys, TCP is open, as with `sconce serve`.
+            if "api_keys" not in gateway and "access" not in gateway:
+                gateway += "  tcp_access: open\n"
             f.write("gateway:\n  idle_timeout: %s\n%s" % (gateway_idle, gateway))
             f.write("chat:\n  threads: 1\n%s" % chat)
         self.chat_sock = os.path.join(self.dir, "chat.sock")

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/key-file.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/config.h"
+#include "core/err.h"
+#include "core/file.h"
+
+enum {
+    KEY_FILE_MAX = 1 << 20,
+    KEY_LIST_MAX = 1024,
+    KEY_MAX = 512,
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static int key_list_add(struct key_list *list, const char *key, size_t key_len, const char *name,
+                        size_t name_len)
+{
+    struct access_key *fresh = realloc(list->keys, (list->n + 1) * sizeof(*fresh));
+
+    if (!fresh)
+        return -ENOMEM;
+    list->keys = fresh;
+    fresh[list->n] = (struct access_key){strndup(key, key_len), strndup(name, name_len)};
+    if (!fresh[list->n].key || !fresh[list->n].name) {
+        free(fresh[list->n].key);
+        free(fresh[list->n].name);
+        return -ENOMEM;
+    }
+    list->n++;
+    return 0;
+}
+
+static int key_list_line(struct key_list *list, const char *line, size_t len, const char *file,
+                         unsigned i_line, struct inf_err *reterr)
+{
+    const char *end = line + len, *key, *key_end;
+
+    while (line < end && is_blank(*line))
+        line++;
+    if (line == end || *line == '#')
+        return 0;
+    for (key = line; line < end && !is_blank(*line); line++)
+        if (*line < 0x21 || *line > 0x7e)
+            return err_set(reterr, EINVAL, "%s:%u: a key is of printable ASCII characters", file,
+                           i_line);
+    key_end = line;
+    if (key_end - key > KEY_MAX)
+        return err_set(reterr, EINVAL, "%s:%u: a key has at most %d characters", file, i_line,
+                       KEY_MAX);
+    while (line < end && is_blank(*line))
+        line++;
+    while (end > line && is_blank(end[-1]))
+        end--;
+    if (list->n == KEY_LIST_MAX)
+        return err_set(reterr, E2BIG, "%s:%u: more than %d keys", file, i_line, KEY_LIST_MAX);
+    if (key_list_add(list, key, (size_t)(key_end - key), line, (size_t)(end - line)) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    return 0;
+}
+
+int key_list_parse(struct key_list *list, const char *name, const char *text, size_t len,
+                   struct inf_err *reterr)
+{
+    const char *end = text + len;
+
+    if (memchr(text, 0, len))
+        return err_set(reterr, EINVAL, "%s: a file of keys is text", name);
+    for (unsigned i_line = 1; text < end; i_line++) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        const char *line_end = stop ? stop : end;
+        const int r = key_list_line(list, text, (size_t)(line_end - text), name, i_line, reterr);
+
+        if (r < 0)
+            return r;
+        text = stop ? stop + 1 : end;
+    }
+    return 0;
+}
+
+int key_list_load(struct key_list *list, struct inf_err *reterr)
+{
+    const char *credentials = getenv("CREDENTIALS_DIRECTORY");
+    _cleanup_free_ char *own = NULL, *path = NULL, *text = NULL;
+    struct inf_err err = {};
+    size_t len;
+    int r;
+
+    if (!credentials)
+        own = config_user_dir();
+    path = path_join(credentials ? credentials
+                     : own       ? own
+                                 : SCONCE_SYSCONFDIR "/sconce",
+                     "api-keys");
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    r = file_read(path, KEY_FILE_MAX, &text, &len, &err);
+    if (r == -ENOENT)
+        return 0;
+    if (r < 0) {
+        *reterr = err;
+        return r;
+    }
+    return key_list_parse(list, path, text, len, reterr);
+}
+
+void key_list_done(struct key_list *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        explicit_bzero(list->keys[i].key, strlen(list->keys[i].key));
+        free(list->keys[i].key);
+        free(list->keys[i].name);
+    }
+    free(list->keys);
+    *list = (struct key_list){};
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A service whose configuration is wrong
+ *
+ * If it ended, systemd would start it again for each connection, and clients would see a dead
+ * socket. It answers instead: every request gets a 503 with the text of the mistake. It leaves
+ * after two quiet seconds, so that the next connection meets the mended file.
+ */
+
+struct options;
+
+/* Serves the sockets that @service was started with; @options->wrong is the text. Returns the
+ * status to exit with. */
+int misconfigured_serve(const char *service, const struct options *options);
