@@ -58,6 +58,13 @@ int reader_number(struct reader *r, const yaml_node_t *node, void *out)
     return 0;
 }
 
+int reader_about(struct reader *r, const yaml_node_t *node, void *out)
+{
+    const char *text;
+
+    return reader_text(r, node, out ? out : &text);
+}
+
 int reader_mapping(struct reader *r, const yaml_node_t *node, const struct reader_field *fields,
                    size_t n_fields, void *out)
 {

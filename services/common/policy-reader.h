@@ -19,7 +19,7 @@ struct policy_rules {
 
 struct policy {
     struct arena arena; /* texts */
-    const char *about;
+    const char *about, *about_files;
     unsigned known, limit;
     struct policy_rules phases[POLICY_N_PHASES];
     struct policy_path *paths;
@@ -48,6 +48,8 @@ int reader_bad(const struct reader *r, const yaml_node_t *node, const char *form
 int reader_no_memory(const struct reader *r);
 /* A text that is not empty, in the policy's arena, to *(const char **)@out. */
 int reader_text(struct reader *r, const yaml_node_t *node, void *out);
+/* The same, where nobody may want the text: @out may be NULL. */
+int reader_about(struct reader *r, const yaml_node_t *node, void *out);
 /* A small number, to *(unsigned *)@out. */
 int reader_number(struct reader *r, const yaml_node_t *node, void *out);
 /* Each key must be one of @fields and stand once. */

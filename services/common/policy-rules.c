@@ -260,17 +260,10 @@ static int read_allow(struct reader *r, const yaml_node_t *node, void *out)
     return reader_list(r, node, read_rule, out);
 }
 
-static int read_about(struct reader *r, const yaml_node_t *node, void *out)
-{
-    const char *text;
-
-    return reader_text(r, node, out ? out : &text);
-}
-
 static int read_fragment(struct reader *r, const yaml_node_t *root, void *out)
 {
     static const struct reader_field fields[] = {
-        {"about", read_about},
+        {"about", reader_about},
         {"allow", read_allow},
     };
 
@@ -346,14 +339,13 @@ static int read_limit(struct reader *r, const yaml_node_t *node, void *out)
 int policy_read_seccomp(struct reader *r, const yaml_node_t *root, void *out)
 {
     static const struct reader_field fields[] = {
-        {"about", read_about},
+        {"about", reader_about},
         {"known", read_known},
         {"limit", read_limit},
         {"phases", read_phases},
     };
-    const int e = reader_mapping(r, root, fields, ARRAY_SIZE(fields), &r->policy->about);
+    const int e = reader_mapping(r, root, fields, ARRAY_SIZE(fields), out);
 
-    (void)out;
     if (e == 0 && (!r->policy->known || !r->policy->limit || !r->policy->phases[POLICY_SERVE].n))
         return reader_bad(r, root, "a policy needs known, limit and phases");
     return e;

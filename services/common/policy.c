@@ -89,7 +89,7 @@ static int read_paths(struct reader *r, const yaml_node_t *node, void *out)
 static int read_landlock(struct reader *r, const yaml_node_t *root, void *out)
 {
     static const struct reader_field fields[] = {
-        {"about", read_about},
+        {"about", reader_about},
         {"paths", read_paths},
     };
 
@@ -148,10 +148,10 @@ int policy_load(const struct policy_text *texts, size_t n_texts, const char *ser
     if (!policy)
         return err_set(reterr, ENOMEM, "out of memory");
     snprintf(file, sizeof(file), "seccomp/%s.yaml", service);
-    e = reader_file(&r, file, policy_read_seccomp, NULL);
+    e = reader_file(&r, file, policy_read_seccomp, &policy->about);
     if (e == 0) {
         snprintf(file, sizeof(file), "landlock/%s.yaml", service);
-        e = reader_file(&r, file, read_landlock, NULL);
+        e = reader_file(&r, file, read_landlock, &policy->about_files);
     }
     if (e == 0)
         e = merge_phases(policy, reterr);
@@ -176,6 +176,11 @@ struct policy *policy_free(struct policy *policy)
 const char *policy_about(const struct policy *policy)
 {
     return policy->about;
+}
+
+const char *policy_about_files(const struct policy *policy)
+{
+    return policy->about_files;
 }
 
 unsigned policy_limit(const struct policy *policy)

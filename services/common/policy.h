@@ -73,7 +73,9 @@ int policy_load(const struct policy_text *texts, size_t n_texts, const char *ser
 struct policy *policy_free(struct policy *policy);
 DEFINE_CLEANUP(struct policy *, policy_free);
 
+/* One sentence about the calls, and one about the files. */
 const char *policy_about(const struct policy *policy);
+const char *policy_about_files(const struct policy *policy);
 /* How many different calls the last phase may allow, by its own word. */
 unsigned policy_limit(const struct policy *policy);
 /* The highest call number that the policy's author knew; later ones get ENOSYS. */
