@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attacks on other processes, and new programs
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "attack.h"
+
+static uint64_t arguments(struct victim *v)
+{
+    const uint64_t argv[2] = {victim_text(v, "true"), 0};
+
+    return victim_put(v, argv, sizeof(argv));
+}
+
+static int exec_sh(struct victim *v, const struct scene *s UNUSED)
+{
+    return (int)CALL(v, SYS_execve, victim_text(v, "/bin/sh"), arguments(v), 0);
+}
+
+/* A program that lies in no file system: the bytes of /bin/true in anonymous memory. */
+static int exec_memfd(struct victim *v, const struct scene *s UNUSED)
+{
+    static unsigned char program[4096];
+    _cleanup_close_ int file = open("/bin/true", O_RDONLY | O_CLOEXEC);
+    uint64_t there;
+    off_t offset = 0;
+    ssize_t n;
+    long fd, r;
+
+    fd = CALL(v, SYS_memfd_create, victim_text(v, "program"), MFD_CLOEXEC);
+    if (fd < 0)
+        return (int)fd;
+    there = victim_put(v, program, sizeof(program));
+    while ((n = pread(file, program, sizeof(program), offset)) > 0) {
+        const struct iovec here = {program, (size_t)n}, remote = {(void *)there, (size_t)n};
+
+        if (process_vm_writev(victim_pid(v), &here, 1, &remote, 1, 0) != n)
+            return -EIO;
+        r = CALL(v, SYS_write, (uint64_t)fd, there, (uint64_t)n);
+        if (r < 0)
+            return (int)r;
+        offset += n;
+    }
+    return (int)CALL(v, SYS_execveat, (uint64_t)fd, victim_text(v, ""), arguments(v), 0,
+                     AT_EMPTY_PATH);
+}
+
+static int trace(struct victim *v, const struct scene *s)
+{
+    if (!s->neighbour)
+        return ATTACK_ABSENT;
+    return (int)CALL(v, SYS_ptrace, PTRACE_SEIZE, (uint64_t)s->neighbour, 0, 0);
+}
+
+static int read_memory(struct victim *v, const struct scene *s)
+{
+    char bytes[16] = {};
+    struct iovec there = {(void *)s->neighbour_address, sizeof(bytes)}, here;
+    long n;
+
+    if (!s->neighbour)
+        return ATTACK_ABSENT;
+    here = (struct iovec){(void *)victim_put(v, bytes, sizeof(bytes)), sizeof(bytes)};
+    n = CALL(v, SYS_process_vm_readv, (uint64_t)s->neighbour, victim_put(v, &here, sizeof(here)), 1,
+             victim_put(v, &there, sizeof(there)), 1, 0);
+    return n < 0 ? (int)n : 0;
+}
+
+static int open_memory(struct victim *v, const struct scene *s)
+{
+    char path[64];
+    long fd;
+
+    if (!s->neighbour)
+        return ATTACK_ABSENT;
+    snprintf(path, sizeof(path), "/proc/%d/mem", s->neighbour);
+    fd = attack_open(v, path, O_RDONLY);
+    return fd < 0 ? (int)fd : 0;
+}
+
+static int take_descriptor(struct victim *v, const struct scene *s)
+{
+    long fd;
+
+    if (!s->neighbour)
+        return ATTACK_ABSENT;
+    fd = CALL(v, SYS_pidfd_open, (uint64_t)s->neighbour, 0);
+    if (fd < 0)
+        return (int)fd;
+    fd = CALL(v, SYS_pidfd_getfd, (uint64_t)fd, 0, 0);
+    return fd < 0 ? (int)fd : 0;
+}
+
+/* Signal 0 asks for the permission alone. */
+static int signal_neighbour(struct victim *v, const struct scene *s)
+{
+    if (!s->neighbour)
+        return ATTACK_ABSENT;
+    return (int)CALL(v, SYS_kill, (uint64_t)s->neighbour, 0);
+}
+
+static int new_process(struct victim *v, const struct scene *s UNUSED)
+{
+    const long pid = CALL(v, SYS_clone, CLONE_PARENT | SIGCHLD);
+
+    return pid < 0 ? (int)pid : 0;
+}
+
+static int become_root(struct victim *v, const struct scene *s UNUSED)
+{
+    return (int)CALL(v, SYS_setuid, 0);
+}
+
+static int new_user_namespace(struct victim *v, const struct scene *s UNUSED)
+{
+    return (int)CALL(v, SYS_unshare, CLONE_NEWUSER);
+}
+
+static int new_network_namespace(struct victim *v, const struct scene *s UNUSED)
+{
+    return (int)CALL(v, SYS_unshare, CLONE_NEWNET);
+}
+
+static int join_namespace(struct victim *v, const struct scene *s)
+{
+    long fd;
+
+    if (!s->neighbour)
+        return ATTACK_ABSENT;
+    fd = CALL(v, SYS_pidfd_open, (uint64_t)s->neighbour, 0);
+    return fd < 0 ? (int)fd : (int)CALL(v, SYS_setns, (uint64_t)fd, CLONE_NEWNET | CLONE_NEWNS);
+}
+
+const struct attack attacks_processes[] = {
+    {"exec", "run a shell", exec_sh},
+    {"exec-memfd", "run a program out of memory", exec_memfd},
+    {"ptrace", "trace a neighbour", trace},
+    {"vm-read", "read a neighbour's memory", read_memory},
+    {"proc-mem", "open a neighbour's memory as a file", open_memory},
+    {"getfd", "take a descriptor of a neighbour", take_descriptor},
+    {"kill", "send a neighbour a signal", signal_neighbour},
+    {"fork", "start a process", new_process},
+    {"setuid", "become root", become_root},
+    {"unshare-user", "make a user namespace", new_user_namespace},
+    {"unshare-net", "make a network namespace", new_network_namespace},
+    {"setns", "join a neighbour's namespaces", join_namespace},
+    {},
+};
