@@ -33,6 +33,7 @@ int verb_list(int argc, char **argv);
 int verb_info(int argc, char **argv);
 int verb_serve(int argc, char **argv);
 int verb_status(int argc, char **argv);
+int verb_setup(int argc, char **argv);
 int verb_tokenize(int argc, char **argv);
 int verb_render(int argc, char **argv);
 int verb_bench(int argc, char **argv);
