@@ -35,9 +35,10 @@ INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stri
 
     UNROLL for (unsigned s = 0; s < kind.steps; s++)
     {
+        const uint8_t *unit = (const uint8_t *)q[s];
         v_int w[TILE_V];
 
-        UNROLL for (unsigned v = 0; v < TILE_V; v++) w[v] = v_load(q[s][v * VEC_N]);
+        UNROLL for (unsigned v = 0; v < TILE_V; v++) w[v] = v_load(unit + 4 * v * VEC_N);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const v_int a = v_bcast(act + m * stride + 4 * s);
