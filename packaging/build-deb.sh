@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The Debian packages of this tree, built outside of it: installs what the build needs, makes the
-# source package, builds it, and leaves the packages in OUTDIR.
+# source package, builds it, and leaves the packages in OUTDIR. The same tree makes the same packages,
+# byte for byte; packaging/check-reproducible.sh proves it.
 set -eu
 
 usage() {
@@ -54,7 +55,6 @@ fail() {
 }
 
 # The upstream source: without build directories, and its files as old as the last commit.
-umask 022
 git="git -c safe.directory=*"
 if command -v git >/dev/null 2>&1 && $git rev-parse --verify -q HEAD >/dev/null 2>&1; then
     $git archive --format=tar HEAD | tar -x -C "$source"
@@ -64,8 +64,8 @@ else
         tar -x -C "$source"
     date=@$(date -r packaging/debian/changelog +%s)
 fi
-tar -c --sort=name --mtime="$date" --owner=0 --group=0 --numeric-owner -C "$work" \
-    "sconce-$version" | gzip -n -6 >"$work/sconce_$version.orig.tar.gz"
+tar -c --sort=name --mtime="$date" --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner \
+    -C "$work" "sconce-$version" | gzip -n -6 >"$work/sconce_$version.orig.tar.gz"
 cp -R "$source/packaging/debian" "$source/debian"
 if [ "$full" != "$changelog" ]; then
     {

@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds the packages twice, under circumstances that differ in all that a build can see (path, umask,
+# time, time zone, locale, host name, number of processors), and compares them byte by byte. What differs is told, by diffoscope where it is installed.
+set -eu
+
+tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# build NAME UMASK COMMAND...: COMMAND is env with its assignments, or what runs env.
+build() {
+    name=$1
+    umask "$2"
+    shift 2
+    mkdir -p "$work/$name/tmp"
+    echo "build $name" >&2
+    TMPDIR=$work/$name/tmp "$@" sh "$tree/packaging/build-deb.sh" "$work/$name/debs" \
+        >"$work/$name.log" 2>&1 || {
+        cat "$work/$name.log" >&2
+        exit 1
+    }
+    umask 022
+}
+
+options=${DEB_BUILD_OPTIONS-nocheck}
+other='' without=''
+# A clock that is half a year ahead, and a host of another name.
+if command -v faketime >/dev/null 2>&1; then
+    other="faketime -f +200d"
+else
+    without="$without time"
+fi
+if unshare --uts true 2>/dev/null; then
+    other="unshare --uts sh -c 'hostname elsewhere; exec \"\$@\"' sh $other"
+else
+    without="$without host-name"
+fi
+
+build one 022 env DEB_BUILD_OPTIONS="$options parallel=1" TZ=UTC LC_ALL=C.UTF-8
+eval "build a-second-one-with-a-longer-path 0077 $other env \
+    'DEB_BUILD_OPTIONS=$options' TZ=Pacific/Kiritimati LANG=de_DE.UTF-8 LC_ALL=C USER=nobody \
+    HOME=/nonexistent"
+
+differ=0 n=0
+for a in "$work"/one/debs/*.deb; do
+    b=$work/a-second-one-with-a-longer-path/debs/${a##*/}
+    n=$((n + 1))
+    if cmp -s "$a" "$b"; then
+        sha256sum "$a" | sed "s, .*/,  ,"
+    else
+        differ=$((differ + 1))
+        echo "differs: ${a##*/}" >&2
+        if command -v diffoscope >/dev/null 2>&1; then
+            diffoscope "$a" "$b" >&2 || true
+        fi
+    fi
+done
+echo "$n packages, $differ differ${without:+ (not varied here:$without)}"
+[ "$n" -gt 0 ] && [ "$differ" -eq 0 ]
