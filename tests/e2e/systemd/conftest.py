@@ -37,12 +37,7 @@ def debs():
 
 @pytest.fixture(scope="session")
 def base(debs):
-    path = roots.make_base()
-    if debs:
-        roots.fetch_dependencies(path, packages.runtime(debs))
-    else:
-        packages.fetch_runtime(path)
-    return path
+    return packages.layers(roots.make_base(), debs)
 
 
 class Installed:
@@ -99,3 +94,51 @@ def make_machine(base, debs):
     yield make
     for machine in machines:
         machine.stop()
+
+
+@pytest.fixture
+def configure(machine):
+    """configure(YAML): puts a file into /etc/sconce/sconce.d, and ends what runs so that the next
+    request reads it; "" takes it away, as the end of the test does."""
+    name = "/etc/sconce/sconce.d/90-test.yaml"
+
+    def put(text, restart=True):
+        if text:
+            machine.write(name, text)
+        else:
+            machine.remove(name)
+        if restart:
+            for row in SERVICES:
+                machine.systemctl("stop", row.unit)
+
+    yield put
+    put("")
+
+
+class DropIn:
+    def __init__(self, machine, unit, text, user):
+        self.machine = machine
+        self.user = user
+        where = "/home/%s/.config/systemd/user" % user if user else "/run/systemd/system"
+        self.name = "%s/%s.d/90-test.conf" % (where, unit)
+        machine.write(self.name, text, user=user)
+        machine.systemctl("daemon-reload", user=user)
+
+    def remove(self):
+        self.machine.remove(self.name)
+        self.machine.systemctl("daemon-reload", user=self.user)
+
+
+@pytest.fixture
+def drop_in(machine):
+    """drop_in(UNIT, TEXT, user=None): adds to a unit until the end of the test, or its remove()."""
+    made = []
+
+    def add(unit, text, user=None):
+        made.append(DropIn(machine, unit, text, user))
+        return made[-1]
+
+    yield add
+    for d in made:
+        d.remove()
+    settle(machine)

@@ -30,7 +30,7 @@ import subprocess
 import threading
 import time
 
-from roots import release_abandoned
+from roots import release_abandoned, systemd_runs
 
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
@@ -68,7 +68,7 @@ class Machine:
                 "--machine=" + self.name, "--register=no", "--link-journal=no",
                 "--private-network", "--resolv-conf=off", "--timezone=off", "--kill-signal=SIGKILL"]
         env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-        if not os.path.isdir("/run/systemd/system"):
+        if not systemd_runs():
             argv.append("--keep-unit")
         # The pure hierarchy is the one that every systemd of interest can live in.
         env["SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"] = "1"
@@ -354,7 +354,7 @@ def make_cgroups(name):
     """A cgroup for this machine below our own, in each hierarchy that systemd uses: two machines in
     one cgroup would take each other's units for their own. None where systemd gives us a scope."""
     made = []
-    if os.path.isdir("/run/systemd/system"):
+    if systemd_runs():
         return made
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         number, controllers, path = line.split(":", 2)

@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import subprocess
 
-from roots import BUILD_ROOT, TREE, nspawn, say, suite
+from roots import BUILD_ROOT, TREE, make_layer, say, suite
 
 RUNTIME = {
     "bookworm": ("libh2o-evloop0.13", "libjansson4", "libyaml-0-2", "libpcre2-8-0", "libutf8proc2",
@@ -55,7 +55,8 @@ def build(tree, out):
                            env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck noautodbgsym nodoc",
                                 "DEB_BUILD_PROFILES": "nocheck nodoc"})
     if r.returncode:
-        raise RuntimeError("the packages do not build; see %s.log" % out)
+        text = pathlib.Path(str(out) + ".log").read_text(errors="replace")
+        raise RuntimeError("the packages do not build:\n" + text[-3000:])
 
 
 def runtime(directory):
@@ -65,7 +66,6 @@ def runtime(directory):
 
 def install_build(machine, build):
     """`meson install` of a build directory into a machine, in the place of packages."""
-    subprocess.run(["ninja", "-C", str(build)], check=True, stdout=subprocess.DEVNULL)
     env = {**os.environ, "DESTDIR": str(machine.path("/"))}
     subprocess.run(["meson", "install", "-C", str(build), "--no-rebuild", "--quiet"], env=env,
                    check=True)
@@ -73,11 +73,16 @@ def install_build(machine, build):
                 "systemctl enable --now sconce.target")
 
 
-def fetch_runtime(base):
-    """Installs the libraries of a sconce that comes without packages, into a base."""
-    if (base / "usr/share/doc" / RUNTIME[suite()][0]).exists():
-        return
-    r = nspawn(base, "apt-get", "-q", "-y", "--no-install-recommends", "install",
-               *RUNTIME[suite()])
-    if r.returncode:
-        raise RuntimeError("apt-get: " + r.stdout[-3000:])
+def layers(base, debs):
+    """@base with what the packages need, not yet installed: their archives in apt's cache. Without
+    packages: the libraries of a sconce that comes by `meson install`."""
+    if not debs:
+        return make_layer(base, "", "install", *RUNTIME[suite()])
+    files = runtime(debs)
+    return make_layer(base, "\n".join(map(dependencies, files)), "--download-only", "install",
+                      *("/var/cache/sconce-files/" + deb.name for deb in files), files=files)
+
+
+def dependencies(deb):
+    return subprocess.run(["dpkg-deb", "-f", str(deb), "Package", "Depends", "Pre-Depends"],
+                          check=True, capture_output=True, text=True).stdout

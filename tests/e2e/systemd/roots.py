@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Root directories for machines: made once, kept, and laid under each machine as a layer.
 
-A base is a minimal Debian with systemd, made by mmdebstrap, with apt's lists and, for the packages
-of this tree, the archives that they depend on: a machine without network can install them. A root
-is an overlay over a base (or a copy where the kernel refuses), and belongs to one machine.
+A base is a minimal Debian with systemd, made by mmdebstrap, with apt's lists. A layer is what one
+command of apt adds to it: above all the archives that the packages of this tree depend on, so that
+a machine without network can install them. A root lies over layers and a base as an overlay (or is
+a copy where the kernel refuses), and belongs to one machine.
 """
 import hashlib
 import os
@@ -59,22 +60,30 @@ def apt_options():
                    if line.startswith("Acquire::") and not line.endswith('"";'))
 
 
-def nspawn(root, *argv, **options):
-    """Runs one command in a root that is not booted, with this system's network."""
-    return subprocess.run(
-        ["systemd-nspawn", "-q", "--register=no", "--keep-unit", "--console=pipe",
-         "--link-journal=no", "--resolv-conf=replace-host", "-D", str(root), *argv],
+def apt_get(root, *args):
+    """Runs apt-get in a root that is not booted, with this system's network."""
+    r = subprocess.run(
+        ["systemd-nspawn", "-q", "--register=no", "--console=pipe", "--link-journal=no",
+         *([] if systemd_runs() else ["--keep-unit"]), "--machine=" + root.name,
+         "--resolv-conf=replace-host", "-D", str(root.path), "apt-get", "-q", "-y",
+         "--no-install-recommends", *args],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}, **options)
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"})
+    if r.returncode:
+        raise RuntimeError("apt-get %s:\n%s" % (" ".join(args), r.stdout[-3000:]))
+
+
+def systemd_runs():
+    return os.path.isdir("/run/systemd/system")
 
 
 def make_base(name=None):
-    """The directory of a base, made unless it exists. It is never booted or changed by machines."""
+    """A base, made unless it exists, as a tuple of one directory that nothing writes to."""
     name = name or suite()
     key = hashlib.sha256(" ".join((name, *PACKAGES, *MASKED, "1")).encode()).hexdigest()[:12]
     base = STORE / ("base-%s-%s" % (name, key))
     if base.exists():
-        return base
+        return (base,)
     STORE.mkdir(parents=True, exist_ok=True)
     part = STORE / ("part-%s-%d" % (name, os.getpid()))
     shutil.rmtree(part, ignore_errors=True)
@@ -92,18 +101,43 @@ def make_base(name=None):
             raise RuntimeError("mmdebstrap failed:\n" + r.stdout[-3000:])
         for unit in MASKED:
             (part / "etc/systemd/system" / unit).symlink_to("/dev/null")
-        # Packages may carry manual pages; the minimal root must not hide what they would install.
         (part / "etc/hostname").write_text("machine\n")
         (part / "etc/hosts").write_text("127.0.0.1 localhost machine\n")
-        part.rename(base)
+        try:
+            part.rename(base)
+        except OSError:  # another test run made it meanwhile
+            if not base.exists():
+                raise
     finally:
         options.unlink()
         shutil.rmtree(part, ignore_errors=True)
-    return base
+    return (base,)
+
+
+def make_layer(base, key, *args, files=()):
+    """@base, a tuple of directories, and before them what `apt-get @args` adds to it. @files are
+    put into /var/cache/sconce while it runs. @key names all that the result depends on."""
+    digest = hashlib.sha256(" ".join((*(str(b) for b in base), key, *args)).encode())
+    layer = STORE / ("layer-%s" % digest.hexdigest()[:12])
+    if not layer.exists():
+        say("apt-get " + " ".join(args))
+        root = Root(base)
+        try:
+            place = root.path / "var/cache/sconce-files"
+            place.mkdir()
+            for file in files:
+                shutil.copy(file, place)
+            apt_get(root, *args)
+            shutil.rmtree(place)
+            root.keep(layer)
+        finally:
+            root.free()
+    return (layer, *base)
 
 
 class Root:
-    """A writable root over a base, for one machine. free() unmounts and removes it."""
+    """A writable root over @base, a tuple of directories with the topmost first. free() unmounts
+    and removes it."""
 
     def __init__(self, base):
         self.name = "m" + uuid.uuid4().hex[:8]
@@ -113,16 +147,28 @@ class Root:
         (self.place / "owner").write_text(str(os.getpid()))
         for part in ("upper", "work"):
             (self.place / part).mkdir()
-        mount = subprocess.run(
-            ["mount", "-t", "overlay", "overlay", "-o", "lowerdir=%s,upperdir=%s,workdir=%s" %
-             (base, self.place / "upper", self.place / "work"), str(self.path)],
-            capture_output=True)
+        options = "lowerdir=%s,upperdir=%s,workdir=%s" % (
+            ":".join(map(str, base)), self.place / "upper", self.place / "work")
+        mount = subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options,
+                                str(self.path)], capture_output=True)
         self.mounted = mount.returncode == 0
         if not self.mounted:
-            subprocess.run(["cp", "-a", "--reflink=auto", str(base) + "/.", str(self.path)],
-                           check=True)
+            for layer in reversed(base):
+                subprocess.run(["cp", "-a", "--reflink=auto", "%s/." % layer, str(self.path)],
+                               check=True)
         # An empty one would make this the first boot, which enables units by preset.
         (self.path / "etc/machine-id").write_text(uuid.uuid4().hex + "\n")
+
+    def keep(self, layer):
+        """Makes what was written since a directory of its own."""
+        if self.mounted:
+            subprocess.run(["umount", str(self.path)], check=True)
+        source = self.place / ("upper" if self.mounted else "root")
+        try:
+            source.rename(layer)
+        except OSError:  # another test run made it meanwhile
+            if not layer.exists():
+                raise
 
     def free(self):
         release(self.place)
@@ -130,6 +176,8 @@ class Root:
 
 def release(place):
     root = place / "root"
+    for rest in pathlib.Path("/run/systemd/nspawn/propagate").glob(place.name):
+        shutil.rmtree(rest, ignore_errors=True)
     if os.path.ismount(root):
         if subprocess.run(["umount", str(root)], capture_output=True).returncode:
             subprocess.run(["umount", "-l", str(root)], check=True)
@@ -145,30 +193,3 @@ def release_abandoned():
             continue
         if not os.path.exists("/proc/%d" % owner):
             release(place)
-
-
-def fetch_dependencies(base, debs):
-    """Puts the archives that these packages depend on into the apt cache of a base."""
-    stamp = base / "var/cache/apt/sconce-dependencies"
-    wanted = "\n".join(dependencies(deb) for deb in debs)
-    if stamp.exists() and stamp.read_text() == wanted:
-        return
-    say("fetching what the packages depend on")
-    place = base / "tmp/debs"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    try:
-        for deb in debs:
-            shutil.copy(deb, place)
-        r = nspawn(base, "apt-get", "-q", "-y", "--no-install-recommends", "--download-only",
-                   "install", *("/tmp/debs/" + deb.name for deb in debs))
-        if r.returncode:
-            raise RuntimeError("apt-get cannot fetch the dependencies:\n" + r.stdout[-3000:])
-    finally:
-        shutil.rmtree(place)
-    stamp.write_text(wanted)
-
-
-def dependencies(deb):
-    return subprocess.run(["dpkg-deb", "-f", str(deb), "Package", "Depends", "Pre-Depends"],
-                          check=True, capture_output=True, text=True).stdout

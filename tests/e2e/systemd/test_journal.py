@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal: fields that programs can go by, and never a word of what people write."""
+from client import ask, chat_body, get
+from services import SERVICES
+
+SECRET = "Xylophonquartett"
+
+
+def test_each_request_is_one_entry_with_fields(machine):
+    cursor = machine.cursor()
+    answer = ask(machine, headers={"x-request-id": "from-the-client-1"})
+    assert answer.status == 200
+    identity = answer.headers["x-request-id"]
+    for row in SERVICES:
+        entries = machine.journal("--after-cursor=" + cursor, SCONCE_SERVICE=row.name,
+                                  REQUEST_ID=identity)
+        assert len(entries) == 1, (row.name, entries)
+        entry = entries[0]
+        assert entry["STATUS"] == "200" and entry["PRIORITY"] == "6"
+        assert entry["METHOD"] == "POST" and entry["PATH"] == "/v1/chat/completions"
+        assert int(entry["DURATION_USEC"]) > 0 and int(entry["BYTES"]) > 0
+        assert entry["SYSLOG_IDENTIFIER"] == "sconce-" + row.name
+        assert entry["_SYSTEMD_UNIT"] == row.unit and entry["_SYSTEMD_SLICE"] == "sconce.slice"
+
+
+def test_refusals_are_entries_too(machine):
+    cursor = machine.cursor()
+    assert get(machine, "/nothing/here").status == 404
+    assert ask(machine, {"model": "none", "messages": []}).status in (400, 404)
+    statuses = [e["STATUS"] for e in machine.journal("--after-cursor=" + cursor,
+                                                     SCONCE_SERVICE="gateway") if "STATUS" in e]
+    assert statuses[0] == "404" and statuses[1] in ("400", "404")
+
+
+def test_no_prompt_and_no_answer_is_in_the_journal(machine):
+    cursor = machine.cursor()
+    answer = ask(machine, chat_body(16, prompt="Say %s twice" % SECRET))
+    assert answer.status == 200
+    ask(machine, {"model": SECRET + "-model", "messages": [{"role": SECRET, "content": SECRET}]})
+    ask(machine, chat_body(4, prompt=SECRET, tools=SECRET, stop=[SECRET] * 100))
+    get(machine, "/v1/models?key=" + SECRET)
+    entries = machine.journal("--after-cursor=" + cursor)
+    text = answer.json["choices"][0]["message"]["content"]
+    assert len(text) > 20
+    for entry in entries:
+        for name, value in entry.items():
+            assert SECRET not in str(value) and text not in str(value), (name, value)
+
+
+def test_services_tell_systemd_what_they_do(machine):
+    assert ask(machine).status == 200
+    machine.wait(lambda: "sconce-guide" in machine.show("sconce-chat.service", "StatusText"),
+                 "the model's name in the status", 10)
+    assert machine.show("sconce-gateway.service", "StatusText")
