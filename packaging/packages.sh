@@ -7,8 +7,8 @@ BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev~ li
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
-    python3-pytest python3-httpx git curl ca-certificates procps strace systemd
-    systemd-dev~"
+    python3-pytest python3-httpx python3-yaml git curl ca-certificates procps strace systemd
+    systemd-dev~ bash-completion zsh fish mandoc man-db"
 # Before packaging/build-deb.sh asks apt for what packaging/debian/control names.
 DEB_PACKAGES="dpkg-dev git"
 # The kernels of the other architecture, where the machine can take them.

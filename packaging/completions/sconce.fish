@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+# fish completion for sconce(1)
+
+function __sconce_models
+    set -l words (commandline -opc)
+    set -l args
+    for i in (seq 3 (count $words))
+        if contains -- $words[$i] --models --config; and test $i -lt (count $words)
+            set -a args $words[$i] $words[(math $i + 1)]
+        end
+    end
+    sconce list --names $args 2>/dev/null
+end
+
+function __sconce_verb
+    set -l words (commandline -opc)
+    test (count $words) -ge 2; and test $words[2] = $argv[1]
+end
+
+function __sconce_word
+    __fish_seen_subcommand_from $argv
+end
+
+complete -c sconce -f
+complete -c sconce -n __fish_use_subcommand -s h -l help -d 'show the verbs'
+complete -c sconce -n __fish_use_subcommand -s V -l version -d 'show the version'
+complete -c sconce -n __fish_use_subcommand -a run -d 'talk to a model, or answer one prompt'
+complete -c sconce -n __fish_use_subcommand -a list -d 'the models that are installed'
+complete -c sconce -n __fish_use_subcommand -a info -d 'what a model is'
+complete -c sconce -n __fish_use_subcommand -a serve -d 'start the services here, without systemd'
+complete -c sconce -n __fish_use_subcommand -a status -d 'what runs, and how fast'
+complete -c sconce -n __fish_use_subcommand -a setup -d 'open and close doors under systemd'
+complete -c sconce -n __fish_use_subcommand -a doctor -d 'find out what does not work, and how to mend it'
+complete -c sconce -n __fish_use_subcommand -a policy -d 'what each service may ask of the kernel'
+complete -c sconce -n __fish_use_subcommand -a tokenize -d 'the token ids of a text'
+complete -c sconce -n __fish_use_subcommand -a render -d 'the prompt that a chat template makes'
+complete -c sconce -n __fish_use_subcommand -a bench -d 'how fast a model runs on this machine'
+
+complete -c sconce -n '__sconce_verb run' -s s -l system -x -d 'what the model is told first'
+complete -c sconce -n '__sconce_verb run' -s n -l max-tokens -x -d 'longest answer'
+complete -c sconce -n '__sconce_verb run' -l temperature -x -d '0 is greedy'
+complete -c sconce -n '__sconce_verb run' -l top-p -x -d 'keep the likeliest tokens up to this probability'
+complete -c sconce -n '__sconce_verb run' -l top-k -x -d 'keep the N likeliest tokens'
+complete -c sconce -n '__sconce_verb run' -l min-p -x -d 'drop tokens below this share of the likeliest'
+complete -c sconce -n '__sconce_verb run' -l repetition-penalty -x -d 'above 1 discourages what was just said'
+complete -c sconce -n '__sconce_verb run' -l seed -x -d 'the same answer each time'
+complete -c sconce -n '__sconce_verb run' -s c -l context -x -d 'tokens that the conversation may hold'
+complete -c sconce -n '__sconce_verb run' -s t -l threads -x -d 'threads'
+complete -c sconce -n '__sconce_verb run' -l isa -xa 'ref avx2 avxvnni avx512 neon dotprod' -d 'highest instruction set'
+complete -c sconce -n '__sconce_verb run' -l raw -d 'continue the prompt without the chat template'
+complete -c sconce -n '__sconce_verb run' -s v -l verbose -d 'tell tokens and speed after each answer'
+complete -c sconce -n '__sconce_verb run' -l models -xa '(__fish_complete_directories)' -d 'look for models here first'
+complete -c sconce -n '__sconce_verb run' -l config -rF -d 'read this configuration file alone'
+complete -c sconce -n '__sconce_verb run' -s h -l help -d 'show a short help'
+complete -c sconce -n '__sconce_verb run' -Fa '(__sconce_models)'
+
+complete -c sconce -n '__sconce_verb list' -l json -d 'as a JSON array'
+complete -c sconce -n '__sconce_verb list' -l names -d 'names and aliases alone'
+complete -c sconce -n '__sconce_verb list' -l models -xa '(__fish_complete_directories)' -d 'look for models here first'
+complete -c sconce -n '__sconce_verb list' -l config -rF -d 'read this configuration file alone'
+complete -c sconce -n '__sconce_verb list' -s h -l help -d 'show a short help'
+
+complete -c sconce -n '__sconce_verb info' -l json -d 'as a JSON object'
+complete -c sconce -n '__sconce_verb info' -l meta -d 'with all metadata of the file'
+complete -c sconce -n '__sconce_verb info' -l template -d 'print the chat template alone'
+complete -c sconce -n '__sconce_verb info' -l models -xa '(__fish_complete_directories)' -d 'look for models here first'
+complete -c sconce -n '__sconce_verb info' -l config -rF -d 'read this configuration file alone'
+complete -c sconce -n '__sconce_verb info' -s h -l help -d 'show a short help'
+complete -c sconce -n '__sconce_verb info' -Fa '(__sconce_models)'
+
+complete -c sconce -n '__sconce_verb serve' -l listen -x -d 'where clients connect'
+complete -c sconce -n '__sconce_verb serve' -l runtime-dir -xa '(__fish_complete_directories)' -d 'for the sockets of the services'
+complete -c sconce -n '__sconce_verb serve' -l models -xa '(__fish_complete_directories)' -d 'look for models here first'
+complete -c sconce -n '__sconce_verb serve' -l config -rF -d 'read this configuration file alone'
+complete -c sconce -n '__sconce_verb serve' -s h -l help -d 'show a short help'
+
+complete -c sconce -n '__sconce_verb status' -l address -x -d 'ask this gateway'
+complete -c sconce -n '__sconce_verb status' -l key -x -d 'API key'
+complete -c sconce -n '__sconce_verb status' -l json -d 'as a JSON object'
+complete -c sconce -n '__sconce_verb status' -s h -l help -d 'show a short help'
+
+complete -c sconce -n '__sconce_verb setup' -l user -d 'your services'
+complete -c sconce -n '__sconce_verb setup' -l system -d 'those of the machine'
+complete -c sconce -n '__sconce_verb setup' -l port -x -d 'the TCP port'
+complete -c sconce -n '__sconce_verb setup' -l off -d 'undo'
+complete -c sconce -n '__sconce_verb setup' -l dry-run -d 'tell what would be done'
+complete -c sconce -n '__sconce_verb setup' -l no-start -d 'change files alone'
+complete -c sconce -n '__sconce_verb setup' -l root -xa '(__fish_complete_directories)' -d 'change the system in this directory'
+complete -c sconce -n '__sconce_verb setup' -s h -l help -d 'show a short help'
+complete -c sconce -n '__sconce_verb setup; and not __sconce_word tcp key access gpu models' -a 'tcp key access gpu models'
+complete -c sconce -n '__sconce_verb setup; and __sconce_word access' -a 'keys open group'
+complete -c sconce -n '__sconce_verb setup; and __sconce_word models' -a '(__fish_complete_directories)'
+
+complete -c sconce -n '__sconce_verb doctor' -l json -d 'as a JSON object'
+complete -c sconce -n '__sconce_verb doctor' -s h -l help -d 'show a short help'
+
+complete -c sconce -n '__sconce_verb policy' -s h -l help -d 'show a short help'
+complete -c sconce -n '__sconce_verb policy; and not __sconce_word check explain' -a 'check explain'
+complete -c sconce -n '__sconce_verb policy; and __sconce_word check explain' -a 'gateway chat decoder'
+
+complete -c sconce -n '__sconce_verb tokenize' -s m -l model -rFa '(__sconce_models)' -d 'whose tokenizer'
+complete -c sconce -n '__sconce_verb tokenize' -s f -l file -rF -d 'the text is in this file'
+complete -c sconce -n '__sconce_verb tokenize' -l json -d 'ids as a JSON array'
+complete -c sconce -n '__sconce_verb tokenize' -l pieces -d 'a line for each token'
+complete -c sconce -n '__sconce_verb tokenize' -l no-special -d 'without the tokens around a text'
+complete -c sconce -n '__sconce_verb tokenize' -l no-parse-special -d 'names of special tokens are letters'
+complete -c sconce -n '__sconce_verb tokenize' -l decode -d 'the arguments are ids'
+complete -c sconce -n '__sconce_verb tokenize' -l models -xa '(__fish_complete_directories)' -d 'look for models here first'
+complete -c sconce -n '__sconce_verb tokenize' -l config -rF -d 'read this configuration file alone'
+complete -c sconce -n '__sconce_verb tokenize' -s h -l help -d 'show a short help'
+
+complete -c sconce -n '__sconce_verb render' -s m -l model -rFa '(__sconce_models)' -d 'a model or a template'
+complete -c sconce -n '__sconce_verb render' -l no-generation-prompt -d 'end after the last message'
+complete -c sconce -n '__sconce_verb render' -l tools -rF -d 'a JSON array of tools'
+complete -c sconce -n '__sconce_verb render' -l set -x -d 'a variable of the template'
+complete -c sconce -n '__sconce_verb render' -l json -d 'the prompt as a JSON string'
+complete -c sconce -n '__sconce_verb render' -l models -xa '(__fish_complete_directories)' -d 'look for models here first'
+complete -c sconce -n '__sconce_verb render' -l config -rF -d 'read this configuration file alone'
+complete -c sconce -n '__sconce_verb render' -s h -l help -d 'show a short help'
+complete -c sconce -n '__sconce_verb render' -F
+
+complete -c sconce -n '__sconce_verb bench' -s m -l model -rFa '(__sconce_models)' -d 'what to measure'
+complete -c sconce -n '__sconce_verb bench' -s p -x -d 'tokens of the prompt'
+complete -c sconce -n '__sconce_verb bench' -s n -x -d 'tokens to generate'
+complete -c sconce -n '__sconce_verb bench' -s t -l threads -x -d 'threads'
+complete -c sconce -n '__sconce_verb bench' -s r -l repeat -x -d 'runs of each'
+complete -c sconce -n '__sconce_verb bench' -s b -l batch -x -d 'rows of one step'
+complete -c sconce -n '__sconce_verb bench' -l isa -xa 'ref avx2 avxvnni avx512 neon dotprod' -d 'highest instruction set'
+complete -c sconce -n '__sconce_verb bench' -l json -d 'as one line of JSON'
+complete -c sconce -n '__sconce_verb bench' -l models -xa '(__fish_complete_directories)' -d 'look for models here first'
+complete -c sconce -n '__sconce_verb bench' -l config -rF -d 'read this configuration file alone'
+complete -c sconce -n '__sconce_verb bench' -s h -l help -d 'show a short help'
