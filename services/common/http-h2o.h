@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the files that name libh2o share: http-loop.c, http-server.c, http-client.c. No other file
- * includes this header or libh2o's.
+ * What the files that name libh2o share: http-loop.c, http-client.c, and those of http-server.h. No
+ * other file includes this header or libh2o's.
  */
 
 #include <h2o.h>

@@ -4,9 +4,8 @@
 /*
  * HTTP/1.1 for our services: a server on inherited sockets, a client of unix sockets
  *
- * http-loop.c, http-server.c and http-client.c are the only files that name libh2o; a newer one, or
- * another library, changes them alone. All objects belong to the thread of their loop. HTTP/2 is
- * off.
+ * The files http-*.c are the only ones that name libh2o; a newer one, or another library, changes
+ * them alone. All objects belong to the thread of their loop. HTTP/2 is off.
  *
  * A request is handed to the handler with its whole body. It is answered at once by
  * http_respond(), or later, or as a stream: begin, write…, end. When its peer leaves or stalls,
