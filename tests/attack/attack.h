@@ -6,7 +6,8 @@
  *
  * An attack is a few system calls of the victim. It returns 0 when it reached its aim, a negative
  * errno when a call on the way was denied (the victim may be dead by then), ATTACK_ABSENT when this
- * machine has nothing of the kind to attack.
+ * machine has nothing of the kind to attack. Success does no harm to the machine: what would is
+ * asked for in a way that the kernel turns down after it looked at the rights.
  */
 
 #include <netinet/in.h>
@@ -23,6 +24,7 @@ enum {
 struct scene {
     const char *other_file;  /* of another user, readable by its owner alone */
     const char *home_file;   /* in another user's home, readable by everybody */
+    const char *homes;       /* the directory of homes */
     const char *root_file;   /* in root's home */
     const char *own_file;    /* of the service's user, and none of the service's business */
     const char *cache_dir;   /* of the system, with a file */

@@ -80,7 +80,7 @@ static int shadow(struct victim *v, const struct scene *s UNUSED)
 
 static int homes(struct victim *v, const struct scene *s)
 {
-    return s->home_file ? list_directory(v, "/home") : ATTACK_ABSENT;
+    return list_directory(v, s->homes);
 }
 
 static int cache(struct victim *v, const struct scene *s)

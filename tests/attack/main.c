@@ -239,6 +239,7 @@ static const struct option options[] = {
     {"store", 1, NULL, OPT_FILES + 6},
     {"outside", 1, NULL, OPT_FILES + 7},
     {"neighbour-socket", 1, NULL, OPT_FILES + 8},
+    {"homes", 1, NULL, OPT_FILES + 9},
     {"neighbour", 1, NULL, OPT_NEIGHBOUR},
     {"only", 1, NULL, OPT_ONLY},
     {"own", 1, NULL, OPT_OWN},
@@ -254,7 +255,7 @@ int main(int argc, char **argv)
     struct scene *s = &run.scene;
     const char **const files[] = {
         &s->other_file, &s->home_file, &s->root_file,   &s->own_file,         &s->cache_dir,
-        &s->user_cache, &s->store,     &s->outside_dir, &s->neighbour_socket,
+        &s->user_cache, &s->store,     &s->outside_dir, &s->neighbour_socket, &s->homes,
     };
     bool state = false, kills = false, with_listener = false;
     int c, r;

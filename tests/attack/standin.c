@@ -17,7 +17,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -145,13 +144,6 @@ static int put_on_walls(pid_t pid, int fd)
     return put_on_capabilities(&id);
 }
 
-static int put_on_nothing(void)
-{
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return -errno;
-    return 0;
-}
-
 /* The child says through the pipe how it went, and waits to be stopped. */
 static int standin_start(pid_t pid, int fd, struct standin **ret_standin)
 {
@@ -168,7 +160,7 @@ static int standin_start(pid_t pid, int fd, struct standin **ret_standin)
     if (s->pid == 0) {
         /* Out of the way of the numbers that descriptors of the service have. */
         pipes[1] = fcntl(pipes[1], F_DUPFD_CLOEXEC, 512);
-        r = pid ? put_on_walls(pid, fd) : put_on_nothing();
+        r = pid ? put_on_walls(pid, fd) : 0;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (write(pipes[1], &r, sizeof(r)) < 0)
             _exit(1);

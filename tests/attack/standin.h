@@ -13,7 +13,7 @@
 
 struct standin;
 
-/* With all our rights, and a mount namespace of its own, so that it leaves nothing behind. */
+/* With all our rights. */
 int standin_new(struct standin **ret_standin);
 /* In the namespaces of @pid, with its user, groups and capabilities, and the listening socket @fd
  * of it under the same number, unless @fd is negative. */

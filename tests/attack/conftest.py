@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that attacks, and what it aims at on this machine."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+TREE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TREE / "tests/lib"))
+import walls  # noqa: E402
+from serve import Serve  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def build():
+    path = pathlib.Path(os.environ.get("SCONCE_BUILD", TREE / "build"))
+    if not (path / "tests/attack/attack").exists():
+        pytest.skip("no build in %s" % path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def program(build):
+    """tests/attack, where it can work: as root, and where ptrace can suspend seccomp."""
+    path = build / "tests/attack/attack"
+    if os.geteuid() != 0:
+        pytest.skip("attacks on processes need root")
+    try:
+        walls.attack(path, only="none")
+    except AssertionError as e:
+        pytest.skip("attacks on processes need a kernel that suspends seccomp: %s" % e)
+    return path
+
+
+@pytest.fixture
+def neighbour():
+    process = subprocess.Popen(["sleep", "600"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(scope="session")
+def scene(tmp_path_factory):
+    """Files to attack, below one directory; options of the program."""
+    top = tmp_path_factory.mktemp("scene")
+
+    def write(name, mode=0o644):
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("secret\n")
+        path.chmod(mode)
+        os.chown(path, 4711, 4711)
+        return path
+
+    outside = top / "outside"
+    outside.mkdir()
+    outside.chmod(0o1777)
+    return {"other_file": write("homes/alice/private", 0o600),
+            "home_file": write("homes/alice/public"), "homes": top / "homes",
+            "root_file": write("root/private"), "own_file": write("homes/me/private"),
+            "cache": write("cache/entry").parent, "user_cache": write("user-cache/entry").parent,
+            "outside": outside}
+
+
+@pytest.fixture(scope="session")
+def serve(build, tmp_path_factory):
+    """The services without systemd, whose walls are those that they give themselves."""
+    here = tmp_path_factory.mktemp("serve")
+    models = here / "models"
+    models.mkdir()
+    (models / "guide.gguf").symlink_to(TREE / "packaging/guide/sconce-guide.gguf")
+    with Serve(str(build / "services/cli/sconce"), here, models) as running:
+        yield running

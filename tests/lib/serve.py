@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sconce serve` for tests, here or in a machine, and the processes of its services.
+
+    with Serve("sconce", "/run/here", "/var/lib/sconce/models", machine.run, machine.popen) as s:
+        s.pid("chat")
+"""
+import os
+import subprocess
+import time
+
+
+def run_here(argv, **how):
+    return subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=60)
+
+
+def popen_here(argv, **how):
+    return subprocess.Popen([str(word) for word in argv], **how)
+
+
+class Serve:
+    """@directory: an existing one, for sockets; its XDG_* lie there too."""
+
+    def __init__(self, sconce, directory, models, run=run_here, popen=popen_here):
+        self.run = run
+        self.directory = directory
+        self.door = "%s/door.sock" % directory
+        script = ("cd %s && echo $$ >serve.pid && export HOME=$PWD XDG_RUNTIME_DIR=$PWD && "
+                  "exec %s serve --listen unix:%s --listen 127.0.0.1:0 --models %s >serve.log 2>&1"
+                  % (directory, sconce, self.door, models))
+        self.process = popen(["sh", "-c", script], stdin=subprocess.DEVNULL)
+        self.wait(lambda: self.run(["test", "-S", self.door]).returncode == 0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.run(["sh", "-c", "kill $(cat %s/serve.pid)" % self.directory])
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.run(["sh", "-c", "kill -9 $(cat %s/serve.pid)" % self.directory])
+            self.process.wait()
+
+    def wait(self, condition, seconds=20):
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                raise TimeoutError(self.run(["cat", "%s/serve.log" % self.directory]).stdout)
+            time.sleep(0.02)
+
+    def ask(self):
+        """One answer through both services; what curl says."""
+        body = '{"prompt": "a", "max_tokens": 1}'
+        r = self.run(["curl", "-sS", "--max-time", "30", "--unix-socket", self.door,
+                      "-H", "Content-Type: application/json", "-d", body,
+                      "http://localhost/v1/completions"])
+        return r.stdout + r.stderr
+
+    def find(self, service):
+        r = self.run(["sh", "-c", "pgrep -P $(cat %s/serve.pid) -x %s" %
+                      (self.directory, ("sconce-" + service)[:15])])
+        return int(r.stdout.split()[0]) if r.stdout.strip() else None
+
+    def pid(self, service):
+        """The process of a service, which runs when this returns."""
+        if not self.find(service):
+            answer = self.ask()
+            assert '"choices"' in answer, answer
+        self.wait(lambda: self.find(service))
+        return self.find(service)
+
+    @property
+    def runtime(self):
+        return os.path.join(str(self.directory), "sconce")

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks by walls: runs tests/attack and judges what it tells.
+
+Each attack is tried in several ways (tests/attack/main.c), each with some of a service's walls:
+
+  own       the seccomp filters that the service gave itself, alone
+  unit      the seccomp filters of its unit, alone
+  landlock  what the service gave itself beside seccomp: Landlock, and memory that never becomes
+            executable (MDWE). Measured where these are its only walls, with seccomp suspended: in a
+            service that runs as root, without a unit
+  spaces    the namespaces, mounts, user and capabilities that its unit gives it, alone
+  all       the service as it is
+
+The two filters count as one wall, seccomp, for they are one piece of the kernel. Landlock and MDWE
+are the second, namespaces and credentials the third.
+"""
+import dataclasses
+import subprocess
+
+COLUMNS = ("own", "unit", "landlock", "spaces", "all")
+
+# What happens without any wall on machines that lack something; no row then.
+NATURAL = {
+    "module": ("ENOSYS",),  # a kernel without modules
+    "bpf": ("ENOSYS",),  # without BPF
+    "perf": ("ENOSYS",),
+    "io-uring": ("ENOSYS", "EPERM"),  # kernel.io_uring_disabled
+    "userfaultfd": ("ENOSYS",),
+    "packet": ("EAFNOSUPPORT",),
+    "keyring": ("ENOSYS",),
+    "pkey-rx": ("ENOSYS",),
+    "raw": ("EPROTONOSUPPORT",),
+}
+
+# Denied by seccomp alone, but twice: by the service's own filter and by its unit's. Nothing else in
+# Linux denies them to a process without privileges.
+TWO_FILTERS = {
+    "exec-memfd": "a file without a path passes Landlock and noexec mounts",
+    "map-memfd": "MDWE watches addresses, and this is a second mapping of the same memory",
+    "unshare-user": "anybody may make one; mounts stay forbidden in it by Landlock",
+    "io-uring": "anybody may make one, unless the machine forbids it to all",
+    "keyring": "each process has a keyring of its own",
+}
+
+# Denied by one wall, with the reason why there is no second one.
+ONE_WALL = {
+    "fork": "threads are made by the same call; TasksMax= limits how many",
+}
+
+# What the project promises to deny twice, by two different pieces of the kernel.
+PROMISED = (
+    "other-file", "home-file", "root-file", "shadow", "cache", "tcp4", "udp", "exec", "ptrace",
+    "vm-read", "proc-mem", "map-rwx", "protect-rx", "read-implies-exec", "store-create",
+    "store-write", "store-truncate", "store-rename", "store-unlink", "write",
+)
+
+
+@dataclasses.dataclass
+class Result:
+    outcomes: dict  # attack: {way: outcome}
+    notes: dict  # own-filters, unit-filters
+
+
+def denied(outcome):
+    return outcome is not None and outcome not in ("done", "absent")
+
+
+def parse(text):
+    result = Result({}, {})
+    for line in text.splitlines():
+        name, way, outcome = line.split("\t")
+        if name == "#":
+            result.notes[way] = outcome
+        else:
+            result.outcomes.setdefault(name, {})[way] = outcome
+    return result
+
+
+def run(attack, pid=None, runner=None, **options):
+    """Runs the program; options become --other-file=… and so on, None leaves them out. @runner is
+    what runs a list of words: Machine.run, or a program of this system."""
+    argv = [str(attack)]
+    for name, value in options.items():
+        if value is True:
+            argv.append("--" + name.replace("_", "-"))
+        elif value is not None and value is not False:
+            argv.append("--%s=%s" % (name.replace("_", "-"), value))
+    argv += [str(pid)] if pid else []
+    r = (runner or run_here)(argv)
+    if r.returncode:
+        raise AssertionError("%s: %s%s" % (" ".join(argv), r.stdout[-500:], r.stderr))
+    return r.stdout
+
+
+def run_here(argv):
+    return subprocess.run(argv, capture_output=True, text=True, timeout=300)
+
+
+def attack(program, pid=None, runner=None, **options):
+    return parse(run(program, pid, runner, **options))
+
+
+def state(program, pid, runner=None):
+    """What the process is told of itself: {"interfaces": "lo", "mdwe": "1", …}."""
+    text = run(program, pid, runner, state=True)
+    return {line.split(" ")[0]: line.partition(" ")[2].strip() for line in text.splitlines()}
+
+
+def check_without_walls(result):
+    """Without walls each attack reaches its aim, or the test would prove nothing."""
+    return ["%s: without any wall it ends with %s" % (name, ways["none"])
+            for name, ways in result.outcomes.items()
+            if ways["none"] not in ("done", "absent") + NATURAL.get(name, ())]
+
+
+class Table:
+    """The walls of one service in one mode."""
+
+    def __init__(self, title, result, alone=None):
+        """@alone: the same attacks on the service without a unit; None: @result is that itself."""
+        self.title = title
+        self.notes = result.notes
+        self.rows = {}
+        self.unproven = check_without_walls(result)
+        for name, ways in result.outcomes.items():
+            if ways["none"] != "done":
+                continue
+            by_itself = (alone or result).outcomes.get(name, {}).get("unfiltered")
+            self.rows[name] = {
+                "own": ways.get("own"), "unit": ways.get("unit"), "landlock": by_itself,
+                "spaces": ways.get("spaces") if alone else None, "all": ways.get("all"),
+                "unfiltered": ways.get("unfiltered")}
+
+    def filters(self, name):
+        row = self.rows[name]
+        return denied(row["own"]) + denied(row["unit"])
+
+    def walls(self, name):
+        row = self.rows[name]
+        return (self.filters(name) > 0) + denied(row["landlock"]) + denied(row["spaces"])
+
+    def text(self):
+        lines = ["%-18s" % self.title + "".join("%-14s" % c for c in COLUMNS) + "walls"]
+        for name, row in self.rows.items():
+            cells = ("-" if row[c] in (None, "done", "absent") else row[c] for c in COLUMNS)
+            note = ""
+            if self.walls(name) < 2:
+                note = TWO_FILTERS.get(name) if self.filters(name) == 2 else ONE_WALL.get(name)
+            lines.append("%-18s" % name + "".join("%-14s" % c for c in cells) +
+                         "%d%s" % (self.walls(name), "  (%s)" % note if note else ""))
+        return "\n".join(lines)
+
+    def problems(self, allowed=(), with_unit=True):
+        """Sentences; none means that all stand. @allowed: attacks that are this service's task."""
+        found = list(self.unproven)
+        for name, row in self.rows.items():
+            if name in allowed:
+                continue
+            walls = self.walls(name)
+            if not denied(row["all"]):
+                found.append("%s: it succeeds" % name)
+            elif denied(row["spaces"]) and not denied(row["unfiltered"]):
+                found.append("%s: the stand-in has a wall that the service lacks" % name)
+            elif walls >= 2 or not with_unit:
+                continue
+            elif name in PROMISED or not self.excused(name):
+                found.append("%s: denied by %d wall" % (name, walls))
+        return found
+
+    def excused(self, name):
+        if name in TWO_FILTERS:
+            return self.filters(name) == 2
+        return name in ONE_WALL and self.walls(name) == 1
