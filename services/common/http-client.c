@@ -7,7 +7,9 @@
  * is sent once more.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/un.h>
 
 #include "common/http-h2o.h"
@@ -268,6 +270,14 @@ void http_call_cancel(struct http_call *call)
     }
     h2o_http1client_cancel(call->client);
     call_free(call);
+}
+
+bool http_call_was_read(const struct http_call *call)
+{
+    int unread;
+
+    return call->client->sock &&
+           ioctl(h2o_socket_get_fd(call->client->sock), SIOCOUTQ, &unread) == 0 && unread == 0;
 }
 
 void http_call_pause(struct http_call *call)

@@ -178,6 +178,8 @@ int http_call_start(struct http_upstream *upstream, const struct http_call_param
                     const struct http_call_events *events, void *user, struct http_call **ret_call);
 /* No event follows. */
 void http_call_cancel(struct http_call *call);
+/* Whether the service has taken the whole request out of the socket. */
+bool http_call_was_read(const struct http_call *call);
 /* Stops and goes on reading the answer. */
 void http_call_pause(struct http_call *call);
 void http_call_resume(struct http_call *call);

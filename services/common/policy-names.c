@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/prctl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -66,6 +68,7 @@ static const struct constant constants[] = {
     CONSTANT(PR_SET_NAME),
     CONSTANT(SIGABRT),
     CONSTANT(SOCK_CLOEXEC),
+    CONSTANT(SIOCOUTQ),
     CONSTANT(SOCK_DGRAM),
     CONSTANT(SOCK_NONBLOCK),
     CONSTANT(SOCK_STREAM),

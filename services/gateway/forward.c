@@ -25,8 +25,6 @@
 /* Services answer questions about themselves at once, or they are ill. */
 #define FORWARD_ASK_USEC (10 * 1000000u)
 
-static const char *const service_names[GW_N_SERVICES] = {"chat"};
-
 static void forward_mark_awake(struct gw_request *r)
 {
     const uint64_t idle = r->gateway->config->chat.idle_timeout_usec;
@@ -51,6 +49,7 @@ static void forward_head(void *user, int status, const struct http_header *heade
     struct gw_request *r = user;
     uint64_t length = UINT64_MAX;
 
+    gw_liveness_leave(r);
     r->status = status;
     for (size_t i = 0; i < n_headers; i++) {
         const struct http_header *h = &headers[i];
@@ -133,7 +132,7 @@ static void forward_break(struct gw_request *r, const char *message)
 
 static void forward_refuse(struct gw_request *r, enum http_call_result result, int error)
 {
-    const char *name = service_names[r->target];
+    const char *name = gw_service_name(r->target);
 
     if (result == HTTP_CALL_TIMEOUT) {
         r->note = "service timed out";
@@ -176,6 +175,7 @@ static void forward_end(void *user, enum http_call_result result, int error)
 {
     struct gw_request *r = user;
 
+    gw_liveness_leave(r);
     r->gateway->n_forwarded[r->target]--;
     forward_count(r, result);
     if (r->answered) {
@@ -236,6 +236,7 @@ void gw_forward(struct gw_request *r, enum gw_service target)
     params.path = target_text.data;
     params.body = http_request_body(r->http);
     params.has_body = http_text_is(method, "POST");
+    gw_liveness_wait(r);
     forward_start(r, &params);
 }
 
@@ -257,9 +258,31 @@ void gw_ask(struct gw_request *r, enum gw_service target, const char *path)
 
 void gw_forward_cancel(struct gw_request *r)
 {
+    gw_liveness_leave(r);
     loop_timer_stop(service_loop(r->gateway->service), &r->patience);
     if (!r->call)
         return;
     r->gateway->n_forwarded[r->target]--;
     http_call_cancel(r->call);
+}
+
+void gw_forward_give_up(struct gw_request *r)
+{
+    const char *name = gw_service_name(r->target);
+
+    gw_forward_cancel(r);
+    r->gateway->n_failures[GW_FAIL_SILENT]++;
+    r->gateway->awake_until_usec[r->target] = 0;
+    r->note = "service silent";
+    api_error_send(r->http, 503, "service_down", NULL, 5,
+                   "The %s service does not start, or hangs; `sconce doctor` on the server tells "
+                   "why.",
+                   name);
+}
+
+const char *gw_service_name(enum gw_service target)
+{
+    static const char *const names[GW_N_SERVICES] = {"chat"};
+
+    return names[target];
 }

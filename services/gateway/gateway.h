@@ -28,7 +28,18 @@ enum gw_failure {
     GW_FAIL_LOST,
     GW_FAIL_TIMEOUT,
     GW_FAIL_TRUNCATED,
+    GW_FAIL_SILENT, /* it does not even answer whether it lives */
     GW_N_FAILURES,
+};
+
+/* The requests that wait for the first byte of a service, and the question whether it lives. */
+struct gw_liveness {
+    struct gateway *gateway;
+    enum gw_service target;
+    struct gw_request *waiting;
+    struct loop_timer tick;
+    struct http_call *call;
+    unsigned n_failed; /* questions in a row without an answer */
 };
 
 struct gateway {
@@ -36,6 +47,7 @@ struct gateway {
     const struct key_list *keys; /* of files; those of config stand beside them */
     struct service *service;
     struct http_upstream *upstreams[GW_N_SERVICES];
+    struct gw_liveness liveness[GW_N_SERVICES];
     /* Until then a service that answered cannot have left for idleness; 0: it never answered. */
     uint64_t awake_until_usec[GW_N_SERVICES];
     uint32_t n_forwarded[GW_N_SERVICES]; /* calls that run now */
@@ -54,6 +66,8 @@ struct gw_request {
     const char *key_name; /* of the API key that it showed; NULL: none, or it has no name */
     struct http_call *call;
     enum gw_service target;
+    struct gw_request *prev_waiting, *next_waiting;
+    bool waits;      /* for the first byte; in the list of gw_liveness */
     struct str body; /* an answer that is passed on in one piece */
     int status;      /* of that answer */
     char type[128], retry_after[16];
@@ -87,6 +101,14 @@ void gw_forward(struct gw_request *r, enum gw_service target);
 void gw_ask(struct gw_request *r, enum gw_service target, const char *path);
 /* Ends what runs upstream. */
 void gw_forward_cancel(struct gw_request *r);
+/* The same, and tells the client that the service does not start, or hangs. */
+void gw_forward_give_up(struct gw_request *r);
+const char *gw_service_name(enum gw_service target);
+
+/* liveness.c: a request waits from when it is sent until its first byte comes or it is over. */
+void gw_liveness_init(struct gateway *gateway);
+void gw_liveness_wait(struct gw_request *r);
+void gw_liveness_leave(struct gw_request *r);
 
 /* health.c */
 void gw_health(struct gw_request *r);

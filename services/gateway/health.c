@@ -60,7 +60,8 @@ void gw_health(struct gw_request *r)
 
 static void metrics_write(const struct gateway *gateway, bool chat_is_up, struct str *out)
 {
-    static const char *const failures[GW_N_FAILURES] = {"connect", "lost", "timeout", "truncated"};
+    static const char *const failures[GW_N_FAILURES] = {"connect", "lost", "timeout", "truncated",
+                                                        "silent"};
     char labels[64];
 
     metrics_server(out, "sconce_gateway", http_server_stats(service_server(gateway->service)));

@@ -54,6 +54,7 @@ int main(int argc, char **argv)
     }
     gateway.config = options.config;
     gateway.keys = &options.keys;
+    gw_liveness_init(&gateway);
     r = service_new(
         &(struct service_params){
             .name = "gateway",
