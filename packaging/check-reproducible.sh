@@ -10,6 +10,16 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
+# The last commit, or the tree as it lies; both builds see this copy.
+mkdir "$work/tree"
+git="git -c safe.directory=* -C $tree"
+if $git rev-parse --verify -q HEAD >/dev/null 2>&1; then
+    $git archive HEAD | tar -x -C "$work/tree"
+else
+    tar -c -C "$tree" --exclude-vcs --exclude='./build*' --exclude='./debs' . |
+        tar -x -C "$work/tree"
+fi
+
 # build NAME UMASK COMMAND...: COMMAND is env with its assignments, or what runs env.
 build() {
     name=$1
@@ -17,7 +27,7 @@ build() {
     shift 2
     mkdir -p "$work/$name/tmp"
     echo "build $name" >&2
-    TMPDIR=$work/$name/tmp "$@" sh "$tree/packaging/build-deb.sh" "$work/$name/debs" \
+    TMPDIR=$work/$name/tmp "$@" sh "$work/tree/packaging/build-deb.sh" "$work/$name/debs" \
         >"$work/$name.log" 2>&1 || {
         cat "$work/$name.log" >&2
         exit 1
