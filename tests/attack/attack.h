@@ -24,20 +24,22 @@ enum {
 struct scene {
     const char *other_file;  /* of another user, readable by its owner alone */
     const char *home_file;   /* in another user's home, readable by everybody */
-    const char *homes;       /* the directory of homes */
+    const char *homes;       /* the directory of homes, with that of home_file */
     const char *root_file;   /* in root's home */
     const char *own_file;    /* of the service's user, and none of the service's business */
-    const char *cache_dir;   /* of the system, with a file */
-    const char *user_cache;  /* of the user, with a file */
+    const char *cache_dir;   /* of the system, with a file `entry` */
+    const char *user_cache;  /* of the user, with a file `entry` */
     const char *store;       /* where models are */
     const char *outside_dir; /* writable for everybody */
     const char *neighbour_socket;
     pid_t neighbour;
-    uint64_t neighbour_address; /* readable memory of it */
-    int listener;               /* inherited TCP socket of the service, or -1 */
-    struct sockaddr_in tcp4, udp4;
-    struct sockaddr_in6 tcp6; /* family 0: this machine has no IPv6 */
-    const char *abstract;     /* a listening socket's name, without the zero */
+    uint64_t neighbour_address;    /* readable memory of it */
+    int listener;                  /* inherited TCP socket of the service, or -1 */
+    struct sockaddr_in tcp4, udp4; /* tcp4 is outside of this machine, if there is an outside */
+    struct sockaddr_in local;      /* a port of this machine */
+    int udp_fd;                    /* what is bound to udp4 */
+    struct sockaddr_in6 tcp6;      /* family 0: this machine has no IPv6 */
+    const char *abstract;          /* a listening socket's name, without the zero */
 };
 
 struct attack {

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,24 +34,23 @@ static int read_file(struct victim *v, const char *path)
     return n < 0 ? (int)n : n == 0 ? -ENODATA : 0;
 }
 
-/* A directory that shows nothing but itself is as good as none. */
-static int list_directory(struct victim *v, const char *path)
+/* Listing a directory counts when it shows what is there: a wall may leave an empty one. */
+static int list_directory(struct victim *v, const char *path, const char *name)
 {
-    char entries[512] = {};
+    char entries[2048] = {};
     uint64_t there;
     long fd, n;
 
-    if (!path)
+    if (!path || !name)
         return ATTACK_ABSENT;
     fd = attack_open(v, path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return (int)fd;
     there = victim_put(v, entries, sizeof(entries));
     n = CALL(v, SYS_getdents64, (uint64_t)fd, there, sizeof(entries));
-    if (n < 0)
-        return (int)n;
-    /* "." and ".." take 24 bytes each. */
-    return n <= 48 ? -ENOENT : 0;
+    if (n < 0 || victim_get(v, there, entries, (size_t)n) < 0)
+        return n < 0 ? (int)n : -EIO;
+    return memmem(entries, (size_t)n, name, strlen(name) + 1) ? 0 : -ENOENT;
 }
 
 static int other_file(struct victim *v, const struct scene *s)
@@ -80,17 +80,19 @@ static int shadow(struct victim *v, const struct scene *s UNUSED)
 
 static int homes(struct victim *v, const struct scene *s)
 {
-    return list_directory(v, s->homes);
+    char *home = s->home_file ? strdupa(s->home_file) : NULL;
+
+    return list_directory(v, s->homes, home ? basename(dirname(home)) : NULL);
 }
 
 static int cache(struct victim *v, const struct scene *s)
 {
-    return list_directory(v, s->cache_dir);
+    return list_directory(v, s->cache_dir, "entry");
 }
 
 static int user_cache(struct victim *v, const struct scene *s)
 {
-    return list_directory(v, s->user_cache);
+    return list_directory(v, s->user_cache, "entry");
 }
 
 static int device(struct victim *v, const char *path, int flags)

@@ -49,6 +49,7 @@ static int udp(struct victim *v, const struct scene *s)
 {
     const long fd = open_socket(v, AF_INET, SOCK_DGRAM, 0);
     uint64_t text, to;
+    char got[4];
     long n;
 
     if (fd < 0)
@@ -56,7 +57,10 @@ static int udp(struct victim *v, const struct scene *s)
     text = victim_text(v, "out");
     to = victim_put(v, &s->udp4, sizeof(s->udp4));
     n = CALL(v, SYS_sendto, (uint64_t)fd, text, 3, 0, to, sizeof(s->udp4));
-    return n < 0 ? (int)n : 0;
+    if (n < 0)
+        return (int)n;
+    /* Sent is not arrived: a namespace has a loopback device of its own. */
+    return recv(s->udp_fd, got, sizeof(got), MSG_DONTWAIT) == 3 ? 0 : -EHOSTUNREACH;
 }
 
 static int tcp_bind(struct victim *v, const struct scene *s UNUSED)
@@ -140,19 +144,33 @@ static int neighbour_socket(struct victim *v, const struct scene *s)
 }
 
 /* An inherited listener belongs to the network outside: dissolved, it can connect from there. */
-static int listener(struct victim *v, const struct scene *s)
+static int reuse_listener(struct victim *v, int fd, const struct sockaddr_in *to)
 {
     const struct sockaddr none = {.sa_family = AF_UNSPEC};
     long r;
 
-    if (s->listener < 0)
+    if (fd < 0)
         return ATTACK_ABSENT;
-    r = CALL(v, SYS_connect, (uint64_t)s->listener, victim_put(v, &none, sizeof(none)),
-             sizeof(none));
+    r = CALL(v, SYS_connect, (uint64_t)fd, victim_put(v, &none, sizeof(none)), sizeof(none));
     if (r < 0)
         return (int)r;
-    return (int)CALL(v, SYS_connect, (uint64_t)s->listener,
-                     victim_put(v, &s->tcp4, sizeof(s->tcp4)), sizeof(s->tcp4));
+    r = CALL(v, SYS_connect, (uint64_t)fd, victim_put(v, to, sizeof(*to)), sizeof(*to));
+    if (r != -EINPROGRESS)
+        return (int)r;
+    /* It does not block; asked again, it tells how it went. */
+    usleep(200000);
+    r = CALL(v, SYS_connect, (uint64_t)fd, victim_put(v, to, sizeof(*to)), sizeof(*to));
+    return r == -EISCONN ? 0 : (int)r;
+}
+
+static int listener(struct victim *v, const struct scene *s)
+{
+    return reuse_listener(v, s->listener, &s->tcp4);
+}
+
+static int listener_local(struct victim *v, const struct scene *s)
+{
+    return reuse_listener(v, s->listener, &s->local);
 }
 
 const struct attack attacks_network[] = {
@@ -166,5 +184,6 @@ const struct attack attacks_network[] = {
     {"abstract", "connect to an abstract socket", abstract},
     {"neighbour-socket", "connect to another service's socket", neighbour_socket},
     {"listener", "connect out by the inherited TCP listener", listener},
+    {"listener-local", "connect to this machine by the inherited TCP listener", listener_local},
     {},
 };

@@ -71,6 +71,6 @@ def serve(build, tmp_path_factory):
     here = tmp_path_factory.mktemp("serve")
     models = here / "models"
     models.mkdir()
-    (models / "guide.gguf").symlink_to(TREE / "packaging/guide/sconce-guide.gguf")
+    (models / "sconce-guide.gguf").symlink_to(TREE / "packaging/guide/sconce-guide.gguf")
     with Serve(str(build / "services/cli/sconce"), here, models) as running:
         yield running

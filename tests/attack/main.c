@@ -47,6 +47,7 @@ struct run {
     pid_t pid;
     size_t n_own;
     const char *only; /* names with commas, or NULL */
+    const char *out;  /* a listener outside of this machine, or NULL */
     struct scene scene;
     int our_listener;
     /* What attacks are copied from; NULL where this run has no such way. */
@@ -214,6 +215,8 @@ static int prepare(struct run *run, bool with_listener)
     r = scene_open_ports(&run->scene);
     if (r < 0)
         return r;
+    if (run->out && (r = scene_set_out(&run->scene, run->out)) < 0)
+        return r;
     if (run->scene.neighbour && (r = scene_find_memory(&run->scene)) < 0)
         return r;
     if (!with_listener)
@@ -227,7 +230,16 @@ static int prepare(struct run *run, bool with_listener)
     return 0;
 }
 
-enum { OPT_FILES = 256, OPT_STATE = 300, OPT_KILL, OPT_LISTENER, OPT_OWN, OPT_ONLY, OPT_NEIGHBOUR };
+enum {
+    OPT_FILES = 256,
+    OPT_STATE = 300,
+    OPT_KILL,
+    OPT_LISTENER,
+    OPT_OWN,
+    OPT_ONLY,
+    OPT_OUT,
+    OPT_NEIGHBOUR
+};
 
 static const struct option options[] = {
     {"other-file", 1, NULL, OPT_FILES},
@@ -241,6 +253,7 @@ static const struct option options[] = {
     {"neighbour-socket", 1, NULL, OPT_FILES + 8},
     {"homes", 1, NULL, OPT_FILES + 9},
     {"neighbour", 1, NULL, OPT_NEIGHBOUR},
+    {"out", 1, NULL, OPT_OUT},
     {"only", 1, NULL, OPT_ONLY},
     {"own", 1, NULL, OPT_OWN},
     {"break-listener", 0, NULL, OPT_LISTENER},
@@ -267,6 +280,8 @@ int main(int argc, char **argv)
             s->neighbour = atoi(optarg);
         else if (c == OPT_ONLY)
             run.only = optarg;
+        else if (c == OPT_OUT)
+            run.out = optarg;
         else if (c == OPT_OWN)
             run.n_own = strtoul(optarg, NULL, 10);
         else if (c == OPT_LISTENER)

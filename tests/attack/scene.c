@@ -4,6 +4,7 @@
  */
 #include "scene.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -53,15 +54,29 @@ int scene_open_ports(struct scene *s)
     r = open_port(SOCK_STREAM, &s->tcp4, sizeof(s->tcp4));
     if (r < 0)
         return r;
+    s->local = s->tcp4;
     r = open_port(SOCK_DGRAM, &s->udp4, sizeof(s->udp4));
     if (r < 0)
         return r;
+    s->udp_fd = r;
     snprintf(name, sizeof(name), "sconce-attack-%d", getpid());
     memcpy(abstract.sun_path + 1, name, strlen(name));
     s->abstract = name;
     r = open_port(SOCK_STREAM, &abstract,
                   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name)));
     return r < 0 ? r : 0;
+}
+
+int scene_set_out(struct scene *s, const char *address)
+{
+    char host[INET_ADDRSTRLEN];
+    unsigned port;
+
+    if (sscanf(address, "%15[0-9.]:%u", host, &port) != 2 ||
+        inet_pton(AF_INET, host, &s->tcp4.sin_addr) != 1)
+        return -EINVAL;
+    s->tcp4.sin_port = htons((uint16_t)port);
+    return 0;
 }
 
 int scene_find_memory(struct scene *s)

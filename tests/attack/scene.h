@@ -7,6 +7,8 @@
 
 /* Opens the ports, which live as long as this program. */
 int scene_open_ports(struct scene *scene);
+/* "ADDRESS:PORT" of a listener outside of this machine, in place of one here. */
+int scene_set_out(struct scene *scene, const char *address);
 /* A readable address of the neighbour. */
 int scene_find_memory(struct scene *scene);
 /* The first TCP listener among the descriptors of @pid. -ENOENT: it has none. */

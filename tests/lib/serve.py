@@ -9,7 +9,7 @@ import subprocess
 import time
 
 
-def run_here(argv, **how):
+def run_here(argv, check=False):
     return subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=60)
 
 
@@ -18,10 +18,10 @@ def popen_here(argv, **how):
 
 
 class Serve:
-    """@directory: an existing one, for sockets; its XDG_* lie there too."""
+    """@directory: an existing one, for sockets. @models has sconce-guide, if nothing else does."""
 
     def __init__(self, sconce, directory, models, run=run_here, popen=popen_here):
-        self.run = run
+        self.run = lambda argv: run(argv, check=False)
         self.directory = directory
         self.door = "%s/door.sock" % directory
         script = ("cd %s && echo $$ >serve.pid && export HOME=$PWD XDG_RUNTIME_DIR=$PWD && "
@@ -50,7 +50,7 @@ class Serve:
 
     def ask(self):
         """One answer through both services; what curl says."""
-        body = '{"prompt": "a", "max_tokens": 1}'
+        body = '{"model": "sconce-guide", "prompt": "a", "max_tokens": 1}'
         r = self.run(["curl", "-sS", "--max-time", "30", "--unix-socket", self.door,
                       "-H", "Content-Type: application/json", "-d", body,
                       "http://localhost/v1/completions"])

@@ -26,10 +26,12 @@ NATURAL = {
     "perf": ("ENOSYS",),
     "io-uring": ("ENOSYS", "EPERM"),  # kernel.io_uring_disabled
     "userfaultfd": ("ENOSYS",),
+    "tunable": ("EROFS",),  # a container
     "packet": ("EAFNOSUPPORT",),
     "keyring": ("ENOSYS",),
     "pkey-rx": ("ENOSYS",),
     "raw": ("EPROTONOSUPPORT",),
+    "listener": ("EINVAL",),  # from a loopback address nothing leaves the machine
 }
 
 # Denied by seccomp alone, but twice: by the service's own filter and by its unit's. Nothing else in
@@ -45,6 +47,7 @@ TWO_FILTERS = {
 # Denied by one wall, with the reason why there is no second one.
 ONE_WALL = {
     "fork": "threads are made by the same call; TasksMax= limits how many",
+    "listener-local": "Landlock alone tells a door that is listened at from one that is called",
 }
 
 # What the project promises to deny twice, by two different pieces of the kernel.

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a service that somebody took over can do: nothing, for two reasons each.
+
+tests/attack makes the running service itself try; tests/lib/walls.py says what counts. The table of
+each service, in system and user mode, is printed. State is asked of the process, not of its unit:
+systemd may leave out what a unit asks for.
+"""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import walls
+from client import ask
+from serve import Serve
+from services import SERVICES
+
+USER = "bob"
+PROGRAM = "/usr/lib/sconce-attack"
+TCP = "sconce-gateway-tcp.socket"
+MODES = ("system", "user")
+EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name)) for mode in MODES for row in SERVICES]
+
+# A machine beyond the cable; its first line is its process, for who lays the cable.
+OUTSIDE = """
+import os, socket
+print(os.getpid(), flush=True)
+input()
+s = socket.create_server(("192.0.2.2", 7777))
+print("ready", flush=True)
+while True:
+    s.accept()[0].close()
+"""
+
+
+class Field:
+    """A machine with files to attack, and services that run."""
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    def user(self, mode):
+        return USER if mode == "user" else None
+
+    def pid(self, mode, row):
+        """The service's process as the machine numbers it; starts it when it does not run."""
+        user = self.user(mode)
+        pid = self.machine.show(row.unit, "MainPID", user)
+        if pid == "0":
+            assert ask(self.machine, user=user).status == 200
+            pid = self.machine.show(row.unit, "MainPID", user)
+        return int(pid)
+
+    def options(self, mode, row):
+        other = next(r for r in SERVICES if r != row)
+        user = self.user(mode)
+        runtime = "/run/user/%d" % self.machine.uid(USER) if user else "/run"
+        forbidden = [r for r in SERVICES if r != row and r.name not in row.may_connect]
+        socket = "%s/sconce/%s" % (runtime, forbidden[0].socket_file) if forbidden else \
+            runtime + ("/bus" if user else "/dbus/system_bus_socket")
+        home = "/home/%s" % USER
+        return {
+            "out": "192.0.2.2:7777", "other_file": "/home/alice/private", "home_file": "/home/alice/public",
+            "homes": "/home", "root_file": "/root/.secret", "cache": "/var/cache/test",
+            "outside": "/tmp", "neighbour": self.pid(mode, other), "neighbour_socket": socket,
+            "own_file": home + "/private" if user else None,
+            "user_cache": (home if user else "/home/alice") + "/.cache",
+            "store": home + "/.local/share/sconce/models" if user else "/var/lib/sconce/models",
+        }
+
+    def attack(self, mode, row, **more):
+        options = {**self.options(mode, row), **more}
+        return walls.attack(PROGRAM, self.pid(mode, row), self.machine.run, **options)
+
+    def alone(self, row, **more):
+        """The same on the service without a unit, as root."""
+        directory = "/run/attack"
+        self.machine.run(["mkdir", "-p", directory])
+        options = self.options("system", row)
+        with Serve("sconce", directory, "/var/lib/sconce/models", self.machine.run,
+                   self.machine.popen) as serve:
+            other = next(r for r in SERVICES if r != row)
+            options.update(neighbour=serve.pid(other.name), **more)
+            return walls.attack(PROGRAM, serve.pid(row.name), self.machine.run, **options)
+
+    def status(self, mode, row):
+        """/proc/PID/status of the service, by key."""
+        text = self.machine.path("/proc/%d/status" % self.pid(mode, row)).read_text()
+        return {line.partition(":")[0]: line.partition(":")[2].split()
+                for line in text.splitlines()}
+
+    def namespace(self, pid, name):
+        return os.readlink(self.machine.path("/proc/%d/ns/%s" % (pid, name)))
+
+
+@pytest.fixture(scope="module")
+def field(installed, program):
+    machine = installed.machine
+    machine.add_user("alice", linger=False)
+    machine.add_user(USER)
+    machine.run(["chmod", "755", "/home/alice", "/home/" + USER])
+    machine.write("/home/alice/private", "secret\n", 0o600, "alice")
+    machine.write("/home/alice/public", "secret\n", 0o644, "alice")
+    machine.write("/home/alice/.cache/entry", "secret\n", 0o644, "alice")
+    machine.write("/home/%s/private" % USER, "secret\n", 0o600, USER)
+    machine.write("/home/%s/.cache/entry" % USER, "secret\n", 0o600, USER)
+    machine.write("/home/%s/.local/share/sconce/models/README" % USER, "models\n", 0o644, USER)
+    machine.write("/root/.secret", "secret\n", 0o600)
+    machine.write("/var/cache/test/entry", "secret\n")
+    machine.write(PROGRAM, program.read_bytes(), 0o755)
+    machine.systemctl("start", "sconce.target", user=USER)
+    outside = lay_cable(machine)
+    yield Field(machine)
+    outside.kill()
+    outside.wait()
+    machine.run(["ip", "link", "del", "out0"], check=False)
+    machine.systemctl("stop", "sconce.target", user=USER)
+
+
+def lay_cable(machine):
+    """Gives the machine a neighbour 192.0.2.2 to connect to."""
+    outside = machine.popen(["unshare", "-n", "python3", "-c", OUTSIDE], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
+    there = outside.stdout.readline().strip()
+    machine.run("ip link add out0 type veth peer name out1 netns %s && "
+                "ip addr add 192.0.2.1/24 dev out0 && ip link set out0 up && "
+                "nsenter -t %s -n sh -c 'ip addr add 192.0.2.2/24 dev out1 && ip link set out1 up'"
+                % (there, there))
+    outside.stdin.write("go\n")
+    outside.stdin.flush()
+    assert outside.stdout.readline() == "ready\n"
+    return outside
+
+
+@pytest.fixture(scope="session")
+def program():
+    build = pathlib.Path(os.environ.get("SCONCE_BUILD_USR") or os.environ.get("SCONCE_BUILD", ""))
+    path = build / "tests/attack/attack"
+    if not path.exists():
+        pytest.skip("no build in %s (set SCONCE_BUILD)" % build)
+    return path
+
+
+@pytest.mark.parametrize("mode, row", EACH)
+def test_walls_as_the_process_sees_them(field, mode, row):
+    machine = field.machine
+    pid = field.pid(mode, row)
+    status = field.status(mode, row)
+    state = walls.state(PROGRAM, pid, machine.run)
+
+    assert state["interfaces"] == "lo"
+    assert (state["mdwe"], state["dumpable"], state["no-new-privs"]) == ("1", "0", "1")
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(status[name][0], 16) == 0, name
+    assert status["NoNewPrivs"] == ["1"]
+    assert "0" not in status["Uid"]
+    for space in ("net", "mnt", "user", "ipc"):
+        here = field.namespace(pid, space)
+        others = [field.namespace(1, space), os.readlink("/proc/self/ns/" + space)]
+        others += [field.namespace(field.pid(mode, r), space) for r in SERVICES if r != row]
+        assert here not in others, space
+
+
+@pytest.mark.parametrize("mode, row", EACH)
+def test_every_thread_is_sealed(field, mode, row):
+    pid = field.pid(mode, row)
+    for task in field.machine.path("/proc/%d/task" % pid).iterdir():
+        lines = dict(line.split(":\t") for line in (task / "status").read_text().splitlines()
+                     if line.startswith(("Seccomp", "NoNewPrivs")))
+        assert lines["Seccomp"] == "2" and lines["NoNewPrivs"] == "1", task
+        # The unit's, and two of the service's own.
+        assert int(lines["Seccomp_filters"]) > len(row.phases), task
+
+
+@pytest.mark.parametrize("mode, row", EACH)
+def test_each_attack_meets_two_walls(field, mode, row, capsys):
+    result = field.attack(mode, row)
+    alone = field.alone(row)
+    table = walls.Table("%s, %s" % (row.name, mode), result, alone)
+    with capsys.disabled():
+        print("\n" + table.text())
+    assert table.problems() == []
+    missing = [name for name in walls.PROMISED if name not in table.rows]
+    assert missing == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_inherited_tcp_listener_leads_nowhere(field, mode, capsys):
+    """The door of TCP belongs to the machine's network, in which it was made."""
+    row = next(r for r in SERVICES if "gateway-tcp" in r.sockets)
+    machine, user = field.machine, field.user(mode)
+    machine.systemctl("stop", row.unit, user=user)
+    machine.systemctl("start", TCP, user=user)
+    try:
+        only = "listener,listener-local"
+        result = field.attack(mode, row, only=only, break_listener=True)
+        alone = field.alone(row, only=only, break_listener=True)
+    finally:
+        machine.systemctl("stop", row.unit, TCP, user=user)
+    table = walls.Table("%s, %s" % (row.name, mode), result, alone)
+    with capsys.disabled():
+        print("\n" + table.text())
+    # Nothing leaves the machine from the address to which this door is bound.
+    assert list(table.rows) == ["listener-local"]
+    assert table.problems() == []
+
+
+@pytest.mark.parametrize("mode, row", EACH)
+def test_a_forbidden_call_ends_the_service_and_not_the_door(field, mode, row):
+    machine, user = field.machine, field.user(mode)
+    pid = field.pid(mode, row)
+    assert walls.run(PROGRAM, pid, machine.run, kill_self=True).strip() == "SIGSYS"
+    assert ask(machine, user=user).status == 200
+    assert field.pid(mode, row) != pid
