@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The RPM packages of the last commit, built outside of the tree.
+set -eu
+
+case ${1-} in
+-h | --help)
+    echo "Usage: sh packaging/build-rpm.sh [OUTDIR] [RPMBUILD-OPTION]..."
+    echo "Builds packaging/rpm/sconce.spec and puts the packages into OUTDIR (rpms). Options such as"
+    echo "--without tests, --with bundled_h2o and --nodeps go to rpmbuild."
+    exit 0
+    ;;
+esac
+tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+mkdir -p "${1:-rpms}"
+out=$(CDPATH='' cd -- "${1:-rpms}" && pwd)
+[ $# -eq 0 ] || shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+cd "$tree"
+version=$(sed -n 's/^Version: *//p' packaging/rpm/sconce.spec)
+mkdir -p "$work/SOURCES"
+git -c safe.directory='*' archive --prefix="sconce-$version/" HEAD |
+    gzip -n >"$work/SOURCES/sconce-$version.tar.gz"
+cp packaging/subprojects/packagecache/* "$work/SOURCES/" 2>/dev/null || true
+if [ -z "$(rpm --eval '%{?_unitdir}')" ]; then
+    # Not a distribution of RPMs: its packages have other names, its rpmbuild fewer macros.
+    set -- --nodeps --load packaging/rpm/macros "$@"
+fi
+rpmbuild -bb --define "_topdir $work" --define "_rpmdir $out" "$@" packaging/rpm/sconce.spec \
+    >"$out/build.log" 2>&1 || {
+    tail -n 60 "$out/build.log" >&2
+    exit 1
+}
+find "$out" -name '*.rpm'
