@@ -34,6 +34,7 @@ int verb_info(int argc, char **argv);
 int verb_serve(int argc, char **argv);
 int verb_status(int argc, char **argv);
 int verb_setup(int argc, char **argv);
+int verb_doctor(int argc, char **argv);
 int verb_tokenize(int argc, char **argv);
 int verb_render(int argc, char **argv);
 int verb_bench(int argc, char **argv);
@@ -52,6 +53,10 @@ bool cli_real(const char *text, double min, double max, double *ret);
 const char *cli_size(uint64_t bytes);
 /* Whole of standard input or of a file ("-"), at most 64 MiB; the caller frees it. */
 int cli_read(const char *verb, const char *file, char **ret_text, size_t *ret_len);
+
+/* The path of a service's program, such as "gateway", "sconce-gateway": beside us in a build tree or
+ * an installation, else where we were configured to be installed. The caller frees it; NULL. */
+char *serve_program(const char *folder, const char *name);
 
 /* Options that choose models: --config FILE, --models DIR (may stand several times). */
 struct cli_models {

@@ -73,7 +73,8 @@ char *gpu_nodes_groups(const struct gpu_node *nodes, size_t n)
         const struct group *g;
         bool known = false;
 
-        if ((nodes[i].mode & 06) == 06 || (nodes[i].mode & 060) != 060)
+        /* Nobody should join root's group: such a node waits for a rule of udev. */
+        if ((nodes[i].mode & 06) == 06 || (nodes[i].mode & 060) != 060 || nodes[i].gid == 0)
             continue;
         for (size_t k = 0; k < i; k++)
             known |= nodes[k].gid == nodes[i].gid && (nodes[k].mode & 06) != 06;
@@ -119,4 +120,18 @@ char *gpu_drop_in(bool user, const struct gpu_node *nodes, size_t n)
     if (r == 0 && !user && groups[0])
         r = str_printf(&out, "SupplementaryGroups=%s\n", groups);
     return r < 0 ? NULL : str_take(&out, NULL);
+}
+
+bool gpu_drop_in_node(const char *text, size_t i, char *path, size_t size)
+{
+    static const char key[] = "DeviceAllow=";
+
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        if (strncmp(line, key, sizeof(key) - 1) != 0 || i-- > 0)
+            continue;
+        line += sizeof(key) - 1;
+        snprintf(path, size, "%.*s", (int)strcspn(line, " \t\n"), line);
+        return true;
+    }
+    return false;
 }

@@ -29,3 +29,5 @@ char *gpu_nodes_groups(const struct gpu_node *nodes, size_t n);
 bool gpu_node_is_open(const struct gpu_node *node);
 /* The body of the drop-in that opens these nodes to a service; NULL: out of memory. */
 char *gpu_drop_in(bool user, const struct gpu_node *nodes, size_t n);
+/* The @i-th node that a drop-in of this kind opens; false past the last one. */
+bool gpu_drop_in_node(const char *text, size_t i, char *path, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GET of HTTP/1.0: the answer ends where the connection does, so there is nothing to parse but
- * the status line and the end of the head
+ * A request of HTTP/1.0: the answer ends where the connection does, so there is nothing to parse
+ * but the status line and the end of the head
  */
 #include "cli/http_get.h"
 
@@ -53,9 +53,15 @@ static int connect_tcp(const char *address)
     return r < 0 ? r : STEAL_FD(fd);
 }
 
-static int transfer(int fd, const char *path, const char *key, struct str *head)
+/* What is asked: a GET without @json, else a POST of it. */
+struct request {
+    const char *path, *key, *json;
+    unsigned seconds;
+};
+
+static int transfer(int fd, const struct request *q, struct str *head)
 {
-    const struct timeval limit = {.tv_sec = HTTP_GET_SECONDS};
+    const struct timeval limit = {.tv_sec = q->seconds};
     _cleanup_str_ struct str request = {0};
     char buf[16384];
     ssize_t n;
@@ -63,11 +69,17 @@ static int transfer(int fd, const char *path, const char *key, struct str *head)
 
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    r = str_printf(&request, "GET %s HTTP/1.0\r\nHost: localhost\r\n", path);
-    if (r == 0 && key)
-        r = str_printf(&request, "Authorization: Bearer %s\r\n", key);
+    r = str_printf(&request, "%s %s HTTP/1.0\r\nHost: localhost\r\n", q->json ? "POST" : "GET",
+                   q->path);
+    if (r == 0 && q->key)
+        r = str_printf(&request, "Authorization: Bearer %s\r\n", q->key);
+    if (r == 0 && q->json)
+        r = str_printf(&request, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                       strlen(q->json));
     if (r == 0)
         r = str_puts(&request, "\r\n");
+    if (r == 0 && q->json)
+        r = str_puts(&request, q->json);
     if (r < 0)
         return r;
     if (send(fd, request.data, request.len, MSG_NOSIGNAL) != (ssize_t)request.len)
@@ -82,8 +94,8 @@ static int transfer(int fd, const char *path, const char *key, struct str *head)
     return n < 0 ? (errno == EAGAIN ? -ETIMEDOUT : -errno) : 0;
 }
 
-int http_get(const char *address, const char *path, const char *key, struct str *body,
-             struct inf_err *reterr)
+static int ask(const char *address, const struct request *q, struct str *body,
+               struct inf_err *reterr)
 {
     _cleanup_close_ int fd = -1;
     _cleanup_str_ struct str all = {0};
@@ -93,7 +105,7 @@ int http_get(const char *address, const char *path, const char *key, struct str 
     fd = strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(address);
     if (fd < 0)
         return err_set(reterr, -fd, "%s: %s", address, strerror(-fd));
-    r = transfer(fd, path, key, &all);
+    r = transfer(fd, q, &all);
     if (r < 0)
         return err_set(reterr, -r, "%s: %s", address, strerror(-r));
     end = all.data ? memmem(all.data, all.len, "\r\n\r\n", 4) : NULL;
@@ -102,4 +114,20 @@ int http_get(const char *address, const char *path, const char *key, struct str 
     str_clear(body);
     r = str_append(body, end + 4, all.len - (size_t)(end + 4 - all.data));
     return r < 0 ? err_set(reterr, -r, "out of memory") : status;
+}
+
+int http_get(const char *address, const char *path, const char *key, struct str *body,
+             struct inf_err *reterr)
+{
+    const struct request q = {.path = path, .key = key, .seconds = HTTP_GET_SECONDS};
+
+    return ask(address, &q, body, reterr);
+}
+
+int http_post(const char *address, const char *path, const char *key, const char *json,
+              unsigned seconds, struct str *body, struct inf_err *reterr)
+{
+    const struct request q = {.path = path, .key = key, .json = json, .seconds = seconds};
+
+    return ask(address, &q, body, reterr);
 }

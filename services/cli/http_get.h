@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One GET for `sconce status`: to a unix socket or to a TCP port of this machine. */
+/* One request for `sconce status`, setup and doctor: to a unix socket or to a TCP port of this
+ * machine. */
 
 #include <infer/types.h>
 
@@ -11,3 +12,6 @@
  * @key: API key or NULL. -ECONNREFUSED, -ENOENT: nobody listens; -ETIMEDOUT; -EBADMSG. */
 int http_get(const char *address, const char *path, const char *key, struct str *body,
              struct inf_err *reterr);
+/* The same for a POST of a JSON text; each part of the answer may take @seconds. */
+int http_post(const char *address, const char *path, const char *key, const char *json,
+              unsigned seconds, struct str *body, struct inf_err *reterr);

@@ -183,9 +183,11 @@ int manager_disable(struct manager *m, const char *unit, struct inf_err *reterr)
     return with_links(m, unit, unlink_unit, reterr);
 }
 
-bool manager_is_enabled(const struct manager *m, const char *unit)
+bool manager_is_enabled(const struct places *places, const char *unit)
 {
-    return with_links(m, unit, is_linked, NULL) > 0;
+    const struct manager m = {.places = places};
+
+    return with_links(&m, unit, is_linked, NULL) > 0;
 }
 
 static const char *option(const struct manager *m)

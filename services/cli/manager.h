@@ -34,7 +34,8 @@ bool manager_is_active(struct manager *m, const char *unit);
 /* Links the unit where its WantedBy= says; -ENOENT: it is not installed. */
 int manager_enable(struct manager *m, const char *unit, struct inf_err *reterr);
 int manager_disable(struct manager *m, const char *unit, struct inf_err *reterr);
-bool manager_is_enabled(const struct manager *m, const char *unit);
+/* Needs no manager. */
+bool manager_is_enabled(const struct places *places, const char *unit);
 /* Reads changed unit files; nothing where it is offline. */
 int manager_reload(struct manager *m, struct inf_err *reterr);
 /* Queues all jobs at once, so that systemd orders them among each other (what stops goes first),

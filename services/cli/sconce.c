@@ -14,6 +14,7 @@ static const struct cli_verb verbs[] = {
     {"info", verb_info, "what a model is"},
     {"serve", verb_serve, "start the services here, without systemd"},
     {"status", verb_status, "what runs, and how fast"},
+    {"doctor", verb_doctor, "why it does not work, and the command that mends it"},
     {"setup", verb_setup, "open the doors under systemd: sockets, TCP, keys, GPUs"},
     {"tokenize", verb_tokenize, "the token ids of a text"},
     {"render", verb_render, "the prompt that a chat template makes"},

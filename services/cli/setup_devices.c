@@ -27,7 +27,8 @@ static void tell_groups(const struct gpu_node *nodes, size_t n)
                    "restart your systemd (or the machine).\n",
                    nodes[i].path, groups);
         else
-            printf("You may not open %s, and no group may.\n", nodes[i].path);
+            printf("You may not open %s, and no group may: its mode is %04o.\n", nodes[i].path,
+                   (unsigned)nodes[i].mode & 07777);
     }
 }
 

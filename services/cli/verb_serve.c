@@ -61,9 +61,7 @@ static void serve_done(struct serve *s)
     free(s->chat_bin);
 }
 
-/* Finds a service's program: beside us in a build tree or an installation, else where we were
- * configured to be installed. */
-static char *find_program(const char *folder, const char *name)
+char *serve_program(const char *folder, const char *name)
 {
     char exe[PATH_MAX], path[PATH_MAX + 128];
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -230,8 +228,8 @@ static int serve(struct serve *s, const char *runtime_dir)
         return r;
     if (models_scan(config, &models, &err) < 0 || key_list_load(&keys, &err) < 0)
         return cli_error("serve", "%s", err.text);
-    s->gateway_bin = find_program("gateway", "sconce-gateway");
-    s->chat_bin = find_program("chat", "sconce-chat");
+    s->gateway_bin = serve_program("gateway", "sconce-gateway");
+    s->chat_bin = serve_program("chat", "sconce-chat");
     if (!s->gateway_bin || !s->chat_bin)
         return cli_error("serve", "%s is not installed in %s",
                          s->gateway_bin ? "sconce-chat" : "sconce-gateway", SCONCE_LIBEXECDIR);

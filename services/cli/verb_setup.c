@@ -98,7 +98,7 @@ int setup_doors(struct setup *s, int argc __attribute__((unused)),
         printf("Door  unix:%s/gateway.sock   %s\n", s->places.socket_dir,
                s->places.user ? "yours alone, without a key"
                               : "for members of the group sconce (usermod -aG sconce NAME)");
-    if (manager_is_enabled(s->manager, SETUP_TCP_SOCKET))
+    if (manager_is_enabled(&s->places, SETUP_TCP_SOCKET))
         printf("Door  http://127.0.0.1:%u/v1\n", setup_port(&s->places));
     else
         printf("TCP is closed; `sconce setup tcp%s` opens it with an API key.\n",
