@@ -44,7 +44,7 @@ static void take_call(const char *text, struct audit_line *line)
 
     if (!field(text, "syscall", number, sizeof(number)))
         return;
-    line->kind = AUDIT_SECCOMP;
+    line->kind = REFUSAL_SYSCALL;
     line->syscall = atoi(number);
     /* The kernel's numbers of architectures are libseccomp's too. */
     if (field(text, "arch", arch, sizeof(arch)))
@@ -60,7 +60,7 @@ void audit_line_parse(const char *text, struct audit_line *ret_line)
 
     if (field(text, "apparmor", verdict, sizeof(verdict))) {
         if (strcmp(verdict, "DENIED") == 0) {
-            line.kind = AUDIT_APPARMOR;
+            line.kind = REFUSAL_APPARMOR;
             field(text, "operation", operation, sizeof(operation));
             field(text, "name", name, sizeof(name));
             snprintf(line.what, sizeof(line.what), "%s %s", operation, name);

@@ -5,18 +5,18 @@
 
 #include "core/macros.h"
 
-enum audit_kind {
-    AUDIT_NONE,     /* the line is about something else */
-    AUDIT_SECCOMP,  /* a system call that the policy does not allow */
-    AUDIT_APPARMOR, /* something that the profile does not allow */
+enum refusal_kind {
+    REFUSAL_NONE,     /* the line is about something else */
+    REFUSAL_SYSCALL,  /* a system call that the policy does not allow */
+    REFUSAL_APPARMOR, /* something that the profile does not allow */
 };
 
 struct audit_line {
-    enum audit_kind kind;
+    enum refusal_kind kind;
     char program[64]; /* base name of exe, else comm; "sconce-chat" */
-    int syscall;      /* AUDIT_SECCOMP */
+    int syscall;      /* REFUSAL_SYSCALL */
     char call[40];    /* its name, or its number where this machine has no name for it */
-    char what[256];   /* AUDIT_APPARMOR: "open /etc/shadow" */
+    char what[256];   /* REFUSAL_APPARMOR: "open /etc/shadow" */
 };
 
 /* Parses one message of the kernel or of auditd. */

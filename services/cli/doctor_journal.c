@@ -108,12 +108,12 @@ static void take_refusal(struct refusals *r, const char *text, uint64_t usec)
     struct audit_line line;
 
     audit_line_parse(text, &line);
-    for (size_t i = 0; i < ARRAY_SIZE(services) && line.kind != AUDIT_NONE; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(services) && line.kind != REFUSAL_NONE; i++) {
         char program[32];
 
         snprintf(program, sizeof(program), "sconce-%s", services[i]);
         if (strcmp(line.program, program) == 0)
-            *(line.kind == AUDIT_SECCOMP ? &r->seccomp[i] : &r->apparmor[i]) =
+            *(line.kind == REFUSAL_SYSCALL ? &r->seccomp[i] : &r->apparmor[i]) =
                 (struct refusal){line, usec};
     }
 }
@@ -182,7 +182,7 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
     const char *times = f->n > 1 ? doctor_text(" (%u times)", f->n) : "";
 
     if (f->signal == SIGSYS) {
-        const bool same = refusal->line.kind == AUDIT_SECCOMP &&
+        const bool same = refusal->line.kind == REFUSAL_SYSCALL &&
                           refusal->usec + 10000000 > f->usec && refusal->usec < f->usec + 10000000;
 
         doctor_tell(d, FINDING_BROKEN, "journal", command,
@@ -210,13 +210,13 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
 static void tell_refusals(struct doctor *d, const struct refusals *r, const bool *told)
 {
     for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
-        if (r->seccomp[i].line.kind != AUDIT_NONE && !told[i])
+        if (r->seccomp[i].line.kind != REFUSAL_NONE && !told[i])
             doctor_tell(d, FINDING_ADVICE, "journal",
                         doctor_text("sconce policy explain %s", services[i]),
                         "the policy of sconce-%s refused the system call %s; if it comes again, "
                         "report it",
                         services[i], r->seccomp[i].line.call);
-        if (r->apparmor[i].line.kind != AUDIT_NONE)
+        if (r->apparmor[i].line.kind != REFUSAL_NONE)
             doctor_tell(d, FINDING_ADVICE, "journal",
                         doctor_text("sudo aa-complain sconce-%s", services[i]),
                         "AppArmor refused sconce-%s: %s", services[i], r->apparmor[i].line.what);
