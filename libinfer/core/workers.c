@@ -106,6 +106,8 @@ static void *worker_main(void *data)
     const struct worker *me = data;
     struct workers *w = me->pool;
 
+    /* A thread that names itself needs no file of /proc. */
+    pthread_setname_np(pthread_self(), "infer-worker");
     for (uint32_t n_runs = 0;; n_runs++) {
         gate_wait(&w->start, n_runs, w->spin_nsec);
         if (!w->fn)
@@ -128,10 +130,8 @@ static int threads_start(struct workers *w)
 
         *t = (struct worker){.pool = w, .i = w->n_started + 1};
         r = pthread_create(&t->thread, NULL, worker_main, t);
-        if (r == 0) {
-            pthread_setname_np(t->thread, "infer-worker");
+        if (r == 0)
             w->n_started++;
-        }
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return -r;

@@ -266,6 +266,7 @@ static void *thread_main(void *arg)
     struct sched *s = arg;
     bool busy = false;
 
+    pthread_setname_np(pthread_self(), "infer-engine");
     while (await_work(s, busy)) {
         busy = sched_tick(s);
         /* Only memory for events is missing: others must free some first. */
@@ -287,7 +288,6 @@ int sched_start(struct sched *s)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (r != 0)
         return -r;
-    pthread_setname_np(s->thread, "infer-engine");
     s->has_thread = true;
     return 0;
 }

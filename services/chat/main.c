@@ -2,10 +2,12 @@
 /*
  * sconce-chat: takes the sockets, reads the configuration, gives up new rights, serves
  */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 
 #include "chat/chat.h"
 #include "chat/generation.h"
@@ -22,6 +24,16 @@
 #define CHAT_MAX_CONNECTIONS 4096
 /* Longer than the gateway keeps its connections, so that only the gateway closes them. */
 #define CHAT_REQUEST_USEC (120 * 1000000u)
+
+/* Left alone, jansson would open /dev/urandom. */
+static size_t chat_seed(void)
+{
+    size_t seed = 0;
+
+    if (getrandom(&seed, sizeof(seed), 0) < 0)
+        log_warn("getrandom: %s", strerror(errno));
+    return seed ? seed : 1;
+}
 
 static bool chat_busy(void *data)
 {
@@ -80,7 +92,7 @@ int main(int argc, char **argv)
         options_done(&options);
         return r;
     }
-    json_object_seed(0);
+    json_object_seed(chat_seed());
     chat.config = options.config;
     r = service_new(
         &(struct service_params){

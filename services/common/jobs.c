@@ -9,6 +9,7 @@
 #include "common/loop.h"
 
 struct jobs {
+    const char *name;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -23,6 +24,7 @@ static void *jobs_thread(void *data)
 {
     struct jobs *jobs = data;
 
+    pthread_setname_np(pthread_self(), jobs->name);
     pthread_mutex_lock(&jobs->lock);
     for (;;) {
         struct job *job;
@@ -82,6 +84,7 @@ int jobs_new(struct loop *loop, const char *name, struct jobs **ret_jobs)
         return -ENOMEM;
     jobs->waiting_end = &jobs->waiting;
     jobs->ready_end = &jobs->ready;
+    jobs->name = name;
     pthread_mutex_init(&jobs->lock, NULL);
     pthread_cond_init(&jobs->wake, NULL);
     jobs->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -95,7 +98,6 @@ int jobs_new(struct loop *loop, const char *name, struct jobs **ret_jobs)
         free(jobs);
         return r;
     }
-    pthread_setname_np(jobs->thread, name);
     *ret_jobs = jobs;
     return 0;
 }

@@ -18,6 +18,7 @@ struct job {
     struct job *next;
 };
 
+/* @name is static; at most 15 characters. */
 int jobs_new(struct loop *loop, const char *name, struct jobs **ret_jobs);
 /* Waits for the running job; those that wait are dropped without `done`. */
 struct jobs *jobs_free(struct jobs *jobs);
