@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "common/config.h"
 #include "common/landlock.h"
@@ -131,6 +132,8 @@ int confine_start(const char *service, const struct config *config, struct inf_e
     int r;
 
     assert(!confine_state.service);
+    /* What prints local time would read this file later. */
+    tzset();
     if (policy_arch_native(&arch) < 0)
         return err_set(reterr, ENOTSUP, "there are no policies for this machine's architecture");
     r = policy_load(policy_texts, n_policy_texts, service, &policy, reterr);
