@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The Arch package of the last commit, built outside of the tree. makepkg refuses root: as root, it is
+# run as nobody.
+set -eu
+
+case ${1-} in
+-h | --help)
+    echo "Usage: sh packaging/build-arch.sh [OUTDIR] [MAKEPKG-OPTION]..."
+    echo "Builds packaging/arch/PKGBUILD and puts the package into OUTDIR (arch-packages)."
+    exit 0
+    ;;
+esac
+tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+mkdir -p "${1:-arch-packages}"
+out=$(CDPATH='' cd -- "${1:-arch-packages}" && pwd)
+[ $# -eq 0 ] || shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+cd "$tree"
+version=$(sed -n 's/^pkgver=//p' packaging/arch/PKGBUILD)
+git -c safe.directory='*' archive --prefix="sconce-$version/" HEAD |
+    gzip -n >"$work/sconce-$version.tar.gz"
+cp packaging/arch/* "$work"
+cp packaging/subprojects/packagecache/* "$work" 2>/dev/null || true
+if ! command -v pacman >/dev/null 2>&1 || ! pacman -Q glibc >/dev/null 2>&1; then
+    # Not Arch: its packages have other names here.
+    set -- --nodeps "$@"
+fi
+cd "$work"
+as=
+if [ "$(id -u)" -eq 0 ]; then
+    chown -R nobody "$work"
+    as="setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=$work"
+fi
+$as makepkg --force --noconfirm "$@" >"$out/build.log" 2>&1 </dev/null || {
+    tail -n 60 "$out/build.log" >&2
+    exit 1
+}
+cp "$work"/*.pkg.tar* "$out"
+ls "$out"/*.pkg.tar*
