@@ -12,6 +12,8 @@
 #include "common/http-server.h"
 
 #define HTTP_LINGER_USEC (10 * 1000000u)
+/* Whoever has just connected is about to send: when the service ends, so long for it to come. */
+#define HTTP_FRESH_USEC (500 * 1000u)
 
 static void conn_on_read(h2o_socket_t *sock, const char *err);
 
@@ -42,9 +44,21 @@ static void conn_on_close(void *data)
         server->params.unused(server->params.unused_data);
 }
 
+/* The peer may have sent a request already, which is then read before the end. */
+static void conn_deafen(struct http_conn *conn)
+{
+    conn->deaf = true;
+    shutdown(h2o_socket_get_fd(conn->sock), SHUT_RD);
+}
+
 static void conn_on_linger(struct loop_timer *timer)
 {
-    http_conn_close(timer->data);
+    struct http_conn *conn = timer->data;
+
+    if (conn->state == HTTP_CONN_LINGER)
+        http_conn_close(conn);
+    else if (conn->state == HTTP_CONN_HEAD && !conn->sock->input->size && !conn->rearm.queued)
+        conn_deafen(conn);
 }
 
 static void conn_on_refused(h2o_socket_t *sock, const char *err)
@@ -144,7 +158,7 @@ static void conn_rearm(struct loop_task *task)
         return;
     if (!conn->text.len) {
         if (conn->server->draining)
-            shutdown(h2o_socket_get_fd(conn->sock), SHUT_RD);
+            conn_deafen(conn);
         return;
     }
     space = h2o_buffer_reserve(&conn->sock->input, conn->text.len);
@@ -195,6 +209,10 @@ void http_conn_keep_rest(struct http_conn *conn)
 
 void http_conn_drain(struct http_conn *conn)
 {
-    if (conn->state == HTTP_CONN_HEAD && !conn->sock->input->size && !conn->rearm.queued)
-        shutdown(h2o_socket_get_fd(conn->sock), SHUT_RD);
+    if (conn->state != HTTP_CONN_HEAD || conn->sock->input->size || conn->rearm.queued)
+        return;
+    if (conn->used)
+        conn_deafen(conn);
+    else
+        loop_timer_set(conn->server->loop, &conn->linger, HTTP_FRESH_USEC);
 }

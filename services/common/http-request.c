@@ -19,7 +19,11 @@ static int request_fd(const struct http_request *request)
 
 static void request_watch(struct http_request *request)
 {
-    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = request};
+    /* Where we shut the reading side, its end says nothing about the peer. */
+    struct epoll_event event = {
+        .events = (request->conn->deaf ? 0 : EPOLLRDHUP) | EPOLLONESHOT,
+        .data.ptr = request,
+    };
 
     if (epoll_ctl(request->server->gone_fd, EPOLL_CTL_ADD, request_fd(request), &event) == 0)
         request->watched = true;
@@ -145,6 +149,7 @@ void http_request_handle(struct http_server *server, h2o_req_t *req)
     server->requests = request;
     server->stats.n_requests++;
     request->conn->state = HTTP_CONN_BUSY;
+    request->conn->used = true;
     request->conn->request_size = request->conn->head.size;
     if (req->entity.base)
         request->conn->request_size =

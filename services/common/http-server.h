@@ -39,6 +39,8 @@ struct http_conn {
     enum http_conn_state state;
     struct head head;
     bool refused;        /* above the limit of connections */
+    bool used;           /* there was a request */
+    bool deaf;           /* we shut its reading side; what was sent before is still read */
     size_t request_size; /* of the present request in sock->input */
     struct str text;     /* a refusal, or bytes of the next request */
     struct loop_task rearm;
