@@ -94,10 +94,11 @@ void doctor_managers(struct doctor *d)
         bool reload = false;
         char version[64];
 
-        if (!side->units) {
+        /* Who uses the machine's services needs no manager. */
+        if (!side->units && (side->used || d->n_sides == 1))
             check_absent(d, side);
+        if (!side->units)
             continue;
-        }
         if (units_manager_text(side->units, "Version", version, sizeof(version)) &&
             atoi(version) > 0 && atoi(version) < OLDEST_SYSTEMD)
             doctor_tell(d, FINDING_ADVICE, "managers", NULL,

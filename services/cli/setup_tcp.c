@@ -157,6 +157,11 @@ static int prove(const struct setup *s, unsigned port, const char *key)
     /* /health is open to all; the metrics are not. */
     if (status == 200)
         status = http_get(address, "/metrics", key, &body, &err);
+    if (status == 200 && key && http_get(address, "/metrics", NULL, &body, &err) != 401)
+        return cli_error("setup",
+                         "%s lets requests in without a key; `sconce doctor` looks for the "
+                         "reason",
+                         address);
     if (status == 200)
         return CLI_OK;
     if (status < 0)

@@ -188,7 +188,12 @@ static void child_ended(struct child *c, int status, bool stopping)
         c->not_before_usec = 0;
         return;
     }
-    if (WIFSIGNALED(status))
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+        fprintf(stderr,
+                "sconce serve: %s made a system call that its policy does not allow, and was "
+                "ended; `sconce doctor` tells which\n",
+                c->service.name);
+    else if (WIFSIGNALED(status))
         fprintf(stderr, "sconce serve: %s was killed by signal %d (%s)\n", c->service.name,
                 WTERMSIG(status), strsignal(WTERMSIG(status)));
     else

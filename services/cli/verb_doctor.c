@@ -119,23 +119,22 @@ static void add_side(struct doctor *d, bool user)
                  manager_is_enabled(&side->places, "sconce.target");
 }
 
-/* For a user: both managers, the machine's only where it is in use. */
+/* For a user: the own services, and the machine's where those are what there is to use. */
 static void find_sides(struct doctor *d, int only)
 {
     const bool root = geteuid() == 0;
+    struct doctor_side *last;
 
     if (only ? only == 'u' : !root)
         add_side(d, true);
-    if (only ? only == 's' : true) {
-        const size_t n = d->n_sides;
-
-        add_side(d, false);
-        if (!only && !root && d->n_sides > n && !d->sides[n].used) {
-            places_done(&d->sides[n].places);
-            units_close(d->sides[n].units);
-            d->sides[n] = (struct doctor_side){0};
-            d->n_sides = n;
-        }
+    if (only == 'u' || (!only && d->n_sides > 0 && d->sides[0].used))
+        return;
+    add_side(d, false);
+    last = &d->sides[d->n_sides - 1];
+    if (!only && d->n_sides > 1 && !last->used) {
+        places_done(&last->places);
+        last->units = units_close(last->units);
+        d->n_sides--;
     }
 }
 

@@ -14,6 +14,7 @@
 
 #include "cli/cli.h"
 #include "cli/http_get.h"
+#include "cli/places.h"
 #include "cli/units.h"
 #include "common/config.h"
 
@@ -103,6 +104,30 @@ static bool ask(struct report *r, const char *address)
     return true;
 }
 
+/* The doors that a socket unit holds: addresses, and for TCP whether a key is asked for. */
+static json_t *doors(const struct unit_state *s, bool user)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    struct places places;
+    json_t *list = json_array();
+    struct inf_err err;
+
+    for (size_t i = 0; i < s->n_listen; i++) {
+        if (s->listen[i][0] == '/') {
+            json_array_append_new(list, json_pack("{s:s+}", "address", "unix:", s->listen[i]));
+            continue;
+        }
+        if (!config && places_init(user, NULL, &places, &err) == 0) {
+            places_config(&places, &config, &err);
+            places_done(&places);
+        }
+        json_array_append_new(
+            list, json_pack("{s:s++, s:b}", "address", "http://", s->listen[i], "/v1", "needs_key",
+                            (int)(!config || config->gateway.tcp_access == CONFIG_TCP_KEY)));
+    }
+    return list;
+}
+
 /* The units of one manager; true when its gateway runs or could be asked without waking it. */
 static bool take_units(struct report *r, bool user)
 {
@@ -121,10 +146,10 @@ static bool take_units(struct report *r, bool user)
             continue;
         if (strcmp(names[i], "sconce-gateway.service") == 0 && strcmp(s.active, "active") == 0)
             active = true;
-        json_array_append_new(r->units,
-                              json_pack("{s:s, s:s, s:s, s:s, s:I}", "manager",
-                                        user ? "user" : "system", "unit", names[i], "state",
-                                        s.active, "status", s.status, "pid", (json_int_t)s.pid));
+        json_array_append_new(r->units, json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "manager",
+                                                  user ? "user" : "system", "unit", names[i],
+                                                  "state", s.active, "status", s.status, "pid",
+                                                  (json_int_t)s.pid, "doors", doors(&s, user)));
     }
     return active;
 }
@@ -182,6 +207,25 @@ static int print_json(const struct report *r)
     return bad ? CLI_FAILED : CLI_OK;
 }
 
+static void print_unit(const json_t *unit)
+{
+    const json_t *list = json_object_get(unit, "doors");
+    const char *status = json_string_value(json_object_get(unit, "status"));
+    const char *state = json_string_value(json_object_get(unit, "state"));
+
+    printf("%-6s  %-26s %-8s", json_string_value(json_object_get(unit, "manager")),
+           json_string_value(json_object_get(unit, "unit")), state);
+    if (status[0])
+        printf("  %s", status);
+    for (size_t i = 0; i < json_array_size(list) && strcmp(state, "active") == 0; i++) {
+        const json_t *door = json_array_get(list, i);
+
+        printf("  %s%s", json_string_value(json_object_get(door, "address")),
+               json_is_true(json_object_get(door, "needs_key")) ? ", with an API key" : "");
+    }
+    putchar('\n');
+}
+
 static void print_text(const struct report *r)
 {
     size_t i;
@@ -189,16 +233,12 @@ static void print_text(const struct report *r)
 
     json_array_foreach(r->units, i, unit)
     {
-        const char *status = json_string_value(json_object_get(unit, "status"));
-
-        printf("%-6s  %-26s %-10s%s%s\n", json_string_value(json_object_get(unit, "manager")),
-               json_string_value(json_object_get(unit, "unit")),
-               json_string_value(json_object_get(unit, "state")), status[0] ? "  " : "", status);
+        print_unit(unit);
     }
     if (!r->address[0]) {
         if (json_array_size(r->units) == 0)
             puts("Nothing runs here. `sconce serve` starts the services in the foreground;\n"
-                 "`systemctl --user enable --now sconce.target` does so under systemd.");
+                 "`sconce setup` opens them under systemd.");
         else
             puts("The gateway sleeps; the first connection starts it.");
         return;
