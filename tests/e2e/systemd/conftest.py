@@ -80,6 +80,15 @@ def machine(installed):
     return installed.machine
 
 
+@pytest.fixture(scope="module")
+def own_machine(base, debs):
+    """A machine for one file of tests, which may turn it upside down."""
+    with Machine(roots.Root(base)) as machine:
+        machine.boot()
+        install(machine, debs)
+        yield machine
+
+
 @pytest.fixture
 def make_machine(base, debs):
     machines = []
