@@ -2,6 +2,7 @@
 /*
  * Attacks on other processes, and new programs
  */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -27,30 +28,51 @@ static int exec_sh(struct victim *v, const struct scene *s UNUSED)
     return (int)CALL(v, SYS_execve, victim_text(v, "/bin/sh"), arguments(v), 0);
 }
 
-/* A program that lies in no file system: the bytes of /bin/true in anonymous memory. */
+/* A program that needs no other file: it would crash at its first instruction, had it the time. */
+struct program {
+    Elf64_Ehdr header;
+    Elf64_Phdr segment;
+};
+
+static int program_make(struct program *ret)
+{
+    _cleanup_close_ int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    struct program p = {};
+
+    if (pread(self, &p.header, sizeof(p.header), 0) != sizeof(p.header))
+        return -EIO;
+    p.header.e_type = ET_EXEC;
+    p.header.e_phoff = sizeof(p.header);
+    p.header.e_phnum = 1;
+    p.header.e_shnum = 0;
+    p.segment = (Elf64_Phdr){
+        .p_type = PT_LOAD,
+        .p_flags = PF_R | PF_X,
+        .p_vaddr = 0x400000,
+        .p_filesz = sizeof(p),
+        .p_memsz = sizeof(p),
+        .p_align = 0x1000,
+    };
+    p.header.e_entry = p.segment.p_vaddr;
+    *ret = p;
+    return 0;
+}
+
+/* A program that lies in no file system. */
 static int exec_memfd(struct victim *v, const struct scene *s UNUSED)
 {
-    static unsigned char program[4096];
-    _cleanup_close_ int file = open("/bin/true", O_RDONLY | O_CLOEXEC);
-    uint64_t there;
-    off_t offset = 0;
-    ssize_t n;
+    struct program program;
     long fd, r;
 
+    r = program_make(&program);
+    if (r < 0)
+        return (int)r;
     fd = CALL(v, SYS_memfd_create, victim_text(v, "program"), MFD_CLOEXEC);
     if (fd < 0)
         return (int)fd;
-    there = victim_put(v, program, sizeof(program));
-    while ((n = pread(file, program, sizeof(program), offset)) > 0) {
-        const struct iovec here = {program, (size_t)n}, remote = {(void *)there, (size_t)n};
-
-        if (process_vm_writev(victim_pid(v), &here, 1, &remote, 1, 0) != n)
-            return -EIO;
-        r = CALL(v, SYS_write, (uint64_t)fd, there, (uint64_t)n);
-        if (r < 0)
-            return (int)r;
-        offset += n;
-    }
+    r = CALL(v, SYS_write, (uint64_t)fd, victim_put(v, &program, sizeof(program)), sizeof(program));
+    if (r < 0)
+        return (int)r;
     return (int)CALL(v, SYS_execveat, (uint64_t)fd, victim_text(v, ""), arguments(v), 0,
                      AT_EMPTY_PATH);
 }

@@ -4,16 +4,12 @@
 They run as root here, with all capabilities: what is denied, these walls deny. The walls that units
 add are the matter of tests/e2e/systemd/test_attacks.py.
 """
+import subprocess
+
 import pytest
 
 import walls
 from services import SERVICES
-
-# Without a unit Linux has one wall to offer here.
-ONE_ALONE = {
-    "raw": "Landlock knows TCP alone",
-}
-
 
 def options(row, serve, scene):
     other = next(r for r in SERVICES if r != row)
@@ -35,3 +31,26 @@ def test_a_service_alone_denies_each_attack(row, program, serve, scene, capsys):
     with capsys.disabled():
         print("\n" + table.text())
     assert table.problems(with_unit=False) == []
+
+
+# Policies of processes that are no services.
+@pytest.mark.parametrize("policy", ["decoder"])
+def test_a_child_denies_each_attack(policy, program, build, scene, neighbour, tmp_path, capsys):
+    confined = build / "tests/attack/confined"
+    if not confined.exists():
+        pytest.skip("a build without confinement")
+    child = subprocess.Popen([str(confined), policy], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE)
+    try:
+        assert child.stdout.readline() == b"sealed\n"
+        result = walls.attack(program, child.pid, store=tmp_path, neighbour=neighbour, **scene)
+    finally:
+        child.stdin.close()
+        child.wait(10)
+    table = walls.Table(policy, result)
+    with capsys.disabled():
+        print("\n" + table.text())
+    assert table.problems(with_unit=False) == []
+    # No file, no network, no other process: seccomp and Landlock say so both.
+    once = [name for name in walls.PROMISED if table.walls(name) < 2]
+    assert once == ["udp"]

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * confined POLICY: a process that has the walls of a policy and reads its standard input to the end
+ *
+ * For policies of processes that are not services of their own, such as decoders.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/confine.h"
+
+int main(int argc, char **argv)
+{
+    struct inf_err err = {};
+    char byte;
+
+    if (argc != 2)
+        return 2;
+    if (confine_start(argv[1], NULL, &err) < 0 || confine_seal(argv[1], &err) < 0) {
+        fprintf(stderr, "confined: %s\n", err.text);
+        return 1;
+    }
+    if (write(STDOUT_FILENO, "sealed\n", 7) != 7)
+        return 1;
+    while (read(STDIN_FILENO, &byte, 1) == 1)
+        ;
+    return 0;
+}
