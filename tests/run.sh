@@ -126,7 +126,7 @@ fi
 
 if want asan; then
     say "tests under ASan and UBSan (clang)"
-    setup asan clang -Db_sanitize=address,undefined -Db_lundef=false
+    setup asan clang -Dconfinement=off -Db_sanitize=address,undefined -Db_lundef=false
     count "build with clang, ASan and UBSan" $?
     export ASAN_OPTIONS=detect_stack_use_after_return=1
     export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -137,7 +137,7 @@ fi
 
 if want tsan; then
     say "tests of threads under TSan (clang)"
-    setup tsan clang -Db_sanitize=thread -Db_lundef=false
+    setup tsan clang -Dconfinement=off -Db_sanitize=thread -Db_lundef=false
     count "build with clang and TSan" $?
     TSAN_OPTIONS=halt_on_error=1 meson_tests tsan --suite threads --timeout-multiplier 10
 fi
@@ -158,7 +158,7 @@ fuzz_one() {
 
 if want fuzz; then
     say "fuzzers, $FUZZ_SECONDS s each"
-    setup fuzz clang -Dfuzz=true -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
+    setup fuzz clang -Dconfinement=off -Dfuzz=true -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
     count "build of the fuzzers" $?
     mkdir -p "$BUILD_ROOT/fuzz-work"
     list=$(find "$BUILD_ROOT/fuzz/tests/fuzz" -maxdepth 1 -type f -name 'fuzz-*' -perm -u+x | sort)

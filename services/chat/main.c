@@ -6,15 +6,16 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 
 #include "chat/chat.h"
 #include "chat/generation.h"
 #include "chat/resident.h"
 #include "common/config.h"
+#include "common/confine.h"
 #include "common/jobs.h"
 #include "common/log.h"
+#include "common/metrics.h"
 #include "common/misconfigured.h"
 #include "common/models.h"
 #include "common/options.h"
@@ -87,6 +88,12 @@ int main(int argc, char **argv)
     r = options_read("chat", argc, argv, &options);
     if (r >= 0)
         return r;
+    metrics_open();
+    if (confine_start("chat", options.config, &err) < 0) {
+        log_error("%s", err.text);
+        options_done(&options);
+        return 1;
+    }
     if (options.wrong) {
         r = misconfigured_serve("chat", &options);
         options_done(&options);
@@ -120,7 +127,6 @@ int main(int argc, char **argv)
     } else if ((r = chat_start(&chat)) < 0) {
         log_error("cannot start threads: %s", strerror(-r));
     } else {
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         r = service_run(chat.service);
     }
     chat_stop(&chat);

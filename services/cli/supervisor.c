@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -44,32 +45,37 @@ struct supervisor {
     struct child children[SUPERVISOR_MAX_SERVICES];
     size_t n;
     int signal_fd, notify_fd;
-    struct sockaddr_un notify_addr;
-    socklen_t notify_len;
+    struct sockaddr_un notify_addr; /* sun_path is empty until the socket is there */
     sigset_t old_mask;
     bool stopping;
     size_t i_stopping; /* children before it have been told to stop */
 };
 
-/* An abstract datagram socket: no file to clean up. Only our children know its random name. */
-static int notify_open(struct supervisor *s)
+/* A datagram socket DIR/notify. Services that are confined reach no abstract ones. */
+static int notify_open(struct supervisor *s, const char *dir)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     const int one = 1;
-    socklen_t len = sizeof(sa);
+    mode_t mask;
+    int r;
 
+    if ((size_t)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/notify", dir) >= sizeof(sa.sun_path))
+        return -ENAMETOOLONG;
     s->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s->notify_fd < 0)
         return -errno;
     setsockopt(s->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one));
-    if (bind(s->notify_fd, (struct sockaddr *)&sa, sizeof(sa.sun_family)) < 0 ||
-        getsockname(s->notify_fd, (struct sockaddr *)&s->notify_addr, &len) < 0)
-        return -errno;
-    s->notify_len = len;
-    return 0;
+    /* One that is left over is nobody's: the listening sockets beside it were free. */
+    unlink(sa.sun_path);
+    mask = umask(0177);
+    r = bind(s->notify_fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ? -errno : 0;
+    umask(mask);
+    if (r == 0)
+        s->notify_addr = sa;
+    return r;
 }
 
-int supervisor_new(struct supervisor **ret, struct inf_err *reterr)
+int supervisor_new(const char *dir, struct supervisor **ret, struct inf_err *reterr)
 {
     _cleanup_(supervisor_freep) struct supervisor *s = NEW(struct supervisor, 1);
     sigset_t mask;
@@ -87,9 +93,9 @@ int supervisor_new(struct supervisor **ret, struct inf_err *reterr)
     s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->signal_fd < 0)
         return err_set(reterr, errno, "signalfd: %s", strerror(errno));
-    r = notify_open(s);
+    r = notify_open(s, dir);
     if (r < 0)
-        return err_set(reterr, -r, "notify socket: %s", strerror(-r));
+        return err_set(reterr, -r, "notify socket in %s: %s", dir, strerror(-r));
     *ret = STEAL(s);
     return 0;
 }
@@ -110,6 +116,8 @@ struct supervisor *supervisor_free(struct supervisor *s)
     }
     closep(&s->signal_fd);
     closep(&s->notify_fd);
+    if (s->notify_addr.sun_path[0])
+        unlink(s->notify_addr.sun_path);
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     free(s);
     return NULL;
@@ -127,7 +135,7 @@ int supervisor_add(struct supervisor *s, const struct supervisor_service *servic
 static void child_exec(const struct supervisor *s, const struct child *c)
 {
     const struct supervisor_service *v = &c->service;
-    char text[32], names[256] = "", path[sizeof(s->notify_addr.sun_path) + 2];
+    char text[32], names[256] = "";
     int fds[SUPERVISOR_MAX_SOCKETS];
 
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0)
@@ -150,10 +158,7 @@ static void child_exec(const struct supervisor *s, const struct child *c)
     snprintf(text, sizeof(text), "%zu", v->n_sockets);
     setenv("LISTEN_FDS", text, 1);
     setenv("LISTEN_FDNAMES", names, 1);
-    snprintf(path, sizeof(path), "@%.*s",
-             (int)(s->notify_len - offsetof(struct sockaddr_un, sun_path) - 1),
-             s->notify_addr.sun_path + 1);
-    setenv("NOTIFY_SOCKET", path, 1);
+    setenv("NOTIFY_SOCKET", s->notify_addr.sun_path, 1);
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);

@@ -34,7 +34,8 @@ struct supervisor_service {
 
 struct supervisor;
 
-int supervisor_new(struct supervisor **ret, struct inf_err *reterr);
+/* @dir is where the sockets of services lie; its own for NOTIFY_SOCKET comes there as well. */
+int supervisor_new(const char *dir, struct supervisor **ret, struct inf_err *reterr);
 /* Stops what still runs. */
 struct supervisor *supervisor_free(struct supervisor *s);
 DEFINE_CLEANUP(struct supervisor *, supervisor_free);

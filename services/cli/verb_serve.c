@@ -252,7 +252,7 @@ static int serve(struct serve *s, const char *runtime_dir)
         return cli_error("serve", "%s", err.text);
     /* What was started by hand serves whoever is here, unless there are keys to show. */
     fill_args(s, config->gateway.n_api_keys + keys.n == 0, &gateway, &chat);
-    if (supervisor_new(&sup, &err) < 0 || supervisor_add(sup, &gateway) < 0 ||
+    if (supervisor_new(s->dir, &sup, &err) < 0 || supervisor_add(sup, &gateway) < 0 ||
         supervisor_add(sup, &chat) < 0)
         return cli_error("serve", "%s", err.text);
     greet(s, config, models);

@@ -3,6 +3,7 @@
 #include "common/metrics.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 
 #include "common/http.h"
@@ -66,35 +67,46 @@ void metrics_write_histogram(struct str *out, const char *name, const char *help
                    (unsigned long long)histogram->count);
 }
 
-static unsigned metrics_open_fds(void)
+/* Opened before the service gives up opening files. */
+static struct {
+    DIR *fds;
+    int statm;
+} metrics_files = {NULL, -1};
+
+void metrics_open(void)
 {
-    DIR *dir = opendir("/proc/self/fd");
+    metrics_files.fds = opendir("/proc/self/fd");
+    metrics_files.statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+}
+
+static unsigned metrics_count_fds(void)
+{
     unsigned n = 0;
 
-    if (!dir)
+    if (!metrics_files.fds)
         return 0;
-    while (readdir(dir))
+    rewinddir(metrics_files.fds);
+    while (readdir(metrics_files.fds))
         n++;
-    closedir(dir);
-    return n > 3 ? n - 3 : 0; /* ".", ".." and the directory itself */
+    return n > 2 ? n - 2 : 0; /* "." and ".." */
 }
 
 void metrics_process(struct str *out, const char *prefix)
 {
-    FILE *f = fopen("/proc/self/statm", "re");
     unsigned long size, resident;
-    char name[64];
+    char name[64], text[128];
+    const ssize_t n = pread(metrics_files.statm, text, sizeof(text) - 1, 0);
 
-    if (f) {
-        if (fscanf(f, "%lu %lu", &size, &resident) == 2) {
+    if (n > 0) {
+        text[n] = 0;
+        if (sscanf(text, "%lu %lu", &size, &resident) == 2) {
             snprintf(name, sizeof(name), "%s_resident_memory_bytes", prefix);
             metrics_gauge(out, name, "Resident memory.", NULL,
                           (double)resident * (double)sysconf(_SC_PAGESIZE));
         }
-        fclose(f);
     }
     snprintf(name, sizeof(name), "%s_open_fds", prefix);
-    metrics_gauge(out, name, "Open descriptors.", NULL, metrics_open_fds());
+    metrics_gauge(out, name, "Open descriptors.", NULL, metrics_count_fds());
 }
 
 void metrics_server(struct str *out, const char *prefix, const struct http_server_stats *stats)

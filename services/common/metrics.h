@@ -29,6 +29,8 @@ void metrics_gauge(struct str *out, const char *name, const char *help, const ch
                    double value);
 void metrics_write_histogram(struct str *out, const char *name, const char *help,
                              const char *labels, const struct metrics_histogram *histogram);
+/* Opens what metrics_process() reads; before confine_start(). */
+void metrics_open(void);
 /* Resident memory and descriptors of this process; names begin with @prefix. */
 void metrics_process(struct str *out, const char *prefix);
 /* What the HTTP server counts. */

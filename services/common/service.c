@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 
+#include "common/confine.h"
 #include "common/listen.h"
 #include "common/log.h"
 #include "common/loop.h"
@@ -226,8 +227,14 @@ bool service_is_draining(const struct service *service)
 
 int service_run(struct service *service)
 {
+    struct inf_err err = {};
     int r;
 
+    r = confine_seal(service->params.name, &err);
+    if (r < 0) {
+        log_error("%s", err.text);
+        return r;
+    }
     service->active_usec = clock_usec();
     if (sd_watchdog_enabled(0, &service->watchdog_usec) > 0)
         loop_timer_set(service->loop, &service->watchdog, service->watchdog_usec / 2);

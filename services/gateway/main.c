@@ -5,10 +5,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "common/config.h"
+#include "common/confine.h"
 #include "common/log.h"
+#include "common/metrics.h"
 #include "common/misconfigured.h"
 #include "common/options.h"
 #include "common/service.h"
@@ -47,6 +48,12 @@ int main(int argc, char **argv)
     r = options_read("gateway", argc, argv, &options);
     if (r >= 0)
         return r;
+    metrics_open();
+    if (confine_start("gateway", options.config, &err) < 0) {
+        log_error("%s", err.text);
+        options_done(&options);
+        return 1;
+    }
     if (options.wrong) {
         r = misconfigured_serve("gateway", &options);
         options_done(&options);
@@ -77,7 +84,6 @@ int main(int argc, char **argv)
     } else if ((r = gateway_connect(&gateway, options.chat_socket)) < 0) {
         log_error("cannot find the socket of the chat service: %s", strerror(-r));
     } else {
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         r = service_run(gateway.service);
     }
     if (gateway.service)
