@@ -12,7 +12,7 @@
 #include "common/request-id.h"
 #include "common/service.h"
 
-#define MISCONFIGURED_IDLE_USEC (2 * 1000000u)
+#define MISCONFIGURED_LIFE_USEC (2 * 1000000u)
 
 struct misconfigured {
     const char *name;
@@ -35,7 +35,7 @@ static void misconfigured_handle(void *data, struct http_request *request)
     _cleanup_str_ struct str body = {};
     char id[REQUEST_ID_SIZE], message[400];
 
-    service_touch(m->service);
+    /* No service_touch(): clients that ask again and again must not keep it. */
     request_id_take(request, "req_", id);
     http_response_close(request);
     snprintf(message, sizeof(message), "The configuration of the %s service is wrong: %s", m->name,
@@ -75,7 +75,7 @@ int misconfigured_serve(const char *service, const struct options *options)
                     .handle = misconfigured_handle,
                     .data = &m,
                 },
-            .idle_timeout_usec = MISCONFIGURED_IDLE_USEC,
+            .idle_timeout_usec = MISCONFIGURED_LIFE_USEC,
             .drain_timeout_usec = options->drain_timeout_usec,
             .ready_status = status,
         },

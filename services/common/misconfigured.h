@@ -6,7 +6,7 @@
  *
  * If it ended, systemd would start it again for each connection, and clients would see a dead
  * socket. It answers instead: every request gets a 503 with the text of the mistake. It leaves
- * after two quiet seconds, so that the next connection meets the mended file.
+ * after two seconds, however many clients ask, so that the next one meets the mended file.
  */
 
 struct options;
