@@ -245,18 +245,21 @@ class Machine:
 
     # Journal
 
-    def journal(self, *args, **match):
-        """Entries as dictionaries, oldest first; journal(SCONCE_SERVICE="chat"). @args go to
-        journalctl, such as "--after-cursor=…"."""
+    def journal(self, after=None, **match):
+        """Entries as dictionaries, oldest first: those that have these fields, such as
+        SCONCE_SERVICE="chat"; @after is what cursor() said."""
         self.run(["journalctl", "--sync"])
-        out = self.run(["journalctl", "-o", "json", "--all", "--no-pager", "-q", *args,
-                        *("%s=%s" % item for item in match.items())]).stdout
-        return [json.loads(line) for line in out.splitlines()]
+        # journalctl leaves out an entry too many when it has both a cursor and a match.
+        args = ["--after-cursor=" + after] if after else []
+        out = self.run(["journalctl", "-o", "json", "--all", "--no-pager", "-q", *args]).stdout
+        entries = [json.loads(line) for line in out.splitlines()]
+        return [e for e in entries if all(e.get(name) == match[name] for name in match)]
 
     def cursor(self):
-        """The end of the journal, for journal("--after-cursor=" + cursor)."""
-        entries = self.journal("-n", "1")
-        return entries[-1]["__CURSOR"]
+        """The end of the journal now, for journal(after=…)."""
+        self.run(["journalctl", "--sync"])
+        out = self.run(["journalctl", "-n0", "--show-cursor", "--no-pager", "-q"]).stdout
+        return out.partition("cursor: ")[2].strip()
 
     def recent(self, lines=40):
         return self.run(["journalctl", "-n", str(lines), "--no-pager"], check=False).stdout

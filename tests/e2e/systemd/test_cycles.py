@@ -12,7 +12,7 @@ IDLE = "".join("%s:\n  idle_timeout: %%s\n" % row.name for row in SERVICES)
 
 def starts(machine, cursor):
     """How often each service was started since."""
-    entries = machine.journal("--after-cursor=" + cursor, "-t", "systemd")
+    entries = machine.journal(cursor)
     return {unit: sum(e.get("UNIT") == unit and e["MESSAGE"].startswith("Started ")
                       for e in entries) for unit in UNITS}
 

@@ -53,7 +53,7 @@ def test_first_connection_starts_gateway_and_then_chat(machine):
     answer = ask(machine)
     assert answer.status == 200 and answer.json["choices"][0]["message"]["content"]
     assert machine.programs() == ["sconce-chat", "sconce-gateway"]
-    started = [entry["UNIT"] for entry in machine.journal("--after-cursor=" + cursor)
+    started = [entry["UNIT"] for entry in machine.journal(cursor)
                if entry.get("UNIT") in [row.unit for row in SERVICES]
                and entry["MESSAGE"].startswith("Started ")]
     assert started == ["sconce-gateway.service", "sconce-chat.service"]

@@ -12,13 +12,13 @@ def test_each_request_is_one_entry_with_fields(machine):
     assert answer.status == 200
     identity = answer.headers["x-request-id"]
     for row in SERVICES:
-        entries = machine.journal("--after-cursor=" + cursor, SCONCE_SERVICE=row.name,
-                                  REQUEST_ID=identity)
+        entries = machine.journal(cursor, SCONCE_SERVICE=row.name,
+                                  SCONCE_REQUEST_ID=identity)
         assert len(entries) == 1, (row.name, entries)
         entry = entries[0]
-        assert entry["STATUS"] == "200" and entry["PRIORITY"] == "6"
-        assert entry["METHOD"] == "POST" and entry["PATH"] == "/v1/chat/completions"
-        assert int(entry["DURATION_USEC"]) > 0 and int(entry["BYTES"]) > 0
+        assert entry["SCONCE_STATUS"] == "200" and entry["PRIORITY"] == "6"
+        assert entry["MESSAGE"].startswith("POST /v1/chat/completions 200 ")
+        assert int(entry["SCONCE_DURATION_USEC"]) > 0 and int(entry["SCONCE_BYTES"]) > 0
         assert entry["SYSLOG_IDENTIFIER"] == "sconce-" + row.name
         assert entry["_SYSTEMD_UNIT"] == row.unit and entry["_SYSTEMD_SLICE"] == "sconce.slice"
 
@@ -27,8 +27,8 @@ def test_refusals_are_entries_too(machine):
     cursor = machine.cursor()
     assert get(machine, "/nothing/here").status == 404
     assert ask(machine, {"model": "none", "messages": []}).status in (400, 404)
-    statuses = [e["STATUS"] for e in machine.journal("--after-cursor=" + cursor,
-                                                     SCONCE_SERVICE="gateway") if "STATUS" in e]
+    statuses = [e["SCONCE_STATUS"] for e in machine.journal(cursor,
+                                                     SCONCE_SERVICE="gateway") if "SCONCE_STATUS" in e]
     assert statuses[0] == "404" and statuses[1] in ("400", "404")
 
 
@@ -39,7 +39,7 @@ def test_no_prompt_and_no_answer_is_in_the_journal(machine):
     ask(machine, {"model": SECRET + "-model", "messages": [{"role": SECRET, "content": SECRET}]})
     ask(machine, chat_body(4, prompt=SECRET, tools=SECRET, stop=[SECRET] * 100))
     get(machine, "/v1/models?key=" + SECRET)
-    entries = machine.journal("--after-cursor=" + cursor)
+    entries = machine.journal(cursor)
     text = answer.json["choices"][0]["message"]["content"]
     assert len(text) > 20
     for entry in entries:
