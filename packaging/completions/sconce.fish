@@ -91,6 +91,9 @@ complete -c sconce -n '__sconce_verb setup; and not __sconce_word tcp key access
 complete -c sconce -n '__sconce_verb setup; and __sconce_word access' -a 'keys open group'
 complete -c sconce -n '__sconce_verb setup; and __sconce_word models' -a '(__fish_complete_directories)'
 
+complete -c sconce -n '__sconce_verb doctor' -l user -d 'your services'
+complete -c sconce -n '__sconce_verb doctor' -l system -d 'those of the machine'
+complete -c sconce -n '__sconce_verb doctor' -l deep -d 'ask a model a question too'
 complete -c sconce -n '__sconce_verb doctor' -l json -d 'as a JSON object'
 complete -c sconce -n '__sconce_verb doctor' -s h -l help -d 'show a short help'
 

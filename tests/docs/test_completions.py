@@ -109,7 +109,7 @@ def test_zsh_completes(user):
                                env=env, cwd=user.work, start_new_session=True)
     os.close(slave)
 
-    def read_until(word, seconds=20):
+    def read_until(word, seconds=60):
         seen = ""
         end = time.monotonic() + seconds
         while word not in seen:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/http-api.md against the services' sources: routes, error codes, metrics, log fields."""
+import re
+
+from blocks import TREE
+
+TEXT = (TREE / "docs/http-api.md").read_text()
+SOURCES = {p: p.read_text() for p in (TREE / "services").rglob("*.c")}
+ALL = "\n".join(SOURCES.values())
+
+
+def table(head):
+    """Rows below a table's head, as lists of cells."""
+    lines = TEXT[TEXT.index(head):].split("\n")[2:]
+    for line in lines:
+        if not line.startswith("|"):
+            return
+        yield [c.strip() for c in line.strip("|").split("|")]
+
+
+def test_routes():
+    source = (TREE / "services/gateway/handler.c").read_text()
+    part = re.search(r"struct route routes\[\] = \{\n(.*?)^\};", source, re.M | re.S).group(1)
+    there = {(path.replace("/models/", "/models/{id}"), methods.removeprefix("METHOD_"))
+             for path, methods in re.findall(r'\{"([^"]+)", (METHOD_\w+)', part)}
+    written = {(path, method) for paths, method, _ in table("| route |")
+               for path in re.findall(r"`([^`]+)`", paths)}
+    assert written == there
+
+
+def error_codes():
+    return {(status, code) for statuses, codes in table("| status |")
+            for status in re.findall(r"\d+", statuses)
+            for code in re.findall(r"`([a-z_]+)`", codes)}
+
+
+def test_error_codes_of_the_services_are_written():
+    there = set(re.findall(r'(?<![\w.])([45]\d\d),\s*"([a-z_]+)"', ALL))
+    assert len(there) > 30
+    assert there <= error_codes()
+
+
+def test_error_codes_that_are_written_exist():
+    for _, code in error_codes():
+        assert '"%s"' % code in ALL, code
+
+
+def test_metrics_that_are_written_exist():
+    part = TEXT[TEXT.index("## Metrics"):]
+    names = re.findall(r"`((?:vllm:|sconce_)[\w:]+)`", part)
+    assert len(names) > 5
+    for name in names:
+        assert name in ALL, name
+
+
+def test_log_fields():
+    written = set(re.findall(r"`(SCONCE_\w+)`", (TREE / "docs/dataflow.md").read_text()))
+    there = set(re.findall(r'"(SCONCE_\w+)=%', (TREE / "services/common/log.c").read_text()))
+    assert written == there
