@@ -52,8 +52,8 @@ def build(tree, out):
     with open(str(out) + ".log", "wb") as log:
         r = subprocess.run(["sh", str(tree / "packaging/build-deb.sh"), str(out)], cwd=tree,
                            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                           env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck noautodbgsym nodoc",
-                                "DEB_BUILD_PROFILES": "nocheck nodoc"})
+                           env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck noautodbgsym",
+                                "DEB_BUILD_PROFILES": "nocheck"})
     if r.returncode:
         text = pathlib.Path(str(out) + ".log").read_text(errors="replace")
         raise RuntimeError("the packages do not build:\n" + text[-3000:])
