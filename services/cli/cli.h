@@ -38,6 +38,7 @@ int verb_doctor(int argc, char **argv);
 int verb_tokenize(int argc, char **argv);
 int verb_render(int argc, char **argv);
 int verb_bench(int argc, char **argv);
+int verb_policy(int argc, char **argv);
 
 /* "sconce VERB: text" on standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);

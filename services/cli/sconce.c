@@ -18,6 +18,7 @@ static const struct cli_verb verbs[] = {
     {"setup", verb_setup, "open the doors under systemd: sockets, TCP, keys, GPUs"},
     {"tokenize", verb_tokenize, "the token ids of a text"},
     {"render", verb_render, "the prompt that a chat template makes"},
+    {"policy", verb_policy, "what each service may do"},
     {"bench", verb_bench, "how fast a model runs on this machine"},
 };
 

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A policy as a reviewer reads it, and as a program does. */
+
+#include <jansson.h>
+
+#include "common/policy.h"
+
+struct policy_view {
+    const char *service;
+    const struct policy *policy;
+    enum policy_phase phase;
+    enum policy_arch arch;
+};
+
+void policy_print(const struct policy_view *view);
+/* NULL when out of memory. */
+json_t *policy_json(const struct policy_view *view);
