@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the tests of the packages: those of machines, and
+
+files      what each package installs: {package: {path: Entry}}
+unpacked   a directory with all packages unpacked over each other
+chroot     a root without a running systemd, into which packages can be installed
+later      the packages of a later version, whose default configuration is another one
+"""
+import dataclasses
+import importlib.util
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+SYSTEMD = pathlib.Path(__file__).resolve().parents[1] / "systemd"
+spec = importlib.util.spec_from_file_location("machine_fixtures", SYSTEMD / "conftest.py")
+machine_fixtures = importlib.util.module_from_spec(spec)
+sys.modules["machine_fixtures"] = machine_fixtures
+spec.loader.exec_module(machine_fixtures)
+
+import packages  # noqa: E402
+import roots  # noqa: E402
+from machine_fixtures import base, make_machine, possible  # noqa: E402,F401
+
+NAMES = ("sconce", "libinfer0", "libinfer-dev", "sconce-doc")
+LATER = "99.0-1"
+
+
+@pytest.fixture(scope="session")
+def debs():
+    if not shutil.which("dpkg-deb"):
+        pytest.skip("no dpkg-deb: these are tests of Debian packages")
+    return packages.built()
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    mode: str  # as ls writes it
+    owner: str
+    target: str  # of a symbolic link
+
+
+def read_entries(deb):
+    out = subprocess.run(["dpkg-deb", "-c", str(deb)], check=True, capture_output=True,
+                         text=True).stdout
+    entries = {}
+    for line in out.splitlines():
+        mode, owner, _, _, _, name = line.split(None, 5)
+        name, _, target = name.partition(" -> ")
+        entries[name[1:].rstrip("/") or "/"] = Entry(mode, owner, target)
+    return entries
+
+
+def find(debs, name):
+    return next(iter(sorted(debs.glob(name + "_*.deb"))))
+
+
+@pytest.fixture(scope="session")
+def files(debs):
+    return {name: read_entries(find(debs, name)) for name in NAMES}
+
+
+@pytest.fixture(scope="session")
+def unpacked(debs, tmp_path_factory):
+    root = tmp_path_factory.mktemp("unpacked")
+    for name in NAMES:
+        subprocess.run(["dpkg-deb", "-x", str(find(debs, name)), str(root)], check=True)
+    return root
+
+
+@pytest.fixture(scope="session")
+def control(debs, tmp_path_factory):
+    """The control files of the package sconce."""
+    path = tmp_path_factory.mktemp("control")
+    subprocess.run(["dpkg-deb", "-e", str(find(debs, "sconce")), str(path)], check=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def later(debs, tmp_path_factory):
+    work = tmp_path_factory.mktemp("later")
+    made = []
+    for deb in packages.runtime(debs):
+        tree = work / deb.name.partition("_")[0]
+        subprocess.run(["dpkg-deb", "-R", str(deb), str(tree)], check=True)
+        file = tree / "DEBIAN/control"
+        file.write_text(re.sub(r"(?m)^Version: .*", "Version: " + LATER, file.read_text()))
+        config = tree / "etc/sconce/sconce.yaml"
+        if config.exists():
+            config.write_text(config.read_text() + "# Of a later version.\n")
+        made.append(work / ("%s_%s_%s" % (tree.name, LATER, deb.name.rpartition("_")[2])))
+        subprocess.run(["dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "-b", str(tree),
+                        str(made[-1])], check=True, stdout=subprocess.DEVNULL)
+    return made
+
+
+class Chroot:
+    """Commands in a root in which no systemd runs."""
+
+    def __init__(self, root):
+        self.path = root.path
+
+    def run(self, command, check=True, **env):
+        r = subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+             'mount -t proc proc "$1/proc" && exec chroot "$1" sh -c "$2"', "sh", str(self.path),
+             command],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8",
+                 "DEBIAN_FRONTEND": "noninteractive", **env})
+        if check and r.returncode:
+            raise AssertionError("%s: status %d\n%s" % (command, r.returncode, r.stdout[-3000:]))
+        return r.stdout
+
+    def install(self, debs, *options):
+        for deb in debs:
+            shutil.copy(deb, self.path / "root")
+        return self.run("cd /root && apt-get -y --no-install-recommends %s install %s" % (
+            " ".join(options), " ".join("./" + deb.name for deb in debs)))
+
+    def file(self, name):
+        return self.path / name.lstrip("/")
+
+    def snapshot(self):
+        """Paths of everything that is named after sconce, but for logs and apt's and dpkg's own."""
+        out = self.run("find / -xdev ( -path /proc -o -path /root -o -path /var/log "
+                       "-o -path /var/cache/apt -o -path /tmp ) -prune -o -print"
+                       .replace("(", "\\(").replace(")", "\\)"))
+        return {line for line in out.splitlines()
+                if re.search("sconce|libinfer", line, re.IGNORECASE)}
+
+
+@pytest.fixture
+def chroot(base):  # noqa: F811
+    root = roots.Root(base)
+    yield Chroot(root)
+    root.free()
+
+
+@pytest.fixture
+def installed_chroot(chroot, debs):
+    chroot.install(packages.runtime(debs))
+    return chroot

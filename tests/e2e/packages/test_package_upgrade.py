@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Upgrade, removal and purge under a running systemd, with clients at the doors."""
+import pytest
+
+import packages
+from client import Crowd, Stream, ask, chat_body, long_body
+from conftest import LATER
+from services import SERVICES, all_units
+
+SOCKETS = ("sconce-gateway.socket", "sconce-chat.socket", "sconce-gateway-tcp.socket")
+
+
+def apt(machine, command):
+    return machine.run("cd /root && apt-get -y --no-install-recommends %s </dev/null 2>&1" % command,
+                       env={"DEBIAN_FRONTEND": "noninteractive"}, timeout=300).stdout
+
+
+def upgrade(machine, later):
+    for deb in later:
+        machine.write("/root/" + deb.name, deb.read_bytes())
+    return apt(machine, "install " + " ".join("./" + deb.name for deb in later))
+
+
+@pytest.fixture
+def own(make_machine):
+    return make_machine()
+
+
+def test_an_upgrade_loses_no_request_and_no_socket(own, later):
+    machine = own
+    # The doors of TCP are open too by the default answer.
+    opened = {unit: machine.show(unit, "ActiveEnterTimestampMonotonic") for unit in SOCKETS}
+    assert ask(machine).status == 200
+    pids = {row.unit: machine.show(row.unit, "MainPID") for row in SERVICES}
+
+    def work():
+        answer = ask(machine, chat_body(4))
+        return None if answer.status == 200 else repr(answer)
+
+    stream = Stream(machine, long_body(300)).first()
+    with Crowd(work, threads=3, pause=lambda: 0.05) as crowd:
+        out = upgrade(machine, later)
+        done, wrong = crowd.stop()
+    assert done > 5 and wrong == []
+    stream.rest()
+    assert stream.whole
+    for word in ("error", "failed", "disabled or a static"):
+        assert word not in out.lower(), out
+    for unit in SOCKETS:
+        assert machine.show(unit, "ActiveEnterTimestampMonotonic") == opened[unit], unit
+    assert ask(machine).status == 200
+    for unit, pid in pids.items():
+        assert machine.show(unit, "MainPID") != pid, unit
+    for pid, _ in machine.processes():
+        try:
+            with open("/proc/%d/maps" % pid, encoding="utf-8") as maps:
+                assert "sconce" not in "".join(line for line in maps if "(deleted)" in line)
+        except OSError:
+            continue
+    assert LATER in machine.run(["dpkg-query", "-W", "sconce"]).stdout
+
+
+def test_an_upgrade_starts_nothing_that_was_idle_or_stopped(own, later):
+    machine = own
+    machine.systemctl("stop", "sconce.target")
+    machine.systemctl("disable", "sconce.target")
+    for unit in SOCKETS:
+        machine.systemctl("stop", unit)
+    upgrade(machine, later)
+    assert machine.programs() == []
+    assert not machine.is_active("sconce.target")
+
+
+def test_removal_stops_everything_and_purge_leaves_nothing(own):
+    machine = own
+    machine.add_user("ada")
+    machine.systemctl("start", "sconce.target", user="ada")
+    assert ask(machine).status == 200
+    assert ask(machine, user="ada").status == 200
+    assert len(machine.programs()) == 4
+    out = apt(machine, "remove sconce")
+    assert "failed" not in out.lower(), out
+    machine.wait(lambda: machine.programs() == [], "all services to end")
+    listening = machine.run(["ss", "-xltn"]).stdout
+    assert "sconce" not in listening and ":7266" not in listening
+    for unit in all_units():
+        assert not machine.is_active(unit), unit
+        assert not machine.is_active(unit, user="ada"), unit
+    out = apt(machine, "purge sconce libinfer0")
+    found = machine.run("find /etc /run /usr /var/lib /var/cache -xdev -name '*sconce*' "
+                        "-not -path '/var/cache/apt/*'").stdout.split()
+    # Of users nothing is taken: their runtime directories are theirs, and go when they log out.
+    assert [path for path in found if not path.startswith("/run/user/")] == []
+    assert machine.systemctl("--failed", "--no-legend").stdout == ""
+
+
+def test_doors_open_again_after_a_new_installation(own, debs):
+    machine = own
+    apt(machine, "remove sconce")
+    apt(machine, "install " + " ".join("./" + deb.name for deb in packages.runtime(debs)))
+    assert ask(machine).status == 200
