@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of documents and manual pages that are about systemd, run where it is."""
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
+from blocks import all_blocks  # noqa: E402
+
+BLOCKS = [b for b in all_blocks() if b.language == "sh" and b.mode in ("system", "user")]
+KEYS = "/etc/sconce/api-keys"
+
+
+@pytest.fixture(scope="module")
+def reader(installed):
+    """An ordinary user, whose systemd runs."""
+    installed.machine.add_user("reader")
+    return "reader"
+
+
+@pytest.fixture
+def kept(machine):
+    """The machine, whose access and keys are put back."""
+    keys = machine.path(KEYS).read_bytes() if machine.path(KEYS).exists() else None
+    yield machine
+    if keys is None:
+        machine.remove(KEYS)
+    else:
+        machine.write(KEYS, keys, 0o600)
+    machine.run(["sconce", "setup", "access", "keys"])
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=repr)
+def test_example(kept, reader, block):
+    user = reader if block.mode == "user" else None
+    result = kept.run(["sh", "-e", "-u", "-c", block.text], user=user, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
