@@ -37,6 +37,7 @@ struct failure {
     int signal, status;
     uint64_t usec;
     unsigned n;
+    char said[300]; /* the service's own last error before it */
 };
 
 /* The last refusal of each program. */
@@ -101,6 +102,22 @@ static bool read_unit(sd_journal *j, bool user, const char *service, struct fail
         take_entry(j, &f);
     *ret = f;
     return n > 0;
+}
+
+/* The error that the service wrote last before it failed, as far as that is near. */
+static void read_last_error(sd_journal *j, bool user, const char *service, struct failure *f)
+{
+    char match[96];
+    uint64_t usec;
+
+    sd_journal_flush_matches(j);
+    snprintf(match, sizeof(match), "%s=sconce-%s.service",
+             user ? "_SYSTEMD_USER_UNIT" : "_SYSTEMD_UNIT", service);
+    if (sd_journal_add_match(j, match, 0) < 0 || sd_journal_add_match(j, "PRIORITY=3", 0) < 0 ||
+        sd_journal_seek_realtime_usec(j, f->usec + 1) < 0 || sd_journal_previous(j) <= 0 ||
+        sd_journal_get_realtime_usec(j, &usec) < 0 || usec + 60000000 < f->usec)
+        return;
+    get(j, "MESSAGE", f->said, sizeof(f->said));
 }
 
 static void take_refusal(struct refusals *r, const char *text, uint64_t usec)
@@ -196,6 +213,8 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
     for (size_t k = 0; k < ARRAY_SIZE(rows); k++)
         if (strcmp(rows[k].result, f->result) == 0)
             what = rows[k].what;
+    if (!what && f->said[0])
+        what = f->said;
     if (!what)
         what = f->status ? doctor_text("it ended with status %d", f->status) : f->result;
     doctor_tell(d, FINDING_BROKEN, "journal", command,
@@ -245,6 +264,7 @@ void doctor_journal(struct doctor *d)
 
             seen |= read_unit(j, side->places.user, services[k], &f);
             if (f.result[0]) {
+                read_last_error(j, side->places.user, services[k], &f);
                 tell_failure(d, side, k, &f, &refusals.seccomp[k]);
                 told[k] = true;
             }

@@ -56,9 +56,8 @@ int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr);
 /* A key in the file, made when it has none; the caller frees it. NULL with dry_run when it would
  * be made. */
 int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr);
-/* Restarts what runs with the changes, in an order in which no door is refused: sockets listed in
- * @sockets (NULL-terminated) are started, those that run are restarted. */
-int setup_restart_doors(struct setup *s, const char *const *sockets, struct inf_err *reterr);
+/* Starts the TCP socket, anew where it listens, and ends the service that holds the old one. */
+int setup_restart_tcp(struct setup *s, struct inf_err *reterr);
 
 /* gateway.tcp_access as `sconce setup` writes it. */
 int setup_write_access(struct setup *s, bool open, struct inf_err *reterr);

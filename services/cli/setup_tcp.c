@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/api_keys.h"
 #include "cli/http_get.h"
@@ -100,18 +101,19 @@ int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr)
     return r;
 }
 
-int setup_restart_doors(struct setup *s, const char *const *sockets, struct inf_err *reterr)
+int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
 {
-    struct manager_job jobs[4];
-    size_t n = 0;
+    static const struct manager_job first[] = {{"StopUnit", SETUP_TCP_SOCKET}};
+    static const struct manager_job then[] = {{"StopUnit", SETUP_GATEWAY},
+                                              {"StartUnit", SETUP_TCP_SOCKET}};
+    int r = 0;
 
     if (s->no_start)
         return 0;
-    jobs[n++] = (struct manager_job){"StopUnit", SETUP_GATEWAY};
-    for (; *sockets; sockets++)
-        jobs[n++] = (struct manager_job){
-            manager_is_active(s->manager, *sockets) ? "RestartUnit" : "StartUnit", *sockets};
-    return manager_run(s->manager, jobs, n, reterr);
+    /* No restart job: the service's start, caused by the next client, would go before it. */
+    if (manager_is_active(s->manager, SETUP_TCP_SOCKET))
+        r = manager_run(s->manager, first, ARRAY_SIZE(first), reterr);
+    return r < 0 ? r : manager_run(s->manager, then, ARRAY_SIZE(then), reterr);
 }
 
 int setup_tcp_is_open(const struct setup *s, bool *ret_open, bool *ret_own, struct inf_err *reterr)
@@ -194,7 +196,6 @@ static int close_tcp(struct setup *s)
 static int open_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
 {
     static const struct manager_job target[] = {{"StartUnit", SETUP_TARGET}};
-    static const char *const sockets[] = {SETUP_TCP_SOCKET, NULL};
     const bool was_open = manager_is_active(s->manager, SETUP_TCP_SOCKET);
     int r;
 
@@ -205,7 +206,7 @@ static int open_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
         return r;
     r = manager_reload(s->manager, reterr);
     if (r >= 0)
-        r = setup_restart_doors(s, sockets, reterr);
+        r = setup_restart_tcp(s, reterr);
     if (r >= 0 && !s->no_start && !manager_is_active(s->manager, SETUP_TARGET))
         r = manager_run(s->manager, target, ARRAY_SIZE(target), reterr);
     return r;
@@ -279,7 +280,6 @@ int setup_key(struct setup *s, int argc, char **argv)
 static int write_access(struct setup *s, bool open, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_UNIX_SOCKET, ACCESS_DROP_IN);
-    _cleanup_free_ char *key = NULL;
     int r = 0;
 
     if (!path)
@@ -290,6 +290,25 @@ static int write_access(struct setup *s, bool open, struct inf_err *reterr)
     if (r == 0)
         r = setup_write_access(s, open, reterr);
     return r;
+}
+
+/* What SocketMode= will do when the socket starts the next time: a restart of it would turn clients
+ * away meanwhile. */
+static int change_mode(struct setup *s, bool open, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(s->places.socket_dir, "gateway.sock");
+    struct stat st;
+
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode) ||
+        (st.st_mode & 07777) == (open ? 0666 : 0660))
+        return 0;
+    if (s->edits.dry_run)
+        printf("would run: chmod %s %s\n", open ? "666" : "660", path);
+    else if (chmod(path, open ? 0666 : 0660) < 0)
+        return err_set(reterr, errno, "%s: %s", path, strerror(errno));
+    return 0;
 }
 
 static void tell_access(const struct setup *s, const char *mode)
@@ -315,20 +334,27 @@ static void tell_access(const struct setup *s, const char *mode)
 
 /* The changes taken in by what runs. A target that is stopped stays so: packages ask for this while
  * the administrator may want nothing to run. */
-static int take_in(struct setup *s, bool tcp, struct inf_err *reterr)
+static int take_in(struct setup *s, bool open, bool tcp, struct inf_err *reterr)
 {
+    static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_GATEWAY}};
     static const struct manager_job stop[] = {{"StopUnit", SETUP_GATEWAY},
                                               {"StopUnit", SETUP_TCP_SOCKET}};
-    static const char *const both[] = {SETUP_UNIX_SOCKET, SETUP_TCP_SOCKET, NULL};
-    static const char *const one[] = {SETUP_UNIX_SOCKET, NULL};
+    const bool has_tcp = manager_is_active(s->manager, SETUP_TCP_SOCKET);
     int r;
 
+    if (s->edits.n_changes == 0 && tcp == has_tcp)
+        return 0;
     r = manager_reload(s->manager, reterr);
     if (r < 0 || s->no_start || !manager_is_active(s->manager, SETUP_TARGET))
         return r;
-    if (!tcp && manager_is_active(s->manager, SETUP_TCP_SOCKET))
-        r = manager_run(s->manager, stop, ARRAY_SIZE(stop), reterr);
-    return r < 0 ? r : setup_restart_doors(s, tcp ? both : one, reterr);
+    if (!s->places.user)
+        r = change_mode(s, open, reterr);
+    if (r < 0)
+        return r;
+    if (tcp && !has_tcp)
+        return setup_restart_tcp(s, reterr);
+    return !tcp && has_tcp ? manager_run(s->manager, stop, ARRAY_SIZE(stop), reterr)
+                           : manager_run(s->manager, restart, ARRAY_SIZE(restart), reterr);
 }
 
 int setup_access(struct setup *s, int argc, char **argv)
@@ -349,12 +375,12 @@ int setup_access(struct setup *s, int argc, char **argv)
     /* A port that somebody has leaves the rest of the access to be set all the same. */
     if (r >= 0 && tcp && manager_is_active(s->manager, SETUP_TARGET))
         taken = setup_check_port(s, port) != CLI_OK;
-    if (r >= 0 && tcp && !taken)
+    if (r >= 0 && tcp)
         r = setup_write_tcp(s, port, &err);
     else if (r >= 0 && !tcp)
         r = manager_disable(s->manager, SETUP_TCP_SOCKET, &err);
     if (r >= 0)
-        r = take_in(s, tcp && !taken, &err);
+        r = take_in(s, open, tcp && !taken, &err);
     if (r < 0)
         return setup_failed(s, &err);
     setup_tell_offline(s);
