@@ -37,13 +37,13 @@ def test_an_upgrade_loses_no_request_and_no_socket(own, later):
         answer = ask(machine, chat_body(4))
         return None if answer.status == 200 else repr(answer)
 
-    stream = Stream(machine, long_body(300)).first()
+    stream = Stream(machine, long_body(300, stream=True)).first()
     with Crowd(work, threads=3, pause=lambda: 0.05) as crowd:
         out = upgrade(machine, later)
         done, wrong = crowd.stop()
     assert done > 5 and wrong == []
     stream.rest()
-    assert stream.whole
+    assert stream.whole, stream.data[-300:]
     for word in ("error", "failed", "disabled or a static"):
         assert word not in out.lower(), out
     for unit in SOCKETS:
