@@ -14,6 +14,7 @@
 #include "chat/chat.h"
 #include "chat/generation.h"
 #include "common/config.h"
+#include "common/confine.h"
 #include "common/log.h"
 #include "common/models.h"
 #include "common/service.h"
@@ -97,6 +98,8 @@ static void resident_load(struct job *job)
     resident->victim_engine = inf_engine_free(resident->victim_engine);
     resident->victim_model = inf_model_unref(resident->victim_model);
     resident->load_status = inf_model_open(&model, &resident->model, &resident->err);
+    if (resident->load_status == -EACCES)
+        confine_explain_path(resident->path, resident->err.text, sizeof(resident->err.text));
     if (resident->load_status < 0)
         return;
     engine.model = resident->model;

@@ -9,7 +9,6 @@
 #include "common/confine.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
@@ -174,7 +173,7 @@ bool confine_explain_path(const char *path, char *text, size_t size)
     char real[PATH_MAX];
 
     /* The kernel answers this by permissions alone, without Landlock. */
-    if (!confine_state.has_landlock || faccessat(AT_FDCWD, path, R_OK, 0) < 0)
+    if (!confine_state.has_landlock || access(path, R_OK) < 0)
         return false;
     snprintf(text, size,
              "%s leads to %s, which this process may not open: what links and manifests in the "

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Confinement from inside: each attempt is a process of its own that confines itself and tries
+ *
+ * Every call that a policy does not allow is tried by number, with arguments that could do no harm.
+ */
+#include "common/confine.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "common/config.h"
+#include "common/policy.h"
+#include "lib/test.h"
+
+static const char *const services[] = {"chat", "decoder", "gateway"};
+
+static char dir[64];
+
+enum phase {
+    STARTED,
+    SEALED,
+};
+
+static struct config *config_here(void)
+{
+    struct config *c = NULL;
+    char text[256];
+    struct inf_err err;
+
+    ASSERT_OK(config_new(&c));
+    snprintf(text, sizeof(text), "models:\n  directories: [%s/models]\n", dir);
+    ASSERT_OK_ERR(config_apply(c, "t", text, strlen(text), &err), err);
+    return c;
+}
+
+/* The status of a process that did @attempt when it was confined; what @attempt returns is its exit
+ * status. */
+static int confined(const char *service, enum phase phase, int (*attempt)(const void *arg),
+                    const void *arg)
+{
+    const pid_t pid = fork();
+    int status = 0;
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct inf_err err = {0};
+        struct config *config = config_here();
+
+        if (confine_start(service, config, &err) < 0 ||
+            (phase == SEALED && confine_seal(service, &err) < 0)) {
+            fprintf(stderr, "%s\n", err.text);
+            _exit(100);
+        }
+        _exit(attempt(arg));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static bool was_killed(int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS;
+}
+
+static int try_call(const void *arg)
+{
+    const long *a = arg;
+
+    return syscall(a[0], a[1], a[2], a[3], a[4], a[5], a[6]) < 0 ? errno : 0;
+}
+
+static bool is_mentioned(const struct policy *policy, enum policy_phase phase,
+                         enum policy_arch arch, int number)
+{
+    size_t n;
+    const struct policy_rule *rules = policy_rules(policy, phase, &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (rules[i].arches[arch] && policy_call_number(rules[i].name, arch) == number)
+            return true;
+    return false;
+}
+
+/* Calls of the kernel's own probes, which it lets pass every filter and which fail elsewhere. */
+static bool is_probe(enum policy_arch arch, int number)
+{
+    return arch == POLICY_X86_64 && (number == 335 || number == 336);
+}
+
+TEST(every_call_that_no_rule_names_kills)
+{
+    enum policy_arch arch;
+
+    ASSERT_OK(policy_arch_native(&arch));
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        struct policy *policy = NULL;
+        struct inf_err err;
+
+        ASSERT_OK_ERR(policy_load(policy_texts, n_policy_texts, services[i], &policy, &err), err);
+        for (int nr = 0; nr <= (int)policy_known(policy); nr++) {
+            const long call[7] = {nr, -1, -1, -1, -1, -1, -1};
+
+            if (is_probe(arch, nr) || is_mentioned(policy, POLICY_SERVE, arch, nr))
+                continue;
+            if (!was_killed(confined(services[i], SEALED, try_call, call)))
+                fail_msg("%s survives system call %d", services[i], nr);
+        }
+        policy_free(policy);
+    }
+}
+
+TEST(newer_calls_do_not_exist)
+{
+    for (long nr = 451; nr < 1000; nr += 61) {
+        const long call[7] = {nr};
+        const int status = confined("chat", SEALED, try_call, call);
+
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), ENOSYS);
+    }
+}
+
+static void killed(const char *service, long a, long b, long c, long d)
+{
+    const long call[7] = {a, b, c, d, -1, 0, 0};
+
+    if (!was_killed(confined(service, SEALED, try_call, call)))
+        fail_msg("%s survives call %ld (%ld, %ld, %ld)", service, a, b, c, d);
+}
+
+static void gets(const char *service, int error, long a, long b, long c, long d)
+{
+    const long call[7] = {a, b, c, d, -1, 0, 0};
+    const int status = confined(service, SEALED, try_call, call);
+
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != error)
+        fail_msg("%s: call %ld (%ld, %ld, %ld) has status %d", service, a, b, c, d, status);
+}
+
+TEST(conditions_hold)
+{
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        killed(services[i], SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC);
+        killed(services[i], SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
+        killed(services[i], SYS_mprotect, 0, 0, PROT_READ | PROT_EXEC);
+        gets(services[i], 0, SYS_mprotect, 0, 0, PROT_READ);
+        killed(services[i], SYS_tgkill, getpid(), getpid(), SIGABRT);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const char *service = i == 0 ? "chat" : "gateway";
+
+        killed(service, SYS_socket, AF_INET, SOCK_STREAM, 0);
+        killed(service, SYS_socket, AF_INET6, SOCK_DGRAM, 0);
+        killed(service, SYS_socket, AF_NETLINK, SOCK_RAW, 0);
+        killed(service, SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
+        killed(service, SYS_fcntl, 0, F_SETOWN, getpid());
+        killed(service, SYS_fcntl, 0, F_SETLEASE, 0);
+        gets(service, EBADF, SYS_fcntl, -1, F_GETFL, 0);
+        killed(service, SYS_ioctl, 0, 0x5412 /* TIOCSTI */, 0);
+    }
+    killed("chat", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
+    killed("chat", SYS_clone, SIGCHLD, 0, 0);
+    killed("chat", SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0);
+    killed("chat", SYS_prctl, PR_SET_DUMPABLE, 1, 0);
+    killed("gateway", SYS_openat, AT_FDCWD, 0, O_RDONLY);
+    for (size_t i = 0; i < 5; i++) {
+        static const int flags[] = {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE | O_RDWR};
+
+        killed("chat", SYS_openat, AT_FDCWD, (long)"/dev/null", flags[i]);
+    }
+    gets("chat", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
+}
+
+#ifdef __x86_64__
+static int try_other_abi(const void *arg)
+{
+    long r = 20; /* getpid() of 32 bits */
+
+    (void)arg;
+    __asm__ volatile("int $0x80" : "+a"(r) : : "memory", "r8", "r9", "r10", "r11");
+    return 0;
+}
+
+TEST(other_abis_of_the_machine_kill)
+{
+    const long x32[7] = {0x40000000 | 39};
+
+    assert_true(was_killed(confined("chat", SEALED, try_other_abi, NULL)));
+    assert_true(was_killed(confined("chat", SEALED, try_call, x32)));
+    assert_true(was_killed(confined("chat", STARTED, try_other_abi, NULL)));
+}
+#else
+TEST(other_abis_of_the_machine_kill)
+{
+    skip();
+}
+#endif
+
+/* What a decoder does: reads all of its input, needs memory, writes. */
+static int decode(const void *arg)
+{
+    const int *fds = arg;
+    size_t n = 0, size = 1 << 20;
+    char *data = malloc(size);
+    ssize_t got;
+
+    if (!data)
+        return 1;
+    while ((got = read(fds[0], data + n, size - n)) > 0) {
+        n += (size_t)got;
+        if (size - n < 4096 && !(data = realloc(data, size *= 4)))
+            return 2;
+    }
+    for (size_t i = 0; i < n; i++)
+        data[i] ^= 1;
+    if (write(fds[3], data, 1) != 1)
+        return 3;
+    free(data);
+    return 7;
+}
+
+TEST(decoder_reads_allocates_writes_and_ends)
+{
+    static char input[3 << 20];
+    int in[2], out[2], status;
+    pid_t feeder;
+    char c = 0;
+
+    ASSERT_OK(pipe(in));
+    ASSERT_OK(pipe(out));
+    memset(input, 'a', sizeof(input));
+    feeder = fork();
+    if (feeder == 0) {
+        close(in[0]);
+        _exit(write(in[1], input, sizeof(input)) == sizeof(input) ? 0 : 1);
+    }
+    close(in[1]);
+    status = confined("decoder", SEALED, decode, (int[]){in[0], in[1], out[0], out[1]});
+    close(in[0]);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+    assert_int_equal(read(out[0], &c, 1), 1);
+    assert_int_equal(c, 'a' ^ 1);
+    close(out[0]);
+    close(out[1]);
+    assert_int_equal(waitpid(feeder, &status, 0), feeder);
+}
+
+static int try_abort(const void *arg)
+{
+    (void)arg;
+    abort();
+}
+
+TEST(a_broken_invariant_still_aborts)
+{
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        const int status = confined(services[i], SEALED, try_abort, NULL);
+
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), SIGABRT);
+    }
+}
+
+static int try_open(const void *arg)
+{
+    char text[600];
+    const int fd = open(arg, O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0)
+        return 0;
+    return errno == EACCES && confine_explain_path(arg, text, sizeof(text)) ? 50 : errno;
+}
+
+static int open_status(const char *name)
+{
+    char path[256];
+    int status;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    status = confined("chat", SEALED, try_open, path);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void put(const char *name)
+{
+    char path[256];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "x", 1), 1);
+    close(fd);
+}
+
+static void put_link(const char *name, const char *target)
+{
+    char path[256], to[256];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    snprintf(to, sizeof(to), "%s/%s", dir, target);
+    ASSERT_OK(symlink(to, path));
+}
+
+static void put_dir(const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    ASSERT_OK(mkdir(path, 0700));
+}
+
+/* A link that comes when the process is confined already. */
+static int link_then_open(const void *arg)
+{
+    const int *fds = arg;
+    char path[256], c;
+
+    if (write(fds[3], "x", 1) != 1 || read(fds[0], &c, 1) != 1)
+        return 1;
+    snprintf(path, sizeof(path), "%s/models/late.gguf", dir);
+    return try_open(path);
+}
+
+TEST(chat_opens_models_and_what_links_there_lead_to)
+{
+    int to[2], from[2], status;
+    pid_t helper;
+    char c;
+
+    put_dir("models");
+    put_dir("models/org");
+    put_dir("blobs");
+    put_dir("elsewhere");
+    put("models/a.gguf");
+    put("models/org/b.gguf");
+    put("blobs/c");
+    put("elsewhere/d.gguf");
+    put("elsewhere/part-00001-of-00002.gguf");
+    put("elsewhere/part-00002-of-00002.gguf");
+    put("secret");
+    put_link("models/c.gguf", "blobs/c");
+    put_link("models/org/more", "elsewhere");
+    assert_int_equal(open_status("models/a.gguf"), 0);
+    assert_int_equal(open_status("models/org/b.gguf"), 0);
+    assert_int_equal(open_status("models/c.gguf"), 0);
+    assert_int_equal(open_status("models/org/more/d.gguf"), 0);
+    assert_int_equal(open_status("secret"), 50);
+    assert_int_equal(open_status("models/none.gguf"), ENOENT);
+
+    ASSERT_OK(pipe(to));
+    ASSERT_OK(pipe(from));
+    helper = fork();
+    if (helper == 0) {
+        if (read(from[0], &c, 1) != 1)
+            _exit(1);
+        put_link("models/late.gguf", "secret");
+        _exit(write(to[1], "x", 1) == 1 ? 0 : 1);
+    }
+    status = confined("chat", SEALED, link_then_open, (int[]){to[0], to[1], from[0], from[1]});
+    assert_int_equal(waitpid(helper, NULL, 0), helper);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 50);
+}
+
+TEST(manifests_lead_to_all_parts_of_a_model)
+{
+    char path[256];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/models/m.yaml", dir);
+    f = fopen(path, "we");
+    assert_non_null(f);
+    fprintf(f, "name: m\npath: %s/elsewhere/part-00001-of-00002.gguf\n", dir);
+    fclose(f);
+    snprintf(path, sizeof(path), "%s/models/org/more", dir);
+    ASSERT_OK(unlink(path));
+    assert_int_equal(open_status("elsewhere/part-00001-of-00002.gguf"), 0);
+    assert_int_equal(open_status("elsewhere/part-00002-of-00002.gguf"), 0);
+    assert_int_equal(open_status("elsewhere/d.gguf"), 50);
+}
+
+static int setup_dir(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/test-confine-XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+    char command[128];
+
+    (void)state;
+    snprintf(command, sizeof(command), "rm -r %s", dir);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call_that_no_rule_names_kills),
+        cmocka_unit_test(newer_calls_do_not_exist),
+        cmocka_unit_test(conditions_hold),
+        cmocka_unit_test(other_abis_of_the_machine_kill),
+        cmocka_unit_test(decoder_reads_allocates_writes_and_ends),
+        cmocka_unit_test(a_broken_invariant_still_aborts),
+        cmocka_unit_test(chat_opens_models_and_what_links_there_lead_to),
+        cmocka_unit_test(manifests_lead_to_all_parts_of_a_model),
+    };
+
+    return cmocka_run_group_tests(tests, setup_dir, remove_dir);
+}

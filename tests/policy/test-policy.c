@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Policies: what the reader refuses, and what no policy of ours may allow
+ */
+#include "common/policy.h"
+
+#include "lib/test.h"
+
+static const char *const services[] = {"chat", "decoder", "gateway"};
+
+/* Loads a service "t" from three texts: its calls, a fragment "f", its files. */
+static int load(const char *calls, const char *fragment, const char *files,
+                struct policy **ret_policy, struct inf_err *err)
+{
+    const struct policy_text texts[] = {
+        {"seccomp/t.yaml", calls, strlen(calls)},
+        {"seccomp/fragments/f.yaml", fragment, strlen(fragment)},
+        {"landlock/t.yaml", files, strlen(files)},
+    };
+
+    return policy_load(texts, 3, "t", ret_policy, err);
+}
+
+#define HEAD    "about: test\nknown: 450\nlimit: 10\nphases:\n"
+#define NOTHING "about: none\n"
+
+static void refused(const char *calls, const char *fragment, const char *files, const char *text)
+{
+    struct policy *policy = NULL;
+    struct inf_err err = {0};
+    const int r = load(calls, fragment, files, &policy, &err);
+
+    assert_null(policy);
+    assert_int_equal(r, -EINVAL);
+    if (!strstr(err.text, text))
+        fail_msg("\"%s\" is not in \"%s\"", text, err.text);
+}
+
+static struct policy *loaded(const char *calls, const char *fragment, const char *files)
+{
+    struct policy *policy = NULL;
+    struct inf_err err = {0};
+
+    ASSERT_OK_ERR(load(calls, fragment, files, &policy, &err), err);
+    return policy;
+}
+
+TEST(mistakes_are_told_with_line_and_column)
+{
+    static const struct {
+        const char *rules, *text;
+    } cases[] = {
+        {"[nothing_such]", "seccomp/t.yaml:6:13: unknown system call \"nothing_such\""},
+        {"[{name: read, whi: x}]", "t.yaml:6:26: unknown key \"whi\""},
+        {"[{why: x}]", "6:13: a rule needs a name"},
+        {"[{name: read, name: write}]", "6:26: \"name\" stands here twice"},
+        {"[read, read]", "6:19: \"read\" stands already at seccomp/t.yaml:6"},
+        {"[read, {name: read, error: EPERM}]", "\"read\" stands already"},
+        {"[{name: read, error: EOOPS}]", "6:33: unknown error \"EOOPS\""},
+        {"[{name: read, arch: mips}]", "6:32: unknown architecture \"mips\""},
+        {"[epoll_wait]", "6:13: arm64 has no system call \"epoll_wait\"; name its arch"},
+        {"[{name: epoll_wait, arch: arm64}]", "arm64 has no system call \"epoll_wait\""},
+        {"[{name: read, args: [{arg: 6, eq: 0}]}]", "6:39: calls have the arguments 0 to 5"},
+        {"[{name: read, args: [{arg: 0, eq: O_WHAT}]}]", "\"O_WHAT\" is made of unknown constants"},
+        {"[{name: read, args: [{arg: 0, mask: 1|Q, eq: 0}]}]", "\"1|Q\" is made of unknown"},
+        {"[{name: read, args: [{arg: 0}]}]", "a condition has arg, and either eq or in"},
+        {"[{name: read, args: [{eq: 0}]}]", "a condition has arg, and either eq or in"},
+        {"[{name: read, args: [{arg: 0, eq: 1, in: [2]}]}]", "either eq or in"},
+        {"[{name: read, args: [{arg: 0, in: []}]}]", "here must be a list of values"},
+        {"[{name: read, args: [{arg: 0, eq: 1}, {arg: 0, eq: 2}]}]", "argument 0 has a condition"},
+        {"[{name: read, error: EPERM, args: [{arg: 0, eq: 1}]}]", "conditions and an error"},
+        {"[[read]]", "here must be a mapping"},
+        {"{read: 1}", "here must be a list"},
+        {"[\"\"]", "here must be a text"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char calls[400];
+
+        snprintf(calls, sizeof(calls), HEAD "  serve:\n    allow: %s\n", cases[i].rules);
+        refused(calls, NOTHING, NOTHING, cases[i].text);
+    }
+    refused("about: [", NOTHING, NOTHING, "seccomp/t.yaml:2:1: ");
+    refused("", NOTHING, NOTHING, "the file is empty");
+    refused("- x\n", NOTHING, NOTHING, "t.yaml:1:1: here must be a mapping");
+    refused("about: x\n", NOTHING, NOTHING, "a policy needs known, limit and phases");
+    refused("known: many\n", NOTHING, NOTHING, "1:8: \"many\" is no number");
+    refused(HEAD "  idle:\n    allow: [read]\n", NOTHING, NOTHING, "5:3: unknown key \"idle\"");
+    refused(HEAD "  start:\n    allow: [read]\n", NOTHING, NOTHING, "the phase serve is missing");
+    refused(HEAD "  serve:\n    include: [g]\n", NOTHING, NOTHING,
+            "6:15: there is no fragment \"g\"");
+    refused(HEAD "  serve:\n    include: [f]\n", "allow: [oops]\n", NOTHING,
+            "seccomp/fragments/f.yaml:1:9: unknown system call");
+}
+
+TEST(mistakes_in_paths_are_told)
+{
+    static const char calls[] = HEAD "  serve:\n    allow: [read]\n";
+
+    refused(calls, NOTHING, "paths: [{path: here, rights: [read_file]}]\n",
+            "landlock/t.yaml:1:16: \"here\" is neither an absolute path nor \"models\"");
+    refused(calls, NOTHING, "paths: [{path: /a, rights: [fly]}]\n", "unknown right \"fly\"");
+    refused(calls, NOTHING, "paths: [{path: /a}]\n", "an entry needs path and rights");
+    refused(calls, NOTHING, "path: /a\n", "1:1: unknown key \"path\"");
+}
+
+TEST(an_unknown_service_is_no_broken_one)
+{
+    struct policy *policy = NULL;
+    struct inf_err err;
+
+    assert_int_equal(policy_load(policy_texts, n_policy_texts, "nobody", &policy, &err), -ENOENT);
+}
+
+TEST(start_has_all_that_serve_has)
+{
+    struct policy *p = loaded(HEAD "  serve:\n    allow: [read, write]\n"
+                                   "  start:\n    allow: [seccomp]\n",
+                              NOTHING, NOTHING);
+
+    assert_int_equal(policy_count(p, POLICY_SERVE, POLICY_X86_64), 2);
+    assert_int_equal(policy_count(p, POLICY_START, POLICY_X86_64), 3);
+    policy_free(p);
+
+    /* A wider rule of the start takes the place of the narrower one. */
+    p = loaded(HEAD "  serve:\n    allow: [{name: prctl, args: [{arg: 0, eq: PR_SET_NAME}]}]\n"
+                    "  start:\n    allow: [prctl]\n",
+               NOTHING, NOTHING);
+    assert_int_equal(policy_count(p, POLICY_START, POLICY_ARM64), 1);
+    policy_free(p);
+
+    refused(HEAD "  serve:\n    allow: [prctl]\n"
+                 "  start:\n    allow: [{name: prctl, args: [{arg: 0, eq: PR_SET_NAME}]}]\n",
+            NOTHING, NOTHING, "the phase start allows less of \"prctl\" than the phase serve");
+    refused(HEAD "  serve:\n    allow: [clone3]\n"
+                 "  start:\n    allow: [{name: clone3, error: ENOSYS}]\n",
+            NOTHING, NOTHING, "the phase start allows less of \"clone3\"");
+}
+
+TEST(several_values_become_several_rules)
+{
+    struct policy *p = loaded(
+        HEAD "  serve:\n    allow: [{name: fcntl, args: [{arg: 1, in: [F_GETFL, F_SETFL]}]}]\n",
+        NOTHING, NOTHING);
+    size_t n;
+    const struct policy_rule *rules = policy_rules(p, POLICY_SERVE, &n);
+
+    assert_int_equal(n, 2);
+    assert_int_equal(rules[0].conditions[0].value, 3);
+    assert_int_equal(rules[1].conditions[0].value, 4);
+    assert_int_equal(policy_count(p, POLICY_SERVE, POLICY_X86_64), 1);
+    policy_free(p);
+}
+
+static struct policy *own(const char *service)
+{
+    struct policy *policy = NULL;
+    struct inf_err err = {0};
+
+    ASSERT_OK_ERR(policy_load(policy_texts, n_policy_texts, service, &policy, &err), err);
+    return policy;
+}
+
+TEST(own_policies_compile_and_keep_their_limits)
+{
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        struct policy *policy = own(services[i]);
+        const unsigned most = strcmp(services[i], "decoder") == 0 ? 25 : 70;
+
+        assert_true(policy_limit(policy) <= most);
+        for (enum policy_arch a = 0; a < POLICY_N_ARCHES; a++) {
+            assert_true(policy_count(policy, POLICY_SERVE, a) <= most);
+            for (enum policy_phase p = 0; p < POLICY_N_PHASES; p++) {
+                struct sock_fprog program;
+                struct inf_err err = {0};
+
+                ASSERT_OK_ERR(policy_compile(policy, p, a, &program, &err), err);
+                assert_in_range(program.len, 20, 600);
+                free(program.filter);
+            }
+        }
+        policy_free(policy);
+    }
+}
+
+static const struct policy_condition *condition_of(const struct policy_rule *rule, unsigned arg)
+{
+    for (size_t i = 0; i < rule->n_conditions; i++)
+        if (rule->conditions[i].arg == arg)
+            return &rule->conditions[i];
+    return NULL;
+}
+
+/* What may come with conditions alone. */
+static void check_rule(const char *service, const struct policy_rule *rule)
+{
+    static const struct {
+        const char *name;
+        unsigned arg;
+        uint64_t mask, value;
+    } needed[] = {
+        {"mmap", 2, 4 /* PROT_EXEC */, 0},
+        {"mprotect", 2, 4, 0},
+        {"socket", 0, UINT64_MAX, 1 /* AF_UNIX */},
+        {"clone", 0, UINT64_MAX, 0x3d0f00 /* a thread */},
+        {"openat", 2, 3 /* O_ACCMODE */, 0 /* O_RDONLY */},
+        {"openat", 2, 0100 /* O_CREAT */, 0},
+        {"openat", 2, 01000 /* O_TRUNC */, 0},
+        {"openat", 2, 020000000 /* O_TMPFILE */, 0},
+        {"prctl", 0, UINT64_MAX, 15 /* PR_SET_NAME */},
+    };
+
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        const struct policy_condition *c = condition_of(rule, needed[i].arg);
+
+        if (strcmp(rule->name, needed[i].name) != 0)
+            continue;
+        if (!c || (c->mask & needed[i].mask) != needed[i].mask ||
+            (c->value & needed[i].mask) != needed[i].value)
+            fail_msg("%s: %s is allowed too widely", service, rule->name);
+    }
+    if (strcmp(rule->name, "tgkill") == 0 &&
+        (!condition_of(rule, 0) || !condition_of(rule, 0)->own_pid))
+        fail_msg("%s: tgkill reaches other processes", service);
+    if ((strcmp(rule->name, "fcntl") == 0 || strcmp(rule->name, "ioctl") == 0) &&
+        !condition_of(rule, 1))
+        fail_msg("%s: %s without a command", service, rule->name);
+}
+
+TEST(no_own_policy_allows_what_confinement_is_against)
+{
+    static const char *const never[] = {
+        "execve",
+        "execveat",
+        "ptrace",
+        "process_vm_readv",
+        "kill",
+        "tkill",
+        "fork",
+        "vfork",
+        "clone3",
+        "bind",
+        "listen",
+        "unshare",
+        "setns",
+        "mount",
+        "bpf",
+        "io_uring_setup",
+        "userfaultfd",
+        "perf_event_open",
+        "keyctl",
+        "chmod",
+        "fchmodat",
+        "unlink",
+        "unlinkat",
+        "renameat2",
+        "mkdirat",
+        "linkat",
+        "symlinkat",
+        "truncate",
+        "ftruncate",
+        "open",
+        "creat",
+        "openat2",
+        "memfd_create",
+        "pidfd_open",
+        "pidfd_getfd",
+        "setuid",
+        "personality",
+        "name_to_handle_at",
+        "open_by_handle_at",
+        "landlock_restrict_self",
+    };
+
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        struct policy *policy = own(services[i]);
+
+        for (enum policy_phase p = 0; p < POLICY_N_PHASES; p++) {
+            size_t n;
+            const struct policy_rule *rules = policy_rules(policy, p, &n);
+
+            for (size_t k = 0; k < n; k++) {
+                if (rules[k].error)
+                    continue;
+                for (size_t j = 0; j < sizeof(never) / sizeof(never[0]); j++)
+                    if (strcmp(rules[k].name, never[j]) == 0)
+                        fail_msg("%s: %s is allowed", services[i], never[j]);
+                if (strcmp(rules[k].name, "connect") == 0)
+                    assert_string_equal(services[i], "gateway");
+                if (strcmp(rules[k].name, "openat") == 0)
+                    assert_string_equal(services[i], "chat");
+                check_rule(services[i], &rules[k]);
+            }
+        }
+        policy_free(policy);
+    }
+}
+
+TEST(files_are_read_only)
+{
+    static const uint64_t reading = 4 /* read_file */ | 8 /* read_dir */;
+
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        struct policy *policy = own(services[i]);
+        size_t n;
+        const struct policy_path *paths = policy_paths(policy, &n);
+
+        if (strcmp(services[i], "chat") != 0)
+            assert_int_equal(n, 0);
+        for (size_t k = 0; k < n; k++)
+            assert_int_equal(paths[k].rights & ~reading, 0);
+        policy_free(policy);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(mistakes_are_told_with_line_and_column),
+          cmocka_unit_test(mistakes_in_paths_are_told),
+          cmocka_unit_test(an_unknown_service_is_no_broken_one),
+          cmocka_unit_test(start_has_all_that_serve_has),
+          cmocka_unit_test(several_values_become_several_rules),
+          cmocka_unit_test(own_policies_compile_and_keep_their_limits),
+          cmocka_unit_test(no_own_policy_allows_what_confinement_is_against),
+          cmocka_unit_test(files_are_read_only))
