@@ -19,6 +19,7 @@
 #include "common/models.h"
 #include "common/service.h"
 #include "core/clock.h"
+#include "core/err.h"
 #include "core/hash.h"
 
 static void resident_load(struct job *job);
@@ -94,12 +95,13 @@ static void resident_load(struct job *job)
         .max_batch_tokens = config->chat.max_batch_tokens,
         .kv_bytes = config->chat.kv_memory,
     };
+    char why[sizeof(resident->err.text)];
 
     resident->victim_engine = inf_engine_free(resident->victim_engine);
     resident->victim_model = inf_model_unref(resident->victim_model);
     resident->load_status = inf_model_open(&model, &resident->model, &resident->err);
-    if (resident->load_status == -EACCES)
-        confine_explain_path(resident->path, resident->err.text, sizeof(resident->err.text));
+    if (resident->load_status == -EACCES && confine_explain_path(resident->path, why, sizeof(why)))
+        err_set(&resident->err, EACCES, "%s", why);
     if (resident->load_status < 0)
         return;
     engine.model = resident->model;

@@ -175,10 +175,10 @@ bool confine_explain_path(const char *path, char *text, size_t size)
     /* The kernel answers this by permissions alone, without Landlock. */
     if (!confine_state.has_landlock || access(path, R_OK) < 0)
         return false;
-    snprintf(text, size,
-             "%s leads to %s, which this process may not open: what links and manifests in the "
-             "model directories led to was looked up when it started; restart it, or add that "
-             "place to models.directories",
-             path, realpath(path, real) ? real : "another place");
+    snprintf(
+        text, size,
+        "it leads out of the model directories and came after the service had started; restart "
+        "the service, or add the place to models.directories: %s",
+        realpath(path, real) ? real : path);
     return true;
 }
