@@ -115,8 +115,8 @@ class Machine:
 
     def argv(self, argv, user=None, env=None):
         """The command that runs @argv in the machine, for subprocess on this system."""
-        command = ["nsenter", "-t", str(self.leader), "-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w",
-                   "--", "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        command = ["nsenter", "-t", str(self.leader), "-m", "-u", "-i", "-n", "-p", "-C", "-r",
+                   "-w", "--", "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                    "LC_ALL=C.UTF-8", "TERM=dumb"]
         if user is None or user == "root":
             command += ["HOME=/root", "USER=root"]

@@ -70,7 +70,7 @@ def install_build(machine, build):
     subprocess.run(["meson", "install", "-C", str(build), "--no-rebuild", "--quiet"], env=env,
                    check=True)
     machine.run("ldconfig; systemd-sysusers; systemd-tmpfiles --create; systemctl daemon-reload;"
-                "systemctl enable --now sconce.target")
+                "sconce setup access keys; systemctl enable --now sconce.target")
 
 
 def layers(base, debs):

@@ -49,7 +49,7 @@ def test_an_unanswered_request_fails_alone(machine, row):
             got.append(e)
     thread = threading.Thread(target=client)
     thread.start()
-    # Sooner, the gateway would take the kept connection for one that was dead before, and ask again.
+    # Sooner, the gateway would take the kept connection for a dead one, and ask again.
     time.sleep(1.3)
     assert got == [], "the request was answered too soon for this test"
     os.kill(machine.host_pid(row.unit), signal.SIGKILL)
@@ -87,9 +87,12 @@ def test_a_service_that_is_well_keeps_its_watchdog_quiet(machine, row, drop_in):
     assert machine.host_pid(row.unit) == pid
 
 
+CRASH = "[Service]\nExecStart=\nExecStart=/usr/libexec/sconce/sconce-chat --no-such-option\n"
+
+
 def test_a_service_that_never_starts_is_told_and_mended(machine, drop_in):
     """Chat dies at each start: clients get 503, the gateway stays, and no socket fails."""
-    crash = drop_in("sconce-chat.service", "[Service]\nExecStart=\nExecStart=/usr/libexec/sconce/sconce-chat --no-such-option\n")
+    crash = drop_in("sconce-chat.service", CRASH)
     began = time.monotonic()
     answer = ask(machine, timeout=90)
     assert answer.status == 503, answer
@@ -102,7 +105,7 @@ def test_a_service_that_never_starts_is_told_and_mended(machine, drop_in):
 
 
 def test_a_crash_loop_spends_little(machine, drop_in):
-    drop_in("sconce-chat.service", "[Service]\nExecStart=\nExecStart=/usr/libexec/sconce/sconce-chat --no-such-option\n")
+    drop_in("sconce-chat.service", CRASH)
     cursor = machine.cursor()
     with machine.connect("chat", timeout=10) as s:
         s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -37,8 +37,8 @@ def test_fifty_idle_exits_under_load_lose_no_request(machine, configure):
     n, wrong, n_rounds = 0, [], 0
     end = time.monotonic() + 150
     while time.monotonic() < end:
-        # A burst of four clients, then silence about as long as the limit: the next connection comes
-        # a little before, in, or after the exit.
+        # A burst of four clients, then silence about as long as the limit: the next connection
+        # comes a little before, in, or after the exit.
         crowd = Crowd(lambda: one_request(machine, rng), 4, lambda: rng.random() * 0.05)
         time.sleep(rng.random() * 0.1)
         done, bad = crowd.stop()

@@ -27,8 +27,8 @@ def test_refusals_are_entries_too(machine):
     cursor = machine.cursor()
     assert get(machine, "/nothing/here").status == 404
     assert ask(machine, {"model": "none", "messages": []}).status in (400, 404)
-    statuses = [e["SCONCE_STATUS"] for e in machine.journal(cursor,
-                                                     SCONCE_SERVICE="gateway") if "SCONCE_STATUS" in e]
+    statuses = [e["SCONCE_STATUS"] for e in machine.journal(cursor, SCONCE_SERVICE="gateway")
+                if "SCONCE_STATUS" in e]
     assert statuses[0] == "404" and statuses[1] in ("400", "404")
 
 
