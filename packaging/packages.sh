@@ -9,6 +9,8 @@ TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-httpx python3-yaml git curl ca-certificates procps strace systemd
     systemd-dev~ bash-completion zsh fish mandoc man-db"
+# For the tests under a real systemd, in containers.
+MACHINE_PACKAGES="mmdebstrap systemd-container util-linux iproute2 lintian~ blhc~"
 # Before packaging/build-deb.sh asks apt for what packaging/debian/control names.
 DEB_PACKAGES="dpkg-dev git"
 # The kernels of the other architecture, where the machine can take them.

@@ -3,10 +3,13 @@
 # All tests, from nothing: installs what they need, builds with gcc and with clang under sanitizers,
 # runs everything, and ends with a line "N passed, N failed".
 #
-#   tests/run.sh [STEP]...     steps: unit asan tsan fuzz api (all of them without one)
+#   tests/run.sh [STEP]...     steps: unit asan tsan fuzz api system (all of them without one)
+#
+# The step "system" boots systemd in containers and installs the packages there: it needs root.
 #
 # BUILD_ROOT   where build directories go (build-tests)
 # FUZZ_SECONDS how long each fuzzer runs (60)
+# SCONCE_SUITE the Debian release in those containers (that of this system)
 # SCONCE_DATA  real models and tokenizers (../shared/data beside the tree); tests that need them skip
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -15,7 +18,7 @@ cd "$(dirname "$0")/.." || exit 2
 BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
 FUZZ_SECONDS=${FUZZ_SECONDS:-60}
 JOBS=$(nproc)
-STEPS=${*:-unit asan tsan fuzz api}
+STEPS=${*:-unit asan tsan fuzz api system}
 passed=0
 failed=0
 mkdir -p "$BUILD_ROOT"
@@ -81,8 +84,11 @@ PY
     failed=$((failed + $2))
 }
 
-# python_tests BUILD FOLDER: runs tests/FOLDER against that build and adds their numbers.
+# python_tests BUILD FOLDER [OPTION]...: runs tests/FOLDER against that build and adds their numbers.
 python_tests() {
+    build=$1
+    folder=$2
+    shift 2
     venv=$BUILD_ROOT/venv
     if [ ! -x "$venv/bin/python" ]; then
         python3 -m venv --system-site-packages "$venv"
@@ -90,10 +96,10 @@ python_tests() {
             -r tests/api/requirements.txt >"$venv.log" 2>&1 ||
             echo "skipped: tests that need the official client; PyPI does not answer ($venv.log)"
     fi
-    xml=$BUILD_ROOT/$1-$2.xml
+    xml=$BUILD_ROOT/$build-$(basename "$folder").xml
     rm -f "$xml"
-    SCONCE_BUILD=$BUILD_ROOT/$1 "$venv/bin/python" -m pytest -q --maxfail=20 -p no:cacheprovider \
-        --junitxml="$xml" "tests/$2" 2>&1 | tail -n 60
+    SCONCE_BUILD=$BUILD_ROOT/$build BUILD_ROOT=$BUILD_ROOT "$venv/bin/python" -m pytest -q \
+        --maxfail=20 -p no:cacheprovider --junitxml="$xml" "$@" "tests/$folder" 2>&1 | tail -n 60
     set -- $(python3 - "$xml" <<'PY'
 import sys, xml.etree.ElementTree as tree
 s = tree.parse(sys.argv[1]).getroot().find("testsuite").attrib
@@ -113,7 +119,7 @@ if want unit; then
     install_packages $ARM_PACKAGES || echo "skipped: kernels of arm64, for want of packages"
 fi
 
-if want unit || want api; then
+if want unit || want api || want system; then
     say "build with gcc"
     setup gcc gcc
     count "build with gcc" $?
