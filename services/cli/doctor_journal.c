@@ -2,8 +2,9 @@
 /*
  * Checks of the journal: how services ended, and what the kernel refused them
  *
- * A failure counts as long as the service did not end well since, be it idle or restarted by hand.
- * Which system call a policy refused is in the kernel's own messages; they are read where we may.
+ * A failure counts as long as the service neither ended well since, as for idleness, nor was
+ * started by anything but systemd's own restart after the failure. Which system call a policy
+ * refused is in the kernel's own messages; they are read where we may.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,8 @@ enum {
 #define ID_PROCESS_EXIT "98e322203f7a4ed290d09fe03c09fe15"
 #define ID_UNIT_FAILED  "d9b373ed55a64feb8242e02dbe79a49c"
 #define ID_UNIT_SUCCESS "7ad2d189f7e94e70a38c781354912448"
+#define ID_UNIT_STARTED "39f53479d3a045ac8e11786248231fbf"
+#define ID_UNIT_RESTART "5eb03494b6584870a536b337290809b3"
 
 static const char *const services[] = {"gateway", "chat"};
 
@@ -37,6 +40,7 @@ struct failure {
     int signal, status;
     uint64_t usec;
     unsigned n;
+    bool restarts;  /* systemd, and nobody else, will start it again */
     char said[300]; /* the service's own last error before it */
 };
 
@@ -68,8 +72,12 @@ static void take_entry(sd_journal *j, struct failure *f)
     char id[64] = "", code[16] = "", status[16] = "", result[32] = "";
 
     get(j, "MESSAGE_ID", id, sizeof(id));
-    if (strcmp(id, ID_UNIT_SUCCESS) == 0) {
+    if (strcmp(id, ID_UNIT_SUCCESS) == 0 || (strcmp(id, ID_UNIT_STARTED) == 0 && !f->restarts)) {
         *f = (struct failure){0};
+    } else if (strcmp(id, ID_UNIT_STARTED) == 0) {
+        f->restarts = false;
+    } else if (strcmp(id, ID_UNIT_RESTART) == 0) {
+        f->restarts = true;
     } else if (strcmp(id, ID_PROCESS_EXIT) == 0) {
         get(j, "EXIT_CODE", code, sizeof(code));
         get(j, "EXIT_STATUS", status, sizeof(status));

@@ -229,8 +229,8 @@ int setup_tcp(struct setup *s, int argc, char **argv)
     r = setup_tcp_is_open(s, &open, &own, &err);
     if (r >= 0 && (!open || !own))
         r = setup_first_key(s, &key, &err);
-    /* That the machine's door is open must not open a user's. */
-    if (r >= 0 && open && !own)
+    /* That the machine's door is open, or will be, must not open a user's. */
+    if (r >= 0 && s->places.user && !own)
         r = setup_write_access(s, false, &err);
     if (r >= 0)
         r = open_tcp(s, port, &err);

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sconce doctor` under a real systemd: each fault is found, and the command that it says mends it.
+
+Each test breaks one thing, finds it named, runs the command as it stands, and finds nothing broken.
+"""
+import json
+import signal
+import subprocess
+
+import pytest
+
+import client
+
+GUIDE = "/usr/share/sconce/models/sconce-guide.gguf"
+
+
+@pytest.fixture(scope="module")
+def m(own_machine):
+    machine = own_machine
+    machine.add_user("ada")
+    machine.add_user("eve", linger=False)
+    machine.run(["sconce", "setup", "tcp"])
+    machine.run(["sconce", "setup", "tcp", "--port", "7267"], user="ada")
+    return machine
+
+
+def doctor(m, *words, user=None):
+    r = m.run(["sconce", "doctor", "--json", *words], user=user, check=False)
+    report = json.loads(r.stdout)
+    assert r.returncode == (0 if report["healthy"] else 1), r.stdout
+    return report
+
+
+def broken(m, *words, user=None):
+    return [f for f in doctor(m, *words, user=user)["findings"] if f["kind"] == "broken"]
+
+
+def only_one(m, part, user=None, kind="broken"):
+    """The only finding of its kind, which must say this."""
+    found = [f for f in doctor(m, user=user)["findings"] if f["kind"] == kind]
+    assert len(found) == 1 and part in found[0]["what"], found
+    return found[0]
+
+
+def mend(m, finding, user=None):
+    """Runs the command as a person would; sudo is what the tests are already."""
+    command = finding["command"]
+    if command.startswith("sudo "):
+        user = None
+    m.run(command.replace("sudo ", ""), user=user)
+
+
+def assert_mends(m, part, user=None):
+    found = only_one(m, part, user)
+    mend(m, found, user)
+    assert broken(m, user=user) == []
+    return found
+
+
+@pytest.mark.parametrize("user", [None, "ada"])
+def test_nothing_is_broken_at_first_and_nothing_is_woken(m, user):
+    m.systemctl("stop", "sconce-chat.service", "sconce-gateway.service", user=user)
+    r = m.run(["sconce", "doctor"], user=user)
+    assert r.stdout.endswith("Nothing is broken.\n")
+    assert not m.is_active("sconce-gateway.service", user)
+    assert not m.is_active("sconce-chat.service", user)
+    assert doctor(m, user=user)["healthy"]
+
+
+@pytest.mark.parametrize("user", [None, "ada"])
+def test_a_test_question_is_asked_only_when_wanted(m, user):
+    assert broken(m, "--deep", user=user) == []
+    assert m.is_active("sconce-chat.service", user)
+
+
+@pytest.mark.parametrize("user,port,next_port", [(None, 7266, 7268), ("ada", 7267, 7268)])
+def test_a_taken_port_is_told_with_its_owner(m, user, port, next_port):
+    m.systemctl("stop", "sconce-gateway.service", "sconce-gateway-tcp.socket", user=user)
+    other = m.popen(["python3", "-c", "import os, socket, time\n"
+                     "s = socket.create_server(('127.0.0.1', %d))\n"
+                     "print(os.getpid(), flush=True)\n"
+                     "time.sleep(600)" % port], stdout=subprocess.PIPE, text=True)
+    pid = other.stdout.readline().strip()
+    try:
+        m.systemctl("start", "sconce-gateway-tcp.socket", user=user, check=False)
+        found = only_one(m, "port %d is taken by " % port, user)
+        assert "of user root" in found["what"]
+        if user is None:
+            assert "python3 (pid " in found["what"]
+        assert found["command"].endswith("--port %d" % next_port)
+        mend(m, found, user)
+        assert broken(m, user=user) == []
+        assert client.get(m, "/health", port=next_port).status == 200
+    finally:
+        m.run(["kill", pid])
+        other.wait()
+        m.run(["sconce", "setup", "tcp", "--port", str(port)], user=user)
+
+
+def test_a_mistake_in_the_configuration_has_line_and_column(m):
+    name = "/etc/sconce/sconce.d/90-mistake.yaml"
+    m.write(name, "chat:\n  threads: many\n")
+    try:
+        found = only_one(m, name + ":2:12: chat.threads must be a whole number")
+        assert found["command"] == "${EDITOR:-vi} +2 " + name
+        # A user's services read the file too.
+        assert name + ":2:12" in only_one(m, name, "ada")["what"]
+    finally:
+        m.remove(name)
+    assert broken(m) == []
+
+
+def test_configuration_that_services_may_not_read(m):
+    m.write("/etc/sconce/sconce.d/90-secret.yaml", "chat:\n  threads: 1\n", mode=0o600)
+    found = assert_mends(m, "no rights to read /etc/sconce/sconce.d/90-secret.yaml")
+    assert found["command"] == "chmod o+r /etc/sconce/sconce.d/90-secret.yaml"
+    m.remove("/etc/sconce/sconce.d/90-secret.yaml")
+
+
+@pytest.mark.parametrize("user,path", [(None, "/etc/sconce/api-keys"),
+                                       ("ada", "/home/ada/.config/sconce/api-keys")])
+def test_keys_that_others_may_read(m, user, path):
+    m.run(["chmod", "644", path])
+    assert_mends(m, "others may read the API keys in " + path, user)
+
+
+@pytest.mark.parametrize("user,path", [(None, "/etc/sconce/api-keys"),
+                                       ("ada", "/home/ada/.config/sconce/api-keys")])
+def test_a_door_that_asks_for_keys_without_any(m, user, path):
+    m.path(path).write_text("# none\n")
+    assert_mends(m, "asks for an API key, and there is none", user)
+
+
+@pytest.mark.parametrize("user", [None, "ada"])
+def test_doors_that_are_closed(m, user):
+    m.systemctl("stop", "sconce.target", user=user)
+    found = doctor(m, user=user)["findings"]
+    assert any("sconce.target is inactive" in f["what"] for f in found)
+    mend(m, next(f for f in found if "sconce.target is inactive" in f["what"]), user)
+    assert broken(m, user=user) == []
+
+
+@pytest.mark.parametrize("user", [None, "ada"])
+@pytest.mark.parametrize("service", ["gateway", "chat"])
+def test_a_socket_that_failed_or_was_stopped(m, user, service):
+    m.systemctl("stop", "sconce-%s.service" % service, "sconce-%s.socket" % service, user=user)
+    found = assert_mends(m, "sconce-%s.socket is inactive" % service, user)
+    assert "restart sconce-%s.socket" % service in found["command"]
+
+
+def test_a_socket_file_that_somebody_removed(m):
+    m.run("systemctl start sconce-gateway.service; rm /run/sconce/gateway.sock")
+    assert_mends(m, "/run/sconce/gateway.sock was removed")
+    assert client.get(m, "/health").status == 200
+
+
+# Models
+
+@pytest.fixture
+def store(m):
+    """/var/lib/sconce/models, emptied afterwards."""
+    yield "/var/lib/sconce/models"
+    m.run("rm -rf /var/lib/sconce/models/*")
+
+
+def test_a_model_that_the_service_may_not_read(m, store):
+    m.run("cp %s %s/secret.gguf && chmod 600 %s/secret.gguf" % (GUIDE, store, store))
+    found = assert_mends(m, "may not read %s/secret.gguf" % store)
+    assert found["command"] == "chmod o+r %s/secret.gguf" % store
+    assert client.ask(m, {**client.chat_body(), "model": "secret"}).status == 200
+
+
+def test_a_model_behind_a_closed_directory(m, store):
+    m.run("mkdir -p %s/org/closed && chmod 700 %s/org && cp %s %s/org/deep.gguf" %
+          (store, store, GUIDE, store))
+    found = only_one(m, "may not pass %s/org" % store)
+    mend(m, found)
+    assert broken(m) == []
+
+
+def test_a_damaged_model(m, store):
+    m.run("head -c 3000 %s > %s/half.gguf" % (GUIDE, store))
+    assert "model half is damaged" in only_one(m, "half")["what"]
+
+
+@pytest.mark.parametrize("user,folder,place", [
+    (None, "/srv/big disk", "/var/lib/sconce/models"),
+    ("ada", "/home/ada/my models", "/home/ada/.local/share/sconce/models"),
+])
+def test_a_link_that_leaves_the_model_directories(m, store, user, folder, place):
+    m.run(["mkdir", "-p", folder, place])
+    m.run(["cp", GUIDE, folder + "/linked.gguf"])
+    m.run(["ln", "-s", folder + "/linked.gguf", place + "/linked.gguf"])
+    if user:
+        m.run("chown -R %s: /home/%s/.local" % (user, user))
+    try:
+        found = assert_mends(m, "lies outside of all model directories", user)
+        assert "sconce setup models" in found["command"]
+        answer = client.ask(m, {**client.chat_body(), "model": "linked"}, user=user)
+        assert answer.status == 200, answer
+    finally:
+        config = "/home/%s/.config/sconce" % user if user else "/etc/sconce"
+        m.run(["rm", "-f", place + "/linked.gguf", config + "/sconce.d/50-models.yaml"])
+        m.run(["sconce", "setup", "models"], user=user)
+
+
+def test_a_directory_that_the_unit_hides(m):
+    m.run("mkdir -p /home/ada/ai && cp %s /home/ada/ai/hidden.gguf" % GUIDE)
+    m.write("/home/ada/.config/sconce/sconce.d/80-models.yaml",
+            "models:\n  directories: [/home/ada/ai]\n", user="ada")
+    m.systemctl("stop", "sconce-chat.service", user="ada")
+    answer = client.ask(m, {**client.chat_body(), "model": "hidden"}, user="ada")
+    assert answer.status == 404, answer
+    found = assert_mends(m, "/home/ada/ai/hidden.gguf is hidden from the chat service", "ada")
+    assert found["command"] == "sconce setup models --user"
+    answer = client.ask(m, {**client.chat_body(), "model": "hidden"}, user="ada")
+    assert answer.status == 200, answer
+    m.remove("/home/ada/.config/sconce/sconce.d/80-models.yaml")
+    m.run(["sconce", "setup", "models"], user="ada")
+
+
+def test_a_default_model_that_is_not_there(m):
+    m.write("/etc/sconce/sconce.d/90-default.yaml", "models:\n  default: gpt-9\n")
+    assert "models.default names gpt-9" in only_one(m, "gpt-9")["what"]
+    m.remove("/etc/sconce/sconce.d/90-default.yaml")
+
+
+# What the journal tells
+
+def end_by(m, name, user=None, service="chat"):
+    """Ends the running service by a signal, as the kernel or a fault would."""
+    path = "/health" if service == "gateway" else "/v1/models"
+    unit = "sconce-%s.service" % service
+    assert client.get(m, path, user=user).status == 200
+    cursor = m.cursor()
+    m.systemctl("kill", "-s", name, unit, user=user)
+    m.wait(lambda: any("UNIT_RESULT" in e for e in m.journal(cursor)),
+           "the end of " + unit)
+
+
+@pytest.mark.parametrize("service", ["gateway", "chat"])
+def test_a_call_that_the_policy_refuses(m, service):
+    end_by(m, "SYS", service=service)
+    found = only_one(m, "made a system call that its policy does not allow")
+    assert "sconce-%s.service" % service in found["what"]
+    mend(m, found)
+    assert broken(m) == []
+
+
+def test_a_crash_and_a_hang(m):
+    end_by(m, "ABRT")
+    found = only_one(m, "sconce-chat.service failed")
+    assert "signal %d" % signal.SIGABRT in found["what"]
+    assert "journalctl -u sconce-chat.service" in found["what"]
+    mend(m, found)
+    assert broken(m) == []
+
+
+def test_a_service_that_cannot_start_says_why_itself(m):
+    m.write("/etc/systemd/system/sconce-chat.service.d/90-test.conf",
+            "[Service]\nExecStart=\nExecStart=/usr/libexec/sconce/sconce-chat --nonsense\n")
+    m.systemctl("daemon-reload")
+    m.systemctl("restart", "sconce-chat.service", check=False)
+    m.run(["journalctl", "--sync"])
+    assert "sconce-chat.service failed" in only_one(m, "ended with status 2")["what"]
+    m.remove("/etc/systemd/system/sconce-chat.service.d/90-test.conf")
+    m.systemctl("daemon-reload")
+    mend(m, only_one(m, "ended with status 2"))
+    assert broken(m) == []
+
+
+# The manager and who asks
+
+def test_units_that_changed_on_disk(m):
+    unit = m.show("sconce-chat.service", "FragmentPath")
+    m.run(["touch", "-d", "+1 minute", unit])
+    found = assert_mends(m, "changed since systemd read them")
+    assert found["command"] == "systemctl daemon-reload"
+    m.systemctl("daemon-reload", user="ada")
+
+
+def test_a_program_that_was_replaced_while_it_runs(m):
+    assert client.get(m, "/v1/models").status == 200
+    m.run("cd /usr/libexec/sconce && cp -a sconce-chat new && mv new sconce-chat")
+    found = only_one(m, "sconce-chat.service runs a program that was replaced", kind="advice")
+    mend(m, found)
+    assert doctor(m)["findings"] == []
+
+
+def test_lingering_that_is_off(m):
+    m.run(["loginctl", "disable-linger", "ada"])
+    # A session keeps the user's systemd; here a unit of the machine does.
+    m.run("systemctl start user@%d.service" % m.uid("ada"))
+    m.wait(lambda: m.is_active("sconce.target", "ada"), "the doors of ada")
+    found = only_one(m, "lingering is off", "ada", "advice")
+    assert found["command"] == "loginctl enable-linger"
+    m.run([*found["command"].split(), "ada"])
+    assert not any("lingering" in f["what"] for f in doctor(m, user="ada")["findings"])
+    m.wait(lambda: m.is_active("sconce.target", "ada"), "the doors of ada")
+
+
+def test_who_is_not_in_the_group_is_told(m):
+    found = next(f for f in doctor(m, user="eve")["findings"] if f["check"] == "doors")
+    assert found["command"] == "sudo usermod -aG sconce eve"
+    mend(m, found)
+    assert [f for f in doctor(m, user="eve")["findings"] if f["check"] == "doors"] == []
+    m.run(["gpasswd", "-d", "eve", "sconce"])
+
+
+def test_what_needs_root_is_told_as_unseen(m):
+    findings = doctor(m, user="eve")["findings"]
+    assert {f["check"] for f in findings if f["kind"] == "unseen"} == {"keys", "journal"}
+
+
+def test_a_session_without_a_runtime_directory(m):
+    r = m.run(["env", "-u", "XDG_RUNTIME_DIR", "-u", "DBUS_SESSION_BUS_ADDRESS", "sconce", "doctor",
+               "--json"], user="ada", check=False)
+    found = [f for f in json.loads(r.stdout)["findings"] if f["kind"] == "broken"]
+    assert r.returncode == 1 and "XDG_RUNTIME_DIR is not set" in found[0]["what"]
+    assert found[0]["command"] == "export XDG_RUNTIME_DIR=/run/user/%d" % m.uid("ada")
+    assert broken(m, user="ada") == []
+
+
+def test_no_door_at_all(m):
+    m.systemctl("disable", "--now", "sconce.target")
+    try:
+        found = only_one(m, "no door of sconce is open here")
+        assert found["command"] == "sconce setup --system"
+        mend(m, found)
+        assert broken(m) == []
+    finally:
+        m.systemctl("enable", "--now", "sconce.target")
+
+
+def test_a_gpu_that_is_gone(m):
+    m.run("mkdir -p /dev/dri && mknod /dev/dri/renderD128 c 1 3 && chmod 666 /dev/dri/renderD128")
+    m.run(["sconce", "setup", "gpu"])
+    assert broken(m) == []
+    m.run("rm -r /dev/dri")
+    found = assert_mends(m, "/dev/dri/renderD128, which is opened to")
+    assert found["command"] == "sconce setup gpu --system --off"
