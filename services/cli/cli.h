@@ -55,8 +55,8 @@ const char *cli_size(uint64_t bytes);
 /* Whole of standard input or of a file ("-"), at most 64 MiB; the caller frees it. */
 int cli_read(const char *verb, const char *file, char **ret_text, size_t *ret_len);
 
-/* The path of a service's program, such as "gateway", "sconce-gateway": beside us in a build tree or
- * an installation, else where we were configured to be installed. The caller frees it; NULL. */
+/* The path of a service's program, such as "gateway", "sconce-gateway": beside us in a build tree
+ * or an installation, else where we were configured to be installed. The caller frees it; NULL. */
 char *serve_program(const char *folder, const char *name);
 
 /* Options that choose models: --config FILE, --models DIR (may stand several times). */

@@ -17,10 +17,10 @@ GUIDE = "/usr/share/sconce/models/sconce-guide.gguf"
 @pytest.fixture(scope="module")
 def m(own_machine):
     machine = own_machine
-    machine.add_user("ada")
+    machine.add_user("alice")
     machine.add_user("eve", linger=False)
     machine.run(["sconce", "setup", "tcp"])
-    machine.run(["sconce", "setup", "tcp", "--port", "7267"], user="ada")
+    machine.run(["sconce", "setup", "tcp", "--port", "7267"], user="alice")
     return machine
 
 
@@ -57,7 +57,7 @@ def assert_mends(m, part, user=None):
     return found
 
 
-@pytest.mark.parametrize("user", [None, "ada"])
+@pytest.mark.parametrize("user", [None, "alice"])
 def test_nothing_is_broken_at_first_and_nothing_is_woken(m, user):
     m.systemctl("stop", "sconce-chat.service", "sconce-gateway.service", user=user)
     r = m.run(["sconce", "doctor"], user=user)
@@ -67,13 +67,13 @@ def test_nothing_is_broken_at_first_and_nothing_is_woken(m, user):
     assert doctor(m, user=user)["healthy"]
 
 
-@pytest.mark.parametrize("user", [None, "ada"])
+@pytest.mark.parametrize("user", [None, "alice"])
 def test_a_test_question_is_asked_only_when_wanted(m, user):
     assert broken(m, "--deep", user=user) == []
     assert m.is_active("sconce-chat.service", user)
 
 
-@pytest.mark.parametrize("user,port,next_port", [(None, 7266, 7268), ("ada", 7267, 7268)])
+@pytest.mark.parametrize("user,port,next_port", [(None, 7266, 7268), ("alice", 7267, 7268)])
 def test_a_taken_port_is_told_with_its_owner(m, user, port, next_port):
     m.systemctl("stop", "sconce-gateway.service", "sconce-gateway-tcp.socket", user=user)
     other = m.popen(["python3", "-c", "import os, socket, time\n"
@@ -104,7 +104,7 @@ def test_a_mistake_in_the_configuration_has_line_and_column(m):
         found = only_one(m, name + ":2:12: chat.threads must be a whole number")
         assert found["command"] == "${EDITOR:-vi} +2 " + name
         # A user's services read the file too.
-        assert name + ":2:12" in only_one(m, name, "ada")["what"]
+        assert name + ":2:12" in only_one(m, name, "alice")["what"]
     finally:
         m.remove(name)
     assert broken(m) == []
@@ -118,20 +118,20 @@ def test_configuration_that_services_may_not_read(m):
 
 
 @pytest.mark.parametrize("user,path", [(None, "/etc/sconce/api-keys"),
-                                       ("ada", "/home/ada/.config/sconce/api-keys")])
+                                       ("alice", "/home/alice/.config/sconce/api-keys")])
 def test_keys_that_others_may_read(m, user, path):
     m.run(["chmod", "644", path])
     assert_mends(m, "others may read the API keys in " + path, user)
 
 
 @pytest.mark.parametrize("user,path", [(None, "/etc/sconce/api-keys"),
-                                       ("ada", "/home/ada/.config/sconce/api-keys")])
+                                       ("alice", "/home/alice/.config/sconce/api-keys")])
 def test_a_door_that_asks_for_keys_without_any(m, user, path):
     m.path(path).write_text("# none\n")
     assert_mends(m, "asks for an API key, and there is none", user)
 
 
-@pytest.mark.parametrize("user", [None, "ada"])
+@pytest.mark.parametrize("user", [None, "alice"])
 def test_doors_that_are_closed(m, user):
     m.systemctl("stop", "sconce.target", user=user)
     found = doctor(m, user=user)["findings"]
@@ -140,7 +140,7 @@ def test_doors_that_are_closed(m, user):
     assert broken(m, user=user) == []
 
 
-@pytest.mark.parametrize("user", [None, "ada"])
+@pytest.mark.parametrize("user", [None, "alice"])
 @pytest.mark.parametrize("service", ["gateway", "chat"])
 def test_a_socket_that_failed_or_was_stopped(m, user, service):
     m.systemctl("stop", "sconce-%s.service" % service, "sconce-%s.socket" % service, user=user)
@@ -185,7 +185,7 @@ def test_a_damaged_model(m, store):
 
 @pytest.mark.parametrize("user,folder,place", [
     (None, "/srv/big disk", "/var/lib/sconce/models"),
-    ("ada", "/home/ada/my models", "/home/ada/.local/share/sconce/models"),
+    ("alice", "/home/alice/my models", "/home/alice/.local/share/sconce/models"),
 ])
 def test_a_link_that_leaves_the_model_directories(m, store, user, folder, place):
     m.run(["mkdir", "-p", folder, place])
@@ -205,18 +205,18 @@ def test_a_link_that_leaves_the_model_directories(m, store, user, folder, place)
 
 
 def test_a_directory_that_the_unit_hides(m):
-    m.run("mkdir -p /home/ada/ai && cp %s /home/ada/ai/hidden.gguf" % GUIDE)
-    m.write("/home/ada/.config/sconce/sconce.d/80-models.yaml",
-            "models:\n  directories: [/home/ada/ai]\n", user="ada")
-    m.systemctl("stop", "sconce-chat.service", user="ada")
-    answer = client.ask(m, {**client.chat_body(), "model": "hidden"}, user="ada")
+    m.run("mkdir -p /home/alice/ai && cp %s /home/alice/ai/hidden.gguf" % GUIDE)
+    m.write("/home/alice/.config/sconce/sconce.d/80-models.yaml",
+            "models:\n  directories: [/home/alice/ai]\n", user="alice")
+    m.systemctl("stop", "sconce-chat.service", user="alice")
+    answer = client.ask(m, {**client.chat_body(), "model": "hidden"}, user="alice")
     assert answer.status == 404, answer
-    found = assert_mends(m, "/home/ada/ai/hidden.gguf is hidden from the chat service", "ada")
+    found = assert_mends(m, "/home/alice/ai/hidden.gguf is hidden from the chat service", "alice")
     assert found["command"] == "sconce setup models --user"
-    answer = client.ask(m, {**client.chat_body(), "model": "hidden"}, user="ada")
+    answer = client.ask(m, {**client.chat_body(), "model": "hidden"}, user="alice")
     assert answer.status == 200, answer
-    m.remove("/home/ada/.config/sconce/sconce.d/80-models.yaml")
-    m.run(["sconce", "setup", "models"], user="ada")
+    m.remove("/home/alice/.config/sconce/sconce.d/80-models.yaml")
+    m.run(["sconce", "setup", "models"], user="alice")
 
 
 def test_a_default_model_that_is_not_there(m):
@@ -276,7 +276,7 @@ def test_units_that_changed_on_disk(m):
     m.run(["touch", "-d", "+1 minute", unit])
     found = assert_mends(m, "changed since systemd read them")
     assert found["command"] == "systemctl daemon-reload"
-    m.systemctl("daemon-reload", user="ada")
+    m.systemctl("daemon-reload", user="alice")
 
 
 def test_a_program_that_was_replaced_while_it_runs(m):
@@ -288,15 +288,15 @@ def test_a_program_that_was_replaced_while_it_runs(m):
 
 
 def test_lingering_that_is_off(m):
-    m.run(["loginctl", "disable-linger", "ada"])
+    m.run(["loginctl", "disable-linger", "alice"])
     # A session keeps the user's systemd; here a unit of the machine does.
-    m.run("systemctl start user@%d.service" % m.uid("ada"))
-    m.wait(lambda: m.is_active("sconce.target", "ada"), "the doors of ada")
-    found = only_one(m, "lingering is off", "ada", "advice")
+    m.run("systemctl start user@%d.service" % m.uid("alice"))
+    m.wait(lambda: m.is_active("sconce.target", "alice"), "the doors of alice")
+    found = only_one(m, "lingering is off", "alice", "advice")
     assert found["command"] == "loginctl enable-linger"
-    m.run([*found["command"].split(), "ada"])
-    assert not any("lingering" in f["what"] for f in doctor(m, user="ada")["findings"])
-    m.wait(lambda: m.is_active("sconce.target", "ada"), "the doors of ada")
+    m.run([*found["command"].split(), "alice"])
+    assert not any("lingering" in f["what"] for f in doctor(m, user="alice")["findings"])
+    m.wait(lambda: m.is_active("sconce.target", "alice"), "the doors of alice")
 
 
 def test_who_is_not_in_the_group_is_told(m):
@@ -314,11 +314,11 @@ def test_what_needs_root_is_told_as_unseen(m):
 
 def test_a_session_without_a_runtime_directory(m):
     r = m.run(["env", "-u", "XDG_RUNTIME_DIR", "-u", "DBUS_SESSION_BUS_ADDRESS", "sconce", "doctor",
-               "--json"], user="ada", check=False)
+               "--json"], user="alice", check=False)
     found = [f for f in json.loads(r.stdout)["findings"] if f["kind"] == "broken"]
     assert r.returncode == 1 and "XDG_RUNTIME_DIR is not set" in found[0]["what"]
-    assert found[0]["command"] == "export XDG_RUNTIME_DIR=/run/user/%d" % m.uid("ada")
-    assert broken(m, user="ada") == []
+    assert found[0]["command"] == "export XDG_RUNTIME_DIR=/run/user/%d" % m.uid("alice")
+    assert broken(m, user="alice") == []
 
 
 def test_no_door_at_all(m):

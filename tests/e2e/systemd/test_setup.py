@@ -11,7 +11,7 @@ import pytest
 
 import client
 
-USERS = ("ada", "bob")
+USERS = ("alice", "bob")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def can_connect(m, user):
 
 def test_two_users_and_the_system_have_tcp_doors_at_once(m):
     keys = {7266: key_of(setup(m, "tcp").stdout)}
-    for port, user in ((7267, "ada"), (7268, "bob")):
+    for port, user in ((7267, "alice"), (7268, "bob")):
         taken = setup(m, "tcp", user=user, check=False)
         assert taken.returncode == 1 and "port 7266 is taken by " in taken.stderr
         command = taken.stderr.split("The next free one: ")[1].strip()
@@ -60,19 +60,19 @@ def test_two_users_and_the_system_have_tcp_doors_at_once(m):
         assert status(m, port=port) == 401
         for other, key in keys.items():
             assert status(m, port=port, key=key) == (200 if other == port else 401)
-    assert m.run("stat -c '%a %U' /etc/sconce/api-keys /home/ada/.config/sconce/api-keys"
-                 ).stdout.split() == ["600", "root", "600", "ada"]
+    assert m.run("stat -c '%a %U' /etc/sconce/api-keys /home/alice/.config/sconce/api-keys"
+                 ).stdout.split() == ["600", "root", "600", "alice"]
 
 
 def test_each_answers_questions_with_its_own_key(m):
-    for port, user in ((7266, None), (7267, "ada"), (7268, "bob")):
+    for port, user in ((7266, None), (7267, "alice"), (7268, "bob")):
         key = key_of(setup(m, "tcp", user=user).stdout)
         answer = client.ask(m, port=port, key=key)
         assert answer.status == 200, answer
 
 
 def test_running_it_again_changes_nothing(m):
-    for user in (None, "ada"):
+    for user in (None, "alice"):
         before = m.show("sconce-gateway.service", "ExecMainStartTimestampMonotonic", user)
         first, second = setup(m, "tcp", user=user), setup(m, "tcp", user=user)
         assert first.stdout == second.stdout and "wrote" not in second.stdout
@@ -99,13 +99,13 @@ def test_a_dry_run_tells_and_changes_nothing(m):
 
 def test_the_port_changes_under_load_without_a_failed_request(m):
     def work():
-        a = client.get(m, "/metrics", user="ada")
+        a = client.get(m, "/metrics", user="alice")
         return None if a.status == 200 else repr(a)
 
     crowd = client.Crowd(work)
     try:
         for port in (7400, 7401, 7267):
-            out = setup(m, "tcp", "--port", str(port), user="ada").stdout
+            out = setup(m, "tcp", "--port", str(port), user="alice").stdout
             assert status(m, port=port, key=key_of(out)) == 200
             listening = m.run(["ss", "-Hltn"]).stdout
             assert [p for p in (7400, 7401, 7267) if ":%d " % p in listening] == [port]
@@ -157,19 +157,19 @@ def test_tcp_goes_off_and_the_unix_socket_stays(m):
 
 
 def test_what_a_person_edited_is_kept_and_told(m):
-    name = "/home/ada/.config/systemd/user/sconce-gateway-tcp.socket.d/50-port.conf"
+    name = "/home/alice/.config/systemd/user/sconce-gateway-tcp.socket.d/50-port.conf"
     text = m.run(["cat", name]).stdout + "# and mine\n"
-    m.write(name, text, user="ada")
-    out = setup(m, "tcp", "--port", "7300", user="ada").stdout
+    m.write(name, text, user="alice")
+    out = setup(m, "tcp", "--port", "7300", user="alice").stdout
     assert "%s was edited by hand; it is now %s.old" % (name, name) in out
     assert m.run(["cat", name + ".old"]).stdout == text
-    setup(m, "tcp", "--port", "7267", user="ada")
+    setup(m, "tcp", "--port", "7267", user="alice")
 
 
 def test_rights_that_are_missing_are_named(m):
-    r = setup(m, "tcp", "--system", user="ada", check=False)
+    r = setup(m, "tcp", "--system", user="alice", check=False)
     assert r.returncode == 1 and "sudo sconce setup" in r.stderr
-    r = setup(m, "tcp", "--port", "80", user="ada", check=False)
+    r = setup(m, "tcp", "--port", "80", user="alice", check=False)
     assert r.returncode == 1 and "port 80 is for root" in r.stderr
 
 
@@ -223,7 +223,7 @@ def test_without_a_gpu_it_says_so(m):
 def test_the_chat_service_gets_the_gpu_and_nothing_beside(m):
     fake_gpu(m)
     try:
-        for user in (None, "ada"):
+        for user in (None, "alice"):
             assert "dri" not in seen_by_chat(m, "/dev", user)
             out = setup(m, "gpu", user=user).stdout
             assert "Open to the chat service: /dev/dri/renderD128" in out
@@ -232,13 +232,13 @@ def test_the_chat_service_gets_the_gpu_and_nothing_beside(m):
             assert seen_by_chat(m, "/dev/dri", user) == ["renderD128"]
             assert "sda" not in seen_by_chat(m, "/dev", user)
             pid = m.show("sconce-gateway.service", "MainPID", user)
-            assert "dri" not in m.run("ls /proc/%s/root/dev" % pid, check=False).stdout.split()
+            assert "dri" not in m.run("ls /proc/%s/root%s" % (pid, "/dev"), check=False).stdout.split()
         limit = m.run(["systemd-analyze", "security", "--threshold=4", "--no-pager",
                        "sconce-chat.service"], check=False)
         assert limit.returncode == 0, limit.stdout
         groups = m.run("grep Groups /proc/%s/status" % m.show("sconce-chat.service", "MainPID"))
         assert m.run("getent group render").stdout.split(":")[2] in groups.stdout.split()
-        for user in (None, "ada"):
+        for user in (None, "alice"):
             setup(m, "gpu", "--off", user=user)
             assert "dri" not in seen_by_chat(m, "/dev", user)
     finally:
@@ -252,9 +252,9 @@ def models_of(m, user=None):
 
 
 @pytest.mark.parametrize("user,folder", [
-    ("ada", "/home/ada/AI models/50% of: it"),
+    ("alice", "/home/alice/AI models/50% of: it"),
     (None, "/srv/models"),
-    (None, "/home/shared/models"),
+    (None, "/home/user/models"),
 ])
 def test_a_directory_of_models_becomes_visible(m, user, folder):
     name = "copy-" + re.sub("[^a-z]", "", folder)

@@ -190,15 +190,15 @@ TEST(of_two_rules_the_longer_one_wins)
     struct sandbox s = {0};
 
     sandbox_add(&s, "/home", true);
-    sandbox_add(&s, "/home/ada/models", false);
-    sandbox_add(&s, "/home/ada/models/secret", true);
+    sandbox_add(&s, "/home/alice/models", false);
+    sandbox_add(&s, "/home/alice/models/secret", true);
     sandbox_add(&s, "/srv", true);
     sandbox_add(&s, "/srv", false);
-    assert_true(sandbox_hides(&s, "/home/ada"));
-    assert_true(sandbox_hides(&s, "/home/ada/modelsx"));
-    assert_false(sandbox_hides(&s, "/home/ada/models"));
-    assert_false(sandbox_hides(&s, "/home/ada/models/a.gguf"));
-    assert_true(sandbox_hides(&s, "/home/ada/models/secret/b"));
+    assert_true(sandbox_hides(&s, "/home/alice"));
+    assert_true(sandbox_hides(&s, "/home/alice/modelsx"));
+    assert_false(sandbox_hides(&s, "/home/alice/models"));
+    assert_false(sandbox_hides(&s, "/home/alice/models/a.gguf"));
+    assert_true(sandbox_hides(&s, "/home/alice/models/secret/b"));
     assert_false(sandbox_hides(&s, "/srv/models"));
     assert_false(sandbox_hides(&s, "/usr/share/sconce/models"));
     assert_false(sandbox_hides(&s, "/homes"));
