@@ -190,8 +190,22 @@ fi
 if want api; then
     say "the services, through the official client"
     python_tests gcc api
-    python_tests gcc e2e
+    python_tests gcc e2e --ignore=tests/e2e/systemd --ignore=tests/e2e/packages
     python_tests gcc docs
+fi
+
+if want system; then
+    say "under a real systemd, from packages"
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "skipped: containers need root"
+    elif ! install_packages $MACHINE_PACKAGES; then
+        echo "skipped: for want of packages"
+    else
+        began=$(date +%s)
+        python_tests gcc e2e/systemd -rs --durations=10
+        python_tests gcc e2e/packages -rs
+        echo "under a real systemd: $(($(date +%s) - began)) s"
+    fi
 fi
 
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
