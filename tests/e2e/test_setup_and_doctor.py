@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sconce doctor` and `sconce setup` where no systemd answers: beside `sconce serve`, in images, and
+with all that a user can get wrong in files."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from test_cli import Serve, run
+
+
+@pytest.fixture
+def alone(home, guide, monkeypatch):
+    """A user with one model, away from any service manager."""
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
+    store = home / "data/sconce/models"
+    store.mkdir(parents=True)
+    shutil.copy(guide, store / "sconce-guide.gguf")
+    return home
+
+
+def doctor(sconce, *words):
+    out = run(sconce, "doctor", "--user", "--json", *words)
+    report = json.loads(out.stdout)
+    assert out.returncode == (0 if report["healthy"] else 1), out.stdout + out.stderr
+    return report["findings"]
+
+
+def of(findings, check, kind="broken"):
+    return [f for f in findings if f["check"] == check and f["kind"] == kind]
+
+
+def test_no_door_is_found_and_serve_is_one(sconce, alone):
+    found = of(doctor(sconce), "doors")
+    assert len(found) == 1 and "no door of sconce is open" in found[0]["what"]
+    s = Serve(sconce)
+    try:
+        assert [f for f in doctor(sconce) if f["kind"] == "broken"] == []
+        assert s.children() == []
+        assert run(sconce, "doctor", "--user").stdout.endswith("Nothing is broken.\n")
+        assert [f for f in doctor(sconce, "--deep") if f["kind"] == "broken"] == []
+        assert len(s.children()) == 2
+    finally:
+        s.stop()
+
+
+@pytest.mark.parametrize("text,place,what", [
+    ("chat:\n  threads: many\n", ":2:12", "whole number"),
+    ("gateway:\n  tcp_acess: open\n", ":2:3", 'unknown key "gateway.tcp_acess"'),
+    ("chat: [\n", ":2:1", ""),
+    ("- a\n", ":1:1", "mapping"),
+])
+def test_a_mistake_in_the_configuration_has_its_place(sconce, alone, text, place, what):
+    path = alone / "config/sconce/sconce.yaml"
+    path.parent.mkdir()
+    path.write_text(text)
+    found = of(doctor(sconce), "config")
+    assert len(found) == 1 and str(path) + place in found[0]["what"] and what in found[0]["what"]
+    assert found[0]["command"] == "${EDITOR:-vi} +%s %s" % (place.split(":")[1], path)
+
+
+def test_no_model_is_installed(sconce, alone):
+    (alone / "config/sconce").mkdir()
+    empty = alone / "empty"
+    empty.mkdir()
+    (alone / "config/sconce/sconce.yaml").write_text(f"models:\n  directories: [{empty}]\n")
+    found = of(doctor(sconce), "models")
+    assert len(found) == 1 and "no model is installed" in found[0]["what"]
+    assert str(empty) in found[0]["what"]
+
+
+def test_a_damaged_model_is_told_from_a_whole_one(sconce, alone, guide):
+    whole = pathlib.Path(guide).read_bytes()
+    (alone / "data/sconce/models/half.gguf").write_bytes(whole[: len(whole) // 2])
+    found = of(doctor(sconce), "models")
+    assert len(found) == 1 and "model half is damaged" in found[0]["what"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_model_that_cannot_be_read(sconce, alone):
+    path = alone / "data/sconce/models/sconce-guide.gguf"
+    path.chmod(0)
+    found = of(doctor(sconce), "models")
+    assert found[0]["command"] == f"chmod u+r {path}"
+    subprocess.run(found[0]["command"], shell=True, check=True)
+    assert of(doctor(sconce), "models") == []
+
+
+def test_a_manifest_with_a_mistake(sconce, alone):
+    path = alone / "data/sconce/models/alias.yaml"
+    path.write_text("name: x\nfile: y\n")
+    found = of(doctor(sconce), "models")
+    assert len(found) == 1 and f"{path}:2:1" in found[0]["what"]
+    assert found[0]["command"].endswith(f"+2 {path}")
+
+
+def test_keys_that_others_may_read(sconce, alone):
+    path = alone / "config/sconce/api-keys"
+    path.parent.mkdir()
+    path.write_text("abc\n")
+    path.chmod(0o644)
+    found = of(doctor(sconce), "keys")
+    assert found[0]["command"] == f"chmod 600 {path}"
+    subprocess.run(found[0]["command"], shell=True, check=True)
+    assert of(doctor(sconce), "keys") == []
+
+
+def test_a_service_that_its_policy_ended_is_told_by_serve(sconce, alone):
+    s = Serve(sconce)
+    try:
+        s.get("/health")
+        for pid in s.children():
+            os.kill(pid, signal.SIGSYS)
+        line = ""
+        end = time.time() + 10
+        while "policy does not allow" not in line and time.time() < end:
+            line = s.process.stderr.readline()
+        assert "gateway made a system call that its policy does not allow" in line
+        assert "sconce doctor" in line
+    finally:
+        s.stop()
+
+
+def test_wrong_words_are_usage(sconce, home):
+    for words in (("doctor", "x"), ("doctor", "--nope"), ("setup", "everything"),
+                  ("setup", "access"), ("setup", "access", "all"), ("setup", "--port", "0"),
+                  ("setup", "key", "a", "b"), ("setup", "--user", "--root", "/tmp")):
+        assert run(sconce, *words).returncode == 2, words
+
+
+# Setup into an image: no systemd is asked, and the files are all that happens.
+
+UNITS = {
+    "sconce.target": "[Unit]\n[Install]\nWantedBy=multi-user.target\n",
+    "sconce-gateway-tcp.socket": "[Socket]\n[Install]\nWantedBy=sconce.target\n",
+}
+
+
+@pytest.fixture
+def image(tmp_path, home):
+    root = tmp_path / "image"
+    units = root / "usr/lib/systemd/system"
+    units.mkdir(parents=True)
+    for name, text in UNITS.items():
+        (units / name).write_text(text)
+    return root
+
+
+def setup(sconce, image, *words):
+    return run(sconce, "setup", "--system", "--root", str(image), *words)
+
+
+def files(root):
+    return {str(p.relative_to(root)): p.lstat().st_mtime_ns for p in root.rglob("*")
+            if not p.is_dir() or p.is_symlink()}
+
+
+def test_an_image_gets_its_doors(sconce, image):
+    out = setup(sconce, image, "access", "keys")
+    assert out.returncode == 0, out.stderr
+    system = image / "etc/systemd/system"
+    wants = system / "sconce.target.wants/sconce-gateway-tcp.socket"
+    assert os.readlink(wants) == "/usr/lib/systemd/system/sconce-gateway-tcp.socket"
+    keys = next(image.rglob("api-keys"))
+    assert keys.stat().st_mode & 0o777 == 0o600
+    assert "sk-sconce-" in keys.read_text() and "sk-sconce-" not in out.stdout
+    before = files(image)
+    assert setup(sconce, image, "access", "keys").returncode == 0
+    assert files(image) == before
+    assert setup(sconce, image, "access", "group").returncode == 0
+    assert not wants.exists() and not wants.is_symlink()
+    assert setup(sconce, image, "access", "open").returncode == 0
+    drop_in = system / "sconce-gateway.socket.d/50-access.conf"
+    assert "SocketMode=0666" in drop_in.read_text()
+    assert "tcp_access: open" in next(image.rglob("50-access.yaml")).read_text()
+
+
+def test_a_port_is_a_drop_in_and_the_usual_one_is_none(sconce, image):
+    drop_in = image / "etc/systemd/system/sconce-gateway-tcp.socket.d/50-port.conf"
+    out = setup(sconce, image, "tcp", "--port", "9000")
+    assert out.returncode == 0 and "http://127.0.0.1:9000/v1" in out.stdout
+    assert drop_in.read_text().endswith("[Socket]\nListenStream=\nListenStream=127.0.0.1:9000\n")
+    assert "http://127.0.0.1:9000/v1" in setup(sconce, image, "tcp").stdout
+    drop_in.write_text(drop_in.read_text() + "Backlog=1\n")
+    out = setup(sconce, image, "tcp", "--port", "7266")
+    assert "was edited by hand" in out.stdout
+    assert not drop_in.exists() and "Backlog=1" in (drop_in.parent / "50-port.conf.old").read_text()
+
+
+def test_a_dry_run_leaves_the_image_alone(sconce, image):
+    before = files(image)
+    for words in (("tcp", "--port", "9000"), ("access", "open"), ("key", "me"), ()):
+        out = setup(sconce, image, "--dry-run", *words)
+        assert out.returncode == 0 and "would " in out.stdout, out
+    assert files(image) == before
+
+
+def test_a_mistake_in_the_configuration_stops_setup(sconce, image):
+    setup(sconce, image, "access", "keys")
+    config = next(image.rglob("50-access.yaml")).parent / "90-mine.yaml"
+    config.write_text("gateway: 3\n")
+    out = setup(sconce, image, "tcp")
+    assert out.returncode == 1 and "90-mine.yaml:1:10" in out.stderr
+
+
+def test_a_port_that_is_taken_here_is_free_in_an_image(sconce, image):
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+        # An image is not this machine: its port may be taken here.
+        assert setup(sconce, image, "tcp", "--port", str(port)).returncode == 0
