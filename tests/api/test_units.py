@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from conftest import BUILD
+from conftest import BUILD, ROOT
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from services import SERVICES, all_units  # noqa: E402
@@ -24,7 +24,7 @@ BindPaths=/dev/null
 DeviceAllow=/dev/null rw
 %s"""
 # Tenths.
-LIMITS = {("system", False): 2, ("system", True): 4, ("user", False): 7, ("user", True): 9}
+LIMITS = {("system", False): 2, ("system", True): 4, ("user", False): 7, ("user", True): 7}
 
 
 @pytest.fixture(params=["system", "user"])
@@ -83,3 +83,11 @@ def test_no_limit_gives_a_socket_up(units):
             assert "RestartPreventExitStatus" not in text
         if name.endswith(".socket"):
             assert "\nTriggerLimitIntervalSec=0\n" in text
+
+
+def test_the_catalog_explains_every_event():
+    """The ids of log.h and of the journal's catalog are the same, and journalctl can read it."""
+    ids = set(re.findall(r'#define LOG_ID_\w+ +"([0-9a-f]{32})"',
+                         (ROOT / "services/common/log.h").read_text()))
+    text = (ROOT / "units/sconce.catalog").read_text()
+    assert ids and ids == set(re.findall(r"(?m)^-- ([0-9a-f]{32})$", text))
