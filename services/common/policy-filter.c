@@ -7,10 +7,10 @@
  * a C library that tries a new call first must find its old way, and not its end.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <seccomp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <linux/seccomp.h>
 
@@ -73,6 +73,42 @@ static int fill(scmp_filter_ctx ctx, const struct policy *policy, enum policy_ph
     return 0;
 }
 
+/*
+ * libseccomp's program, which it gives to a descriptor alone. A pipe, for units may forbid files in
+ * memory; it does not block: a program that does not fit is an error.
+ */
+static int compile(scmp_filter_ctx ctx, struct sock_filter **ret_program, size_t *ret_n)
+{
+    _cleanup_free_ struct sock_filter *program = NULL;
+    _cleanup_close_ int from = -1, to = -1;
+    int fds[2], r;
+    ssize_t got;
+    int room;
+
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -errno;
+    from = fds[0];
+    to = fds[1];
+    room = fcntl(to, F_GETPIPE_SZ);
+    if (room < 0)
+        return -errno;
+    r = seccomp_export_bpf(ctx, to);
+    if (r < 0)
+        return r;
+    program = malloc((size_t)room);
+    if (!program)
+        return -ENOMEM;
+    got = read(from, program, (size_t)room);
+    if (got < 0)
+        return -errno;
+    /* A full pipe may have cut it. */
+    if (got == room)
+        return -E2BIG;
+    *ret_program = STEAL(program);
+    *ret_n = (size_t)got / sizeof(*program);
+    return 0;
+}
+
 /* The compiled program behind our prologue. */
 static int export(scmp_filter_ctx ctx, unsigned known, enum policy_arch arch,
                   struct sock_fprog *ret_program)
@@ -85,31 +121,23 @@ static int export(scmp_filter_ctx ctx, unsigned known, enum policy_arch arch,
         BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, known, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
     };
-    _cleanup_close_ int fd = memfd_create("policy", MFD_CLOEXEC);
-    _cleanup_free_ struct sock_filter *program = NULL;
-    size_t size, n;
-    off_t end;
+    _cleanup_free_ struct sock_filter *compiled = NULL;
+    struct sock_filter *program;
+    size_t n_compiled = 0, n;
     int r;
 
-    if (fd < 0)
-        return -errno;
-    r = seccomp_export_bpf(ctx, fd);
+    r = compile(ctx, &compiled, &n_compiled);
     if (r < 0)
         return r;
-    end = lseek(fd, 0, SEEK_END);
-    if (end <= 0)
-        return -EIO;
-    size = (size_t)end;
-    n = size / sizeof(*program) + ARRAY_SIZE(prologue);
+    n = n_compiled + ARRAY_SIZE(prologue);
     if (n > BPF_MAXINSNS)
         return -E2BIG;
     program = NEW(struct sock_filter, n);
     if (!program)
         return -ENOMEM;
     memcpy(program, prologue, sizeof(prologue));
-    if (pread(fd, program + ARRAY_SIZE(prologue), size, 0) != (ssize_t)size)
-        return -EIO;
-    *ret_program = (struct sock_fprog){.len = (unsigned short)n, .filter = STEAL(program)};
+    memcpy(program + ARRAY_SIZE(prologue), compiled, n_compiled * sizeof(*compiled));
+    *ret_program = (struct sock_fprog){.len = (unsigned short)n, .filter = program};
     return 0;
 }
 

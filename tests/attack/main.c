@@ -119,6 +119,20 @@ static int run_attacks(struct run *run)
     return failed;
 }
 
+/* What PID 1 has already: filters of a container, which are no wall of a unit. */
+static size_t outer_filters(void)
+{
+    char line[256];
+    size_t n = 0;
+    FILE *f = fopen("/proc/1/status", "re");
+
+    while (f && fgets(line, sizeof(line), f))
+        sscanf(line, "Seccomp_filters: %zu", &n);
+    if (f)
+        fclose(f);
+    return n;
+}
+
 /* A stand-in that has filters @first to @first + @n - 1 of the service and no other wall. */
 static int filtered_new(const struct filters *filters, size_t first, size_t n,
                         struct standin **ret_standin, struct victim **ret_victim)
@@ -138,7 +152,7 @@ static int filtered_new(const struct filters *filters, size_t first, size_t n,
 static int run_open(struct run *run)
 {
     _cleanup_(filters_freep) struct filters *filters = NULL;
-    size_t n, n_own;
+    size_t n, n_own, n_outer, n_unit;
     int r;
 
     r = standin_new(&run->none);
@@ -160,11 +174,13 @@ static int run_open(struct run *run)
         return r;
     n = filters_count(filters);
     n_own = MIN(run->n_own, n);
-    printf("#\town-filters\t%zu\n#\tunit-filters\t%zu\n", n_own, n - n_own);
+    n_outer = MIN(outer_filters(), n - n_own);
+    n_unit = n - n_own - n_outer;
+    printf("#\town-filters\t%zu\n#\tunit-filters\t%zu\n", n_own, n_unit);
     r = filtered_new(filters, n - n_own, n_own, &run->own, &run->bases[WAY_OWN]);
     if (r < 0)
         return r;
-    return filtered_new(filters, 0, n - n_own, &run->unit, &run->bases[WAY_UNIT]);
+    return filtered_new(filters, n_outer, n_unit, &run->unit, &run->bases[WAY_UNIT]);
 }
 
 static void run_close(struct run *run)

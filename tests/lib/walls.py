@@ -153,12 +153,10 @@ class Table:
                          "%d%s" % (self.walls(name), "  (%s)" % note if note else ""))
         return "\n".join(lines)
 
-    def problems(self, allowed=(), with_unit=True):
-        """Sentences; none means that all stand. @allowed: attacks that are this service's task."""
+    def problems(self, one_wall=None, with_unit=True):
+        """Sentences; none means that all stand. @one_wall: more of ONE_WALL, for this service."""
         found = list(self.unproven)
         for name, row in self.rows.items():
-            if name in allowed:
-                continue
             walls = self.walls(name)
             if not denied(row["all"]):
                 found.append("%s: it succeeds" % name)
@@ -166,11 +164,11 @@ class Table:
                 found.append("%s: the stand-in has a wall that the service lacks" % name)
             elif walls >= 2 or not with_unit:
                 continue
-            elif name in PROMISED or not self.excused(name):
+            elif name in PROMISED or not self.excused(name, one_wall or {}):
                 found.append("%s: denied by %d wall" % (name, walls))
         return found
 
-    def excused(self, name):
+    def excused(self, name, one_wall):
         if name in TWO_FILTERS:
             return self.filters(name) == 2
-        return name in ONE_WALL and self.walls(name) == 1
+        return name in {**ONE_WALL, **one_wall} and self.walls(name) == 1

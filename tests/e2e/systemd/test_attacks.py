@@ -22,6 +22,8 @@ TCP = "sconce-gateway-tcp.socket"
 MODES = ("system", "user")
 EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name)) for mode in MODES for row in SERVICES]
 
+# For services that connect to others, which is more than seccomp can tell apart.
+CONNECTING = {"neighbour-socket": "Landlock knows no unix sockets; what is not to be called is hidden"}
 # A machine beyond the cable; its first line is its process, for who lays the cable.
 OUTSIDE = """
 import os, socket
@@ -73,12 +75,12 @@ class Field:
         options = {**self.options(mode, row), **more}
         return walls.attack(PROGRAM, self.pid(mode, row), self.machine.run, **options)
 
-    def alone(self, row, **more):
+    def alone(self, mode, row, **more):
         """The same on the service without a unit, as root."""
         directory = "/run/attack"
         self.machine.run(["mkdir", "-p", directory])
-        options = self.options("system", row)
-        with Serve("sconce", directory, "/var/lib/sconce/models", self.machine.run,
+        options = self.options(mode, row)
+        with Serve("sconce", directory, options["store"], self.machine.run,
                    self.machine.popen) as serve:
             other = next(r for r in SERVICES if r != row)
             options.update(neighbour=serve.pid(other.name), **more)
@@ -176,11 +178,11 @@ def test_every_thread_is_sealed(field, mode, row):
 @pytest.mark.parametrize("mode, row", EACH)
 def test_each_attack_meets_two_walls(field, mode, row, capsys):
     result = field.attack(mode, row)
-    alone = field.alone(row)
+    alone = field.alone(mode, row)
     table = walls.Table("%s, %s" % (row.name, mode), result, alone)
     with capsys.disabled():
         print("\n" + table.text())
-    assert table.problems() == []
+    assert table.problems(CONNECTING if row.may_connect else {}) == []
     missing = [name for name in walls.PROMISED if name not in table.rows]
     assert missing == []
 
@@ -195,7 +197,7 @@ def test_inherited_tcp_listener_leads_nowhere(field, mode, capsys):
     try:
         only = "listener,listener-local"
         result = field.attack(mode, row, only=only, break_listener=True)
-        alone = field.alone(row, only=only, break_listener=True)
+        alone = field.alone(mode, row, only=only, break_listener=True)
     finally:
         machine.systemctl("stop", row.unit, TCP, user=user)
     table = walls.Table("%s, %s" % (row.name, mode), result, alone)
