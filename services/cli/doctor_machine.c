@@ -121,8 +121,11 @@ static long setting(const char *path, long absent)
 static void check_landlock(struct doctor *d)
 {
     const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_ASK_VERSION);
+    const char *why = errno == EPERM ? "something here, such as a container, refuses Landlock"
+                      : errno == EOPNOTSUPP ? "Landlock was left out at boot (lsm= lacks it)"
+                                            : "this kernel has no Landlock";
 
-    if (version > 0 || errno == EPERM)
+    if (version > 0)
         return;
     for (size_t i = 0; i < d->n_sides; i++) {
         const struct doctor_side *side = &d->sides[i];
@@ -136,9 +139,9 @@ static void check_landlock(struct doctor *d)
                                 "| %stee %s",
                                 doctor_sudo(side), doctor_quote(dir ? dir : ""), doctor_sudo(side),
                                 doctor_quote(file)),
-                    "this kernel has no Landlock%s; the services do not start until that is "
-                    "allowed, and have one wall less then",
-                    errno == EOPNOTSUPP ? " (it was left out at boot: lsm= lacks landlock)" : "");
+                    "%s; the services do not start until that is allowed, and have one wall less "
+                    "then",
+                    why);
     }
 }
 

@@ -119,23 +119,31 @@ static void add_side(struct doctor *d, bool user)
                  manager_is_enabled(&side->places, "sconce.target");
 }
 
-/* For a user: the own services, and the machine's where those are what there is to use. */
+static void drop_side(struct doctor *d)
+{
+    struct doctor_side *last = &d->sides[--d->n_sides];
+
+    places_done(&last->places);
+    last->units = units_close(last->units);
+}
+
+/* For a user: the own services, and the machine's where those are what there is to use. For root:
+ * the machine's; where no systemd runs, root is a user like others. */
 static void find_sides(struct doctor *d, int only)
 {
-    const bool root = geteuid() == 0;
-    struct doctor_side *last;
+    const bool as_user = only ? only == 'u' : geteuid() != 0;
 
-    if (only ? only == 'u' : !root)
+    if (as_user)
         add_side(d, true);
     if (only == 'u' || (!only && d->n_sides > 0 && d->sides[0].used))
         return;
     add_side(d, false);
-    last = &d->sides[d->n_sides - 1];
-    if (!only && d->n_sides > 1 && !last->used) {
-        places_done(&last->places);
-        last->units = units_close(last->units);
-        d->n_sides--;
-    }
+    if (only || d->sides[d->n_sides - 1].used)
+        return;
+    if (d->n_sides > 1 || !d->sides[0].units)
+        drop_side(d);
+    if (d->n_sides == 0)
+        add_side(d, true);
 }
 
 static int print_json(const struct doctor *d, bool broken)

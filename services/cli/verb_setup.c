@@ -150,7 +150,7 @@ int verb_setup(int argc, char **argv)
     uint64_t port;
     int c, status;
 
-    while ((c = getopt_long(argc, argv, "nh", options, NULL)) >= 0) {
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
         if (c == 'u' || c == 's')
             user = c == 'u';
         else if (c == 'n')

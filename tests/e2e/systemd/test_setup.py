@@ -71,6 +71,18 @@ def test_each_answers_questions_with_its_own_key(m):
         assert answer.status == 200, answer
 
 
+def test_status_shows_the_doors(m):
+    text = m.run(["sconce", "status"], user="alice").stdout
+    assert re.search(r"^user +sconce-gateway.socket +active +unix:/run/user/\d+/sconce/gateway.sock$",
+                     text, re.M)
+    assert "http://127.0.0.1:7267/v1, with an API key\n" in text
+    assert "http://127.0.0.1:7266/v1, with an API key\n" in text
+    doors = [d for u in json.loads(m.run(["sconce", "status", "--json"]).stdout)["units"]
+             for d in u["doors"]]
+    assert {"address": "unix:/run/sconce/gateway.sock"} in doors
+    assert {"address": "http://127.0.0.1:7266/v1", "needs_key": True} in doors
+
+
 def test_running_it_again_changes_nothing(m):
     for user in (None, "alice"):
         before = m.show("sconce-gateway.service", "ExecMainStartTimestampMonotonic", user)
