@@ -7,6 +7,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <linux/prctl.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -46,6 +48,7 @@ static const struct constant constants[] = {
     CONSTANT(F_GETFL),
     CONSTANT(F_SETFD),
     CONSTANT(F_SETFL),
+    CONSTANT(IPPROTO_TCP),
     CONSTANT(MADV_DONTNEED),
     CONSTANT(MADV_FREE),
     CONSTANT(MADV_HUGEPAGE),
@@ -72,6 +75,10 @@ static const struct constant constants[] = {
     CONSTANT(SOCK_DGRAM),
     CONSTANT(SOCK_NONBLOCK),
     CONSTANT(SOCK_STREAM),
+    CONSTANT(SOL_SOCKET),
+    CONSTANT(SO_SNDBUF),
+    CONSTANT(SO_SNDBUFFORCE),
+    CONSTANT(TCP_NODELAY),
 };
 
 static const struct constant errors[] = {

@@ -72,10 +72,11 @@ class Service:
         """The process id, once the service itself runs (and not the script that starts it)."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
-            pid = self.pid
+            pid = self.pid or 0
             try:
-                if pid and os.readlink("/proc/%d/exe" % pid) == os.path.realpath(self.argv[0]):
-                    return pid
+                with open("/proc/%d/cmdline" % pid, "rb") as f:
+                    if f.read().split(b"\0")[0] == self.argv[0].encode():
+                        return pid
             except OSError:
                 pass
             time.sleep(0.005)

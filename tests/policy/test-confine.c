@@ -7,6 +7,7 @@
 #include "common/confine.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -151,7 +152,6 @@ TEST(conditions_hold)
         killed(services[i], SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC);
         killed(services[i], SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
         killed(services[i], SYS_mprotect, 0, 0, PROT_READ | PROT_EXEC);
-        gets(services[i], 0, SYS_mprotect, 0, 0, PROT_READ);
         killed(services[i], SYS_tgkill, getpid(), getpid(), SIGABRT);
     }
     for (size_t i = 0; i < 2; i++) {
@@ -163,9 +163,12 @@ TEST(conditions_hold)
         killed(service, SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
         killed(service, SYS_fcntl, 0, F_SETOWN, getpid());
         killed(service, SYS_fcntl, 0, F_SETLEASE, 0);
-        gets(service, EBADF, SYS_fcntl, -1, F_GETFL, 0);
+        gets(service, EBADF, SYS_fcntl, -1, F_SETFL, 0);
+        killed(service, SYS_setsockopt, 0, SOL_SOCKET, SO_REUSEADDR);
+        killed(service, SYS_setsockopt, 0, IPPROTO_IP, 64 /* IPT_SO_SET_REPLACE */);
         killed(service, SYS_ioctl, 0, 0x5412 /* TIOCSTI */, 0);
     }
+    gets("chat", 0, SYS_mprotect, 0, 0, PROT_READ);
     killed("chat", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
     killed("chat", SYS_clone, SIGCHLD, 0, 0);
     killed("chat", SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0);

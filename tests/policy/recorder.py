@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a service really calls: strace's record of it, split where each filter came into force.
+
+What came before the first filter is no policy's business. strace stands beside the service (-D), so
+that the service keeps the process id that LISTEN_PID names; the records of all its lives are one
+file.
+"""
+import re
+import shutil
+import subprocess
+
+CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
+NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)|NULL|\?")
+PHASES = ("before", "start", "serve")
+FILTER_SIZE_LEAST = 0x1000  # a pointer: libseccomp's probes of the kernel pass NULL
+
+
+def available():
+    """Whether strace is there and may look at processes."""
+    strace = shutil.which("strace")
+    return bool(strace) and subprocess.run([strace, "-D", "-f", "-o", "/dev/null", "true"],
+                                           stderr=subprocess.DEVNULL).returncode == 0
+
+
+def wrap(argv, output):
+    """The command that runs @argv and writes its calls, arguments as plain numbers."""
+    return [shutil.which("strace"), "-D", "-f", "-A", "-qq", "-s", "0", "-e", "raw=all",
+            "-o", str(output), *argv]
+
+
+def arguments(text):
+    values = []
+    for part in text.split(" = ")[0].split("<unfinished")[0].rstrip(") ").split(","):
+        found = NUMBER.match(part.strip())
+        if not found:
+            break
+        word = found.group()
+        values.append(0 if word in ("NULL", "?") else int(word, 0) & (1 << 64) - 1)
+    return tuple(values)
+
+
+class Life:
+    """One process of a service, from its start to its end."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.phase = 0
+        self.end = None  # how the kernel killed it
+        self.calls = {}  # (phase, name, arguments): the line
+
+    def add(self, name, args, line):
+        if name == "seccomp" and args[0] == 1 and args[2] >= FILTER_SIZE_LEAST:
+            # The call itself belongs to the phase that it ends.
+            if self.phase:
+                self.calls.setdefault((PHASES[self.phase], name, args[:3]), line)
+            self.phase += 1
+        elif self.phase:
+            self.calls.setdefault((PHASES[self.phase], name, args), line)
+
+
+def read(path):
+    """The lives of a service, in order."""
+    lives, owner = [], {}  # owner: the life of each thread
+    with open(path, errors="replace") as lines:
+        for line in lines:
+            match = CALL.match(line)
+            thread = int(line.split(None, 1)[0])
+            if match and match.group(2) == "execve":
+                lives.append(Life(thread))
+                owner[thread] = lives[-1]
+            life = owner.setdefault(thread, lives[-1])
+            if match:
+                life.add(match.group(2), arguments(match.group(3)), line)
+            elif "+++ killed by" in line:
+                life.end = line.split("+++")[1].strip()
+    return lives
+
+
+class Policy:
+    """The rules of one phase as `sconce policy explain --json` tells them."""
+
+    def __init__(self, explained):
+        self.rules = explained["calls"]
+        self.known = explained["known"]
+        self.used = [False] * len(self.rules)
+
+    def allows(self, name, args, pid):
+        """Whether a rule is for this call; the rule counts as used."""
+        found = False
+        for i, rule in enumerate(self.rules):
+            if rule["name"] == name and all(self._holds(c, args, pid) for c in rule["conditions"]):
+                self.used[i] = found = True
+        return found or name.startswith("syscall_0x")
+
+    @staticmethod
+    def _holds(condition, args, pid):
+        if condition["arg"] >= len(args):
+            return False
+        value = pid if condition["own_pid"] else condition["value"]
+        return args[condition["arg"]] & (condition["mask"] & (1 << 64) - 1) == value
+
+    def unused(self):
+        return [r for r, used in zip(self.rules, self.used) if not used and not r["rare"]]
+
+
+def describe(rule):
+    text = rule["name"]
+    for c in rule["conditions"]:
+        text += " [%d]%s=%s" % (c["arg"], "&" + c["mask_text"] if c["mask_text"] else "", c["text"])
+    return "%s (%s:%d)" % (text, rule["file"], rule["line"])

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies and what services do must not drift apart, in either direction.
+
+Every service lives through a whole life under strace. A call that its policy does not allow fails
+the test (and would have killed the service); so does a rule that was never needed, unless the policy
+says why it is rare.
+"""
+import concurrent.futures
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/api"), os.path.dirname(__file__)]
+import recorder  # noqa: E402
+from activator import Service, listen_tcp, listen_unix  # noqa: E402
+from lib.services import SERVICES  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build"))
+SHORT = {"model": "tiny", "prompt": "What is sconce?", "max_tokens": 4}
+LONG = {**SHORT, "max_tokens": 1500, "ignore_eos": True, "temperature": 1, "stream": True}
+CONFIG = """models:
+  directories: [%s/models]
+gateway:
+  idle_timeout: 1s
+  tcp_access: open
+  probe_interval: 200ms
+chat:
+  idle_timeout: 2s
+  threads: 2
+"""
+
+
+class Life:
+    """All services on sockets of their own, each under strace, told when and by whom to notify."""
+
+    def __init__(self, path, traces, config, journal=False):
+        self.path = path
+        (path / "models").mkdir(parents=True)
+        shutil.copy(ROOT / "packaging/guide/sconce-guide.gguf", path / "models/tiny.gguf")
+        (path / "sconce.yaml").write_text(config % path if "%s" in config else config)
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notify.bind(str(path / "notify"))
+        self.words = []
+        threading.Thread(target=self._listen, daemon=True).start()
+        self.log = open(path / "log", "ab")
+        env = {"XDG_RUNTIME_DIR": str(path), "HOME": str(path), "WATCHDOG_USEC": "400000",
+               "NOTIFY_SOCKET": str(path / "notify")}
+        if journal:
+            self.log = socket.socketpair()[0].makefile("wb")
+            info = os.fstat(self.log.fileno())
+            env["JOURNAL_STREAM"] = "%d:%d" % (info.st_dev, info.st_ino)
+        tcp = listen_tcp()
+        self.port = tcp.getsockname()[1]
+        self.services = {}
+        for row in SERVICES:
+            argv = [str(BUILD / row.build_path), "--config", str(path / "sconce.yaml")]
+            if "chat" in row.may_connect:
+                argv += ["--chat-socket", str(path / "chat.sock")]
+            sockets = [listen_unix(str(path / row.socket_file))]
+            if row.name == "gateway":
+                sockets.append(tcp)
+            self.services[row.name] = Service(recorder.wrap(argv, traces / row.name), sockets, env,
+                                              self.log)
+
+    def _listen(self):
+        while True:
+            word = self.notify.recv(4096)
+            if word == b"end":
+                return
+            self.words.append(word)
+
+    def request(self, method, path, body=None, unix=None, chunked=False):
+        if unix:
+            c = http.client.HTTPConnection("unix", timeout=30)
+            c.sock = socket.socket(socket.AF_UNIX)
+            c.sock.settimeout(30)
+            c.sock.connect(str(self.path / unix))
+        else:
+            c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        if isinstance(body, dict):
+            body = json.dumps(body)
+        try:
+            c.request(method, path, body, encode_chunked=chunked,
+                      headers={"transfer-encoding": "chunked"} if chunked else {})
+            r = c.getresponse()
+            return r.status, r.read()
+        finally:
+            c.close()
+
+    def stream(self, body):
+        s = socket.create_connection(("127.0.0.1", self.port), 30)
+        data = json.dumps(body).encode()
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" %
+                  len(data) + data)
+        while b'"text"' not in s.recv(65536):
+            pass
+        return s
+
+    def wait_gone(self):
+        for service in self.services.values():
+            service.wait_gone(20)
+
+    def close(self):
+        for service in self.services.values():
+            service.close()
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"end", str(self.path / "notify"))
+        self.log.close()
+
+
+def ordinary(life):
+    """Answers of every kind."""
+    assert life.request("GET", "/health")[0] == 200
+    assert life.request("GET", "/v1/models")[0] == 200
+    assert life.request("POST", "/v1/completions", SHORT)[0] == 200
+    assert life.request("POST", "/v1/completions", {**SHORT, "stream": True})[0] == 200
+    chat = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+    assert life.request("POST", "/v1/chat/completions", chat)[0] == 200
+    assert life.request("POST", "/v1/completions", SHORT, unix="gateway.sock")[0] == 200
+    for unix in (None, "chat.sock"):
+        status, text = life.request("GET", "/metrics", unix=unix)
+        assert status == 200 and b"_open_fds" in text and b"_resident_memory_bytes" in text
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        for status, _ in pool.map(lambda _: life.request("POST", "/v1/completions", SHORT),
+                                  range(16)):
+            assert status == 200
+
+
+def errors(life):
+    """What is refused, and clients that leave."""
+    assert life.request("GET", "/nothing")[0] == 404
+    assert life.request("POST", "/v1/completions", "{")[0] == 400
+    assert life.request("POST", "/v1/completions", {**SHORT, "model": "none"})[0] == 404
+    long_prompt = {**SHORT, "prompt": "word " * 3000000}
+    assert life.request("POST", "/v1/completions", long_prompt)[0] == 400
+    chunks = iter([b" " * 100000] * 20 + [json.dumps(SHORT).encode()])
+    assert life.request("POST", "/v1/completions", chunks, chunked=True)[0] == 200
+    with socket.create_connection(("127.0.0.1", life.port), 30) as s:
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
+        assert b" 413 " in s.recv(100)
+    with life.stream(LONG):
+        pass
+
+
+def new_models(life):
+    """A model that comes later, and a link that leads out of the model directories."""
+    tiny = life.path / "models/tiny.gguf"
+    shutil.copy(tiny, life.path / "models/late.gguf")
+    shutil.copy(tiny, life.path / "outside.gguf")
+    (life.path / "models/link.gguf").symlink_to(life.path / "outside.gguf")
+    (life.path / "models/broken.gguf").write_bytes(b"GGUF")
+    time.sleep(1.1)  # a listing is good for a second
+    assert life.request("POST", "/v1/completions", {**SHORT, "model": "late"})[0] == 200
+    status, text = life.request("POST", "/v1/completions", {**SHORT, "model": "link"})
+    assert status == 500 and b"leads out of the model directories" in text
+    assert str(life.path / "outside.gguf").encode() in text
+    assert life.request("POST", "/v1/completions", {**SHORT, "model": "broken"})[0] == 500
+
+
+def silence(life):
+    """A chat service that hangs is noticed by the gateway."""
+    pid = life.services["chat"].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert life.request("POST", "/v1/completions", SHORT)[0] == 503
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def drain(life):
+    """SIGTERM while an answer runs: it is finished."""
+    s = life.stream({**LONG, "max_tokens": 100})
+    for service in life.services.values():
+        service.kill(signal.SIGTERM)
+    data = b""
+    while b"[DONE]" not in data:
+        piece = s.recv(65536)
+        assert piece, data[-200:]
+        data += piece
+    s.close()
+    life.wait_gone()
+
+
+@pytest.fixture(scope="session")
+def traces(tmp_path_factory):
+    if not (BUILD / "services/cli/sconce").exists():
+        pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
+    if not recorder.available():
+        pytest.skip("strace may not look at processes here")
+    traces = tmp_path_factory.mktemp("traces")
+    life = Life(tmp_path_factory.mktemp("life"), traces, CONFIG)
+    try:
+        for part in (ordinary, errors, new_models, silence, ordinary):
+            part(life)
+        life.wait_gone()
+        drain(life)
+        assert all(service.status == 0 for service in life.services.values())
+        assert any(b"READY=1" in w for w in life.words)
+        assert any(b"WATCHDOG=1" in w for w in life.words)
+        assert any(b"running" in w for w in life.words)
+        assert any(b"STATUS=Idle" in w for w in life.words)
+    finally:
+        life.close()
+    for name, config, journal in (("journal", CONFIG, True), ("wrong", "gateway: 1\n", False)):
+        life = Life(tmp_path_factory.mktemp(name), traces, config, journal)
+        try:
+            for unix in (None, "chat.sock"):
+                status, _ = life.request("POST", "/v1/completions", SHORT, unix=unix)
+                assert status == (503 if name == "wrong" else 200)
+            life.wait_gone()
+        finally:
+            life.close()
+    return traces
+
+
+@pytest.mark.parametrize("phase", ["start", "serve"])
+@pytest.mark.parametrize("row", SERVICES, ids=lambda row: row.name)
+def test_policy_and_use_are_the_same(traces, row, phase):
+    explained = json.loads(subprocess.run(
+        [str(BUILD / "services/cli/sconce"), "policy", "explain", row.name, "--phase", phase,
+         "--json"], capture_output=True, text=True, check=True).stdout)
+    policy = recorder.Policy(explained)
+    lives = recorder.read(traces / row.name)
+    assert len(lives) >= 4, "the scenario did not run"
+    denied = {}
+    for life in lives:
+        assert not life.end or "SIGSYS" not in life.end, "%s: %s" % (row.name, life.end)
+        for (where, name, args), line in life.calls.items():
+            # What serves is also allowed to the start, so the start needs not do all of it.
+            if where == phase or phase == "start":
+                if not policy.allows(name, args, life.pid):
+                    denied.setdefault(name, line.strip())
+    assert not denied, "calls that no rule allows:\n" + "\n".join(denied.values())
+    unused = [recorder.describe(rule) for rule in policy.unused()]
+    assert not unused, "rules that nothing needs, and that are not marked rare:\n" + \
+        "\n".join(unused)
+    if phase == "serve":
+        assert explained["allowed"] <= row.max_calls
+
+
+def test_the_recorder_finds_both_kinds_of_drift(traces):
+    """The test itself: a rule taken away and a rule added are both noticed."""
+    explained = json.loads(subprocess.run(
+        [str(BUILD / "services/cli/sconce"), "policy", "explain", "gateway", "--json"],
+        capture_output=True, text=True, check=True).stdout)
+    calls = [c for c in explained["calls"] if c["name"] != "connect"]
+    calls.append({"name": "chmod", "conditions": [], "rare": None, "file": "x", "line": 1})
+    policy = recorder.Policy({**explained, "calls": calls})
+    denied = {name for life in recorder.read(traces / "gateway")
+              for (where, name, args) in life.calls
+              if where == "serve" and not policy.allows(name, args, life.pid)}
+    assert denied == {"connect"}
+    assert [rule["name"] for rule in policy.unused()] == ["chmod"]
