@@ -192,6 +192,7 @@ if want api; then
     python_tests gcc api
     python_tests gcc e2e --ignore=tests/e2e/systemd --ignore=tests/e2e/packages
     python_tests gcc docs
+    python_tests gcc policy
 fi
 
 if want system; then

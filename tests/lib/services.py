@@ -11,7 +11,7 @@ import dataclasses
 class ServiceRow:
     name: str  # SCONCE_SERVICE in the journal, and the name of its policy files
     sockets: tuple  # FileDescriptorName= of each socket that it inherits
-    phases: tuple = ("startup", "serving")  # its seccomp filters: policy/seccomp/NAME-PHASE.yaml
+    phases: tuple = ("start", "serve")  # its seccomp filters, in policy/seccomp/NAME.yaml
     max_calls: int = 70  # distinct system calls that the last filter may allow
     needs_models: bool = False  # reads the model store, and nothing else of the machine's data
     may_connect: tuple = ()  # the services whose unix sockets it opens

@@ -223,8 +223,8 @@ def traces(tmp_path_factory):
     return traces
 
 
-@pytest.mark.parametrize("phase", ["start", "serve"])
-@pytest.mark.parametrize("row", SERVICES, ids=lambda row: row.name)
+@pytest.mark.parametrize("row, phase", [(row, phase) for row in SERVICES for phase in row.phases],
+                         ids=lambda value: getattr(value, "name", value))
 def test_policy_and_use_are_the_same(traces, row, phase):
     explained = json.loads(subprocess.run(
         [str(BUILD / "services/cli/sconce"), "policy", "explain", row.name, "--phase", phase,
