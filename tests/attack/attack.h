@@ -32,6 +32,7 @@ struct scene {
     const char *store;       /* where models are */
     const char *outside_dir; /* writable for everybody */
     const char *neighbour_socket;
+    const char *bus; /* the socket of the message bus */
     pid_t neighbour;
     uint64_t neighbour_address;    /* readable memory of it */
     int listener;                  /* inherited TCP socket of the service, or -1 */

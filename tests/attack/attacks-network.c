@@ -133,14 +133,24 @@ static int abstract(struct victim *v, const struct scene *s)
     return connect_to(v, SOCK_STREAM, &name, size);
 }
 
-static int neighbour_socket(struct victim *v, const struct scene *s)
+static int connect_to_path(struct victim *v, const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
 
-    if (!s->neighbour_socket)
+    if (!path)
         return ATTACK_ABSENT;
-    snprintf(name.sun_path, sizeof(name.sun_path), "%s", s->neighbour_socket);
+    snprintf(name.sun_path, sizeof(name.sun_path), "%s", path);
     return connect_to(v, SOCK_STREAM, &name, sizeof(name));
+}
+
+static int neighbour_socket(struct victim *v, const struct scene *s)
+{
+    return connect_to_path(v, s->neighbour_socket);
+}
+
+static int bus(struct victim *v, const struct scene *s)
+{
+    return connect_to_path(v, s->bus);
 }
 
 /* An inherited listener belongs to the network outside: dissolved, it can connect from there. */
@@ -183,6 +193,7 @@ const struct attack attacks_network[] = {
     {"netlink", "change a network device", netlink},
     {"abstract", "connect to an abstract socket", abstract},
     {"neighbour-socket", "connect to another service's socket", neighbour_socket},
+    {"bus", "connect to the message bus", bus},
     {"listener", "connect out by the inherited TCP listener", listener},
     {"listener-local", "connect to this machine by the inherited TCP listener", listener_local},
     {},

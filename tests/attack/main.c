@@ -268,6 +268,7 @@ static const struct option options[] = {
     {"outside", 1, NULL, OPT_FILES + 7},
     {"neighbour-socket", 1, NULL, OPT_FILES + 8},
     {"homes", 1, NULL, OPT_FILES + 9},
+    {"bus", 1, NULL, OPT_FILES + 10},
     {"neighbour", 1, NULL, OPT_NEIGHBOUR},
     {"out", 1, NULL, OPT_OUT},
     {"only", 1, NULL, OPT_ONLY},
@@ -283,8 +284,9 @@ int main(int argc, char **argv)
     static struct run run = {.n_own = 2, .scene.listener = -1, .our_listener = -1};
     struct scene *s = &run.scene;
     const char **const files[] = {
-        &s->other_file, &s->home_file, &s->root_file,   &s->own_file,         &s->cache_dir,
-        &s->user_cache, &s->store,     &s->outside_dir, &s->neighbour_socket, &s->homes,
+        &s->other_file,       &s->home_file,  &s->root_file, &s->own_file,
+        &s->cache_dir,        &s->user_cache, &s->store,     &s->outside_dir,
+        &s->neighbour_socket, &s->homes,      &s->bus,
     };
     bool state = false, kills = false, with_listener = false;
     int c, r;

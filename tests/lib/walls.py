@@ -160,8 +160,9 @@ class Table:
             walls = self.walls(name)
             if not denied(row["all"]):
                 found.append("%s: it succeeds" % name)
-            elif denied(row["spaces"]) and not denied(row["unfiltered"]):
-                found.append("%s: the stand-in has a wall that the service lacks" % name)
+            elif (denied(row["spaces"]) or denied(row["landlock"])) and \
+                    not denied(row["unfiltered"]):
+                found.append("%s: a wall that holds alone does not hold in the service" % name)
             elif walls >= 2 or not with_unit:
                 continue
             elif name in PROMISED or not self.excused(name, one_wall or {}):

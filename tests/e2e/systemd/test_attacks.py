@@ -23,7 +23,8 @@ MODES = ("system", "user")
 EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name)) for mode in MODES for row in SERVICES]
 
 # For services that connect to others, which is more than seccomp can tell apart.
-CONNECTING = {"neighbour-socket": "Landlock knows no unix sockets; what is not to be called is hidden"}
+CONNECTING = {"bus": "Landlock knows no unix sockets: what must not be called is hidden"}
+
 # A machine beyond the cable; its first line is its process, for who lays the cable.
 OUTSIDE = """
 import os, socket
@@ -59,14 +60,13 @@ class Field:
         user = self.user(mode)
         runtime = "/run/user/%d" % self.machine.uid(USER) if user else "/run"
         forbidden = [r for r in SERVICES if r != row and r.name not in row.may_connect]
-        socket = "%s/sconce/%s" % (runtime, forbidden[0].socket_file) if forbidden else \
-            runtime + ("/bus" if user else "/dbus/system_bus_socket")
+        socket = "%s/sconce/%s" % (runtime, forbidden[0].socket_file) if forbidden else None
         home = "/home/%s" % USER
         return {
             "out": "192.0.2.2:7777", "other_file": "/home/alice/private", "home_file": "/home/alice/public",
             "homes": "/home", "root_file": "/root/.secret", "cache": "/var/cache/test",
             "outside": "/tmp", "neighbour": self.pid(mode, other), "neighbour_socket": socket,
-            "own_file": home + "/private" if user else None,
+            "bus": "/run/dbus/system_bus_socket", "own_file": home + "/private" if user else None,
             "user_cache": (home if user else "/home/alice") + "/.cache",
             "store": home + "/.local/share/sconce/models" if user else "/var/lib/sconce/models",
         }
@@ -156,6 +156,8 @@ def test_walls_as_the_process_sees_them(field, mode, row):
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(status[name][0], 16) == 0, name
     assert status["NoNewPrivs"] == ["1"]
+    # What limits processes, for seccomp cannot tell them from threads in every case.
+    assert machine.show(row.unit, "TasksMax", field.user(mode)) not in ("infinity", "")
     assert "0" not in status["Uid"]
     for space in ("net", "mnt", "user", "ipc"):
         here = field.namespace(pid, space)
