@@ -22,6 +22,7 @@ STEPS=${*:-unit asan tsan fuzz api system}
 passed=0
 failed=0
 mkdir -p "$BUILD_ROOT"
+rm -rf "$BUILD_ROOT/walls"
 
 say() {
     printf '\n== %s\n' "$*"
@@ -98,8 +99,9 @@ python_tests() {
     fi
     xml=$BUILD_ROOT/$build-$(basename "$folder").xml
     rm -f "$xml"
-    SCONCE_BUILD=$BUILD_ROOT/$build BUILD_ROOT=$BUILD_ROOT "$venv/bin/python" -m pytest -q \
-        --maxfail=20 -p no:cacheprovider --junitxml="$xml" "$@" "tests/$folder" 2>&1 | tail -n 60
+    SCONCE_BUILD=$BUILD_ROOT/$build BUILD_ROOT=$BUILD_ROOT SCONCE_WALLS=$BUILD_ROOT/walls \
+        "$venv/bin/python" -m pytest -q --maxfail=20 -p no:cacheprovider --junitxml="$xml" "$@" \
+        "tests/$folder" 2>&1 | tail -n 60
     set -- $(python3 - "$xml" <<'PY'
 import sys, xml.etree.ElementTree as tree
 s = tree.parse(sys.argv[1]).getroot().find("testsuite").attrib
@@ -193,6 +195,9 @@ if want api; then
     python_tests gcc e2e --ignore=tests/e2e/systemd --ignore=tests/e2e/packages
     python_tests gcc docs
     python_tests gcc policy
+    say "attacks on the services"
+    python_tests gcc attack -rs
+    cat "$BUILD_ROOT"/walls/*alone.txt 2>/dev/null
 fi
 
 if want system; then
@@ -205,6 +210,7 @@ if want system; then
         began=$(date +%s)
         python_tests gcc e2e/systemd -rs --durations=10
         python_tests gcc e2e/packages -rs
+        cat "$BUILD_ROOT"/walls/*system*.txt "$BUILD_ROOT"/walls/*user*.txt 2>/dev/null
         echo "under a real systemd: $(($(date +%s) - began)) s"
     fi
 fi

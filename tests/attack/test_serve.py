@@ -10,6 +10,15 @@ import pytest
 
 import walls
 from services import SERVICES
+# Landlock knows TCP alone.
+UDP = {"udp"}
+# Who reads models may open files; which ones, Landlock says.
+READS = {"other-file", "home-file", "root-file", "shadow", "cache", "proc-mem"}
+
+
+def denied_once(table):
+    return {name for name in walls.PROMISED if table.walls(name) < 2}
+
 
 def options(row, serve, scene):
     other = next(r for r in SERVICES if r != row)
@@ -27,10 +36,19 @@ def test_each_attack_works_without_walls(program, scene, neighbour, tmp_path):
 @pytest.mark.parametrize("row", SERVICES, ids=lambda row: row.name)
 def test_a_service_alone_denies_each_attack(row, program, serve, scene, capsys):
     result = walls.attack(program, serve.pid(row.name), **options(row, serve, scene))
-    table = walls.Table(row.name, result)
+    table = walls.Table(row.name + ", alone", result)
     with capsys.disabled():
-        print("\n" + table.text())
+        table.show()
     assert table.problems(with_unit=False) == []
+    assert denied_once(table) == UDP | (READS if row.needs_models else set())
+
+
+@pytest.mark.parametrize("row", SERVICES, ids=lambda row: row.name)
+def test_a_forbidden_call_ends_the_service_and_the_next_client_starts_it(row, program, serve):
+    pid = serve.pid(row.name)
+    assert walls.run(program, pid, kill_self=True).strip() == "SIGSYS"
+    serve.wait(lambda: serve.find(row.name) != pid)
+    assert serve.pid(row.name) != pid
 
 
 # Policies of processes that are no services.
@@ -47,10 +65,8 @@ def test_a_child_denies_each_attack(policy, program, build, scene, neighbour, tm
     finally:
         child.stdin.close()
         child.wait(10)
-    table = walls.Table(policy, result)
+    table = walls.Table(policy + ", alone", result)
     with capsys.disabled():
-        print("\n" + table.text())
+        table.show()
     assert table.problems(with_unit=False) == []
-    # No file, no network, no other process: seccomp and Landlock say so both.
-    once = [name for name in walls.PROMISED if table.walls(name) < 2]
-    assert once == ["udp"]
+    assert denied_once(table) == UDP

@@ -15,6 +15,8 @@ The two filters count as one wall, seccomp, for they are one piece of the kernel
 are the second, namespaces and credentials the third.
 """
 import dataclasses
+import os
+import pathlib
 import subprocess
 
 COLUMNS = ("own", "unit", "landlock", "spaces", "all")
@@ -143,7 +145,7 @@ class Table:
         return (self.filters(name) > 0) + denied(row["landlock"]) + denied(row["spaces"])
 
     def text(self):
-        lines = ["%-18s" % self.title + "".join("%-14s" % c for c in COLUMNS) + "walls"]
+        lines = [self.title, " " * 18 + "".join("%-14s" % c for c in COLUMNS) + "walls"]
         for name, row in self.rows.items():
             cells = ("-" if row[c] in (None, "done", "absent") else row[c] for c in COLUMNS)
             note = ""
@@ -152,6 +154,16 @@ class Table:
             lines.append("%-18s" % name + "".join("%-14s" % c for c in cells) +
                          "%d%s" % (self.walls(name), "  (%s)" % note if note else ""))
         return "\n".join(lines)
+
+    def show(self):
+        """Prints it, or writes it into the directory SCONCE_WALLS."""
+        directory = os.environ.get("SCONCE_WALLS")
+        if directory:
+            name = self.title.replace(", ", "-") + ".txt"
+            pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
+            (pathlib.Path(directory) / name).write_text(self.text() + "\n\n")
+        else:
+            print("\n" + self.text())
 
     def problems(self, one_wall=None, with_unit=True):
         """Sentences; none means that all stand. @one_wall: more of ONE_WALL, for this service."""

@@ -183,7 +183,7 @@ def test_each_attack_meets_two_walls(field, mode, row, capsys):
     alone = field.alone(mode, row)
     table = walls.Table("%s, %s" % (row.name, mode), result, alone)
     with capsys.disabled():
-        print("\n" + table.text())
+        table.show()
     assert table.problems(CONNECTING if row.may_connect else {}) == []
     missing = [name for name in walls.PROMISED if name not in table.rows]
     assert missing == []
@@ -202,9 +202,9 @@ def test_inherited_tcp_listener_leads_nowhere(field, mode, capsys):
         alone = field.alone(mode, row, only=only, break_listener=True)
     finally:
         machine.systemctl("stop", row.unit, TCP, user=user)
-    table = walls.Table("%s, %s" % (row.name, mode), result, alone)
+    table = walls.Table("%s, %s, listener" % (row.name, mode), result, alone)
     with capsys.disabled():
-        print("\n" + table.text())
+        table.show()
     # Nothing leaves the machine from the address to which this door is bound.
     assert list(table.rows) == ["listener-local"]
     assert table.problems() == []
