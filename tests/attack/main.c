@@ -17,12 +17,17 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "filters.h"
 #include "scene.h"
 #include "standin.h"
 #include "state.h"
+
+#ifndef PR_GET_MDWE
+#define PR_GET_MDWE 66
+#endif
 
 enum way {
     WAY_NONE,
@@ -148,6 +153,14 @@ static int filtered_new(const struct filters *filters, size_t first, size_t n,
     return filters_load(filters, first, n, *ret_victim);
 }
 
+/* What this kernel has to offer beside seccomp. */
+static void print_kernel(void)
+{
+    const long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1);
+
+    printf("#\tlandlock\t%ld\n#\tmdwe\t%d\n", MAX(abi, 0), prctl(PR_GET_MDWE, 0, 0, 0, 0) >= 0);
+}
+
 /* The service itself is stopped last, after everything that reads /proc or its descriptors. */
 static int run_open(struct run *run)
 {
@@ -155,6 +168,7 @@ static int run_open(struct run *run)
     size_t n, n_own, n_outer, n_unit;
     int r;
 
+    print_kernel();
     r = standin_new(&run->none);
     if (r < 0)
         return r;

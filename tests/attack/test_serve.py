@@ -17,7 +17,8 @@ READS = {"other-file", "home-file", "root-file", "shadow", "cache", "proc-mem"}
 
 
 def denied_once(table):
-    return {name for name in walls.PROMISED if table.walls(name) < 2}
+    return {name for name in walls.PROMISED
+            if table.walls(name) < 2 and not table.is_beyond_kernel(name)}
 
 
 def options(row, serve, scene):

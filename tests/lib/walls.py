@@ -52,6 +52,12 @@ ONE_WALL = {
     "listener-local": "Landlock alone tells a door that is listened at from one that is called",
 }
 
+# What kernels before these cannot deny: the version of Landlock.
+LANDLOCK = {"store-truncate": 3, "tcp4": 4, "tcp6": 4, "tcp-bind": 4, "listener-local": 4,
+            "abstract": 6, "kill": 6}
+# And what they deny by two filters alone, where they have no MDWE.
+MDWE = ("map-rwx", "protect-rx", "pkey-rx", "read-implies-exec")
+
 # What the project promises to deny twice, by two different pieces of the kernel.
 PROMISED = (
     "other-file", "home-file", "root-file", "shadow", "cache", "tcp4", "udp", "exec", "ptrace",
@@ -175,11 +181,16 @@ class Table:
             elif (denied(row["spaces"]) or denied(row["landlock"])) and \
                     not denied(row["unfiltered"]):
                 found.append("%s: a wall that holds alone does not hold in the service" % name)
-            elif walls >= 2 or not with_unit:
+            elif walls >= 2 or not with_unit or self.is_beyond_kernel(name):
                 continue
             elif name in PROMISED or not self.excused(name, one_wall or {}):
                 found.append("%s: denied by %d wall" % (name, walls))
         return found
+
+    def is_beyond_kernel(self, name):
+        if name in MDWE and self.notes["mdwe"] == "0":
+            return self.filters(name) == 2
+        return int(self.notes["landlock"]) < LANDLOCK.get(name, 1)
 
     def excused(self, name, one_wall):
         if name in TWO_FILTERS:
