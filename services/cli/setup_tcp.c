@@ -234,6 +234,9 @@ int setup_tcp(struct setup *s, int argc, char **argv)
         r = setup_write_access(s, false, &err);
     if (r >= 0)
         r = open_tcp(s, port, &err);
+    /* Somebody may have been faster. */
+    if (r == -EPROTO && setup_check_port(s, port) != CLI_OK)
+        return CLI_FAILED;
     if (r < 0)
         return setup_failed(s, &err);
     setup_tell_offline(s);

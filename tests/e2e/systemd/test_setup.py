@@ -6,6 +6,7 @@ instance and two users with instances of their own.
 """
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -176,6 +177,19 @@ def test_what_a_person_edited_is_kept_and_told(m):
     assert "%s was edited by hand; it is now %s.old" % (name, name) in out
     assert m.run(["cat", name + ".old"]).stdout == text
     setup(m, "tcp", "--port", "7267", user="alice")
+
+
+def test_of_two_who_want_a_port_at_the_same_time_one_gets_it(m):
+    both = [m.popen(["sconce", "setup", "tcp", "--port", "7500"], user=user,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for user in USERS]
+    out = [p.communicate(timeout=60) for p in both]
+    assert sorted(p.returncode for p in both) == [0, 1], out
+    loser = [p.returncode for p in both].index(1)
+    assert "port 7500 is taken by " in out[loser][1]
+    assert "--port 7501" in out[loser][1]
+    for port, user in ((7267, "alice"), (7268, "bob")):
+        setup(m, "tcp", "--port", str(port), user=user)
+    setup(m, "tcp", "--off", user="bob")
 
 
 def test_rights_that_are_missing_are_named(m):
