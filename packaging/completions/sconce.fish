@@ -97,6 +97,9 @@ complete -c sconce -n '__sconce_verb doctor' -l deep -d 'ask a model a question 
 complete -c sconce -n '__sconce_verb doctor' -l json -d 'as a JSON object'
 complete -c sconce -n '__sconce_verb doctor' -s h -l help -d 'show a short help'
 
+complete -c sconce -n '__sconce_verb policy' -l phase -xa 'start serve' -d 'until READY, or from then on'
+complete -c sconce -n '__sconce_verb policy' -l arch -xa 'x86-64 arm64' -d 'the filter of this architecture'
+complete -c sconce -n '__sconce_verb policy' -l json -d 'for programs'
 complete -c sconce -n '__sconce_verb policy' -s h -l help -d 'show a short help'
 complete -c sconce -n '__sconce_verb policy; and not __sconce_word check explain' -a 'check explain'
 complete -c sconce -n '__sconce_verb policy; and __sconce_word check explain' -a 'gateway chat decoder'
