@@ -53,6 +53,7 @@ class Machine:
         self.console = root.place / "console"
         self.cgroups = []
         self.uids = {}
+        self.lingering = []  # users whose systemd runs
 
     def __enter__(self):
         return self
@@ -174,7 +175,10 @@ class Machine:
         self.run(["useradd", "-m", "-s", "/bin/sh", *(["-G", ",".join(groups)] if groups else []),
                   name])
         if linger:
-            self.run(["loginctl", "enable-linger", name])
+            # What `loginctl enable-linger` does, which newer versions do not do for processes of
+            # a cgroup outside, as ours are.
+            self.write("/var/lib/systemd/linger/" + name, "")
+            self.systemctl("start", "user@%d.service" % self.uid(name))
             self.wait(lambda: self.run(["systemctl", "--user", "is-system-running"], user=name,
                                        check=False).stdout.strip() in ("running", "degraded"),
                       "the user's systemd of " + name)
