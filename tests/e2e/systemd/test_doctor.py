@@ -323,6 +323,9 @@ def test_a_session_without_a_runtime_directory(m):
 
 def test_no_door_at_all(m):
     m.systemctl("disable", "--now", "sconce.target")
+    # systemctl waits for the target alone; what is part of it stops meanwhile.
+    m.systemctl("stop", "sconce-gateway.service", "sconce-gateway.socket",
+                "sconce-gateway-tcp.socket", "sconce-chat.service", "sconce-chat.socket")
     try:
         found = only_one(m, "no door of sconce is open here")
         assert found["command"] == "sconce setup --system"
