@@ -8,10 +8,12 @@
 #include "chat/chat.h"
 #include "chat/resident.h"
 #include "common/api-error.h"
+#include "common/confine.h"
 #include "common/http.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/models.h"
+#include "common/service.h"
 #include "core/clock.h"
 
 #define LISTING_FRESH_USEC (1000 * 1000u)
@@ -31,6 +33,8 @@ const struct models *chat_models(struct chat *chat)
     models_free(chat->models);
     chat->models = models;
     chat->scanned_usec = now;
+    if (confine_is_outdated())
+        service_retire(chat->service, "a model directory came that was missing at the start");
     return models;
 }
 

@@ -101,7 +101,7 @@ static void resident_load(struct job *job)
     resident->victim_model = inf_model_unref(resident->victim_model);
     resident->load_status = inf_model_open(&model, &resident->model, &resident->err);
     if (resident->load_status == -EACCES && confine_explain_path(resident->path, why, sizeof(why)))
-        err_set(&resident->err, EACCES, "%s", why);
+        resident->load_status = err_set(&resident->err, ESTALE, "%s", why);
     if (resident->load_status < 0)
         return;
     engine.model = resident->model;
@@ -157,6 +157,8 @@ static void resident_loaded(struct job *job)
 
         log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "cannot load %s: %s",
                   resident->name, why);
+        if (resident->load_status == -ESTALE)
+            service_retire(chat->service, "a link came that was missing at the start");
         resident_unlink(resident);
         problem_set(&problem, resident->load_status == -ENOMEM ? 503 : 500, "model_load_failed",
                     "model", "The model '%s' cannot be loaded: %s.", resident->name, why);

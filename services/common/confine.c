@@ -32,6 +32,8 @@ static struct {
     const char *service;
     struct sock_fprog serve; /* until it is in force */
     bool has_landlock;
+    char **missing; /* [n_missing] model directories */
+    size_t n_missing;
 } confine_state;
 
 struct confine_paths {
@@ -48,26 +50,41 @@ static int allow_link(void *data, const char *path, bool is_dir)
     return r == -ENOMEM ? r : 0;
 }
 
+static int allow_models(int ruleset, int abi, uint64_t rights, const struct config *config)
+{
+    struct confine_paths paths = {ruleset, abi, rights};
+
+    confine_state.missing = NEW(char *, config->n_model_dirs);
+    if (!confine_state.missing)
+        return -ENOMEM;
+    for (size_t i = 0; i < config->n_model_dirs; i++) {
+        const int r = landlock_allow(ruleset, abi, config->model_dirs[i], rights, NULL);
+        char *copy;
+
+        if (r == -ENOENT && (copy = strdup(config->model_dirs[i])))
+            confine_state.missing[confine_state.n_missing++] = copy;
+        else if (r == -ENOENT || r == -ENOMEM)
+            return -ENOMEM;
+    }
+    return model_links_visit(config, allow_link, &paths);
+}
+
 /* What cannot be opened now is skipped: it stays closed. */
 static int allow_path(int ruleset, int abi, const struct policy_path *path,
                       const struct config *config)
 {
-    struct confine_paths paths = {ruleset, abi, path->rights};
-    int kept = -1, r = 0;
+    int kept = -1;
 
     if (path->path[0] == '/') {
         /* Inodes of /proc are made anew when they are forgotten, and the rule would be lost: the
          * descriptor, which is never closed, keeps them. */
         const bool keep = strncmp(path->path, "/proc/", 6) == 0;
 
-        r = landlock_allow(ruleset, abi, path->path, path->rights, keep ? &kept : NULL);
+        const int r = landlock_allow(ruleset, abi, path->path, path->rights, keep ? &kept : NULL);
+
         return r == -ENOMEM ? r : 0;
     }
-    if (!config)
-        return 0;
-    for (size_t i = 0; r != -ENOMEM && i < config->n_model_dirs; i++)
-        r = landlock_allow(ruleset, abi, config->model_dirs[i], path->rights, NULL);
-    return r == -ENOMEM ? r : model_links_visit(config, allow_link, &paths);
+    return config ? allow_models(ruleset, abi, path->rights, config) : 0;
 }
 
 static int restrict_files(const struct policy *policy, const struct config *config,
@@ -168,6 +185,14 @@ int confine_seal(const char *service, struct inf_err *reterr)
     return r;
 }
 
+bool confine_is_outdated(void)
+{
+    for (size_t i = 0; i < confine_state.n_missing; i++)
+        if (access(confine_state.missing[i], F_OK) == 0)
+            return true;
+    return false;
+}
+
 bool confine_explain_path(const char *path, char *text, size_t size)
 {
     char real[PATH_MAX];
@@ -177,8 +202,8 @@ bool confine_explain_path(const char *path, char *text, size_t size)
         return false;
     snprintf(
         text, size,
-        "it leads out of the model directories and came after the service had started; restart "
-        "the service, or add the place to models.directories: %s",
+        "it leads out of the model directories and came when the service ran already, which now "
+        "ends as soon as nothing runs; try again: %s",
         realpath(path, real) ? real : path);
     return true;
 }

@@ -28,6 +28,10 @@ int confine_start(const char *service, const struct config *config, struct inf_e
 /* Call once, after confine_start() with the same @service. */
 int confine_seal(const char *service, struct inf_err *reterr);
 
+/* Whether a model directory that was missing at confine_start() exists now: it stays closed for
+ * this process. */
+bool confine_is_outdated(void);
+
 /*
  * Why @path, which exists, cannot be opened: it, or what a link in it leads to, lies outside of
  * what confine_start() opened. Writes a sentence with what to do; false: Landlock is not why.

@@ -22,6 +22,7 @@
 #include "core/err.h"
 
 #define SERVICE_STATUS_USEC (1000 * 1000u)
+#define SERVICE_RETIRE_USEC (100 * 1000u)
 /* After the drain limit, so long for the last words to leave. */
 #define SERVICE_LAST_USEC (2000 * 1000u)
 
@@ -31,7 +32,7 @@ struct service {
     struct http_server *server;
     struct loop_watch *signals;
     int signal_fd;
-    struct loop_timer idle, watchdog, status, drain;
+    struct loop_timer idle, watchdog, status, drain, retire;
     uint64_t watchdog_usec, active_usec;
     char status_text[256];
     bool draining, expired;
@@ -41,6 +42,18 @@ static bool service_is_busy(struct service *service)
 {
     return http_server_stats(service->server)->n_connections > 0 ||
            (service->params.busy && service->params.busy(service->params.data));
+}
+
+static void service_drain(struct service *service)
+{
+    service->draining = true;
+    sd_notify(0, "STOPPING=1\nSTATUS=Finishing what runs");
+    loop_timer_stop(service->loop, &service->idle);
+    loop_timer_stop(service->loop, &service->retire);
+    loop_timer_set(service->loop, &service->drain, service->params.drain_timeout_usec);
+    if (service->params.draining)
+        service->params.draining(service->params.data);
+    http_server_drain(service->server);
 }
 
 static void service_on_idle(struct loop_timer *timer)
@@ -61,6 +74,26 @@ static void service_on_idle(struct loop_timer *timer)
     log_debug("idle, leaving");
     sd_notify(0, "STOPPING=1\nSTATUS=Idle");
     loop_stop(service->loop);
+}
+
+/* Connections that are only kept open do not count: their owners take another. */
+static void service_on_retire(struct loop_timer *timer)
+{
+    struct service *service = timer->data;
+
+    if (http_server_stats(service->server)->n_requests > 0 ||
+        (service->params.busy && service->params.busy(service->params.data)))
+        loop_timer_set(service->loop, timer, SERVICE_RETIRE_USEC);
+    else
+        service_drain(service);
+}
+
+void service_retire(struct service *service, const char *why)
+{
+    if (service->draining || loop_timer_is_set(&service->retire))
+        return;
+    log_info("leaving as soon as nothing runs: %s", why);
+    loop_timer_set(service->loop, &service->retire, SERVICE_RETIRE_USEC);
 }
 
 void service_touch(struct service *service)
@@ -126,13 +159,7 @@ static void service_on_signal(void *data)
         loop_stop(service->loop);
         return;
     }
-    service->draining = true;
-    sd_notify(0, "STOPPING=1\nSTATUS=Finishing what runs");
-    loop_timer_stop(service->loop, &service->idle);
-    loop_timer_set(service->loop, &service->drain, service->params.drain_timeout_usec);
-    if (service->params.draining)
-        service->params.draining(service->params.data);
-    http_server_drain(service->server);
+    service_drain(service);
 }
 
 static int service_open(struct service *service, struct inf_err *reterr)
@@ -182,6 +209,7 @@ int service_new(const struct service_params *params, struct service **ret_servic
     service->watchdog = (struct loop_timer){.fire = service_on_watchdog, .data = service};
     service->status = (struct loop_timer){.fire = service_on_status, .data = service};
     service->drain = (struct loop_timer){.fire = service_on_drained, .data = service};
+    service->retire = (struct loop_timer){.fire = service_on_retire, .data = service};
     r = service_open(service, reterr);
     if (r < 0) {
         service_free(service);
@@ -201,6 +229,7 @@ struct service *service_free(struct service *service)
         loop_timer_stop(service->loop, &service->watchdog);
         loop_timer_stop(service->loop, &service->status);
         loop_timer_stop(service->loop, &service->drain);
+        loop_timer_stop(service->loop, &service->retire);
         loop_watch_free(service->signals);
         loop_free(service->loop);
     }

@@ -38,6 +38,8 @@ struct loop *service_loop(struct service *service);
 struct http_server *service_server(struct service *service);
 /* Says READY and serves until idle or terminated. */
 int service_run(struct service *service);
+/* Leaves as soon as nothing runs: its successor sees what it cannot. @why is for the log. */
+void service_retire(struct service *service, const char *why);
 /* Moves the moment of idle exit. */
 void service_touch(struct service *service);
 bool service_is_draining(const struct service *service);

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import time
@@ -346,3 +347,17 @@ def test_without_sockets_it_says_what_to_do():
                                             text=True).stdout
         r = subprocess.run([binary, "--config", "/nonexistent"], capture_output=True, text=True)
         assert r.returncode == 78 and "/nonexistent" in r.stderr
+
+
+def test_model_directory_that_comes_late_is_found(make_suite, model_dir, tmp_path):
+    """Confined, a service cannot open what was missing at its start; so its successor does."""
+    late = tmp_path / "late"
+    suite = make_suite(args=("--models", str(late)))
+    assert post(suite, SHORT)[0] == 200
+    late.mkdir()
+    shutil.copy(model_dir / "tiny.gguf", late / "new.gguf")
+    body = {**SHORT, "model": "new"}
+    end = time.monotonic() + 20 * SLOW
+    while post(suite, body)[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(1)

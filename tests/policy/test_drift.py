@@ -165,6 +165,9 @@ def new_models(life):
     assert status == 500 and b"leads out of the model directories" in text
     assert str(life.path / "outside.gguf").encode() in text
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "broken"})[0] == 500
+    # The service leaves when nothing runs, and the next one follows the link.
+    life.services["chat"].wait_gone()
+    assert life.request("POST", "/v1/completions", {**SHORT, "model": "link"})[0] == 200
 
 
 def silence(life):
