@@ -8,13 +8,15 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/policy_file.h"
 #include "cli/policy_report.h"
 #include "core/err.h"
 
 static const char help[] =
     "Usage: sconce policy explain SERVICE [--phase start|serve] [--arch x86-64|arm64] [--json]\n"
     "       sconce policy check [SERVICE]...\n"
-    "Shows what a service may do, and checks policies: those that are built into the services.\n\n"
+    "Shows what a service may do, and checks policies: those that are built into the services, or\n"
+    "a file FILE.yaml in SERVICE's place.\n\n"
     "  explain              every system call that is allowed, when and why, and the files\n"
     "  check                compiles each policy for each architecture and counts\n\n"
     "  --phase PHASE        start (until READY) or serve (from then on; the default)\n"
@@ -49,9 +51,11 @@ static int load(const char *service, struct policy **ret_policy)
 {
     struct inf_err err = {0};
     char names[256];
-    const int r = policy_load(policy_texts, n_policy_texts, service, ret_policy, &err);
+    const bool is_file = strchr(service, '/') || strchr(service, '.');
+    const int r = is_file ? policy_file_load(service, ret_policy, &err)
+                          : policy_load(policy_texts, n_policy_texts, service, ret_policy, &err);
 
-    if (r == -ENOENT) {
+    if (r == -ENOENT && !is_file) {
         service_names(names, sizeof(names));
         return cli_error("policy", "there is no policy of \"%s\"; there are %s", service, names);
     }

@@ -133,11 +133,14 @@ int reader_file(struct reader *r, const char *file,
         yaml_parser_delete(&parser);
         return e;
     }
-    inner.file = text->name;
+    inner.file = arena_strndup(&r->policy->arena, file, strlen(file));
     inner.doc = &doc;
     root = yaml_document_get_root_node(&doc);
-    e = root ? read(&inner, root, out)
-             : err_set(r->reterr, EINVAL, "%s:1:1: the file is empty", file);
+    if (!inner.file)
+        e = reader_no_memory(r);
+    else
+        e = root ? read(&inner, root, out)
+                 : err_set(r->reterr, EINVAL, "%s:1:1: the file is empty", file);
     yaml_document_delete(&doc);
     yaml_parser_delete(&parser);
     return e;

@@ -67,7 +67,7 @@ struct policy_path {
 
 struct policy;
 
-/* @texts is borrowed until the end. -ENOENT: no policy of that name; -EINVAL; -ENOMEM. */
+/* @texts is borrowed during the call. -ENOENT: no policy of that name; -EINVAL; -ENOMEM. */
 int policy_load(const struct policy_text *texts, size_t n_texts, const char *service,
                 struct policy **ret_policy, struct inf_err *reterr);
 struct policy *policy_free(struct policy *policy);
