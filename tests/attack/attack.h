@@ -28,6 +28,7 @@ struct scene {
     const char *root_file;   /* in root's home */
     const char *own_file;    /* of the service's user, and none of the service's business */
     const char *cache_dir;   /* of the system, with a file `entry` */
+    const char *state_dir;   /* of another service, with a file `entry` */
     const char *user_cache;  /* of the user, with a file `entry` */
     const char *store;       /* where models are */
     const char *outside_dir; /* writable for everybody */

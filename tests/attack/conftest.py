@@ -61,7 +61,8 @@ def scene(tmp_path_factory):
     return {"other_file": write("homes/alice/private", 0o600),
             "home_file": write("homes/alice/public"), "homes": top / "homes",
             "root_file": write("root/private"), "own_file": write("homes/me/private"),
-            "cache": write("cache/entry").parent, "user_cache": write("user-cache/entry").parent,
+            "cache": write("cache/entry").parent, "state_dir": write("state/entry").parent,
+            "user_cache": write("user-cache/entry").parent,
             "outside": outside}
 
 

@@ -283,6 +283,7 @@ static const struct option options[] = {
     {"neighbour-socket", 1, NULL, OPT_FILES + 8},
     {"homes", 1, NULL, OPT_FILES + 9},
     {"bus", 1, NULL, OPT_FILES + 10},
+    {"state-dir", 1, NULL, OPT_FILES + 11},
     {"neighbour", 1, NULL, OPT_NEIGHBOUR},
     {"out", 1, NULL, OPT_OUT},
     {"only", 1, NULL, OPT_ONLY},
@@ -300,7 +301,7 @@ int main(int argc, char **argv)
     const char **const files[] = {
         &s->other_file,       &s->home_file,  &s->root_file, &s->own_file,
         &s->cache_dir,        &s->user_cache, &s->store,     &s->outside_dir,
-        &s->neighbour_socket, &s->homes,      &s->bus,
+        &s->neighbour_socket, &s->homes,      &s->bus,       &s->state_dir,
     };
     bool state = false, kills = false, with_listener = false;
     int c, r;

@@ -13,7 +13,7 @@ from services import SERVICES
 # Landlock knows TCP alone.
 UDP = {"udp"}
 # Who reads models may open files; which ones, Landlock says.
-READS = {"other-file", "home-file", "root-file", "shadow", "cache", "proc-mem"}
+READS = {"other-file", "home-file", "root-file", "shadow", "cache", "state", "proc-mem"}
 
 
 def denied_once(table):

@@ -65,6 +65,7 @@ class Field:
         return {
             "out": "192.0.2.2:7777", "other_file": "/home/alice/private", "home_file": "/home/alice/public",
             "homes": "/home", "root_file": "/root/.secret", "cache": "/var/cache/test",
+            "state_dir": home + "/.local/state/other" if user else "/var/lib/sconce/other",
             "outside": "/tmp", "neighbour": self.pid(mode, other), "neighbour_socket": socket,
             "bus": "/run/dbus/system_bus_socket", "own_file": home + "/private" if user else None,
             "user_cache": (home if user else "/home/alice") + "/.cache",
@@ -110,9 +111,11 @@ def field(installed, program):
     machine.write("/home/%s/.local/share/sconce/models/README" % USER, "models\n", 0o644, USER)
     machine.write("/root/.secret", "secret\n", 0o600)
     machine.write("/var/cache/test/entry", "secret\n")
+    machine.write("/var/lib/sconce/other/entry", "secret\n")
+    machine.write("/home/%s/.local/state/other/entry" % USER, "secret\n", 0o600, USER)
     machine.write(PROGRAM, program.read_bytes(), 0o755)
-    # A graphics device, as far as permissions and namespaces go: it is /dev/null.
-    machine.run("mkdir /dev/dri && mknod -m 666 /dev/dri/renderD128 c 1 3")
+    # A graphics device, as far as permissions and namespaces go: there is no driver.
+    machine.run("mkdir /dev/dri && mknod -m 666 /dev/dri/renderD128 c 226 128")
     machine.systemctl("start", "sconce.target", user=USER)
     outside = lay_cable(machine)
     yield Field(machine)
@@ -194,6 +197,23 @@ def test_each_attack_meets_two_walls(field, mode, row, capsys):
     # It was its copies that tried; the service itself noticed nothing.
     assert ask(field.machine, user=field.user(mode)).status == 200
     assert field.pid(mode, row) == pid
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_graphics_device_opens_no_other_wall(field, mode):
+    row = next(r for r in SERVICES if r.needs_models)
+    machine, user = field.machine, field.user(mode)
+    machine.run(["sconce", "setup", "gpu"], user=user)
+    try:
+        machine.systemctl("stop", row.unit, user=user)
+        table = walls.Table("%s, %s, gpu" % (row.name, mode), field.attack(mode, row),
+                            field.alone(mode, row))
+    finally:
+        machine.run(["sconce", "setup", "gpu", "--off"], user=user)
+        machine.systemctl("stop", row.unit, user=user)
+    table.show()
+    assert table.rows["dev-gpu"]["spaces"] == "done"
+    assert [p for p in table.problems() if not p.startswith("dev-gpu")] == []
 
 
 @pytest.mark.parametrize("mode", MODES)
