@@ -5,7 +5,7 @@
  *
  * Three walls stand between a service and a file: modes (services of the system are users of their
  * own), what the unit shows of the file system, and Landlock, which opens the configured
- * directories and follows no link out of them.
+ * directories and what their links lead to, as far as the unit shows it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -158,12 +158,12 @@ static void check_model(const struct models_check *c, const struct models_entry 
                     "model %s: %s leads nowhere", e->name, e->path);
         return;
     }
-    if (c->confined && !is_configured(c->side->config, real))
+    if (c->confined && sandbox_hides(&c->sandbox, real) && !is_configured(c->side->config, real))
         doctor_tell(
             c->d, FINDING_BROKEN, "models",
             doctor_text("%s %s", setup, doctor_quote(path_is_dir(real) ? real : folder(real))),
-            "model %s: %s lies outside of all model directories, where the chat service "
-            "may not follow",
+            "model %s: %s lies outside of all model directories, and the unit of the chat service "
+            "hides it",
             e->name, real);
     else if (c->confined && sandbox_hides(&c->sandbox, real))
         doctor_tell(c->d, FINDING_BROKEN, "models", setup,
