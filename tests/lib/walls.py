@@ -60,8 +60,8 @@ MDWE = ("map-rwx", "protect-rx", "pkey-rx", "read-implies-exec")
 
 # What the project promises to deny twice, by two different pieces of the kernel.
 PROMISED = (
-    "other-file", "home-file", "root-file", "shadow", "cache", "state", "tcp4", "udp", "exec", "ptrace",
-    "vm-read", "proc-mem", "map-rwx", "protect-rx", "read-implies-exec", "store-create",
+    "other-file", "home-file", "root-file", "shadow", "cache", "state", "tcp4", "udp", "exec",
+    "ptrace", "vm-read", "proc-mem", "map-rwx", "protect-rx", "read-implies-exec", "store-create",
     "store-write", "store-truncate", "store-rename", "store-unlink", "write",
 )
 

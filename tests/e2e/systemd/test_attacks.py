@@ -20,7 +20,8 @@ USER = "bob"
 PROGRAM = "/usr/lib/sconce-attack"
 TCP = "sconce-gateway-tcp.socket"
 MODES = ("system", "user")
-EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name)) for mode in MODES for row in SERVICES]
+EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name))
+        for mode in MODES for row in SERVICES]
 
 # For services that connect to others, which is more than seccomp can tell apart.
 CONNECTING = {"bus": "Landlock knows no unix sockets: what must not be called is hidden"}
@@ -63,7 +64,8 @@ class Field:
         socket = "%s/sconce/%s" % (runtime, forbidden[0].socket_file) if forbidden else None
         home = "/home/%s" % USER
         return {
-            "out": "192.0.2.2:7777", "other_file": "/home/alice/private", "home_file": "/home/alice/public",
+            "out": "192.0.2.2:7777",
+            "other_file": "/home/alice/private", "home_file": "/home/alice/public",
             "homes": "/home", "root_file": "/root/.secret", "cache": "/var/cache/test",
             "state_dir": home + "/.local/state/other" if user else "/var/lib/sconce/other",
             "outside": "/tmp", "neighbour": self.pid(mode, other), "neighbour_socket": socket,
