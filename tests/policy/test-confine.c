@@ -7,6 +7,7 @@
 #include "common/confine.h"
 
 #include <fcntl.h>
+#include <seccomp.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <sys/wait.h>
 
 #include "common/config.h"
+#include "common/landlock.h"
 #include "common/policy.h"
 #include "lib/test.h"
 
@@ -392,6 +394,81 @@ TEST(manifests_lead_to_all_parts_of_a_model)
     assert_int_equal(open_status("elsewhere/d.gguf"), 50);
 }
 
+/* 0: confined; else what the error is, after a filter that has @call fail with @error. */
+static int start_without(const char *call, int error, const char *landlock, char *text, size_t size)
+{
+    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+    struct config *config = config_here();
+    struct inf_err err = {0};
+    int r;
+
+    if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(error), seccomp_syscall_resolve_name(call), 0) < 0 ||
+        config_apply(config, "t", landlock, strlen(landlock), &err) < 0 || seccomp_load(ctx) < 0)
+        return 1;
+    r = confine_start("chat", config, &err);
+    snprintf(text, size, "%s", err.text);
+    return -r;
+}
+
+struct walled {
+    const char *call;
+    int error;
+    const char *config, *text;
+};
+
+static int try_start(const void *arg)
+{
+    const struct walled *w = arg;
+    char text[300];
+    const int r = start_without(w->call, w->error, w->config, text, sizeof(text));
+
+    if (!w->text)
+        return r;
+    return r != 0 && strstr(text, w->text) ? 50 : 51;
+}
+
+/* Like confined(), but @attempt confines itself. */
+static int alone(int (*attempt)(const void *arg), const void *arg)
+{
+    const pid_t pid = fork();
+    int status = 0;
+
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(attempt(arg));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(what_cannot_be_applied_stops_the_service)
+{
+    static const char optional[] = "confinement:\n  landlock: optional\n";
+    const struct walled no_landlock = {"landlock_create_ruleset", ENOSYS, "", "no Landlock"};
+    const struct walled but_optional = {"landlock_create_ruleset", ENOSYS, optional, NULL};
+    const struct walled no_seccomp = {"seccomp", EPERM, optional, "system call"};
+    const struct walled no_rule = {"landlock_add_rule", ENOMEM, optional, "Landlock: "};
+    const struct walled no_restriction = {"landlock_restrict_self", EPERM, optional, "Landlock: "};
+
+    assert_int_equal(alone(try_start, &no_landlock), 50);
+    assert_int_equal(alone(try_start, &but_optional), 0);
+    assert_int_equal(alone(try_start, &no_seccomp), 50);
+    assert_int_equal(alone(try_start, &no_rule), 50);
+    assert_int_equal(alone(try_start, &no_restriction), 50);
+}
+
+TEST(older_kernels_are_asked_for_what_they_know)
+{
+    for (int abi = 1; abi <= landlock_abi(); abi++) {
+        const int fd = landlock_new(abi);
+
+        ASSERT_OK(fd);
+        ASSERT_OK(landlock_allow(fd, abi, "/", UINT64_MAX, NULL));
+        ASSERT_OK(landlock_allow(fd, abi, "/proc/self/cgroup", UINT64_MAX, NULL));
+        assert_int_equal(landlock_allow(fd, abi, "/nothing/there", UINT64_MAX, NULL), -ENOENT);
+        close(fd);
+    }
+}
+
 static int setup_dir(void **state)
 {
     (void)state;
@@ -417,6 +494,8 @@ int main(void)
         cmocka_unit_test(other_abis_of_the_machine_kill),
         cmocka_unit_test(decoder_reads_allocates_writes_and_ends),
         cmocka_unit_test(a_broken_invariant_still_aborts),
+        cmocka_unit_test(what_cannot_be_applied_stops_the_service),
+        cmocka_unit_test(older_kernels_are_asked_for_what_they_know),
         cmocka_unit_test(chat_opens_models_and_what_links_there_lead_to),
         cmocka_unit_test(manifests_lead_to_all_parts_of_a_model),
     };
