@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Completions offer the verbs and options that `--help` names, in each shell that is here."""
+import fcntl
 import os
 import pty
 import re
 import select
 import subprocess
+import termios
 import time
 
 import pytest
@@ -106,17 +108,21 @@ def test_zsh_completes(user):
     master, slave = pty.openpty()
     env = dict(user.env, TERM="vt100", PS1="READY ", ZDOTDIR=str(user.home))
     process = subprocess.Popen(["zsh", "-f", "-i"], stdin=slave, stdout=slave, stderr=slave,
-                               env=env, cwd=user.work, start_new_session=True)
+                               env=env, cwd=user.work, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     os.close(slave)
 
+    seen = ""
+
     def read_until(word, seconds=60):
-        seen = ""
+        """Takes what was printed up to this word; the rest is for the next call."""
+        nonlocal seen
         end = time.monotonic() + seconds
         while word not in seen:
             assert time.monotonic() < end, "no %r in %r" % (word, seen)
             if select.select([master], [], [], 0.2)[0]:
-                seen += os.read(master, 65536).decode(errors="replace")
-        return seen
+                seen += os.read(master, 65536).decode(errors="replace").replace("\0", "")
+        seen = seen.split(word, 1)[1]
 
     try:
         read_until("READY")
