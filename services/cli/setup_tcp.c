@@ -25,6 +25,10 @@
 #define ACCESS_DROP_IN "50-access.conf"
 #define ACCESS_FILE    "sconce.d/50-access.yaml"
 
+enum {
+    SETUP_MAX_TRIES = 10,
+};
+
 unsigned setup_port(const struct places *p)
 {
     _cleanup_free_ char *path = places_drop_in(p, SETUP_TCP_SOCKET, PORT_DROP_IN), *text = NULL;
@@ -113,7 +117,15 @@ int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
     /* No restart job: the service's start, caused by the next client, would go before it. */
     if (manager_is_active(s->manager, SETUP_TCP_SOCKET))
         r = manager_run(s->manager, first, ARRAY_SIZE(first), reterr);
-    return r < 0 ? r : manager_run(s->manager, then, ARRAY_SIZE(then), reterr);
+    if (r < 0)
+        return r;
+    /* A client of the other socket may start the service between the two jobs: then once more. */
+    for (int i = 0; i < SETUP_MAX_TRIES; i++) {
+        r = manager_run(s->manager, then, ARRAY_SIZE(then), reterr);
+        if (r != -EPROTO)
+            return r;
+    }
+    return r;
 }
 
 int setup_tcp_is_open(const struct setup *s, bool *ret_open, bool *ret_own, struct inf_err *reterr)

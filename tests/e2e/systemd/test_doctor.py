@@ -281,6 +281,7 @@ def test_units_that_changed_on_disk(m):
 
 def test_a_program_that_was_replaced_while_it_runs(m):
     assert client.get(m, "/v1/models").status == 200
+    m.systemctl("stop", "sconce-chat.service", user="alice")
     m.run("cd /usr/libexec/sconce && cp -a sconce-chat new && mv new sconce-chat")
     found = only_one(m, "sconce-chat.service runs a program that was replaced", kind="advice")
     mend(m, found)
