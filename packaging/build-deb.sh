@@ -106,6 +106,7 @@ if ! has_libh2o && { update_lists && ! has_libh2o; }; then
     fi
     echo "$(wrap source_hash)  $work/libh2o" | sha256sum -c --quiet
     mv "$work/libh2o" "$work/sconce_$version.orig-libh2o.tar.${file##*.tar.}"
+    cat "$source/debian/libh2o.copyright" >>"$source/debian/copyright"
     mkdir "$source/libh2o"
     tar -x --strip-components=1 -C "$source/libh2o" -f "$work/sconce_$version.orig-libh2o.tar."*
 fi

@@ -119,7 +119,8 @@ class Chroot:
     def install(self, debs, *options):
         for deb in debs:
             shutil.copy(deb, self.path / "root")
-        return self.run("cd /root && apt-get -y --no-install-recommends %s install %s" % (
+        return self.run("cd /root && apt-get -y --no-install-recommends "
+                        "-o Dpkg::Options::=--force-unsafe-io %s install %s" % (
             " ".join(options), " ".join("./" + deb.name for deb in debs)))
 
     def file(self, name):

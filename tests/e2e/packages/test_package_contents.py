@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from roots import TREE
+from roots import TREE, suite
 from services import SERVICES, all_units
 
 MAN = "/usr/share/man/man%s/%s.%s.gz"
@@ -193,8 +193,9 @@ def test_the_compiler_was_told_to_harden(debs):
 
 
 def test_lintian_has_nothing_to_say(debs):
-    if not shutil.which("lintian"):
-        pytest.skip("no lintian")
+    """That of Debian 12: later ones ask for what this one does not know."""
+    if not shutil.which("lintian") or suite() != "bookworm":
+        pytest.skip("no lintian of Debian 12")
     changes = next(debs.glob("sconce_*.changes"))
     r = subprocess.run(["lintian", "-E", "-I", "--pedantic", "--no-cfg", str(changes)],
                        capture_output=True, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
