@@ -16,6 +16,8 @@ KEYS = "/etc/sconce/api-keys"
 def reader(installed):
     """An ordinary user, whose systemd runs."""
     installed.machine.add_user("reader")
+    installed.machine.run(["mkdir", "-p", "/srv/models"])
+    installed.machine.run("mkdir -p ~/ai/models", user="reader")
     return "reader"
 
 
@@ -28,6 +30,10 @@ def kept(machine, reader):
         machine.remove(KEYS)
     else:
         machine.write(KEYS, keys, 0o600)
+    for name in ("sconce/sconce.d/50-models.yaml", "sconce/sconce.d/50-access.yaml",
+                 "systemd/system/sconce-chat.service.d/50-models.conf"):
+        machine.remove("/etc/" + name)
+    machine.systemctl("daemon-reload")
     machine.run(["sconce", "setup", "access", "keys"])
     machine.run(["sconce", "setup", "tcp", "--port", "7266"])
     machine.run(["sconce", "setup", "tcp", "--off"], user=reader)
