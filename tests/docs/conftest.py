@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A user who has installed sconce, and a `sconce serve` of that user."""
+import json
 import os
 import pathlib
 import re
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
@@ -96,6 +98,11 @@ def served(user):
     """The user, while `sconce serve` runs on user.port."""
     process = user.start(["sconce", "serve", "--listen", "127.0.0.1:0"])
     user.port = wait_listening(process)
+    # Documents show a model that is loaded.
+    question = {"model": "sconce-guide", "messages": [{"role": "user", "content": "Hello"}]}
+    request = urllib.request.Request("http://127.0.0.1:%d/v1/chat/completions" % user.port,
+                                     json.dumps(question).encode())
+    urllib.request.urlopen(request, timeout=60).close()
     # What it logs from here on must not fill the pipe.
     drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
     yield user
