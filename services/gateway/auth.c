@@ -3,8 +3,10 @@
  * Who may ask, by door
  *
  * The unix socket is guarded by its permissions, so it is open unless configured otherwise; TCP has
- * no owner, so it asks for a key unless configured otherwise. Keys come as `Authorization: Bearer
- * KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
+ * no owner, so it asks for a key unless configured otherwise. Without keys, pages of the web that a
+ * browser on this machine shows could send requests, and read the answers where their own name
+ * leads to this address; they have an origin, and are let in only when that is named. Keys come as
+ * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
  */
 #include <string.h>
 #include <strings.h>
@@ -48,12 +50,14 @@ enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_requ
                            const char **ret_key_name)
 {
     const struct config *config = gateway->config;
+    const enum http_door door = http_request_door(request);
     struct http_text given;
     const char *name = NULL;
     bool passes = false;
 
-    if (!auth_asks_key(config, http_request_door(request)))
-        return GW_AUTH_PASSES;
+    if (!auth_asks_key(config, door))
+        return door == HTTP_DOOR_TCP && gw_cors_is_foreign(config, request) ? GW_AUTH_FOREIGN
+                                                                            : GW_AUTH_PASSES;
     if (config->gateway.n_api_keys + gateway->keys->n == 0)
         return GW_AUTH_NO_KEYS;
     if (!auth_find_key(request, &given))

@@ -2,7 +2,7 @@
 /*
  * Cross-origin requests (the Fetch standard), for the origins that the configuration names
  *
- * Without any, no header is sent, and browsers keep other sites' scripts away from here.
+ * Without any, no header is sent, and browsers keep answers from other sites' scripts.
  */
 #include <string.h>
 
@@ -17,6 +17,14 @@ static bool cors_allows(const struct config *config, struct http_text origin, bo
             return true;
     }
     return false;
+}
+
+bool gw_cors_is_foreign(const struct config *config, const struct http_request *request)
+{
+    struct http_text origin;
+    bool any;
+
+    return http_request_header(request, "origin", &origin) && !cors_allows(config, origin, &any);
 }
 
 static void cors_header(struct http_request *request, const char *name, const char *value)

@@ -86,12 +86,15 @@ enum gw_auth {
     GW_AUTH_PASSES,
     GW_AUTH_NO_KEYS, /* the door asks for a key, and there is none that could pass */
     GW_AUTH_WRONG,   /* no key, or a wrong one */
+    GW_AUTH_FOREIGN, /* a page of the web that nobody named, at a door that asks for no key */
 };
 
 /* auth.c: whether the request may enter by its door. Takes the same time for all keys. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            const char **ret_key_name);
-/* cors.c: adds the headers of an allowed origin; true: it was a preflight and is answered. */
+/* cors.c: whether a script of a page asks, of an origin that the configuration does not name. */
+bool gw_cors_is_foreign(const struct config *config, const struct http_request *request);
+/* Adds the headers of an allowed origin; true: it was a preflight and is answered. */
 bool gw_cors_handle(const struct config *config, struct http_request *request);
 
 /* forward.c: passes the request on; the answer comes as it comes. */

@@ -125,6 +125,12 @@ static void request_refuse(struct gw_request *r, enum gw_auth auth)
     const bool tcp = http_request_door(r->http) == HTTP_DOOR_TCP;
 
     r->gateway->n_unauthorized++;
+    if (auth == GW_AUTH_FOREIGN) {
+        api_error_send(r->http, 403, "origin_not_allowed", NULL, 0,
+                       "Pages of this origin may not ask here; gateway.cors_origins names those "
+                       "that may.");
+        return;
+    }
     http_response_header(r->http, "www-authenticate", "Bearer", 6);
     if (auth == GW_AUTH_WRONG)
         api_error_send(r->http, 401, "invalid_api_key", NULL, 0,

@@ -209,10 +209,22 @@ def test_access_keys(make_suite):
 
 
 def test_cross_origin_requests_are_off_by_default(suite):
-    assert "access-control-allow-origin" not in \
-        send(suite, "/v1/models", None, "GET", {"Origin": "https://a.example"})[2]
+    """At a door without keys a page of the web may not even ask, whoever would read the answer."""
+    page = {"Origin": "https://a.example"}
+    status, body, headers = send(suite, "/v1/models", None, "GET", page)
+    assert status == 403 and "access-control-allow-origin" not in headers
+    assert body["error"]["code"] == "origin_not_allowed"
+    assert send(suite, "/v1/chat/completions", {"model": "tiny", "messages": []},
+                headers=page)[0] == 403
     assert send(suite, "/v1/models", None, "OPTIONS", {
-        "Origin": "https://a.example", "Access-Control-Request-Method": "POST"})[0] == 405
+        **page, "Access-Control-Request-Method": "POST"})[0] == 403
+
+
+def test_cross_origin_requests_show_a_key_where_one_is_asked_for(make_suite):
+    suite = make_suite(gateway="  api_keys: [k]\n")
+    headers = {"Origin": "https://a.example", "Authorization": "Bearer k"}
+    status, _, answer = send(suite, "/v1/models", None, "GET", headers)
+    assert status == 200 and "access-control-allow-origin" not in answer
 
 
 def test_cross_origin_requests_of_named_origins(make_suite):
