@@ -208,8 +208,8 @@ if want system; then
         echo "skipped: for want of packages"
     else
         began=$(date +%s)
-        python_tests gcc e2e/systemd -rs --durations=10
-        python_tests gcc e2e/packages -rs
+        python_tests gcc e2e/systemd -rfEs --tb=short --durations=10
+        python_tests gcc e2e/packages -rfEs --tb=short
         cat "$BUILD_ROOT"/walls/*system*.txt "$BUILD_ROOT"/walls/*user*.txt 2>/dev/null
         echo "under a real systemd: $(($(date +%s) - began)) s"
     fi

@@ -68,8 +68,9 @@ def installed(base, debs):
 
 def settle(machine):
     """Ends what runs, and clears what failed, so that a test begins from nothing."""
-    for row in SERVICES:
-        machine.systemctl("stop", row.unit, check=False)
+    units = [row.unit for row in SERVICES]
+    for user in (None, *machine.lingering):
+        machine.systemctl("stop", *units, user=user, check=False)
     machine.systemctl("reset-failed", check=False)
     machine.systemctl("start", "sconce.target")
 

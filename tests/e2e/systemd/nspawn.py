@@ -54,6 +54,7 @@ class Machine:
         self.cgroups = []
         self.uids = {}
         self.lingering = []  # users whose systemd runs
+        self.lingering = []  # users whose systemd runs
 
     def __enter__(self):
         return self
@@ -178,6 +179,7 @@ class Machine:
             # What `loginctl enable-linger` does, which newer versions do not do for processes of
             # a cgroup outside, as ours are.
             self.write("/var/lib/systemd/linger/" + name, "")
+            self.lingering.append(name)
             self.systemctl("start", "user@%d.service" % self.uid(name))
             self.wait(lambda: self.run(["systemctl", "--user", "is-system-running"], user=name,
                                        check=False).stdout.strip() in ("running", "degraded"),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of resources, and the exposure that systemd finds in what really runs."""
+import os
 import re
 
 import pytest
@@ -33,13 +34,6 @@ def test_exposure(running, row, user):
     assert r.returncode == 0 and float(last.group(1)) <= limit / 10
 
 
-def cgroup(machine, pid):
-    for line in open("/proc/%d/cgroup" % pid).read().splitlines():
-        if line.startswith("0::"):
-            return line[3:]
-    raise AssertionError("no cgroup")
-
-
 @ROWS
 @MANAGERS
 def test_limits_stand_in_the_unit(running, row, user):
@@ -55,7 +49,9 @@ def test_limits_stand_in_the_unit(running, row, user):
 @MANAGERS
 def test_limits_stand_in_the_cgroup_where_it_has_them(running, row, user):
     group = running.path("/sys/fs/cgroup" + running.show(row.unit, "ControlGroup", user))
-    assert str(running.host_pid(row.unit, user)) or group.exists()
+    assert str(running.show(row.unit, "MainPID", user)) in \
+        running.run(["cat", "/sys/fs/cgroup%s/cgroup.procs" % running.show(
+            row.unit, "ControlGroup", user)]).stdout.split()
     files = {"pids.max": "TasksMax", "memory.max": "MemoryMax"}
     present = {name: unit for name, unit in files.items() if (group / name).exists()}
     if not present:
@@ -72,6 +68,6 @@ def test_descriptors_and_core_files_are_limited(running, row, user):
     limits = open("/proc/%d/limits" % pid).read()
     files = re.search(r"Max open files\s+(\d+)\s+(\d+)", limits)
     assert 1024 <= int(files.group(1)) <= 65536
-    # A core would hold what people wrote.
-    assert running.show(row.unit, "LimitCORE", user) in ("0", "infinity")
+    # A core would hold what people wrote: there is none of a process whose memory is root's alone.
+    assert os.stat("/proc/%d/mem" % pid).st_uid == 0
     assert open("/proc/%d/oom_score_adj" % pid).read().strip() != "0"

@@ -108,7 +108,8 @@ def test_ports_and_keys_are_each_users_own(instances):
     machine = instances[None].machine
     assert len({i.key for i in instances.values()}) == 3
     listening = machine.run(["ss", "-tln"]).stdout
-    assert set(re.findall(r"127\.0\.0\.1:(7\d\d\d)\b", listening)) == {"7266", "7301", "7302"}
+    assert set(re.findall(r"127\.0\.0\.1:(7\d\d\d)\b", listening)) >= {"7266", "7301", "7302"}
+    assert "0.0.0.0" not in listening.replace("0.0.0.0:*", "")
     for user in USERS:
         for other in USERS:
             if other != user:
