@@ -187,6 +187,13 @@ static void check_key_file(struct doctor *d, const struct doctor_side *side)
                     "%s belongs to user %u", side->places.key_file, (unsigned)st.st_uid);
 }
 
+/* Whether a door of this side is open and lets nobody in without a key. */
+static bool asks_for_keys(const struct doctor_side *side)
+{
+    return (tcp_is_open(side) && side->config->gateway.tcp_access == CONFIG_TCP_KEY) ||
+           (side->used && side->config->gateway.unix_access == CONFIG_UNIX_KEY);
+}
+
 void doctor_keys(struct doctor *d)
 {
     for (size_t i = 0; i < d->n_sides; i++) {
@@ -196,20 +203,19 @@ void doctor_keys(struct doctor *d)
         int r;
 
         check_key_file(d, side);
-        if (!side->config || !tcp_is_open(side) ||
-            side->config->gateway.tcp_access == CONFIG_TCP_OPEN || side->config->gateway.n_api_keys)
+        if (!side->config || side->config->gateway.n_api_keys || !asks_for_keys(side))
             continue;
         r = api_keys_read(side->places.key_file, &text, &err);
         if (r == -EACCES)
             doctor_tell(d, FINDING_UNSEEN, "keys", "sudo sconce doctor --system",
-                        "the keys of the machine's TCP door: only root may read %s",
+                        "the keys of the machine's doors: only root may read %s",
                         side->places.key_file);
         else if (r < 0)
             doctor_tell(d, FINDING_BROKEN, "keys", NULL, "%s", err.text);
         else if (api_keys_count(text) == 0)
             doctor_tell(d, FINDING_BROKEN, "keys",
-                        doctor_text("%ssconce setup tcp %s", doctor_sudo(side),
+                        doctor_text("%ssconce setup key %s", doctor_sudo(side),
                                     places_option(&side->places)),
-                        "%s TCP door asks for an API key, and there is none", doctor_whose(side));
+                        "%s door asks for an API key, and there is none", doctor_whose(side));
     }
 }

@@ -67,6 +67,12 @@ static bool get(sd_journal *j, const char *field, char *out, size_t size)
     return true;
 }
 
+static int seek_window(sd_journal *j)
+{
+    return sd_journal_seek_realtime_usec(j,
+                                         ((uint64_t)time(NULL) - JOURNAL_HOURS * 3600) * 1000000);
+}
+
 static void take_entry(sd_journal *j, struct failure *f)
 {
     char id[64] = "", code[16] = "", status[16] = "", result[32] = "";
@@ -90,7 +96,26 @@ static void take_entry(sd_journal *j, struct failure *f)
     }
 }
 
-static bool read_unit(sd_journal *j, bool user, const char *service, struct failure *ret)
+/* Anybody can write a journal's fields; those that begin with "_" are the journal's own. */
+static int match_manager(sd_journal *j, bool user)
+{
+    char match[32];
+    int r;
+
+    snprintf(match, sizeof(match), user ? "_UID=%u" : "_PID=1", (unsigned)geteuid());
+    r = sd_journal_add_match(j, match, 0);
+    return r < 0 ? r : sd_journal_add_match(j, "_COMM=systemd", 0);
+}
+
+/* Whether the journal shows what the manager writes. */
+static bool manager_is_visible(sd_journal *j, bool user)
+{
+    sd_journal_flush_matches(j);
+    return match_manager(j, user) >= 0 && sd_journal_seek_tail(j) >= 0 &&
+           sd_journal_previous(j) > 0;
+}
+
+static void read_unit(sd_journal *j, bool user, const char *service, struct failure *ret)
 {
     struct failure f = {0};
     char match[96];
@@ -98,18 +123,11 @@ static bool read_unit(sd_journal *j, bool user, const char *service, struct fail
 
     sd_journal_flush_matches(j);
     snprintf(match, sizeof(match), "%s=sconce-%s.service", user ? "USER_UNIT" : "UNIT", service);
-    if (sd_journal_add_match(j, match, 0) < 0)
-        return false;
-    /* Anybody can write these fields: only what their manager writes counts. */
-    snprintf(match, sizeof(match), user ? "_UID=%u" : "_PID=1", (unsigned)geteuid());
-    if (sd_journal_add_match(j, match, 0) < 0 ||
-        sd_journal_seek_realtime_usec(j, ((uint64_t)time(NULL) - JOURNAL_HOURS * 3600) * 1000000) <
-            0)
-        return false;
+    if (sd_journal_add_match(j, match, 0) < 0 || match_manager(j, user) < 0 || seek_window(j) < 0)
+        return;
     while (sd_journal_next(j) > 0 && n++ < JOURNAL_MAX_LINES)
         take_entry(j, &f);
     *ret = f;
-    return n > 0;
 }
 
 /* The error that the service wrote last before it failed, as far as that is near. */
@@ -151,9 +169,7 @@ static void read_kernel_journal(sd_journal *j, struct refusals *r)
 
     sd_journal_flush_matches(j);
     if (sd_journal_add_match(j, "_TRANSPORT=kernel", 0) < 0 ||
-        sd_journal_add_match(j, "_TRANSPORT=audit", 0) < 0 ||
-        sd_journal_seek_realtime_usec(j, ((uint64_t)time(NULL) - JOURNAL_HOURS * 3600) * 1000000) <
-            0)
+        sd_journal_add_match(j, "_TRANSPORT=audit", 0) < 0 || seek_window(j) < 0)
         return;
     while (sd_journal_next(j) > 0 && n++ < JOURNAL_MAX_LINES)
         if (get(j, "MESSAGE", text, sizeof(text)) && sd_journal_get_realtime_usec(j, &usec) >= 0)
@@ -263,21 +279,20 @@ void doctor_journal(struct doctor *d)
         read_kmsg(&refusals);
     for (size_t i = 0; i < d->n_sides; i++) {
         const struct doctor_side *side = &d->sides[i];
-        bool seen = false;
 
         if (!side->used || !side->units)
             continue;
         for (size_t k = 0; k < ARRAY_SIZE(services) && r >= 0; k++) {
             struct failure f = {0};
 
-            seen |= read_unit(j, side->places.user, services[k], &f);
+            read_unit(j, side->places.user, services[k], &f);
             if (f.result[0]) {
                 read_last_error(j, side->places.user, services[k], &f);
                 tell_failure(d, side, k, &f, &refusals.seccomp[k]);
                 told[k] = true;
             }
         }
-        if (!seen && geteuid() != 0)
+        if (geteuid() != 0 && (r < 0 || !manager_is_visible(j, side->places.user)))
             doctor_tell(d, FINDING_UNSEEN, "journal",
                         "sudo usermod -aG systemd-journal \"$(id -un)\"",
                         "how %s services ended: the journal shows nothing of them to you",

@@ -106,7 +106,8 @@ int places_config(const struct places *p, struct config **ret_config, struct inf
     return 0;
 }
 
-const char *const *places_unit_path(bool user)
+/* The directories where systemd looks for units, the strongest first. */
+static const char *const *unit_path(bool user)
 {
     static const char *const system_path[] = {
         "/etc/systemd/system",     "/run/systemd/system", "/usr/local/lib/systemd/system",
@@ -118,9 +119,25 @@ const char *const *places_unit_path(bool user)
     return user ? user_path : system_path;
 }
 
+/* A user may have installed units below the own home. */
+static char *find_own_unit(const struct places *p, const char *unit)
+{
+    _cleanup_free_ char *data = below_home("XDG_DATA_HOME", ".local/share", "systemd/user");
+    _cleanup_free_ char *first = path_join(p->unit_dir, unit);
+    _cleanup_free_ char *second = data ? path_join(data, unit) : NULL;
+
+    if (first && path_exists(first))
+        return STEAL(first);
+    return second && path_exists(second) ? STEAL(second) : NULL;
+}
+
 char *places_find_unit(const struct places *p, const char *unit)
 {
-    for (const char *const *dir = places_unit_path(p->user); *dir; dir++) {
+    char *own = p->user ? find_own_unit(p, unit) : NULL;
+
+    if (own)
+        return own;
+    for (const char *const *dir = unit_path(p->user); *dir; dir++) {
         _cleanup_free_ char *path = path_join(*dir, unit);
         _cleanup_free_ char *full = path ? below_root(p->root, path) : NULL;
 

@@ -12,6 +12,7 @@
 
 #include "cli/manager.h"
 #include "cli/setup.h"
+#include "common/config.h"
 #include "core/file.h"
 
 static const char help[] =
@@ -79,6 +80,16 @@ static void tell_linger(const struct setup *s)
         puts("It ends when you log out; `loginctl enable-linger` keeps it.");
 }
 
+/* Whether the unix socket asks for a key, which only configuration makes it do. */
+static bool needs_key(const struct setup *s)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    struct inf_err err;
+
+    return places_config(&s->places, &config, &err) == 0 &&
+           config->gateway.unix_access == CONFIG_UNIX_KEY;
+}
+
 int setup_doors(struct setup *s, int argc __attribute__((unused)),
                 char **argv __attribute__((unused)))
 {
@@ -95,9 +106,10 @@ int setup_doors(struct setup *s, int argc __attribute__((unused)),
         return setup_failed(s, &err);
     setup_tell_offline(s);
     if (s->places.socket_dir)
-        printf("Door  unix:%s/gateway.sock   %s\n", s->places.socket_dir,
-               s->places.user ? "yours alone, without a key"
-                              : "for members of the group sconce (usermod -aG sconce NAME)");
+        printf("Door  unix:%s/gateway.sock   %s%s\n", s->places.socket_dir,
+               s->places.user ? "yours alone"
+                              : "for members of the group sconce (usermod -aG sconce NAME)",
+               needs_key(s) ? ", with an API key" : "");
     if (manager_is_enabled(&s->places, SETUP_TCP_SOCKET))
         printf("Door  http://127.0.0.1:%u/v1\n", setup_port(&s->places));
     else

@@ -104,26 +104,26 @@ static bool ask(struct report *r, const char *address)
     return true;
 }
 
-/* The doors that a socket unit holds: addresses, and for TCP whether a key is asked for. */
-static json_t *doors(const struct unit_state *s, bool user)
+/* The doors that a socket unit holds: addresses, and whether the gateway asks for a key there. */
+static json_t *doors(const struct unit_state *s, bool user, bool is_gateway)
 {
     _cleanup_(config_freep) struct config *config = NULL;
     struct places places;
     json_t *list = json_array();
     struct inf_err err;
 
+    if (s->n_listen > 0 && is_gateway && places_init(user, NULL, &places, &err) == 0) {
+        places_config(&places, &config, &err);
+        places_done(&places);
+    }
     for (size_t i = 0; i < s->n_listen; i++) {
-        if (s->listen[i][0] == '/') {
-            json_array_append_new(list, json_pack("{s:s+}", "address", "unix:", s->listen[i]));
-            continue;
-        }
-        if (!config && places_init(user, NULL, &places, &err) == 0) {
-            places_config(&places, &config, &err);
-            places_done(&places);
-        }
-        json_array_append_new(
-            list, json_pack("{s:s++, s:b}", "address", "http://", s->listen[i], "/v1", "needs_key",
-                            (int)(!config || config->gateway.tcp_access == CONFIG_TCP_KEY)));
+        const bool is_unix = s->listen[i][0] == '/';
+        const bool key = is_unix ? config && config->gateway.unix_access == CONFIG_UNIX_KEY
+                                 : !config || config->gateway.tcp_access == CONFIG_TCP_KEY;
+
+        json_array_append_new(list,
+                              json_pack("{s:s++, s:b}", "address", is_unix ? "unix:" : "http://",
+                                        s->listen[i], is_unix ? "" : "/v1", "needs_key", (int)key));
     }
     return list;
 }
@@ -146,10 +146,11 @@ static bool take_units(struct report *r, bool user)
             continue;
         if (strcmp(names[i], "sconce-gateway.service") == 0 && strcmp(s.active, "active") == 0)
             active = true;
-        json_array_append_new(r->units, json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "manager",
-                                                  user ? "user" : "system", "unit", names[i],
-                                                  "state", s.active, "status", s.status, "pid",
-                                                  (json_int_t)s.pid, "doors", doors(&s, user)));
+        json_array_append_new(
+            r->units,
+            json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "manager", user ? "user" : "system", "unit",
+                      names[i], "state", s.active, "status", s.status, "pid", (json_int_t)s.pid,
+                      "doors", doors(&s, user, strstr(names[i], "gateway") != NULL)));
     }
     return active;
 }

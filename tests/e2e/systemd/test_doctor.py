@@ -131,6 +131,19 @@ def test_a_door_that_asks_for_keys_without_any(m, user, path):
     assert_mends(m, "asks for an API key, and there is none", user)
 
 
+def test_a_unix_socket_that_asks_for_keys_without_any(m):
+    name = "/home/alice/.config/sconce/sconce.d/90-keys.yaml"
+    m.path("/home/alice/.config/sconce/api-keys").write_text("")
+    m.write(name, "gateway:\n  unix_access: key\n", user="alice")
+    m.systemctl("stop", "sconce-gateway.service", user="alice")
+    found = assert_mends(m, "asks for an API key, and there is none", "alice")
+    assert found["command"] == "sconce setup key --user"
+    status = m.run(["sconce", "status"], user="alice").stdout
+    assert "sconce/gateway.sock, with an API key\n" in status
+    assert broken(m, "--deep", user="alice") == []
+    m.remove(name)
+
+
 @pytest.mark.parametrize("user", [None, "alice"])
 def test_doors_that_are_closed(m, user):
     m.systemctl("stop", "sconce.target", user=user)

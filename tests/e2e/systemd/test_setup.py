@@ -80,7 +80,7 @@ def test_status_shows_the_doors(m):
     assert "http://127.0.0.1:7266/v1, with an API key\n" in text
     doors = [d for u in json.loads(m.run(["sconce", "status", "--json"]).stdout)["units"]
              for d in u["doors"]]
-    assert {"address": "unix:/run/sconce/gateway.sock"} in doors
+    assert {"address": "unix:/run/sconce/gateway.sock", "needs_key": False} in doors
     assert {"address": "http://127.0.0.1:7266/v1", "needs_key": True} in doors
 
 
