@@ -58,6 +58,8 @@ static int key_list_line(struct key_list *list, const char *line, size_t len, co
         line++;
     while (end > line && is_blank(end[-1]))
         end--;
+    if (line < end && *line == '#')
+        end = line;
     if (list->n == KEY_LIST_MAX)
         return err_set(reterr, E2BIG, "%s:%u: more than %d keys", file, i_line, KEY_LIST_MAX);
     if (key_list_add(list, key, (size_t)(key_end - key), line, (size_t)(end - line)) < 0)
