@@ -176,7 +176,8 @@ static void fill_args(const struct serve *s, bool open, struct supervisor_servic
     }
 }
 
-static void greet(const struct serve *s, const struct config *config, const struct models *models)
+static void greet(const struct serve *s, const struct config *config, bool open,
+                  const struct models *models)
 {
     _cleanup_free_ char *names = models_names(models);
     const struct models_entry *first = models_default(models, config);
@@ -192,6 +193,8 @@ static void greet(const struct serve *s, const struct config *config, const stru
                     i == 0 ? s->port : (unsigned)atoi(strrchr(s->listen[i], ':') + 1));
     }
     fprintf(stderr, "Listening on unix:%s\n", s->gateway_sock);
+    if (!open)
+        fputs("Over TCP, requests must show one of the configured API keys.\n", stderr);
     if (!first) {
         fputs("No model is installed yet. Put a .gguf file or a model directory into one of:\n",
               stderr);
@@ -207,9 +210,10 @@ static void greet(const struct serve *s, const struct config *config, const stru
 
         fprintf(stderr,
                 "Try: curl http://%.*s:%u/v1/chat/completions -H 'Content-Type: application/json' "
-                "-d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":"
+                "%s-d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":"
                 "\"Hello\"}]}'\n",
-                any ? 9 : n_host, any ? "127.0.0.1" : s->listen[0], s->port, first->name);
+                any ? 9 : n_host, any ? "127.0.0.1" : s->listen[0], s->port,
+                open ? "" : "-H 'Authorization: Bearer KEY' ", first->name);
     }
 }
 
@@ -221,6 +225,7 @@ static int serve(struct serve *s, const char *runtime_dir)
     _cleanup_(key_list_done) struct key_list keys = {0};
     struct supervisor_service gateway = {0}, chat = {0};
     struct inf_err err = {.text = "out of memory"};
+    bool open;
     int r;
 
     r = cli_config("serve", &s->models, &config);
@@ -251,11 +256,12 @@ static int serve(struct serve *s, const char *runtime_dir)
     if (open_sockets(s, runtime_dir, &gateway, &chat, &err) < 0)
         return cli_error("serve", "%s", err.text);
     /* What was started by hand serves whoever is here, unless there are keys to show. */
-    fill_args(s, config->gateway.n_api_keys + keys.n == 0, &gateway, &chat);
+    open = config->gateway.n_api_keys + keys.n == 0;
+    fill_args(s, open, &gateway, &chat);
     if (supervisor_new(s->dir, &sup, &err) < 0 || supervisor_add(sup, &gateway) < 0 ||
         supervisor_add(sup, &chat) < 0)
         return cli_error("serve", "%s", err.text);
-    greet(s, config, models);
+    greet(s, config, open, models);
     sd_notify(0, "READY=1");
     if (supervisor_run(sup, &err) < 0)
         return cli_error("serve", "%s", err.text);

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -28,7 +29,8 @@ def installed(home, guide):
 def test_help_names_every_verb_and_each_verb_has_its_own(sconce):
     out = run(sconce, "--help")
     assert out.returncode == 0
-    for verb in ("run", "list", "info", "serve", "status", "tokenize", "render", "bench"):
+    for verb in ("run", "list", "info", "serve", "status", "setup", "doctor", "policy", "tokenize",
+                 "render", "bench"):
         assert f"  {verb} " in out.stdout
         own = run(sconce, verb, "--help")
         assert own.returncode == 0 and f"sconce {verb}" in own.stdout
@@ -202,6 +204,40 @@ def test_idle_services_leave_and_come_back(sconce, installed):
             while s.children() and time.monotonic() < end:
                 time.sleep(0.05)
             assert s.children() == []
+    finally:
+        assert s.stop() == 0
+
+
+def test_serve_asks_for_keys_once_there_are_some(sconce, installed):
+    path = installed / "config/sconce"
+    path.mkdir()
+    (path / "api-keys").write_text("of-the-file me\n")
+    s = Serve(sconce)
+    try:
+        with pytest.raises(urllib.error.HTTPError) as e:
+            s.get("/v1/models")
+        assert e.value.code == 401
+        request = urllib.request.Request(s.base + "/v1/models", headers={"x-api-key": "of-the-file"})
+        with urllib.request.urlopen(request, timeout=30) as r:
+            assert r.status == 200
+    finally:
+        assert s.stop() == 0
+
+
+def test_serve_tells_of_a_configuration_that_breaks_while_it_runs(sconce, installed):
+    path = installed / "config/sconce"
+    path.mkdir()
+    s = Serve(sconce)
+    try:
+        (path / "sconce.yaml").write_text("chat:\n  threds: 2\n")
+        with pytest.raises(urllib.error.HTTPError) as e:
+            s.ask("What is sconce?")
+        assert e.value.code == 503 and "threds" in e.value.read().decode()
+        (path / "sconce.yaml").unlink()
+        end = time.monotonic() + 10
+        while s.children() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert s.ask("What is sconce?", max_tokens=2)["choices"]
     finally:
         assert s.stop() == 0
 
