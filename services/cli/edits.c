@@ -72,8 +72,13 @@ static int make_parents(const char *path, struct inf_err *reterr)
         return err_set(reterr, ENOMEM, "out of memory");
     for (char *p = copy + 1; (p = strchr(p, '/')); p++) {
         *p = 0;
-        if (mkdir(copy, 0755) < 0 && errno != EEXIST)
-            return failed(copy, reterr);
+        if (mkdir(copy, 0755) < 0) {
+            if (errno != EEXIST)
+                return failed(copy, reterr);
+        } else if (geteuid() == 0) {
+            /* Services of the machine read there too, whatever root's umask is. */
+            chmod(copy, 0755);
+        }
         *p = '/';
     }
     return 0;
@@ -149,6 +154,9 @@ static int keep_old(struct edits *e, const char *path, struct inf_err *reterr)
 int edit_replace(struct edits *e, const char *path, mode_t mode, const char *text,
                  const char *shown, struct inf_err *reterr)
 {
+    /* A link that somebody made stays one. */
+    _cleanup_free_ char *real = realpath(path, NULL);
+
     e->n_changes++;
     if (e->dry_run) {
         printf("would write %s (mode %04o):\n", path, (unsigned)mode);
@@ -157,7 +165,7 @@ int edit_replace(struct edits *e, const char *path, mode_t mode, const char *tex
     }
     if (!e->quiet)
         printf("wrote %s\n", path);
-    return write_file(path, mode, text, reterr);
+    return write_file(real ? real : path, mode, text, reterr);
 }
 
 int edit_generate(struct edits *e, const char *path, const char *body, struct inf_err *reterr)

@@ -193,8 +193,9 @@ def test_of_two_who_want_a_port_at_the_same_time_one_gets_it(m):
 
 
 def test_rights_that_are_missing_are_named(m):
-    r = setup(m, "tcp", "--system", user="alice", check=False)
-    assert r.returncode == 1 and "sudo sconce setup" in r.stderr
+    for words in (("tcp",), ("access", "open"), ("models", "/tmp"), ("key",)):
+        r = setup(m, "--system", *words, user="alice", check=False)
+        assert r.returncode == 1 and "sudo sconce setup" in r.stderr, r
     r = setup(m, "tcp", "--port", "80", user="alice", check=False)
     assert r.returncode == 1 and "port 80 is for root" in r.stderr
 

@@ -181,6 +181,34 @@ TEST(the_key_file_keeps_what_people_wrote)
     assert_int_equal(mode_of(path), 0600);
 }
 
+TEST(a_link_stays_a_link)
+{
+    struct edits e = {.quiet = true};
+    struct inf_err err;
+    struct stat st;
+    _cleanup_free_ char *text = NULL;
+
+    put(in_dir("elsewhere"), "abc\n", 0600);
+    assert_int_equal(symlink("elsewhere", in_dir("api-keys")), 0);
+    ASSERT_OK_ERR(api_keys_add(&e, in_dir("api-keys"), "new", NULL, &err), err);
+    assert_int_equal(lstat(in_dir("api-keys"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    text = text_of(in_dir("elsewhere"));
+    ASSERT_STREQ(text, "abc\nnew\n");
+}
+
+TEST(roots_umask_shuts_no_service_out)
+{
+    struct edits e = {.quiet = true};
+    const mode_t old = umask(077);
+    struct inf_err err;
+
+    ASSERT_OK_ERR(edit_generate(&e, in_dir("new/sconce.d/50-x.yaml"), "x\n", &err), err);
+    umask(old);
+    assert_int_equal(mode_of(in_dir("new/sconce.d/50-x.yaml")), 0644);
+    assert_int_equal(mode_of(in_dir("new/sconce.d")), geteuid() == 0 ? 0755 : 0700);
+}
+
 TEST(a_first_key_makes_the_file)
 {
     struct edits e = {.quiet = true};
@@ -232,6 +260,8 @@ int main(void)
         cmocka_unit_test(keys_are_long_and_differ),
         cmocka_unit_test(every_byte_of_a_key_is_random),
         cmocka_unit_test_setup_teardown(the_key_file_keeps_what_people_wrote, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_link_stays_a_link, setup, teardown),
+        cmocka_unit_test_setup_teardown(roots_umask_shuts_no_service_out, setup, teardown),
         cmocka_unit_test_setup_teardown(a_first_key_makes_the_file, setup, teardown),
         cmocka_unit_test_setup_teardown(places_lie_below_their_root, setup, teardown),
     };
