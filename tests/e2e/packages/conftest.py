@@ -142,7 +142,22 @@ def chroot(base):  # noqa: F811
     root.free()
 
 
+@pytest.fixture(scope="session")
+def installed_base(base, debs):  # noqa: F811
+    """A base in which the packages are installed."""
+    root = roots.Root(base)
+    layer = root.place.with_name(root.name + "-installed")
+    try:
+        Chroot(root).install(packages.runtime(debs))
+        root.keep(layer)
+    finally:
+        root.free()
+    yield (layer, *base)
+    shutil.rmtree(layer)
+
+
 @pytest.fixture
-def installed_chroot(chroot, debs):
-    chroot.install(packages.runtime(debs))
-    return chroot
+def installed_chroot(installed_base):
+    root = roots.Root(installed_base)
+    yield Chroot(root)
+    root.free()

@@ -151,11 +151,3 @@ def test_purge_leaves_what_the_administrator_wrote(installed_chroot):
     root.file(own).write_text("[Service]\nNice=5\n")
     root.run("apt-get -y purge sconce libinfer0")
     assert root.file(own).exists()
-
-
-def test_a_policy_that_forbids_starting_is_obeyed(chroot, debs):
-    policy = chroot.file("/usr/sbin/policy-rc.d")
-    policy.write_text("#!/bin/sh\nexit 101\n")
-    policy.chmod(0o755)
-    chroot.install(packages.runtime(debs))
-    assert enabled(chroot, "sconce.target") == "enabled"

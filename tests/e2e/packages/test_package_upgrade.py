@@ -99,3 +99,17 @@ def test_doors_open_again_after_a_new_installation(own, debs):
     apt(machine, "remove sconce")
     apt(machine, "install " + " ".join("./" + deb.name for deb in packages.runtime(debs)))
     assert ask(machine).status == 200
+
+
+def test_a_policy_that_forbids_starting_is_obeyed(make_machine, debs):
+    machine = make_machine(packages=False)
+    machine.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n", mode=0o755)
+    for deb in packages.runtime(debs):
+        machine.write("/root/" + deb.name, deb.read_bytes())
+    apt(machine, "install " + " ".join("./" + deb.name for deb in packages.runtime(debs)))
+    for unit in ("sconce.target", *SOCKETS):
+        assert not machine.is_active(unit), unit
+        assert machine.systemctl("is-enabled", unit).stdout.strip() == "enabled", unit
+    machine.remove("/usr/sbin/policy-rc.d")
+    machine.systemctl("start", "sconce.target")
+    assert ask(machine).status == 200
