@@ -65,7 +65,8 @@ class Machine:
     # Life
 
     def boot(self, timeout=60):
-        """Returns once systemd says that all is started; units that failed are no error here."""
+        """Returns once systemd says that all is started; units that failed are no error here.
+        The machine ends with the thread that calls this, as with stop()."""
         argv = ["systemd-nspawn", "-q", "-D", str(self.root.path), "--boot", "--console=pipe",
                 "--machine=" + self.name, "--register=no", "--link-journal=no",
                 "--private-network", "--resolv-conf=off", "--timezone=off", "--kill-signal=SIGKILL",
@@ -366,8 +367,17 @@ def make_cgroups(name):
     """A cgroup for this machine below our own, in each hierarchy that systemd uses: two machines in
     one cgroup would take each other's units for their own. None where systemd gives us a scope."""
     made = []
-    if systemd_runs():
-        return made
+    if not systemd_runs():
+        for path in cgroup_paths(name):
+            try:
+                path.mkdir()
+            except OSError:
+                continue
+            made.append(path)
+    return made
+
+
+def cgroup_paths(name):
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         number, controllers, path = line.split(":", 2)
         if controllers == "name=systemd":
@@ -376,13 +386,7 @@ def make_cgroups(name):
             mount = CGROUPS / "unified" if (CGROUPS / "unified").is_dir() else CGROUPS
         else:
             continue
-        here = mount / path.lstrip("/") / name
-        try:
-            here.mkdir()
-        except OSError:
-            continue
-        made.append(here)
-    return made
+        yield mount / path.lstrip("/") / name
 
 
 def enter(cgroups):
@@ -405,4 +409,6 @@ def remove_cgroup(path):
         time.sleep(0.02)
 
 
-release_abandoned()
+for abandoned in release_abandoned():
+    for group in cgroup_paths(abandoned):
+        remove_cgroup(group)

@@ -33,13 +33,18 @@ def missing():
     for program in ("systemd-nspawn", "mmdebstrap", "nsenter"):
         if not shutil.which(program):
             return "no " + program
+    if suite() != own_suite() and not os.environ.get("SCONCE_DEBS"):
+        return "packages for %s cannot be built here: SCONCE_DEBS may name some" % suite()
     return None
 
 
 def suite():
-    """The distribution of the machines: SCONCE_SUITE, or the one of this system, or Debian 12."""
-    if os.environ.get("SCONCE_SUITE"):
-        return os.environ["SCONCE_SUITE"]
+    """The distribution of the machines: SCONCE_SUITE, or the one of this system."""
+    return os.environ.get("SCONCE_SUITE") or own_suite()
+
+
+def own_suite():
+    """The distribution of this system, where it is Debian; else Debian 12."""
     release = {}
     for line in pathlib.Path("/etc/os-release").read_text().splitlines():
         name, _, value = line.partition("=")
@@ -185,7 +190,8 @@ def release(place):
 
 
 def release_abandoned():
-    """Frees the roots of test runs that were killed."""
+    """Frees the roots of test runs that were killed, and returns the names of their machines."""
+    names = []
     for place in (STORE / "run").glob("m*"):
         try:
             owner = int((place / "owner").read_text())
@@ -193,3 +199,5 @@ def release_abandoned():
             continue
         if not os.path.exists("/proc/%d" % owner):
             release(place)
+            names.append(place.name)
+    return names
