@@ -153,7 +153,7 @@ def image(tmp_path, home):
     return root
 
 
-def setup(sconce, image, *words):
+def run_setup(sconce, image, *words):
     return run(sconce, "setup", "--system", "--root", str(image), *words)
 
 
@@ -163,7 +163,7 @@ def files(root):
 
 
 def test_an_image_gets_its_doors(sconce, image):
-    out = setup(sconce, image, "access", "keys")
+    out = run_setup(sconce, image, "access", "keys")
     assert out.returncode == 0, out.stderr
     system = image / "etc/systemd/system"
     wants = system / "sconce.target.wants/sconce-gateway-tcp.socket"
@@ -172,11 +172,11 @@ def test_an_image_gets_its_doors(sconce, image):
     assert keys.stat().st_mode & 0o777 == 0o600
     assert "sk-sconce-" in keys.read_text() and "sk-sconce-" not in out.stdout
     before = files(image)
-    assert setup(sconce, image, "access", "keys").returncode == 0
+    assert run_setup(sconce, image, "access", "keys").returncode == 0
     assert files(image) == before
-    assert setup(sconce, image, "access", "group").returncode == 0
+    assert run_setup(sconce, image, "access", "group").returncode == 0
     assert not wants.exists() and not wants.is_symlink()
-    assert setup(sconce, image, "access", "open").returncode == 0
+    assert run_setup(sconce, image, "access", "open").returncode == 0
     drop_in = system / "sconce-gateway.socket.d/50-access.conf"
     assert "SocketMode=0666" in drop_in.read_text()
     assert "tcp_access: open" in next(image.rglob("50-access.yaml")).read_text()
@@ -184,12 +184,12 @@ def test_an_image_gets_its_doors(sconce, image):
 
 def test_a_port_is_a_drop_in_and_the_usual_one_is_none(sconce, image):
     drop_in = image / "etc/systemd/system/sconce-gateway-tcp.socket.d/50-port.conf"
-    out = setup(sconce, image, "tcp", "--port", "9000")
+    out = run_setup(sconce, image, "tcp", "--port", "9000")
     assert out.returncode == 0 and "http://127.0.0.1:9000/v1" in out.stdout
     assert drop_in.read_text().endswith("[Socket]\nListenStream=\nListenStream=127.0.0.1:9000\n")
-    assert "http://127.0.0.1:9000/v1" in setup(sconce, image, "tcp").stdout
+    assert "http://127.0.0.1:9000/v1" in run_setup(sconce, image, "tcp").stdout
     drop_in.write_text(drop_in.read_text() + "Backlog=1\n")
-    out = setup(sconce, image, "tcp", "--port", "7266")
+    out = run_setup(sconce, image, "tcp", "--port", "7266")
     assert "was edited by hand" in out.stdout
     assert not drop_in.exists() and "Backlog=1" in (drop_in.parent / "50-port.conf.old").read_text()
 
@@ -197,16 +197,16 @@ def test_a_port_is_a_drop_in_and_the_usual_one_is_none(sconce, image):
 def test_a_dry_run_leaves_the_image_alone(sconce, image):
     before = files(image)
     for words in (("tcp", "--port", "9000"), ("access", "open"), ("key", "me"), ()):
-        out = setup(sconce, image, "--dry-run", *words)
+        out = run_setup(sconce, image, "--dry-run", *words)
         assert out.returncode == 0 and "would " in out.stdout, out
     assert files(image) == before
 
 
 def test_a_mistake_in_the_configuration_stops_setup(sconce, image):
-    setup(sconce, image, "access", "keys")
+    run_setup(sconce, image, "access", "keys")
     config = next(image.rglob("50-access.yaml")).parent / "90-mine.yaml"
     config.write_text("gateway: 3\n")
-    out = setup(sconce, image, "tcp")
+    out = run_setup(sconce, image, "tcp")
     assert out.returncode == 1 and "90-mine.yaml:1:10" in out.stderr
 
 
@@ -214,4 +214,4 @@ def test_a_port_that_is_taken_here_is_free_in_an_image(sconce, image):
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
         # An image is not this machine: its port may be taken here.
-        assert setup(sconce, image, "tcp", "--port", str(port)).returncode == 0
+        assert run_setup(sconce, image, "tcp", "--port", str(port)).returncode == 0

@@ -21,11 +21,11 @@ def m(own_machine):
     for user in USERS:
         machine.add_user(user)
     machine.add_user("eve", linger=False)
-    setup(machine, "access", "group")
+    run_setup(machine, "access", "group")
     return machine
 
 
-def setup(m, *words, user=None, check=True):
+def run_setup(m, *words, user=None, check=True):
     return m.run(["sconce", "setup", *words], user=user, check=check)
 
 
@@ -47,9 +47,9 @@ def can_connect(m, user):
 
 
 def test_two_users_and_the_system_have_tcp_doors_at_once(m):
-    keys = {7266: key_of(setup(m, "tcp").stdout)}
+    keys = {7266: key_of(run_setup(m, "tcp").stdout)}
     for port, user in ((7267, "alice"), (7268, "bob")):
-        taken = setup(m, "tcp", user=user, check=False)
+        taken = run_setup(m, "tcp", user=user, check=False)
         assert taken.returncode == 1 and "port 7266 is taken by " in taken.stderr
         command = taken.stderr.split("The next free one: ")[1].strip()
         assert command == "sconce setup tcp --user --port %d" % port
@@ -67,7 +67,7 @@ def test_two_users_and_the_system_have_tcp_doors_at_once(m):
 
 def test_each_answers_questions_with_its_own_key(m):
     for port, user in ((7266, None), (7267, "alice"), (7268, "bob")):
-        key = key_of(setup(m, "tcp", user=user).stdout)
+        key = key_of(run_setup(m, "tcp", user=user).stdout)
         answer = client.ask(m, port=port, key=key)
         assert answer.status == 200, answer
 
@@ -87,7 +87,7 @@ def test_status_shows_the_doors(m):
 def test_running_it_again_changes_nothing(m):
     for user in (None, "alice"):
         before = m.show("sconce-gateway.service", "ExecMainStartTimestampMonotonic", user)
-        first, second = setup(m, "tcp", user=user), setup(m, "tcp", user=user)
+        first, second = run_setup(m, "tcp", user=user), run_setup(m, "tcp", user=user)
         assert first.stdout == second.stdout and "wrote" not in second.stdout
         assert m.show("sconce-gateway.service", "ExecMainStartTimestampMonotonic", user) == before
 
@@ -98,14 +98,14 @@ def test_a_dry_run_tells_and_changes_nothing(m):
 
     m.run("touch /tmp/stamp")
     before = files()
-    out = setup(m, "tcp", "--port", "9000", "--dry-run").stdout
+    out = run_setup(m, "tcp", "--port", "9000", "--dry-run").stdout
     assert "would write /etc/systemd/system/sconce-gateway-tcp.socket.d/50-port.conf" in out
     assert "would run: systemctl daemon-reload" in out
     assert "would run: systemctl stop sconce-gateway.service" in out
-    out = setup(m, "key", "phone", "--dry-run").stdout
+    out = run_setup(m, "key", "phone", "--dry-run").stdout
     assert "would write /etc/sconce/api-keys (mode 0600)" in out
     assert not re.search(r"sk-sconce-[A-Za-z0-9_-]", out)
-    setup(m, "access", "open", "--dry-run")
+    run_setup(m, "access", "open", "--dry-run")
     assert files() == before
     assert m.show("sconce-gateway-tcp.socket", "Listen") == "127.0.0.1:7266 (Stream)"
 
@@ -118,7 +118,7 @@ def test_the_port_changes_under_load_without_a_failed_request(m):
     crowd = client.Crowd(work)
     try:
         for port in (7400, 7401, 7267):
-            out = setup(m, "tcp", "--port", str(port), user="alice").stdout
+            out = run_setup(m, "tcp", "--port", str(port), user="alice").stdout
             assert status(m, port=port, key=key_of(out)) == 200
             listening = m.run(["ss", "-Hltn"]).stdout
             assert [p for p in (7400, 7401, 7267) if ":%d " % p in listening] == [port]
@@ -128,11 +128,11 @@ def test_the_port_changes_under_load_without_a_failed_request(m):
 
 
 def test_a_new_key_works_at_once_and_its_name_once(m):
-    old = key_of(setup(m, "tcp").stdout)
-    new = key_of(setup(m, "key", "bob's laptop").stdout)
+    old = key_of(run_setup(m, "tcp").stdout)
+    new = key_of(run_setup(m, "key", "bob's laptop").stdout)
     assert new != old and status(m, port=7266, key=old) == 200
     assert status(m, port=7266, key=new) == 200
-    again = setup(m, "key", "bob's laptop", check=False)
+    again = run_setup(m, "key", "bob's laptop", check=False)
     assert again.returncode == 1 and "already" in again.stderr
     # Withdrawn by hand, as the file says.
     m.run("sed -i \"/bob's laptop/d\" /etc/sconce/api-keys && systemctl restart sconce-gateway")
@@ -141,28 +141,28 @@ def test_a_new_key_works_at_once_and_its_name_once(m):
 
 
 def test_access_is_what_its_name_says(m):
-    key = key_of(setup(m, "tcp").stdout)
+    key = key_of(run_setup(m, "tcp").stdout)
     assert not can_connect(m, "eve")
-    setup(m, "access", "open")
+    run_setup(m, "access", "open")
     assert can_connect(m, "eve") and status(m, port=7266) == 200
     # A user's own door does not open with the machine's.
     m.systemctl("stop", "sconce-gateway.service", user="bob")
     assert status(m, port=7268) == 401
-    setup(m, "access", "group")
+    run_setup(m, "access", "group")
     assert not can_connect(m, "eve")
     with pytest.raises(ConnectionRefusedError):
         m.connect_tcp(7266)
     m.run(["usermod", "-aG", "sconce", "eve"])
     assert can_connect(m, "eve")
     m.run(["gpasswd", "-d", "eve", "sconce"])
-    setup(m, "access", "keys")
+    run_setup(m, "access", "keys")
     assert not can_connect(m, "eve")
     assert status(m, port=7266) == 401 and status(m, port=7266, key=key) == 200
-    assert setup(m, "access", "all", check=False).returncode == 2
+    assert run_setup(m, "access", "all", check=False).returncode == 2
 
 
 def test_tcp_goes_off_and_the_unix_socket_stays(m):
-    setup(m, "tcp", "--off", user="bob")
+    run_setup(m, "tcp", "--off", user="bob")
     with pytest.raises(ConnectionRefusedError):
         m.connect_tcp(7268)
     assert status(m, user="bob") == 200
@@ -173,10 +173,10 @@ def test_what_a_person_edited_is_kept_and_told(m):
     name = "/home/alice/.config/systemd/user/sconce-gateway-tcp.socket.d/50-port.conf"
     text = m.run(["cat", name]).stdout + "# and mine\n"
     m.write(name, text, user="alice")
-    out = setup(m, "tcp", "--port", "7300", user="alice").stdout
+    out = run_setup(m, "tcp", "--port", "7300", user="alice").stdout
     assert "%s was edited by hand; it is now %s.old" % (name, name) in out
     assert m.run(["cat", name + ".old"]).stdout == text
-    setup(m, "tcp", "--port", "7267", user="alice")
+    run_setup(m, "tcp", "--port", "7267", user="alice")
 
 
 def test_of_two_who_want_a_port_at_the_same_time_one_gets_it(m):
@@ -188,25 +188,25 @@ def test_of_two_who_want_a_port_at_the_same_time_one_gets_it(m):
     assert "port 7500 is taken by " in out[loser][1]
     assert "--port 7501" in out[loser][1]
     for port, user in ((7267, "alice"), (7268, "bob")):
-        setup(m, "tcp", "--port", str(port), user=user)
-    setup(m, "tcp", "--off", user="bob")
+        run_setup(m, "tcp", "--port", str(port), user=user)
+    run_setup(m, "tcp", "--off", user="bob")
 
 
 def test_rights_that_are_missing_are_named(m):
     for words in (("tcp",), ("access", "open"), ("models", "/tmp"), ("key",)):
-        r = setup(m, "--system", *words, user="alice", check=False)
+        r = run_setup(m, "--system", *words, user="alice", check=False)
         assert r.returncode == 1 and "sudo sconce setup" in r.stderr, r
-    r = setup(m, "tcp", "--port", "80", user="alice", check=False)
+    r = run_setup(m, "tcp", "--port", "80", user="alice", check=False)
     assert r.returncode == 1 and "port 80 is for root" in r.stderr
 
 
 def test_a_user_may_open_the_own_door_to_all(m):
-    out = setup(m, "access", "open", user="bob").stdout
+    out = run_setup(m, "access", "open", user="bob").stdout
     assert "http://127.0.0.1:7268/v1" in out and status(m, port=7268) == 200
-    assert "No key is asked for" in setup(m, "tcp", user="bob").stdout
-    out = setup(m, "access", "keys", user="bob").stdout
+    assert "No key is asked for" in run_setup(m, "tcp", user="bob").stdout
+    out = run_setup(m, "access", "keys", user="bob").stdout
     assert "api-keys" in out and status(m, port=7268) == 401
-    setup(m, "tcp", "--off", user="bob")
+    run_setup(m, "tcp", "--off", user="bob")
 
 
 def test_without_a_manager_files_are_written_and_it_says_so(m):
@@ -220,7 +220,7 @@ def test_an_image_is_set_up_from_outside(m):
     m.run("mkdir -p /tmp/image/usr/lib/systemd && cp -a /usr/lib/systemd/system "
           "/tmp/image/usr/lib/systemd/; [ -e /tmp/image/usr/lib/systemd/system/sconce.target ] || "
           "cp -a /lib/systemd/system/sconce* /tmp/image/usr/lib/systemd/system/")
-    setup(m, "access", "keys", "--root", "/tmp/image")
+    run_setup(m, "access", "keys", "--root", "/tmp/image")
     wants = m.run("ls -l /tmp/image/etc/systemd/system/sconce.target.wants").stdout
     assert "sconce-gateway-tcp.socket -> /usr/lib/systemd/system/" in wants
     assert m.run("stat -c %a /tmp/image/etc/sconce/api-keys").stdout.strip() == "600"
@@ -243,7 +243,7 @@ def seen_by_chat(m, path, user=None):
 
 
 def test_without_a_gpu_it_says_so(m):
-    r = setup(m, "gpu", check=False)
+    r = run_setup(m, "gpu", check=False)
     assert r.returncode == 1 and "there is no GPU here" in r.stderr
 
 
@@ -252,7 +252,7 @@ def test_the_chat_service_gets_the_gpu_and_nothing_beside(m):
     try:
         for user in (None, "alice"):
             assert "dri" not in seen_by_chat(m, "/dev", user)
-            out = setup(m, "gpu", user=user).stdout
+            out = run_setup(m, "gpu", user=user).stdout
             assert "Open to the chat service: /dev/dri/renderD128" in out
             if user:
                 assert "usermod -aG render" in out
@@ -266,7 +266,7 @@ def test_the_chat_service_gets_the_gpu_and_nothing_beside(m):
         groups = m.run("grep Groups /proc/%s/status" % m.show("sconce-chat.service", "MainPID"))
         assert m.run("getent group render").stdout.split(":")[2] in groups.stdout.split()
         for user in (None, "alice"):
-            setup(m, "gpu", "--off", user=user)
+            run_setup(m, "gpu", "--off", user=user)
             assert "dri" not in seen_by_chat(m, "/dev", user)
     finally:
         m.run("rm -r /dev/dri")
@@ -288,11 +288,11 @@ def test_a_directory_of_models_becomes_visible(m, user, folder):
     m.run(["mkdir", "-p", folder])
     m.run(["cp", "/usr/share/sconce/models/sconce-guide.gguf", "%s/%s.gguf" % (folder, name)])
     assert name not in models_of(m, user)
-    out = setup(m, "models", folder, user=user).stdout
+    out = run_setup(m, "models", folder, user=user).stdout
     assert "Models are read from " + folder in out
     assert name in models_of(m, user)
     answer = client.ask(m, {**client.chat_body(), "model": name}, user=user)
     assert answer.status == 200, answer
-    again = setup(m, "models", folder, user=user).stdout
+    again = run_setup(m, "models", folder, user=user).stdout
     assert "wrote" not in again
     assert name in m.run(["sconce", "list"], user=user).stdout
