@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of docs/security.md are those of the policies."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCONCE = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build")) / "services/cli/sconce"
+ROW = re.compile(r"^\| (\w+) \| (\d+), (\d+) \| (\d+), (\d+) \| (\d+) \|$", re.M)
+
+
+def explain(service, phase, arch):
+    if not SCONCE.exists():
+        pytest.skip("no build (set SCONCE_BUILD)")
+    return json.loads(subprocess.run(
+        [str(SCONCE), "policy", "explain", service, "--phase", phase, "--arch", arch, "--json"],
+        capture_output=True, check=True).stdout)
+
+
+def test_counts():
+    rows = ROW.findall((ROOT / "docs/security.md").read_text())
+    policies = {path.stem for path in (ROOT / "policy/seccomp").glob("*.yaml")}
+    assert {row[0] for row in rows} == policies
+    for service, *counts, limit in rows:
+        told = [explain(service, phase, arch) for arch in ("x86-64", "arm64")
+                for phase in ("start", "serve")]
+        assert [t["allowed"] for t in told] == [int(c) for c in counts], service
+        assert told[0]["limit"] == int(limit)
+        assert told[0]["known"] == 450
