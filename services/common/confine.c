@@ -36,55 +36,54 @@ static struct {
     size_t n_missing;
 } confine_state;
 
+/* Who gets @rights over paths. */
 struct confine_paths {
     int ruleset, abi;
     uint64_t rights;
 };
 
-static int allow_link(void *data, const char *path, bool is_dir)
+static int allow_link(void *data, const char *path)
 {
     const struct confine_paths *paths = data;
     const int r = landlock_allow(paths->ruleset, paths->abi, path, paths->rights, NULL);
 
-    (void)is_dir;
     return r == -ENOMEM ? r : 0;
 }
 
-static int allow_models(int ruleset, int abi, uint64_t rights, const struct config *config)
+static int allow_models(struct confine_paths *paths, const struct config *config)
 {
-    struct confine_paths paths = {ruleset, abi, rights};
-
     confine_state.missing = NEW(char *, config->n_model_dirs);
     if (!confine_state.missing)
         return -ENOMEM;
     for (size_t i = 0; i < config->n_model_dirs; i++) {
-        const int r = landlock_allow(ruleset, abi, config->model_dirs[i], rights, NULL);
-        char *copy;
+        const char *dir = config->model_dirs[i];
+        const int r = landlock_allow(paths->ruleset, paths->abi, dir, paths->rights, NULL);
+        char *copy = r == -ENOENT ? strdup(dir) : NULL;
 
-        if (r == -ENOENT && (copy = strdup(config->model_dirs[i])))
-            confine_state.missing[confine_state.n_missing++] = copy;
-        else if (r == -ENOENT || r == -ENOMEM)
+        if (r == -ENOMEM || (r == -ENOENT && !copy))
             return -ENOMEM;
+        if (copy)
+            confine_state.missing[confine_state.n_missing++] = copy;
     }
-    return model_links_visit(config, allow_link, &paths);
+    return model_links_visit(config, allow_link, paths);
 }
 
 /* What cannot be opened now is skipped: it stays closed. */
 static int allow_path(int ruleset, int abi, const struct policy_path *path,
                       const struct config *config)
 {
-    int kept = -1;
+    /* Inodes of /proc are made anew when they are forgotten, and the rule would be lost: the
+     * descriptor, which is never closed, keeps them. */
+    const bool keep = strncmp(path->path, "/proc/", 6) == 0;
+    int kept, r;
 
-    if (path->path[0] == '/') {
-        /* Inodes of /proc are made anew when they are forgotten, and the rule would be lost: the
-         * descriptor, which is never closed, keeps them. */
-        const bool keep = strncmp(path->path, "/proc/", 6) == 0;
+    if (path->path[0] != '/') {
+        struct confine_paths paths = {ruleset, abi, path->rights};
 
-        const int r = landlock_allow(ruleset, abi, path->path, path->rights, keep ? &kept : NULL);
-
-        return r == -ENOMEM ? r : 0;
+        return config ? allow_models(&paths, config) : 0;
     }
-    return config ? allow_models(ruleset, abi, path->rights, config) : 0;
+    r = landlock_allow(ruleset, abi, path->path, path->rights, keep ? &kept : NULL);
+    return r == -ENOMEM ? r : 0;
 }
 
 static int restrict_files(const struct policy *policy, const struct config *config,

@@ -22,7 +22,7 @@ enum {
 
 struct links {
     const struct config *config;
-    int (*visit)(void *data, const char *path, bool is_dir);
+    int (*visit)(void *data, const char *path);
     void *data;
     size_t n;
     bool has_manifests;
@@ -55,7 +55,7 @@ static int found(struct links *links, const char *path, int depth)
         if (is_below(real, links->config->model_dirs[i]))
             return 0;
     links->n++;
-    r = links->visit(links->data, real, S_ISDIR(st.st_mode));
+    r = links->visit(links->data, real);
     if (r < 0 || !S_ISDIR(st.st_mode))
         return r;
     return walk(links, real, depth + 1);
@@ -142,8 +142,8 @@ static int visit_manifests(struct links *links)
     return r < 0 && models ? r : 0;
 }
 
-int model_links_visit(const struct config *config,
-                      int (*visit)(void *data, const char *path, bool is_dir), void *data)
+int model_links_visit(const struct config *config, int (*visit)(void *data, const char *path),
+                      void *data)
 {
     struct links links = {.config = config, .visit = visit, .data = data};
     int r = 0;

@@ -20,5 +20,5 @@ enum {
 
 /* Calls @visit with each file or directory, without links in its path. A negative result of it ends
  * the walk and is returned. -ENOMEM. */
-int model_links_visit(const struct config *config,
-                      int (*visit)(void *data, const char *path, bool is_dir), void *data);
+int model_links_visit(const struct config *config, int (*visit)(void *data, const char *path),
+                      void *data);

@@ -96,7 +96,7 @@ static int read_landlock(struct reader *r, const yaml_node_t *root, void *out)
     return reader_mapping(r, root, fields, ARRAY_SIZE(fields), out);
 }
 
-/* Whether @rules name @name, by a rule with that many conditions or any. */
+/* The first rule over that call; NULL: none. */
 static const struct policy_rule *rule_find(const struct policy_rules *rules, const char *name)
 {
     for (size_t i = 0; i < rules->n; i++)
