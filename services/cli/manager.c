@@ -243,6 +243,11 @@ static int queue(struct manager *m, const struct manager_job *job, struct inf_er
     const char *path;
     int r;
 
+    /* Who asks for a start means it, however many there were before: this empties the counter of
+     * StartLimitBurst=, which newer managers keep for sockets too. */
+    if (strcmp(job->method, "StartUnit") == 0)
+        sd_bus_call_method(units_bus(m->units), SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_INTERFACE,
+                           "ResetFailedUnit", NULL, NULL, "s", job->unit);
     r = sd_bus_call_method(units_bus(m->units), SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_INTERFACE,
                            job->method, &error, &reply, "ss", job->unit, "replace");
     if (r >= 0)

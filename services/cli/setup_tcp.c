@@ -197,8 +197,10 @@ static int close_tcp(struct setup *s)
     r = manager_disable(s->manager, SETUP_TCP_SOCKET, &err);
     if (r >= 0)
         r = manager_reload(s->manager, &err);
-    /* A gateway that runs holds the port as well. */
-    if (r >= 0 && !s->no_start && manager_is_active(s->manager, SETUP_TCP_SOCKET))
+    /* A gateway that runs holds the port as well, even where the socket failed since. */
+    if (r >= 0 && !s->no_start &&
+        (manager_is_active(s->manager, SETUP_TCP_SOCKET) ||
+         manager_is_active(s->manager, SETUP_GATEWAY)))
         r = manager_run(s->manager, stop, ARRAY_SIZE(stop), &err);
     if (r < 0)
         return setup_failed(s, &err);
