@@ -12,7 +12,6 @@
 #include "chat/generation.h"
 #include "chat/resident.h"
 #include "common/config.h"
-#include "common/confine.h"
 #include "common/jobs.h"
 #include "common/log.h"
 #include "common/metrics.h"
@@ -89,8 +88,7 @@ int main(int argc, char **argv)
     if (r >= 0)
         return r;
     metrics_open();
-    if (confine_start("chat", options.config, &err) < 0) {
-        log_error("%s", err.text);
+    if (!misconfigured_confine("chat", &options)) {
         options_done(&options);
         return 1;
     }

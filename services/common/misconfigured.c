@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/misconfigured.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <systemd/sd-daemon.h>
 
 #include "common/api-error.h"
 #include "common/config.h"
+#include "common/confine.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/options.h"
@@ -49,6 +52,22 @@ static void misconfigured_handle(void *data, struct http_request *request)
     json_put_string(&body, message, strlen(message));
     str_puts(&body, "}}");
     http_respond(request, 503, "application/json", body.data, body.len);
+}
+
+bool misconfigured_confine(const char *service, struct options *options)
+{
+    struct inf_err err = {};
+    int r = confine_start(service, options->config, &err);
+
+    if (r == -ENOTSUP && sd_listen_fds(0) > 0) {
+        if (!options->wrong && options_set_wrong(options, err.text) < 0)
+            return false;
+        options->config->confinement.landlock = CONFIG_LANDLOCK_OPTIONAL;
+        r = confine_start(service, options->config, &err);
+    }
+    if (r < 0)
+        log_error("%s", err.text);
+    return r == 0;
 }
 
 int misconfigured_serve(const char *service, const struct options *options)

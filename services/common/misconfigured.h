@@ -9,8 +9,16 @@
  * after two seconds, however many clients ask, so that the next one meets the mended file.
  */
 
+#include "core/macros.h"
+
 struct options;
 
+/*
+ * confine_start() of a service. Where the kernel has no Landlock and the configuration does not
+ * allow for that, the service confines itself by the rest and is misconfigured from here on. False:
+ * it is not confined and must end, which was logged.
+ */
+bool misconfigured_confine(const char *service, struct options *options);
 /* Serves the sockets that @service was started with; @options->wrong is the text. Returns the
  * status to exit with. */
 int misconfigured_serve(const char *service, const struct options *options);

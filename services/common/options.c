@@ -36,12 +36,11 @@ static void options_help(const char *service)
            "  --version             the version\n");
 }
 
-/* Goes on with the defaults, which are enough to tell what is wrong. */
-static int options_wrong(struct options *o, const char *text)
+int options_set_wrong(struct options *options, const char *text)
 {
-    options_done(o);
-    o->wrong = strdup(text);
-    return o->wrong ? config_new(&o->config) : -ENOMEM;
+    options_done(options);
+    options->wrong = strdup(text);
+    return options->wrong ? config_new(&options->config) : -ENOMEM;
 }
 
 int options_read(const char *service, int argc, char **argv, struct options *ret_options)
@@ -111,7 +110,7 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
             options_done(&o);
             return 78;
         }
-        if (options_wrong(&o, err.text) < 0)
+        if (options_set_wrong(&o, err.text) < 0)
             return 1;
     }
     if (tcp_access)

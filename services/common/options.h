@@ -22,4 +22,6 @@ struct options {
  * it instead, and misconfigured_serve() tells the clients.
  */
 int options_read(const char *service, int argc, char **argv, struct options *ret_options);
+/* Goes on with the defaults, which are enough to tell what is wrong. -ENOMEM. */
+int options_set_wrong(struct options *options, const char *text);
 void options_done(struct options *options);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/config.h"
-#include "common/confine.h"
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/misconfigured.h"
@@ -49,8 +48,7 @@ int main(int argc, char **argv)
     if (r >= 0)
         return r;
     metrics_open();
-    if (confine_start("gateway", options.config, &err) < 0) {
-        log_error("%s", err.text);
+    if (!misconfigured_confine("gateway", &options)) {
         options_done(&options);
         return 1;
     }

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 
 import pytest
 
@@ -159,6 +160,49 @@ def test_chat_tells_its_own_mistakes_by_the_gateway(make_suite):
     write_config(suite, good)
     suite.chat.wait_gone(10 * SLOW)
     assert ask(suite, "tcp")[0] == 200
+
+
+# Has landlock_create_ruleset() fail as in a container that refuses it, then becomes the service.
+NO_LANDLOCK = """
+import ctypes, os, struct, sys
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | 1), (0x06, 0, 0, 0x7fff0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
+class Program(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+p = Program(len(code), ctypes.addressof(program))
+assert libc.prctl(22, 2, ctypes.byref(p), 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_without_landlock_clients_are_told(make_suite):
+    """A policy that cannot be applied is no crash loop behind a door that never answers."""
+    suite = make_suite()
+    if not confined(suite):
+        pytest.skip("this build does not confine its services")
+    path = os.path.join(suite.dir, "sconce.yaml")
+    good = open(path).read()
+    for service in (suite.gateway, suite.chat):
+        service.kill()
+        service.wait_gone(10 * SLOW)
+        argv = service.argv
+        service.argv = [sys.executable, "-c", NO_LANDLOCK, *argv]
+        status, body = ask(suite, "tcp")
+        assert status == 503 and body["error"]["code"] == "misconfigured"
+        assert "Landlock" in body["error"]["message"]
+        service.wait_gone(10 * SLOW)
+        write_config(suite, good + "confinement:\n  landlock: optional\n")
+        assert ask(suite, "tcp")[0] == 200
+        write_config(suite, good)
+        service.argv = argv
+
+
+def confined(suite):
+    """Whether the gateway filters its system calls."""
+    assert ask(suite, "tcp", path="/health")[0] == 200
+    return "Seccomp:\t2" in open("/proc/%d/status" % suite.gateway.wait_pid()).read()
 
 
 @pytest.mark.parametrize("program", [GATEWAY, CHAT], ids=["gateway", "chat"])
