@@ -124,6 +124,9 @@ def field(installed, program):
     outside.kill()
     outside.wait()
     machine.run("ip link del out0; rm -r /dev/dri", check=False)
+    # What is no model would be told as a broken one.
+    machine.run("rm -f /var/lib/sconce/models/decoy.gguf "
+                "/home/%s/.local/share/sconce/models/decoy.gguf" % USER)
     machine.systemctl("stop", "sconce.target", user=USER)
 
 
