@@ -30,7 +30,7 @@ def missing():
     """Why no root can be made here; None: one can."""
     if os.geteuid() != 0:
         return "needs root"
-    for program in ("systemd-nspawn", "mmdebstrap", "nsenter"):
+    for program in ("systemd-nspawn", "mmdebstrap", "nsenter", "dpkg-deb"):
         if not shutil.which(program):
             return "no " + program
     if suite() != own_suite() and not os.environ.get("SCONCE_DEBS"):
