@@ -59,6 +59,7 @@ git="git -c safe.directory=*"
 if command -v git >/dev/null 2>&1 && $git rev-parse --verify -q HEAD >/dev/null 2>&1; then
     $git archive --format=tar HEAD | tar -x -C "$source"
     date=$($git log -1 --format=@%ct)
+    $git diff --quiet HEAD || echo "build-deb.sh: what is not committed is left out" >&2
 else
     tar -c --exclude-vcs --exclude='./build*' --exclude='./debs' --exclude=__pycache__ . |
         tar -x -C "$source"
