@@ -152,3 +152,13 @@ def drop_in(machine):
     for d in made:
         d.remove()
     settle(machine)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What tests that passed have to say: figures."""
+    lines = [line for report in terminalreporter.getreports("passed")
+             for name, text in report.sections if name == "Captured stdout call"
+             for line in text.splitlines() if line]
+    if lines:
+        terminalreporter.section("figures")
+        terminalreporter.write("".join(line + "\n" for line in lines))
