@@ -151,6 +151,22 @@ def test_crash_in_mid_stream_is_no_clean_end(make_suite):
         assert post(suite, SHORT)[0] == 200
 
 
+def test_crash_in_mid_stream_is_no_clean_end_before_http_1_1(make_suite):
+    """There the end of the connection is the end of the answer: it is reset instead."""
+    suite = make_suite()
+    post(suite, SHORT)
+    body = json.dumps({**ONE_LONG, "stream": True}).encode()
+    with suite.connect() as s:
+        s.sendall(b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        read_until(s, b'"text":')
+        suite.chat.kill(signal.SIGKILL)
+        with pytest.raises(ConnectionResetError):
+            while s.recv(65536):
+                pass
+    suite.chat.wait_gone()
+    assert post(suite, SHORT)[0] == 200 and suite.gateway.starts == 1
+
+
 @needs_openai
 def test_client_library_sees_the_crash(make_suite):
     suite = make_suite()
