@@ -115,4 +115,6 @@ void gw_liveness_leave(struct gw_request *r);
 
 /* health.c */
 void gw_health(struct gw_request *r);
+/* Whether it asks the services too, which wakes them and tells what they do. */
+bool gw_health_is_deep(const struct gw_request *r);
 void gw_metrics(struct gw_request *r);

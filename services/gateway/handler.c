@@ -23,7 +23,7 @@ struct route {
     const char *path;
     unsigned methods;
     bool is_prefix; /* and something must follow */
-    bool is_open;   /* no key is asked for */
+    bool is_open;   /* no key is asked for, unless services are to be woken */
     enum gw_service service;
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
@@ -164,7 +164,7 @@ void gw_handle(void *data, struct http_request *request)
     if (gw_cors_handle(gateway->config, request))
         return;
     route = route_find(path);
-    if (!route || !route->is_open)
+    if (!route || !route->is_open || gw_health_is_deep(r))
         auth = gw_auth_check(gateway, request, &r->key_name);
     if (auth != GW_AUTH_PASSES) {
         request_refuse(r, auth);

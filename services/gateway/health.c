@@ -43,6 +43,11 @@ static void health_answer(struct gw_request *r)
     http_respond(r->http, well ? 200 : 503, "application/json", out.data, out.len);
 }
 
+bool gw_health_is_deep(const struct gw_request *r)
+{
+    return health_query_has(r, "deep=1");
+}
+
 void gw_health(struct gw_request *r)
 {
     static const char ok[] = "{\"status\":\"ok\",\"version\":\"" SCONCE_VERSION "\"}";
@@ -50,7 +55,7 @@ void gw_health(struct gw_request *r)
 
     if (service_is_draining(r->gateway->service)) {
         http_respond(r->http, 503, "application/json", stopping, sizeof(stopping) - 1);
-    } else if (health_query_has(r, "deep=1")) {
+    } else if (gw_health_is_deep(r)) {
         r->answered = health_answer;
         gw_ask(r, GW_CHAT, "/health");
     } else {

@@ -64,6 +64,9 @@ def test_tcp_is_closed_until_there_is_a_key(make_keyed):
     assert "sconce setup tcp" in body["error"]["message"]
     assert ask(suite, "tcp", "anything")[0] == 401
     assert ask(suite, "tcp", path="/health")[0] == 200
+    # Nobody wakes a service, or learns what it does, through a closed door.
+    assert ask(suite, "tcp", path="/health?deep=1")[0] == 401 and suite.chat.starts == 0
+    assert ask(suite, "unix", path="/health?deep=1")[0] == 200
     assert ask(suite, "unix")[0] == 200
 
 
