@@ -86,30 +86,33 @@ int key_list_parse(struct key_list *list, const char *name, const char *text, si
     return 0;
 }
 
-int key_list_load(struct key_list *list, struct inf_err *reterr)
+static int key_list_load_from(struct key_list *list, const char *dir, struct inf_err *reterr)
 {
-    const char *credentials = getenv("CREDENTIALS_DIRECTORY");
-    _cleanup_free_ char *own = NULL, *path = NULL, *text = NULL;
-    struct inf_err err = {};
+    _cleanup_free_ char *path = path_join(dir, "api-keys"), *text = NULL;
     size_t len;
     int r;
 
-    if (!credentials)
-        own = config_user_dir();
-    path = path_join(credentials ? credentials
-                     : own       ? own
-                                 : SCONCE_SYSCONFDIR "/sconce",
-                     "api-keys");
     if (!path)
         return err_set(reterr, ENOMEM, "out of memory");
-    r = file_read(path, KEY_FILE_MAX, &text, &len, &err);
+    r = file_read(path, KEY_FILE_MAX, &text, &len, reterr);
+    return r < 0 ? r : key_list_parse(list, path, text, len, reterr);
+}
+
+int key_list_load(struct key_list *list, struct inf_err *reterr)
+{
+    const char *credentials = getenv("CREDENTIALS_DIRECTORY");
+    _cleanup_free_ char *own = config_user_dir();
+    struct inf_err err = {};
+    int r = credentials ? key_list_load_from(list, credentials, &err) : -ENOENT;
+
+    /* A unit that somebody wrote around `sconce serve` may have credentials of something else. */
+    if (r == -ENOENT)
+        r = key_list_load_from(list, own ? own : SCONCE_SYSCONFDIR "/sconce", &err);
     if (r == -ENOENT)
         return 0;
-    if (r < 0) {
+    if (r < 0)
         *reterr = err;
-        return r;
-    }
-    return key_list_parse(list, path, text, len, reterr);
+    return r;
 }
 
 void key_list_done(struct key_list *list)

@@ -26,7 +26,7 @@ struct key_list {
 int key_list_parse(struct key_list *list, const char *name, const char *text, size_t len,
                    struct inf_err *reterr);
 /*
- * Appends the keys of $CREDENTIALS_DIRECTORY/api-keys when systemd set that, else of the user's
+ * Appends the keys of $CREDENTIALS_DIRECTORY/api-keys where systemd put that, else of the user's
  * api-keys, or for a user without a home of /etc/sconce/api-keys. No file: no keys. A file that
  * cannot be read is an error.
  */
