@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Upgrade, removal and purge under a running systemd, with clients at the doors."""
+import threading
+
 import pytest
 
 import packages
@@ -38,11 +40,14 @@ def test_an_upgrade_loses_no_request_and_no_socket(own, later):
         return None if answer.status == 200 else repr(answer)
 
     stream = Stream(machine, long_body(300, stream=True)).first()
+    # A client that stops reading would be cut.
+    reader = threading.Thread(target=stream.rest)
+    reader.start()
     with Crowd(work, threads=3, pause=lambda: 0.05) as crowd:
         out = upgrade(machine, later)
         done, wrong = crowd.stop()
     assert done > 5 and wrong == []
-    stream.rest()
+    reader.join(60)
     assert stream.whole, stream.data[-300:]
     for word in ("error", "failed", "disabled or a static"):
         assert word not in out.lower(), out
