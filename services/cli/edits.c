@@ -156,6 +156,7 @@ int edit_replace(struct edits *e, const char *path, mode_t mode, const char *tex
 {
     /* A link that somebody made stays one. */
     _cleanup_free_ char *real = realpath(path, NULL);
+    int r;
 
     e->n_changes++;
     if (e->dry_run) {
@@ -163,9 +164,10 @@ int edit_replace(struct edits *e, const char *path, mode_t mode, const char *tex
         tell_text(shown);
         return 0;
     }
-    if (!e->quiet)
+    r = write_file(real ? real : path, mode, text, reterr);
+    if (r == 0 && !e->quiet)
         printf("wrote %s\n", path);
-    return write_file(real ? real : path, mode, text, reterr);
+    return r;
 }
 
 int edit_generate(struct edits *e, const char *path, const char *body, struct inf_err *reterr)

@@ -75,10 +75,9 @@ static int add_dirs(struct setup *s, struct config **config, size_t n_dirs, char
         return err_set(reterr, ENOMEM, "out of memory");
     if (n_new == 0)
         return 0;
-    r = edit_generate(&s->edits, path, body.data, reterr);
-    if (r < 0)
-        return r;
-    return config_apply(*config, path, body.data, body.len, reterr);
+    /* Nothing is written that the services would refuse to read. */
+    r = config_apply(*config, path, body.data, body.len, reterr);
+    return r < 0 ? r : edit_generate(&s->edits, path, body.data, reterr);
 }
 
 /* One word of BindReadOnlyPaths=: quoted, with systemd's specifiers escaped. */

@@ -350,28 +350,33 @@ static void tell_access(const struct setup *s, const char *mode)
 }
 
 /* The changes taken in by what runs. A target that is stopped stays so: packages ask for this while
- * the administrator may want nothing to run. */
+ * the administrator may want nothing to run. What is to be closed is closed all the same: a socket
+ * may have been started alone. */
 static int take_in(struct setup *s, bool open, bool tcp, struct inf_err *reterr)
 {
     static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_GATEWAY}};
     static const struct manager_job stop[] = {{"StopUnit", SETUP_GATEWAY},
                                               {"StopUnit", SETUP_TCP_SOCKET}};
     const bool has_tcp = manager_is_active(s->manager, SETUP_TCP_SOCKET);
+    const bool wanted = manager_is_active(s->manager, SETUP_TARGET);
     int r;
 
     if (s->edits.n_changes == 0 && tcp == has_tcp)
         return 0;
     r = manager_reload(s->manager, reterr);
-    if (r < 0 || s->no_start || !manager_is_active(s->manager, SETUP_TARGET))
+    if (r < 0 || s->no_start || manager_is_offline(s->manager))
         return r;
     if (!s->places.user)
         r = change_mode(s, open, reterr);
     if (r < 0)
         return r;
-    if (tcp && !has_tcp)
+    if (!tcp && has_tcp)
+        return manager_run(s->manager, stop, ARRAY_SIZE(stop), reterr);
+    if (tcp && !has_tcp && wanted)
         return setup_restart_tcp(s, reterr);
-    return !tcp && has_tcp ? manager_run(s->manager, stop, ARRAY_SIZE(stop), reterr)
-                           : manager_run(s->manager, restart, ARRAY_SIZE(restart), reterr);
+    return wanted || manager_is_active(s->manager, SETUP_GATEWAY)
+               ? manager_run(s->manager, restart, ARRAY_SIZE(restart), reterr)
+               : 0;
 }
 
 int setup_access(struct setup *s, int argc, char **argv)
