@@ -176,6 +176,17 @@ static void fill_args(const struct serve *s, bool open, struct supervisor_servic
     }
 }
 
+/* Whether others than programs of this machine can reach it. */
+static bool is_remote(const char *address)
+{
+    static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(local); i++)
+        if (strncmp(address, local[i], strlen(local[i])) == 0)
+            return false;
+    return true;
+}
+
 static void greet(const struct serve *s, const struct config *config, bool open,
                   const struct models *models)
 {
@@ -193,6 +204,9 @@ static void greet(const struct serve *s, const struct config *config, bool open,
                     i == 0 ? s->port : (unsigned)atoi(strrchr(s->listen[i], ':') + 1));
     }
     fprintf(stderr, "Listening on unix:%s\n", s->gateway_sock);
+    for (size_t i = 0; i < s->n_listen && open; i++)
+        if (is_remote(s->listen[i]))
+            fprintf(stderr, "Whoever reaches %s may ask, without an API key.\n", s->listen[i]);
     if (!open)
         fputs("Over TCP, requests must show one of the configured API keys.\n", stderr);
     if (!first) {
@@ -256,7 +270,8 @@ static int serve(struct serve *s, const char *runtime_dir)
     if (open_sockets(s, runtime_dir, &gateway, &chat, &err) < 0)
         return cli_error("serve", "%s", err.text);
     /* What was started by hand serves whoever is here, unless there are keys to show. */
-    open = config->gateway.n_api_keys + keys.n == 0;
+    open =
+        config->gateway.n_api_keys + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
     fill_args(s, open, &gateway, &chat);
     if (supervisor_new(s->dir, &sup, &err) < 0 || supervisor_add(sup, &gateway) < 0 ||
         supervisor_add(sup, &chat) < 0)
