@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "cli/edits.h"
+#include "common/key-file.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"
@@ -38,69 +39,31 @@ int api_key_new(char ret_key[API_KEY_SIZE])
     return 0;
 }
 
-/* The next line with a key: points @ret_key and @ret_name (length 0: none) into @text and returns
- * where to go on; NULL at the end. */
-static const char *next_key(const char *text, const char **ret_key, size_t *ret_len,
-                            const char **ret_name, size_t *ret_name_len)
+/* The text of the file; "" where it does not exist. */
+static int read_text(const char *path, char **ret_text, size_t *ret_len, struct inf_err *reterr)
 {
-    while (*text) {
-        const char *end = text + strcspn(text, "\n"), *next = *end ? end + 1 : end;
-
-        text += strspn(text, " \t\r");
-        *ret_key = text;
-        *ret_len = strcspn(text, " \t\r\n");
-        if (text < end && *text != '#') {
-            text += *ret_len;
-            text += strspn(text, " \t\r");
-            for (; end > text && strchr(" \t\r", end[-1]); end--)
-                ;
-            *ret_name = text;
-            *ret_name_len = *text == '#' || text >= end ? 0 : (size_t)(end - text);
-            return next;
-        }
-        text = next;
-    }
-    return NULL;
+    if (path_exists(path))
+        return file_read(path, API_KEYS_MAX_FILE, ret_text, ret_len, reterr);
+    *ret_text = strdup("");
+    *ret_len = 0;
+    return *ret_text ? 0 : err_set(reterr, ENOMEM, "out of memory");
 }
 
-char *api_keys_first(const char *text)
+int api_keys_load(const char *path, struct key_list *list, struct inf_err *reterr)
 {
-    const char *key, *name;
-    size_t len, name_len;
+    _cleanup_free_ char *text = NULL;
+    size_t len;
+    const int r = read_text(path, &text, &len, reterr);
 
-    return next_key(text, &key, &len, &name, &name_len) ? strndup(key, len) : NULL;
+    return r < 0 ? r : key_list_parse(list, path, text, len, reterr);
 }
 
-size_t api_keys_count(const char *text)
+bool api_keys_has_name(const struct key_list *list, const char *name)
 {
-    const char *key, *name;
-    size_t len, name_len, n = 0;
-
-    while ((text = next_key(text, &key, &len, &name, &name_len)))
-        n++;
-    return n;
-}
-
-bool api_keys_has_name(const char *text, const char *wanted)
-{
-    const char *key, *name;
-    size_t len, name_len;
-
-    while ((text = next_key(text, &key, &len, &name, &name_len)))
-        if (name_len == strlen(wanted) && strncmp(name, wanted, name_len) == 0)
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->keys[i].name, name) == 0)
             return true;
     return false;
-}
-
-int api_keys_read(const char *path, char **ret_text, struct inf_err *reterr)
-{
-    size_t len;
-
-    if (!path_exists(path)) {
-        *ret_text = strdup("");
-        return *ret_text ? 0 : err_set(reterr, ENOMEM, "out of memory");
-    }
-    return file_read(path, API_KEYS_MAX_FILE, ret_text, &len, reterr);
 }
 
 int api_keys_add(struct edits *e, const char *path, const char *key, const char *name,
@@ -108,9 +71,10 @@ int api_keys_add(struct edits *e, const char *path, const char *key, const char 
 {
     _cleanup_free_ char *old = NULL;
     _cleanup_str_ struct str text = {0}, shown = {0};
+    size_t len;
     int r;
 
-    r = api_keys_read(path, &old, reterr);
+    r = read_text(path, &old, &len, reterr);
     if (r < 0)
         return r;
     if (!old[0])

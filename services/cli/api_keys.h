@@ -12,6 +12,7 @@
 #include "core/macros.h"
 
 struct edits;
+struct key_list;
 
 enum {
     API_KEY_SIZE = 54, /* "sk-sconce-", 43 characters of base64url for 32 bytes, NUL */
@@ -19,13 +20,11 @@ enum {
 
 /* A new key of 32 random bytes. */
 int api_key_new(char ret_key[API_KEY_SIZE]);
-/* The first key of a text of the file; the caller frees it; NULL: there is none. */
-char *api_keys_first(const char *text);
-size_t api_keys_count(const char *text);
+/* Appends the keys of the file, as the gateway reads them; none where it does not exist. -EACCES;
+ * -EINVAL: a line that the gateway would refuse. */
+int api_keys_load(const char *path, struct key_list *list, struct inf_err *reterr);
 /* Whether a key has this name. */
-bool api_keys_has_name(const char *text, const char *name);
-/* The text of the file; "" where it does not exist; -EACCES… with a sentence. */
-int api_keys_read(const char *path, char **ret_text, struct inf_err *reterr);
+bool api_keys_has_name(const struct key_list *list, const char *name);
 /* Adds a line; @name may be NULL. The file is 0600 afterwards. */
 int api_keys_add(struct edits *e, const char *path, const char *key, const char *name,
                  struct inf_err *reterr);

@@ -19,6 +19,7 @@
 #include "cli/setup.h"
 #include "cli/units.h"
 #include "common/config.h"
+#include "common/key-file.h"
 #include "core/file.h"
 
 /* True when somebody listens on the unix socket. */
@@ -198,21 +199,25 @@ void doctor_keys(struct doctor *d)
 {
     for (size_t i = 0; i < d->n_sides; i++) {
         const struct doctor_side *side = &d->sides[i];
-        _cleanup_free_ char *text = NULL;
+        const bool needs_some =
+            side->config && !side->config->gateway.n_api_keys && asks_for_keys(side);
+        _cleanup_(key_list_done) struct key_list keys = {0};
         struct inf_err err;
         int r;
 
         check_key_file(d, side);
-        if (!side->config || side->config->gateway.n_api_keys || !asks_for_keys(side))
-            continue;
-        r = api_keys_read(side->places.key_file, &text, &err);
-        if (r == -EACCES)
+        r = api_keys_load(side->places.key_file, &keys, &err);
+        if (r == -EACCES && needs_some)
             doctor_tell(d, FINDING_UNSEEN, "keys", "sudo sconce doctor --system",
                         "the keys of the machine's doors: only root may read %s",
                         side->places.key_file);
-        else if (r < 0)
-            doctor_tell(d, FINDING_BROKEN, "keys", NULL, "%s", err.text);
-        else if (api_keys_count(text) == 0)
+        else if (r < 0 && r != -EACCES)
+            doctor_tell(d, FINDING_BROKEN, "keys",
+                        r == -EINVAL ? doctor_text("%s${EDITOR:-vi} %s", doctor_sudo(side),
+                                                   doctor_quote(side->places.key_file))
+                                     : NULL,
+                        "%s", err.text);
+        else if (r == 0 && needs_some && keys.n == 0)
             doctor_tell(d, FINDING_BROKEN, "keys",
                         doctor_text("%ssconce setup key %s", doctor_sudo(side),
                                     places_option(&side->places)),

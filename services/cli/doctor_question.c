@@ -11,6 +11,7 @@
 #include "cli/doctor.h"
 #include "cli/http_get.h"
 #include "common/config.h"
+#include "common/key-file.h"
 #include "common/models.h"
 
 enum {
@@ -43,7 +44,8 @@ static void ask(struct doctor *d, const struct doctor_side *side)
     const char *address = doctor_text("unix:%s/gateway.sock", side->places.socket_dir);
     _cleanup_(models_freep) struct models *models = NULL;
     _cleanup_str_ struct str body = {0};
-    _cleanup_free_ char *text = NULL, *keys = NULL, *key = NULL;
+    _cleanup_(key_list_done) struct key_list keys = {0};
+    _cleanup_free_ char *text = NULL;
     const struct models_entry *e;
     struct inf_err err;
     int status;
@@ -54,9 +56,9 @@ static void ask(struct doctor *d, const struct doctor_side *side)
     text = question(e ? e->name : models_at(models, 0)->name);
     if (!text)
         return;
-    if (api_keys_read(side->places.key_file, &keys, &err) >= 0)
-        key = api_keys_first(keys);
-    status = http_post(address, "/v1/chat/completions", key, text, QUESTION_SECONDS, &body, &err);
+    api_keys_load(side->places.key_file, &keys, &err);
+    status = http_post(address, "/v1/chat/completions", keys.n ? keys.keys[0].key : NULL, text,
+                       QUESTION_SECONDS, &body, &err);
     /* Who may not knock is told by the check of doors. */
     if (status == 200 || status == -EACCES)
         return;

@@ -17,6 +17,7 @@
 #include "cli/ports.h"
 #include "cli/setup.h"
 #include "common/config.h"
+#include "common/key-file.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"
@@ -87,16 +88,17 @@ int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
 
 int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr)
 {
-    _cleanup_free_ char *text = NULL;
+    _cleanup_(key_list_done) struct key_list keys = {0};
     char key[API_KEY_SIZE];
     int r;
 
-    r = api_keys_read(s->places.key_file, &text, reterr);
+    r = api_keys_load(s->places.key_file, &keys, reterr);
     if (r < 0)
         return r;
-    *ret_key = api_keys_first(text);
-    if (*ret_key)
-        return 0;
+    if (keys.n > 0) {
+        *ret_key = strdup(keys.keys[0].key);
+        return *ret_key ? 0 : err_set(reterr, ENOMEM, "out of memory");
+    }
     if (api_key_new(key) < 0)
         return err_set(reterr, EIO, "the kernel gives no random bytes");
     r = api_keys_add(&s->edits, s->places.key_file, key, NULL, reterr);
@@ -268,7 +270,7 @@ int setup_key(struct setup *s, int argc, char **argv)
 {
     static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_GATEWAY}};
     const char *name = argc > 1 ? argv[1] : NULL;
-    _cleanup_free_ char *text = NULL;
+    _cleanup_(key_list_done) struct key_list keys = {0};
     char key[API_KEY_SIZE];
     struct inf_err err;
     int r;
@@ -277,8 +279,8 @@ int setup_key(struct setup *s, int argc, char **argv)
         return cli_usage("setup", "\"%s\" is too much", argv[2]);
     if (name && (!name[0] || name[0] == '#' || strpbrk(name, "\r\n") || name[0] == ' '))
         return cli_usage("setup", "a name is one line that does not begin with # or a blank");
-    r = api_keys_read(s->places.key_file, &text, &err);
-    if (r >= 0 && name && api_keys_has_name(text, name))
+    r = api_keys_load(s->places.key_file, &keys, &err);
+    if (r >= 0 && name && api_keys_has_name(&keys, name))
         return cli_error("setup", "%s has a key named \"%s\" already", s->places.key_file, name);
     if (r >= 0 && api_key_new(key) < 0)
         r = err_set(&err, EIO, "the kernel gives no random bytes");

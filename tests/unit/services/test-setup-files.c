@@ -4,6 +4,7 @@
 #include "cli/api_keys.h"
 #include "cli/edits.h"
 #include "cli/places.h"
+#include "common/key-file.h"
 #include "core/file.h"
 #include "lib/test.h"
 
@@ -166,14 +167,16 @@ TEST(the_key_file_keeps_what_people_wrote)
     static const char theirs[] = "# mine\n\n  abc  laptop of bob \n#no\nxyz # comment";
     struct edits e = {.quiet = true};
     const char *path = in_dir("api-keys");
-    _cleanup_free_ char *first = api_keys_first(theirs), *text = NULL;
+    _cleanup_(key_list_done) struct key_list keys = {};
+    _cleanup_free_ char *text = NULL;
     struct inf_err err;
 
-    ASSERT_STREQ(first, "abc");
-    assert_int_equal(api_keys_count(theirs), 2);
-    assert_true(api_keys_has_name(theirs, "laptop of bob"));
-    assert_false(api_keys_has_name(theirs, "laptop"));
     put(path, theirs, 0666);
+    ASSERT_OK_ERR(api_keys_load(path, &keys, &err), err);
+    assert_int_equal(keys.n, 2);
+    ASSERT_STREQ(keys.keys[0].key, "abc");
+    assert_true(api_keys_has_name(&keys, "laptop of bob"));
+    assert_false(api_keys_has_name(&keys, "laptop"));
     ASSERT_OK_ERR(api_keys_add(&e, path, "new", "phone", &err), err);
     text = text_of(path);
     assert_memory_equal(text, theirs, strlen(theirs));
@@ -213,18 +216,15 @@ TEST(a_first_key_makes_the_file)
 {
     struct edits e = {.quiet = true};
     const char *path = in_dir("config/api-keys");
-    _cleanup_free_ char *text = NULL, *key = NULL;
+    _cleanup_(key_list_done) struct key_list keys = {};
     struct inf_err err;
 
-    ASSERT_OK_ERR(api_keys_read(path, &text, &err), err);
-    ASSERT_STREQ(text, "");
-    assert_null(api_keys_first(text));
-    free(text);
+    ASSERT_OK_ERR(api_keys_load(path, &keys, &err), err);
+    assert_int_equal(keys.n, 0);
     ASSERT_OK_ERR(api_keys_add(&e, path, "k1", NULL, &err), err);
-    ASSERT_OK_ERR(api_keys_read(path, &text, &err), err);
-    key = api_keys_first(text);
-    ASSERT_STREQ(key, "k1");
-    assert_int_equal(api_keys_count(text), 1);
+    ASSERT_OK_ERR(api_keys_load(path, &keys, &err), err);
+    assert_int_equal(keys.n, 1);
+    ASSERT_STREQ(keys.keys[0].key, "k1");
     assert_int_equal(mode_of(path), 0600);
 }
 
