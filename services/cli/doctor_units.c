@@ -129,7 +129,7 @@ static bool is_replaced(uint32_t pid)
     return strstr(path, " (deleted)") != NULL;
 }
 
-/* What a gateway that runs says of itself: another version, or a wrong configuration. */
+/* What a gateway that runs says of itself: its version. */
 static void check_gateway(struct doctor *d, const struct doctor_side *side)
 {
     _cleanup_str_ struct str body = {0};

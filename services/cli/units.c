@@ -7,6 +7,8 @@
 
 #include <systemd/sd-bus.h>
 
+#include "core/utf8.h"
+
 struct units {
     sd_bus *bus;
 };
@@ -78,6 +80,8 @@ static bool text(struct units *u, const char *path, const char *interface, const
                                    NULL, &value) < 0)
         return false;
     snprintf(out, size, "%s", value);
+    /* It may have been cut within a character. */
+    out[utf8_valid_prefix(out, strlen(out))] = 0;
     return true;
 }
 

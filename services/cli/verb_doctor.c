@@ -14,6 +14,7 @@
 #include "cli/units.h"
 #include "common/config.h"
 #include "core/file.h"
+#include "core/utf8.h"
 
 static const char help[] =
     "Usage: sconce doctor [--user|--system] [--deep] [--json]\n"
@@ -76,13 +77,22 @@ const char *doctor_whose(const struct doctor_side *side)
     return side->places.user ? "your" : "the machine's";
 }
 
+/* What others wrote must neither speak to the terminal nor break the JSON, and may have been cut
+ * within a character. */
 static char *clean(const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
+    size_t left = copy ? strlen(copy) : 0, n;
 
-    for (char *p = copy; p && *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = ' ';
+    for (char *p = copy; left > 0; p += n, left -= n) {
+        uint32_t cp;
+
+        n = utf8_decode(p, left, &cp);
+        if (n == 0)
+            memset(p, '?', n = utf8_bad_length(p, left));
+        else if (cp < 0x20 || (cp >= 0x7f && cp < 0xa0))
+            memset(p, ' ', n);
+    }
     return copy;
 }
 
