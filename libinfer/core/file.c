@@ -111,3 +111,10 @@ bool path_is_dir(const char *path)
 
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
+
+bool path_is_below(const char *path, const char *dir)
+{
+    const size_t n = strlen(dir);
+
+    return strncmp(path, dir, n) == 0 && (path[n] == 0 || path[n] == '/');
+}

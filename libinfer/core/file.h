@@ -26,3 +26,5 @@ int file_read(const char *path, size_t max, char **ret_data, size_t *ret_size,
 char *path_join(const char *dir, const char *name);
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
+/* Whether @path is @dir or lies below it, by their texts alone; neither ends in a slash. */
+bool path_is_below(const char *path, const char *dir);

@@ -44,20 +44,13 @@ static uint64_t machine_memory(void)
     return kib * 1024;
 }
 
-static bool below(const char *path, const char *dir)
-{
-    const size_t n = strlen(dir);
-
-    return strncmp(path, dir, n) == 0 && (path[n] == 0 || path[n] == '/');
-}
-
 /* Whether a configured directory, followed to where it lies, holds @real. */
 static bool is_configured(const struct config *config, const char *real)
 {
     for (size_t i = 0; i < config->n_model_dirs; i++) {
         _cleanup_free_ char *dir = realpath(config->model_dirs[i], NULL);
 
-        if (dir && below(real, dir))
+        if (dir && path_is_below(real, dir))
             return true;
     }
     return false;

@@ -115,7 +115,7 @@ bool sandbox_hides(const struct sandbox *s, const char *path)
     for (size_t i = 0; i < s->n_rules; i++) {
         const size_t n = strlen(s->rules[i].prefix);
 
-        if (n < longest || strncmp(path, s->rules[i].prefix, n) != 0 || (path[n] && path[n] != '/'))
+        if (n < longest || !path_is_below(path, s->rules[i].prefix))
             continue;
         /* Bound back wins over hidden at the same place. */
         if (n == longest && !hides && longest > 0)

@@ -96,13 +96,6 @@ static int put_bind(struct str *out, const char *path)
     return r < 0 ? r : str_puts(out, "\"\n");
 }
 
-static bool below(const char *path, const char *dir)
-{
-    const size_t n = strlen(dir);
-
-    return strncmp(path, dir, n) == 0 && (path[n] == 0 || path[n] == '/');
-}
-
 /* The body of the drop-in; "" when everything is visible as it is. */
 static int bind_dirs(const struct setup *s, const struct config *config, struct str *body)
 {
@@ -117,7 +110,8 @@ static int bind_dirs(const struct setup *s, const struct config *config, struct 
 
         if (dir[0] != '/' || !sandbox_hides(&sandbox, dir))
             continue;
-        in_home |= below(dir, "/home") || below(dir, "/root") || below(dir, "/run/user");
+        in_home |= path_is_below(dir, "/home") || path_is_below(dir, "/root") ||
+                   path_is_below(dir, "/run/user");
         if (real || s->places.user)
             r = put_bind(body, dir);
     }

@@ -33,12 +33,8 @@ static int walk(struct links *links, const char *dir, int depth);
 static bool is_below(const char *path, const char *dir)
 {
     char real[PATH_MAX];
-    size_t n;
 
-    if (!realpath(dir, real))
-        return false;
-    n = strlen(real);
-    return strncmp(path, real, n) == 0 && (path[n] == '/' || path[n] == 0);
+    return realpath(dir, real) && path_is_below(path, real);
 }
 
 /* Where @path leads, unless that is in a model directory anyway. */
