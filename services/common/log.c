@@ -47,49 +47,48 @@ void log_open(const char *name)
             log_state.level = levels[i].level;
 }
 
-/* Text from clients must not forge lines or move the terminal's cursor. */
+/* Text from clients must not forge lines or move the terminal's cursor, by the controls of U+0080
+ * to U+009F neither. */
 static void log_clean(char *text)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
+    for (unsigned char *c = (unsigned char *)text; *c; c++)
+        if (*c < 0x20 || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
+            *c = '?';
+}
+
+PRINTF(4, 0)
+static void log_put(const char *id, int priority, const char *model, const char *format, va_list ap)
+{
+    char text[1024];
+
+    if (priority > log_state.level)
+        return;
+    vsnprintf(text, sizeof(text), format, ap);
+    log_clean(text);
+    if (log_state.journal)
+        sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", priority, "SCONCE_SERVICE=%s",
+                        log_state.name, id ? "MESSAGE_ID=%s" : NULL, id,
+                        model ? "SCONCE_MODEL=%s" : NULL, model, NULL);
+    else
+        fprintf(stderr, "sconce-%s: %s\n", log_state.name, text);
 }
 
 void log_msg(int priority, const char *format, ...)
 {
-    char text[1024];
     va_list ap;
 
-    if (priority > log_state.level)
-        return;
     va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
+    log_put(NULL, priority, NULL, format, ap);
     va_end(ap);
-    log_clean(text);
-    if (log_state.journal)
-        sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", priority, "SCONCE_SERVICE=%s",
-                        log_state.name, NULL);
-    else
-        fprintf(stderr, "sconce-%s: %s\n", log_state.name, text);
 }
 
 void log_event(const char *id, int priority, const char *model, const char *format, ...)
 {
-    char text[1024];
     va_list ap;
 
-    if (priority > log_state.level)
-        return;
     va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
+    log_put(id, priority, model, format, ap);
     va_end(ap);
-    log_clean(text);
-    if (log_state.journal)
-        sd_journal_send("MESSAGE=%s", text, "MESSAGE_ID=%s", id, "PRIORITY=%d", priority,
-                        "SCONCE_SERVICE=%s", log_state.name, model ? "SCONCE_MODEL=%s" : NULL,
-                        model, NULL);
-    else
-        fprintf(stderr, "sconce-%s: %s\n", log_state.name, text);
 }
 
 void log_request(const struct log_access *access)
