@@ -22,12 +22,18 @@ static int bind_and_listen(const char *address, const struct sockaddr *sa, sockl
 {
     _cleanup_close_ int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int one = 1;
+    mode_t mask;
+    int r;
 
     if (fd < 0)
         return err_set(reterr, errno, "%s: %s", address, strerror(errno));
     if (sa->sa_family != AF_UNIX)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(fd, sa, len) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
+    /* A unix socket is its owner's alone from the first moment on. */
+    mask = umask(0177);
+    r = bind(fd, sa, len);
+    umask(mask);
+    if (r < 0 || listen(fd, LISTEN_BACKLOG) < 0)
         return err_set(reterr, errno, "cannot listen on %s: %s", address, strerror(errno));
     return STEAL_FD(fd);
 }
@@ -37,7 +43,6 @@ static int listen_unix(const char *path, struct inf_err *reterr)
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     _cleanup_close_ int probe = -1;
     struct stat st;
-    int fd;
 
     if (strlen(path) >= sizeof(sa.sun_path))
         return err_set(reterr, ENAMETOOLONG, "unix:%s: longer than %zu bytes", path,
@@ -51,10 +56,7 @@ static int listen_unix(const char *path, struct inf_err *reterr)
             return err_set(reterr, EADDRINUSE, "somebody listens on unix:%s already", path);
         unlink(path);
     }
-    fd = bind_and_listen(path, (struct sockaddr *)&sa, sizeof(sa), reterr);
-    if (fd >= 0)
-        chmod(path, 0600);
-    return fd;
+    return bind_and_listen(path, (struct sockaddr *)&sa, sizeof(sa), reterr);
 }
 
 static int listen_tcp(const char *address, unsigned *ret_port, struct inf_err *reterr)
