@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/manager.h"
 #include "cli/setup.h"
@@ -121,6 +122,14 @@ int setup_doors(struct setup *s, int argc __attribute__((unused)),
     return CLI_OK;
 }
 
+/* Root would follow links that another user laid, and leave files that this user cannot change. */
+static bool is_home_of_another(const char *home)
+{
+    struct stat st;
+
+    return geteuid() == 0 && home && stat(home, &st) == 0 && st.st_uid != 0;
+}
+
 /* Both managers' units are of one installation, so one of them tells. */
 static int run_noun(struct setup *s, int argc, char **argv)
 {
@@ -184,6 +193,9 @@ int verb_setup(int argc, char **argv)
     }
     if (root && user)
         return cli_usage("setup", "--root is for --system");
+    if (user &&
+        (is_home_of_another(getenv("HOME")) || is_home_of_another(getenv("XDG_CONFIG_HOME"))))
+        return cli_error("setup", "this home is another user's: run it as that user, without sudo");
     if (places_init(user, root, &s.places, &err) < 0)
         return setup_failed(&s, &err);
     status = run_noun(&s, argc - optind, argv + optind);

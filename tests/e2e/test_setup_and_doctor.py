@@ -135,6 +135,15 @@ def test_wrong_words_are_usage(sconce, home):
         assert run(sconce, *words).returncode == 2, words
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_root_writes_nothing_into_the_home_of_another(sconce, home):
+    os.chown(home, 12345, 12345)
+    before = files(home)
+    result = run(sconce, "setup", "--user", "key")
+    assert result.returncode == 1 and "another user's" in result.stderr
+    assert files(home) == before
+
+
 # Setup into an image: no systemd is asked, and the files are all that happens.
 
 UNITS = {
