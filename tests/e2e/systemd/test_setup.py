@@ -161,6 +161,21 @@ def test_access_is_what_its_name_says(m):
     assert run_setup(m, "access", "all", check=False).returncode == 2
 
 
+def test_doors_that_were_opened_alone_close_too(m):
+    run_setup(m, "access", "open")
+    m.systemctl("stop", "sconce.target")
+    m.systemctl("start", "sconce-gateway-tcp.socket", "sconce-gateway.socket")
+    assert status(m, port=7266) == 200 and can_connect(m, "eve")
+    run_setup(m, "access", "group")
+    assert not can_connect(m, "eve")
+    with pytest.raises(ConnectionRefusedError):
+        m.connect_tcp(7266)
+    assert m.show("sconce.target", "ActiveState") == "inactive"
+    m.systemctl("start", "sconce.target")
+    run_setup(m, "access", "keys")
+    assert not can_connect(m, "eve") and status(m, port=7266) == 401
+
+
 def test_tcp_goes_off_and_the_unix_socket_stays(m):
     run_setup(m, "tcp", "--off", user="bob")
     with pytest.raises(ConnectionRefusedError):
