@@ -46,7 +46,7 @@ int config_apply_dir(struct config *config, const char *dir, struct inf_err *ret
     _cleanup_free_ char *main_file = path_join(dir, "sconce.yaml");
     _cleanup_free_ char *parts = path_join(dir, "sconce.d");
     struct dirent **names = NULL;
-    int n, r;
+    int n, r, error;
 
     if (!main_file || !parts)
         return err_set(reterr, ENOMEM, "out of memory");
@@ -54,11 +54,16 @@ int config_apply_dir(struct config *config, const char *dir, struct inf_err *ret
     if (r < 0)
         return r;
     n = scandir(parts, &names, is_yaml, alphasort);
+    error = errno;
+    /* What cannot be read may be what closes a door. */
+    if (n < 0 && path_is_dir(parts))
+        return err_set(reterr, error, "%s: %s", parts, strerror(error));
     for (int i = 0; i < n; i++) {
-        _cleanup_free_ char *path = r < 0 ? NULL : path_join(parts, names[i]->d_name);
+        _cleanup_free_ char *path = path_join(parts, names[i]->d_name);
 
-        if (path)
-            r = apply_file(config, path, false, reterr);
+        if (r == 0)
+            r = path ? apply_file(config, path, false, reterr)
+                     : err_set(reterr, ENOMEM, "out of memory");
         free(names[i]);
     }
     free(names);
