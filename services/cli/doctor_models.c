@@ -93,7 +93,7 @@ static const char *closed_part(const struct models_check *c, const char *path, m
 static void check_modes(const struct models_check *c, const char *name, const char *real)
 {
     const struct doctor_side *side = c->side;
-    const char *part;
+    const char *part, *rights;
     struct stat st;
     mode_t mode;
 
@@ -108,9 +108,10 @@ static void check_modes(const struct models_check *c, const char *name, const ch
     }
     if (!c->confined || !(part = closed_part(c, real, &mode)))
         return;
+    /* Model directories are listed; what lies above them is nobody's business. */
+    rights = !S_ISDIR(mode) ? "r" : is_configured(side->config, part) ? "rx" : "x";
     doctor_tell(c->d, FINDING_BROKEN, "models",
-                doctor_text("%schmod o+%s %s", doctor_sudo(side), S_ISDIR(mode) ? "rx" : "r",
-                            doctor_quote(part)),
+                doctor_text("%schmod o+%s %s", doctor_sudo(side), rights, doctor_quote(part)),
                 "model %s: the chat service, a user of its own, may not %s %s (mode %04o)", name,
                 S_ISDIR(mode) ? "pass" : "read", part, (unsigned)mode & 07777);
 }
