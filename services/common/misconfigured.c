@@ -14,6 +14,7 @@
 #include "common/options.h"
 #include "common/request-id.h"
 #include "common/service.h"
+#include "core/utf8.h"
 
 #define MISCONFIGURED_LIFE_USEC (2 * 1000000u)
 
@@ -81,6 +82,8 @@ int misconfigured_serve(const char *service, const struct options *options)
     log_event(LOG_ID_MISCONFIGURED, LOG_ERR, NULL,
               "the configuration is wrong, every request is told so: %s", m.text);
     snprintf(status, sizeof(status), "The configuration is wrong: %s", m.text);
+    /* systemd takes no text that was cut within a character. */
+    status[utf8_valid_prefix(status, strlen(status))] = 0;
     r = service_new(
         &(struct service_params){
             .name = service,
