@@ -4,7 +4,7 @@
 A base is a minimal Debian with systemd, made by mmdebstrap, with apt's lists. A layer is what one
 command of apt adds to it: above all the archives that the packages of this tree depend on, so that
 a machine without network can install them. A root lies over layers and a base as an overlay (or is
-a copy where the kernel refuses), and belongs to one machine.
+a copy, where that is asked for or the kernel refuses), and belongs to one machine.
 """
 import hashlib
 import os
@@ -142,9 +142,9 @@ def make_layer(base, key, *args, files=()):
 
 class Root:
     """A writable root over @base, a tuple of directories with the topmost first. free() unmounts
-    and removes it."""
+    and removes it. With @copy it is one directory of a plain file system."""
 
-    def __init__(self, base):
+    def __init__(self, base, copy=False):
         self.name = "m" + uuid.uuid4().hex[:8]
         self.place = STORE / "run" / self.name
         self.path = self.place / "root"
@@ -154,9 +154,8 @@ class Root:
             (self.place / part).mkdir()
         options = "lowerdir=%s,upperdir=%s,workdir=%s" % (
             ":".join(map(str, base)), self.place / "upper", self.place / "work")
-        mount = subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options,
-                                str(self.path)], capture_output=True)
-        self.mounted = mount.returncode == 0
+        mount = ["mount", "-t", "overlay", "overlay", "-o", options, str(self.path)]
+        self.mounted = not copy and subprocess.run(mount, capture_output=True).returncode == 0
         if not self.mounted:
             for layer in reversed(base):
                 subprocess.run(["cp", "-a", "--reflink=auto", "%s/." % layer, str(self.path)],
