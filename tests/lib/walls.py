@@ -28,6 +28,7 @@ NATURAL = {
     "perf": ("ENOSYS",),
     "io-uring": ("ENOSYS", "EPERM"),  # kernel.io_uring_disabled
     "userfaultfd": ("ENOSYS",),
+    "unshare-user": ("EPERM",),  # in a chroot, or where the machine forbids it to all
     "tunable": ("EROFS",),  # a container
     "packet": ("EAFNOSUPPORT",),
     "keyring": ("ENOSYS",),
