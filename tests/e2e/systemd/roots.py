@@ -33,6 +33,8 @@ def missing():
     for program in ("systemd-nspawn", "mmdebstrap", "nsenter", "dpkg-deb"):
         if not shutil.which(program):
             return "no " + program
+    if not os.path.ismount("/sys/fs/cgroup"):
+        return "no cgroups below /sys"
     if suite() != own_suite() and not os.environ.get("SCONCE_DEBS"):
         return "packages for %s cannot be built here: SCONCE_DEBS may name some" % suite()
     return None
