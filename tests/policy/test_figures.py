@@ -31,3 +31,17 @@ def test_counts():
         assert [t["allowed"] for t in told] == [int(c) for c in counts], service
         assert told[0]["limit"] == int(limit)
         assert told[0]["known"] == 450
+
+
+def test_check_tells_every_policy():
+    if not SCONCE.exists():
+        pytest.skip("no build (set SCONCE_BUILD)")
+    lines = subprocess.run([str(SCONCE), "policy", "check"], capture_output=True, check=True,
+                           text=True).stdout
+    told = {(name, arch): (int(start), int(serve)) for name, arch, start, serve in
+            re.findall(r"(?m)^(\w+) +(\S+) +(\d+) calls to start, (\d+) of at most \d+", lines)}
+    for name, *counts, _ in ROW.findall((ROOT / "docs/security.md").read_text()):
+        counts = [int(c) for c in counts]
+        assert told.pop((name, "x86-64")) == tuple(counts[:2])
+        assert told.pop((name, "arm64")) == tuple(counts[2:])
+    assert not told
