@@ -5,9 +5,13 @@
     make_model.py --shape qwen3-0.6b --type Q4_K_M OUT.gguf
 
 Needs the Python packages gguf and numpy. Quantised blocks are random, not the result of
-quantising: every block is valid and the numbers are of the size that a trained model has.
+quantising: every block is valid and the numbers are of the size that a trained model has. The
+vocabulary is byte-level BPE in full size, as the time to open a model depends on it: of made-up
+words, or that of --tokenizer, a directory with vocab.json and merges.txt.
 """
 import argparse
+import json
+import os
 import sys
 
 import gguf
@@ -81,7 +85,65 @@ def byte_tokens():
     return [out[b] for b in range(256)]
 
 
-def write(path, shape, preset, seed):
+def made_up_merges(n):
+    """The bytes and n pairs, each of parts that came before; what came early is taken often."""
+    rng = np.random.default_rng(7)
+    tokens, merges = byte_tokens(), []
+    space = chr(288)
+    often = space + "etaoinshrdlcumwfgypbvkjxqzTAISWCBMPHD0123456789_.,-()=\"'/:;"
+    pool = sorted(tokens, key=lambda c: often.find(c) % 1000)
+    seen = set(tokens)
+    while len(merges) < n:
+        # What came early is taken often, as in texts.
+        for i, j in (len(pool) ** rng.random((4096, 2)) ** 0.5 - 1).astype(int):
+            left, right = pool[i], pool[j]
+            if (len(left) + len(right) > 32 or left + right in seen or len(merges) == n or
+                    (space in right and left.strip(space))):
+                continue
+            merges.append(left + " " + right)
+            seen.add(left + right)
+            pool.append(left + right)
+            tokens.append(left + right)
+    return tokens, merges
+
+
+def real_merges(directory):
+    with open(os.path.join(directory, "vocab.json"), encoding="utf-8") as f:
+        ids = json.load(f)
+    with open(os.path.join(directory, "merges.txt"), encoding="utf-8") as f:
+        lines = f.read().split("\n")
+    merges = [x for x in lines if x and not x.startswith("#version")]
+    return sorted(ids, key=ids.get), merges
+
+
+CHATML = ("{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+          "{{ message['content'] }}<|im_end|>\n{% endfor %}"
+          "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+
+
+def add_tokenizer(w, vocab, directory):
+    # Qwen has 151,643 tokens of text; what is left of the matrix is never used.
+    n_text = min(vocab - len(CONTROL), 151643)
+    tokens, merges = real_merges(directory) if directory else made_up_merges(n_text - 256)
+    end = len(tokens)
+    n_pad = vocab - end - len(CONTROL)
+    if n_pad < 0:
+        sys.exit("this shape has no room for %d tokens" % end)
+    kind = gguf.TokenType
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("qwen2")
+    w.add_token_list(tokens + CONTROL + ["[PAD%d]" % (vocab - n_pad + i) for i in range(n_pad)])
+    w.add_token_types([kind.NORMAL] * end + [kind.CONTROL] * len(CONTROL) + [kind.UNUSED] * n_pad)
+    w.add_token_merges(merges)
+    w.add_eos_token_id(end + 2)
+    w.add_bos_token_id(end)
+    w.add_pad_token_id(end)
+    w.add_add_bos_token(False)
+    w.add_chat_template(CHATML)
+
+
+def write(path, shape, preset, seed, tokenizer):
     arch, n_layers, embd, heads, kv_heads, hd, ff, vocab, tied = SHAPES[shape]
     rng = np.random.default_rng(seed)
     w = gguf.GGUFWriter(path, arch, use_temp_file=True)
@@ -99,16 +161,7 @@ def write(path, shape, preset, seed):
     w.add_layer_norm_rms_eps(1e-6)
     w.add_vocab_size(vocab)
 
-    tokens = byte_tokens() + [f"w{i}" for i in range(256, vocab - 1)] + ["<|end|>"]
-    types = [gguf.TokenType.NORMAL] * (vocab - 1) + [gguf.TokenType.CONTROL]
-    w.add_tokenizer_model("gpt2")
-    w.add_tokenizer_pre("qwen2")
-    w.add_token_list(tokens)
-    w.add_token_types(types)
-    w.add_token_merges(["a b"])
-    w.add_eos_token_id(vocab - 1)
-    w.add_bos_token_id(vocab - 1)
-    w.add_add_bos_token(False)
+    add_tokenizer(w, vocab, tokenizer)
 
     def matrix(name, key, rows, cols, layer=0):
         kind = tensor_type(preset, key, layer, n_layers)
@@ -149,9 +202,10 @@ def main():
     p.add_argument("--shape", choices=sorted(SHAPES), default="qwen3-0.6b")
     p.add_argument("--type", choices=TYPES, default="Q4_K_M", dest="preset")
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--tokenizer", metavar="DIR", help="take the vocabulary of this directory")
     p.add_argument("out")
     args = p.parse_args()
-    write(args.out, args.shape, args.preset, args.seed)
+    write(args.out, args.shape, args.preset, args.seed, args.tokenizer)
 
 
 if __name__ == "__main__":
