@@ -362,7 +362,8 @@ static double bench_product(struct check *c, enum inf_dtype dtype, uint32_t M, u
 void bench_matmul(struct check *c)
 {
     static const uint32_t Ms[] = {2, 4, 8, 16, 64, 512};
-    const double gbs = bench_read_gbs(c->n_threads), tops = bench_int8_tops(c->n_threads, c->flags);
+    const double gbs = bench_read_gbs(c->n_threads, c->flags),
+                 tops = bench_int8_tops(c->n_threads, c->flags);
     const uint32_t K = 4096;
 
     if (matmul_ops_get(c->flags) == matmul_ops_get(0))

@@ -11,6 +11,7 @@
 
 #include <infer/types.h>
 
+#include "backend/cpu/limits.h"
 #include "core/macros.h"
 #include "core/rng.h"
 
@@ -26,6 +27,7 @@ struct check {
 
 /* name: a function void check_<name>(struct check *), and its bench_<name>. */
 #define CHECKS(X)                                                                                  \
+    X(limits)                                                                                      \
     X(prepare)                                                                                     \
     X(matmul)                                                                                      \
     X(matmul_invariance)                                                                           \
@@ -86,10 +88,9 @@ double tolerance_rms(uint64_t n_terms, unsigned n_roundings);
 
 /* bench.c */
 
-/* Runs fn(arg, i, n) on n threads at once, several times; seconds of the fastest run. */
-double bench_threads(unsigned n_threads, double min_seconds,
-                     void (*fn)(void *arg, unsigned i, unsigned n), void *arg);
+/* Seconds of the fastest of several runs on n threads at once. */
+double bench_threads(unsigned n_threads, double min_seconds, workers_fn fn, void *arg);
 /* GB/s of reading memory beyond the caches, and int8 operations per second in units of 1e12 of the
- * best dot instruction of @flags (0 when unknown); measured once. */
-double bench_read_gbs(unsigned n_threads);
+ * dot instruction of @flags (0: none). */
+double bench_read_gbs(unsigned n_threads, unsigned flags);
 double bench_int8_tops(unsigned n_threads, unsigned flags);
