@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * inf_bench(): prefill of a prompt of random tokens in steps of n_batch rows, logits of its last
- * token alone; decoding token by token from an empty context. As llama-bench measures, so that
- * figures may be compared. One round of each warms up and is not counted.
+ * token alone; decoding token by token; both after n_depth tokens that are not counted. As
+ * llama-bench measures, so that figures may be compared. One round of each warms up.
+ *
+ * A bound is measured between all rounds of the part that it bounds, so that each round has one
+ * measurement right before and one right after it.
  */
 #include <errno.h>
 #include <math.h>
@@ -10,22 +13,37 @@
 #include <infer/bench.h>
 
 #include "api/handle.h"
+#include "backend/cpu/limits.h"
 #include "core/clock.h"
+#include "core/cpu.h"
 #include "core/err.h"
 #include "core/rng.h"
 
-#define MAX_TOKENS (1u << 20)
-#define MAX_REPEAT 10000u
-#define MAX_BATCH  16384u
+#define MAX_TOKENS     (1u << 20)
+#define MAX_REPEAT     10000u
+#define MAX_BATCH      16384u
+#define DEFAULT_REPEAT 5u
+#define DEFAULT_BATCH  512u
 
 struct bench {
     struct runner *runner;
     struct kv_table table;
+    struct limits *limits; /* NULL: no bound is wanted */
     struct rng rng;
-    int32_t *tokens; /* [n_prompt] */
-    uint32_t n_prompt, n_generate, n_batch;
+    int32_t *tokens;   /* [max(n_prompt, n_depth)] */
+    double *fractions; /* [n_repeat] */
+    uint32_t n_batch, n_repeat;
     const struct inf_bench_params *params;
+    struct inf_bench_result result;
     uint32_t n_done, n_total; /* rounds, for progress */
+};
+
+/* Something to repeat: @round, which does @work of what @bound (may be NULL) bounds. */
+struct part {
+    int (*round)(struct bench *b);
+    int (*bound)(struct bench *b, double *ret_per_second);
+    uint32_t n_tokens;
+    double work;
 };
 
 /* One step at @pos; logits of the last row only where @last. */
@@ -43,25 +61,30 @@ static int32_t random_token(struct bench *b)
     return (int32_t)(rng_u32(&b->rng) % b->runner->n_vocab);
 }
 
-static int prefill(struct bench *b)
+static int read_tokens(struct bench *b, uint32_t begin, uint32_t n_tokens)
 {
-    for (uint32_t i = 0; i < b->n_prompt; i++)
+    for (uint32_t i = 0; i < n_tokens; i++)
         b->tokens[i] = random_token(b);
-    for (uint32_t pos = 0; pos < b->n_prompt; pos += b->n_batch) {
-        const uint32_t n = MIN(b->n_batch, b->n_prompt - pos);
-        const int r = forward(b, b->tokens + pos, pos, n, pos + n == b->n_prompt);
+    for (uint32_t pos = 0; pos < n_tokens; pos += b->n_batch) {
+        const uint32_t n = MIN(b->n_batch, n_tokens - pos);
+        const int r = forward(b, b->tokens + pos, begin + pos, n, pos + n == n_tokens);
 
         if (r < 0)
             return r;
     }
     return 0;
+}
+
+static int prefill(struct bench *b)
+{
+    return read_tokens(b, b->params->n_depth, b->params->n_prompt);
 }
 
 static int decode(struct bench *b)
 {
-    for (uint32_t pos = 0; pos < b->n_generate; pos++) {
+    for (uint32_t i = 0; i < b->params->n_generate; i++) {
         const int32_t token = random_token(b);
-        const int r = forward(b, &token, pos, 1, true);
+        const int r = forward(b, &token, b->params->n_depth + i, 1, true);
 
         if (r < 0)
             return r;
@@ -69,109 +92,223 @@ static int decode(struct bench *b)
     return 0;
 }
 
-/* Mean and standard deviation of the speed over the repeats. */
-static int measure(struct bench *b, int (*round)(struct bench *), uint32_t n_tokens,
-                   double *ret_mean, double *ret_stddev)
+static int fill(struct bench *b)
 {
-    const uint32_t n = b->params->n_repeat > 0 ? b->params->n_repeat : 5;
-    double mean = 0, squares = 0;
+    const uint64_t begin = clock_nsec();
+    const int r = read_tokens(b, 0, b->params->n_depth);
 
-    for (uint32_t i = 0; i <= n; i++) {
-        const uint64_t begin = clock_nsec();
+    b->result.fill_tok_s = b->params->n_depth * 1e9 / (double)MAX(clock_nsec() - begin, 1u);
+    return r;
+}
+
+static int bound_read(struct bench *b, double *ret_per_second)
+{
+    const char *how;
+    const int r = limits_read(b->limits, ret_per_second, &how);
+
+    if (r == 0 && *ret_per_second > b->result.read_bytes_s) {
+        b->result.read_bytes_s = *ret_per_second;
+        b->result.read_how = how;
+    }
+    return r;
+}
+
+static int bound_int8(struct bench *b, double *ret_per_second)
+{
+    *ret_per_second = limits_dot(b->limits);
+    b->result.int8_ops_s = MAX(b->result.int8_ops_s, *ret_per_second);
+    b->result.int8_how = limits_dot_name(b->limits);
+    return 0;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, uint32_t n)
+{
+    qsort(x, n, sizeof(*x), compare_doubles);
+    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+}
+
+static void tell_progress(struct bench *b)
+{
+    b->n_done++;
+    if (b->params->progress)
+        b->params->progress(b->params->progress_data, (double)b->n_done / b->n_total);
+}
+
+/* Mean and standard deviation of the speed over the repeats, and the median part of the bound. */
+static int measure(struct bench *b, const struct part *part, double *ret_mean, double *ret_stddev,
+                   double *ret_fraction)
+{
+    double mean = 0, squares = 0, before = 0, after = 0;
+
+    for (uint32_t i = 0; i <= b->n_repeat; i++) {
+        uint64_t nsec = clock_nsec();
         double speed, diff;
         int r;
 
-        r = round(b);
+        r = part->round(b);
+        nsec = MAX(clock_nsec() - nsec, 1u);
+        if (r == 0 && part->bound)
+            r = part->bound(b, &after);
         if (r < 0)
             return r;
-        b->n_done++;
-        if (b->params->progress)
-            b->params->progress(b->params->progress_data, (double)b->n_done / b->n_total);
-        if (i == 0)
-            continue;
-        speed = n_tokens * 1e9 / (double)MAX(clock_nsec() - begin, 1);
-        /* Welford's update. */
-        diff = speed - mean;
-        mean += diff / i;
-        squares += diff * (speed - mean);
+        tell_progress(b);
+        if (i > 0) {
+            speed = part->n_tokens * 1e9 / (double)nsec;
+            /* Welford's update. */
+            diff = speed - mean;
+            mean += diff / i;
+            squares += diff * (speed - mean);
+            b->fractions[i - 1] =
+                after > 0 ? part->work * 1e9 / (double)nsec / ((before + after) / 2) : 0;
+        }
+        before = after;
     }
     *ret_mean = mean;
-    *ret_stddev = n > 1 ? sqrt(squares / (n - 1)) : 0;
+    *ret_stddev = b->n_repeat > 1 ? sqrt(squares / (b->n_repeat - 1)) : 0;
+    *ret_fraction = median(b->fractions, b->n_repeat);
     return 0;
 }
 
-static int measure_all(struct bench *b, struct inf_bench_result *result)
+static int measure_model(struct bench *b)
 {
+    const struct inf_bench_params *p = b->params;
+    const struct inf_model_info *info = inf_model_info(p->model);
+    const uint64_t madds = (info->n_madds_token - info->n_madds_head) * p->n_prompt;
+    const struct part pp = {prefill, p->peak ? bound_int8 : NULL, p->n_prompt,
+                            2.0 * (double)(madds + info->n_madds_head)};
+    const struct part tg = {decode, p->membw ? bound_read : NULL, p->n_generate,
+                            (double)info->n_bytes_token * p->n_generate};
+    struct inf_bench_result *res = &b->result;
     int r = 0;
 
-    if (b->n_prompt > 0)
-        r = measure(b, prefill, b->n_prompt, &result->pp_tok_s, &result->pp_stddev);
-    if (r == 0 && b->n_generate > 0)
-        r = measure(b, decode, b->n_generate, &result->tg_tok_s, &result->tg_stddev);
+    if (p->n_depth > 0)
+        r = fill(b);
+    if (r == 0 && p->n_prompt > 0)
+        r = measure(b, &pp, &res->pp_tok_s, &res->pp_stddev, &res->pp_of_peak);
+    if (r == 0 && p->n_generate > 0)
+        r = measure(b, &tg, &res->tg_tok_s, &res->tg_stddev, &res->tg_of_bound);
+    return r;
+}
+
+/* Bounds that no part of the model needed. */
+static int measure_bounds(struct bench *b)
+{
+    const bool read = b->params->membw && b->result.read_bytes_s == 0;
+    const bool int8 = b->params->peak && b->result.int8_ops_s == 0;
+    double per_second;
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && (read || int8) && i < b->n_repeat; i++) {
+        if (read)
+            r = bound_read(b, &per_second);
+        if (r == 0 && int8)
+            r = bound_int8(b, &per_second);
+        if (r == 0 && !b->params->model)
+            tell_progress(b);
+    }
     return r;
 }
 
 static int check(const struct inf_bench_params *p, struct inf_err *reterr)
 {
-    if (!p || !p->model)
-        return err_set(reterr, EINVAL, "no model was given");
-    if (p->n_prompt == 0 && p->n_generate == 0)
+    if (!p)
         return err_set(reterr, EINVAL, "nothing to measure");
-    if (p->n_prompt > MAX_TOKENS || p->n_generate > MAX_TOKENS)
+    if (!p->model && (p->n_prompt > 0 || p->n_generate > 0 || p->n_depth > 0))
+        return err_set(reterr, EINVAL, "no model was given");
+    if (p->n_prompt == 0 && p->n_generate == 0 && !p->membw && !p->peak)
+        return err_set(reterr, EINVAL, "nothing to measure");
+    if (p->n_prompt > MAX_TOKENS || p->n_generate > MAX_TOKENS || p->n_depth > MAX_TOKENS)
         return err_set(reterr, EINVAL, "more than %u tokens", MAX_TOKENS);
     if (p->n_repeat > MAX_REPEAT || p->n_batch > MAX_BATCH)
         return err_set(reterr, EINVAL, "more than %u repeats or %u rows", MAX_REPEAT, MAX_BATCH);
     return 0;
 }
 
+/* Runs the model, if it is to be run. */
+static int run_model(struct bench *b, struct inf_err *reterr)
+{
+    const struct inf_bench_params *p = b->params;
+    const uint32_t n_read = MAX(p->n_prompt, p->n_depth);
+    const struct setup setup = {
+        .isa = p->isa,
+        .n_threads = p->n_threads,
+        .n_ctx = p->n_depth + MAX(p->n_prompt, p->n_generate),
+        .max_rows = n_read > 0 ? MIN(b->n_batch, n_read) : 1,
+        .max_logits = 1,
+        .max_seqs = 1,
+    };
+    _cleanup_(runner_freep) struct runner *runner = NULL;
+    _cleanup_free_ int32_t *tokens = NEW(int32_t, n_read);
+    int r;
+
+    if (!tokens)
+        return err_set(reterr, ENOMEM, "out of memory");
+    b->tokens = tokens;
+    r = setup_runner(p->model, &setup, &runner, reterr);
+    if (r < 0)
+        return r;
+    b->runner = runner;
+    r = kv_table_init(&b->table, runner->pool, setup.n_ctx);
+    if (r < 0)
+        return err_set(reterr, -r, "out of memory");
+    r = kv_table_extend(&b->table, setup.n_ctx);
+    assert(r == 0);
+    r = measure_model(b);
+    kv_table_done(&b->table);
+    if (r < 0)
+        return err_set(reterr, -r, r == -ENOMEM ? "out of memory" : "the device failed");
+    return 0;
+}
+
 int inf_bench(const struct inf_bench_params *params, struct inf_bench_result *ret_result,
               struct inf_err *reterr)
 {
-    _cleanup_(runner_freep) struct runner *runner = NULL;
-    _cleanup_free_ int32_t *tokens = NULL;
-    struct inf_bench_result result = {0};
-    struct setup setup;
-    struct bench b;
+    _cleanup_(limits_freep) struct limits *limits = NULL;
+    _cleanup_free_ double *fractions = NULL;
+    struct bench b = {.params = params};
+    unsigned flags, n_threads;
     int r;
 
     r = check(params, reterr);
     if (r < 0)
         return r;
-    b = (struct bench){
-        .params = params,
-        .n_prompt = params->n_prompt,
-        .n_generate = params->n_generate,
-        .n_batch = params->n_batch > 0 ? params->n_batch : 512,
-        .n_total = (params->n_repeat > 0 ? params->n_repeat + 1 : 6) *
-                   ((params->n_prompt > 0) + (params->n_generate > 0)),
-    };
-    setup = (struct setup){
-        .isa = params->isa,
-        .n_threads = params->n_threads,
-        .n_ctx = MAX(b.n_prompt, b.n_generate),
-        .max_rows = b.n_prompt > 0 ? MIN(b.n_batch, b.n_prompt) : 1,
-        .max_logits = 1,
-        .max_seqs = 1,
-    };
-    rng_seed(&b.rng, 1);
-    b.tokens = tokens = NEW(int32_t, b.n_prompt);
-    if (!tokens)
+    r = cpu_rung_flags(params->isa, &flags);
+    if (r < 0)
+        return err_set(reterr, -r,
+                       r == -EOPNOTSUPP ? "this CPU has no %s" : "unknown instruction set %s",
+                       params->isa);
+    n_threads = params->n_threads > 0 ? params->n_threads : cpu_count();
+    b.n_batch = params->n_batch > 0 ? params->n_batch : DEFAULT_BATCH;
+    b.n_repeat = params->n_repeat > 0 ? params->n_repeat : DEFAULT_REPEAT;
+    b.n_total = params->model
+                    ? (b.n_repeat + 1) * ((params->n_prompt > 0) + (params->n_generate > 0))
+                    : b.n_repeat;
+    b.result.n_threads = n_threads;
+    b.result.isa = cpu_rung_name(flags);
+    b.fractions = fractions = NEW(double, b.n_repeat);
+    if (!fractions)
         return err_set(reterr, ENOMEM, "out of memory");
-    r = setup_runner(params->model, &setup, &runner, reterr);
+    rng_seed(&b.rng, 1);
+    if (params->membw || params->peak) {
+        r = limits_new(n_threads, flags, &limits);
+        if (r < 0)
+            return err_set(reterr, -r, "cannot start %u threads", n_threads);
+        b.limits = limits;
+    }
+    if (params->n_prompt > 0 || params->n_generate > 0)
+        r = run_model(&b, reterr);
     if (r < 0)
         return r;
-    b.runner = runner;
-    r = kv_table_init(&b.table, runner->pool, setup.n_ctx);
+    r = measure_bounds(&b);
     if (r < 0)
-        return err_set(reterr, -r, "out of memory");
-    r = kv_table_extend(&b.table, setup.n_ctx);
-    assert(r == 0);
-    r = measure_all(&b, &result);
-    kv_table_done(&b.table);
-    if (r < 0)
-        return err_set(reterr, -r, "the device failed");
-    result.n_threads = runner->backend->ops->n_threads(runner->backend);
-    result.isa = runner->backend->ops->isa(runner->backend);
-    *ret_result = result;
+        return err_set(reterr, -r, "too little memory to measure its speed");
+    *ret_result = b.result;
     return 0;
 }

@@ -85,6 +85,8 @@ static void fill_info(struct inf_model *m)
         count_tensors(m);
     if (m->model) {
         m->info.n_bytes_token = model_bytes_token(m->model);
+        m->info.n_madds_head = model_madds_head(m->model);
+        m->info.n_madds_token = model_madds_layers(m->model) + m->info.n_madds_head;
         m->info.tied_head = model_tied_head(m->model);
     }
 }

@@ -39,6 +39,7 @@ struct model {
     float *inv_freq;            /* [rope_dims / 2] */
     float rope_mscale;
     uint64_t bytes_token;
+    uint64_t madds_layers, madds_head;
 };
 
 struct arch {

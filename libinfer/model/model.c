@@ -52,6 +52,16 @@ uint64_t model_bytes_token(const struct model *m)
     return m->bytes_token;
 }
 
+uint64_t model_madds_layers(const struct model *m)
+{
+    return m->madds_layers;
+}
+
+uint64_t model_madds_head(const struct model *m)
+{
+    return m->madds_head;
+}
+
 bool model_tied_head(const struct model *m)
 {
     return m->tied;

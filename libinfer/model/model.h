@@ -25,6 +25,10 @@ DEFINE_CLEANUP(struct model *, model_close);
 const struct hparams *model_hparams(const struct model *m);
 /* Bytes of weights that one decoded token reads, head included, embedding row not. */
 uint64_t model_bytes_token(const struct model *m);
+/* Multiply-adds with matrices for one token: in all layers, and in the head, which only tokens
+ * whose logits are wanted cost. */
+uint64_t model_madds_layers(const struct model *m);
+uint64_t model_madds_head(const struct model *m);
 bool model_tied_head(const struct model *m);
 /* The whole forward pass: token ids to logits. The graph borrows from the model. */
 int model_build(const struct model *m, struct graph **ret_graph, struct inf_err *reterr);

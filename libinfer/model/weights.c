@@ -78,6 +78,7 @@ static int bind_tensor(struct binder *b, const struct format_tensor *t, uint32_t
             return r;
     }
     b->m->bytes_token += t->size;
+    b->m->madds_layers += rows > 1 ? (uint64_t)rows * cols : 0;
     b->n_bound++;
     *ret = w;
     return 0;
@@ -206,6 +207,8 @@ int weights_bind(struct model *m, unsigned need, struct inf_err *reterr)
         r = bind(&b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
     if (r == 0)
         r = bind(&b, "output.weight", false, hp->n_vocab, hp->n_embd, &m->head);
+    m->madds_head = (uint64_t)hp->n_vocab * hp->n_embd;
+    m->madds_layers = 0; /* of embedding and head */
     for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
         r = bind_layer(&b, i, need);
     if (r < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce bench: prefill and decoding speed of a model on this machine
+ * sconce bench: prefill and decoding speed of a model on this machine, and the machine's bounds
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -12,49 +12,95 @@
 #include "cli/cli.h"
 
 static const char help[] =
-    "Usage: sconce bench -m MODEL [-p N] [-n N] [-t THREADS] [-r N] [--json]\n"
-    "Measures how many tokens per second a model reads (pp) and writes (tg).\n\n"
+    "Usage: sconce bench [-m MODEL] [-p N] [-n N] [-t THREADS] [-r N] [--membw] [--peak] [--json]\n"
+    "Measures how many tokens per second a model reads (pp) and writes (tg), and what this "
+    "machine\n"
+    "gives at most.\n\n"
     "  -m, --model MODEL    what to measure\n"
     "  -p N                 tokens of the prompt (512; 0: skip)\n"
     "  -n N                 tokens to generate (128; 0: skip)\n"
+    "  -d, --depth N        tokens that lie in the context before those (0)\n"
     "  -t, --threads N      threads (all CPUs that we may use)\n"
     "  -r, --repeat N       runs of each, after one that is not counted (5)\n"
     "  -b, --batch N        rows of one step (512)\n"
     "  --isa RUNG           highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
+    "  --membw              how fast memory is read, and which part of that decoding reaches\n"
+    "  --peak               how fast int8 products can be, and which part of that a prompt "
+    "reaches\n"
     "  --json               as one line of JSON\n" CLI_MODELS_HELP;
+
+enum {
+    BENCH_HELP = -1,
+};
+
+struct bench {
+    struct inf_bench_params params;
+    struct inf_bench_result result;
+    const char *name; /* of the model; NULL: none */
+    bool json;
+};
 
 static json_t *speed(uint32_t tokens, double tok_s, double stddev)
 {
     return json_pack("{s:i, s:f, s:f}", "tokens", (int)tokens, "tok_s", tok_s, "stddev", stddev);
 }
 
-static int print_json(const struct inf_bench_params *p, const struct inf_bench_result *r,
-                      const char *name)
+static void add_model(const struct bench *b, json_t *j)
 {
+    const struct inf_bench_params *p = &b->params;
+    const struct inf_bench_result *r = &b->result;
     const struct inf_model_info *info = inf_model_info(p->model);
-    json_t *j =
-        json_pack("{s:o, s:o, s:i, s:s, s:s, s:I, s:I, s:s}", "pp",
-                  speed(p->n_prompt, r->pp_tok_s, r->pp_stddev), "tg",
-                  speed(p->n_generate, r->tg_tok_s, r->tg_stddev), "threads", (int)r->n_threads,
-                  "isa", r->isa, "model", name, "bytes", (json_int_t)info->n_bytes,
-                  "bytes_per_token", (json_int_t)info->n_bytes_token, "weights", info->dtype_text);
+    json_t *pp = speed(p->n_prompt, r->pp_tok_s, r->pp_stddev);
+    json_t *tg = speed(p->n_generate, r->tg_tok_s, r->tg_stddev);
+
+    if (p->n_prompt > 0 && p->peak)
+        json_object_set_new(pp, "of_peak", json_real(r->pp_of_peak));
+    if (p->n_generate > 0 && p->membw)
+        json_object_set_new(tg, "of_membw", json_real(r->tg_of_bound));
+    json_object_set_new(j, "pp", pp);
+    json_object_set_new(j, "tg", tg);
+    if (p->n_depth > 0)
+        json_object_set_new(j, "depth", speed(p->n_depth, r->fill_tok_s, 0));
+    json_object_set_new(j, "model", json_string(b->name));
+    json_object_set_new(j, "bytes", json_integer((json_int_t)info->n_bytes));
+    json_object_set_new(j, "bytes_per_token", json_integer((json_int_t)info->n_bytes_token));
+    json_object_set_new(j, "madds_per_token", json_integer((json_int_t)info->n_madds_token));
+    json_object_set_new(j, "madds_of_head", json_integer((json_int_t)info->n_madds_head));
+    json_object_set_new(j, "weights", json_string(info->dtype_text));
+}
+
+static int print_json(const struct bench *b)
+{
+    const struct inf_bench_result *r = &b->result;
+    json_t *j = json_pack("{s:i, s:s}", "threads", (int)r->n_threads, "isa", r->isa);
     int bad;
 
     if (!j)
         return cli_error("bench", "out of memory");
+    if (b->params.model)
+        add_model(b, j);
+    if (b->params.membw)
+        json_object_set_new(
+            j, "membw", json_pack("{s:f, s:s}", "bytes_s", r->read_bytes_s, "how", r->read_how));
+    if (b->params.peak)
+        json_object_set_new(j, "peak",
+                            json_pack("{s:f, s:s?}", "ops_s", r->int8_ops_s, "how", r->int8_how));
     bad = json_dumpf(j, stdout, JSON_REAL_PRECISION(6));
     json_decref(j);
     putchar('\n');
     return bad ? CLI_FAILED : CLI_OK;
 }
 
-static void print_text(const struct inf_bench_params *p, const struct inf_bench_result *r,
-                       const char *name)
+static void print_model(const struct bench *b)
 {
+    const struct inf_bench_params *p = &b->params;
+    const struct inf_bench_result *r = &b->result;
     const struct inf_model_info *info = inf_model_info(p->model);
 
-    printf("%s: %s, %s, %s, %" PRIu32 " threads, %s\n", name, info->arch, info->dtype_text,
+    printf("%s: %s, %s, %s, %" PRIu32 " threads, %s\n", b->name, info->arch, info->dtype_text,
            cli_size(info->n_bytes), r->n_threads, r->isa);
+    if (p->n_depth)
+        printf("  before it %5" PRIu32 " tokens   %9.2f tokens/s\n", p->n_depth, r->fill_tok_s);
     if (p->n_prompt)
         printf("  prompt of %5" PRIu32 " tokens   %9.2f ± %.2f tokens/s\n", p->n_prompt,
                r->pp_tok_s, r->pp_stddev);
@@ -62,6 +108,27 @@ static void print_text(const struct inf_bench_params *p, const struct inf_bench_
         printf("  generate  %5" PRIu32 " tokens   %9.2f ± %.2f tokens/s   %s/s of weights\n",
                p->n_generate, r->tg_tok_s, r->tg_stddev,
                cli_size((uint64_t)((double)info->n_bytes_token * r->tg_tok_s)));
+}
+
+static void print_text(const struct bench *b)
+{
+    const struct inf_bench_params *p = &b->params;
+    const struct inf_bench_result *r = &b->result;
+
+    if (p->model)
+        print_model(b);
+    else
+        printf("this machine: %" PRIu32 " threads, %s\n", r->n_threads, r->isa);
+    if (p->membw)
+        printf("  memory is read at        %9.1f GB/s   %s\n", r->read_bytes_s * 1e-9, r->read_how);
+    if (p->peak && r->int8_how)
+        printf("  int8 products reach      %9.2f TOPS   %s\n", r->int8_ops_s * 1e-12, r->int8_how);
+    else if (p->peak)
+        printf("  int8 products            no instruction of %s is known\n", r->isa);
+    if (p->membw && r->tg_of_bound > 0)
+        printf("  decode: %.1f %% of the bandwidth bound\n", r->tg_of_bound * 100);
+    if (p->peak && r->pp_of_peak > 0)
+        printf("  prefill: %.1f %% of the int8 peak\n", r->pp_of_peak * 100);
 }
 
 static bool number(const char *text, uint32_t *ret)
@@ -74,68 +141,95 @@ static bool number(const char *text, uint32_t *ret)
     return true;
 }
 
-int verb_bench(int argc, char **argv)
+/* CLI_OK, or the status to leave with; @m: where models are. */
+static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
 {
     static const struct option options[] = {
         {"model", required_argument, NULL, 'm'},
+        {"depth", required_argument, NULL, 'd'},
         {"threads", required_argument, NULL, 't'},
         {"repeat", required_argument, NULL, 'r'},
         {"batch", required_argument, NULL, 'b'},
         {"isa", required_argument, NULL, 'i'},
+        {"membw", no_argument, NULL, 'w'},
+        {"peak", no_argument, NULL, 'k'},
         {"json", no_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},
         CLI_MODELS_OPTIONS,
         {0},
     };
-    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
-    struct cli_progress progress = {.label = "measuring"};
-    struct inf_bench_params params = {
-        .n_prompt = 512, .n_generate = 128, .progress = cli_progress, .progress_data = &progress};
-    struct inf_bench_result result;
-    struct cli_models m = {0};
-    struct inf_err err;
-    const char *name = NULL;
-    bool json = false, ok = true;
-    int c, r;
+    struct inf_bench_params *p = &b->params;
+    bool ok = true;
+    int c;
 
-    while ((c = getopt_long(argc, argv, "m:p:n:t:r:b:h", options, NULL)) >= 0) {
+    while ((c = getopt_long(argc, argv, "m:p:n:d:t:r:b:h", options, NULL)) >= 0) {
         if (c == 'm')
-            name = optarg;
+            b->name = optarg;
         else if (c == 'p')
-            ok &= number(optarg, &params.n_prompt);
+            ok &= number(optarg, &p->n_prompt);
         else if (c == 'n')
-            ok &= number(optarg, &params.n_generate);
+            ok &= number(optarg, &p->n_generate);
+        else if (c == 'd')
+            ok &= number(optarg, &p->n_depth);
         else if (c == 't')
-            ok &= number(optarg, &params.n_threads);
+            ok &= number(optarg, &p->n_threads);
         else if (c == 'r')
-            ok &= number(optarg, &params.n_repeat);
+            ok &= number(optarg, &p->n_repeat);
         else if (c == 'b')
-            ok &= number(optarg, &params.n_batch);
+            ok &= number(optarg, &p->n_batch);
         else if (c == 'i')
-            params.isa = optarg;
+            p->isa = optarg;
+        else if (c == 'w')
+            p->membw = true;
+        else if (c == 'k')
+            p->peak = true;
         else if (c == 'j')
-            json = true;
+            b->json = true;
         else if (c == 'h')
-            return cli_help(help);
-        else if (!cli_models_option(&m, c, optarg))
+            return BENCH_HELP;
+        else if (!cli_models_option(m, c, optarg))
             return cli_usage("bench", "wrong option");
     }
     if (!ok)
         return cli_usage("bench", "numbers must be whole and at most %d", 1 << 20);
-    if (!name && optind + 1 == argc)
-        name = argv[optind++];
-    if (!name || optind < argc)
+    if (!b->name && optind + 1 == argc)
+        b->name = argv[optind++];
+    if (optind < argc || (!b->name && !p->membw && !p->peak))
         return cli_usage("bench", "-m MODEL is missing");
-    r = cli_open_model("bench", &m, name, false, &model);
+    return CLI_OK;
+}
+
+int verb_bench(int argc, char **argv)
+{
+    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+    struct cli_progress progress = {.label = "measuring"};
+    struct bench b = {.params = {.n_prompt = 512,
+                                 .n_generate = 128,
+                                 .progress = cli_progress,
+                                 .progress_data = &progress}};
+    struct cli_models m = {0};
+    struct inf_err err;
+    int r;
+
+    r = parse(argc, argv, &b, &m);
+    if (r == BENCH_HELP)
+        return cli_help(help);
     if (r != CLI_OK)
         return r;
-    params.model = model;
-    r = inf_bench(&params, &result, &err);
+    if (b.name) {
+        r = cli_open_model("bench", &m, b.name, false, &model);
+        if (r != CLI_OK)
+            return r;
+        b.params.model = model;
+    } else {
+        b.params.n_prompt = b.params.n_generate = b.params.n_depth = 0;
+    }
+    r = inf_bench(&b.params, &b.result, &err);
     cli_progress_done(&progress);
     if (r < 0)
         return cli_error("bench", "%s", err.text);
-    if (json)
-        return print_json(&params, &result, name);
-    print_text(&params, &result, name);
+    if (b.json)
+        return print_json(&b);
+    print_text(&b);
     return CLI_OK;
 }

@@ -119,6 +119,20 @@ def test_bench_prints_json(sconce, installed):
     assert r["pp"]["tokens"] == 64 and r["tg"]["tokens"] == 16
     assert r["pp"]["tok_s"] > 0 and r["tg"]["tok_s"] > 0
     assert r["threads"] == 1 and r["model"] == "sconce-guide" and r["bytes"] > 0
+    assert "membw" not in r and "peak" not in r and "depth" not in r
+
+
+def test_bench_measures_the_machine(sconce, installed):
+    r = json.loads(run(sconce, "bench", "--membw", "--peak", "-t", "1", "-r", "1", "--json").stdout)
+    assert "model" not in r and r["threads"] == 1
+    assert 1e8 < r["membw"]["bytes_s"] < 1e13 and r["membw"]["how"]
+    assert r["peak"]["how"] is None or 1e9 < r["peak"]["ops_s"] < 1e15
+    out = run(sconce, "bench", "-m", "sconce-guide", "-p", "32", "-n", "8", "-d", "64", "-t", "1",
+              "-r", "2", "--membw", "--peak")
+    for text in ("before it    64", "of the bandwidth bound", "GB/s"):
+        assert text in out.stdout, out.stdout
+    assert run(sconce, "bench").returncode == 2
+    assert run(sconce, "bench", "-m", "sconce-guide", "-p", "0", "-n", "0").returncode == 1
 
 
 def test_bad_configuration_is_told_with_line_and_column(sconce, installed):

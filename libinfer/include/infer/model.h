@@ -39,7 +39,10 @@ struct inf_model_info {
     const char *dtype_text; /* the same for people: "Q4_K + Q6_K" */
     uint64_t n_params;
     uint64_t n_bytes;       /* bytes of all tensors as stored */
-    uint64_t n_bytes_token; /* bytes of weights that decoding one token reads */
+    uint64_t n_bytes_token; /* bytes of weights that decoding one token reads: all matrices that it
+                               multiplies with, the head included; one row of the embedding not */
+    uint64_t n_madds_token; /* multiply-adds with these matrices */
+    uint64_t n_madds_head;  /* the head's part of them: a prompt costs it once */
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_ctx_train;
     uint32_t sliding_window; /* tokens; 0 = full attention everywhere */
     bool tied_head;

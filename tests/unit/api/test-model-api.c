@@ -40,6 +40,8 @@ TEST(a_gguf_tells_what_it_is)
     assert_in_range(info->n_params, 250000, 350000);
     assert_true(info->n_bytes >= 4 * info->n_params);
     assert_true(info->n_bytes_token > 0 && info->n_bytes_token <= info->n_bytes);
+    assert_int_equal(info->n_madds_head, 512 * 64);
+    assert_in_range(info->n_madds_token, info->n_madds_head, info->n_params);
     assert_non_null(info->name);
     assert_null(info->template_error);
     while (inf_model_meta(model, n, &key, &value))
@@ -143,6 +145,36 @@ TEST(benchmarks_measure)
     inf_model_unref(model);
 }
 
+TEST(the_bounds_of_the_machine_are_measured)
+{
+    const struct inf_model_params params = {.path = test_data(GGUF)};
+    struct inf_bench_params bench = {
+        .membw = true, .peak = true, .n_threads = 2, .n_repeat = 1, .isa = "ref"};
+    struct inf_bench_result result;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_bench(&bench, &result, &err), err);
+    assert_true(result.read_bytes_s > 1e8);
+    assert_non_null(result.read_how);
+    assert_true(result.int8_ops_s == 0 && !result.int8_how);
+    assert_true(result.pp_tok_s == 0 && result.tg_of_bound == 0 && result.pp_of_peak == 0);
+    bench.isa = "none";
+    ASSERT_ERROR(inf_bench(&bench, &result, &err), EINVAL);
+    ASSERT_CONTAINS(err.text, "unknown instruction set none");
+    bench.isa = NULL;
+    bench.n_depth = 100;
+    ASSERT_ERROR(inf_bench(&bench, &result, &err), EINVAL);
+
+    bench.model = open_model(&params);
+    bench.n_prompt = 40;
+    bench.n_generate = 10;
+    ASSERT_OK_ERR(inf_bench(&bench, &result, &err), err);
+    assert_true(result.fill_tok_s > 0 && result.pp_tok_s > 0 && result.tg_tok_s > 0);
+    assert_true(result.tg_of_bound > 0);
+    assert_true(!result.int8_how || (result.int8_ops_s > 0 && result.pp_of_peak > 0));
+    inf_model_unref(bench.model);
+}
+
 TEST(logits_do_not_depend_on_the_length)
 {
     const struct inf_model_params params = {.path = test_data(GGUF)};
@@ -175,5 +207,6 @@ RUN_TESTS(cmocka_unit_test(a_gguf_tells_what_it_is),
           cmocka_unit_test(a_directory_and_its_tokenizer_alone),
           cmocka_unit_test(a_chat_template_may_be_given),
           cmocka_unit_test(what_is_not_there_is_told), cmocka_unit_test(benchmarks_measure),
+          cmocka_unit_test(the_bounds_of_the_machine_are_measured),
           cmocka_unit_test(logits_do_not_depend_on_the_length),
           cmocka_unit_test(the_library_has_a_version))

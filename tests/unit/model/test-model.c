@@ -159,6 +159,8 @@ TEST(a_missing_head_is_the_embedding)
     assert_true(model_tied_head(m));
     layer = 2 * N_EMBD + 16 * N_EMBD + 8 * N_EMBD + 3 * N_FF * N_EMBD;
     assert_int_equal(model_bytes_token(m), 4 * (N_LAYERS * layer + N_EMBD + N_VOCAB * N_EMBD));
+    assert_int_equal(model_madds_layers(m), N_LAYERS * (layer - 2 * N_EMBD));
+    assert_int_equal(model_madds_head(m), N_VOCAB * N_EMBD);
     model_close(m);
     format_close(f);
     unlink(path);
