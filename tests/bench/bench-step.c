@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench-step MODEL N_ROWS POS N_STEPS [THREADS [RUNG]]
+ * bench-step MODEL N_ROWS POS N_STEPS [THREADS [RUNG [KV_TYPE [N_SEQS]]]]
  *
- * Times the forward pass of one sequence on the CPU, N_ROWS tokens at a time with POS tokens
- * before them, and tells where the time goes, stage by stage.
+ * Times the forward pass on the CPU, N_ROWS tokens of each sequence at a time with POS tokens
+ * before them, and tells where the time goes, stage by stage. RUNG "auto" is the best one.
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/cpu/program.h"
 #include "core/clock.h"
@@ -15,7 +16,7 @@
 #include "kv/pool.h"
 #include "model/model.h"
 
-enum { BLOCK_TOKENS = 64 };
+enum { BLOCK_TOKENS = 64, MAX_SEQS = 64 };
 
 static const char *stage_label(const struct stage *s)
 {
@@ -59,6 +60,29 @@ static void print_stages(const struct plan *plan, const uint64_t *nsec, uint32_t
     }
 }
 
+/* Small numbers in every format: pages that nobody wrote would all be one page in the caches. */
+static void fill_store(struct kv_store *store)
+{
+    uint64_t x = 88172645463325252u;
+
+    for (uint64_t i = 0; i + 8 <= store->size; i += 8) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        const uint64_t bits = (x & 0x83ff83ff83ff83ffu) | 0x2c002c002c002c00u;
+
+        memcpy(store->data + i, &bits, sizeof(bits));
+    }
+}
+
+static enum inf_dtype kv_dtype(const char *name)
+{
+    for (int i = 0; name && i < INF_DTYPE_N; i++)
+        if (strcmp(name, inf_dtype_name((enum inf_dtype)i)) == 0)
+            return (enum inf_dtype)i;
+    return INF_DTYPE_F16;
+}
+
 static void fail(const char *what, const struct inf_err *err)
 {
     fprintf(stderr, "bench-step: %s: %s\n", what, err->text);
@@ -74,11 +98,14 @@ int main(int argc, char **argv)
     struct graph *graph;
     struct backend *backend;
     struct kv_pool *pool;
-    struct kv_table table;
+    struct kv_table tables[MAX_SEQS];
+    struct batch_seq seqs[MAX_SEQS];
+    uint32_t wanted[MAX_SEQS];
     struct plan *plan = NULL;
 
     if (argc < 5) {
-        fprintf(stderr, "bench-step MODEL N_ROWS POS N_STEPS [THREADS [RUNG]]\n");
+        fprintf(stderr,
+                "bench-step MODEL N_ROWS POS N_STEPS [THREADS [RUNG [KV_TYPE [N_SEQS]]]]\n");
         return 2;
     }
     const uint32_t n_rows = (uint32_t)atoi(argv[2]), pos = (uint32_t)atoi(argv[3]);
@@ -86,7 +113,10 @@ int main(int argc, char **argv)
 
     params.n_threads = argc > 5 ? (uint32_t)atoi(argv[5]) : 0;
     params.isa = argc > 6 ? argv[6] : NULL;
-    if (n_rows == 0 || n_steps == 0 || format_open(argv[1], 0, &format, &err) < 0)
+    const uint32_t n_seqs = argc > 8 ? (uint32_t)atoi(argv[8]) : 1, n_all = n_rows * n_seqs;
+
+    if (n_rows == 0 || n_steps == 0 || n_seqs == 0 || n_seqs > MAX_SEQS ||
+        format_open(argv[1], 0, &format, &err) < 0)
         fail(argv[1], &err);
     if (model_open(format, &model, &err) < 0 || model_build(model, &graph, &err) < 0)
         fail(argv[1], &err);
@@ -95,28 +125,31 @@ int main(int argc, char **argv)
 
     const struct hparams *hp = model_hparams(model);
     const struct kv_layout layout = {hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK_TOKENS,
-                                     INF_DTYPE_F16};
-    const struct plan_limits limits = {n_rows, 1, 1, n_ctx};
-    int32_t *tokens = NEW(int32_t, n_rows);
-    float *logits = NEW(float, hp->n_vocab);
+                                     kv_dtype(argc > 7 ? argv[7] : NULL)};
+    const struct plan_limits limits = {n_all, n_seqs, n_seqs, n_ctx};
+    int32_t *tokens = NEW(int32_t, (size_t)n_all);
+    float *logits = NEW(float, (size_t)hp->n_vocab *n_seqs);
     uint64_t best = UINT64_MAX, sum = 0;
     struct rng rng;
 
-    if (kv_pool_new(backend, &layout, (uint32_t)DIV_UP(n_ctx, BLOCK_TOKENS), &pool) < 0 ||
-        backend->ops->compile(backend, graph, &limits, &plan, &err) < 0 ||
-        kv_table_init(&table, pool, n_ctx) < 0 || kv_table_extend(&table, n_ctx) != 0 || !tokens ||
-        !logits)
+    if (kv_pool_new(backend, &layout, (uint32_t)DIV_UP(n_ctx, BLOCK_TOKENS) * n_seqs, &pool) < 0 ||
+        backend->ops->compile(backend, graph, &limits, &plan, &err) < 0 || !tokens || !logits)
         fail("plan", &err);
+    for (uint32_t i = 0; i < n_seqs; i++) {
+        if (kv_table_init(&tables[i], pool, n_ctx) < 0 || kv_table_extend(&tables[i], n_ctx) != 0)
+            fail("table", &err);
+        seqs[i] = (struct batch_seq){i * n_rows, n_rows, pos, tables[i].n_blocks, tables[i].blocks};
+        wanted[i] = (i + 1) * n_rows - 1;
+    }
+    fill_store(kv_pool_store(pool));
     plan->stage_nsec = NEW(uint64_t, plan->n_stages);
     rng_seed(&rng, 1);
 
     for (uint32_t i = 0; i < n_steps + 1; i++) {
-        const uint32_t row = n_rows - 1;
-        const struct batch_seq seq = {0, n_rows, pos, table.n_blocks, table.blocks};
-        const struct batch batch = {n_rows, tokens, 1, &seq, 1, &row};
+        const struct batch batch = {n_all, tokens, n_seqs, seqs, n_seqs, wanted};
         const uint64_t begin = clock_nsec();
 
-        for (uint32_t j = 0; j < n_rows; j++)
+        for (uint32_t j = 0; j < n_all; j++)
             tokens[j] = (int32_t)(rng_u32(&rng) % hp->n_vocab);
         backend->ops->run(backend, plan, kv_pool_store(pool), &batch, logits);
         if (i == 0) { /* warms up */
@@ -127,11 +160,12 @@ int main(int argc, char **argv)
         sum += clock_nsec() - begin;
         best = MIN(best, clock_nsec() - begin);
     }
-    printf("%" PRIu32 " rows at %" PRIu32 ", %u threads, %s: %.3f ms a step, best %.3f; "
+    printf("%" PRIu32 " × %" PRIu32 " rows at %" PRIu32
+           ", %u threads, %s: %.3f ms a step, best %.3f; "
            "%.2f tokens/s, best %.2f\n",
-           n_rows, pos, backend->ops->n_threads(backend), backend->ops->isa(backend),
-           (double)sum * 1e-6 / n_steps, (double)best * 1e-6, n_rows * n_steps * 1e9 / (double)sum,
-           n_rows * 1e9 / (double)best);
+           n_seqs, n_rows, pos, backend->ops->n_threads(backend), backend->ops->isa(backend),
+           (double)sum * 1e-6 / n_steps, (double)best * 1e-6, n_all * n_steps * 1e9 / (double)sum,
+           n_all * 1e9 / (double)best);
     if (plan->stage_nsec)
         print_stages(plan, plan->stage_nsec, n_steps);
     return 0;
