@@ -18,6 +18,7 @@
 #define TILE_FM       12
 #define TILE_FV       2
 #define VEC_PAIRS     0
+#define VEC_DIRECT    1
 #define TILE_NAME(op) op##_avx512
 
 typedef __m512i v_int;

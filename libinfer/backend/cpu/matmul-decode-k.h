@@ -7,45 +7,52 @@
  * columns are unpacked together.
  */
 
-/* The 16 bytes that Q4_K and Q5_K begin with, for VEC_N rows: scales and offsets of 8 groups. */
-INLINE void decode_k_head(struct matmul_panel *p, unsigned i_group, unsigned col, const uint8_t *w,
-                          size_t row_bytes)
+/* Scales and offsets of 8 groups, from the 16 bytes that Q4_K and Q5_K begin with: unit j of each
+ * row in v[j]. */
+INLINE void decode_k_scales(float *scale, float *offset, size_t stride, const v_int v[4])
 {
     const v_int six = v_set(63), four = v_set(15), two = v_set(0x30);
-    v_int v[4];
-    v_flt d, dmin;
+    const v_flt d = v_from_f16_low(v[0]);
+    const v_flt dmin = v_mulf(v_from_f16_low(v_shr(v[0], 16)), v_setf(-1));
 
-    load_rows16(w, row_bytes, v);
-    d = v_from_f16_low(v[0]);
-    dmin = v_mulf(v_from_f16_low(v_shr(v[0], 16)), v_setf(-1));
     UNROLL for (unsigned g = 0; g < 4; g++)
     {
         const v_int s = v_shr(v[1], 8 * g), m = v_shr(v[2], 8 * g), both = v_shr(v[3], 8 * g);
         const v_int s4 = v_or(v_and(both, four), v_and(v_shr(s, 2), two));
         const v_int m4 = v_or(v_and(v_shr(both, 4), four), v_and(v_shr(m, 2), two));
 
-        v_storef(&p->scale[i_group + g][col], v_mulf(d, v_to_float(v_and(s, six))));
-        v_storef(&p->scale[i_group + g + 4][col], v_mulf(d, v_to_float(s4)));
-        v_storef(&p->offset[i_group + g][col], v_mulf(dmin, v_to_float(v_and(m, six))));
-        v_storef(&p->offset[i_group + g + 4][col], v_mulf(dmin, v_to_float(m4)));
+        v_storef(scale + g * stride, v_mulf(d, v_to_float(v_and(s, six))));
+        v_storef(scale + (g + 4) * stride, v_mulf(d, v_to_float(s4)));
+        v_storef(offset + g * stride, v_mulf(dmin, v_to_float(v_and(m, six))));
+        v_storef(offset + (g + 4) * stride, v_mulf(dmin, v_to_float(m4)));
     }
 }
 
+INLINE void decode_k_head(float *scale, float *offset, size_t stride, const uint8_t *w,
+                          size_t row_bytes)
+{
+    v_int v[4];
+
+    load_rows16(w, row_bytes, v);
+    decode_k_scales(scale, offset, stride, v);
+}
+
 static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, size_t ahead)
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q4_k)) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
             const unsigned col = 16 * half + c;
             const uint8_t *rows = w + c * row_bytes;
 
-            decode_k_head(p, k / 32, col, rows, row_bytes);
+            decode_k_head(&p->scale[k / 32][col], &p->offset[k / 32][col], PANEL_N, rows,
+                          row_bytes);
             for (unsigned i = 0; i < 8; i++) {
                 const unsigned k4 = k / 4 + i / 2 * 16 + i % 2 * 4;
                 v_int v[4];
 
                 if (i % 4 == 0)
-                    prefetch_rows(rows + 16 + 16 * i, row_bytes, ahead);
+                    prefetch(ahead, VEC_N * sizeof(struct block_q4_k) / 2);
                 load_rows16(rows + 16 + 16 * i, row_bytes, v);
                 UNROLL for (unsigned j = 0; j < 4; j++)
                 {
@@ -58,7 +65,7 @@ static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const 
 }
 
 static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, size_t ahead)
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     const v_int bit4 = v_set(0x10101010);
 
@@ -67,11 +74,12 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
             const unsigned col = 16 * half + c;
             const uint8_t *rows = w + c * row_bytes;
 
-            decode_k_head(p, k / 32, col, rows, row_bytes);
+            decode_k_head(&p->scale[k / 32][col], &p->offset[k / 32][col], PANEL_N, rows,
+                          row_bytes);
             for (unsigned h = 0; h < 2; h++) {
                 v_int high[4];
 
-                prefetch_rows(rows + 88 * h, row_bytes, ahead);
+                prefetch(ahead, VEC_N * sizeof(struct block_q5_k) / 4);
                 load_rows16(rows + 16 + 16 * h, row_bytes, high);
                 UNROLL for (unsigned i = 0; i < 4; i++)
                 {
@@ -79,7 +87,7 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
                     v_int v[4];
 
                     if (i == 2)
-                        prefetch_rows(rows + 88 * h + 44, row_bytes, ahead);
+                        prefetch(ahead, VEC_N * sizeof(struct block_q5_k) / 4);
                     load_rows16(rows + 48 + 32 * i + 16 * h, row_bytes, v);
                     UNROLL for (unsigned j = 0; j < 4; j++)
                     {
@@ -98,31 +106,33 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-/* 16 scales of VEC_N rows. */
-INLINE void decode_q6_k_head(struct matmul_panel *p, unsigned i_group, unsigned col,
-                             const uint8_t *w, size_t row_bytes)
+/* 16 scales, of which 4 are in each v[j], times @d. */
+INLINE void decode_q6_k_scales(float *scale, size_t stride, v_flt d, const v_int v[4])
 {
-    uint16_t bits[VEC_N];
-    v_int v[4];
-    v_flt d;
-
-    for (unsigned i = 0; i < VEC_N; i++)
-        memcpy(&bits[i], w + i * row_bytes + offsetof(struct block_q6_k, d), 2);
-    d = v_from_f16(bits);
-    load_rows16(w + offsetof(struct block_q6_k, scales), row_bytes, v);
     UNROLL for (unsigned j = 0; j < 4; j++)
     {
         UNROLL for (unsigned g = 0; g < 4; g++)
         {
             const v_int s = v_sar(v_shl(v[j], 24 - 8 * g), 24);
 
-            v_storef(&p->scale[i_group + 4 * j + g][col], v_mulf(d, v_to_float(s)));
+            v_storef(scale + (4 * j + g) * stride, v_mulf(d, v_to_float(s)));
         }
     }
 }
 
+INLINE void decode_q6_k_head(float *scale, size_t stride, const uint8_t *w, size_t row_bytes)
+{
+    uint16_t bits[VEC_N];
+    v_int v[4];
+
+    for (unsigned i = 0; i < VEC_N; i++)
+        memcpy(&bits[i], w + i * row_bytes + offsetof(struct block_q6_k, d), 2);
+    load_rows16(w + offsetof(struct block_q6_k, scales), row_bytes, v);
+    decode_q6_k_scales(scale, stride, v_from_f16(bits), v);
+}
+
 static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, size_t ahead)
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     const v_int high = v_set(0x30303030);
 
@@ -131,12 +141,12 @@ static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const 
             const unsigned col = 16 * half + c;
             const uint8_t *rows = w + c * row_bytes;
 
-            decode_q6_k_head(p, k / 16, col, rows, row_bytes);
+            decode_q6_k_head(&p->scale[k / 16][col], PANEL_N, rows, row_bytes);
             for (unsigned i = 0; i < 4; i++) {
                 const unsigned at = i / 2, h = i % 2, k4 = k / 4 + at * 32 + h * 4;
                 v_int a[4], b[4], t[4];
 
-                prefetch_rows(rows + 54 * i, row_bytes, ahead);
+                prefetch(ahead, VEC_N * sizeof(struct block_q6_k) / 4);
                 load_rows16(rows + 64 * at + 16 * h, row_bytes, a);
                 load_rows16(rows + 64 * at + 32 + 16 * h, row_bytes, b);
                 load_rows16(rows + 128 + 32 * at + 16 * h, row_bytes, t);

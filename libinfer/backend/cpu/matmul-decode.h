@@ -26,12 +26,16 @@ INLINE void load_rows16(const uint8_t *p, size_t stride, v_int v[4])
 }
 
 /*
- * Asks for what lies @ahead of a place in VEC_N rows. 16 or 32 rows at once are more streams than
- * a CPU's own prefetcher follows, so decoders call this about once for each 64 bytes of a row.
+ * Asks for the next @n_bytes of what will be read later. 16 or 32 rows at once are more streams
+ * than a CPU's own prefetcher follows; this one is in the order of addresses, which memory serves
+ * best and which the CPU's own prefetcher joins.
  */
-INLINE void prefetch_rows(const uint8_t *p, size_t row_bytes, size_t ahead)
+INLINE void prefetch(const uint8_t **ahead, const unsigned n_bytes)
 {
-    UNROLL for (unsigned i = 0; i < VEC_N; i++) __builtin_prefetch(p + i * row_bytes + ahead, 0, 2);
+    const uint8_t *p = *ahead;
+
+    UNROLL for (unsigned i = 0; i < (n_bytes + 63) / 64; i++) __builtin_prefetch(p + 64 * i, 0, 3);
+    *ahead = p + n_bytes;
 }
 
 /* A 2-byte field of each block of 16 rows, block by block. */
@@ -67,14 +71,14 @@ INLINE void decode_f16_fields(const uint8_t *p, size_t stride, uint32_t n_blocks
 #define HIGH_NIBBLES(v) v_and(v_shr(v, 4), v_set(0x0f0f0f0f))
 
 static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, size_t ahead)
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     const unsigned size = sizeof(struct block_q8_0), col = 16 * half;
 
     decode_f16_fields(w, row_bytes, kc / 32, size, (void *)&p->scale[0][col]);
     for (uint32_t b = 0; b < kc / 32; b++, w += size) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
-            prefetch_rows(w + c * row_bytes, row_bytes, ahead);
+            prefetch(ahead, VEC_N * size);
             for (unsigned h = 0; h < 2; h++) {
                 v_int v[4];
 
@@ -92,7 +96,7 @@ static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const 
 
 /* Four formats of 32 weights: high bits and an offset are there or not. */
 INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, size_t row_bytes,
-                      uint32_t kc, size_t ahead, bool has_offset, bool has_high)
+                      uint32_t kc, const uint8_t **ahead, bool has_offset, bool has_high)
 {
     const unsigned q_at = 2 + 2 * has_offset + 4 * has_high, size = q_at + 16, col = 16 * half;
     uint32_t high[PANEL_K / 32][16] __attribute__((aligned(64)));
@@ -107,7 +111,7 @@ INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, s
             v_int v[4], bits = v_zero();
 
             if (b % 2 == 0)
-                prefetch_rows(w + c * row_bytes, row_bytes, ahead);
+                prefetch(ahead, 2 * VEC_N * size);
             load_rows16(w + q_at + c * row_bytes, row_bytes, v);
             if (has_high)
                 bits = v_load(&high[b][c]);
@@ -129,25 +133,25 @@ INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, s
 }
 
 static void TILE_NAME(decode_q4_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, size_t ahead)
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     decode_32(p, half, w, row_bytes, kc, ahead, false, false);
 }
 
 static void TILE_NAME(decode_q4_1)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, size_t ahead)
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     decode_32(p, half, w, row_bytes, kc, ahead, true, false);
 }
 
 static void TILE_NAME(decode_q5_0)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, size_t ahead)
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     decode_32(p, half, w, row_bytes, kc, ahead, false, true);
 }
 
 static void TILE_NAME(decode_q5_1)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, size_t ahead)
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     decode_32(p, half, w, row_bytes, kc, ahead, true, true);
 }
@@ -156,16 +160,16 @@ static void TILE_NAME(decode_q5_1)(struct matmul_panel *p, unsigned half, const 
  * 64 bytes of each of VEC_N rows, v[q][j]: unit 4q + j of them. Rows of floats often lie a power of
  * two apart, so that their lines compete for a few places in the cache: a line is read at once.
  */
-INLINE void load_rows64(const uint8_t *p, size_t row_bytes, size_t ahead, v_int v[4][4])
+INLINE void load_rows64(const uint8_t *p, size_t row_bytes, const uint8_t **ahead, v_int v[4][4])
 {
-    prefetch_rows(p, row_bytes, ahead);
+    prefetch(ahead, VEC_N * 64);
     UNROLL for (unsigned i = 0; i < 4; i++) UNROLL for (unsigned q = 0; q < 4; q++) v[q][i] =
         v_rows16(p + 16 * q + i * row_bytes, row_bytes);
     UNROLL for (unsigned q = 0; q < 4; q++) transpose(v[q]);
 }
 
 static void TILE_NAME(decode_f32)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                  size_t row_bytes, uint32_t kc, size_t ahead)
+                                  size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     for (uint32_t k = 0; k < kc; k += 16, w += 64) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
@@ -179,7 +183,7 @@ static void TILE_NAME(decode_f32)(struct matmul_panel *p, unsigned half, const u
 }
 
 static void TILE_NAME(decode_f16)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                  size_t row_bytes, uint32_t kc, size_t ahead)
+                                  size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     for (uint32_t k = 0; k < kc; k += 32, w += 64) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
@@ -197,7 +201,7 @@ static void TILE_NAME(decode_f16)(struct matmul_panel *p, unsigned half, const u
 }
 
 static void TILE_NAME(decode_bf16)(struct matmul_panel *p, unsigned half, const uint8_t *w,
-                                   size_t row_bytes, uint32_t kc, size_t ahead)
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     for (uint32_t k = 0; k < kc; k += 32, w += 64) {
         for (unsigned c = 0; c < 16; c += VEC_N) {

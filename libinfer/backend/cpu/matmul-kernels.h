@@ -25,6 +25,8 @@
 #define PANEL_K     512u /* elements of a chunk of the quantised formats */
 #define PANEL_K_F32 128u /* and of the float formats */
 
+#define MATMUL_DIRECT_M 2u /* prepared rows that are multiplied without a panel */
+
 /* 32 elements of a prepared row: x ≈ d × q. */
 struct matmul_q8 {
     int8_t q[32]; /* -127 … 127 */
@@ -56,14 +58,30 @@ struct matmul_tile {
     size_t ldy;
 };
 
+/* 8 rows of W times prepared rows. */
+struct matmul_direct {
+    const uint8_t *w; /* row 0, at k = 0 */
+    size_t row_bytes;
+    uint32_t K;
+    const uint8_t *act;
+    size_t act_stride;
+    uint32_t M;        /* ≤ MATMUL_DIRECT_M */
+    const float *init; /* [8]: what the sums start from */
+    float *y;
+    size_t ldy;
+    const uint8_t *ahead; /* what to prefetch next, moves on */
+};
+
 struct matmul_kernel {
     const char *name;
     /* Fills columns 16 × half … + 15 of the panel with @kc elements of 16 rows of W. @kc is a
-     * whole number of blocks; for float formats a multiple of 32. What lies @ahead bytes further
-     * is prefetched. */
+     * whole number of blocks; for float formats a multiple of 32. As many lines as are read are
+     * prefetched at *@ahead, which moves on. */
     void (*decode)(struct matmul_panel *panel, unsigned half, const uint8_t *w, size_t row_bytes,
-                   uint32_t kc, size_t ahead);
+                   uint32_t kc, const uint8_t **ahead);
     void (*multiply)(const struct matmul_tile *tile);
+    /* Without a panel, for few prepared rows; NULL: there is none. */
+    void (*direct)(struct matmul_direct *direct);
 };
 
 struct matmul_ops {

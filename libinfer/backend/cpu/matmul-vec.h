@@ -75,17 +75,32 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul-decode.h"
 #include "backend/cpu/matmul-decode-k.h"
 #include "backend/cpu/matmul-tile.h"
+#if VEC_DIRECT && VEC_N == 16
+#include "backend/cpu/matmul-direct-avx512.h"
+#elif VEC_DIRECT
+#include "backend/cpu/matmul-direct.h"
+#endif
 
 /* Named as logs show it, after the decoder, which no two formats share. */
 #define NAME_TEXT(s)  #s
 #define NAME_OF(name) NAME_TEXT(name)
-#define KERNEL(dtype, stem, how)                                                                   \
+#define KERNEL(dtype, stem, how, ...)                                                              \
     [INF_DTYPE_##dtype] = {NAME_OF(TILE_NAME(matmul_##stem)), TILE_NAME(decode_##stem),            \
-                           TILE_NAME(multiply_##how)}
+                           TILE_NAME(multiply_##how), __VA_ARGS__}
+#if VEC_DIRECT
+#define DIRECT_NAME(stem) TILE_NAME(direct_##stem)
+#else
+#define DIRECT_NAME(stem) NULL
+#endif
 #define KERNELS                                                                                    \
     {                                                                                              \
-        KERNEL(F32, f32, float), KERNEL(F16, f16, float), KERNEL(BF16, bf16, float),               \
-            KERNEL(Q8_0, q8_0, q8_0), KERNEL(Q4_0, q4_0, q4_0), KERNEL(Q4_1, q4_1, q4_k),          \
-            KERNEL(Q5_0, q5_0, q5_0), KERNEL(Q5_1, q5_1, q5_k), KERNEL(Q4_K, q4_k, q4_k),          \
-            KERNEL(Q5_K, q5_k, q5_k), KERNEL(Q6_K, q6_k, q6_k),                                    \
+        KERNEL(F32, f32, float, NULL), KERNEL(F16, f16, float, NULL),                              \
+            KERNEL(BF16, bf16, float, NULL), KERNEL(Q8_0, q8_0, q8_0, DIRECT_NAME(q8_0)),          \
+            KERNEL(Q4_0, q4_0, q4_0, DIRECT_NAME(q4_0)),                                           \
+            KERNEL(Q4_1, q4_1, q4_k, DIRECT_NAME(q4_1)),                                           \
+            KERNEL(Q5_0, q5_0, q5_0, DIRECT_NAME(q5_0)),                                           \
+            KERNEL(Q5_1, q5_1, q5_k, DIRECT_NAME(q5_1)),                                           \
+            KERNEL(Q4_K, q4_k, q4_k, DIRECT_NAME(q4_k)),                                           \
+            KERNEL(Q5_K, q5_k, q5_k, DIRECT_NAME(q5_k)),                                           \
+            KERNEL(Q6_K, q6_k, q6_k, DIRECT_NAME(q6_k)),                                           \
     }

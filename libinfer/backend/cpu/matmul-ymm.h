@@ -10,9 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VEC_N   8
-#define TILE_FM 6
-#define TILE_FV 2
+#define VEC_N      8
+#define VEC_DIRECT 1
+#define TILE_FM    6
+#define TILE_FV    2
 
 typedef __m256i v_int;
 typedef __m256 v_flt;
@@ -54,6 +55,42 @@ static inline v_int v_rows16(const uint8_t *p, size_t stride)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)p)),
                                    _mm_loadu_si128((const void *)(p + 4 * stride)), 1);
+}
+
+static inline v_int v_rows32(const uint8_t *p, size_t stride)
+{
+    (void)stride;
+    return _mm256_loadu_si256((const void *)p);
+}
+
+static inline v_int v_x32(const int8_t *q)
+{
+    return _mm256_loadu_si256((const void *)q);
+}
+
+static inline v_int v_x16(const int8_t *q)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)q));
+}
+
+#define v_pack16(a, b) _mm256_packs_epi32(a, b)
+#define v_pair16(a)    _mm256_madd_epi16(a, _mm256_set1_epi16(1))
+#define v_shuffle(a, b, n)                                                                         \
+    _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), n))
+#define v_even(a, b)    v_shuffle(a, b, 0x88)
+#define v_odd(a, b)     v_shuffle(a, b, 0xdd)
+#define v_firsts(a, b)  _mm256_permute2x128_si256(a, b, 0x20)
+#define v_seconds(a, b) _mm256_permute2x128_si256(a, b, 0x31)
+
+static inline v_int v_spread(v_int a, unsigned half)
+{
+    const __m256i bytes =
+        _mm256_add_epi8(_mm256_setr_epi64x(0, 0x0101010101010101, 0, 0x0101010101010101),
+                        _mm256_set1_epi8((char)(2 * half)));
+    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    const __m256i rep = _mm256_and_si256(_mm256_shuffle_epi8(a, bytes), bit);
+
+    return _mm256_and_si256(_mm256_cmpeq_epi8(rep, bit), _mm256_set1_epi8(0x10));
 }
 
 static inline v_flt v_from_f16(const uint16_t *p)

@@ -87,10 +87,13 @@ struct group {
     const struct matmul_kernel *kernel;
     uint32_t n, n_cols; /* n_cols ≤ PANEL_N */
     uint32_t k, kc;
-    size_t ahead; /* how far to prefetch, bytes */
+    const uint8_t *ahead; /* what to prefetch next */
     float bias[PANEL_N];
 };
 
+#ifndef AHEAD
+#define AHEAD (4u << 10)
+#endif
 #define COPY_BYTES 640u /* of a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4 */
 
 /* Decodes @n_rows < 16 rows, or rows that end within 32 elements. */
@@ -106,10 +109,11 @@ static void decode_copy(const struct group *g, struct matmul_panel *panel, unsig
         memcpy(copy[i], w + (i < n_rows ? i : 0) * g->args->row_bytes, n);
         memset(copy[i] + n, 0, COPY_BYTES - n);
     }
-    g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 32), 0);
+    const uint8_t *none = copy[0];
+    g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 32), &none);
 }
 
-static void decode_chunk(const struct group *g, struct matmul_panel *panel)
+static void decode_chunk(struct group *g, struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
     const struct dtype_info *info = dtype_info(a->dtype);
@@ -121,7 +125,7 @@ static void decode_chunk(const struct group *g, struct matmul_panel *panel)
         const uint32_t n_rows = MIN(g->n_cols - 16 * half, 16u);
 
         if (n_rows == 16 && g->kc % 32 == 0)
-            g->kernel->decode(panel, half, w, a->row_bytes, g->kc, g->ahead);
+            g->kernel->decode(panel, half, w, a->row_bytes, g->kc, &g->ahead);
         else
             decode_copy(g, panel, half, w, n_rows, n_bytes);
         w += 16 * a->row_bytes;
@@ -178,15 +182,30 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         multiply_copy(g, &tile, y);
 }
 
-/* The place in the next group of columns, unless that is too much for a second-level cache: then
- * some way along the rows. */
-static size_t prefetch_distance(const struct group *g, uint32_t n_end)
+/* Whole eights of columns n0 … n1 - 1; returns where the rest begins. */
+static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
 {
-    const size_t next = PANEL_N * g->args->row_bytes;
+    const struct matmul_args *a = g->args;
+    static const float zero[8];
+    struct matmul_direct d = {
+        .row_bytes = a->row_bytes,
+        .K = a->K,
+        .act = a->act,
+        .act_stride = a->act_stride,
+        .M = a->M,
+        .init = zero,
+        .ldy = a->ldy,
+    };
 
-    if (next > (384u << 10))
-        return 2048;
-    return g->n + 2 * PANEL_N <= n_end ? next : 0;
+    d.ahead = (const uint8_t *)a->w + (n0 + 8) * a->row_bytes + AHEAD;
+    for (; n0 + 8 <= n1; n0 += 8) {
+        d.w = (const uint8_t *)a->w + n0 * a->row_bytes;
+        d.y = a->y + n0;
+        if (a->bias)
+            d.init = a->bias + n0;
+        g->kernel->direct(&d);
+    }
+    return n0;
 }
 
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
@@ -200,9 +219,11 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
         matmul_rows_ref(args, n0, n1);
         return;
     }
+    g.ahead = (const uint8_t *)args->w + n0 * args->row_bytes + PANEL_N * args->row_bytes + AHEAD;
+    if (g.kernel->direct && args->M <= MATMUL_DIRECT_M && args->K % 64 == 0)
+        n0 = direct_rows(&g, n0, n1);
     for (g.n = n0; g.n < n1; g.n += PANEL_N) {
         g.n_cols = MIN(n1 - g.n, PANEL_N);
-        g.ahead = prefetch_distance(&g, MAX(n1, args->N));
         memset(g.bias, 0, sizeof(g.bias));
         if (args->bias)
             memcpy(g.bias, args->bias + g.n, g.n_cols * sizeof(float));

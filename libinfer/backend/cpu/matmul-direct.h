@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * 8 rows of W times one or two prepared rows, straight from the stored blocks, for matmul-vec.h
+ *
+ * With few prepared rows a panel costs more than its use. Here blocks of several rows are loaded
+ * side by side as they lie, unpacked in registers and multiplied; the partial sums that a row has
+ * in 4 or 8 lanes are then added up across lanes, in integers, so that a vector holds the exact
+ * sum of one block of each row. From there on it is the float arithmetic of the tiles.
+ *
+ * Beyond matmul-vec.h:
+ *   v_rows32(p, stride)  32 bytes of VEC_N / 8 rows that lie 4 × stride apart
+ *   v_x32(p), v_x16(p)   32 or 16 bytes, repeated
+ *   v_pack16(a, b)       16-bit lanes of a and b, per 16 bytes
+ *   v_pair16(a)          sums of pairs of 16-bit lanes
+ *   v_even(a, b), v_odd(a, b)   32-bit lanes 0, 2 or 1, 3 of a and b, per 16 bytes
+ *   v_firsts(a, b), v_seconds(a, b)   16-byte lanes 0, 2, … or 1, 3, … of a, then of b
+ *   v_spread(a, half)    byte i of each 16: bit 4 is bit i + 16 × half of the first 4 bytes
+ */
+
+#define DIRECT_M      2
+#define DIRECT_BLOCKS 16u /* whose scales are converted at once */
+
+/* Partial sums: how many of the two steps that add lanes of 16 bytes fit in 16 bits. */
+enum direct_size { DIRECT_WIDE, DIRECT_ONE, DIRECT_BOTH };
+
+/* [a, b, c, d] of each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2], v[3]. */
+INLINE v_int direct_add4(const v_int v[4], const enum direct_size size)
+{
+    v_int a, b;
+
+    if (size == DIRECT_WIDE) {
+        a = v_add(v_low32(v[0], v[1]), v_high32(v[0], v[1]));
+        b = v_add(v_low32(v[2], v[3]), v_high32(v[2], v[3]));
+        return v_add(v_low64(a, b), v_high64(a, b));
+    }
+    a = v_pair16(v_pack16(v[0], v[1]));
+    b = v_pair16(v_pack16(v[2], v[3]));
+    if (size == DIRECT_BOTH)
+        return v_pair16(v_pack16(a, b));
+    return v_add(v_even(a, b), v_odd(a, b));
+}
+
+/* Of vector i of 8: the first of its rows. */
+#define DIRECT_ROW(i) ((i) % 4 + (i) / 4 * (VEC_N / 2))
+
+INLINE void direct_load32(const uint8_t *p, size_t row_bytes, v_int v[8])
+{
+    UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
+        v_rows32(p + DIRECT_ROW(i) * row_bytes, row_bytes);
+}
+
+INLINE v_int direct_dot(v_int w, v_int x, const bool is_s8)
+{
+    return is_s8 ? v_dot_s8(v_zero(), w, x) : v_dot(v_zero(), w, x);
+}
+
+/* Sums of 32 products of VEC_N rows. */
+INLINE v_int direct_sum32(const v_int w[8], v_int x, const enum direct_size size, const bool is_s8)
+{
+    v_int v[8], a, b;
+
+    UNROLL for (unsigned i = 0; i < 8; i++) v[i] = direct_dot(w[i], x, is_s8);
+    a = direct_add4(v, size);
+    b = direct_add4(v + 4, size);
+    return v_add(v_firsts(a, b), v_seconds(a, b));
+}
+
+/* The same of the first and of the second 16. */
+INLINE void direct_sum16(const v_int w[8], v_int x, const enum direct_size size, v_int sum[2])
+{
+    v_int v[8], a, b;
+
+    UNROLL for (unsigned i = 0; i < 8; i++) v[i] = direct_dot(w[i], x, false);
+    a = direct_add4(v, size);
+    b = direct_add4(v + 4, size);
+    sum[0] = v_firsts(a, b);
+    sum[1] = v_seconds(a, b);
+}
+
+/* acc with one scale's sums added; @n: what the stored q are too large by, times minus x. */
+INLINE v_flt direct_add(v_flt acc, v_int sum, int32_t n, v_flt scale, const struct matmul_q8 *x)
+{
+    const v_flt scaled = v_mulf(v_to_float(v_add(sum, v_set(n))), scale);
+
+    return v_fma(scaled, v_bcastf(&x->d), acc);
+}
+
+INLINE const struct matmul_q8 *direct_x(const struct matmul_direct *d, unsigned m, uint32_t block)
+{
+    return (const struct matmul_q8 *)(d->act + m * d->act_stride) + block;
+}
+
+INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, v_flt acc[DIRECT_M])
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = v_loadf(d->init);
+}
+
+INLINE void direct_end(const struct matmul_direct *d, const unsigned m_n, const v_flt acc[DIRECT_M])
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++) v_storef(d->y + m * d->ldy, acc[m]);
+}
+
+/* The 2-byte fields at @p of up to DIRECT_BLOCKS blocks of VEC_N rows, as floats. */
+INLINE void direct_fields(const uint8_t *p, size_t row_bytes, uint32_t n_blocks,
+                          const unsigned block_bytes, float dst[][VEC_N])
+{
+    uint16_t bits[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
+
+    n_blocks = MIN(n_blocks, DIRECT_BLOCKS);
+    for (uint32_t b = 0; b < n_blocks; b++, p += block_bytes)
+        UNROLL for (unsigned i = 0; i < VEC_N; i++) memcpy(&bits[b][i], p + i * row_bytes, 2);
+    for (uint32_t b = 0; b < n_blocks; b++)
+        v_storef(dst[b], v_from_f16(bits[b]));
+}
+
+INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
+{
+    const unsigned size = sizeof(struct block_q8_0);
+    const uint8_t *w = d->w;
+    float scale[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
+    v_flt acc[DIRECT_M];
+
+    direct_begin(d, m_n, acc);
+    for (uint32_t b = 0; b < d->K / 32; b++, w += size) {
+        v_int v[8];
+
+        if (b % DIRECT_BLOCKS == 0)
+            direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
+        prefetch(&d->ahead, VEC_N * size);
+        direct_load32(w + 2, d->row_bytes, v);
+        if (!VEC_S8)
+            UNROLL for (unsigned i = 0; i < 8; i++) v[i] = v_xor(v[i], v_set(0x80808080));
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const struct matmul_q8 *x = direct_x(d, m, b);
+            const v_int sum = direct_sum32(v, v_x32(x->q), DIRECT_WIDE, VEC_S8);
+            const int32_t n = VEC_S8 ? 0 : (x->nsum[0] + x->nsum[1]) * 128;
+
+            acc[m] = direct_add(acc[m], sum, n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
+        }
+    }
+    direct_end(d, m_n, acc);
+}
+
+/* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, high bits and an offset are there or not. */
+INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
+                      const bool has_high)
+{
+    const unsigned high_at = 2 + 2 * has_offset, q_at = high_at + 4 * has_high, size = q_at + 16;
+    const enum direct_size sums = has_high ? DIRECT_ONE : DIRECT_BOTH;
+    const uint8_t *w = d->w;
+    float scale[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
+    float offset[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
+    v_flt acc[DIRECT_M];
+
+    direct_begin(d, m_n, acc);
+    for (uint32_t b = 0; b < d->K / 32; b++, w += size) {
+        v_int low[4], high[4];
+
+        if (b % DIRECT_BLOCKS == 0) {
+            direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
+            if (has_offset)
+                direct_fields(w + 2, d->row_bytes, d->K / 32 - b, size, offset);
+        }
+        prefetch(&d->ahead, VEC_N * size);
+        UNROLL for (unsigned i = 0; i < 4; i++)
+        {
+            const v_int v = v_rows16(w + q_at + i * d->row_bytes, d->row_bytes);
+
+            low[i] = LOW_NIBBLES(v);
+            high[i] = HIGH_NIBBLES(v);
+            if (has_high) {
+                const v_int bits = v_rows16(w + high_at + i * d->row_bytes, d->row_bytes);
+
+                low[i] = v_or(low[i], v_spread(bits, 0));
+                high[i] = v_or(high[i], v_spread(bits, 1));
+            }
+        }
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const struct matmul_q8 *x = direct_x(d, m, b);
+            const v_int x0 = v_x16(x->q), x1 = v_x16(x->q + 16);
+            const int32_t n = has_offset ? 0 : (x->nsum[0] + x->nsum[1]) * (has_high ? 16 : 8);
+            v_int v[4];
+
+            UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
+                v_dot(v_dot(v_zero(), low[i], x0), high[i], x1);
+            acc[m] =
+                direct_add(acc[m], direct_add4(v, sums), n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
+            if (has_offset)
+                acc[m] = v_fma(v_loadf(offset[b % DIRECT_BLOCKS]), v_bcastf(&x->s), acc[m]);
+        }
+    }
+    direct_end(d, m_n, acc);
+}
+
+/* Bit g of each byte, at bit 4. */
+INLINE v_int direct_bit4(v_int v, const unsigned g)
+{
+    return v_and(g < 4 ? v_shl(v, g < 4 ? 4 - g : 0) : v_shr(v, g < 4 ? 0 : g - 4),
+                 v_set(0x10101010));
+}
+
+/* Q4_K and Q5_K. */
+INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has_high)
+{
+    const unsigned size = has_high ? sizeof(struct block_q5_k) : sizeof(struct block_q4_k);
+    const unsigned q_at = has_high ? 48 : 16;
+    const enum direct_size sums = has_high ? DIRECT_ONE : DIRECT_BOTH;
+    const uint8_t *w = d->w;
+    float scale[8][VEC_N] __attribute__((aligned(64)));
+    float offset[8][VEC_N] __attribute__((aligned(64)));
+    v_flt acc[DIRECT_M];
+
+    direct_begin(d, m_n, acc);
+    for (uint32_t b = 0; b < d->K / 32; b += 8, w += size) {
+        decode_k_head(scale[0], offset[0], VEC_N, w, d->row_bytes);
+        UNROLL for (unsigned g = 0; g < 8; g++)
+        {
+            v_int v[8];
+
+            if (g % 2 == 0)
+                prefetch(&d->ahead, VEC_N * size / 4);
+            direct_load32(w + q_at + g / 2 * 32, d->row_bytes, v);
+            UNROLL for (unsigned i = 0; i < 8; i++)
+            {
+                v[i] = g % 2 ? HIGH_NIBBLES(v[i]) : LOW_NIBBLES(v[i]);
+                if (has_high)
+                    v[i] = v_or(v[i], direct_bit4(v_rows32(w + 16 + DIRECT_ROW(i) * d->row_bytes,
+                                                           d->row_bytes),
+                                                  g));
+            }
+            UNROLL for (unsigned m = 0; m < m_n; m++)
+            {
+                const struct matmul_q8 *x = direct_x(d, m, b + g);
+
+                acc[m] = direct_add(acc[m], direct_sum32(v, v_x32(x->q), sums, false), 0,
+                                    v_loadf(scale[g]), x);
+                acc[m] = v_fma(v_loadf(offset[g]), v_bcastf(&x->s), acc[m]);
+            }
+        }
+    }
+    direct_end(d, m_n, acc);
+}
+
+INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
+{
+    const v_int high = v_set(0x30303030);
+    const uint8_t *w = d->w;
+    float scale[16][VEC_N] __attribute__((aligned(64)));
+    v_flt acc[DIRECT_M];
+
+    direct_begin(d, m_n, acc);
+    for (uint32_t b = 0; b < d->K / 32; b += 8, w += sizeof(struct block_q6_k)) {
+        decode_q6_k_head(scale[0], VEC_N, w, d->row_bytes);
+        UNROLL for (unsigned g = 0; g < 8; g++)
+        {
+            const uint8_t *q = w + g / 4 * 64 + g % 2 * 32, *t = w + 128 + g / 4 * 32;
+            v_int v[8];
+
+            if (g % 2 == 0)
+                prefetch(&d->ahead, VEC_N * sizeof(struct block_q6_k) / 4);
+            UNROLL for (unsigned i = 0; i < 8; i++)
+            {
+                const v_int four = v_rows32(q + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);
+                const v_int two = v_rows32(t + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);
+
+                v[i] = g % 4 < 2 ? LOW_NIBBLES(four) : HIGH_NIBBLES(four);
+                v[i] = v_or(v[i], v_and(g % 4 < 2 ? v_shl(two, g % 4 < 2 ? 4 - 2 * (g % 4) : 0)
+                                                  : v_shr(two, g % 4 < 2 ? 0 : 2 * (g % 4) - 4),
+                                        high));
+            }
+            UNROLL for (unsigned m = 0; m < m_n; m++)
+            {
+                const struct matmul_q8 *x = direct_x(d, m, b + g);
+                v_int sum[2];
+
+                direct_sum16(v, v_x32(x->q), DIRECT_ONE, sum);
+                UNROLL for (unsigned j = 0; j < 2; j++) acc[m] =
+                    direct_add(acc[m], sum[j], x->nsum[j] * 32, v_loadf(scale[2 * g + j]), x);
+            }
+        }
+    }
+    direct_end(d, m_n, acc);
+}
+
+/* One function for each number of prepared rows. */
+#define DIRECT_FN(name, call)                                                                      \
+    static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
+    {                                                                                              \
+        call;                                                                                      \
+    }
+#define DIRECT(stem, call1, call2)                                                                 \
+    DIRECT_FN(direct_##stem##_1, call1)                                                            \
+    DIRECT_FN(direct_##stem##_2, call2)                                                            \
+    static void TILE_NAME(direct_##stem)(struct matmul_direct * d)                                 \
+    {                                                                                              \
+        d->M == 1 ? direct_##stem##_1(d) : direct_##stem##_2(d);                                   \
+    }
+
+DIRECT(q8_0, direct_q8_0(d, 1), direct_q8_0(d, 2))
+DIRECT(q4_0, direct_32(d, 1, false, false), direct_32(d, 2, false, false))
+DIRECT(q4_1, direct_32(d, 1, true, false), direct_32(d, 2, true, false))
+DIRECT(q5_0, direct_32(d, 1, false, true), direct_32(d, 2, false, true))
+DIRECT(q5_1, direct_32(d, 1, true, true), direct_32(d, 2, true, true))
+DIRECT(q4_k, direct_k(d, 1, false), direct_k(d, 2, false))
+DIRECT(q5_k, direct_k(d, 1, true), direct_k(d, 2, true))
+DIRECT(q6_k, direct_q6_k(d, 1), direct_q6_k(d, 2))
