@@ -83,4 +83,4 @@ static inline bool size_add(uint64_t a, uint64_t b, uint64_t *ret)
 }
 
 /* calloc for arrays that checks n × size and gives a typed pointer. */
-#define NEW(type, n) ((type *)calloc((n) ? (n) : 1, sizeof(type)))
+#define NEW(type, n) ((type *)calloc((n) > 0 ? (n) : 1, sizeof(type)))
