@@ -66,8 +66,11 @@ static void gate_bump(struct gate *g)
 }
 
 /* Returns once the value is no longer @old. */
-static void gate_wait(struct gate *g, uint32_t old, uint64_t spin_nsec)
+static void gate_wait(struct gate *g, uint32_t old, uint64_t spin_nsec, bool (*idle)(void *arg),
+                      void *arg)
 {
+    while (idle && atomic_load_explicit(&g->value, memory_order_acquire) == old && idle(arg))
+        ;
     if (spin_nsec > 0) {
         const uint64_t end = clock_nsec() + spin_nsec;
 
@@ -85,7 +88,7 @@ static void gate_wait(struct gate *g, uint32_t old, uint64_t spin_nsec)
     atomic_fetch_sub(&g->n_sleeping, 1);
 }
 
-void workers_barrier(struct workers *w)
+void workers_barrier_idle(struct workers *w, bool (*idle)(void *arg), void *arg)
 {
     uint32_t old;
 
@@ -97,8 +100,13 @@ void workers_barrier(struct workers *w)
         atomic_store(&w->n_arrived, 0);
         gate_bump(&w->barrier);
     } else {
-        gate_wait(&w->barrier, old, w->spin_nsec);
+        gate_wait(&w->barrier, old, w->spin_nsec, idle, arg);
     }
+}
+
+void workers_barrier(struct workers *w)
+{
+    workers_barrier_idle(w, NULL, NULL);
 }
 
 static void *worker_main(void *data)
@@ -109,7 +117,7 @@ static void *worker_main(void *data)
     /* A thread that names itself needs no file of /proc. */
     pthread_setname_np(pthread_self(), "infer-worker");
     for (uint32_t n_runs = 0;; n_runs++) {
-        gate_wait(&w->start, n_runs, w->spin_nsec);
+        gate_wait(&w->start, n_runs, w->spin_nsec, NULL, NULL);
         if (!w->fn)
             return NULL;
         w->fn(w->arg, me->i, w->n);

@@ -22,3 +22,6 @@ unsigned workers_count(const struct workers *w);
 void workers_run(struct workers *w, workers_fn fn, void *arg);
 /* Only inside fn. Memory written before it is seen by all after it. */
 void workers_barrier(struct workers *w);
+/* The same; while it spins, it calls idle(@arg) until that returns false: small pieces of work that
+ * somebody may also leave undone. */
+void workers_barrier_idle(struct workers *w, bool (*idle)(void *arg), void *arg);

@@ -94,6 +94,62 @@ static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned
     }
 }
 
+/* Looks for the product after stage @i_stage, and where this thread's share of it begins. */
+static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread)
+{
+    const struct plan *plan = x->plan;
+    struct ahead *ahead = &plan->aheads[i_thread];
+    const struct product *p;
+    uint32_t begin, end, i = i_stage + 1;
+
+    *ahead = (struct ahead){0};
+    while (i < plan->n_stages && plan->stages[i].kind != STAGE_PRODUCT)
+        i++;
+    if (i == plan->n_stages || exec_rows(x, plan->stages[i].rows_kept) > AHEAD_ROWS)
+        return;
+    exec_share(x, i_thread, plan->stages[i].n_chunks, &begin, &end);
+    for (p = plan->stages[i].products; begin >= p->n_chunks; p++) {
+        begin -= p->n_chunks;
+        end -= p->n_chunks;
+    }
+    end = MIN(p->n_matrices == 2 ? begin + 1 : end, p->n_chunks);
+    for (uint32_t j = 0; j < p->n_matrices; j++) {
+        const struct matrix *m = &p->m[j];
+        const uint64_t size = (end - begin) * (uint64_t)p->chunk * m->row_bytes;
+
+        ahead->at[j] = (const unsigned char *)m->data + begin * (uint64_t)p->chunk * m->row_bytes;
+        ahead->end[j] = ahead->at[j] + MIN(size, AHEAD_BYTES / p->n_matrices);
+    }
+}
+
+bool exec_ahead(const struct exec *x, unsigned i_thread)
+{
+    struct ahead *ahead = &x->plan->aheads[i_thread];
+
+    for (unsigned j = 0; j < 2; j++) {
+        if (ahead->at[j] >= ahead->end[j])
+            continue;
+        for (unsigned i = 0; i < 8; i++)
+            __builtin_prefetch(ahead->at[j] + 64 * i, 0, 2);
+        ahead->at[j] += (size_t)8 * 64;
+        return true;
+    }
+    return false;
+}
+
+/* A thread at the end of a stage. */
+struct waiting {
+    const struct exec *x;
+    unsigned i_thread;
+};
+
+static bool idle(void *arg)
+{
+    const struct waiting *w = arg;
+
+    return exec_ahead(w->x, w->i_thread);
+}
+
 static void run_stage(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct stage *s = &x->plan->stages[i_stage];
@@ -117,6 +173,7 @@ static void run_stage(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 {
     const struct exec *x = arg;
+    struct waiting waiting = {x, i_thread};
     uint64_t *nsec = x->plan->stage_nsec;
 
     /* Nobody rotates before the first barrier: what is rotated comes from an earlier stage. */
@@ -127,8 +184,10 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 
         atomic_store_explicit(&claims_of(x, i + 1)[i_thread].n, 0, memory_order_relaxed);
         run_stage(x, i, i_thread);
+        if (x->plan->stages[i].kind != STAGE_ATTENTION)
+            find_ahead(x, i, i_thread);
         if (i + 1 < x->plan->n_stages)
-            workers_barrier(x->cpu->workers);
+            workers_barrier_idle(x->cpu->workers, idle, &waiting);
         if (nsec && i_thread == 0)
             nsec[i] += clock_nsec() - begin;
     }

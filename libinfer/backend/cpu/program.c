@@ -143,9 +143,10 @@ static int alloc_step(struct plan *plan)
     uint32_t *rows = arena_alloc(&plan->arena, 3 * (size_t)max_rows * sizeof(uint32_t));
 
     plan->claims = aligned_alloc(64, 3 * plan->n_threads * sizeof(*plan->claims));
+    plan->aheads = aligned_alloc(64, plan->n_threads * sizeof(*plan->aheads));
     plan->max_tiles = max_rows / plan->tile_rows + plan->limits.max_seqs;
     plan->tiles = arena_alloc(&plan->arena, plan->max_tiles * sizeof(struct attn_tile));
-    if (!rows || !plan->claims || !plan->tiles)
+    if (!rows || !plan->claims || !plan->aheads || !plan->tiles)
         return -ENOMEM;
     plan->row_pos = rows;
     plan->row_block = rows + max_rows;
@@ -240,6 +241,7 @@ void program_free(struct backend *b UNUSED, struct plan *plan)
     if (plan->parts)
         munmap(plan->parts, plan->parts_size);
     free(plan->claims);
+    free(plan->aheads);
     arena_done(&plan->arena);
     free(plan);
 }

@@ -36,6 +36,10 @@
 /* Tokens of a KV block. */
 #define KV_BLOCK_MIN 16u
 #define KV_BLOCK_MAX 256u
+/* With up to so many rows memory is what a product waits for: a thread that has nothing to do
+ * prefetches up to so many bytes, which fit in a second-level cache, of what it reads next. */
+#define AHEAD_ROWS  4u
+#define AHEAD_BYTES (192u << 10)
 /* With fewer tasks of attention than this per thread, threads share sequences. */
 #define SHARED_TASKS 4u
 
@@ -127,6 +131,12 @@ struct claim {
     _Alignas(64) _Atomic uint32_t n;
 };
 
+/* Weights that a thread will read next: prefetched while it waits. A line of its own. */
+struct ahead {
+    _Alignas(64) const unsigned char *at[2];
+    const unsigned char *end[2];
+};
+
 /* Rows of one sequence that go through attention together. */
 struct attn_tile {
     const struct batch_seq *seq;
@@ -170,6 +180,7 @@ struct plan {
     size_t part_floats;
 
     struct claim *claims; /* [3 sets, n_threads], see exec_claim() */
+    struct ahead *aheads; /* [n_threads] */
     /* Written by the thread that runs a step, before the others start. */
     uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in it */
     struct attn_tile *tiles;
@@ -231,6 +242,8 @@ void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *r
 bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
                 uint32_t *ret_piece);
 unsigned char *exec_memory(const struct exec *x, unsigned i_thread);
+/* Prefetches some of the weights that this thread reads next; false when enough is on its way. */
+bool exec_ahead(const struct exec *x, unsigned i_thread);
 uint32_t exec_rows(const struct exec *x, bool rows_kept);
 /* exec-node.c: one operation on this thread's rows */
 void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
