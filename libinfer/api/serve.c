@@ -12,7 +12,6 @@
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/utf8.h"
-#include "sample/logprob.h"
 
 #define MAX_CTX       (1u << 22)
 #define MAX_SEQS      1024u
@@ -202,8 +201,8 @@ static int check_request(const struct inf_engine *engine, const struct inf_reque
             return err_set(reterr, EINVAL, "token %d is not in the vocabulary", q->tokens[i]);
     if (q->n_choices > MAX_CHOICES)
         return err_set(reterr, EINVAL, "more than %u choices", MAX_CHOICES);
-    if (q->n_logprobs < -1 || q->n_logprobs > LOGPROB_MAX_TOP)
-        return err_set(reterr, EINVAL, "n_logprobs must be between -1 and %u", LOGPROB_MAX_TOP);
+    if (q->n_logprobs < -1 || q->n_logprobs > SAMPLE_MAX_TOP)
+        return err_set(reterr, EINVAL, "n_logprobs must be between -1 and %u", SAMPLE_MAX_TOP);
     r = check_sampling(&q->sampling, n_vocab, reterr);
     if (r < 0)
         return r;

@@ -15,6 +15,7 @@
 #include <infer/types.h>
 
 #include "core/macros.h"
+#include "core/workers.h"
 #include "graph/batch.h"
 #include "graph/graph.h"
 
@@ -59,6 +60,9 @@ struct backend_ops {
                const struct batch *batch, float *logits);
     void (*free)(struct backend *b);
 
+    /* Between steps: calls @fn on the host's n_threads() threads that serve this device, the
+     * caller's included, and returns when all are done. */
+    void (*parallel)(struct backend *b, workers_fn fn, void *arg);
     unsigned (*n_threads)(const struct backend *b);
     const char *(*isa)(const struct backend *b); /* rung in use, static */
 };

@@ -53,15 +53,44 @@ static void occurrence(const struct sample_params *p, const int32_t *tokens, uin
     }
 }
 
-void penalty_apply(const struct sample_params *p, const int32_t *tokens, uint32_t n_tokens,
-                   uint32_t n_prompt, uint32_t *counts, float *logits, uint32_t n_vocab)
-{
-    add_bias(p, logits, n_vocab);
-    if (p->repetition != 1) {
-        const uint32_t n = MIN(p->window, n_tokens);
+/* The tokens that one of the stages may touch, each once, with their logits. */
+struct edits {
+    struct penalty_edit *list;
+    uint32_t n;
+    uint32_t *counts;
+    const float *logits;
+    uint32_t n_vocab;
+};
 
-        repetition(p->repetition, tokens + n_tokens - n, n, counts, logits, n_vocab);
-    }
-    if (p->presence != 0 || p->frequency != 0)
-        occurrence(p, tokens + n_prompt, n_tokens - n_prompt, counts, logits, n_vocab);
+static void note(struct edits *e, int32_t token)
+{
+    if ((uint32_t)token < e->n_vocab && e->counts[token]++ == 0)
+        e->list[e->n++] = (struct penalty_edit){token, e->logits[token]};
+}
+
+uint32_t penalty_apply(const struct sample_params *p, const int32_t *tokens, uint32_t n_tokens,
+                       uint32_t n_prompt, uint32_t *counts, float *logits, uint32_t n_vocab,
+                       struct penalty_edit *ret_edits)
+{
+    struct edits e = {ret_edits, 0, counts, logits, n_vocab};
+    const uint32_t n_window = p->repetition != 1 ? MIN(p->window, n_tokens) : 0;
+    const uint32_t n_counted = p->presence != 0 || p->frequency != 0 ? n_tokens - n_prompt : 0;
+
+    for (size_t i = 0; i < p->n_bias; i++)
+        note(&e, p->bias[i].token);
+    for (uint32_t i = n_tokens - MAX(n_window, n_counted); i < n_tokens; i++)
+        note(&e, tokens[i]);
+    for (uint32_t i = 0; i < e.n; i++)
+        counts[ret_edits[i].id] = 0;
+
+    add_bias(p, logits, n_vocab);
+    repetition(p->repetition, tokens + n_tokens - n_window, n_window, counts, logits, n_vocab);
+    occurrence(p, tokens + n_tokens - n_counted, n_counted, counts, logits, n_vocab);
+    return e.n;
+}
+
+void penalty_undo(const struct penalty_edit *edits, uint32_t n, float *logits)
+{
+    for (uint32_t i = 0; i < n; i++)
+        logits[edits[i].id] = edits[i].logit;
 }

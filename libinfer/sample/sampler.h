@@ -16,7 +16,8 @@
  *   9. one draw from what is left, renormalised
  * Each of 5–8 sees probabilities that are renormalised over what the stage before left. Top-p
  * after temperature is what OpenAI's API means; top-k first is what bounds the work.
- * Ties go to the lower id everywhere.
+ * Ties go to the lower id everywhere. Log-probabilities are those of raw logits: before bias,
+ * penalties and temperature.
  *
  * A choice depends on the row, the parameters, the sequence's tokens and its generator alone.
  * A sampler is scratch memory for one thread; picking allocates nothing.
@@ -43,20 +44,30 @@ void sample_params_done(struct sample_params *p);
 
 struct sampler;
 
+#define SAMPLE_MAX_TOP 64 /* alternatives with log-probabilities */
+
 /* Positive conditions. */
 enum {
     SAMPLE_BAD_ROW = 1, /* a logit is NaN or infinite, or every token is forbidden */
 };
 
-/* Rows have @n_vocab values. -ENOMEM. */
-int sampler_new(uint32_t n_vocab, struct sampler **ret_sampler);
+/* Rows have @n_vocab values of tokens, and at most @n_row in all. -ENOMEM. */
+int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler);
 struct sampler *sampler_free(struct sampler *s);
 DEFINE_CLEANUP(struct sampler *, sampler_free);
 
 /*
- * Picks the token that follows @tokens, of which the first @n_prompt are the prompt's. Greedy
- * picks leave @rng alone. 0 or SAMPLE_BAD_ROW.
+ * Picks the token that follows @tokens, of which the first @n_prompt are the prompt's. @logits
+ * serve as scratch memory and are afterwards what they were. Greedy picks leave @rng alone.
+ * 0 or SAMPLE_BAD_ROW.
  */
 int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t *tokens,
-                 uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, const float *logits,
+                 uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, float *logits,
                  int32_t *ret_token);
+/*
+ * The log-softmax of @token (may be negative: none, *ret_logprob is then NAN) over a row of
+ * @n_row ≥ n_vocab raw logits, and the @n_top ≤ SAMPLE_MAX_TOP most likely of the first n_vocab
+ * tokens, best first. Returns how many are in @ret_top. A row with NaN gives NAN and none.
+ */
+uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row, int32_t token,
+                         uint32_t n_top, float *ret_logprob, struct inf_top_logprob *ret_top);

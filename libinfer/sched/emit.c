@@ -8,7 +8,6 @@
 
 #include <errno.h>
 
-#include "sample/logprob.h"
 
 static int tell_text(struct sched *s, struct seq *seq)
 {
@@ -44,7 +43,7 @@ static int accept_token(struct sched *s, const struct step_part *part)
 {
     struct seq *seq = part->seq;
     const struct inf_top_logprob *top =
-        s->step.top + (size_t)(part - s->step.parts) * LOGPROB_MAX_TOP;
+        s->step.top + (size_t)(part - s->step.parts) * SAMPLE_MAX_TOP;
     int r;
 
     assert(seq->n_tokens < seq->req->max_total);

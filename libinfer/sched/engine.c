@@ -17,6 +17,22 @@
 #define FADE_USEC   5e6 /* speeds are those of the last seconds of work */
 #define RETRY_MSEC  10
 
+static int samplers_new(struct sched *s, const struct runner *runner)
+{
+    const uint32_t n = runner->backend->ops->n_threads(runner->backend);
+    int r;
+
+    s->samplers = NEW(struct sampler *, n);
+    if (!s->samplers)
+        return -ENOMEM;
+    for (; s->n_samplers < n; s->n_samplers++) {
+        r = sampler_new(s->n_vocab, runner->n_vocab, &s->samplers[s->n_samplers]);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
 int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
               const struct sched_limits *limits, struct sched **ret_sched)
 {
@@ -43,7 +59,7 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     r = events_init(&s->events);
     if (r < 0)
         return r;
-    r = sampler_new(s->n_vocab, &s->sampler);
+    r = samplers_new(s, *runner);
     if (r < 0)
         return r;
     r = step_init(&s->step, &(*runner)->limits);
@@ -82,7 +98,9 @@ struct sched *sched_free(struct sched *s)
     free_requests(s->inbox, true);
     events_done(&s->events);
     step_done(&s->step);
-    s->sampler = sampler_free(s->sampler);
+    for (uint32_t i = 0; i < s->n_samplers; i++)
+        sampler_free(s->samplers[i]);
+    free(s->samplers);
     free(s->running);
     s->runner = runner_free(s->runner);
     pthread_cond_destroy(&s->wake);

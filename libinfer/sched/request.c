@@ -11,7 +11,6 @@
 
 #include "core/clock.h"
 #include "core/hash.h"
-#include "sample/logprob.h"
 
 static uint64_t random_seed(void)
 {
@@ -55,7 +54,7 @@ int request_new(const struct inf_request *in, uint32_t n_ctx, struct request **r
     uint32_t room;
     int k;
 
-    assert(in->n_tokens > 0 && in->n_tokens < n_ctx && in->n_logprobs <= LOGPROB_MAX_TOP);
+    assert(in->n_tokens > 0 && in->n_tokens < n_ctx && in->n_logprobs <= SAMPLE_MAX_TOP);
     r = calloc(1, sizeof(*r) + n_choices * sizeof(r->seqs[0]));
     if (!r)
         return -ENOMEM;

@@ -28,7 +28,7 @@ struct sched_limits {
 /* One sequence's part of a step. */
 struct step_part {
     struct seq *seq;
-    uint32_t n_rows;
+    uint32_t pos, n_rows;
     uint32_t i_logit, n_logits; /* its rows of logits: prompt_logits, then that of the last row */
     uint32_t n_prompt_logits;
     bool sampled; /* the part ended the known tokens */
@@ -46,8 +46,10 @@ struct step {
     int32_t *tokens;             /* [max_rows] */
     uint32_t *logit_rows;        /* [max_logits] */
     struct step_part *parts;     /* [max_seqs] */
-    struct inf_top_logprob *top; /* [max_seqs, LOGPROB_MAX_TOP] */
-    uint32_t n_parts;
+    struct inf_top_logprob *top; /* [max_seqs, SAMPLE_MAX_TOP] */
+    uint32_t *logit_parts;       /* [max_logits]: the part that each row of logits belongs to */
+    uint32_t n_parts, n_logits;
+    _Atomic uint32_t next_logit; /* while threads look at the rows of logits */
     uint32_t n_prompt_rows, n_decode_rows;
     uint64_t usec;
 };
@@ -58,7 +60,8 @@ struct sched {
     struct sched_limits limits;
     uint32_t n_vocab; /* tokens that may be picked: the tokenizer knows them */
 
-    struct sampler *sampler;
+    struct sampler **samplers; /* [n_samplers]: one for each thread of the device */
+    uint32_t n_samplers;
     struct step step;
     struct seq *waiting; /* by age */
     uint32_t n_waiting;

@@ -6,13 +6,13 @@
 #include "sched/sched.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 #include "core/clock.h"
-#include "sample/logprob.h"
 
 int step_init(struct step *step, const struct plan_limits *limits)
 {
-    const size_t n_top = (size_t)limits->max_seqs * LOGPROB_MAX_TOP;
+    const size_t n_top = (size_t)limits->max_seqs * SAMPLE_MAX_TOP;
 
     *step = (struct step){
         .wants = NEW(struct batch_want, limits->max_seqs),
@@ -22,9 +22,10 @@ int step_init(struct step *step, const struct plan_limits *limits)
         .logit_rows = NEW(uint32_t, limits->max_logits),
         .parts = NEW(struct step_part, limits->max_seqs),
         .top = NEW(struct inf_top_logprob, n_top),
+        .logit_parts = NEW(uint32_t, limits->max_logits),
     };
     if (!step->wants || !step->rows || !step->seqs || !step->tokens || !step->logit_rows ||
-        !step->parts || !step->top)
+        !step->parts || !step->top || !step->logit_parts)
         return -ENOMEM;
     return 0;
 }
@@ -38,6 +39,7 @@ void step_done(struct step *step)
     free(step->logit_rows);
     free(step->parts);
     free(step->top);
+    free(step->logit_parts);
     *step = (struct step){0};
 }
 
@@ -69,6 +71,7 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
 
     *part = (struct step_part){
         .seq = seq,
+        .pos = seq->n_kv,
         .n_rows = n_rows,
         .i_logit = batch->n_logits,
         .n_prompt_logits = MIN(n_prompt_logits, n_rows),
@@ -87,6 +90,8 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
     if (n_rows == seq_n_left(seq))
         step->logit_rows[batch->n_logits++] = i_row + n_rows - 1;
     part->n_logits = batch->n_logits - part->i_logit;
+    for (uint32_t k = 0; k < part->n_logits; k++)
+        step->logit_parts[part->i_logit + k] = i;
     batch->n_rows += n_rows;
     *(decodes ? &step->n_decode_rows : &step->n_prompt_rows) += n_rows;
 }
@@ -102,41 +107,83 @@ static struct batch build_batch(struct sched *s)
         if (step->rows[i] > 0)
             put_rows(step, &batch, s->running[i], step->rows[i], step->wants[i].n_logits);
     step->n_parts = batch.n_seqs;
+    step->n_logits = batch.n_logits;
     return batch;
 }
 
-/* Rows tell the tokens that follow them. */
-static void take_prompt_logprobs(struct sched *s, const struct step_part *part, uint32_t pos)
+/* A row of a prompt tells the token that follows it. */
+static void take_prompt_logprob(struct sched *s, struct sampler *sampler,
+                                const struct step_part *part, uint32_t i_logit)
 {
     struct request *req = part->seq->req;
-    struct prompt_logprobs *plp = &req->plp;
+    const uint32_t i = part->pos + (i_logit - part->i_logit) + 1;
+    struct output_token *t = &req->plp.tokens[i];
 
-    for (uint32_t k = 0; k < part->n_prompt_logits; k++) {
-        const uint32_t i = pos + k + 1;
-        struct output_token *t = &plp->tokens[i];
-
-        *t = (struct output_token){.token = req->prompt[i]};
-        t->n_top =
-            logprob_row(runner_logits(s->runner, part->i_logit + k), s->runner->n_vocab, s->n_vocab,
-                        t->token, req->n_top, &t->logprob, plp->top + (size_t)i * req->n_top);
-        plp->n_done = MAX(plp->n_done, i + 1);
-    }
+    *t = (struct output_token){.token = req->prompt[i]};
+    t->n_top =
+        sampler_logprob(sampler, runner_logits(s->runner, i_logit), s->runner->n_vocab, t->token,
+                        req->n_top, &t->logprob, req->plp.top + (size_t)i * req->n_top);
 }
 
 /* Picks the next token from the last row. */
-static void sample_part(struct sched *s, struct step_part *part)
+static void sample_part(struct sched *s, struct sampler *sampler, struct step_part *part)
 {
     struct seq *seq = part->seq;
     const struct request *req = seq->req;
-    const float *logits = runner_logits(s->runner, part->i_logit + part->n_logits - 1);
-    struct inf_top_logprob *top = s->step.top + (size_t)(part - s->step.parts) * LOGPROB_MAX_TOP;
+    float *logits = runner_logits(s->runner, part->i_logit + part->n_logits - 1);
+    struct inf_top_logprob *top = s->step.top + (size_t)(part - s->step.parts) * SAMPLE_MAX_TOP;
 
     part->sampled = true;
-    part->status = sampler_pick(s->sampler, &req->sampling, seq->tokens, seq->n_tokens,
-                                req->n_prompt, &seq->rng, logits, &part->token);
+    part->status = sampler_pick(sampler, &req->sampling, seq->tokens, seq->n_tokens, req->n_prompt,
+                                &seq->rng, logits, &part->token);
     if (part->status == 0 && req->want_logprobs)
-        part->n_top = logprob_row(logits, s->runner->n_vocab, s->n_vocab, part->token, req->n_top,
-                                  &part->logprob, top);
+        part->n_top = sampler_logprob(sampler, logits, s->runner->n_vocab, part->token, req->n_top,
+                                      &part->logprob, top);
+}
+
+/*
+ * One thread's share of the rows of logits: whichever is next. What comes of a row depends on it
+ * and on its sequence alone, and each row has one owner.
+ */
+static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
+{
+    struct sched *s = arg;
+    struct step *step = &s->step;
+    uint32_t i;
+
+    while ((i = atomic_fetch_add_explicit(&step->next_logit, 1, memory_order_relaxed)) <
+           step->n_logits) {
+        struct step_part *part = &step->parts[step->logit_parts[i]];
+
+        if (i - part->i_logit < part->n_prompt_logits)
+            take_prompt_logprob(s, s->samplers[i_thread], part, i);
+        else
+            sample_part(s, s->samplers[i_thread], part);
+    }
+}
+
+static void take_all_logits(struct sched *s)
+{
+    struct backend *b = s->runner->backend;
+
+    atomic_store_explicit(&s->step.next_logit, 0, memory_order_relaxed);
+    if (s->step.n_logits > 1)
+        b->ops->parallel(b, take_logits, s);
+    else
+        take_logits(s, 0, 1);
+}
+
+/* What the step computed is in the KV store now. */
+static void count_rows(struct sched *s)
+{
+    for (uint32_t i = 0; i < s->step.n_parts; i++) {
+        const struct step_part *part = &s->step.parts[i];
+        struct prompt_logprobs *plp = &part->seq->req->plp;
+
+        part->seq->n_kv += part->n_rows;
+        if (part->n_prompt_logits > 0)
+            plp->n_done = MAX(plp->n_done, part->pos + part->n_prompt_logits + 1);
+    }
 }
 
 int sched_step(struct sched *s)
@@ -152,15 +199,8 @@ int sched_step(struct sched *s)
     r = runner_forward(s->runner, &batch);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < step->n_parts; i++) {
-        struct step_part *part = &step->parts[i];
-        struct seq *seq = part->seq;
-
-        take_prompt_logprobs(s, part, seq->n_kv);
-        seq->n_kv += part->n_rows;
-        if (part->n_logits > part->n_prompt_logits)
-            sample_part(s, part);
-    }
+    take_all_logits(s);
+    count_rows(s);
     step->usec = clock_usec() - begin;
     s->chunk =
         batch_next_chunk(s->chunk, s->runner->limits.max_rows, step->n_prompt_rows, step->usec);

@@ -91,6 +91,11 @@ static void cpu_free(struct backend *b)
     free(cpu);
 }
 
+static void parallel(struct backend *b, workers_fn fn, void *arg)
+{
+    workers_run(((struct cpu_backend *)b)->workers, fn, arg);
+}
+
 static unsigned n_threads(const struct backend *b)
 {
     return workers_count(((const struct cpu_backend *)b)->workers);
@@ -110,6 +115,7 @@ static const struct backend_ops cpu_ops = {
     .plan_free = program_free,
     .run = exec_run,
     .free = cpu_free,
+    .parallel = parallel,
     .n_threads = n_threads,
     .isa = isa,
 };

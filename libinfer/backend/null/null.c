@@ -181,6 +181,12 @@ static void null_free(struct backend *b)
     free(b);
 }
 
+static void null_parallel(struct backend *b, workers_fn fn, void *arg)
+{
+    (void)b;
+    fn(arg, 0, 1);
+}
+
 static unsigned null_n_threads(const struct backend *b)
 {
     (void)b;
@@ -202,6 +208,7 @@ static const struct backend_ops null_ops = {
     .plan_free = null_plan_free,
     .run = null_run,
     .free = null_free,
+    .parallel = null_parallel,
     .n_threads = null_n_threads,
     .isa = null_isa,
 };

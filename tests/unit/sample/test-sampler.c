@@ -8,7 +8,6 @@
 #include <math.h>
 
 #include "core/macros.h"
-#include "sample/logprob.h"
 #include "sample/sampler.h"
 
 #define MAX_V 600
@@ -128,7 +127,7 @@ static void check_distribution(const struct inf_sampling *s, uint32_t n_vocab, f
     fill_logits(&rng, logits, n_vocab, spread);
     reference(s, logits, n_vocab, probs);
     memset(counts, 0, sizeof(counts));
-    ASSERT_OK(sampler_new(n_vocab, &sampler));
+    ASSERT_OK(sampler_new(n_vocab, n_vocab, &sampler));
     ASSERT_OK(sample_params_init(&p, s));
     for (uint32_t i = 0; i < n_draws; i++) {
         int32_t t = -1;
@@ -189,19 +188,22 @@ TEST(each_stage_has_the_reference_distribution)
         }
 }
 
-static int32_t pick(const struct inf_sampling *s, const float *logits, uint32_t n,
+static int32_t pick(const struct inf_sampling *s, const float *row, uint32_t n,
                     const int32_t *tokens, uint32_t n_tokens, uint32_t n_prompt, int *ret_status)
 {
+    static float logits[MAX_V];
     struct sample_params p;
     struct sampler *sampler;
     struct rng rng;
     int32_t t = -1;
     int r;
 
+    memcpy(logits, row, n * sizeof(*row));
     rng_seed(&rng, 5);
-    ASSERT_OK(sampler_new(n, &sampler));
+    ASSERT_OK(sampler_new(n, n, &sampler));
     ASSERT_OK(sample_params_init(&p, s));
     r = sampler_pick(sampler, &p, tokens, n_tokens, n_prompt, &rng, logits, &t);
+    assert_memory_equal(logits, row, n * sizeof(*row));
     /* Scratch memory must be clean again: a second pick agrees. */
     if (r == 0 && s->temperature == 0) {
         int32_t again = -1;
@@ -323,7 +325,8 @@ TEST(tiny_and_huge_temperatures_are_fine)
 TEST(logprobs_are_those_of_raw_logits)
 {
     static float logits[MAX_V];
-    struct inf_top_logprob top[LOGPROB_MAX_TOP];
+    struct inf_top_logprob top[SAMPLE_MAX_TOP];
+    struct sampler *sampler;
     struct rng rng;
     double sum = 0;
     float lp;
@@ -331,16 +334,23 @@ TEST(logprobs_are_those_of_raw_logits)
     rng_seed(&rng, 9);
     fill_logits(&rng, logits, MAX_V, 10);
     logits[17] = logits[5] = 40;
+    logits[MAX_V - 1] = 41; /* no token of the vocabulary, but part of the sum */
     for (uint32_t i = 0; i < MAX_V; i++)
         sum += exp((double)logits[i]);
-    assert_int_equal(logprob_row(logits, MAX_V, MAX_V - 10, 23, 20, &lp, top), 20);
+    ASSERT_OK(sampler_new(MAX_V - 10, MAX_V, &sampler));
+    assert_int_equal(sampler_logprob(sampler, logits, MAX_V, 23, 20, &lp, top), 20);
+    sampler_free(sampler);
     assert_true(fabs((double)lp - ((double)logits[23] - log(sum))) < 1e-5);
     assert_int_equal(top[0].token, 5);
     assert_int_equal(top[1].token, 17);
     for (uint32_t i = 1; i < 20; i++)
         assert_true(top[i].logprob <= top[i - 1].logprob);
     /* Fewer tokens than asked for. */
-    assert_int_equal(logprob_row(logits, 3, 3, -1, 20, &lp, top), 3);
+    ASSERT_OK(sampler_new(3, 3, &sampler));
+    assert_int_equal(sampler_logprob(sampler, logits, 3, -1, 20, &lp, top), 3);
+    logits[1] = NAN;
+    assert_int_equal(sampler_logprob(sampler, logits, 3, 0, 20, &lp, top), 0);
+    sampler_free(sampler);
     assert_true(isnan(lp));
 }
 

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "sample/logprob.h"
-
 void rig_init(struct rig *rig, const struct rig_params *p)
 {
     const uint32_t n_ctx = p->n_ctx > 0 ? p->n_ctx : 128;
