@@ -38,6 +38,12 @@ void strings_done(struct strings *s)
     *s = (struct strings){0};
 }
 
+void strings_clear(struct strings *s)
+{
+    str_clear(&s->buf);
+    s->n = 0;
+}
+
 int strings_end(struct strings *s)
 {
     const size_t start = s->n ? s->v[s->n - 1].start + s->v[s->n - 1].len : 0;
@@ -280,31 +286,32 @@ static int bytes(const struct strings *in, bool raw, struct strings *out)
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < in->n; i++)
-        r = put_from_bytes(&all, in->buf.data + in->v[i].start, in->v[i].len);
-    if (r == 0)
-        r = raw ? str_append(&out->buf, all.data, all.len)
-                : put_lossy(&out->buf, all.data, all.len, false);
+        r = put_from_bytes(raw ? &out->buf : &all, in->buf.data + in->v[i].start, in->v[i].len);
+    if (r == 0 && !raw)
+        r = put_lossy(&out->buf, all.data, all.len, false);
     return r < 0 ? r : strings_end(out);
 }
 
-/* A run of byte pieces is text if all of it is valid, else U+FFFD for every byte. */
-static int put_run(struct strings *out, const struct str *run, bool raw)
+/* A run of byte pieces, written behind the other strings, is text if all of it is valid, else
+ * U+FFFD for every byte. */
+static int end_run(struct strings *out, size_t start, bool raw)
 {
+    const size_t len = out->buf.len - start;
     int r = 0;
 
-    if (run->len == 0)
+    if (len == 0)
         return 0;
-    if (raw || utf8_valid(run->data, run->len))
-        r = str_append(&out->buf, run->data, run->len);
-    else
-        for (size_t i = 0; r == 0 && i < run->len; i++)
+    if (!raw && !utf8_valid(out->buf.data + start, len)) {
+        out->buf.len = start;
+        for (size_t i = 0; r == 0 && i < len; i++)
             r = str_puts(&out->buf, REPLACEMENT);
+    }
     return r < 0 ? r : strings_end(out);
 }
 
 static int byte_fallback(const struct strings *in, bool raw, struct strings *out)
 {
-    _cleanup_str_ struct str run = {0};
+    size_t start = 0; /* of the run */
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < in->n; i++) {
@@ -312,17 +319,17 @@ static int byte_fallback(const struct strings *in, bool raw, struct strings *out
         const int byte = piece_byte(s, in->v[i].len);
 
         if (byte >= 0) {
-            r = str_putc(&run, (char)byte);
+            r = str_putc(&out->buf, (char)byte);
             continue;
         }
-        r = put_run(out, &run, raw);
-        str_clear(&run);
+        r = end_run(out, start, raw);
         if (r == 0)
             r = str_append(&out->buf, s, in->v[i].len);
         if (r == 0)
             r = strings_end(out);
+        start = out->buf.len;
     }
-    return r < 0 ? r : put_run(out, &run, raw);
+    return r < 0 ? r : end_run(out, start, raw);
 }
 
 static int fuse(const struct strings *in, struct strings *out)
@@ -418,10 +425,23 @@ static int run_step(const struct dec_step *st, const struct strings *in, bool ra
     }
 }
 
-int decoder_run(const struct decoder *d, struct strings *s, bool raw, struct str *out)
+static int join(const struct decoder *d, const struct strings *s, struct str *out)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < s->n; i++) {
+        if (d->join_spaces && i > 0)
+            r = str_putc(out, ' ');
+        if (r == 0 && s->v[i].len > 0)
+            r = str_append(out, s->buf.data + s->v[i].start, s->v[i].len);
+    }
+    return r;
+}
+
+int decoder_run(const struct decoder *d, struct strings *s, struct strings *scratch, bool raw,
+                struct str *out)
 {
     _cleanup_str_ struct str joined = {0};
-    struct strings next = {0};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < d->n; i++) {
@@ -430,24 +450,16 @@ int decoder_run(const struct decoder *d, struct strings *s, bool raw, struct str
         /* A stream cannot take back what it has given. */
         if (raw && d->steps[i].kind == DEC_CLEANUP)
             continue;
-        str_clear(&next.buf);
-        next.n = 0;
+        strings_clear(scratch);
         r = str_reserve(&s->buf, 0);
         if (r == 0)
-            r = run_step(&d->steps[i], s, raw, &next);
+            r = run_step(&d->steps[i], s, raw, scratch);
         swap = *s;
-        *s = next;
-        next = swap;
+        *s = *scratch;
+        *scratch = swap;
     }
-    strings_done(&next);
-    for (size_t i = 0; r == 0 && i < s->n; i++) {
-        if (d->join_spaces && i > 0)
-            r = str_putc(&joined, ' ');
-        if (r == 0 && s->v[i].len > 0)
-            r = str_append(&joined, s->buf.data + s->v[i].start, s->v[i].len);
-    }
-    if (r < 0)
-        return r;
-    return raw ? str_append(out, joined.data, joined.len)
-               : put_lossy(out, joined.data, joined.len, d->each_byte);
+    if (r < 0 || raw)
+        return r < 0 ? r : join(d, s, out);
+    r = join(d, s, &joined);
+    return r < 0 ? r : put_lossy(out, joined.data, joined.len, d->each_byte);
 }

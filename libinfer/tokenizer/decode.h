@@ -70,15 +70,18 @@ struct strings {
 };
 
 void strings_done(struct strings *s);
+void strings_clear(struct strings *s); /* keeps the memory */
 /* Ends the string that was written to s->buf since the last one. */
 int strings_end(struct strings *s);
 
 /* Appends the string of a piece. */
 int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s);
 /*
- * Runs the steps over @s and appends the result to @out. With @raw, bytes that are no UTF-8 stay
- * as they are; otherwise they become U+FFFD.
+ * Runs the steps over @s and appends the result to @out; @s and @scratch are void afterwards. With
+ * @raw, bytes that are no UTF-8 stay as they are; otherwise they become U+FFFD. Raw runs allocate
+ * nothing once their strings have grown, but for DEC_CTC.
  */
-int decoder_run(const struct decoder *d, struct strings *s, bool raw, struct str *out);
+int decoder_run(const struct decoder *d, struct strings *s, struct strings *scratch, bool raw,
+                struct str *out);
 /* Appends @s with U+FFFD for what is no UTF-8. */
 int put_lossy(struct str *out, const char *s, size_t len, bool each_byte);

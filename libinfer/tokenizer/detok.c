@@ -24,7 +24,7 @@ static bool hidden(const struct inf_tokenizer *tok, int32_t id)
 int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32_t *ids, size_t n,
                          bool show_special, char **ret_text, size_t *ret_len)
 {
-    _cleanup_(strings_done) struct strings s = {0};
+    _cleanup_(strings_done) struct strings s = {0}, scratch = {0};
     _cleanup_str_ struct str out = {0};
     int r = 0;
 
@@ -35,7 +35,7 @@ int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32_t *ids, si
         if (vocab_at(&tok->vocab, ids[i]) && (show_special || !hidden(tok, ids[i])))
             r = decode_piece(tok, ids[i], &s);
     if (r == 0)
-        r = decoder_run(&tok->dec, &s, false, &out);
+        r = decoder_run(&tok->dec, &s, &scratch, false, &out);
     if (r == 0)
         r = str_reserve(&out, 0);
     if (r < 0)
@@ -52,6 +52,7 @@ struct inf_detok {
     struct str before, after; /* the window's text without and with the new token */
     struct str pending;       /* bytes that are no whole code point yet */
     struct str out;
+    struct strings strings, scratch; /* of one decoding; kept for their memory */
 };
 
 int inf_detok_new(const struct inf_tokenizer *tok, bool show_special, struct inf_detok **ret_detok)
@@ -74,20 +75,22 @@ struct inf_detok *inf_detok_free(struct inf_detok *d)
     str_done(&d->after);
     str_done(&d->pending);
     str_done(&d->out);
+    strings_done(&d->strings);
+    strings_done(&d->scratch);
     free(d);
     return NULL;
 }
 
-static int decode_raw(const struct inf_tokenizer *tok, const int32_t *ids, unsigned n,
-                      struct str *out)
+/* Text of the window. */
+static int decode_window(struct inf_detok *d, struct str *out)
 {
-    _cleanup_(strings_done) struct strings s = {0};
     int r = 0;
 
     str_clear(out);
-    for (unsigned i = 0; r == 0 && i < n; i++)
-        r = decode_piece(tok, ids[i], &s);
-    return r < 0 ? r : decoder_run(&tok->dec, &s, true, out);
+    strings_clear(&d->strings);
+    for (unsigned i = 0; r == 0 && i < d->n; i++)
+        r = decode_piece(d->tok, d->window[i], &d->strings);
+    return r < 0 ? r : decoder_run(&d->tok->dec, &d->strings, &d->scratch, true, out);
 }
 
 /* Makes room for one more. */
@@ -97,7 +100,7 @@ static int trim(struct inf_detok *d)
         return 0;
     memmove(d->window, d->window + WINDOW - KEEP, KEEP * sizeof(*d->window));
     d->n = KEEP;
-    return decode_raw(d->tok, d->window, d->n, &d->before);
+    return decode_window(d, &d->before);
 }
 
 static bool shown(const struct inf_detok *d, int32_t id)
@@ -112,7 +115,7 @@ int inf_detok_prime(struct inf_detok *d, const int32_t *ids, size_t n)
         if (shown(d, ids[i - 1]))
             d->window[KEEP - ++d->n] = ids[i - 1];
     memmove(d->window, d->window + KEEP - d->n, d->n * sizeof(*d->window));
-    return decode_raw(d->tok, d->window, d->n, &d->before);
+    return decode_window(d, &d->before);
 }
 
 /* Moves whole code points from pending to out, and everything that can become none as U+FFFD. */
@@ -166,7 +169,7 @@ int inf_detok_push(struct inf_detok *d, int32_t id, const char **ret_text, size_
     if (r < 0)
         return r;
     d->window[d->n++] = id;
-    r = decode_raw(d->tok, d->window, d->n, &d->after);
+    r = decode_window(d, &d->after);
     if (r < 0)
         return r;
     same = MIN(d->before.len, d->after.len);
@@ -191,7 +194,7 @@ int inf_detok_flush(struct inf_detok *d, const char **ret_text, size_t *ret_len)
 size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id, unsigned char *buf,
                                  size_t size)
 {
-    _cleanup_(strings_done) struct strings s = {0};
+    _cleanup_(strings_done) struct strings s = {0}, scratch = {0};
     _cleanup_str_ struct str out = {0};
     size_t n;
 
@@ -199,7 +202,7 @@ size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id, un
         return 0;
     /* Behind a word, so that no rule for the first token applies. */
     if (str_putc(&s.buf, '\1') < 0 || strings_end(&s) < 0 || decode_piece(tok, id, &s) < 0 ||
-        decoder_run(&tok->dec, &s, true, &out) < 0 || out.len < 1)
+        decoder_run(&tok->dec, &s, &scratch, true, &out) < 0 || out.len < 1)
         return 0;
     n = out.len - 1;
     if (size > 0)
