@@ -45,10 +45,15 @@ static void seed_init(void)
     process_seed = mix((uint64_t)ts.tv_nsec ^ (uint64_t)(uintptr_t)&ts);
 }
 
-uint64_t hash_seeded(const void *data, size_t len)
+uint64_t hash_seed(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, seed_init);
-    return hash_bytes(process_seed, data, len);
+    return process_seed;
+}
+
+uint64_t hash_seeded(const void *data, size_t len)
+{
+    return hash_bytes(hash_seed(), data, len);
 }

@@ -11,15 +11,27 @@
 /* Up to here looking at all pairs for each merge is faster than a heap. */
 #define SHORT_WORD 24
 
+#define NO_MERGE UINT32_MAX
+
 struct bpe_symbol {
-    int32_t id, prev, next;
+    const char *text; /* by text, with its hash; inside of the word */
+    uint32_t hash;
+    uint32_t len; /* bytes; grows with each merge, so it tells the states of a symbol apart */
+    int32_t id;   /* by id; -1: none */
+    int32_t prev, next;
     bool gone;
 };
 
+/* What becomes of two neighbours. */
+struct bpe_hit {
+    uint32_t rank; /* or NO_MERGE */
+    int32_t id;    /* by id */
+};
+
 struct bpe_pair {
-    uint32_t rank;
+    struct bpe_hit hit;
     int32_t pos;
-    int32_t left, right, id;
+    uint32_t left, right; /* lengths */
 };
 
 static uint64_t pair_of(int32_t left, int32_t right)
@@ -46,23 +58,63 @@ static struct bpe_merge *probe(const struct bpe *b, uint64_t pair)
     }
 }
 
-static const struct bpe_merge *find(const struct bpe *b, int32_t left, int32_t right)
+static uint32_t hash_pair(uint64_t seed, uint32_t left, uint32_t right)
 {
-    const struct bpe_merge *m = probe(b, pair_of(left, right));
+    return (uint32_t)(hash_fold(((uint64_t)left << 32 | right) ^ seed, 0x9e3779b97f4a7c15u) >> 16);
+}
 
-    return m->pair == UINT64_MAX ? NULL : m;
+/* Length of the left part of a line, or 0. */
+static size_t line_left(const struct gguf_str *line)
+{
+    const char *space = line->len > 1 ? memchr(line->data + 1, ' ', line->len - 1) : NULL;
+
+    return space ? (size_t)(space - line->data) : 0;
+}
+
+static bool is_line(const struct gguf_str *line, const struct bpe_symbol *left,
+                    const struct bpe_symbol *right)
+{
+    return line->len == (uint64_t)left->len + 1 + right->len && line_left(line) == left->len &&
+           memcmp(line->data, left->text, left->len) == 0 &&
+           memcmp(line->data + left->len + 1, right->text, right->len) == 0;
+}
+
+static struct bpe_hit find(const struct bpe *b, const struct bpe_symbol *left,
+                           const struct bpe_symbol *right)
+{
+    const struct bpe_merge *m;
+    uint32_t hash, at, rank;
+
+    if (!b->by_text) {
+        m = probe(b, pair_of(left->id, right->id));
+        return (struct bpe_hit){m->pair == UINT64_MAX ? NO_MERGE : m->rank, m->id};
+    }
+    hash = hash_pair(b->seed, left->hash, right->hash);
+    for (at = index_start(&b->line_ids, hash); index_match(&b->line_ids, hash, &at, &rank); at++)
+        if (is_line(&b->lines[rank], left, right))
+            return (struct bpe_hit){rank, -1};
+    return (struct bpe_hit){NO_MERGE, -1};
+}
+
+/* The left symbol becomes both. */
+static void join(const struct bpe *b, struct bpe_symbol *left, const struct bpe_symbol *right,
+                 struct bpe_hit hit)
+{
+    left->len += right->len;
+    left->id = hit.id;
+    if (b->by_text)
+        left->hash = hash_text(b->seed, left->text, left->len);
 }
 
 int bpe_init(struct bpe *b, const struct vocab *vocab, size_t n_merges)
 {
-    const char salt[] = "merges";
     char c;
 
     if (n_merges > VOCAB_MAX_PIECES)
         return -E2BIG;
     b->vocab = vocab;
     b->unknown = -1;
-    b->seed = hash_seeded(salt, sizeof(salt));
+    b->seed = vocab->seed;
     b->cap = 16;
     while (b->cap < n_merges + n_merges / 2 + 1)
         b->cap *= 2;
@@ -82,7 +134,7 @@ int bpe_init(struct bpe *b, const struct vocab *vocab, size_t n_merges)
 void bpe_done(struct bpe *b)
 {
     free(b->merges);
-    vocab_done(&b->extra);
+    index_done(&b->line_ids);
     *b = (struct bpe){0};
 }
 
@@ -93,57 +145,68 @@ void bpe_work_done(struct bpe_work *w)
     str_done(&w->name);
 }
 
-static int symbol_of(struct bpe *b, const char *text, size_t len, bool strict, int32_t *ret_id,
-                     struct inf_err *reterr)
+static int piece_of(const struct bpe *b, const char *text, size_t len, int32_t *ret_id,
+                    struct inf_err *reterr)
 {
-    int32_t id = vocab_find(b->vocab, text, len);
-    int r;
+    const int32_t id = vocab_find(b->vocab, text, len);
 
-    if (id < 0 && strict)
+    if (id < 0)
         return err_set(reterr, EINVAL, "merges name '%.*s', which is no token", (int)MIN(len, 60u),
                        text);
-    if (id < 0) {
-        id = vocab_find(&b->extra, text, len);
-        if (id < 0) {
-            id = (int32_t)b->extra.n;
-            r = vocab_put(&b->extra, (uint32_t)id, text, len, PIECE_NORMAL, 0, reterr);
-            if (r < 0)
-                return r;
-        }
-        id += (int32_t)b->vocab->n;
-    }
     *ret_id = id;
     return 0;
 }
 
 int bpe_add_merge(struct bpe *b, const char *left, size_t left_len, const char *right,
-                  size_t right_len, uint32_t rank, bool strict, struct inf_err *reterr)
+                  size_t right_len, uint32_t rank, struct inf_err *reterr)
 {
-    const size_t skip = strict ? b->prefix_len : 0;
     _cleanup_str_ struct str whole = {0};
     struct bpe_merge *m;
-    int32_t l, r_id, id;
+    int32_t l = -1, r_id = -1, id = -1;
     int r;
 
-    if (right_len < skip)
+    if (right_len < b->prefix_len)
         return err_set(reterr, EINVAL, "merge %u is shorter than the subword prefix", rank);
     r = str_append(&whole, left, left_len);
     if (r == 0)
-        r = str_append(&whole, right + skip, right_len - skip);
+        r = str_append(&whole, right + b->prefix_len, right_len - b->prefix_len);
     if (r == 0)
-        r = symbol_of(b, left, left_len, strict, &l, reterr);
+        r = piece_of(b, left, left_len, &l, reterr);
     if (r == 0)
-        r = symbol_of(b, right, right_len, strict, &r_id, reterr);
+        r = piece_of(b, right, right_len, &r_id, reterr);
     if (r == 0)
-        r = symbol_of(b, whole.data, whole.len, strict, &id, reterr);
+        r = piece_of(b, whole.data, whole.len, &id, reterr);
     if (r < 0)
         return r;
     m = probe(b, pair_of(l, r_id));
-    if (m->pair != UINT64_MAX && !strict)
-        return 0;
     if (m->pair == UINT64_MAX && ++b->n_merges >= b->cap)
         return err_set(reterr, EINVAL, "more merges than announced");
     *m = (struct bpe_merge){pair_of(l, r_id), rank, id};
+    return 0;
+}
+
+int bpe_add_lines(struct bpe *b, const struct gguf_str *lines, uint32_t n)
+{
+    int r;
+
+    b->lines = lines;
+    r = index_reserve(&b->line_ids, n);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < n; i++) {
+        const size_t left = line_left(&lines[i]);
+        uint32_t hash, at, other;
+
+        if (left == 0)
+            continue;
+        hash = hash_pair(b->seed, hash_text(b->seed, lines[i].data, left),
+                         hash_text(b->seed, lines[i].data + left + 1, lines[i].len - left - 1));
+        /* Behind equal lines, so that the first of them is found first. */
+        at = index_start(&b->line_ids, hash);
+        while (index_match(&b->line_ids, hash, &at, &other))
+            at++;
+        index_put(&b->line_ids, at, hash, i);
+    }
     return 0;
 }
 
@@ -167,7 +230,6 @@ static int character_id(const struct bpe *b, struct bpe_work *w, const char *s, 
                         bool first, bool last, const char **ret_text, size_t *ret_len,
                         int32_t *ret_id)
 {
-    uint64_t extra;
     int r = 0;
 
     *ret_text = s;
@@ -189,18 +251,21 @@ static int character_id(const struct bpe *b, struct bpe_work *w, const char *s, 
         return 0;
     }
     *ret_id = vocab_find(b->vocab, *ret_text, *ret_len);
-    if (*ret_id < 0 && b->extra.n && map_find(&b->extra.ids, *ret_text, *ret_len, &extra))
-        *ret_id = (int32_t)(b->vocab->n + extra);
     return 0;
 }
 
+static void push_id(struct bpe_work *w, size_t *n, int32_t id, size_t len)
+{
+    w->symbols[(*n)++] = (struct bpe_symbol){.id = id, .len = (uint32_t)len};
+}
+
 /*
- * Splits a word into symbols. Characters that nothing knows: bytes, or the unknown token (runs of
- * it become one when they are fused; it is put down late, behind bytes that follow it, as the
- * reference does), or with byte_pieces symbols -1 - byte.
+ * Splits a word into symbols by id. Characters that nothing knows: bytes, or the unknown token
+ * (runs of it become one when they are fused; it is put down late, behind bytes that follow it, as
+ * the reference does).
  */
-static int split_word(const struct bpe *b, struct bpe_work *w, const char *s, size_t len,
-                      size_t *ret_n)
+static int split_pieces(const struct bpe *b, struct bpe_work *w, const char *s, size_t len,
+                        size_t *ret_n)
 {
     size_t n = 0, k;
     bool pending = false;
@@ -221,29 +286,44 @@ static int split_word(const struct bpe *b, struct bpe_work *w, const char *s, si
             return r;
         if (id >= 0) {
             if (pending)
-                w->symbols[n++].id = b->unknown;
+                push_id(w, &n, b->unknown, 1);
             pending = false;
-            w->symbols[n++].id = id;
-            continue;
-        }
-        if (b->byte_pieces) {
-            for (size_t j = 0; j < text_len; j++)
-                w->symbols[n++].id = -1 - (int32_t)(unsigned char)text[j];
+            push_id(w, &n, id, text_len);
             continue;
         }
         fallback = b->byte_fallback;
         for (size_t j = 0; fallback && j < text_len; j++)
             fallback = b->bytes[(unsigned char)text[j]] >= 0;
         for (size_t j = 0; fallback && j < text_len; j++)
-            w->symbols[n++].id = b->bytes[(unsigned char)text[j]];
+            push_id(w, &n, b->bytes[(unsigned char)text[j]], 1);
         if (fallback || b->unknown < 0)
             continue;
         if (pending && !b->fuse_unknown)
-            w->symbols[n++].id = b->unknown;
+            push_id(w, &n, b->unknown, 1);
         pending = true;
     }
     if (pending)
-        w->symbols[n++].id = b->unknown;
+        push_id(w, &n, b->unknown, 1);
+    *ret_n = n;
+    return 0;
+}
+
+/* Splits a word into its characters. */
+static int split_text(const struct bpe *b, struct bpe_work *w, const char *s, size_t len,
+                      size_t *ret_n)
+{
+    size_t n = 0, k;
+    const int r = reserve(w, len);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < len; i += k) {
+        uint32_t cp;
+
+        k = utf8_decode(s + i, len - i, &cp);
+        w->symbols[n++] = (struct bpe_symbol){
+            .text = s + i, .len = (uint32_t)k, .hash = hash_text(b->seed, s + i, k), .id = -1};
+    }
     *ret_n = n;
     return 0;
 }
@@ -251,33 +331,36 @@ static int split_word(const struct bpe *b, struct bpe_work *w, const char *s, si
 /* For few symbols: again and again the best pair of neighbours. Returns how many are left. */
 static size_t merge_short(const struct bpe *b, struct bpe_symbol *s, size_t n)
 {
-    const struct bpe_merge *m[SHORT_WORD];
+    struct bpe_hit hits[SHORT_WORD];
 
     for (size_t i = 0; i + 1 < n; i++)
-        m[i] = find(b, s[i].id, s[i + 1].id);
+        hits[i] = find(b, &s[i], &s[i + 1]);
     for (;;) {
+        uint32_t rank = NO_MERGE;
         size_t best = n;
 
         for (size_t i = 0; i + 1 < n; i++)
-            if (m[i] && (best == n || m[i]->rank < m[best]->rank))
+            if (hits[i].rank < rank) {
+                rank = hits[i].rank;
                 best = i;
+            }
         if (best == n)
             return n;
-        s[best].id = m[best]->id;
+        join(b, &s[best], &s[best + 1], hits[best]);
         n--;
         memmove(s + best + 1, s + best + 2, (n - best - 1) * sizeof(*s));
         if (n > best + 1)
-            memmove(m + best + 1, m + best + 2, (n - best - 2) * sizeof(*m));
+            memmove(hits + best + 1, hits + best + 2, (n - best - 2) * sizeof(*hits));
         if (best > 0)
-            m[best - 1] = find(b, s[best - 1].id, s[best].id);
+            hits[best - 1] = find(b, &s[best - 1], &s[best]);
         if (best + 1 < n)
-            m[best] = find(b, s[best].id, s[best + 1].id);
+            hits[best] = find(b, &s[best], &s[best + 1]);
     }
 }
 
 static bool before(const struct bpe_pair *a, const struct bpe_pair *b)
 {
-    return a->rank != b->rank ? a->rank < b->rank : a->pos < b->pos;
+    return a->hit.rank != b->hit.rank ? a->hit.rank < b->hit.rank : a->pos < b->pos;
 }
 
 static void heap_push(struct bpe_pair *h, size_t *n, struct bpe_pair p)
@@ -311,14 +394,15 @@ static struct bpe_pair heap_pop(struct bpe_pair *h, size_t *n)
 static void push_pair(const struct bpe *b, struct bpe_work *w, size_t *n_heap, int32_t left)
 {
     const struct bpe_symbol *s = w->symbols;
-    const struct bpe_merge *m;
+    struct bpe_hit hit;
+    int32_t right;
 
     if (left < 0 || s[left].next < 0)
         return;
-    m = find(b, s[left].id, s[s[left].next].id);
-    if (m)
-        heap_push(w->heap, n_heap,
-                  (struct bpe_pair){m->rank, left, s[left].id, s[s[left].next].id, m->id});
+    right = s[left].next;
+    hit = find(b, &s[left], &s[right]);
+    if (hit.rank != NO_MERGE)
+        heap_push(w->heap, n_heap, (struct bpe_pair){hit, left, s[left].len, s[right].len});
 }
 
 static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
@@ -348,9 +432,9 @@ static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
         int32_t next;
 
         next = a->next;
-        if (a->gone || next < 0 || a->id != p.left || s[next].id != p.right)
+        if (a->gone || next < 0 || a->len != p.left || s[next].len != p.right)
             continue;
-        a->id = p.id;
+        join(b, a, &s[next], p.hit);
         a->next = s[next].next;
         s[next].gone = true;
         if (a->next >= 0)
@@ -360,7 +444,7 @@ static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     }
     for (size_t i = 0; i < *n; i++)
         if (!s[i].gone)
-            s[left++].id = s[i].id;
+            s[left++] = s[i];
     *n = left;
     return 0;
 }
@@ -380,19 +464,13 @@ static int put_bytes(const struct bpe *b, const char *text, size_t len, struct i
     return r;
 }
 
-static int put_symbol(const struct bpe *b, int32_t id, struct ids *out)
+static int put_symbol(const struct bpe *b, const struct bpe_symbol *s, struct ids *out)
 {
-    const struct piece *p;
-    char c;
+    int32_t id = s->id;
 
-    if (id >= 0 && (uint32_t)id < b->vocab->n)
-        return ids_push(out, id);
-    if (id < 0) {
-        c = (char)(-1 - id);
-        return put_bytes(b, &c, 1, out);
-    }
-    p = vocab_at(&b->extra, id - (int32_t)b->vocab->n);
-    return put_bytes(b, p->text, p->len, out);
+    if (b->by_text)
+        id = vocab_find_hashed(b->vocab, s->hash, s->text, s->len);
+    return id >= 0 ? ids_push(out, id) : put_bytes(b, s->text, s->len, out);
 }
 
 static bool only_newlines(const char *s, size_t len)
@@ -415,7 +493,7 @@ int bpe_encode(const struct bpe *b, struct bpe_work *w, const char *word, size_t
         if (id >= 0)
             return ids_push(out, id);
     }
-    r = split_word(b, w, word, len, &n);
+    r = b->by_text ? split_text(b, w, word, len, &n) : split_pieces(b, w, word, len, &n);
     if (r < 0)
         return r;
     if (n <= SHORT_WORD)
@@ -423,6 +501,6 @@ int bpe_encode(const struct bpe *b, struct bpe_work *w, const char *word, size_t
     else
         r = merge_long(b, w, &n);
     for (size_t i = 0; r == 0 && i < n; i++)
-        r = put_symbol(b, w->symbols[i].id, out);
+        r = put_symbol(b, &w->symbols[i], out);
     return r;
 }

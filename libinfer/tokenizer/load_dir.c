@@ -9,6 +9,7 @@
 #include "format/format.h"
 #include "format/gguf.h"
 #include "tokenizer/load_config.h"
+#include "tokenizer/pipeline.h"
 
 #define MAX_SIZE ((size_t)256 << 20)
 
@@ -134,7 +135,12 @@ static int open_gguf(const char *path, struct inf_tokenizer **ret_tok, struct in
     _cleanup_(gguf_closep) struct gguf *g = NULL;
     int r = gguf_open(path, &g, reterr);
 
-    return r < 0 ? r : tokenizer_open_gguf(g, ret_tok, reterr);
+    if (r == 0)
+        r = tokenizer_open_gguf(g, ret_tok, reterr);
+    if (r < 0)
+        return r;
+    (*ret_tok)->gguf = STEAL(g);
+    return 0;
 }
 
 static size_t skip_space(const char *s, size_t len)

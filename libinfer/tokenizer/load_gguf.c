@@ -40,6 +40,14 @@ static const struct gguf_value *find_array(const struct gguf *g, const char *key
     return v && v->type == GGUF_ARRAY && v->n >= n && v->elem != GGUF_STRING ? v : NULL;
 }
 
+static int put_empty(struct load *l, uint32_t id, enum piece_kind kind)
+{
+    char name[40];
+    const int len = snprintf(name, sizeof(name), "[EMPTY_%u]", id);
+
+    return vocab_put(&l->tok->vocab, id, name, (size_t)len, kind, l->reterr);
+}
+
 static int load_pieces(struct load *l)
 {
     const struct gguf_value *v = gguf_find(l->g, KEY("tokens"));
@@ -56,21 +64,21 @@ static int load_pieces(struct load *l)
         (gguf_find(l->g, KEY("token_type")) && !kinds))
         return err_set(l->reterr, EINVAL, "scores or types do not fit the %llu tokens",
                        (unsigned long long)v->n);
+    r = vocab_reserve(&l->tok->vocab, (uint32_t)v->n, (uint32_t)v->n);
     for (uint64_t i = 0; r == 0 && i < v->n; i++) {
         const int64_t kind = kinds ? gguf_elem_i64(kinds, i) : PIECE_NORMAL;
         const double score = scores ? gguf_elem_f64(scores, i) : 0;
-        char name[40];
-        const char *text = v->strings[i].data;
-        size_t len = v->strings[i].len;
+        const enum piece_kind known =
+            kind >= PIECE_NORMAL && kind <= PIECE_BYTE ? (enum piece_kind)kind : PIECE_UNUSED;
+        const struct gguf_str *text = &v->strings[i];
 
-        if (len == 0) {
-            len = (size_t)snprintf(name, sizeof(name), "[EMPTY_%llu]", (unsigned long long)i);
-            text = name;
-        }
-        r = vocab_put(&l->tok->vocab, (uint32_t)i, text, len,
-                      kind >= PIECE_NORMAL && kind <= PIECE_BYTE ? (enum piece_kind)kind
-                                                                 : PIECE_UNUSED,
-                      score == score ? score : 0, l->reterr);
+        if (text->len == 0)
+            r = put_empty(l, (uint32_t)i, known);
+        else
+            r = vocab_put_borrowed(&l->tok->vocab, (uint32_t)i, text->data, text->len, known,
+                                   l->reterr);
+        if (r == 0 && score == score)
+            r = vocab_set_score(&l->tok->vocab, (uint32_t)i, score);
     }
     return r;
 }
@@ -130,6 +138,11 @@ static void fix_kinds(struct load *l)
         set_kind(tok, "</s>", PIECE_NORMAL);
 }
 
+static bool is_piece(const struct piece *p, const char *text)
+{
+    return p->len == strlen(text) && memcmp(p->text, text, p->len) == 0;
+}
+
 static unsigned strip_flags(const struct load *l, const struct piece *p)
 {
     struct gguf_str name, arch;
@@ -141,14 +154,13 @@ static unsigned strip_flags(const struct load *l, const struct piece *p)
     if ((l->pre & PRE_MASK_STRIP) ||
         (gguf_string(l->g, "general.architecture", &arch) &&
          (is_string(arch, "nomic-bert-moe") || is_string(arch, "jina-bert-v3"))))
-        return strcmp(p->text, "<mask>") == 0 ? ADDED_LSTRIP : 0;
+        return is_piece(p, "<mask>") ? ADDED_LSTRIP : 0;
     if (strstr(lower, "phi-3") || strstr(lower, "phi3"))
-        return strcmp(p->text, "<unk>") == 0 || strcmp(p->text, "<s>") == 0 ||
-                       strcmp(p->text, "<|endoftext|>") == 0
+        return is_piece(p, "<unk>") || is_piece(p, "<s>") || is_piece(p, "<|endoftext|>")
                    ? 0
                    : ADDED_RSTRIP;
     if (strstr(lower, "modern-bert"))
-        return strcmp(p->text, "[MASK]") == 0 ? ADDED_LSTRIP : 0;
+        return is_piece(p, "[MASK]") ? ADDED_LSTRIP : 0;
     return 0;
 }
 
@@ -275,24 +287,16 @@ static int load_merges(struct load *l)
     struct gguf_str pre = {0};
     int r;
 
+    r = bpe_init(&l->tok->bpe, &l->tok->vocab, 0);
     /* Kimi K2's files may come without. */
     gguf_string(l->g, KEY("pre"), &pre);
-    if (!v && is_string(pre, "kimi-k2"))
-        return bpe_init(&l->tok->bpe, &l->tok->vocab, 0);
+    if (r < 0 || (!v && is_string(pre, "kimi-k2")))
+        return r;
     if (!v || v->type != GGUF_ARRAY || (v->elem != GGUF_STRING && v->n > 0))
         return err_set(l->reterr, EINVAL, "%s is missing or no list of strings", KEY("merges"));
     if (v->n > VOCAB_MAX_PIECES)
         return err_set(l->reterr, EINVAL, "too many merges");
-    r = bpe_init(&l->tok->bpe, &l->tok->vocab, v->n);
-    for (uint64_t i = 0; r == 0 && i < v->n; i++) {
-        const struct gguf_str s = v->strings[i];
-        const char *space = s.len > 1 ? memchr(s.data + 1, ' ', s.len - 1) : NULL;
-
-        if (space)
-            r = bpe_add_merge(&l->tok->bpe, s.data, (size_t)(space - s.data), space + 1,
-                              s.len - (size_t)(space - s.data) - 1, (uint32_t)i, false, l->reterr);
-    }
-    return r;
+    return bpe_add_lines(&l->tok->bpe, v->strings, (uint32_t)v->n);
 }
 
 static int load_pre(struct load *l, const char *model)
@@ -338,7 +342,7 @@ static int load_bpe(struct load *l, const char *model)
         r = load_words(l);
     if (r < 0)
         return r;
-    tok->bpe.byte_pieces = true;
+    tok->bpe.by_text = true;
     tok->bpe.byte_fallback = l->pre & PRE_RAW;
     tok->bpe.ignore_merges = l->pre & PRE_IGNORE_MERGES;
     tok->bpe.newline_words = l->pre & PRE_NEWLINES;

@@ -207,7 +207,7 @@ static int load_added(struct json_load *l, const json_t *j, uint32_t *next_id)
     id = vocab_find(v, json_string_value(content), len);
     if (id < 0) {
         id = (int32_t)(*next_id)++;
-        r = vocab_put(v, (uint32_t)id, json_string_value(content), len, PIECE_NORMAL, 0, l->reterr);
+        r = vocab_put(v, (uint32_t)id, json_string_value(content), len, PIECE_NORMAL, l->reterr);
         if (r < 0)
             return r;
     }

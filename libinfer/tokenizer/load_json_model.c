@@ -19,6 +19,7 @@ static int load_vocab(struct json_load *l, const json_t *j)
     const char *key;
     size_t len;
     json_t *value;
+    uint32_t n_ids = 0;
     int r;
 
     if (!json_is_object(j))
@@ -29,15 +30,17 @@ static int load_vocab(struct json_load *l, const json_t *j)
 
         if (id < 0 || id / 16 > (int64_t)json_object_size(j) + 65536)
             return err_set(l->reterr, EINVAL, "model.vocab: '%.40s' has no proper id", key);
+        n_ids = MAX(n_ids, (uint32_t)id + 1);
     }
-    if (map_reserve(&l->tok->vocab.ids, json_object_size(j)) < 0)
-        return -ENOMEM;
+    r = json_object_size(j) <= VOCAB_MAX_PIECES
+            ? vocab_reserve(&l->tok->vocab, (uint32_t)json_object_size(j), n_ids)
+            : err_set(l->reterr, EINVAL, "model.vocab has too many pieces");
+    if (r < 0)
+        return r;
     json_object_keylen_foreach((json_t *)j, key, len, value)
     {
-        r = vocab_reserve(&l->tok->vocab, (uint32_t)json_load_uint(value, VOCAB_MAX_PIECES - 1));
-        if (r == 0)
-            r = vocab_put(&l->tok->vocab, (uint32_t)json_load_uint(value, VOCAB_MAX_PIECES - 1),
-                          key, len, PIECE_NORMAL, 0, l->reterr);
+        r = vocab_put(&l->tok->vocab, (uint32_t)json_load_uint(value, VOCAB_MAX_PIECES - 1), key,
+                      len, PIECE_NORMAL, l->reterr);
         if (r < 0)
             return r;
     }
@@ -71,7 +74,7 @@ static int load_merge(struct json_load *l, const json_t *j, uint32_t rank)
     } else {
         return err_set(l->reterr, EINVAL, "merge %u is no pair", rank);
     }
-    return bpe_add_merge(&l->tok->bpe, a, a_len, b, b_len, rank, true, l->reterr);
+    return bpe_add_merge(&l->tok->bpe, a, a_len, b, b_len, rank, l->reterr);
 }
 
 static int load_affix(struct json_load *l, const json_t *j, const char **ret, size_t *ret_len)
@@ -141,7 +144,9 @@ static int load_unigram(struct json_load *l, const json_t *j)
         if (!json_is_string(text) || !json_is_number(score))
             return err_set(l->reterr, EINVAL, "model.vocab[%zu] is no piece with a score", i);
         r = vocab_put(&l->tok->vocab, (uint32_t)i, json_string_value(text),
-                      json_string_length(text), PIECE_NORMAL, json_number_value(score), l->reterr);
+                      json_string_length(text), PIECE_NORMAL, l->reterr);
+        if (r == 0)
+            r = vocab_set_score(&l->tok->vocab, (uint32_t)i, json_number_value(score));
     }
     if (r == 0)
         r = spm_init(&l->tok->spm, &l->tok->vocab, true, true);

@@ -116,14 +116,15 @@ static float as_float(uint64_t bits)
 
 static int load_piece(struct spm_file *s, const struct field *whole)
 {
-    struct reader r = {whole->data, whole->data + whole->len, false};
+    struct reader in = {whole->data, whole->data + whole->len, false};
     const unsigned char *text = NULL;
     uint64_t kind = PIECE_NORMAL;
     size_t len = 0;
     float score = 0;
     struct field f;
+    int r;
 
-    while (read_field(&r, &f)) {
+    while (read_field(&in, &f)) {
         if (f.number == 1 && f.wire == 2) {
             text = f.data;
             len = f.len;
@@ -133,14 +134,14 @@ static int load_piece(struct spm_file *s, const struct field *whole)
             kind = f.value;
         }
     }
-    if (r.bad || len == 0 || kind < PIECE_NORMAL || kind > PIECE_BYTE || score != score)
+    if (in.bad || len == 0 || kind < PIECE_NORMAL || kind > PIECE_BYTE || score != score)
         return err_set(s->reterr, EINVAL, "piece %u is malformed", s->n);
     if (kind == PIECE_UNKNOWN)
         s->unknown = (int32_t)s->n;
     if (kind == PIECE_BYTE && piece_byte((const char *)text, len) < 0)
         return err_set(s->reterr, EINVAL, "piece %u is no byte", s->n);
-    return vocab_put(&s->tok->vocab, s->n++, (const char *)text, len, (enum piece_kind)kind, score,
-                     s->reterr);
+    r = vocab_put(&s->tok->vocab, s->n, (const char *)text, len, (enum piece_kind)kind, s->reterr);
+    return r < 0 ? r : vocab_set_score(&s->tok->vocab, s->n++, score);
 }
 
 static int load_trainer(struct spm_file *s, const struct field *whole)

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "format/gguf.h"
+
 void pipeline_init(struct inf_tokenizer *tok)
 {
     *tok = (struct inf_tokenizer){.bos = -1, .eos = -1, .pad = -1, .kind = "bpe"};
@@ -66,6 +68,7 @@ struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok)
     map_done(&tok->shown);
     vocab_done(&tok->vocab);
     arena_done(&tok->arena);
+    gguf_close(tok->gguf);
     free(tok);
     return NULL;
 }

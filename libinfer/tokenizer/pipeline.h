@@ -31,6 +31,7 @@ enum model_kind {
 
 struct inf_tokenizer {
     struct arena arena; /* texts of steps */
+    struct gguf *gguf;  /* the tokenizer's own; or NULL */
     struct vocab vocab;
     struct added added, added_normal;
     struct normalizer norm;

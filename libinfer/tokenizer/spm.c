@@ -35,8 +35,8 @@ int spm_init(struct spm *m, const struct vocab *vocab, bool unigram, bool any_ki
         if (!p->text || p->len == 0)
             continue;
         if (normal) {
-            lowest = MIN(lowest, p->score);
-            highest = MAX(highest, p->score);
+            lowest = MIN(lowest, vocab_score(vocab, (int32_t)i));
+            highest = MAX(highest, vocab_score(vocab, (int32_t)i));
         }
         if (!normal && p->kind != PIECE_USER && p->kind != PIECE_UNUSED)
             continue;
@@ -148,7 +148,8 @@ static int try_pair(const struct spm *m, struct spm_work *w, int32_t left, int32
         if (r < 0)
             return r;
     }
-    return heap_push(w, (struct spm_pair){(float)m->vocab->pieces[id].score, left, right, len});
+    return heap_push(
+        w, (struct spm_pair){(float)vocab_score(m->vocab, (int32_t)id), left, right, len});
 }
 
 static int split_text(const struct spm *m, struct spm_work *w, const char *text, size_t len,

@@ -12,7 +12,8 @@ struct gguf;
 
 /* From what format_open() found: GGUF metadata (tokenizer.ggml.*), or a directory with
  * tokenizer.json, else tokenizer.model (SentencePiece), else vocab.json + merges.txt, else
- * vocab.txt (WordPiece), each with tokenizer_config.json and its kin where they are. */
+ * vocab.txt (WordPiece), each with tokenizer_config.json and its kin where they are. Texts of GGUF
+ * files are borrowed: @f or @g must outlive the tokenizer. */
 int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
 int tokenizer_open_gguf(const struct gguf *g, struct inf_tokenizer **ret_tok,
                         struct inf_err *reterr);

@@ -29,13 +29,15 @@ static void offer(const struct spm *m, struct spm_node *n, double score, size_t 
     n->set = true;
 }
 
-static double score_of(const struct spm *m, const struct piece *p, size_t len)
+static double score_of(const struct spm *m, int32_t id, size_t len)
 {
+    const struct piece *p = &m->vocab->pieces[id];
+
     if (p->kind == PIECE_USER && m->user_bonus)
         return (double)(float)((double)len * m->max_score - 0.1);
     if (p->kind == PIECE_USER && m->user_zero)
         return 0;
-    return p->score;
+    return vocab_score(m->vocab, id);
 }
 
 /* Offers all pieces that start at @at. */
@@ -57,7 +59,7 @@ static void extend(const struct spm *m, struct spm_node *nodes, const char *text
         p = &m->vocab->pieces[id];
         if (p->kind == PIECE_UNUSED && m->has_unused)
             continue;
-        offer(m, &nodes[i + 1], score_of(m, p, i + 1 - at) + here, at, id == m->unknown ? -1 : id);
+        offer(m, &nodes[i + 1], score_of(m, id, i + 1 - at) + here, at, id == m->unknown ? -1 : id);
         single = single || i + 1 - at == n_char;
     }
     if (!single)

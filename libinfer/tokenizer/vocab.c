@@ -6,68 +6,145 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/hash.h"
 
-static int grow(struct vocab *v, uint32_t n)
+/* NULL when out of memory; new elements are zeroed. */
+static void *grown(void *old, size_t elem, uint32_t n_old, uint32_t n)
 {
-    uint32_t cap = v->cap ? v->cap : 256;
-    struct piece *p;
+    unsigned char *p = old ? realloc(old, n * elem) : calloc(n, elem);
 
-    while (cap < n)
-        cap *= 2;
-    p = realloc(v->pieces, cap * sizeof(*p));
-    if (!p)
+    if (p && old)
+        memset(p + n_old * elem, 0, (n - n_old) * elem);
+    return p;
+}
+
+static int reserve_ids(struct vocab *v, uint32_t n_ids)
+{
+    struct piece *pieces;
+
+    if (n_ids <= v->cap)
+        return 0;
+    pieces = grown(v->pieces, sizeof(*pieces), v->cap, n_ids);
+    if (!pieces)
         return -ENOMEM;
-    memset(p + v->cap, 0, (cap - v->cap) * sizeof(*p));
-    v->pieces = p;
-    v->cap = cap;
+    v->pieces = pieces;
+    if (v->scores) {
+        double *scores = grown(v->scores, sizeof(*scores), v->cap, n_ids);
+
+        if (!scores)
+            return -ENOMEM;
+        v->scores = scores;
+    }
+    v->cap = n_ids;
     return 0;
 }
 
-int vocab_reserve(struct vocab *v, uint32_t id)
+static int reserve_texts(struct vocab *v, size_t n)
 {
-    return id < v->cap ? 0 : grow(v, id + 1);
+    if (v->ids.cap == 0)
+        v->seed = hash_seed();
+    return index_reserve(&v->ids, n);
 }
 
-int vocab_put(struct vocab *v, uint32_t id, const char *text, size_t len, enum piece_kind kind,
-              double score, struct inf_err *reterr)
+int vocab_reserve(struct vocab *v, uint32_t n, uint32_t n_ids)
 {
-    char *copy;
-    int r;
+    const int r = reserve_texts(v, n);
 
+    return r < 0 ? r : reserve_ids(v, n_ids);
+}
+
+static int check(const struct vocab *v, uint32_t id, size_t len, struct inf_err *reterr)
+{
     /* Ids far beyond the pieces seen so far would let a small file ask for much memory. */
     if (id >= VOCAB_MAX_PIECES || (id >= v->cap && id / 16 > v->ids.n + 65536))
         return err_set(reterr, EINVAL, "token id %u is too large", id);
     if (len > VOCAB_MAX_PIECE)
         return err_set(reterr, EINVAL, "token %u is too long", id);
-    if (id >= v->cap) {
-        r = grow(v, id + 1);
-        if (r < 0)
-            return r;
-    }
-    copy = arena_strndup(&v->arena, text, len);
-    if (!copy)
-        return -ENOMEM;
-    r = map_set(&v->ids, copy, len, id);
+    return 0;
+}
+
+static bool is_text(const struct piece *p, const char *text, size_t len)
+{
+    return p->len == len && (len == 0 || memcmp(p->text, text, len) == 0);
+}
+
+int vocab_put_borrowed(struct vocab *v, uint32_t id, const char *text, size_t len,
+                       enum piece_kind kind, struct inf_err *reterr)
+{
+    const struct piece *old;
+    uint32_t hash, at, other;
+    int r;
+
+    r = check(v, id, len, reterr);
+    if (r == 0)
+        r = reserve_texts(v, (size_t)v->ids.n + 1);
+    if (r == 0 && id >= v->cap)
+        r = reserve_ids(v, MAX(MAX(2 * v->cap, 256u), id + 1));
     if (r < 0)
         return r;
-    v->pieces[id] =
-        (struct piece){.text = copy, .len = (uint32_t)len, .kind = (uint8_t)kind, .score = score};
+    old = &v->pieces[id];
+    if (old->text && !is_text(old, text, len))
+        r = map_set(&v->lost, old->text, old->len, id);
+    if (r < 0)
+        return r;
+    hash = hash_text(v->seed, text, len);
+    at = index_start(&v->ids, hash);
+    while (index_match(&v->ids, hash, &at, &other) && !is_text(&v->pieces[other], text, len))
+        at++;
+    index_put(&v->ids, at, hash, id);
+    v->pieces[id] = (struct piece){.text = text, .len = (uint32_t)len, .kind = (uint8_t)kind};
     v->n = MAX(v->n, id + 1);
     v->max_len = MAX(v->max_len, (uint32_t)len);
     return 0;
 }
 
+int vocab_put(struct vocab *v, uint32_t id, const char *text, size_t len, enum piece_kind kind,
+              struct inf_err *reterr)
+{
+    const char *copy;
+    const int r = check(v, id, len, reterr);
+
+    if (r < 0)
+        return r;
+    copy = arena_strndup(&v->arena, text, len);
+    return copy ? vocab_put_borrowed(v, id, copy, len, kind, reterr) : -ENOMEM;
+}
+
+int vocab_set_score(struct vocab *v, uint32_t id, double score)
+{
+    assert(id < v->n);
+    if (!v->scores && score == 0)
+        return 0;
+    if (!v->scores)
+        v->scores = NEW(double, v->cap);
+    if (!v->scores)
+        return -ENOMEM;
+    v->scores[id] = score;
+    return 0;
+}
+
+int32_t vocab_find_hashed(const struct vocab *v, uint32_t hash, const char *text, size_t len)
+{
+    uint32_t at = index_start(&v->ids, hash), id;
+    uint64_t lost;
+
+    for (; index_match(&v->ids, hash, &at, &id); at++)
+        if (is_text(&v->pieces[id], text, len))
+            return (int32_t)id;
+    return v->lost.n > 0 && map_find(&v->lost, text, len, &lost) ? (int32_t)lost : -1;
+}
+
 int32_t vocab_find(const struct vocab *v, const char *text, size_t len)
 {
-    uint64_t id;
-
-    return len <= v->max_len && map_find(&v->ids, text, len, &id) ? (int32_t)id : -1;
+    return len <= v->max_len ? vocab_find_hashed(v, hash_text(v->seed, text, len), text, len) : -1;
 }
 
 void vocab_done(struct vocab *v)
 {
-    map_done(&v->ids);
+    index_done(&v->ids);
+    map_done(&v->lost);
     free(v->pieces);
+    free(v->scores);
     arena_done(&v->arena);
     *v = (struct vocab){0};
 }

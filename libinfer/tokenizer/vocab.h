@@ -4,13 +4,14 @@
 /*
  * The vocabulary: pieces by id and ids by piece
  *
- * Filled while a tokenizer is loaded, never changed afterwards. Texts live in the arena and end
- * with a NUL. Ids may have holes: those have no text.
+ * Filled while a tokenizer is loaded, never changed afterwards. Texts live in the arena, or in the
+ * file that they came from; no NUL need follow them. Ids may have holes: those have no text.
  */
 
 #include <infer/types.h>
 
 #include "core/arena.h"
+#include "core/index.h"
 #include "core/macros.h"
 #include "core/map.h"
 
@@ -32,24 +33,37 @@ struct piece {
     uint32_t len;
     uint8_t kind;
     bool eog;
-    double score;
 };
 
 struct vocab {
     struct arena arena;
     struct piece *pieces;
+    double *scores; /* [cap]; NULL: all are 0 */
     uint32_t n, cap;
-    uint32_t max_len; /* of the pieces in the map */
-    struct map ids;
+    uint32_t max_len; /* of the pieces in the index */
+    uint64_t seed;    /* of the hashes in it */
+    struct index ids;
+    struct map lost; /* texts whose id a later piece took, which still mean it */
 };
 
-/* Room for ids up to @id, which the caller has checked. */
-int vocab_reserve(struct vocab *v, uint32_t id);
+/* Room for @n pieces with ids below @n_ids, which the caller has checked. */
+int vocab_reserve(struct vocab *v, uint32_t n, uint32_t n_ids);
 /* Makes @id that piece; a text that two ids have means the later one. */
 int vocab_put(struct vocab *v, uint32_t id, const char *text, size_t len, enum piece_kind kind,
-              double score, struct inf_err *reterr);
+              struct inf_err *reterr);
+/* The same, with a text that outlives the vocabulary. */
+int vocab_put_borrowed(struct vocab *v, uint32_t id, const char *text, size_t len,
+                       enum piece_kind kind, struct inf_err *reterr);
+/* Of a piece that is there. */
+int vocab_set_score(struct vocab *v, uint32_t id, double score);
+static inline double vocab_score(const struct vocab *v, int32_t id)
+{
+    return v->scores ? v->scores[id] : 0;
+}
 /* The id, or -1. */
 int32_t vocab_find(const struct vocab *v, const char *text, size_t len);
+/* The same, with the text's hash_text() by v->seed. */
+int32_t vocab_find_hashed(const struct vocab *v, uint32_t hash, const char *text, size_t len);
 static inline const struct piece *vocab_at(const struct vocab *v, int32_t id)
 {
     return id >= 0 && (uint32_t)id < v->n && v->pieces[id].text ? &v->pieces[id] : NULL;

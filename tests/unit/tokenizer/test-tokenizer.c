@@ -204,6 +204,37 @@ TEST(bad_files_are_errors)
                  EINVAL);
 }
 
+TEST(pieces_that_share_an_id_are_all_found)
+{
+    struct inf_tokenizer *tok = NULL;
+    const char *json = "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0,\"c\":1},"
+                       "\"merges\":[]}}";
+    struct inf_err err;
+
+    ASSERT_OK_ERR(tokenizer_parse_json(json, strlen(json), NULL, 0, &tok, &err), err);
+    assert_int_equal(inf_tokenizer_find(tok, "a", 1), 0);
+    assert_int_equal(inf_tokenizer_find(tok, "b", 1), 0);
+    assert_int_equal(inf_tokenizer_find(tok, "c", 1), 1);
+    assert_int_equal(inf_tokenizer_find(tok, "d", 1), -1);
+    tokenizer_free(tok);
+}
+
+TEST(a_lone_gguf_file_gives_a_tokenizer)
+{
+    struct inf_tokenizer *tok = NULL;
+    const char *path = test_data("models/stories260K/stories260K.gguf");
+    struct inf_err err;
+    size_t len;
+
+    if (!path)
+        skip();
+    ASSERT_OK_ERR(tokenizer_open_file(path, &tok, &err), err);
+    assert_int_equal(inf_tokenizer_n_vocab(tok), 512);
+    assert_int_equal(inf_tokenizer_find(tok, "<s>", 3), 1);
+    assert_memory_equal(inf_tokenizer_token_text(tok, 2, &len), "</s>", 4);
+    tokenizer_free(tok);
+}
+
 TEST(configuration_decides_about_bos)
 {
     static const char json[] =
@@ -234,4 +265,6 @@ RUN_TESTS(cmocka_unit_test(half_a_code_point_never_leaves),
           cmocka_unit_test(token_bytes_are_what_a_token_adds),
           cmocka_unit_test(bad_bytes_are_read_as_replacement_characters),
           cmocka_unit_test(long_texts_take_linear_time), cmocka_unit_test(bad_files_are_errors),
+          cmocka_unit_test(a_lone_gguf_file_gives_a_tokenizer),
+          cmocka_unit_test(pieces_that_share_an_id_are_all_found),
           cmocka_unit_test(configuration_decides_about_bos))

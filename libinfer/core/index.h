@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A hash index: numbers by the hash of a key that lies elsewhere
+ *
+ * Eight bytes for each slot, so that an index of many thousand names stays in the cache, and
+ * filling one costs little more than hashing. The caller compares keys: it walks the numbers that
+ * were put under a hash until one fits, and may put a new number where the walk ended.
+ *
+ *     uint32_t at = index_start(ix, hash), value;
+ *     while (index_match(ix, hash, &at, &value)) {
+ *         if (fits(value))
+ *             return value;
+ *         at++;
+ *     }
+ *
+ * Zeroed memory is an empty index. One thread writes; readers may share one that no one writes.
+ */
+
+#include "core/macros.h"
+
+struct index {
+    uint64_t *slots; /* hash << 32 | value + 1; 0: free */
+    uint32_t n, cap;
+};
+
+/* Makes room for @n values in all; places of walks change. -ENOMEM also for more than 2^30. */
+int index_reserve(struct index *ix, size_t n);
+void index_done(struct index *ix);
+
+static inline uint32_t index_start(const struct index *ix, uint32_t hash)
+{
+    return hash & (ix->cap - 1);
+}
+
+/* The next value under @hash, from *at on; if there is none, *at is a free slot. */
+static inline bool index_match(const struct index *ix, uint32_t hash, uint32_t *at,
+                               uint32_t *ret_value)
+{
+    if (ix->cap == 0)
+        return false;
+    for (;; ++*at) {
+        uint64_t slot;
+
+        *at &= ix->cap - 1;
+        slot = ix->slots[*at];
+        if (slot == 0)
+            return false;
+        if (slot >> 32 == hash) {
+            *ret_value = (uint32_t)slot - 1;
+            return true;
+        }
+    }
+}
+
+/* Puts @value, which is below UINT32_MAX, where a walk of @hash ended or stands. There must be
+ * room for it. */
+static inline void index_put(struct index *ix, uint32_t at, uint32_t hash, uint32_t value)
+{
+    assert(at < ix->cap);
+    ix->n += ix->slots[at] == 0;
+    assert(ix->n < ix->cap);
+    ix->slots[at] = (uint64_t)hash << 32 | (value + 1);
+}
