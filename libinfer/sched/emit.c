@@ -8,7 +8,6 @@
 
 #include <errno.h>
 
-
 static int tell_text(struct sched *s, struct seq *seq)
 {
     struct output_part part;

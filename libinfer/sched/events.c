@@ -12,6 +12,8 @@
 
 /* A log that a stalled reader made larger than this gives its memory back. */
 #define KEEP_BYTES (1u << 20)
+/* What a log has from the start: the tokens of a step fit. */
+#define USUAL_BYTES (32u * 1024 - 1)
 
 struct record {
     uint32_t size; /* with everything behind it; a multiple of 8 */
@@ -25,6 +27,11 @@ int events_init(struct events *e)
     if (e->fd < 0)
         return -errno;
     pthread_mutex_init(&e->lock, NULL);
+    if (str_reserve(&e->stage, USUAL_BYTES) < 0 || str_reserve(&e->pending, USUAL_BYTES) < 0 ||
+        str_reserve(&e->reading, USUAL_BYTES) < 0) {
+        events_done(e);
+        return -ENOMEM;
+    }
     return 0;
 }
 
@@ -183,8 +190,11 @@ static bool swap_logs(struct events *e)
     uint64_t count;
     bool some;
 
-    if (old.cap > KEEP_BYTES)
+    if (old.cap > KEEP_BYTES) {
         str_done(&old);
+        /* Without memory the log starts empty. */
+        str_reserve(&old, USUAL_BYTES);
+    }
     str_clear(&old);
     pthread_mutex_lock(&e->lock);
     some = e->pending.len > 0;

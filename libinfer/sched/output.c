@@ -8,31 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-int output_init(struct output *o, const struct inf_tokenizer *tok, bool show_special,
-                const struct stop_set *stops, uint32_t n_top, const int32_t *prompt,
-                uint32_t n_prompt)
-{
-    int r;
-
-    *o = (struct output){.stops = stops, .top_stride = n_top};
-    o->stop_state = NEW(uint32_t, stops->n);
-    if (!o->stop_state)
-        return -ENOMEM;
-    r = inf_detok_new(tok, show_special, &o->detok);
-    if (r < 0)
-        return r;
-    return inf_detok_prime(o->detok, prompt, n_prompt);
-}
-
-void output_done(struct output *o)
-{
-    o->detok = inf_detok_free(o->detok);
-    free(o->stop_state);
-    str_done(&o->held);
-    free(o->tokens);
-    free(o->top);
-    *o = (struct output){0};
-}
+/* Memory for text from the start, beside that for some tokens. */
+#define USUAL_BYTES 255
 
 static int reserve_token(struct output *o)
 {
@@ -54,6 +31,34 @@ static int reserve_token(struct output *o)
     }
     o->cap = cap;
     return 0;
+}
+
+int output_init(struct output *o, const struct inf_tokenizer *tok, bool show_special,
+                const struct stop_set *stops, uint32_t n_top, const int32_t *prompt,
+                uint32_t n_prompt)
+{
+    int r;
+
+    *o = (struct output){.stops = stops, .top_stride = n_top};
+    o->stop_state = NEW(uint32_t, stops->n);
+    if (!o->stop_state)
+        return -ENOMEM;
+    if (str_reserve(&o->held, USUAL_BYTES) < 0 || reserve_token(o) < 0)
+        return -ENOMEM;
+    r = inf_detok_new(tok, show_special, &o->detok);
+    if (r < 0)
+        return r;
+    return inf_detok_prime(o->detok, prompt, n_prompt);
+}
+
+void output_done(struct output *o)
+{
+    o->detok = inf_detok_free(o->detok);
+    free(o->stop_state);
+    str_done(&o->held);
+    free(o->tokens);
+    free(o->top);
+    *o = (struct output){0};
 }
 
 /* Nothing at or behind @end belongs to the output. */

@@ -15,6 +15,8 @@
 
 #define WINDOW 8
 #define KEEP   4
+/* Memory that a stream has from the start: windows of common tokens fit. */
+#define USUAL_BYTES 255
 
 static bool hidden(const struct inf_tokenizer *tok, int32_t id)
 {
@@ -63,6 +65,13 @@ int inf_detok_new(const struct inf_tokenizer *tok, bool show_special, struct inf
         return -ENOMEM;
     d->tok = tok;
     d->show_special = show_special;
+    if (str_reserve(&d->before, USUAL_BYTES) < 0 || str_reserve(&d->after, USUAL_BYTES) < 0 ||
+        str_reserve(&d->pending, USUAL_BYTES) < 0 || str_reserve(&d->out, USUAL_BYTES) < 0 ||
+        str_reserve(&d->strings.buf, USUAL_BYTES) < 0 ||
+        str_reserve(&d->scratch.buf, USUAL_BYTES) < 0) {
+        inf_detok_free(d);
+        return -ENOMEM;
+    }
     *ret_detok = d;
     return 0;
 }
