@@ -27,7 +27,7 @@ struct kv_store;
 struct kv_layout {
     uint32_t n_layers, n_kv_heads, head_dim;
     uint32_t block_tokens; /* 64 */
-    enum inf_dtype dtype;  /* of K and V: F16, BF16, F32 */
+    enum inf_dtype dtype;  /* of K and V: F16, BF16, F32; Q8_0 when head_dim is a multiple of 32 */
 };
 
 struct plan_limits {

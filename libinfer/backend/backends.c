@@ -58,7 +58,7 @@ uint64_t kv_layout_block_bytes(const struct kv_layout *layout)
     /* A layout comes from a model's hyperparameters; what overflows fits nowhere. */
     if (!size_mul(n, layout->n_layers, &n) || !size_mul(n, layout->n_kv_heads, &n) ||
         !size_mul(n, layout->head_dim, &n) || !size_mul(n, layout->block_tokens, &n) ||
-        !size_mul(n, info->block_bytes, &n))
+        !size_mul(n / info->block_elems, info->block_bytes, &n))
         return UINT64_MAX;
     return n;
 }

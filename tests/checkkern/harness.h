@@ -35,7 +35,8 @@ struct check {
     X(rope)                                                                                        \
     X(silu)                                                                                        \
     X(convert)                                                                                     \
-    X(attention_mul)                                                                               \
+    X(attention)                                                                                   \
+    X(quantise)                                                                                    \
     X(softmax)
 
 #define X(name)                                                                                    \

@@ -2,7 +2,11 @@
 /* Kernels of attention, AVX2. */
 #include "backend/cpu/simd-avx2.h"
 
+#include "backend/cpu/simd-bf16.h"
+
 #include "backend/cpu/attn-simd.h"
+
+#include "backend/cpu/attn-q8-simd.h"
 #include "core/cpu.h"
 
 const struct attn_fns attn_avx2 = ATTN_FNS("avx2", CPU_AVX2);

@@ -2,7 +2,11 @@
 /* Kernels of attention, AVX512. */
 #include "backend/cpu/simd-avx512.h"
 
+#include "backend/cpu/simd-bf16.h"
+
 #include "backend/cpu/attn-simd.h"
+
+#include "backend/cpu/attn-q8-simd.h"
 #include "core/cpu.h"
 
 const struct attn_fns attn_avx512 = ATTN_FNS("avx512", CPU_AVX512 | CPU_AVX512_VNNI);

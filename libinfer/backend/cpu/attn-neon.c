@@ -2,7 +2,11 @@
 /* Kernels of attention, NEON. */
 #include "backend/cpu/simd-neon.h"
 
+#include "backend/cpu/simd-bf16.h"
+
 #include "backend/cpu/attn-simd.h"
+
+#include "backend/cpu/attn-q8-simd.h"
 #include "core/cpu.h"
 
 const struct attn_fns attn_neon = ATTN_FNS("neon", CPU_NEON);

@@ -3,148 +3,290 @@
 /*
  * Kernels of attention, in the vector operations of a simd-<isa>.h that was included before
  *
- * A product keeps a tile of ATTN_MR rows × ATTN_NR vectors of C in registers while it walks over
- * k: per k it loads NR vectors of B once and broadcasts MR elements of A. One or two rows
- * (decoding) take wider tiles instead, so that enough chains of additions are under way.
+ * Scores and values are the same small product: a tile of mr rows × nr vectors of columns stays in
+ * registers while it walks over units of k, for each of which it loads nr vectors of the block
+ * once and broadcasts mr units of the rows. A unit is one number, or a pair of BF16. Units that
+ * only some rows of a tile see are masked one by one: this is the staircase of causal attention.
  * No include guard: each ISA file includes this once and names the table.
  */
 
 #include "backend/cpu/attn.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "backend/cpu/simd-exp.h"
+#include "core/half.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-ALWAYS_INLINE vf b_load(const void *b, size_t i, enum attn_format format)
+/* A product of some rows: c[mr, N] = or += a[mr, K] × b[K, N], in units. */
+struct tile_args {
+    float *c;
+    size_t ldc;
+    const uint32_t *a; /* bits of a float, or two BF16 */
+    size_t lda;
+    const void *b;
+    size_t ldb;
+    const struct attn_range *range; /* of tokens, which are the units of values; NULL: scores */
+    uint32_t N;
+    uint32_t k0, k1, k2, k3; /* units in k1 … k2 - 1 belong to all rows, the others to some */
+};
+
+/* A vector of units from @n on; with BF16 the bits of pairs. */
+ALWAYS_INLINE vi b_load(const void *b, size_t n, enum attn_format format)
 {
     switch (format) {
     case ATTN_F16:
-        return vf_load_f16((const uint16_t *)b + i);
-    case ATTN_BF16:
-        return vf_load_bf16((const uint16_t *)b + i);
+        return vi_from_bits(vf_load_f16((const uint16_t *)b + n));
     default:
-        return vf_load((const float *)b + i);
+        return vi_load((const uint32_t *)b + n);
     }
 }
 
-ALWAYS_INLINE vf b_load_n(const void *b, size_t i, uint32_t n, enum attn_format format)
+ALWAYS_INLINE vi b_load_n(const void *b, size_t n, uint32_t count, enum attn_format format)
 {
     switch (format) {
     case ATTN_F16:
-        return vf_load_f16_n((const uint16_t *)b + i, n);
-    case ATTN_BF16:
-        return vf_load_bf16_n((const uint16_t *)b + i, n);
+        return vi_from_bits(vf_load_f16_n((const uint16_t *)b + n, count));
     default:
-        return vf_load_n((const float *)b + i, n);
+        return vi_from_bits(vf_load_n((const float *)b + n, count));
     }
 }
 
-/* mr rows from @m on, nr whole vectors of columns from @n on; mr and nr are constants. */
-ALWAYS_INLINE void tile(const struct attn_mul_args *args, uint32_t m, uint32_t n, const uint32_t mr,
-                        const uint32_t nr, enum attn_format format)
+ALWAYS_INLINE vf step(vf acc, uint32_t a, vi b, enum attn_format format)
 {
-    const float *a = args->a + m * args->lda;
-    float *c = args->c + m * args->ldc + n;
+    if (format == ATTN_BF16)
+        return vf_dot_bf16(acc, vi_set1((int32_t)a), b);
+    return vf_fma(vf_from_bits(vi_set1((int32_t)a)), vf_from_bits(b), acc);
+}
+
+/* Bits of unit @k that a row sees. */
+ALWAYS_INLINE uint32_t unit_mask(const struct attn_range *range, uint32_t k,
+                                 enum attn_format format)
+{
+    if (format != ATTN_BF16)
+        return k >= range->lo && k < range->hi ? UINT32_MAX : 0;
+    return (2 * k >= range->lo && 2 * k < range->hi ? 0xffffu : 0) |
+           (2 * k + 1 >= range->lo && 2 * k + 1 < range->hi ? 0xffff0000u : 0);
+}
+
+/* Units that not all rows see. */
+ALWAYS_INLINE void partial_units(const struct tile_args *t, uint32_t n, uint32_t begin,
+                                 uint32_t end, const uint32_t mr, const uint32_t nr, vf acc[8][8],
+                                 enum attn_format format)
+{
+    for (uint32_t k = begin; k < end; k++) {
+#pragma GCC unroll 8
+        for (uint32_t i = 0; i < mr; i++) {
+            const uint32_t mask = unit_mask(&t->range[i], k, format);
+
+            if (mask == 0)
+                continue;
+#pragma GCC unroll 8
+            for (uint32_t j = 0; j < nr; j++) {
+                const vi b = b_load(t->b, k * t->ldb + n + j * VF_N, format);
+
+                acc[i][j] = step(acc[i][j], t->a[i * t->lda + k] & mask,
+                                 vi_and(b, vi_set1((int32_t)mask)), format);
+            }
+        }
+    }
+}
+
+/* mr rows, nr whole vectors of columns from @n on; mr and nr are constants. */
+ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr, const uint32_t nr,
+                        enum attn_format format)
+{
     vf acc[8][8];
 
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < mr; i++)
 #pragma GCC unroll 8
         for (uint32_t j = 0; j < nr; j++)
-            acc[i][j] = vf_load(c + i * args->ldc + j * VF_N);
+            acc[i][j] = t->range ? vf_load(t->c + i * t->ldc + n + j * VF_N) : vf_set1(0);
 
-    for (uint32_t k = 0; k < args->K; k++) {
-        vf b[8];
+    if (t->range)
+        partial_units(t, n, t->k0, t->k1, mr, nr, acc, format);
+    for (uint32_t k = t->k1; k < t->k2; k++) {
+        vi b[8];
 
 #pragma GCC unroll 8
         for (uint32_t j = 0; j < nr; j++)
-            b[j] = b_load(args->b, k * args->ldb + n + j * VF_N, format);
+            b[j] = b_load(t->b, k * t->ldb + n + j * VF_N, format);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
-            const vf x = vf_set1(a[i * args->lda + k]);
+            const uint32_t a = t->a[i * t->lda + k];
 
 #pragma GCC unroll 8
             for (uint32_t j = 0; j < nr; j++)
-                acc[i][j] = vf_fma(x, b[j], acc[i][j]);
+                acc[i][j] = step(acc[i][j], a, b[j], format);
         }
     }
+    if (t->range)
+        partial_units(t, n, t->k2, t->k3, mr, nr, acc, format);
 
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < mr; i++)
 #pragma GCC unroll 8
         for (uint32_t j = 0; j < nr; j++)
-            vf_store(c + i * args->ldc + j * VF_N, acc[i][j]);
+            vf_store(t->c + i * t->ldc + n + j * VF_N, acc[i][j]);
 }
 
-/* The last @n_rest < VF_N columns, one row. */
-ALWAYS_INLINE void edge(const struct attn_mul_args *args, uint32_t m, uint32_t n, uint32_t n_rest,
-                        enum attn_format format)
+/* The last @rest < VF_N columns of values, one row. */
+ALWAYS_INLINE void columns_rest(const struct tile_args *t, uint32_t i, uint32_t n, uint32_t rest,
+                                enum attn_format format)
 {
-    const float *a = args->a + m * args->lda;
-    float *c = args->c + m * args->ldc + n;
-    vf acc = vf_load_n(c, n_rest);
+    float *c = t->c + i * t->ldc + n;
+    vf acc = vf_load_n(c, rest);
 
-    for (uint32_t k = 0; k < args->K; k++)
-        acc = vf_fma(vf_set1(a[k]), b_load_n(args->b, k * args->ldb + n, n_rest, format), acc);
-    vf_store_n(c, acc, n_rest);
+    for (uint32_t k = t->k0; k < t->k3; k++) {
+        const uint32_t mask = unit_mask(&t->range[i], k, format);
+        const vi b = b_load_n(t->b, k * t->ldb + n, rest, format);
+
+        if (mask != 0)
+            acc = step(acc, t->a[i * t->lda + k] & mask, vi_and(b, vi_set1((int32_t)mask)), format);
+    }
+    vf_store_n(c, acc, rest);
 }
 
-/* All columns of mr rows. */
-ALWAYS_INLINE void rows(const struct attn_mul_args *args, uint32_t m, const uint32_t mr,
-                        const uint32_t nr, enum attn_format format)
+/* All columns of mr rows, at most nr vectors at a time. */
+ALWAYS_INLINE void columns(const struct tile_args *t, const uint32_t mr, const uint32_t nr,
+                           enum attn_format format)
 {
     uint32_t n = 0;
 
-    for (; n + nr * VF_N <= args->N; n += nr * VF_N)
-        tile(args, m, n, mr, nr, format);
-    for (; n + VF_N <= args->N; n += VF_N)
-        tile(args, m, n, mr, 1, format);
-    if (n < args->N)
-        for (uint32_t i = 0; i < mr; i++)
-            edge(args, m + i, n, args->N - n, format);
-}
-
-ALWAYS_INLINE void mul(const struct attn_mul_args *args, enum attn_format format)
-{
-    uint32_t m = 0;
-
-    for (; m + ATTN_MR <= args->M; m += ATTN_MR)
-        rows(args, m, ATTN_MR, ATTN_NR, format);
-    switch (args->M - m) {
-    case 5:
-        rows(args, m, 3, ATTN_NR, format);
-        rows(args, m + 3, 2, ATTN_NR, format);
-        break;
-    case 4:
-        rows(args, m, 4, ATTN_NR, format);
-        break;
-    case 3:
-        rows(args, m, 3, ATTN_NR, format);
-        break;
-    case 2:
-        rows(args, m, 2, 4, format);
-        break;
-    case 1:
-        rows(args, m, 1, 8, format);
-        break;
+    for (; n + nr * VF_N <= t->N; n += nr * VF_N)
+        tile(t, n, mr, nr, format);
+    if (nr > 4 && n + 4 * VF_N <= t->N) {
+        tile(t, n, mr, 4, format);
+        n += 4 * VF_N;
     }
+    if (nr > 2 && n + 2 * VF_N <= t->N) {
+        tile(t, n, mr, 2, format);
+        n += 2 * VF_N;
+    }
+    for (; n + VF_N <= t->N; n += VF_N)
+        tile(t, n, mr, 1, format);
+    if (n < t->N)
+        for (uint32_t i = 0; i < mr; i++)
+            columns_rest(t, i, n, t->N - n, format);
 }
 
-static void mul_f32(const struct attn_mul_args *args)
+/* Scores of mr rows from @m on. */
+ALWAYS_INLINE void score_rows(const struct attn_args *args, uint32_t m, const uint32_t mr,
+                              const uint32_t nr, enum attn_format format)
 {
-    mul(args, ATTN_F32);
+    const uint32_t lo = args->range[m].lo & ~15u, hi = (args->range[m + mr - 1].hi + 15) & ~15u;
+    const size_t unit = format == ATTN_F16 ? 2 : 4;
+    const struct tile_args t = {
+        .c = args->s + (size_t)m * args->block_tokens + lo,
+        .ldc = args->block_tokens,
+        .a = (const uint32_t *)args->q + (size_t)m * args->head_dim,
+        .lda = args->head_dim,
+        .b = (const unsigned char *)args->kv + lo * unit,
+        .ldb = args->block_tokens,
+        .N = hi > lo ? hi - lo : 0,
+        .k2 = format == ATTN_BF16 ? args->head_dim / 2 : args->head_dim,
+    };
+
+    columns(&t, mr, nr, format);
 }
 
-static void mul_f16(const struct attn_mul_args *args)
+/* Weights of mr rows as pairs of BF16, the range of tokens rounded to whole pairs. */
+ALWAYS_INLINE void pair_weights(const struct attn_args *args, uint32_t m, const uint32_t mr,
+                                uint32_t begin, uint32_t end, uint32_t *pairs)
 {
-    mul(args, ATTN_F16);
+    for (uint32_t i = 0; i < mr; i++)
+        vf_to_bf16((uint16_t *)(pairs + (size_t)i * ATTN_TOKENS_MAX / 2) + begin,
+                   args->s + (size_t)(m + i) * args->block_tokens + begin, end - begin);
 }
 
-static void mul_bf16(const struct attn_mul_args *args)
+/* Values of mr rows from @m on. */
+ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const uint32_t mr,
+                              const uint32_t nr, enum attn_format format)
 {
-    mul(args, ATTN_BF16);
+    const struct attn_range *r = args->range + m;
+    const bool bf16 = format == ATTN_BF16;
+    uint32_t pairs[ATTN_MR * ATTN_TOKENS_MAX / 2];
+    struct tile_args t = {
+        .c = args->o + (size_t)m * args->head_dim,
+        .ldc = args->head_dim,
+        .a = bf16 ? pairs : (const uint32_t *)args->s + (size_t)m * args->block_tokens,
+        .lda = bf16 ? ATTN_TOKENS_MAX / 2 : args->block_tokens,
+        .b = args->kv,
+        .ldb = args->head_dim,
+        .range = r,
+        .N = args->head_dim,
+        .k0 = r[0].lo,
+        .k1 = r[mr - 1].lo,
+        .k2 = r[0].hi,
+        .k3 = r[mr - 1].hi,
+    };
+
+    if (bf16) {
+        t.k0 /= 2;
+        t.k1 = (t.k1 + 1) / 2;
+        t.k2 /= 2;
+        t.k3 = (t.k3 + 1) / 2;
+        if (t.k0 < t.k3)
+            pair_weights(args, m, mr, 2 * t.k0, 2 * t.k3, pairs);
+    }
+    if (t.k1 > t.k2) /* no unit belongs to all */
+        t.k1 = t.k2 = t.k3;
+    if (t.k0 < t.k3)
+        columns(&t, mr, nr, format);
+}
+
+/* Splits the rows of a call into tiles: @rows is score_rows or value_rows. */
+#define FOR_ROWS(rows, args, format)                                                               \
+    do {                                                                                           \
+        uint32_t m = 0;                                                                            \
+                                                                                                   \
+        for (; m + ATTN_MR <= (args)->n_rows; m += ATTN_MR)                                        \
+            rows(args, m, ATTN_MR, ATTN_NR, format);                                               \
+        if (m + 4 <= (args)->n_rows) {                                                             \
+            rows(args, m, 4, ATTN_NR, format);                                                     \
+            m += 4;                                                                                \
+        }                                                                                          \
+        if (m + 2 <= (args)->n_rows) {                                                             \
+            rows(args, m, 2, 4, format);                                                           \
+            m += 2;                                                                                \
+        }                                                                                          \
+        if (m < (args)->n_rows)                                                                    \
+            rows(args, m, 1, 8, format);                                                           \
+    } while (0)
+
+#define PRODUCTS(format, suffix)                                                                   \
+    static void scores_##suffix(const struct attn_args *args)                                      \
+    {                                                                                              \
+        FOR_ROWS(score_rows, args, format);                                                        \
+    }                                                                                              \
+    static void values_##suffix(const struct attn_args *args)                                      \
+    {                                                                                              \
+        FOR_ROWS(value_rows, args, format);                                                        \
+    }
+
+PRODUCTS(ATTN_F32, f32)
+PRODUCTS(ATTN_F16, f16)
+PRODUCTS(ATTN_BF16, bf16)
+
+static void query_float(float *q, const float *x, float scale, uint32_t head_dim)
+{
+    for (uint32_t d = 0; d < head_dim; d++)
+        q[d] = x[d] * scale;
+}
+
+static void query_bf16(float *q, const float *x, float scale, uint32_t head_dim)
+{
+    float y[64];
+
+    for (uint32_t d = 0; d < head_dim; d += 64) {
+        const uint32_t n = head_dim - d < 64 ? head_dim - d : 64;
+
+        query_float(y, x + d, scale, n);
+        vf_to_bf16((uint16_t *)q + d, y, n);
+    }
 }
 
 static float exp_of(float x)
@@ -155,40 +297,105 @@ static float exp_of(float x)
     return y[0];
 }
 
-static float softmax(float *s, uint32_t n, float *max, float *sum)
+/* Clamped, so that no conversion is out of range; NaN becomes the lower limit. */
+static void to_int8(int8_t *q, const float *x, float factor, uint32_t n)
 {
-    const float old = *max;
-    vf top = vf_set1(old), total = vf_set1(0), m;
+    float y[ATTN_Q8_BLOCK];
+
+    for (uint32_t i = 0; i < n; i += VF_N) {
+        const vf v = vf_round(vf_mul(vf_load(x + i), vf_set1(factor)));
+
+        vf_store(y + i, vf_min(vf_max(v, vf_set1(-127)), vf_set1(127)));
+    }
+    for (uint32_t i = 0; i < n; i++)
+        q[i] = (int8_t)(int32_t)y[i];
+}
+
+static void quantise(int8_t *q, float *scales, const float *x, bool half_scales, uint32_t n)
+{
+    for (uint32_t b = 0; b < n / ATTN_Q8_BLOCK; b++, x += ATTN_Q8_BLOCK, q += ATTN_Q8_BLOCK) {
+        vf top = vf_set1(0), rest = top;
+        float scale;
+
+        for (uint32_t i = 0; i < ATTN_Q8_BLOCK; i += VF_N) {
+            const vf v = vf_load(x + i);
+
+            top = vf_max(vf_max(v, vf_sub(vf_set1(0), v)), top);
+            rest = vf_fma(v, vf_set1(0), rest); /* NaN when one is NaN or infinite */
+        }
+        scale = vf_top(top) / 127 + vf_sum(rest);
+        if (half_scales)
+            scale = f16_to_f32(f16_from_f32(scale));
+        scale = isfinite(scale) ? scale : NAN;
+        scales[b] = scale;
+        if (scale >= ATTN_Q8_TINY)
+            to_int8(q, x, 1 / scale, ATTN_Q8_BLOCK);
+        else
+            memset(q, 0, ATTN_Q8_BLOCK);
+    }
+}
+
+/* The largest of *max and s[0 … n-1]. NaN counts for nothing. */
+ALWAYS_INLINE float row_max(const float *s, uint32_t n, float max)
+{
+    const vf old = vf_set1(max);
+    vf top = old;
     uint32_t i = 0;
-    float factor = 1;
 
     for (; i + VF_N <= n; i += VF_N)
         top = vf_max(vf_load(s + i), top);
-    *max = vf_top(top);
+    if (vf_any_greater(top, old))
+        max = vf_top(top);
     for (; i < n; i++)
-        *max = s[i] > *max ? s[i] : *max;
+        max = s[i] > max ? s[i] : max;
+    return max;
+}
 
+static float softmax(float *s, uint32_t n, float *max, float *sum)
+{
+    const float old = *max;
+    vf total[ATTN_LANES / VF_N], m;
+    float factor = 1;
+    uint32_t i = 0;
+
+    *max = row_max(s, n, old);
     m = vf_set1(*max);
-    for (i = 0; i + VF_N <= n; i += VF_N) {
-        const vf e = vf_exp(vf_sub(vf_load(s + i), m));
-
-        vf_store(s + i, e);
-        total = vf_add(total, e);
-    }
-    if (i < n) {
-        /* Absent elements must add 0, not exp(-max). */
-        vf_store_n(s + i, vf_exp(vf_sub(vf_load_n(s + i, n - i), m)), n - i);
-        total = vf_add(total, vf_load_n(s + i, n - i));
-    }
     if (*max != old)
         factor = exp_of(old - *max);
-    *sum = *sum * factor + vf_sum(total);
+#pragma GCC unroll 4
+    for (uint32_t j = 0; j < ATTN_LANES / VF_N; j++)
+        total[j] = vf_mul(vf_load(sum + j * VF_N), vf_set1(factor));
+
+    for (; i + ATTN_LANES <= n; i += ATTN_LANES) {
+#pragma GCC unroll 4
+        for (uint32_t j = 0; j < ATTN_LANES / VF_N; j++) {
+            const vf e = vf_exp(vf_sub(vf_load(s + i + j * VF_N), m));
+
+            vf_store(s + i + j * VF_N, e);
+            total[j] = vf_add(total[j], e);
+        }
+    }
+#pragma GCC unroll 4
+    for (uint32_t j = 0; j < ATTN_LANES / VF_N; j++) {
+        const uint32_t at = i + j * VF_N, rest = at >= n ? 0 : n - at < VF_N ? n - at : VF_N;
+
+        if (rest > 0) {
+            /* Absent elements must add 0, not exp(-max). */
+            vf_store_n(s + at, vf_exp(vf_sub(vf_load_n(s + at, rest), m)), rest);
+            total[j] = vf_add(total[j], vf_load_n(s + at, rest));
+        }
+        vf_store(sum + j * VF_N, total[j]);
+    }
     return factor;
 }
 
-#define ATTN_FNS(rung, flags)                                                                      \
-    {                                                                                              \
-        .name = rung, .cpu_flags = flags,                                                          \
-        .mul = {[ATTN_F32] = mul_f32, [ATTN_F16] = mul_f16, [ATTN_BF16] = mul_bf16},               \
-        .softmax = softmax,                                                                        \
+static void merge(float *o, const float *p, float a, float b, uint32_t n)
+{
+    const vf va = vf_set1(a), vb = vf_set1(b);
+
+    for (uint32_t i = 0; i < n; i += VF_N) {
+        const uint32_t k = n - i < VF_N ? n - i : VF_N;
+
+        vf_store_n(o + i, vf_fma(vf_load_n(o + i, k), va, vf_mul(vf_load_n(p + i, k), vb)), k);
     }
+}

@@ -2,48 +2,86 @@
 #pragma once
 
 /*
- * Kernels of attention over one tile of the KV store
+ * Kernels of attention over one block of the KV store
  *
- * With K stored as [head_dim, tokens] and V as [tokens, head_dim], scores (q · K) and results
- * (p · V) are the same small product; between them lies one step of the online softmax
- * (Milakov and Gimelshein 2018).
+ * The rows of a tile pass over a block together: scores() computes q · K, softmax() makes weights
+ * of the scores of a row (the online softmax of Milakov and Gimelshein 2018), values() adds
+ * weights · V. Each row sees a range of the block's tokens; what lies outside costs next to
+ * nothing, and its bits are never used.
  *
- * Invariance: an element of a product is a chain of additions in the order of k that starts from
- * what C holds, rounded to float after each; it does not depend on M, N or where the chain was
- * cut into calls. The order inside a softmax step depends on n alone.
+ * How a head of a block lies in memory, so that a vector is what neighbouring tokens (keys) or
+ * neighbouring elements (values) have to add; bt is block_tokens:
+ *
+ *   format   keys                                       values
+ *   F32,F16  [head_dim][bt]                             [bt][head_dim]
+ *   BF16     [head_dim / 2][bt][2]                      [bt / 2][head_dim][2]
+ *   Q8_0     [head_dim / 4][bt][4], each plus 128;      [bt / 4][head_dim][4];
+ *            then F16 scales [head_dim / 32][bt]        then F16 scales [head_dim / 32][bt]
+ *
+ * With BF16, queries and weights are rounded to BF16 too. With Q8_0, queries are blocks of 32 int8
+ * with a float scale; weights times the scale of their token, divided by the largest such scale
+ * that the row sees in the block, are rounded to 16 bits; sums of a block are exact integers.
+ *
+ * Invariance: results of a row depend on its query, its range and the block alone, not on the
+ * other rows.
  */
 
 #include <infer/types.h>
 
-/* C[m][n] += sum over k of A[m][k] × B[k][n]; strides in elements. */
-struct attn_mul_args {
-    float *c; /* [M, N] */
-    size_t ldc;
-    const float *a; /* [M, K] */
-    size_t lda;
-    const void *b; /* [K, N], format as in attn_fns.mul[] */
-    size_t ldb;
-    uint32_t M, N, K;
-};
+/* Partial sums of a row's weights: token t of its range goes to sum t % ATTN_LANES. */
+#define ATTN_LANES 16u
+/* Elements of a block of Q8_0. */
+#define ATTN_Q8_BLOCK 32u
+/* Blocks with a scale below count as zero. */
+#define ATTN_Q8_TINY 0x1p-100f
+/* Largest block_tokens. */
+#define ATTN_TOKENS_MAX 256u
 
 enum attn_format {
     ATTN_F32,
     ATTN_F16,
     ATTN_BF16,
+    ATTN_Q8_0,
     ATTN_FORMAT_N,
+};
+
+/* Tokens lo … hi - 1 of a block; may be empty. */
+struct attn_range {
+    uint32_t lo, hi;
+};
+
+struct attn_args {
+    uint32_t n_rows, head_dim;
+    uint32_t block_tokens;          /* a multiple of 16 */
+    const struct attn_range *range; /* [n_rows]: neither end ever descends */
+    const float *q;                 /* [n_rows, head_dim] floats of memory, written by query() */
+    const void *kv;                 /* keys (scores) or values (values) of a head of the block */
+    float *s;                       /* [n_rows, block_tokens]: scores, then weights */
+    float *o;                       /* [n_rows, head_dim] */
 };
 
 struct attn_fns {
     const char *name;
     unsigned cpu_flags;
-    void (*mul[ATTN_FORMAT_N])(const struct attn_mul_args *args);
+    /* x × scale, in the form that the format multiplies with, into head_dim floats of memory. */
+    void (*query[ATTN_FORMAT_N])(float *q, const float *x, float scale, uint32_t head_dim);
+    /* s[row][t] = q[row] · K[t] for the tokens of the row's range; writes others too. */
+    void (*scores[ATTN_FORMAT_N])(const struct attn_args *args);
+    /* o[row] += sum over the row's range of s[row][t] × V[t]. */
+    void (*values[ATTN_FORMAT_N])(const struct attn_args *args);
     /* One step of a row: s[0 … n-1] (n ≥ 1) holds scores and then exp(s - max'), where max' is
-     * the new maximum; *max and *sum are brought up to date. Returns exp(max - max'), by which
-     * earlier results must be multiplied. Start with *max = -INFINITY, *sum = 0. */
+     * the new maximum; *max and sum[ATTN_LANES] are brought up to date. Returns exp(max - max'),
+     * by which earlier results must be multiplied. Start with *max = -INFINITY, sum = {0}. */
     float (*softmax)(float *s, uint32_t n, float *max, float *sum);
+    /* o = o × a + p × b */
+    void (*merge)(float *o, const float *p, float a, float b, uint32_t n);
+    /* n elements (a multiple of 32) as int8 times scales, one for each 32; scales are rounded to
+     * F16 before use when @half_scales. A block with NaN, or whose scale overflows, gets zeros
+     * and the scale NaN. */
+    void (*quantise)(int8_t *q, float *scales, const float *x, bool half_scales, uint32_t n);
 };
 
-extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_neon;
+extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_neon;
 
 /* The best table for these flags of core/cpu.h. */
 const struct attn_fns *attn_pick(unsigned cpu_flags);

@@ -3,8 +3,8 @@
  * The CPU backend
  *
  * Owns the worker threads and the choice of kernels. KV stores are reserved address space: pages
- * come into being when blocks are written. Inside a block everything of one layer lies together,
- * keys across (head_dim × tokens) so that scores need no horizontal sums, values along.
+ * come into being when blocks are written. Inside a block everything of one layer lies together;
+ * attn.h says how a head does.
  */
 #include "backend/cpu/device.h"
 
@@ -27,7 +27,8 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
     assert(layout->block_tokens >= KV_BLOCK_MIN && layout->block_tokens <= KV_BLOCK_MAX);
     assert(layout->block_tokens % 16 == 0);
     assert(layout->dtype == INF_DTYPE_F32 || layout->dtype == INF_DTYPE_F16 ||
-           layout->dtype == INF_DTYPE_BF16);
+           layout->dtype == INF_DTYPE_BF16 ||
+           (layout->dtype == INF_DTYPE_Q8_0 && layout->head_dim % ATTN_Q8_BLOCK == 0));
 
     if (!size_mul(kv_layout_block_bytes(layout), MAX(n_blocks, 1u), &size) || size > SIZE_MAX / 2)
         return -ENOMEM;
@@ -48,11 +49,12 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
         .n_blocks = n_blocks,
         .block_bytes = kv_layout_block_bytes(layout),
         .part_bytes = kv_layout_block_bytes(layout) / MAX(layout->n_layers, 1u) / 2,
-        .elem_bytes = dtype_info(layout->dtype)->block_bytes,
-        .format = layout->dtype == INF_DTYPE_F32   ? ATTN_F32
-                  : layout->dtype == INF_DTYPE_F16 ? ATTN_F16
-                                                   : ATTN_BF16,
+        .format = layout->dtype == INF_DTYPE_F32    ? ATTN_F32
+                  : layout->dtype == INF_DTYPE_F16  ? ATTN_F16
+                  : layout->dtype == INF_DTYPE_BF16 ? ATTN_BF16
+                                                    : ATTN_Q8_0,
     };
+    store->head_bytes = store->part_bytes / MAX(layout->n_kv_heads, 1u);
     *ret_store = store;
     return 0;
 }
@@ -76,11 +78,9 @@ static void kv_copy(struct backend *b UNUSED, struct kv_store *store, uint32_t d
 void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
                     uint32_t i_head, uint32_t block)
 {
-    const struct kv_layout *l = &store->layout;
-    const uint64_t head_bytes = (uint64_t)l->head_dim * l->block_tokens * store->elem_bytes;
-
     return store->data + block * store->block_bytes +
-           (2 * (uint64_t)i_layer + (part == KV_VALUES)) * store->part_bytes + i_head * head_bytes;
+           (2 * (uint64_t)i_layer + (part == KV_VALUES)) * store->part_bytes +
+           i_head * store->head_bytes;
 }
 
 static void cpu_free(struct backend *b)

@@ -13,8 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-/* A block is converted to floats once when more rows than this read it. */
-#define CONVERT_ROWS 8u
+/* Blocks of the few rows of a decoding step are fetched into the second-level cache one ahead:
+ * the hardware does not follow from block to block. */
+#define PREFETCH_ROWS 16u
 
 /* One task. Query row i is row i / group of the tile, head i % group of the group. */
 struct task {
@@ -23,14 +24,22 @@ struct task {
     const struct attn_tile *tile;
     uint32_t i_head; /* KV head */
     uint32_t group, n_q, hd, bt;
-    float *q, *s, *k, *v; /* this thread's memory */
+    float *q, *s; /* this thread's memory */
+    struct attn_range *range;
 };
 
 /* State of the online softmax of all query rows. */
 struct sums {
     float *o; /* [n_q, hd] */
-    float *max, *sum;
+    float *max;
+    float *sum; /* [n_q, ATTN_LANES] */
 };
+
+/* @stats: n_q × ATTN_STATS floats. */
+static struct sums sums_at(const struct task *t, float *o, float *stats)
+{
+    return (struct sums){o, stats, stats + t->n_q};
+}
 
 static uint32_t first_visible(const struct attn_params *p, uint32_t pos)
 {
@@ -45,7 +54,7 @@ static void visible_blocks(const struct task *t, uint32_t *ret_begin, uint32_t *
 }
 
 static void task_init(struct task *t, const struct exec *x, const struct attn_params *p,
-                      const struct attn_tile *tile, uint32_t i_head, graph_ref q, unsigned i_thread)
+                      const struct attn_tile *tile, uint32_t i_head, unsigned i_thread)
 {
     unsigned char *mine = exec_memory(x, i_thread);
     const struct thread_layout *m = &x->plan->mem;
@@ -59,130 +68,97 @@ static void task_init(struct task *t, const struct exec *x, const struct attn_pa
                        .bt = x->store->layout.block_tokens,
                        .q = (float *)(mine + m->q),
                        .s = (float *)(mine + m->s),
-                       .k = (float *)(mine + m->k),
-                       .v = (float *)(mine + m->v)};
+                       .range = (struct attn_range *)(mine + m->range)};
     t->n_q = tile->n_rows * t->group;
-    for (uint32_t i = 0; i < tile->n_rows; i++)
-        x->cpu->elem->scale(t->q + (size_t)i * t->group * t->hd,
-                            exec_row(x, q, tile->i_row + i) + (size_t)i_head * t->group * t->hd,
-                            p->scale, t->group * t->hd);
+}
+
+static void task_query(const struct task *t, graph_ref q)
+{
+    const struct attn_fns *fns = t->x->cpu->attn;
+
+    for (uint32_t i = 0; i < t->n_q; i++) {
+        const float *row = exec_row(t->x, q, t->tile->i_row + i / t->group);
+
+        row += ((size_t)t->i_head * t->group + i % t->group) * t->hd;
+        fns->query[t->x->store->format](t->q + (size_t)i * t->hd, row, t->p->scale, t->hd);
+    }
 }
 
 static void sums_clear(const struct task *t, struct sums *sums)
 {
     memset(sums->o, 0, (size_t)t->n_q * t->hd * sizeof(float));
-    for (uint32_t i = 0; i < t->n_q; i++) {
+    memset(sums->sum, 0, (size_t)t->n_q * ATTN_LANES * sizeof(float));
+    for (uint32_t i = 0; i < t->n_q; i++)
         sums->max[i] = -INFINITY;
-        sums->sum[i] = 0;
-    }
 }
 
-/* Tokens of block @i_block that row @row of the tile sees: *ret_lo … *ret_hi - 1. */
-static void visible_tokens(const struct task *t, uint32_t row, uint32_t i_block, uint32_t *ret_lo,
-                           uint32_t *ret_hi)
+/* Tokens of block @i_block that row @row of the tile sees. */
+static struct attn_range visible_tokens(const struct task *t, uint32_t row, uint32_t i_block)
 {
     const uint32_t pos = t->tile->pos + row, base = i_block * t->bt;
     const uint32_t first = first_visible(t->p, pos);
 
-    *ret_lo = first > base ? MIN(first - base, t->bt) : 0;
-    *ret_hi = pos + 1 > base ? MIN(pos + 1 - base, t->bt) : 0;
+    return (struct attn_range){.lo = first > base ? MIN(first - base, t->bt) : 0,
+                               .hi = pos + 1 > base ? MIN(pos + 1 - base, t->bt) : 0};
 }
 
-/* o += p · v over tokens lo … hi - 1 for n query rows from @i on. */
-static void add_values(const struct task *t, const struct sums *sums, const void *v,
-                       enum attn_format format, uint32_t i, uint32_t n, uint32_t lo, uint32_t hi)
-{
-    const size_t elem = format == ATTN_F32 ? sizeof(float) : sizeof(uint16_t);
-
-    if (lo < hi)
-        t->x->cpu->attn->mul[format](&(struct attn_mul_args){
-            .c = sums->o + (size_t)i * t->hd,
-            .ldc = t->hd,
-            .a = t->s + (size_t)i * t->bt + lo,
-            .lda = t->bt,
-            .b = (const unsigned char *)v + (size_t)lo * t->hd * elem,
-            .ldb = t->hd,
-            .M = n,
-            .N = t->hd,
-            .K = hi - lo,
-        });
-}
-
-/* Scores become weights; *ret_lo … *ret_hi - 1 are the tokens that all rows see. */
-static void softmax_rows(const struct task *t, const struct sums *sums, uint32_t i_block,
-                         uint32_t *ret_lo, uint32_t *ret_hi)
+static void softmax_rows(const struct task *t, const struct sums *sums)
 {
     const struct attn_fns *fns = t->x->cpu->attn;
 
-    *ret_lo = 0;
-    *ret_hi = t->bt;
     for (uint32_t i = 0; i < t->n_q; i++) {
-        float *o = sums->o + (size_t)i * t->hd, factor;
-        const bool first = sums->sum[i] == 0; /* then o is 0 as well */
-        uint32_t lo, hi;
+        const struct attn_range r = t->range[i];
+        const bool first = sums->max[i] == -INFINITY; /* then o is 0 as well */
+        float factor;
 
-        visible_tokens(t, i / t->group, i_block, &lo, &hi);
-        *ret_lo = MAX(*ret_lo, lo);
-        *ret_hi = MIN(*ret_hi, hi);
-        if (lo >= hi)
+        if (r.lo >= r.hi)
             continue;
-        factor = fns->softmax(t->s + (size_t)i * t->bt + lo, hi - lo, &sums->max[i], &sums->sum[i]);
+        factor = fns->softmax(t->s + (size_t)i * t->bt + r.lo, r.hi - r.lo, &sums->max[i],
+                              sums->sum + (size_t)i * ATTN_LANES);
         if (factor != 1.0f && !first)
-            t->x->cpu->elem->scale(o, o, factor, t->hd);
+            t->x->cpu->elem->scale(sums->o + (size_t)i * t->hd, sums->o + (size_t)i * t->hd, factor,
+                                   t->hd);
     }
+}
+
+static const unsigned char *head_of(const struct task *t, enum kv_part part, uint32_t i_block)
+{
+    return kv_store_head(t->x->store, part, t->p->i_layer, t->i_head,
+                         t->tile->seq->blocks[i_block]);
+}
+
+static void prefetch(const struct task *t, uint32_t i_block)
+{
+    const unsigned char *k = head_of(t, KV_KEYS, i_block), *v = head_of(t, KV_VALUES, i_block);
+
+    for (uint64_t i = 0; i < t->x->store->head_bytes; i += 64)
+        __builtin_prefetch(k + i, 0, 2);
+    for (uint64_t i = 0; i < t->x->store->head_bytes; i += 64)
+        __builtin_prefetch(v + i, 0, 2);
 }
 
 static void one_block(const struct task *t, const struct sums *sums, uint32_t i_block)
 {
-    const struct kv_store *store = t->x->store;
-    const uint32_t block = t->tile->seq->blocks[i_block];
-    const uint32_t n_tokens = t->tile->pos + t->tile->n_rows - i_block * t->bt;
-    const uint32_t n = MIN(ALIGN_UP(n_tokens, 16u), t->bt);
-    enum attn_format format = store->format;
-    const void *k = kv_store_head(store, KV_KEYS, t->p->i_layer, t->i_head, block);
-    const void *v = kv_store_head(store, KV_VALUES, t->p->i_layer, t->i_head, block);
-    uint32_t lo, hi;
-
-    if (format != ATTN_F32 && t->n_q > CONVERT_ROWS) {
-        void (*const load)(float *, const uint16_t *, uint32_t) =
-            format == ATTN_F16 ? t->x->cpu->elem->f16_load : t->x->cpu->elem->bf16_load;
-
-        load(t->k, k, t->hd * t->bt);
-        load(t->v, v, MIN(n_tokens, t->bt) * t->hd);
-        k = t->k;
-        v = t->v;
-        format = ATTN_F32;
-    }
+    const struct attn_fns *fns = t->x->cpu->attn;
+    const enum attn_format format = t->x->store->format;
+    struct attn_args args = {
+        .n_rows = t->n_q,
+        .head_dim = t->hd,
+        .block_tokens = t->bt,
+        .range = t->range,
+        .q = t->q,
+        .kv = head_of(t, KV_KEYS, i_block),
+        .s = t->s,
+        .o = sums->o,
+    };
 
     for (uint32_t i = 0; i < t->n_q; i++)
-        memset(t->s + (size_t)i * t->bt, 0, n * sizeof(float));
-    t->x->cpu->attn->mul[format](&(struct attn_mul_args){.c = t->s,
-                                                         .ldc = t->bt,
-                                                         .a = t->q,
-                                                         .lda = t->hd,
-                                                         .b = k,
-                                                         .ldb = t->bt,
-                                                         .M = t->n_q,
-                                                         .N = n,
-                                                         .K = t->hd});
-    softmax_rows(t, sums, i_block, &lo, &hi);
-
-    /* Each row adds its own tokens and no others, in order; what all rows share goes at once. */
-    if (lo >= hi)
-        lo = hi = 0;
-    for (uint32_t row = 0; row < t->tile->n_rows && lo < hi; row++) {
-        uint32_t row_lo, row_hi;
-
-        visible_tokens(t, row, i_block, &row_lo, &row_hi);
-        add_values(t, sums, v, format, row * t->group, t->group, row_lo, lo);
-    }
-    add_values(t, sums, v, format, 0, t->n_q, lo, hi);
-    for (uint32_t row = 0; row < t->tile->n_rows; row++) {
-        uint32_t row_lo, row_hi;
-
-        visible_tokens(t, row, i_block, &row_lo, &row_hi);
-        add_values(t, sums, v, format, row * t->group, t->group, lo < hi ? hi : row_lo, row_hi);
-    }
+        t->range[i] =
+            i % t->group == 0 ? visible_tokens(t, i / t->group, i_block) : t->range[i - 1];
+    fns->scores[format](&args);
+    softmax_rows(t, sums);
+    args.kv = head_of(t, KV_VALUES, i_block);
+    fns->values[format](&args);
 }
 
 static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *sums)
@@ -193,25 +169,29 @@ static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *s
     begin = MAX(begin, i_stretch * ATTN_STRETCH_BLOCKS);
     end = MIN(end, (i_stretch + 1) * ATTN_STRETCH_BLOCKS);
     sums_clear(t, sums);
-    for (uint32_t i = begin; i < end; i++)
+    for (uint32_t i = begin; i < end; i++) {
+        if (t->n_q <= PREFETCH_ROWS && i + 1 < end)
+            prefetch(t, i + 1);
         one_block(t, sums, i);
+    }
 }
 
 /* total = total merged with what came after it. */
 static void sums_merge(const struct task *t, struct sums *total, const struct sums *next)
 {
-    for (uint32_t i = 0; i < t->n_q; i++) {
-        float *o = total->o + (size_t)i * t->hd, max, a, b;
-        const float *p = next->o + (size_t)i * t->hd;
+    const struct attn_fns *fns = t->x->cpu->attn;
 
-        if (next->max[i] == -INFINITY && next->sum[i] == 0)
+    for (uint32_t i = 0; i < t->n_q; i++) {
+        float max, a, b;
+
+        if (next->max[i] == -INFINITY && next->sum[(size_t)i * ATTN_LANES] == 0)
             continue; /* the row saw nothing of it */
         max = fmaxf(total->max[i], next->max[i]);
         a = total->max[i] == max ? 1 : expf(total->max[i] - max);
         b = next->max[i] == max ? 1 : expf(next->max[i] - max);
-        for (uint32_t d = 0; d < t->hd; d++)
-            o[d] = o[d] * a + p[d] * b;
-        total->sum[i] = total->sum[i] * a + next->sum[i] * b;
+        fns->merge(total->o + (size_t)i * t->hd, next->o + (size_t)i * t->hd, a, b, t->hd);
+        fns->merge(total->sum + (size_t)i * ATTN_LANES, next->sum + (size_t)i * ATTN_LANES, a, b,
+                   ATTN_LANES);
         total->max[i] = max;
     }
 }
@@ -219,10 +199,14 @@ static void sums_merge(const struct task *t, struct sums *total, const struct su
 static void write_result(const struct task *t, const struct sums *sums, graph_ref dst)
 {
     for (uint32_t i = 0; i < t->n_q; i++) {
-        float *y = exec_row(t->x, dst, t->tile->i_row + i / t->group);
+        float *y = exec_row(t->x, dst, t->tile->i_row + i / t->group), sum[ATTN_LANES];
 
+        memcpy(sum, sums->sum + (size_t)i * ATTN_LANES, sizeof(sum));
+        for (uint32_t n = ATTN_LANES / 2; n > 0; n /= 2)
+            for (uint32_t j = 0; j < n; j++)
+                sum[j] += sum[j + n];
         y += (size_t)(t->i_head * t->group + i % t->group) * t->hd;
-        t->x->cpu->elem->scale(y, sums->o + (size_t)i * t->hd, 1.0f / sums->sum[i], t->hd);
+        t->x->cpu->elem->scale(y, sums->o + (size_t)i * t->hd, 1.0f / sum[0], t->hd);
     }
 }
 
@@ -241,9 +225,8 @@ static void whole(const struct task *t, unsigned i_thread, graph_ref dst)
     unsigned char *mine = exec_memory(t->x, i_thread);
     const struct thread_layout *m = &t->x->plan->mem;
     float *stats = (float *)(mine + m->stats);
-    struct sums total = {(float *)(mine + m->total), stats, stats + t->n_q};
-    struct sums next = {(float *)(mine + m->o), stats + 2 * (size_t)t->n_q,
-                        stats + 3 * (size_t)t->n_q};
+    struct sums total = sums_at(t, (float *)(mine + m->total), stats);
+    struct sums next = sums_at(t, (float *)(mine + m->o), stats + (size_t)t->n_q * ATTN_STATS);
     uint32_t begin, end;
 
     stretches(t, &begin, &end);
@@ -260,7 +243,7 @@ static struct sums part_sums(const struct task *t, uint32_t i_task, uint32_t i_p
     const struct plan *plan = t->x->plan;
     float *p = plan->parts + ((size_t)i_task * plan->max_stretches + i_part) * plan->part_floats;
 
-    return (struct sums){p, p + (size_t)t->n_q * t->hd, p + (size_t)t->n_q * (t->hd + 1)};
+    return sums_at(t, p, p + (size_t)t->n_q * t->hd);
 }
 
 /* Few long sequences: a stretch of a task is a piece of work. */
@@ -275,18 +258,19 @@ static void shared(const struct exec *x, uint32_t i_stage, unsigned i_thread, ui
         const uint32_t i_task = i / n_parts;
         struct sums sums;
 
-        task_init(&t, x, &s->attn, &x->plan->tiles[i_task / n_heads], i_task % n_heads, s->src[0],
-                  i_thread);
+        task_init(&t, x, &s->attn, &x->plan->tiles[i_task / n_heads], i_task % n_heads, i_thread);
         stretches(&t, &begin, &end);
+        if (begin + i % n_parts >= end)
+            continue;
+        task_query(&t, s->src[0]);
         sums = part_sums(&t, i_task, i % n_parts);
-        if (begin + i % n_parts < end)
-            one_stretch(&t, begin + i % n_parts, &sums);
+        one_stretch(&t, begin + i % n_parts, &sums);
     }
     workers_barrier(x->cpu->workers);
     for (i = i_thread; i < n_tasks; i += x->plan->n_threads) {
         struct sums total, next;
 
-        task_init(&t, x, &s->attn, &x->plan->tiles[i / n_heads], i % n_heads, s->src[0], i_thread);
+        task_init(&t, x, &s->attn, &x->plan->tiles[i / n_heads], i % n_heads, i_thread);
         stretches(&t, &begin, &end);
         total = part_sums(&t, i, 0);
         for (uint32_t j = 1; begin + j < end; j++) {
@@ -336,7 +320,8 @@ void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
         const struct attn_tile *tile = &x->plan->tiles[x->n_tiles - 1 - i % x->n_tiles];
         struct task t;
 
-        task_init(&t, x, &s->attn, tile, i / x->n_tiles, s->src[0], i_thread);
+        task_init(&t, x, &s->attn, tile, i / x->n_tiles, i_thread);
+        task_query(&t, s->src[0]);
         whole(&t, i_thread, s->dst);
     }
 }

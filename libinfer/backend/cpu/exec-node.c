@@ -41,44 +41,6 @@ void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head)
         x->cpu->elem->rope_half(head, c, c + n, n);
 }
 
-/* Keys lie across the block: element d of all its tokens together. */
-static void scatter16(uint16_t *dst, const uint16_t *src, uint32_t n, uint32_t stride)
-{
-    for (uint32_t d = 0; d < n; d++)
-        dst[(size_t)d * stride] = src[d];
-}
-
-static void scatter32(float *dst, const float *src, uint32_t n, uint32_t stride)
-{
-    for (uint32_t d = 0; d < n; d++)
-        dst[(size_t)d * stride] = src[d];
-}
-
-void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
-                uint32_t row, const float *head, void *half)
-{
-    const struct kv_store *store = x->store;
-    const uint32_t n = store->layout.head_dim, bt = store->layout.block_tokens;
-    const uint32_t t = x->plan->row_offset[row];
-    unsigned char *to = kv_store_head(store, part, i_layer, i_head, x->plan->row_block[row]);
-    const struct elem_fns *elem = x->cpu->elem;
-
-    to += (size_t)t * (part == KV_KEYS ? 1 : n) * store->elem_bytes;
-    if (store->format == ATTN_F32) {
-        if (part == KV_KEYS)
-            scatter32((float *)to, head, n, bt);
-        else
-            memcpy(to, head, n * sizeof(float));
-        return;
-    }
-    void (*const convert)(uint16_t *, const float *, uint32_t) =
-        store->format == ATTN_F16 ? elem->f16_store : elem->bf16_store;
-
-    convert(part == KV_KEYS ? half : (void *)to, head, n);
-    if (part == KV_KEYS)
-        scatter16((uint16_t *)to, half, n, bt);
-}
-
 static void node_row(const struct exec *x, const struct stage *s, uint32_t row, void *half)
 {
     const struct elem_fns *elem = x->cpu->elem;

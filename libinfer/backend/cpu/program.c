@@ -110,14 +110,13 @@ struct thread_layout program_thread_layout(const struct plan *plan)
     m.tile[0] = part(&at, rows * plan->max_chunk * f);
     m.tile[1] = part(&at, rows * plan->max_chunk * f);
     m.act = part(&at, plan->act_private_size);
-    m.half = part(&at, hd * f);
+    m.half = part(&at, hd * f + 64);
     m.q = part(&at, n_q * hd * f);
     m.o = part(&at, n_q * hd * f);
     m.total = part(&at, n_q * hd * f);
     m.s = part(&at, n_q * KV_BLOCK_MAX * f);
-    m.stats = part(&at, 4 * n_q * f);
-    m.k = part(&at, hd * KV_BLOCK_MAX * f);
-    m.v = part(&at, hd * KV_BLOCK_MAX * f);
+    m.stats = part(&at, 2 * n_q * ATTN_STATS * f);
+    m.range = part(&at, n_q * sizeof(struct attn_range));
     m.size = ALIGN_UP(at, 4096u);
     return m;
 }
@@ -168,7 +167,7 @@ static int alloc_parts(struct plan *plan)
     uint64_t bytes;
 
     plan->max_stretches = (uint32_t)DIV_UP((uint64_t)plan->limits.max_ctx, stretch) + 1;
-    plan->part_floats = (size_t)plan->max_group * (plan->max_head_dim + 2);
+    plan->part_floats = (size_t)plan->max_group * (plan->max_head_dim + ATTN_STATS);
     if (plan->n_threads == 1 || plan->part_floats == 0)
         return 0;
     bytes = (uint64_t)plan->n_threads * SHARED_TASKS * plan->max_stretches * plan->part_floats *

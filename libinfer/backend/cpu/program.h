@@ -24,6 +24,8 @@
  * in order. A constant of the arithmetic, not of speed alone: it lets threads share one long
  * sequence without changing a bit. */
 #define ATTN_STRETCH_BLOCKS 16u
+/* Floats that an online softmax knows of a row besides its result: the maximum and the sums. */
+#define ATTN_STATS (1 + ATTN_LANES)
 /* Query rows (tokens × heads of a group) that share one pass over a KV block. */
 #define ATTN_TILE_ROWS 64u
 /* Columns of a piece of a product, where heads do not ask for more. */
@@ -35,7 +37,7 @@
 #define PRIVATE_ELEMS 8192u
 /* Tokens of a KV block. */
 #define KV_BLOCK_MIN 16u
-#define KV_BLOCK_MAX 256u
+#define KV_BLOCK_MAX ATTN_TOKENS_MAX
 /* With up to so many rows memory is what a product waits for: a thread that has nothing to do
  * prefetches up to so many bytes, which fit in a second-level cache, of what it reads next. */
 #define AHEAD_ROWS  4u
@@ -148,11 +150,11 @@ struct thread_layout {
     uint64_t row;         /* [max_width]: one row after its norm */
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
     uint64_t act;         /* preparations of few rows */
-    uint64_t half;        /* [max_head_dim] in the KV store's format */
+    uint64_t half;        /* [max_head_dim]: a head in the KV store's format */
     uint64_t q, o, total; /* [tile_rows × group, head_dim] */
     uint64_t s;           /* [tile_rows × group, block_tokens ≤ 256] */
-    uint64_t stats;       /* [4][tile_rows × group]: max and sum, of a stretch and in total */
-    uint64_t k, v;        /* a block of one head as floats */
+    uint64_t stats;       /* [2][tile_rows × group, ATTN_STATS]: of a stretch and in total */
+    uint64_t range;       /* [tile_rows × group] */
     uint64_t size;
 };
 
@@ -188,14 +190,13 @@ struct plan {
     uint64_t *stage_nsec; /* [n_stages], added up by the running thread; NULL: nobody asks */
 };
 
-/* K and V: [block][layer][K: kv_head, head_dim, token | V: kv_head, token, head_dim]. */
+/* K and V: [block][layer][K of each kv_head | V of each kv_head], see attn.h. */
 struct kv_store {
     unsigned char *data;
     uint64_t size;
     struct kv_layout layout;
     uint32_t n_blocks;
-    uint64_t block_bytes, part_bytes; /* part: K or V of one layer of a block */
-    uint32_t elem_bytes;
+    uint64_t block_bytes, part_bytes, head_bytes; /* part: K or V of one layer of a block */
     enum attn_format format;
 };
 
@@ -250,12 +251,12 @@ void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
 void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread);
 /* Rotates one head of row @row in place. */
 void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
-/* Stores one head of row @row; @half is a buffer for as many elements. */
+/* exec-store.c: stores one head of row @row; @half is a buffer for as many floats. */
 void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
                 uint32_t row, const float *head, void *half);
 /* exec-product.c */
 void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread);
-/* cpu.c: K or V of one head in one block. */
+/* device.c: K or V of one head in one block. */
 void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
                     uint32_t i_head, uint32_t block);
 /* exec-attn.c */

@@ -4,14 +4,20 @@
 /* The vector operations that elem-simd.h and attn-simd.h are written in: 8 floats, AVX2 + FMA. */
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 typedef __m256 vf;
+typedef __m256i vi; /* as many int32, or four times as many bytes */
 
 #define VF_N    8u /* floats of a vector */
 #define ATTN_MR 6u /* rows × vectors of a register tile: 12 of 16 registers */
 #define ATTN_NR 2u
+
+#define ATTN_Q8_MR 2u /* scores of Q8_0: rows × vectors, as ints and as floats */
+#define ATTN_Q8_NR 2u
+#define ATTN_Q8_VR 2u /* rows × 2 vectors of values of Q8_0, in two halves */
 
 static inline __m256i vf_mask(uint32_t n)
 {
@@ -159,4 +165,76 @@ static inline float vf_top(vf a)
 
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+static inline bool vf_any_greater(vf a, vf b)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)) != 0;
+}
+
+static inline vf vf_from_bits(vi a)
+{
+    return _mm256_castsi256_ps(a);
+}
+
+static inline vi vi_from_bits(vf a)
+{
+    return _mm256_castps_si256(a);
+}
+
+static inline vi vi_load(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+
+static inline vi vi_set1(int32_t x)
+{
+    return _mm256_set1_epi32(x);
+}
+
+static inline vi vi_and(vi a, vi b)
+{
+    return _mm256_and_si256(a, b);
+}
+
+static inline vi vi_add(vi a, vi b)
+{
+    return _mm256_add_epi32(a, b);
+}
+
+/* a × 2^8 */
+static inline vi vi_shift8(vi a)
+{
+    return _mm256_slli_epi32(a, 8);
+}
+
+static inline vf vi_to_float(vi a)
+{
+    return _mm256_cvtepi32_ps(a);
+}
+
+/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane: even and odd
+ * bytes as 16 bits, since sums of two products do not fit there */
+static inline vi vi_dot_us(vi acc, vi u, vi s)
+{
+    const vi u_even = _mm256_and_si256(u, _mm256_set1_epi16(255)), u_odd = _mm256_srli_epi16(u, 8);
+    const vi s_even = _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8),
+             s_odd = _mm256_srai_epi16(s, 8);
+
+    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(u_even, s_even));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(u_odd, s_odd));
+}
+
+/* The high and low bytes of x, rounded to whole numbers 0 … 65535; VF_N of each. */
+static inline void vf_to_bytes(uint8_t *hi, uint8_t *lo, vf x)
+{
+    /* In each half: 4 low bytes, 4 high bytes. */
+    const vi order = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, -1, -1, -1, -1, -1, -1, -1, -1, 0,
+                                      4, 8, 12, 1, 5, 9, 13, -1, -1, -1, -1, -1, -1, -1, -1);
+    const vi bytes = _mm256_shuffle_epi8(_mm256_cvtps_epi32(x), order);
+    const __m128i both =
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+
+    _mm_storel_epi64((__m128i *)lo, both);
+    _mm_storel_epi64((__m128i *)hi, _mm_unpackhi_epi64(both, both));
 }

@@ -4,13 +4,19 @@
 /* The vector operations that elem-simd.h and attn-simd.h are written in: 16 floats, AVX-512. */
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef __m512 vf;
+typedef __m512i vi; /* as many int32, or four times as many bytes */
 
 #define VF_N    16u /* floats of a vector */
 #define ATTN_MR 6u  /* rows × vectors of a register tile: 24 of 32 registers */
 #define ATTN_NR 4u
+
+#define ATTN_Q8_MR 6u /* scores of Q8_0: rows × vectors, as ints and as floats */
+#define ATTN_Q8_NR 2u
+#define ATTN_Q8_VR 4u /* rows × 2 vectors of values of Q8_0, in two halves */
 
 static inline __mmask16 vf_mask(uint32_t n)
 {
@@ -134,4 +140,65 @@ static inline float vf_sum(vf a)
 static inline float vf_top(vf a)
 {
     return _mm512_reduce_max_ps(a);
+}
+
+static inline bool vf_any_greater(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0;
+}
+
+static inline vf vf_from_bits(vi a)
+{
+    return _mm512_castsi512_ps(a);
+}
+
+static inline vi vi_from_bits(vf a)
+{
+    return _mm512_castps_si512(a);
+}
+
+static inline vi vi_load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+static inline vi vi_set1(int32_t x)
+{
+    return _mm512_set1_epi32(x);
+}
+
+static inline vi vi_and(vi a, vi b)
+{
+    return _mm512_and_si512(a, b);
+}
+
+static inline vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+/* a × 2^8 */
+static inline vi vi_shift8(vi a)
+{
+    return _mm512_slli_epi32(a, 8);
+}
+
+static inline vf vi_to_float(vi a)
+{
+    return _mm512_cvtepi32_ps(a);
+}
+
+/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane */
+static inline vi vi_dot_us(vi acc, vi u, vi s)
+{
+    return _mm512_dpbusd_epi32(acc, u, s);
+}
+
+/* The high and low bytes of x, rounded to whole numbers 0 … 65535; VF_N of each. */
+static inline void vf_to_bytes(uint8_t *hi, uint8_t *lo, vf x)
+{
+    const __m512i i = _mm512_cvtps_epi32(x);
+
+    _mm_storeu_si128((__m128i *)hi, _mm512_cvtepi32_epi8(_mm512_srli_epi32(i, 8)));
+    _mm_storeu_si128((__m128i *)lo, _mm512_cvtepi32_epi8(i));
 }

@@ -4,14 +4,20 @@
 /* The vector operations that elem-simd.h and attn-simd.h are written in: 4 floats, NEON. */
 
 #include <arm_neon.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 typedef float32x4_t vf;
+typedef int32x4_t vi; /* as many int32, or four times as many bytes */
 
 #define VF_N    4u /* floats of a vector */
 #define ATTN_MR 6u /* rows × vectors of a register tile: 24 of 32 registers */
 #define ATTN_NR 4u
+
+#define ATTN_Q8_MR 4u /* scores of Q8_0: rows × vectors, as ints and as floats */
+#define ATTN_Q8_NR 2u
+#define ATTN_Q8_VR 4u /* rows × 2 vectors of values of Q8_0, in two halves */
 
 static inline vf vf_load(const float *p)
 {
@@ -149,4 +155,74 @@ static inline float vf_sum(vf a)
 static inline float vf_top(vf a)
 {
     return vmaxvq_f32(a);
+}
+
+static inline bool vf_any_greater(vf a, vf b)
+{
+    return vmaxvq_u32(vcgtq_f32(a, b)) != 0;
+}
+
+static inline vf vf_from_bits(vi a)
+{
+    return vreinterpretq_f32_s32(a);
+}
+
+static inline vi vi_from_bits(vf a)
+{
+    return vreinterpretq_s32_f32(a);
+}
+
+static inline vi vi_load(const void *p)
+{
+    return vreinterpretq_s32_u8(vld1q_u8(p));
+}
+
+static inline vi vi_set1(int32_t x)
+{
+    return vdupq_n_s32(x);
+}
+
+static inline vi vi_and(vi a, vi b)
+{
+    return vandq_s32(a, b);
+}
+
+static inline vi vi_add(vi a, vi b)
+{
+    return vaddq_s32(a, b);
+}
+
+/* a × 2^8 */
+static inline vi vi_shift8(vi a)
+{
+    return vshlq_n_s32(a, 8);
+}
+
+static inline vf vi_to_float(vi a)
+{
+    return vcvtq_f32_s32(a);
+}
+
+/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane: even and odd
+ * bytes as 16 bits, where each product fits */
+static inline vi vi_dot_us(vi acc, vi u, vi s)
+{
+    const uint16x8_t u16 = vreinterpretq_u16_s32(u);
+    const int16x8_t s16 = vreinterpretq_s16_s32(s);
+    const int16x8_t u_even = vreinterpretq_s16_u16(vandq_u16(u16, vdupq_n_u16(255)));
+    const int16x8_t u_odd = vreinterpretq_s16_u16(vshrq_n_u16(u16, 8));
+
+    acc = vpadalq_s16(acc, vmulq_s16(u_even, vshrq_n_s16(vshlq_n_s16(s16, 8), 8)));
+    return vpadalq_s16(acc, vmulq_s16(u_odd, vshrq_n_s16(s16, 8)));
+}
+
+/* The high and low bytes of x, rounded to whole numbers 0 … 65535; VF_N of each. */
+static inline void vf_to_bytes(uint8_t *hi, uint8_t *lo, vf x)
+{
+    const uint16x4_t i = vmovn_u32(vcvtnq_u32_f32(x));
+    const uint16x8_t both = vcombine_u16(i, vshr_n_u16(i, 8));
+    const uint8x8_t bytes = vmovn_u16(both);
+
+    memcpy(lo, &bytes, 4);
+    memcpy(hi, (const uint8_t *)&bytes + 4, 4);
 }

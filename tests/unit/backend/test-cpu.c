@@ -238,9 +238,11 @@ TEST(chunks_and_threads_change_no_bit)
     for (size_t i = 0; cpu_rung_at(i); i++) {
         check_chunks(&llama, cpu_rung_at(i), INF_DTYPE_F16, some_threads, some_chunks);
         check_chunks(&qwen, cpu_rung_at(i), INF_DTYPE_BF16, some_threads, some_chunks);
+        check_chunks(&qwen, cpu_rung_at(i), INF_DTYPE_Q8_0, some_threads, some_chunks);
     }
     check_chunks(&llama, NULL, INF_DTYPE_BF16, all_threads, all_chunks);
     check_chunks(&qwen, NULL, INF_DTYPE_F32, all_threads, all_chunks);
+    check_chunks(&qwen, NULL, INF_DTYPE_Q8_0, all_threads, all_chunks);
 }
 
 /* Random steps of all sequences together: every row as if its sequence were alone. */
