@@ -47,12 +47,16 @@ struct backend_ops {
     void (*kv_free)(struct backend *b, struct kv_store *store);
     /* Copies block @src to block @dst, all layers. Cannot fail. */
     void (*kv_copy)(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
+    /* Gives back the memory of @n blocks; what they held is lost. */
+    void (*kv_drop)(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);
 
     /* Compiles. The graph's weights must outlive the plan, the graph need not.
      * -EOPNOTSUPP with the reason, -ENOMEM. */
     int (*compile)(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                    struct plan **ret_plan, struct inf_err *reterr);
     void (*plan_free)(struct backend *b, struct plan *plan);
+    /* Between steps: gives back the memory that the next step would write first. */
+    void (*plan_rest)(struct backend *b, struct plan *plan);
     /* One step. @logits: [n_logits, width of the output] floats, row i for logit_rows[i].
      * The batch is valid (sched's business; asserted). 0, or a negative errno when the device
      * failed; the CPU never fails. */

@@ -73,6 +73,19 @@ uint32_t kv_pool_block_tokens(const struct kv_pool *pool)
     return pool->layout.block_tokens;
 }
 
+void kv_pool_rest(struct kv_pool *pool)
+{
+    uint32_t first = 0;
+
+    for (uint32_t i = 0; i <= pool->n_blocks; i++) {
+        if (i < pool->n_blocks && pool->refs[i] == 0)
+            continue;
+        if (i > first)
+            pool->backend->ops->kv_drop(pool->backend, pool->store, first, i - first);
+        first = i + 1;
+    }
+}
+
 uint32_t kv_block_take(struct kv_pool *pool)
 {
     uint32_t block;

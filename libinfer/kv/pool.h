@@ -36,6 +36,8 @@ struct kv_store *kv_pool_store(struct kv_pool *pool);
 uint32_t kv_pool_n_blocks(const struct kv_pool *pool);
 uint32_t kv_pool_n_free(const struct kv_pool *pool);
 uint32_t kv_pool_block_tokens(const struct kv_pool *pool);
+/* Gives back the memory of free blocks, until they are used again. */
+void kv_pool_rest(struct kv_pool *pool);
 
 /* @max_tokens bounds the table, so that extending it never allocates. */
 int kv_table_init(struct kv_table *table, struct kv_pool *pool, uint32_t max_tokens);

@@ -16,6 +16,7 @@
 #define FIRST_CHUNK 64
 #define FADE_USEC   5e6 /* speeds are those of the last seconds of work */
 #define RETRY_MSEC  10
+#define REST_SEC    2 /* without work: then memory goes back to the system */
 
 static int samplers_new(struct sched *s, const struct runner *runner)
 {
@@ -37,12 +38,16 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
               const struct sched_limits *limits, struct sched **ret_sched)
 {
     _cleanup_(sched_freep) struct sched *s = NEW(struct sched, 1);
+    pthread_condattr_t monotonic;
     int r;
 
     if (!s)
         return -ENOMEM;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->wake, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     s->events.fd = -1;
     s->inbox_end = &s->inbox;
     s->next_id = 1;
@@ -265,14 +270,31 @@ bool sched_tick(struct sched *s)
     return again || s->n_running > 0 || s->n_waiting > 0;
 }
 
+static bool take_rest(struct sched *s)
+{
+    pthread_mutex_unlock(&s->lock);
+    runner_rest(s->runner);
+    pthread_mutex_lock(&s->lock);
+    return true;
+}
+
 /* Waits for work; false when the thread shall end. */
 static bool await_work(struct sched *s, bool busy)
 {
-    bool go_on;
+    bool go_on, resting = false;
+    struct timespec rest;
 
+    if (!busy) {
+        clock_gettime(CLOCK_MONOTONIC, &rest);
+        rest.tv_sec += REST_SEC;
+    }
     pthread_mutex_lock(&s->lock);
-    while (!busy && !s->stop && !s->inbox && !s->cancel_pending)
-        pthread_cond_wait(&s->wake, &s->lock);
+    while (!busy && !s->stop && !s->inbox && !s->cancel_pending) {
+        if (resting)
+            pthread_cond_wait(&s->wake, &s->lock);
+        else if (pthread_cond_timedwait(&s->wake, &s->lock, &rest) == ETIMEDOUT)
+            resting = take_rest(s);
+    }
     go_on = !s->stop;
     pthread_mutex_unlock(&s->lock);
     return go_on;

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "core/err.h"
+#include "core/pages.h"
 
 int runner_new(struct backend **backend, const struct runner_params *params,
                struct runner **ret_runner, struct inf_err *reterr)
@@ -50,6 +51,13 @@ struct runner *runner_free(struct runner *r)
     free(r->logits);
     free(r);
     return NULL;
+}
+
+void runner_rest(struct runner *r)
+{
+    kv_pool_rest(r->pool);
+    r->backend->ops->plan_rest(r->backend, r->plan);
+    pages_drop(r->logits, (size_t)r->limits.max_logits * r->n_vocab * sizeof(float));
 }
 
 int runner_forward(struct runner *r, const struct batch *batch)

@@ -34,6 +34,8 @@ int runner_new(struct backend **backend, const struct runner_params *params,
 struct runner *runner_free(struct runner *r);
 DEFINE_CLEANUP(struct runner *, runner_free);
 
+/* Between steps: gives back all memory that no sequence needs, until the next step. */
+void runner_rest(struct runner *r);
 /* One step; r->logits is valid until the next. Negative errno: the device failed. */
 int runner_forward(struct runner *r, const struct batch *batch);
 static inline float *runner_logits(struct runner *r, uint32_t i)

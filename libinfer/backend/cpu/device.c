@@ -15,6 +15,7 @@
 #include "backend/cpu/program.h"
 #include "core/cpu.h"
 #include "core/err.h"
+#include "core/pages.h"
 #include "quant/dtype.h"
 
 static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint32_t n_blocks,
@@ -75,6 +76,12 @@ static void kv_copy(struct backend *b UNUSED, struct kv_store *store, uint32_t d
                store->block_bytes);
 }
 
+static void kv_drop(struct backend *b UNUSED, struct kv_store *store, uint32_t first, uint32_t n)
+{
+    assert(first <= store->n_blocks && n <= store->n_blocks - first);
+    pages_drop(store->data + first * store->block_bytes, n * store->block_bytes);
+}
+
 void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
                     uint32_t i_head, uint32_t block)
 {
@@ -111,8 +118,10 @@ static const struct backend_ops cpu_ops = {
     .kv_new = kv_new,
     .kv_free = kv_free,
     .kv_copy = kv_copy,
+    .kv_drop = kv_drop,
     .compile = program_compile,
     .plan_free = program_free,
+    .plan_rest = program_rest,
     .run = exec_run,
     .free = cpu_free,
     .parallel = parallel,

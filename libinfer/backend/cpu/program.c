@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "core/err.h"
+#include "core/pages.h"
 #include "graph/plan.h"
 
 /* Zeroed pages, touched when used; NULL when out of memory. */
@@ -226,6 +227,14 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
 fail:
     program_free(b, plan);
     return r;
+}
+
+void program_rest(struct backend *b UNUSED, struct plan *plan)
+{
+    pages_drop(plan->scratch, plan->scratch_size);
+    pages_drop(plan->threads, plan->mem.size * plan->n_threads);
+    if (plan->parts)
+        pages_drop(plan->parts, plan->parts_size);
 }
 
 void program_free(struct backend *b UNUSED, struct plan *plan)

@@ -216,6 +216,7 @@ int fuse_graph(struct plan *plan, const struct graph *g, bool fuse, struct inf_e
 int program_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                     struct plan **ret_plan, struct inf_err *reterr);
 void program_free(struct backend *b, struct plan *plan);
+void program_rest(struct backend *b, struct plan *plan);
 struct thread_layout program_thread_layout(const struct plan *plan);
 
 /* One step, as all threads see it. */

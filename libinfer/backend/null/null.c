@@ -71,6 +71,16 @@ static void null_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst
     memcpy(store->cells + dst * n, store->cells + src * n, n * sizeof(store->cells[0]));
 }
 
+static void null_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n)
+{
+    const size_t begin = (size_t)first * store->block_tokens;
+
+    (void)b;
+    assert(first <= store->n_blocks && n <= store->n_blocks - first);
+    for (size_t i = begin; i < begin + (size_t)n * store->block_tokens; i++)
+        store->cells[i] = CELL_POISON;
+}
+
 static int null_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                         struct plan **ret_plan, struct inf_err *reterr)
 {
@@ -94,6 +104,12 @@ static void null_plan_free(struct backend *b, struct plan *plan)
 {
     (void)b;
     free(plan);
+}
+
+static void null_plan_rest(struct backend *b, struct plan *plan)
+{
+    (void)b;
+    (void)plan;
 }
 
 static uint64_t *cell(struct kv_store *store, const struct batch_seq *seq, uint32_t pos)
@@ -204,8 +220,10 @@ static const struct backend_ops null_ops = {
     .kv_new = null_kv_new,
     .kv_free = null_kv_free,
     .kv_copy = null_kv_copy,
+    .kv_drop = null_kv_drop,
     .compile = null_compile,
     .plan_free = null_plan_free,
+    .plan_rest = null_plan_rest,
     .run = null_run,
     .free = null_free,
     .parallel = null_parallel,

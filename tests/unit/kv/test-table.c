@@ -11,7 +11,7 @@ enum { BLOCK = 4, N_BLOCKS = 24, N_TABLES = 6, MAX_TOKENS = 40 };
 
 struct kv_store {
     uint32_t cells[N_BLOCKS][BLOCK];
-    unsigned n_copies;
+    unsigned n_copies, n_drops;
 };
 
 static struct kv_store the_store;
@@ -39,8 +39,15 @@ static void store_copy(struct backend *b UNUSED, struct kv_store *store, uint32_
     store->n_copies++;
 }
 
+static void store_drop(struct backend *b UNUSED, struct kv_store *store, uint32_t first, uint32_t n)
+{
+    assert_true(first + n <= N_BLOCKS);
+    memset(store->cells[first], 0xff, n * sizeof(store->cells[0]));
+    store->n_drops++;
+}
+
 static const struct backend_ops ops = {
-    .kv_new = store_new, .kv_free = store_free, .kv_copy = store_copy};
+    .kv_new = store_new, .kv_free = store_free, .kv_copy = store_copy, .kv_drop = store_drop};
 static struct backend device = {.ops = &ops};
 static const struct kv_layout layout = {1, 1, 1, BLOCK, INF_DTYPE_F32};
 
@@ -226,8 +233,36 @@ TEST(random_use_matches_a_model)
     kv_pool_free(pool);
 }
 
+TEST(only_free_blocks_rest)
+{
+    struct kv_pool *pool = pool_make(N_BLOCKS);
+    struct kv_table a, b;
+
+    ASSERT_OK(kv_table_init(&a, pool, MAX_TOKENS));
+    ASSERT_OK(kv_table_init(&b, pool, MAX_TOKENS));
+    ASSERT_OK(kv_table_extend(&a, 2 * BLOCK));
+    ASSERT_OK(kv_table_extend(&b, BLOCK));
+    put(&a, BLOCK, 5);
+    put(&b, 0, 6);
+    kv_pool_rest(pool);
+    assert_int_equal(the_store.n_drops, 1);
+    assert_int_equal(get(&a, BLOCK), 5);
+    assert_int_equal(get(&b, 0), 6);
+
+    /* A hole, and the free ones behind. */
+    kv_table_truncate(&a, 0);
+    kv_pool_rest(pool);
+    assert_int_equal(the_store.n_drops, 3);
+    assert_int_equal(get(&b, 0), 6);
+    kv_table_done(&b);
+    kv_pool_rest(pool);
+    assert_int_equal(the_store.n_drops, 4);
+    kv_table_done(&a);
+    kv_pool_free(pool);
+}
+
 RUN_TESTS(cmocka_unit_test(tables_take_and_give_back_blocks),
           cmocka_unit_test(a_shared_open_block_is_copied_before_it_is_written),
           cmocka_unit_test(extending_is_all_or_nothing),
-          cmocka_unit_test(failures_leave_nothing_behind),
+          cmocka_unit_test(failures_leave_nothing_behind), cmocka_unit_test(only_free_blocks_rest),
           cmocka_unit_test(random_use_matches_a_model))

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/mman.h>
+
+#include "core/pages.h"
+
+#include "lib/test.h"
+
+TEST(whole_pages_are_dropped_and_parts_are_kept)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = 4 * page;
+    unsigned char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                  there[4];
+
+    assert_true(p != MAP_FAILED);
+    memset(p, 7, size);
+    pages_drop(p + page - 1, 2 * page + 2);
+    assert_int_equal(mincore(p, size, there), 0);
+    assert_int_equal(there[0] & 1, 1);
+    assert_int_equal(there[1] & 1, 0);
+    assert_int_equal(there[2] & 1, 0);
+    assert_int_equal(there[3] & 1, 1);
+    assert_int_equal(p[page - 1], 7);
+    assert_int_equal(p[page], 0);
+    assert_int_equal(p[3 * page], 7);
+
+    pages_drop(p + 1, page - 1);
+    pages_drop(p, 0);
+    assert_int_equal(p[0], 7);
+    munmap(p, size);
+}
+
+RUN_TESTS(cmocka_unit_test(whole_pages_are_dropped_and_parts_are_kept))
