@@ -119,7 +119,7 @@ static void fill_ranges(struct check *ck, struct block_case *c)
 static struct attn_args args_of(const struct block_case *c, const void *kv, void *q, float *s,
                                 float *o)
 {
-    return (struct attn_args){c->M, c->hd, c->bt, c->range, q, kv, s, o};
+    return (struct attn_args){c->M, c->hd, c->bt, c->range, q, kv, NULL, s, o};
 }
 
 /* The rows of one call, one by one and with noise where a row must not look. */

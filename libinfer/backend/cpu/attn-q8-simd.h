@@ -36,6 +36,11 @@ ALWAYS_INLINE vi quad(const void *p)
     return vi_set1(x);
 }
 
+ALWAYS_INLINE void prefetch_vector(const void *p, size_t at)
+{
+    __builtin_prefetch((const char *)p + at, 0, 2);
+}
+
 /* Scores of mr rows, nr vectors of tokens from @n on. */
 ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint32_t n,
                                  const uint32_t mr, const uint32_t nr)
@@ -66,6 +71,10 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint3
 #pragma GCC unroll 4
             for (uint32_t j = 0; j < nr; j++)
                 key[j] = vi_load(keys + ((size_t)k * bt + n + j * VF_N) * 4);
+            if (args->ahead)
+#pragma GCC unroll 4
+                for (uint32_t j = 0; j < nr; j++)
+                    prefetch_vector(args->ahead, ((size_t)k * bt + n + j * VF_N) * 4);
 #pragma GCC unroll 8
             for (uint32_t i = 0; i < mr; i++) {
                 const vi x = quad((const int8_t *)(q + i * hd) + k * 4);
@@ -202,6 +211,10 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_w
 #pragma GCC unroll 2
         for (uint32_t j = 0; j < nr; j++)
             x[j] = vi_load(v + ((size_t)(t / 4) * hd + d + j * VF_N) * 4);
+        if (args->ahead)
+#pragma GCC unroll 2
+            for (uint32_t j = 0; j < nr; j++)
+                prefetch_vector(args->ahead, ((size_t)(t / 4) * hd + d + j * VF_N) * 4);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
             const vi a = quad(w->hi[i] + t), b = quad(w->lo[i] + t);

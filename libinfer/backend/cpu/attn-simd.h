@@ -26,7 +26,7 @@ struct tile_args {
     size_t ldc;
     const uint32_t *a; /* bits of a float, or two BF16 */
     size_t lda;
-    const void *b;
+    const void *b, *ahead;
     size_t ldb;
     const struct attn_range *range; /* of tokens, which are the units of values; NULL: scores */
     uint32_t N;
@@ -42,6 +42,11 @@ ALWAYS_INLINE vi b_load(const void *b, size_t n, enum attn_format format)
     default:
         return vi_load((const uint32_t *)b + n);
     }
+}
+
+ALWAYS_INLINE void b_prefetch(const void *b, size_t n, enum attn_format format)
+{
+    __builtin_prefetch((const char *)b + n * (format == ATTN_F16 ? 2 : 4), 0, 2);
 }
 
 ALWAYS_INLINE vi b_load_n(const void *b, size_t n, uint32_t count, enum attn_format format)
@@ -114,6 +119,10 @@ ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr
 #pragma GCC unroll 8
         for (uint32_t j = 0; j < nr; j++)
             b[j] = b_load(t->b, k * t->ldb + n + j * VF_N, format);
+        if (t->ahead)
+#pragma GCC unroll 8
+            for (uint32_t j = 0; j < nr; j++)
+                b_prefetch(t->ahead, k * t->ldb + n + j * VF_N, format);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
             const uint32_t a = t->a[i * t->lda + k];
@@ -185,6 +194,7 @@ ALWAYS_INLINE void score_rows(const struct attn_args *args, uint32_t m, const ui
         .a = (const uint32_t *)args->q + (size_t)m * args->head_dim,
         .lda = args->head_dim,
         .b = (const unsigned char *)args->kv + lo * unit,
+        .ahead = args->ahead ? (const unsigned char *)args->ahead + lo * unit : NULL,
         .ldb = args->block_tokens,
         .N = hi > lo ? hi - lo : 0,
         .k2 = format == ATTN_BF16 ? args->head_dim / 2 : args->head_dim,
@@ -215,6 +225,7 @@ ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const ui
         .a = bf16 ? pairs : (const uint32_t *)args->s + (size_t)m * args->block_tokens,
         .lda = bf16 ? ATTN_TOKENS_MAX / 2 : args->block_tokens,
         .b = args->kv,
+        .ahead = args->ahead,
         .ldb = args->head_dim,
         .range = r,
         .N = args->head_dim,

@@ -56,6 +56,7 @@ struct attn_args {
     const struct attn_range *range; /* [n_rows]: neither end ever descends */
     const float *q;                 /* [n_rows, head_dim] floats of memory, written by query() */
     const void *kv;                 /* keys (scores) or values (values) of a head of the block */
+    const void *ahead;              /* as much memory that is read next, or NULL: prefetched */
     float *s;                       /* [n_rows, block_tokens]: scores, then weights */
     float *o;                       /* [n_rows, head_dim] */
 };

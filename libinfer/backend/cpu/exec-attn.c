@@ -13,9 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Blocks of the few rows of a decoding step are fetched into the second-level cache one ahead:
- * the hardware does not follow from block to block. */
-#define PREFETCH_ROWS 16u
+/* With so few query rows memory is what a task waits for: the next block is prefetched while one
+ * is computed, since the hardware does not follow from block to block. */
+#define AHEAD_QUERIES 16u
 
 /* One task. Query row i is row i / group of the tile, head i % group of the group. */
 struct task {
@@ -127,17 +127,8 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
                          t->tile->seq->blocks[i_block]);
 }
 
-static void prefetch(const struct task *t, uint32_t i_block)
-{
-    const unsigned char *k = head_of(t, KV_KEYS, i_block), *v = head_of(t, KV_VALUES, i_block);
-
-    for (uint64_t i = 0; i < t->x->store->head_bytes; i += 64)
-        __builtin_prefetch(k + i, 0, 2);
-    for (uint64_t i = 0; i < t->x->store->head_bytes; i += 64)
-        __builtin_prefetch(v + i, 0, 2);
-}
-
-static void one_block(const struct task *t, const struct sums *sums, uint32_t i_block)
+/* @ahead: the block after this one is read next. */
+static void one_block(const struct task *t, const struct sums *sums, uint32_t i_block, bool ahead)
 {
     const struct attn_fns *fns = t->x->cpu->attn;
     const enum attn_format format = t->x->store->format;
@@ -148,6 +139,7 @@ static void one_block(const struct task *t, const struct sums *sums, uint32_t i_
         .range = t->range,
         .q = t->q,
         .kv = head_of(t, KV_KEYS, i_block),
+        .ahead = ahead ? head_of(t, KV_KEYS, i_block + 1) : NULL,
         .s = t->s,
         .o = sums->o,
     };
@@ -158,22 +150,20 @@ static void one_block(const struct task *t, const struct sums *sums, uint32_t i_
     fns->scores[format](&args);
     softmax_rows(t, sums);
     args.kv = head_of(t, KV_VALUES, i_block);
+    args.ahead = ahead ? head_of(t, KV_VALUES, i_block + 1) : NULL;
     fns->values[format](&args);
 }
 
 static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *sums)
 {
-    uint32_t begin, end;
+    uint32_t begin, end, all;
 
-    visible_blocks(t, &begin, &end);
+    visible_blocks(t, &begin, &all);
     begin = MAX(begin, i_stretch * ATTN_STRETCH_BLOCKS);
-    end = MIN(end, (i_stretch + 1) * ATTN_STRETCH_BLOCKS);
+    end = MIN(all, (i_stretch + 1) * ATTN_STRETCH_BLOCKS);
     sums_clear(t, sums);
-    for (uint32_t i = begin; i < end; i++) {
-        if (t->n_q <= PREFETCH_ROWS && i + 1 < end)
-            prefetch(t, i + 1);
-        one_block(t, sums, i);
-    }
+    for (uint32_t i = begin; i < end; i++)
+        one_block(t, sums, i, t->n_q <= AHEAD_QUERIES && i + 1 < all);
 }
 
 /* total = total merged with what came after it. */
