@@ -143,7 +143,8 @@ static void row_masses(const float *x, uint32_t n, float max, float scale, float
     }
 }
 
-static inline float run_above(const float *mass, float key)
+/* Masses from @key up, or only those above it. */
+static inline float sum_from(const float *mass, float key, bool with_key)
 {
     lanes sum[PARTS] = {0};
 
@@ -152,42 +153,28 @@ static inline float run_above(const float *mass, float key)
             lanes v;
 
             memcpy(&v, mass + i + k * ROW_WIDTH, sizeof(v));
-            sum[k] += (lanes)((v > key) & (lanes_int)v);
+            sum[k] += (lanes)((with_key ? v >= key : v > key) & (lanes_int)v);
         }
     return sum_group(sum);
 }
 
-static inline float run_from(const float *mass, float key)
+static void row_before(const float *x, uint32_t n, float max, float scale, float key, uint32_t id,
+                       const float *all, float *sums)
 {
-    lanes sum[PARTS] = {0};
-
-    for (unsigned i = 0; i < ROW_RUN; i += GROUP)
-        for (unsigned k = 0; k < PARTS; k++) {
-            lanes v;
-
-            memcpy(&v, mass + i + k * ROW_WIDTH, sizeof(v));
-            sum[k] += (lanes)((v >= key) & (lanes_int)v);
-        }
-    return sum_group(sum);
-}
-
-static void row_before(const float *mass, uint32_t n_runs, float key, uint32_t id, const float *all,
-                       float *sums)
-{
-    const uint32_t own = id / ROW_RUN;
+    const uint32_t n_runs = row_n_runs(n), own = id / ROW_RUN;
 
     for (uint32_t i = 0; i < n_runs; i++) {
-        const float *run = mass + (size_t)i * ROW_RUN;
+        const uint32_t at = i * ROW_RUN;
+        float mass[ROW_RUN], sum;
 
         /* No mass is above the sum. */
         if (all[i] < key) {
             sums[i] = 0;
-        } else if (i != own) {
-            sums[i] = i < own ? run_from(run, key) : run_above(run, key);
-        } else {
-            sums[i] = run_above(run, key);
-            for (uint32_t k = 0; k < id % ROW_RUN; k++)
-                sums[i] += run[k] == key ? key : 0;
+            continue;
         }
+        row_masses(x + at, MIN(n - at, ROW_RUN), max, scale, mass, &sum);
+        sums[i] = i < own ? sum_from(mass, key, true) : sum_from(mass, key, false);
+        for (uint32_t k = 0; i == own && k < id % ROW_RUN; k++)
+            sums[i] += mass[k] == key ? key : 0;
     }
 }

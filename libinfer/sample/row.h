@@ -20,14 +20,14 @@ struct row_kernels {
     /*
      * mass[i] = exp((x[i] - max) × scale), and the sum of each run. @max is the largest value,
      * finite; others may be -infinity. Relative error below 2e-7, but for the rounding of the
-     * exponent; results below 1e-37 are 0. @mass has whole runs: what lies behind @n becomes 0,
-     * and it may be NULL when only the sums are wanted.
+     * exponent; results below 1e-37 are 0. @mass has whole runs: what lies behind @n becomes 0.
+     * It may be NULL when only the sums are wanted, and may be @x.
      */
     void (*masses)(const float *x, uint32_t n, float max, float scale, float *mass, float *sums);
-    /* For each run the sum of the masses above @key, and of those equal to it before index @id.
-     * @mass has whole runs without negative values; @all are its sums. */
-    void (*before)(const float *mass, uint32_t n_runs, float key, uint32_t id, const float *all,
-                   float *sums);
+    /* For each run the sum of the masses above @key, and of those equal to it before index @id;
+     * @all are the sums of all. Masses are computed anew, and only where a run has such. */
+    void (*before)(const float *x, uint32_t n, float max, float scale, float key, uint32_t id,
+                   const float *all, float *sums);
 };
 
 /* The best for a CPU with @flags (core/cpu.h). */

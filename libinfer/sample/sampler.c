@@ -2,11 +2,9 @@
 /*
  * The sampler chain (see sampler.h for its order)
  *
- * Nothing is sorted. A prefix of the order by mass, which is what top-p and min-p leave, is drawn
- * from without finding its end: a token is drawn by mass from all that are left; when those before
- * it weigh less than top_p it is in the prefix and taken, and otherwise nothing from it on is, so
- * that the next draw is from those before it. Whatever draw is taken has the distribution of the
- * prefix, and few are not: log(1 / top_p) of them on average.
+ * Nothing is sorted, and a vocabulary is exponentiated only where a formula asks for the sum over
+ * it. What takes their place are two ways of drawing again until a draw may be kept. Both have the
+ * very distribution that is asked for, and few draws are not kept.
  */
 #include "sample/sampler.h"
 
@@ -24,7 +22,8 @@ struct sampler {
     const struct row_kernels *kernels;
     uint32_t n_vocab, n_row;
     float *peaks, *sums, *left; /* by runs of a row */
-    float *masses;              /* whole runs */
+    float *envelope;            /* by runs, in whole runs of these */
+    double *groups;             /* by runs of runs */
     struct cand *cands;
     uint32_t *counts; /* zero between picks */
     struct penalty_edit *edits;
@@ -67,7 +66,7 @@ int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler)
 {
     _cleanup_(sampler_freep) struct sampler *s = NEW(struct sampler, 1);
     const uint32_t n_runs = row_n_runs(n_row);
-    const size_t n_whole = (size_t)n_runs * ROW_RUN;
+    const uint32_t n_groups = row_n_runs(n_runs), n_envelope = n_groups * ROW_RUN;
 
     assert(n_vocab >= 1 && n_vocab <= n_row);
     if (!s)
@@ -78,11 +77,13 @@ int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler)
     s->peaks = NEW(float, n_runs);
     s->sums = NEW(float, n_runs);
     s->left = NEW(float, n_runs);
-    s->masses = NEW(float, n_whole);
+    s->envelope = NEW(float, n_envelope);
+    s->groups = NEW(double, n_groups);
     s->cands = NEW(struct cand, MAX(n_vocab, n_runs));
     s->counts = NEW(uint32_t, n_vocab);
     s->edits = NEW(struct penalty_edit, n_vocab);
-    if (!s->peaks || !s->sums || !s->left || !s->masses || !s->cands || !s->counts || !s->edits)
+    if (!s->peaks || !s->sums || !s->left || !s->envelope || !s->groups || !s->cands ||
+        !s->counts || !s->edits)
         return -ENOMEM;
     *ret_sampler = STEAL(s);
     return 0;
@@ -95,7 +96,8 @@ struct sampler *sampler_free(struct sampler *s)
     free(s->peaks);
     free(s->sums);
     free(s->left);
-    free(s->masses);
+    free(s->envelope);
+    free(s->groups);
     free(s->cands);
     free(s->counts);
     free(s->edits);
@@ -109,72 +111,130 @@ static float scale_of(const struct sample_params *p)
     return MIN(1 / p->temperature, 1e30f);
 }
 
-/* The last of the order that may be drawn: those of @key are, below index @id. */
-struct border {
-    float key;
-    uint32_t id;
+/* A row that is drawn from by mass. */
+struct weighed {
+    const float *logits;
+    uint32_t n;
+    float max, scale;
 };
 
-/* Draws by mass from what lies before the border; @sums are those of its runs. */
-static uint32_t draw_before(const struct sampler *s, const float *sums, struct border border,
-                            double total, struct rng *rng)
+/* Masses of one run, what lies behind the row being 0; returns their sum. */
+static float run_masses(const struct sampler *s, const struct weighed *w, uint32_t run, float *mass)
 {
-    const uint32_t n_runs = row_n_runs(s->n_vocab);
-    double point = rng_double(rng) * total;
-    uint32_t run = 0, last = 0;
+    const uint32_t at = run * ROW_RUN;
+    float sum;
 
-    for (uint32_t i = 0; i < n_runs; i++) {
-        if (sums[i] <= 0)
-            continue;
-        run = i;
-        if (point < (double)sums[i])
-            break;
-        point -= (double)sums[i];
-    }
-    for (uint32_t i = run * ROW_RUN; i < (run + 1) * ROW_RUN; i++) {
-        const float mass = s->masses[i];
+    s->kernels->masses(w->logits + at, MIN(w->n - at, ROW_RUN), w->max, w->scale, mass, &sum);
+    return sum;
+}
 
-        if (mass <= 0 || mass < border.key || (mass == border.key && i >= border.id))
-            continue;
-        if (point < (double)mass)
+/* Where @point falls into the weights, laid end to end; it becomes the distance into that one. The
+ * last of them that is not 0 when rounding leads past the end. */
+static uint32_t find_point(const float *weights, uint32_t n, double *point)
+{
+    uint32_t last = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (*point < (double)weights[i])
             return i;
-        point -= (double)mass;
-        last = i;
+        *point -= (double)weights[i];
+        if (weights[i] > 0)
+            last = i;
     }
-    /* Only rounding leads here. */
+    *point = 0;
     return last;
 }
 
-/* All stages without top-k and typical-p. The most likely token has mass 1. */
-static int32_t pick_from_prefix(struct sampler *s, const struct sample_params *p, struct rng *rng,
-                                const float *logits, float max)
+/*
+ * Draws by mass from the tokens of at least mass @least. A run weighs at most its largest mass
+ * times its length, which tells an envelope without a look into the row. A point under the envelope
+ * that is not under the masses is drawn again, and the envelope of its run is then exact.
+ */
+static int32_t draw_under_envelope(struct sampler *s, const struct weighed *w, float least,
+                                   struct rng *rng)
 {
-    const uint32_t n_runs = row_n_runs(s->n_vocab);
-    struct border border = {0, UINT32_MAX};
-    const float *sums = s->sums;
-    double total, enough;
+    const uint32_t n_runs = row_n_runs(w->n), n_groups = row_n_runs(n_runs);
+    double total = 0;
 
-    s->kernels->masses(logits, s->n_vocab, max, scale_of(p), s->masses, s->sums);
-    total = row_total(s->sums, n_runs);
-    enough = (double)p->top_p * total;
-    if (p->min_p > 0) {
-        border.key = p->min_p;
-        s->kernels->before(s->masses, n_runs, border.key, border.id, s->sums, s->left);
+    s->kernels->masses(s->peaks, n_runs, w->max, w->scale, s->envelope, s->sums);
+    for (uint32_t g = 0; g < n_groups; g++)
+        s->groups[g] = (double)s->sums[g] * ROW_RUN;
+    for (uint32_t i = 0; i < n_groups * ROW_RUN; i++)
+        s->envelope[i] *= ROW_RUN;
+    for (;;) {
+        double point;
+        float mass[ROW_RUN], sum = 0;
+        uint32_t g = 0, run, i;
+
+        total = 0;
+        for (uint32_t k = 0; k < n_groups; k++)
+            total += s->groups[k];
+        point = rng_double(rng) * total;
+        while (g + 1 < n_groups && point >= s->groups[g])
+            point -= s->groups[g++];
+        run = g * ROW_RUN + find_point(s->envelope + g * ROW_RUN, ROW_RUN, &point);
+        if (s->envelope[run] > 0)
+            run_masses(s, w, run, mass);
+        for (i = 0; i < ROW_RUN && s->envelope[run] > 0; i++) {
+            mass[i] = mass[i] >= least ? mass[i] : 0;
+            sum += mass[i];
+        }
+        if (point < (double)sum)
+            return (int32_t)(run * ROW_RUN + find_point(mass, ROW_RUN, &point));
+        s->groups[g] -= (double)s->envelope[run] - (double)sum;
+        s->envelope[run] = sum;
+    }
+}
+
+/*
+ * Draws by mass from the shortest prefix of the order by mass that weighs top_p, cut at mass
+ * @least. A token is drawn from all that are left. When those before it weigh less than top_p it is
+ * in the prefix; otherwise nothing from it on is, and the next draw is from those before it. On
+ * average log(1 / top_p) draws are not kept.
+ */
+static int32_t draw_from_prefix(struct sampler *s, const struct weighed *w, float top_p,
+                                float least, struct rng *rng)
+{
+    const uint32_t n_runs = row_n_runs(w->n);
+    float key = least; /* the border: those above key are left, and of key those below index id */
+    uint32_t id = UINT32_MAX;
+    const float *sums = s->sums;
+    double enough;
+
+    s->kernels->masses(w->logits, w->n, w->max, w->scale, NULL, s->sums);
+    enough = (double)top_p * row_total(s->sums, n_runs);
+    if (least > 0) {
+        s->kernels->before(w->logits, w->n, w->max, w->scale, key, id, s->sums, s->left);
         sums = s->left;
-        total = row_total(sums, n_runs);
     }
     for (;;) {
-        const uint32_t id = draw_before(s, sums, border, total, rng);
+        double point = rng_double(rng) * row_total(sums, n_runs);
+        const uint32_t run = find_point(sums, n_runs, &point);
+        float mass[ROW_RUN], left[ROW_RUN];
+        double before;
 
-        if (p->top_p >= 1)
-            return (int32_t)id;
-        border = (struct border){s->masses[id], id};
-        s->kernels->before(s->masses, n_runs, border.key, border.id, s->sums, s->left);
+        run_masses(s, w, run, mass);
+        for (uint32_t i = 0; i < ROW_RUN; i++)
+            left[i] = mass[i] > key || (mass[i] == key && run * ROW_RUN + i < id) ? mass[i] : 0;
+        id = run * ROW_RUN + find_point(left, ROW_RUN, &point);
+        key = mass[id % ROW_RUN];
+        s->kernels->before(w->logits, w->n, w->max, w->scale, key, id, s->sums, s->left);
         sums = s->left;
-        total = row_total(sums, n_runs);
-        if (total <= 0 || total < enough)
+        before = row_total(sums, n_runs);
+        if (before <= 0 || before < enough)
             return (int32_t)id;
     }
+}
+
+/* All stages but top-k and typical-p. The most likely token has mass 1. */
+static int32_t pick_by_mass(struct sampler *s, const struct sample_params *p, struct rng *rng,
+                            const float *logits, float max)
+{
+    const struct weighed w = {logits, s->n_vocab, max, scale_of(p)};
+
+    if (p->top_p < 1)
+        return draw_from_prefix(s, &w, p->top_p, p->min_p, rng);
+    return draw_under_envelope(s, &w, p->min_p, rng);
 }
 
 /* The @top_k first of the row, or all, as candidates with masses. */
@@ -184,11 +244,16 @@ static uint32_t take_cands(struct sampler *s, const struct sample_params *p, con
     const uint32_t k = p->top_k > 0 ? MIN(p->top_k, s->n_vocab) : s->n_vocab;
     const uint32_t n = row_top(logits, s->n_vocab, s->peaks, k, s->cands);
 
-    for (uint32_t i = 0; i < n; i++)
-        s->masses[i] = s->cands[i].key;
-    s->kernels->masses(s->masses, n, max, scale_of(p), s->masses, s->sums);
-    for (uint32_t i = 0; i < n; i++)
-        s->cands[i].mass = s->masses[i];
+    for (uint32_t at = 0; at < n; at += ROW_RUN) {
+        const uint32_t n_run = MIN(n - at, ROW_RUN);
+        float mass[ROW_RUN], sum;
+
+        for (uint32_t i = 0; i < n_run; i++)
+            mass[i] = s->cands[at + i].key;
+        s->kernels->masses(mass, n_run, max, scale_of(p), mass, &sum);
+        for (uint32_t i = 0; i < n_run; i++)
+            s->cands[at + i].mass = mass[i];
+    }
     return n;
 }
 
@@ -279,7 +344,7 @@ static int32_t pick(struct sampler *s, const struct sample_params *p, struct rng
         return best;
     if ((p->top_k > 0 && p->top_k < s->n_vocab) || p->typical_p < 1)
         return pick_from_cands(s, p, rng, logits, logits[best]);
-    return pick_from_prefix(s, p, rng, logits, logits[best]);
+    return pick_by_mass(s, p, rng, logits, logits[best]);
 }
 
 int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t *tokens,

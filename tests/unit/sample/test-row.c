@@ -144,34 +144,31 @@ TEST(masses_are_exponentials)
 
 TEST(before_sums_those_that_come_first)
 {
-    static float mass[N_RUNS * ROW_RUN];
+    static float x[N], mass[N_RUNS * ROW_RUN];
     float all[N_RUNS], sums[N_RUNS], first[N_RUNS];
     struct rng rng;
 
     rng_seed(&rng, 5);
     for (unsigned round = 0; round < 3000; round++) {
         const size_t k = round % ARRAY_SIZE(rungs);
+        const uint32_t n = 1 + rng_u32(&rng) % N, n_runs = row_n_runs(n);
         const uint32_t n_levels = 1 + rng_u32(&rng) % 20;
-        const uint32_t id = rng_u32(&rng) % 10 ? rng_u32(&rng) % N : UINT32_MAX;
-        const float key = id == UINT32_MAX ? 0.5f : (float)(rng_u32(&rng) % n_levels) * 0.1f;
+        const uint32_t id = rng_u32(&rng) % 10 ? rng_u32(&rng) % n : UINT32_MAX;
+        float key;
 
         if (!kernels_at(k))
             continue;
-        memset(mass, 0, sizeof(mass));
-        for (uint32_t i = 0; i < N; i++)
-            mass[i] = (float)(rng_u32(&rng) % n_levels) * 0.1f;
-        for (uint32_t run = 0; run < N_RUNS; run++) {
-            all[run] = 0;
-            for (uint32_t i = run * ROW_RUN; i < (run + 1) * ROW_RUN; i++)
-                all[run] += mass[i];
-        }
-        kernels_at(k)->before(mass, N_RUNS, key, id, all, sums);
-        row_kernels_get(0)->before(mass, N_RUNS, key, id, all, first);
-        assert_memory_equal(first, sums, sizeof(sums));
-        for (uint32_t run = 0; run < N_RUNS; run++) {
+        for (uint32_t i = 0; i < n; i++)
+            x[i] = (float)(rng_u32(&rng) % n_levels) * 0.1f;
+        kernels_at(k)->masses(x, n, 2, 1, mass, all);
+        key = id == UINT32_MAX ? mass[rng_u32(&rng) % n] : mass[id];
+        kernels_at(k)->before(x, n, 2, 1, key, id, all, sums);
+        row_kernels_get(0)->before(x, n, 2, 1, key, id, all, first);
+        assert_memory_equal(first, sums, n_runs * sizeof(*sums));
+        for (uint32_t run = 0; run < n_runs; run++) {
             double want = 0;
 
-            for (uint32_t i = run * ROW_RUN; i < (run + 1) * ROW_RUN; i++)
+            for (uint32_t i = run * ROW_RUN; i < MIN(n, (run + 1) * ROW_RUN); i++)
                 if (mass[i] > key || (mass[i] == key && i < id))
                     want += (double)mass[i];
             assert_true(fabs((double)sums[run] - want) <= 1e-5 * want);
