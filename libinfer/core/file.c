@@ -44,6 +44,10 @@ int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *re
     if (p == MAP_FAILED)
         return err_set(reterr, errno, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size,
                        strerror(errno));
+    /* A hint: where the file system can, what is not in the page cache is read in huge pages, and
+     * they stay huge for those who map the file after us. Mapping 400 MB then takes 200 faults
+     * instead of 6,000. */
+    madvise(p, (size_t)st.st_size, MADV_HUGEPAGE);
     *ret_map = (struct file_map){.data = p, .size = (uint64_t)st.st_size};
     return 0;
 }
