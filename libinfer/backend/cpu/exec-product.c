@@ -138,7 +138,7 @@ void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 
     if (exec_rows(x, s->rows_kept) == 0)
         return;
-    for (i = 0; i < 8 && exec_ahead(x, i_thread); i++)
+    for (i = 0; i < 32 && exec_ahead(x, i_thread); i++)
         ;
     prepare(x, s, i_thread, &in);
     while (exec_claim(x, i_stage, i_thread, s->n_chunks, &i)) {

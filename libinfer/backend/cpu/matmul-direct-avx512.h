@@ -11,11 +11,36 @@
 
 #define DIRECT_M 2
 
-/* Keeps the compiler from turning each row into a pointer of its own. */
-#define DIRECT_HERE(p) __asm__("" : "+r"(p))
+/* A place in 8 rows. Addresses are sums that an instruction makes by itself; the empty assembly
+ * keeps the compiler from turning each row into a pointer, which are too many for registers. */
+struct direct_rows {
+    const uint8_t *a, *e; /* rows 0 and 4 */
+    size_t stride, stride3;
+};
 
+INLINE struct direct_rows direct_rows(const struct matmul_direct *d)
+{
+    struct direct_rows r = {d->w, d->w + 4 * d->row_bytes, d->row_bytes, 3 * d->row_bytes};
+
+    __asm__("" : "+r"(r.stride), "+r"(r.stride3));
+    return r;
+}
+
+INLINE void direct_move(struct direct_rows *r, size_t n)
+{
+    r->a += n;
+    r->e += n;
+    __asm__("" : "+r"(r->a), "+r"(r->e));
+}
+
+INLINE const uint8_t *direct_row(const struct direct_rows *r, const unsigned i)
+{
+    return (i < 4 ? r->a : r->e) + (i % 4 == 3 ? r->stride3 : i % 4 * r->stride);
+}
+
+/* Sums of 8 rows, and those of offsets in the present chunk of k. */
 struct direct_acc {
-    __m256 v[DIRECT_M];
+    __m256 v[DIRECT_M], offset[DIRECT_M];
 };
 
 /* Partial sums: how many of the two steps that add lanes of 16 bytes fit in 16 bits. */
@@ -128,7 +153,24 @@ INLINE __m256 direct_add2(__m256 acc, __m512i sum, __m512 scale, const struct ma
 
 INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc)
 {
-    UNROLL for (unsigned m = 0; m < m_n; m++) acc->v[m] = _mm256_loadu_ps(d->init);
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        acc->v[m] = _mm256_loadu_ps(d->init);
+        acc->offset[m] = _mm256_setzero_ps();
+    }
+}
+
+/* Blocks up to @b were added: at the end of a chunk their offsets are, too. */
+INLINE void direct_chunk(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc,
+                         uint32_t b)
+{
+    if (b * 32 % PANEL_K != 0 && b * 32 < d->K)
+        return;
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        acc->v[m] = _mm256_add_ps(acc->v[m], acc->offset[m]);
+        acc->offset[m] = _mm256_setzero_ps();
+    }
 }
 
 INLINE void direct_end(const struct matmul_direct *d, const unsigned m_n,
@@ -156,44 +198,52 @@ INLINE __m512 direct_fields(const __m512i v[8], const unsigned at, const unsigne
     return _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutex2var_epi64(b[0], join4, b[1])));
 }
 
+/* 16 floats of binary16. */
+INLINE __m512 direct_halfs(const uint64_t d[4])
+{
+    return _mm512_cvtph_ps(
+        _mm256_setr_epi64x((int64_t)d[0], (int64_t)d[1], (int64_t)d[2], (int64_t)d[3]));
+}
+
 #define DIRECT_BLOCKS 16u /* of Q8_0, whose scales are converted at once */
 
-/* The scales of up to DIRECT_BLOCKS blocks of 8 rows. */
-INLINE void direct_q8_0_scales(const uint8_t *w, size_t stride, uint32_t n_blocks,
-                               float (*scale)[8])
+/* The scales of up to DIRECT_BLOCKS blocks of 8 rows. Vectors are stored as they are loaded later,
+ * for only then do loads get them from stores that are still under way. */
+INLINE void direct_q8_0_scales(struct direct_rows r, uint32_t n_blocks, float (*scale)[8])
 {
-    for (uint32_t b = 0; b < MIN(n_blocks, DIRECT_BLOCKS); b++, w += sizeof(struct block_q8_0)) {
-        uint64_t d[2] = {0};
+    for (uint32_t b = 0; b < MIN(n_blocks, DIRECT_BLOCKS); b += 2) {
+        uint64_t d[4] = {0};
 
-        UNROLL for (unsigned i = 0; i < 8; i++)
+        UNROLL for (unsigned i = 0; i < 16; i++)
         {
             uint16_t bits;
 
-            memcpy(&bits, w + i * stride, 2);
+            memcpy(&bits, direct_row(&r, i % 8) + i / 8 * sizeof(struct block_q8_0), 2);
             d[i / 4] |= (uint64_t)bits << (i % 4 * 16);
         }
-        _mm256_store_ps(scale[b], _mm256_cvtph_ps(_mm_set_epi64x((int64_t)d[1], (int64_t)d[0])));
+        _mm512_store_ps(scale[b], direct_halfs(d));
+        direct_move(&r, 2 * sizeof(struct block_q8_0));
     }
 }
 
 INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_q8_0);
-    const size_t stride = d->row_bytes;
-    const uint8_t *w = d->w, *ahead = d->ahead;
+    struct direct_rows r = direct_rows(d);
+    const uint8_t *ahead = d->ahead;
     float scale[DIRECT_BLOCKS][8] __attribute__((aligned(64)));
     struct direct_acc acc;
 
     direct_begin(d, m_n, &acc);
-    for (uint32_t b = 0; b < d->K / 32; b += 2, w += 2 * size) {
+    for (uint32_t b = 0; b < d->K / 32; b += 2, direct_move(&r, 2 * size)) {
         __m512i v[8];
 
-        DIRECT_HERE(w);
         if (b % DIRECT_BLOCKS == 0)
-            direct_q8_0_scales(w, stride, d->K / 32 - b, scale);
+            direct_q8_0_scales(r, d->K / 32 - b, scale);
         prefetch(&ahead, 8 * 2 * size);
-        UNROLL for (unsigned i = 0; i < 8; i++) v[i] = _mm512_xor_si512(
-            direct_halves(w + 2 + i * stride, w + 2 + size + i * stride), _mm512_set1_epi8(-128));
+        UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
+            _mm512_xor_si512(direct_halves(direct_row(&r, i) + 2, direct_row(&r, i) + 2 + size),
+                             _mm512_set1_epi8(-128));
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const struct matmul_q8 *x = direct_x(d, m, b);
@@ -240,19 +290,18 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
     const unsigned zero = has_offset ? 0 : has_high ? 16 : 8;
     const __mmask32 two_blocks = (uint32_t)((1ull << size) - 1); /* 2-byte units */
     const __m512i nibble = _mm512_set1_epi8(15);
-    const size_t stride = d->row_bytes;
-    const uint8_t *w = d->w, *ahead = d->ahead;
+    struct direct_rows r = direct_rows(d);
+    const uint8_t *ahead = d->ahead;
     struct direct_acc acc;
 
     direct_begin(d, m_n, &acc);
-    for (uint32_t b = 0; b < d->K / 32; b += 2, w += 2 * size) {
+    for (uint32_t b = 0; b < d->K / 32; b += 2, direct_move(&r, 2 * size)) {
         __m512i v[8], low[4], high[4];
         __m512 scale, offset = _mm512_setzero_ps();
 
-        DIRECT_HERE(w);
         prefetch(&ahead, 8 * 2 * size);
         UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
-            _mm512_maskz_loadu_epi16(two_blocks, w + i * stride);
+            _mm512_maskz_loadu_epi16(two_blocks, direct_row(&r, i));
         scale = direct_fields(v, 0, size / 2);
         if (has_offset)
             offset = direct_fields(v, 1, size / 2);
@@ -289,13 +338,15 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
             f = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale);
             acc.v[m] = direct_fma(_mm512_castps512_ps256(f), &x[0], acc.v[m]);
             if (has_offset)
-                acc.v[m] = _mm256_fmadd_ps(_mm512_castps512_ps256(offset), _mm256_set1_ps(x[0].s),
-                                           acc.v[m]);
+                acc.offset[m] = _mm256_fmadd_ps(_mm512_castps512_ps256(offset),
+                                                _mm256_set1_ps(x[0].s), acc.offset[m]);
             acc.v[m] = direct_fma(_mm512_extractf32x8_ps(f, 1), &x[1], acc.v[m]);
             if (has_offset)
-                acc.v[m] = _mm256_fmadd_ps(_mm512_extractf32x8_ps(offset, 1),
-                                           _mm256_set1_ps(x[1].s), acc.v[m]);
+                acc.offset[m] = _mm256_fmadd_ps(_mm512_extractf32x8_ps(offset, 1),
+                                                _mm256_set1_ps(x[1].s), acc.offset[m]);
         }
+        if (has_offset)
+            direct_chunk(d, m_n, &acc, b + 2);
     }
     d->ahead = ahead;
     direct_end(d, m_n, &acc);
@@ -311,38 +362,37 @@ struct direct_pair {
     float offset[2][8][8];
 } __attribute__((aligned(64)));
 
-INLINE void direct_put(float (*first)[8], float (*second)[8], unsigned at, __m512 v)
+/* [8 of the first, 8 of the second] of two groups that lie side by side. */
+INLINE void direct_put(float (*first)[8], float (*second)[8], __m512 a, __m512 b)
 {
-    _mm256_store_ps(first[at], _mm512_castps512_ps256(v));
-    _mm256_store_ps(second[at], _mm512_extractf32x8_ps(v, 1));
+    _mm512_store_ps(*first, _mm512_shuffle_f32x4(a, b, 0x44));
+    _mm512_store_ps(*second, _mm512_shuffle_f32x4(a, b, 0xee));
 }
 
-/* 16 bytes at @p of 8 rows, and at @p + @next: unit j of the lane's row in v[j]. */
-INLINE void direct_heads(const uint8_t *p, size_t stride, size_t next, __m512i v[4])
+/* 16 bytes at @at of 8 rows, and at @at + @next: unit j of the lane's row in v[j]. */
+INLINE void direct_heads(const struct direct_rows *r, size_t at, size_t next, __m512i v[4])
 {
     UNROLL for (unsigned i = 0; i < 4; i++)
     {
-        const uint8_t *row = p + i * stride;
+        const uint8_t *row = direct_row(r, i) + at, *row4 = direct_row(r, i + 4) + at;
 
         v[i] = _mm512_castsi128_si512(_mm_loadu_si128((const void *)row));
-        v[i] = _mm512_inserti32x4(v[i], _mm_loadu_si128((const void *)(row + 4 * stride)), 1);
+        v[i] = _mm512_inserti32x4(v[i], _mm_loadu_si128((const void *)row4), 1);
         v[i] = _mm512_inserti32x4(v[i], _mm_loadu_si128((const void *)(row + next)), 2);
-        v[i] =
-            _mm512_inserti32x4(v[i], _mm_loadu_si128((const void *)(row + 4 * stride + next)), 3);
+        v[i] = _mm512_inserti32x4(v[i], _mm_loadu_si128((const void *)(row4 + next)), 3);
     }
     transpose(v);
 }
 
 /* The 16 bytes that Q4_K and Q5_K begin with, as decode_k_head(). */
-INLINE void direct_k_heads(struct direct_pair *p, const uint8_t *w, size_t stride, size_t next)
+INLINE void direct_k_heads(struct direct_pair *p, const struct direct_rows *r, size_t next)
 {
-    static const unsigned places[8] = {0, 2, 1, 3, 4, 6, 5, 7};
     const __m512i six = _mm512_set1_epi32(63), four = _mm512_set1_epi32(15);
     const __m512i two = _mm512_set1_epi32(0x30);
-    __m512 d, dmin;
+    __m512 d, dmin, scale[8], offset[8];
     __m512i v[4];
 
-    direct_heads(w, stride, next, v);
+    direct_heads(r, 0, next, v);
     d = v_from_f16_low(v[0]);
     dmin = _mm512_mul_ps(v_from_f16_low(v_shr(v[0], 16)), _mm512_set1_ps(-1));
     UNROLL for (unsigned g = 0; g < 8; g++)
@@ -359,8 +409,15 @@ INLINE void direct_k_heads(struct direct_pair *p, const uint8_t *w, size_t strid
             s = v_or(v_and(both, four), v_and(v_shr(s, 2), two));
             m = v_or(v_and(v_shr(both, 4), four), v_and(v_shr(m, 2), two));
         }
-        direct_put(p->scale[0], p->scale[1], places[g], _mm512_mul_ps(d, v_to_float(s)));
-        direct_put(p->offset[0], p->offset[1], g, _mm512_mul_ps(dmin, v_to_float(m)));
+        scale[g] = _mm512_mul_ps(d, v_to_float(s));
+        offset[g] = _mm512_mul_ps(dmin, v_to_float(m));
+    }
+    UNROLL for (unsigned g = 0; g < 8; g += 2)
+    {
+        const unsigned i = g / 4 * 4 + g / 2 % 2; /* groups 0 and 2, 1 and 3, … */
+
+        direct_put(&p->scale[0][g], &p->scale[1][g], scale[i], scale[i + 2]);
+        direct_put(&p->offset[0][g], &p->offset[1][g], offset[g], offset[g + 1]);
     }
 }
 
@@ -387,8 +444,8 @@ INLINE void direct_k_add(const struct matmul_direct *d, const unsigned m_n, stru
         UNROLL for (unsigned j = 0; j < 4; j++)
         {
             acc->v[m] = direct_fma(f[j], &x[j], acc->v[m]);
-            acc->v[m] = _mm256_fmadd_ps(_mm256_load_ps(pair->offset[i][g + j]),
-                                        _mm256_set1_ps(x[j].s), acc->v[m]);
+            acc->offset[m] = _mm256_fmadd_ps(_mm256_load_ps(pair->offset[i][g + j]),
+                                             _mm256_set1_ps(x[j].s), acc->offset[m]);
         }
     }
 }
@@ -399,15 +456,15 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
     const unsigned size = has_high ? sizeof(struct block_q5_k) : sizeof(struct block_q4_k);
     const unsigned q_at = has_high ? 48 : 16;
     const __m512i nibble = _mm512_set1_epi8(15), bit4 = _mm512_set1_epi8(16);
-    const size_t stride = d->row_bytes;
-    const uint8_t *w = d->w, *ahead = d->ahead;
+    struct direct_rows r = direct_rows(d);
+    const uint8_t *ahead = d->ahead;
     struct direct_pair pair;
     struct direct_acc acc;
 
     direct_begin(d, m_n, &acc);
-    for (uint32_t b = 0; b < d->K / 32; b += 8, w += size) {
+    for (uint32_t b = 0; b < d->K / 32; b += 8, direct_move(&r, size)) {
         if (b % 16 == 0)
-            direct_k_heads(&pair, w, stride, b + 8 < d->K / 32 ? size : 0);
+            direct_k_heads(&pair, &r, b + 8 < d->K / 32 ? size : 0);
         UNROLL for (unsigned g = 0; g < 8; g += 4)
         {
             /* Of half the groups: rotations that bring bit g of each byte to its bit 4. */
@@ -415,17 +472,16 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             const __m512i to1 = direct_two((3 - (int32_t)g) & 31, (1 - (int32_t)g) & 31);
             __m512i v[2][8];
 
-            DIRECT_HERE(w);
             prefetch(&ahead, 8 * size / 2);
             UNROLL for (unsigned i = 0; i < 8; i++)
             {
-                const __m512i q = _mm512_loadu_si512(w + q_at + 16 * g + i * stride);
+                const __m512i q = _mm512_loadu_si512(direct_row(&r, i) + q_at + 16 * g);
 
                 v[0][i] = _mm512_and_si512(q, nibble);
                 v[1][i] = _mm512_and_si512(_mm512_srli_epi16(q, 4), nibble);
                 if (has_high) {
                     const __m512i h = _mm512_broadcast_i64x4(
-                        _mm256_loadu_si256((const void *)(w + 16 + i * stride)));
+                        _mm256_loadu_si256((const void *)(direct_row(&r, i) + 16)));
 
                     v[0][i] =
                         _mm512_or_si512(v[0][i], _mm512_and_si512(_mm512_rolv_epi32(h, to0), bit4));
@@ -435,36 +491,32 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             }
             direct_k_add(d, m_n, &acc, &pair, b / 8 % 2, v, b, g);
         }
+        direct_chunk(d, m_n, &acc, b + 8);
     }
     d->ahead = ahead;
     direct_end(d, m_n, &acc);
 }
 
 /* The scales of Q6_K. */
-INLINE void direct_q6_k_heads(struct direct_pair *pair, const uint8_t *w, size_t stride,
-                              size_t next)
+INLINE void direct_q6_k_heads(struct direct_pair *pair, const struct direct_rows *r, size_t next)
 {
-    const uint8_t *p = w + offsetof(struct block_q6_k, d);
     uint64_t d[4] = {0};
+    __m512 f, scale[16];
     __m512i v[4];
-    __m512 f;
 
     UNROLL for (unsigned i = 0; i < 16; i++)
     {
         uint16_t bits;
 
-        memcpy(&bits, p + i % 8 * stride + i / 8 * next, 2);
+        memcpy(&bits, direct_row(r, i % 8) + i / 8 * next + offsetof(struct block_q6_k, d), 2);
         d[i / 4] |= (uint64_t)bits << (i % 4 * 16);
     }
-    f = _mm512_cvtph_ps(
-        _mm256_setr_epi64x((int64_t)d[0], (int64_t)d[1], (int64_t)d[2], (int64_t)d[3]));
-    direct_heads(w + offsetof(struct block_q6_k, scales), stride, next, v);
-    UNROLL for (unsigned g = 0; g < 16; g++)
-    {
-        const __m512i scale = v_sar(v_shl(v[g / 4], 24 - 8 * (g % 4)), 24);
-
-        direct_put(pair->scale[0], pair->scale[1], g, _mm512_mul_ps(f, v_to_float(scale)));
-    }
+    f = direct_halfs(d);
+    direct_heads(r, offsetof(struct block_q6_k, scales), next, v);
+    UNROLL for (unsigned g = 0; g < 16; g++) scale[g] =
+        _mm512_mul_ps(f, v_to_float(v_sar(v_shl(v[g / 4], 24 - 8 * (g % 4)), 24)));
+    UNROLL for (unsigned g = 0; g < 16; g += 2)
+        direct_put(&pair->scale[0][g], &pair->scale[1][g], scale[g], scale[g + 1]);
 }
 
 INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
@@ -472,28 +524,27 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
     const unsigned size = sizeof(struct block_q6_k);
     const __m512i nibble = _mm512_set1_epi8(15), bits45 = _mm512_set1_epi8(0x30);
     const __m512i to0 = direct_two(4, 2), to1 = direct_two(0, 30);
-    const size_t stride = d->row_bytes;
-    const uint8_t *w = d->w, *ahead = d->ahead;
+    struct direct_rows r = direct_rows(d);
+    const uint8_t *ahead = d->ahead;
     struct direct_pair pair;
     struct direct_acc acc;
 
     direct_begin(d, m_n, &acc);
-    for (uint32_t b = 0; b < d->K / 32; b += 8, w += size) {
+    for (uint32_t b = 0; b < d->K / 32; b += 8, direct_move(&r, size)) {
         const unsigned i_super = b / 8 % 2;
 
         if (i_super == 0)
-            direct_q6_k_heads(&pair, w, stride, b + 8 < d->K / 32 ? size : 0);
+            direct_q6_k_heads(&pair, &r, b + 8 < d->K / 32 ? size : 0);
         UNROLL for (unsigned h = 0; h < 2; h++)
         {
             __m512i v[2][8];
 
-            DIRECT_HERE(w);
             prefetch(&ahead, 8 * size / 2);
             UNROLL for (unsigned i = 0; i < 8; i++)
             {
-                const __m512i q = _mm512_loadu_si512(w + 64 * h + i * stride);
+                const __m512i q = _mm512_loadu_si512(direct_row(&r, i) + 64 * h);
                 const __m512i t = _mm512_broadcast_i64x4(
-                    _mm256_loadu_si256((const void *)(w + 128 + 32 * h + i * stride)));
+                    _mm256_loadu_si256((const void *)(direct_row(&r, i) + 128 + 32 * h)));
 
                 v[0][i] = _mm512_or_si512(_mm512_and_si512(q, nibble),
                                           _mm512_and_si512(_mm512_rolv_epi32(t, to0), bits45));

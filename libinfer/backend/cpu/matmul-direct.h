@@ -91,14 +91,37 @@ INLINE const struct matmul_q8 *direct_x(const struct matmul_direct *d, unsigned 
     return (const struct matmul_q8 *)(d->act + m * d->act_stride) + block;
 }
 
-INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, v_flt acc[DIRECT_M])
+/* Sums of 8 rows, and those of offsets in the present chunk of k. */
+struct direct_acc {
+    v_flt v[DIRECT_M], offset[DIRECT_M];
+};
+
+INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc)
 {
-    UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = v_loadf(d->init);
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        acc->v[m] = v_loadf(d->init);
+        acc->offset[m] = v_setf(0);
+    }
 }
 
-INLINE void direct_end(const struct matmul_direct *d, const unsigned m_n, const v_flt acc[DIRECT_M])
+/* Blocks up to @b were added: at the end of a chunk their offsets are, too. */
+INLINE void direct_chunk(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc,
+                         uint32_t b)
 {
-    UNROLL for (unsigned m = 0; m < m_n; m++) v_storef(d->y + m * d->ldy, acc[m]);
+    if (b * 32 % PANEL_K != 0 && b * 32 < d->K)
+        return;
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        acc->v[m] = v_addf(acc->v[m], acc->offset[m]);
+        acc->offset[m] = v_setf(0);
+    }
+}
+
+INLINE void direct_end(const struct matmul_direct *d, const unsigned m_n,
+                       const struct direct_acc *acc)
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++) v_storef(d->y + m * d->ldy, acc->v[m]);
 }
 
 /* The 2-byte fields at @p of up to DIRECT_BLOCKS blocks of VEC_N rows, as floats. */
@@ -119,9 +142,9 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
     const unsigned size = sizeof(struct block_q8_0);
     const uint8_t *w = d->w;
     float scale[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
-    v_flt acc[DIRECT_M];
+    struct direct_acc acc;
 
-    direct_begin(d, m_n, acc);
+    direct_begin(d, m_n, &acc);
     for (uint32_t b = 0; b < d->K / 32; b++, w += size) {
         v_int v[8];
 
@@ -137,10 +160,10 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
             const v_int sum = direct_sum32(v, v_x32(x->q), DIRECT_WIDE, VEC_S8);
             const int32_t n = VEC_S8 ? 0 : (x->nsum[0] + x->nsum[1]) * 128;
 
-            acc[m] = direct_add(acc[m], sum, n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
+            acc.v[m] = direct_add(acc.v[m], sum, n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
         }
     }
-    direct_end(d, m_n, acc);
+    direct_end(d, m_n, &acc);
 }
 
 /* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, high bits and an offset are there or not. */
@@ -152,9 +175,9 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
     const uint8_t *w = d->w;
     float scale[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
     float offset[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
-    v_flt acc[DIRECT_M];
+    struct direct_acc acc;
 
-    direct_begin(d, m_n, acc);
+    direct_begin(d, m_n, &acc);
     for (uint32_t b = 0; b < d->K / 32; b++, w += size) {
         v_int low[4], high[4];
 
@@ -186,13 +209,16 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
 
             UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
                 v_dot(v_dot(v_zero(), low[i], x0), high[i], x1);
-            acc[m] =
-                direct_add(acc[m], direct_add4(v, sums), n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
+            acc.v[m] =
+                direct_add(acc.v[m], direct_add4(v, sums), n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
             if (has_offset)
-                acc[m] = v_fma(v_loadf(offset[b % DIRECT_BLOCKS]), v_bcastf(&x->s), acc[m]);
+                acc.offset[m] =
+                    v_fma(v_loadf(offset[b % DIRECT_BLOCKS]), v_bcastf(&x->s), acc.offset[m]);
         }
+        if (has_offset)
+            direct_chunk(d, m_n, &acc, b + 1);
     }
-    direct_end(d, m_n, acc);
+    direct_end(d, m_n, &acc);
 }
 
 /* Bit g of each byte, at bit 4. */
@@ -211,9 +237,9 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
     const uint8_t *w = d->w;
     float scale[8][VEC_N] __attribute__((aligned(64)));
     float offset[8][VEC_N] __attribute__((aligned(64)));
-    v_flt acc[DIRECT_M];
+    struct direct_acc acc;
 
-    direct_begin(d, m_n, acc);
+    direct_begin(d, m_n, &acc);
     for (uint32_t b = 0; b < d->K / 32; b += 8, w += size) {
         decode_k_head(scale[0], offset[0], VEC_N, w, d->row_bytes);
         UNROLL for (unsigned g = 0; g < 8; g++)
@@ -235,13 +261,14 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             {
                 const struct matmul_q8 *x = direct_x(d, m, b + g);
 
-                acc[m] = direct_add(acc[m], direct_sum32(v, v_x32(x->q), sums, false), 0,
-                                    v_loadf(scale[g]), x);
-                acc[m] = v_fma(v_loadf(offset[g]), v_bcastf(&x->s), acc[m]);
+                acc.v[m] = direct_add(acc.v[m], direct_sum32(v, v_x32(x->q), sums, false), 0,
+                                      v_loadf(scale[g]), x);
+                acc.offset[m] = v_fma(v_loadf(offset[g]), v_bcastf(&x->s), acc.offset[m]);
             }
         }
+        direct_chunk(d, m_n, &acc, b + 8);
     }
-    direct_end(d, m_n, acc);
+    direct_end(d, m_n, &acc);
 }
 
 INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
@@ -249,9 +276,9 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
     const v_int high = v_set(0x30303030);
     const uint8_t *w = d->w;
     float scale[16][VEC_N] __attribute__((aligned(64)));
-    v_flt acc[DIRECT_M];
+    struct direct_acc acc;
 
-    direct_begin(d, m_n, acc);
+    direct_begin(d, m_n, &acc);
     for (uint32_t b = 0; b < d->K / 32; b += 8, w += sizeof(struct block_q6_k)) {
         decode_q6_k_head(scale[0], VEC_N, w, d->row_bytes);
         UNROLL for (unsigned g = 0; g < 8; g++)
@@ -277,12 +304,12 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
                 v_int sum[2];
 
                 direct_sum16(v, v_x32(x->q), DIRECT_ONE, sum);
-                UNROLL for (unsigned j = 0; j < 2; j++) acc[m] =
-                    direct_add(acc[m], sum[j], x->nsum[j] * 32, v_loadf(scale[2 * g + j]), x);
+                UNROLL for (unsigned j = 0; j < 2; j++) acc.v[m] =
+                    direct_add(acc.v[m], sum[j], x->nsum[j] * 32, v_loadf(scale[2 * g + j]), x);
             }
         }
     }
-    direct_end(d, m_n, acc);
+    direct_end(d, m_n, &acc);
 }
 
 /* One function for each number of prepared rows. */

@@ -14,9 +14,10 @@
  * instructions sum 4 k in it, and no sum ever crosses lanes.
  *
  * The float sum of an element is acc = bias; for each scale in the order of k:
- *     acc = fma(float(isum) × scale, d, acc), and with offsets acc = fma(offset, s, acc),
- * isum being the exact integer sum of the scale's 16 or 32 products. For float formats it is a
- * chain of fma over the 128 k of a chunk, added to acc chunk by chunk.
+ *     acc = fma(float(isum) × scale, d, acc),
+ * isum being the exact integer sum of the scale's 16 or 32 products. Formats with offsets have a
+ * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. For
+ * float formats it is a chain of fma over the 128 k of a chunk, added to acc chunk by chunk.
  */
 
 #include "backend/cpu/matmul.h"

@@ -60,6 +60,31 @@ INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stri
     }
 }
 
+/* Adds what offsets come to, by a sum of their own. */
+INLINE void tile_offsets(const struct matmul_tile *t, const uint8_t *act, const unsigned m_n,
+                         unsigned col, v_flt acc[TILE_M][TILE_V])
+{
+    v_flt sum[TILE_M][TILE_V];
+
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
+        sum[m][v] = v_setf(0);
+    for (uint32_t b = 0; b < t->kc / 32; b++, act += sizeof(struct matmul_q8)) {
+        UNROLL for (unsigned v = 0; v < TILE_V; v++)
+        {
+            const v_flt offset = v_loadf(&t->panel->offset[b][col + v * VEC_N]);
+
+            UNROLL for (unsigned m = 0; m < m_n; m++)
+            {
+                const struct matmul_q8 *x = (const void *)(act + m * t->act_stride);
+
+                sum[m][v] = v_fma(offset, v_bcastf(&x->s), sum[m][v]);
+            }
+        }
+    }
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
+        acc[m][v] = v_addf(acc[m][v], sum[m][v]);
+}
+
 /* @m_n rows (≤ TILE_M) times TILE_V vectors of columns from @col on. */
 INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col,
                     const struct tile_kind kind)
@@ -98,18 +123,9 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
                 acc[m][v] = v_fma(scaled, v_bcastf(&x->d), acc[m][v]);
             }
         }
-        UNROLL for (unsigned v = 0; v < TILE_V * kind.has_offset; v++)
-        {
-            const v_flt offset = v_loadf(&p->offset[b][col + v * VEC_N]);
-
-            UNROLL for (unsigned m = 0; m < m_n; m++)
-            {
-                const struct matmul_q8 *x = (const void *)(block + m * stride);
-
-                acc[m][v] = v_fma(offset, v_bcastf(&x->s), acc[m][v]);
-            }
-        }
     }
+    if (kind.has_offset)
+        tile_offsets(t, act, m_n, col, acc);
     UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
         v_storef(y + m * t->ldy + v * VEC_N, acc[m][v]);
 }
