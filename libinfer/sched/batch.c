@@ -9,6 +9,8 @@
 
 #include "core/macros.h"
 
+#define FIRST_CHUNK 64
+
 /* Cuts a part so that its rows of logits fit; each sequence has one row of logits for sure. */
 static uint32_t fit_logits(const struct batch_want *want, uint32_t n_rows, uint32_t spare)
 {
@@ -35,7 +37,7 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
         n_decode += ret_rows[i];
     }
     n_prompts = n - n_decode;
-    if (n_prompts == 0)
+    if (n_prompts == 0 || (n_decode > 0 && limits->chunk == 0))
         return;
 
     budget = MIN(limits->max_rows - n_decode, MAX(limits->chunk, 1));
@@ -60,18 +62,78 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
     }
 }
 
-uint32_t batch_next_chunk(uint32_t chunk, uint32_t max_rows, uint32_t n_rows, uint64_t usec)
+static uint32_t size_class(uint32_t n)
 {
-    const uint64_t least = MIN(BATCH_MIN_CHUNK, max_rows);
-    uint64_t fit;
+    return 31 - (uint32_t)__builtin_clz(n);
+}
 
-    if (n_rows == 0)
-        return chunk;
-    fit = (uint64_t)n_rows * BATCH_STEP_USEC / MAX(usec, 1);
-    /* Growth only by what was tried: a short last part says little about a long one. */
-    if (fit >= chunk)
-        fit = n_rows >= chunk ? MIN(fit, 2 * (uint64_t)chunk) : chunk;
+uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t max_rows)
+{
+    double rows = BATCH_MIN_MIXED;
+
+    if (n_decode == 0)
+        return MIN(pace->chunk > 0 ? pace->chunk : FIRST_CHUNK, max_rows);
+    if (pace->n_alone < BATCH_MEASURE || pace->size_class != size_class(n_decode) ||
+        pace->n_mixed >= BATCH_REFRESH)
+        return 0;
+    if (pace->row_usec > 0)
+        rows = MAX(rows, (BATCH_SLOWDOWN - 1) * pace->alone_usec / pace->row_usec);
+    rows = MIN(rows, (double)max_rows);
+    return (uint32_t)rows;
+}
+
+static void note_prompts(struct batch_pace *pace, uint32_t n, uint32_t max_rows, uint64_t usec)
+{
+    const uint64_t chunk = batch_pace_chunk(pace, 0, max_rows);
+    uint64_t fit = (uint64_t)n * BATCH_STEP_USEC / MAX(usec, 1);
+
+    if (pace->row_usec == 0)
+        pace->row_usec = (double)usec / n;
+    /* A short last part says little about a long one: growth only by what was tried. */
+    if (n < chunk && usec <= BATCH_STEP_USEC)
+        return;
+    fit = MIN(fit, 2 * chunk);
     /* Kernels work on tiles of rows. */
     fit -= fit % BATCH_MIN_CHUNK;
-    return (uint32_t)MIN(MAX(fit, least), max_rows);
+    pace->chunk = (uint32_t)MIN(MAX(fit, (uint64_t)BATCH_MIN_CHUNK), max_rows);
+}
+
+/* Whatever else the machine does makes steps longer, never shorter: a shorter one is believed at
+ * once, a longer one bit by bit. */
+static void note_alone(struct batch_pace *pace, uint32_t n_decode, uint64_t usec)
+{
+    const double sample = (double)MAX(usec, 1);
+
+    if (pace->size_class != size_class(n_decode))
+        pace->n_alone = 0;
+    pace->size_class = size_class(n_decode);
+    pace->n_mixed = 0;
+    if (pace->n_alone == 0 || sample < pace->alone_usec)
+        pace->alone_usec = sample;
+    else
+        pace->alone_usec += (MIN(sample, 2 * pace->alone_usec) - pace->alone_usec) / 4;
+    pace->n_alone = MIN(pace->n_alone + 1, (uint32_t)BATCH_MEASURE);
+}
+
+/* Rows cost more the deeper they are in their prompt, and the less the more they are. */
+static void note_mixed(struct batch_pace *pace, uint32_t n_prompt, uint64_t usec)
+{
+    const double sample = MAX(((double)usec - pace->alone_usec) / n_prompt, 1);
+
+    pace->n_mixed++;
+    if (pace->row_usec == 0)
+        pace->row_usec = sample;
+    else
+        pace->row_usec += (MIN(sample, 4 * pace->row_usec) - pace->row_usec) / 2;
+}
+
+void batch_pace_note(struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompt,
+                     uint32_t max_rows, uint64_t usec)
+{
+    if (n_decode == 0)
+        note_prompts(pace, n_prompt, max_rows, usec);
+    else if (n_prompt == 0)
+        note_alone(pace, n_decode, usec);
+    else
+        note_mixed(pace, n_prompt, usec);
 }

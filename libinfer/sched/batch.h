@@ -4,9 +4,11 @@
 /*
  * Which tokens a step computes
  *
- * A pure function of what the running sequences want and of limits. All that decode (one token
- * left) come first, then prompts share the rest: each gets an equal part, what one does not need
- * goes to the others, and who is first changes with @turn, so that none starves.
+ * Pure functions of what the running sequences want, of limits, and of how long steps took. All
+ * that decode (one token left) come first, then prompts share the rest: each gets an equal part,
+ * what one does not need goes to the others, and who is first changes with @turn, so that none
+ * starves. How many rows of prompts a step has follows from its time: beside sequences that decode
+ * it shall take BATCH_SLOWDOWN times what they take alone, so that their text flows evenly.
  */
 
 #include <stdbool.h>
@@ -20,18 +22,35 @@ struct batch_want {
 struct batch_limits {
     uint32_t max_rows;   /* of a step; at least the number of sequences */
     uint32_t max_logits; /* of a step; at least the number of sequences */
-    uint32_t chunk;      /* rows of prompts in a step */
+    uint32_t chunk;      /* rows of prompts in a step; 0: none as long as some decode */
 };
 
 /* Fills @ret_rows [n]: tokens of each sequence in this step, 0 for those that wait a turn. */
 void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_limits *limits,
                 uint32_t turn, uint32_t *ret_rows);
 
-#define BATCH_STEP_USEC 80000
-#define BATCH_MIN_CHUNK 32
-/*
- * The next chunk after a step that computed @n_rows of prompts in @usec: a step shall take
- * BATCH_STEP_USEC, so that cancelling and decoding do not wait for long, and a chunk stays within
- * [BATCH_MIN_CHUNK, max_rows].
- */
-uint32_t batch_next_chunk(uint32_t chunk, uint32_t max_rows, uint32_t n_rows, uint64_t usec);
+#define BATCH_STEP_USEC 200000 /* of a step with prompts alone: cancelling waits for it */
+#define BATCH_SLOWDOWN  2.25
+#define BATCH_MIN_CHUNK 32 /* rows of a prompt in a step without sequences that decode */
+#define BATCH_MIN_MIXED 4  /* and with some */
+/* Steps without prompts that tell what decoding takes: so many at first, and then one after so
+ * many with prompts. */
+#define BATCH_MEASURE 2
+#define BATCH_REFRESH 32
+
+/* What steps took, as far as the next one depends on it. Zeroed: nothing is known. */
+struct batch_pace {
+    uint32_t chunk;      /* rows of prompts when none decodes; 0: the first */
+    uint32_t size_class; /* log2 of how many decoded alone last */
+    uint32_t n_alone;    /* steps of this class */
+    double alone_usec;   /* that such a step takes */
+    uint32_t n_mixed;    /* steps with prompts since the last such */
+    double row_usec;     /* what one more row of a prompt takes beside them; 0: unknown */
+};
+
+/* Rows of prompts that the next step shall have beside @n_decode decoding sequences; 0: a step
+ * without shall be measured first. */
+uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t max_rows);
+/* A step of so many rows took @usec. */
+void batch_pace_note(struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompt,
+                     uint32_t max_rows, uint64_t usec);

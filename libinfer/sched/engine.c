@@ -13,10 +13,9 @@
 
 #include "sched/sched.h"
 
-#define FIRST_CHUNK 64
-#define FADE_USEC   5e6 /* speeds are those of the last seconds of work */
-#define RETRY_MSEC  10
-#define REST_SEC    2 /* without work: then memory goes back to the system */
+#define FADE_USEC  5e6 /* speeds are those of the last seconds of work */
+#define RETRY_MSEC 10
+#define REST_SEC   2 /* without work: then memory goes back to the system */
 
 static int samplers_new(struct sched *s, const struct runner *runner)
 {
@@ -54,7 +53,6 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     s->tok = tok;
     s->limits = *limits;
     s->n_vocab = MIN((*runner)->n_vocab, inf_tokenizer_n_vocab(tok));
-    s->chunk = MIN(FIRST_CHUNK, (*runner)->limits.max_rows);
     s->stats.n_blocks = kv_pool_n_blocks((*runner)->pool);
     assert((*runner)->limits.max_seqs >= limits->max_seqs);
     assert((*runner)->limits.max_logits >= limits->max_seqs);

@@ -51,6 +51,7 @@ struct step {
     uint32_t n_parts, n_logits;
     _Atomic uint32_t next_logit; /* while threads look at the rows of logits */
     uint32_t n_prompt_rows, n_decode_rows;
+    uint32_t n_single; /* sequences that had one row left: for the pace */
     uint64_t usec;
 };
 
@@ -68,7 +69,8 @@ struct sched {
     struct seq **running; /* [max_seqs], by age */
     uint32_t n_running;
     uint64_t next_age;
-    uint32_t turn, chunk;
+    uint32_t turn;
+    struct batch_pace pace;
     double prefill_tokens, prefill_usec, decode_tokens, decode_usec; /* fading sums */
 
     struct events events;

@@ -47,17 +47,20 @@ void step_done(struct step *step)
 static void plan_rows(struct sched *s)
 {
     struct step *step = &s->step;
-    const struct batch_limits limits = {
+    struct batch_limits limits = {
         .max_rows = s->runner->limits.max_rows,
         .max_logits = s->runner->limits.max_logits,
-        .chunk = s->chunk,
     };
 
-    for (uint32_t i = 0; i < s->n_running; i++)
+    step->n_single = 0;
+    for (uint32_t i = 0; i < s->n_running; i++) {
         step->wants[i] = (struct batch_want){
             .n_left = seq_n_left(s->running[i]),
             .n_logits = seq_n_prompt_logits(s->running[i]),
         };
+        step->n_single += step->wants[i].n_left == 1;
+    }
+    limits.chunk = batch_pace_chunk(&s->pace, step->n_single, limits.max_rows);
     batch_plan(step->wants, s->n_running, &limits, s->turn++, step->rows);
 }
 
@@ -202,7 +205,7 @@ int sched_step(struct sched *s)
     take_all_logits(s);
     count_rows(s);
     step->usec = clock_usec() - begin;
-    s->chunk =
-        batch_next_chunk(s->chunk, s->runner->limits.max_rows, step->n_prompt_rows, step->usec);
+    batch_pace_note(&s->pace, step->n_single, batch.n_rows - step->n_single,
+                    s->runner->limits.max_rows, step->usec);
     return 0;
 }

@@ -29,6 +29,7 @@ static const struct row table[] = {
     {"logits of a prompt are bounded", {512, 20, 512}, 0, 1, {{100, 99}}, {20}},
     {"the last rows of it", {512, 20, 512}, 0, 1, {{5, 4}}, {5}},
     {"logits beside others", {512, 20, 512}, 0, 3, {{100, 99}, {1, 0}, {100, 0}}, {18, 1, 100}},
+    {"decoding is measured alone", {512, 32, 0}, 0, 2, {{1000, 0}, {1, 0}}, {0, 1}},
     {"no logits to spare", {512, 2, 512}, 0, 2, {{100, 99}, {1, 0}}, {1, 1}},
 };
 
@@ -89,26 +90,132 @@ TEST(random_wants_keep_the_limits_and_none_starves)
     }
 }
 
-TEST(chunks_follow_the_speed)
+static uint32_t chunk_after(struct batch_pace *pace, uint32_t max_rows, uint64_t row_usec,
+                            unsigned n_steps)
 {
-    uint32_t chunk = 64;
+    for (unsigned i = 0; i < n_steps; i++) {
+        const uint32_t chunk = batch_pace_chunk(pace, 0, max_rows);
 
-    /* 10 µs a row: up to the limit. */
-    for (unsigned i = 0; i < 10; i++)
-        chunk = batch_next_chunk(chunk, 512, chunk, 10 * chunk);
-    assert_int_equal(chunk, 512);
-    /* 1 ms a row: 80 rows, in whole tiles. */
-    for (unsigned i = 0; i < 10; i++)
-        chunk = batch_next_chunk(chunk, 512, chunk, 1000 * (uint64_t)chunk);
-    assert_int_equal(chunk, 64);
+        batch_pace_note(pace, 0, chunk, max_rows, row_usec * chunk);
+    }
+    return batch_pace_chunk(pace, 0, max_rows);
+}
+
+TEST(chunks_of_prompts_alone_follow_the_speed)
+{
+    struct batch_pace pace = {0};
+
+    /* 10 us a row: up to the limit. */
+    assert_int_equal(chunk_after(&pace, 512, 10, 10), 512);
+    /* 2 ms a row: 100 rows, in whole tiles. */
+    assert_int_equal(chunk_after(&pace, 512, 2000, 10), 96);
+    /* Steps with small last parts change nothing, whatever a row of them took. */
+    batch_pace_note(&pace, 0, 3, 512, 1);
+    batch_pace_note(&pace, 0, 3, 512, 100000);
+    assert_int_equal(batch_pace_chunk(&pace, 0, 512), 96);
     /* A second a row: not below the least. */
-    chunk = batch_next_chunk(chunk, 512, chunk, 1000000 * (uint64_t)chunk);
-    assert_int_equal(chunk, BATCH_MIN_CHUNK);
-    assert_int_equal(batch_next_chunk(16, 16, 16, 100000000), 16);
-    /* Steps without prompts and small last parts change nothing. */
-    assert_int_equal(batch_next_chunk(96, 512, 0, 1), 96);
-    assert_int_equal(batch_next_chunk(96, 512, 3, 1), 96);
+    assert_int_equal(chunk_after(&pace, 512, 1000000, 1), BATCH_MIN_CHUNK);
+    assert_int_equal(chunk_after(&pace, 16, 1000000, 1), 16);
+}
+
+/*
+ * A machine of a simple kind: a step takes some time, more for each row, and for each position
+ * that a row looks at. Nanoseconds.
+ */
+struct machine {
+    uint64_t step, row, look;
+};
+
+static uint64_t step_usec(const struct machine *m, uint32_t n_decode, uint32_t ctx,
+                          uint32_t n_prompt, uint32_t pos)
+{
+    const uint64_t looks = (uint64_t)n_decode * ctx + (uint64_t)n_prompt * (pos + n_prompt / 2);
+
+    return (m->step + m->row * (n_decode + n_prompt) + m->look * looks) / 1000;
+}
+
+/* Prompts come one after the other beside @n_decode streams. Returns how many of a thousand steps
+ * took more than three times what the streams alone take. */
+static unsigned run_beside(const struct machine *m, uint32_t n_decode, uint32_t n_prompt,
+                           unsigned n_prompts, double *ret_share)
+{
+    struct batch_pace pace = {0};
+    uint64_t total = 0, lone = 0;
+    unsigned n_slow = 0, n_steps = 0;
+    uint32_t ctx = 100;
+
+    for (unsigned i = 0; i < 20; i++)
+        batch_pace_note(&pace, n_decode, 0, 512, step_usec(m, n_decode, ctx++, 0, 0));
+    for (unsigned i = 0; i < n_prompts; i++)
+        for (uint32_t pos = 0; pos < n_prompt; n_steps++) {
+            const uint32_t chunk = batch_pace_chunk(&pace, n_decode, 512 - n_decode);
+            const uint32_t rows = MIN(chunk, n_prompt - pos);
+            const uint64_t usec = step_usec(m, n_decode, ctx++, rows, pos);
+
+            assert_true(n_steps < 100000);
+            batch_pace_note(&pace, n_decode, rows, 512, usec);
+            n_slow += usec > 3 * step_usec(m, n_decode, ctx, 0, 0);
+            total += usec;
+            pos += rows;
+        }
+    for (unsigned i = 0; i < n_prompts; i++)
+        for (uint32_t pos = 0; pos < n_prompt; pos += 128)
+            lone += step_usec(m, 0, 0, 128, pos);
+    *ret_share = (double)lone / (double)total;
+    return 1000 * n_slow / n_steps;
+}
+
+TEST(streams_flow_evenly_beside_prompts)
+{
+    static const struct machine machines[] = {
+        {10000000, 1500000, 300}, /* a small model on two cores */
+        {20000000, 1000000, 100}, /* memory slower than arithmetic */
+        {150000000, 20000000, 2000} /* a large model */,
+        {100000, 10000, 1},    /* a tiny one */
+        {10000000, 50000, 10}, /* many cores */
+    };
+    static const uint32_t n_decode[] = {1, 3, 15};
+
+    for (size_t i = 0; i < ARRAY_SIZE(machines); i++)
+        for (size_t k = 0; k < ARRAY_SIZE(n_decode); k++) {
+            double share;
+            const unsigned slow = run_beside(&machines[i], n_decode[k], 3000, 5, &share);
+
+            if (slow > 5)
+                fail_msg("machine %zu, %u streams: %u of 1000 steps are slow", i, n_decode[k],
+                         slow);
+            /* And prompts come on: at a third of their speed without streams, or better. */
+            if (share < 0.33)
+                fail_msg("machine %zu, %u streams: prompts have %.2f of their speed", i,
+                         n_decode[k], share);
+        }
+}
+
+TEST(what_decoding_takes_is_measured_first_and_again)
+{
+    struct batch_pace pace = {0};
+
+    /* For nothing is known, then for another number of streams. */
+    for (uint32_t n = 1; n <= 2; n++) {
+        for (unsigned i = 0; i < BATCH_MEASURE; i++) {
+            assert_int_equal(batch_pace_chunk(&pace, n, 512), 0);
+            batch_pace_note(&pace, n, 0, 512, 10000);
+        }
+        assert_true(batch_pace_chunk(&pace, n, 512) >= BATCH_MIN_MIXED);
+    }
+    for (unsigned i = 0; i < BATCH_REFRESH; i++) {
+        assert_true(batch_pace_chunk(&pace, 3, 512) > 0);
+        batch_pace_note(&pace, 3, 8, 512, 20000);
+    }
+    assert_int_equal(batch_pace_chunk(&pace, 3, 512), 0);
+    /* One late step does not become the measure; a fast one does. */
+    batch_pace_note(&pace, 3, 0, 512, 1000000);
+    assert_true(pace.alone_usec < 15000);
+    batch_pace_note(&pace, 3, 0, 512, 2000);
+    assert_true(pace.alone_usec == 2000);
 }
 
 RUN_TESTS(cmocka_unit_test(cases), cmocka_unit_test(random_wants_keep_the_limits_and_none_starves),
-          cmocka_unit_test(chunks_follow_the_speed))
+          cmocka_unit_test(chunks_of_prompts_alone_follow_the_speed),
+          cmocka_unit_test(streams_flow_evenly_beside_prompts),
+          cmocka_unit_test(what_decoding_takes_is_measured_first_and_again))
