@@ -2,6 +2,25 @@
 #include "core/index.h"
 
 #include <errno.h>
+#include <string.h>
+
+#include "core/pages.h"
+
+/* Zeroed, in huge pages if there are so many: an index is filled in no order, and would fault and
+ * miss the TLB for each of its pages. */
+static uint64_t *slots_new(uint32_t cap)
+{
+    const size_t size = cap * sizeof(uint64_t);
+    uint64_t *slots;
+
+    if (size < PAGES_HUGE)
+        return NEW(uint64_t, cap);
+    slots = aligned_alloc(PAGES_HUGE, size);
+    if (!slots)
+        return NULL;
+    pages_hint_huge(slots, size);
+    return memset(slots, 0, size);
+}
 
 int index_reserve(struct index *ix, size_t n)
 {
@@ -14,7 +33,7 @@ int index_reserve(struct index *ix, size_t n)
         cap *= 2;
     if (cap == old.cap)
         return 0;
-    ix->slots = NEW(uint64_t, cap);
+    ix->slots = slots_new(cap);
     if (!ix->slots) {
         *ix = old;
         return -ENOMEM;

@@ -5,6 +5,11 @@
 
 #include "core/macros.h"
 
+void pages_hint_huge(void *p, size_t size)
+{
+    madvise(p, size, MADV_HUGEPAGE);
+}
+
 void pages_drop(void *p, size_t size)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
