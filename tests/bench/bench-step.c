@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cpu/limits.h"
 #include "backend/cpu/program.h"
 #include "core/clock.h"
+#include "core/cpu.h"
 #include "core/rng.h"
 #include "format/format.h"
 #include "kv/pool.h"
@@ -35,6 +37,26 @@ static const char *stage_label(const struct stage *s)
                                                                             : "attention out, down";
     }
     return "?";
+}
+
+/* What attention read and computed in a step, beside what memory gives right now. */
+static void print_attention(const struct plan *plan, const struct kv_layout *layout,
+                            const struct hparams *hp, uint32_t n_rows, uint32_t pos,
+                            uint32_t n_seqs, uint32_t n_steps, struct limits *limits)
+{
+    const double seen = pos + (n_rows + 1) / 2.0, rows = (double)n_rows * n_seqs;
+    const double bytes =
+        (double)kv_layout_block_bytes(layout) / BLOCK_TOKENS * (pos + n_rows) * n_seqs;
+    const double ops = 4.0 * hp->n_heads * hp->head_dim * seen * rows * hp->n_layers;
+    double seconds = 0, memory = 0;
+
+    for (uint32_t i = 0; i < plan->n_stages; i++)
+        if (plan->stages[i].kind == STAGE_ATTENTION)
+            seconds += (double)plan->stage_nsec[i] * 1e-9 / n_steps;
+    if (seconds > 0 && limits_read(limits, &memory, NULL) == 0)
+        printf("  attention reads %.1f GB/s, %.0f %% of memory's %.1f; %.1f GFLOP/s\n",
+               bytes / seconds * 1e-9, 100 * bytes / seconds / memory, memory * 1e-9,
+               ops / seconds * 1e-9);
 }
 
 static void print_stages(const struct plan *plan, const uint64_t *nsec, uint32_t n_steps)
@@ -102,6 +124,7 @@ int main(int argc, char **argv)
     struct batch_seq seqs[MAX_SEQS];
     uint32_t wanted[MAX_SEQS];
     struct plan *plan = NULL;
+    struct limits *bounds;
 
     if (argc < 5) {
         fprintf(stderr,
@@ -142,6 +165,8 @@ int main(int argc, char **argv)
         wanted[i] = (i + 1) * n_rows - 1;
     }
     fill_store(kv_pool_store(pool));
+    if (limits_new(backend->ops->n_threads(backend), cpu_flags(), &bounds) < 0)
+        fail("limits", &err);
     plan->stage_nsec = NEW(uint64_t, plan->n_stages);
     rng_seed(&rng, 1);
 
@@ -166,7 +191,9 @@ int main(int argc, char **argv)
            n_seqs, n_rows, pos, backend->ops->n_threads(backend), backend->ops->isa(backend),
            (double)sum * 1e-6 / n_steps, (double)best * 1e-6, n_all * n_steps * 1e9 / (double)sum,
            n_all * 1e9 / (double)best);
-    if (plan->stage_nsec)
+    if (plan->stage_nsec) {
         print_stages(plan, plan->stage_nsec, n_steps);
+        print_attention(plan, &layout, hp, n_rows, pos, n_seqs, n_steps, bounds);
+    }
     return 0;
 }

@@ -261,7 +261,7 @@ ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const ui
             m += 4;                                                                                \
         }                                                                                          \
         if (m + 2 <= (args)->n_rows) {                                                             \
-            rows(args, m, 2, 4, format);                                                           \
+            rows(args, m, 2, ATTN_NR2, format);                                                           \
             m += 2;                                                                                \
         }                                                                                          \
         if (m < (args)->n_rows)                                                                    \
