@@ -11,6 +11,7 @@
 # FUZZ_SECONDS how long each fuzzer runs (60)
 # SCONCE_SUITE the Debian release in those containers (that of this system)
 # SCONCE_DATA  real models and tokenizers (../shared/data beside the tree); tests that need them skip
+# SCONCE_LARGE_MODEL  a GGUF file in the shape of Qwen3-0.6B, Q4_K_M; the test that needs it skips
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . packaging/packages.sh
