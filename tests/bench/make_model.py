@@ -45,7 +45,7 @@ SCALES = {
 def random_blocks(rng, kind, n_elems, std):
     """n_elems random weights of about this standard deviation, as bytes."""
     if kind in (T.F32, T.F16, T.BF16):
-        x = rng.standard_normal(n_elems, dtype=np.float32) * std
+        x = rng.standard_normal(n_elems, dtype=np.float32) * np.float32(std)
         if kind == T.F32:
             return x.view(np.uint8)
         if kind == T.F16:
@@ -86,12 +86,14 @@ def byte_tokens():
 
 
 def made_up_merges(n):
-    """The bytes and n pairs, each of parts that came before; what came early is taken often."""
+    """The bytes and n pairs of ASCII, each of parts that came before; what came early is taken
+    often."""
     rng = np.random.default_rng(7)
     tokens, merges = byte_tokens(), []
     space = chr(288)
     often = space + "etaoinshrdlcumwfgypbvkjxqzTAISWCBMPHD0123456789_.,-()=\"'/:;"
-    pool = sorted(tokens, key=lambda c: often.find(c) % 1000)
+    pool = sorted((c for c in tokens if "!" <= c <= "~" or c == space),
+                  key=lambda c: often.find(c) % 1000)
     seen = set(tokens)
     while len(merges) < n:
         # What came early is taken often, as in texts.
@@ -122,7 +124,20 @@ CHATML = ("{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
+BYTE = {c: b for b, c in enumerate(byte_tokens())}
+
+
+def is_text(token):
+    """Whether the token's bytes are UTF-8 by themselves."""
+    try:
+        bytes(BYTE[c] for c in token).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def add_tokenizer(w, vocab, directory):
+    """Returns the tokens that an answer must not have: control, padding, parts of characters."""
     # Qwen has 151,643 tokens of text; what is left of the matrix is never used.
     n_text = min(vocab - len(CONTROL), 151643)
     tokens, merges = real_merges(directory) if directory else made_up_merges(n_text - 256)
@@ -141,6 +156,7 @@ def add_tokenizer(w, vocab, directory):
     w.add_pad_token_id(end)
     w.add_add_bos_token(False)
     w.add_chat_template(CHATML)
+    return [i for i, token in enumerate(tokens) if not is_text(token)] + list(range(end, vocab))
 
 
 def write(path, shape, preset, seed, tokenizer):
@@ -161,13 +177,16 @@ def write(path, shape, preset, seed, tokenizer):
     w.add_layer_norm_rms_eps(1e-6)
     w.add_vocab_size(vocab)
 
-    add_tokenizer(w, vocab, tokenizer)
+    silent = add_tokenizer(w, vocab, tokenizer)
 
     def matrix(name, key, rows, cols, layer=0):
         kind = tensor_type(preset, key, layer, n_layers)
         data = random_blocks(rng, kind, rows * cols, 1 / np.sqrt(cols))
         elems, size = gguf.GGML_QUANT_SIZES[kind]
-        w.add_tensor(name, data.reshape(rows, cols // elems * size), raw_dtype=kind)
+        data = data.reshape(rows, cols // elems * size)
+        if rows == vocab:
+            data[silent] = 0  # logits of 0, which are never the highest
+        w.add_tensor(name, data, raw_dtype=kind)
 
     def vector(name, n):
         w.add_tensor(name, rng.uniform(0.8, 1.2, n).astype(np.float32))

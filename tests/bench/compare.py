@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints each figure by which the CPU engine is judged, its target, and whether it is reached.
+
+Two programs are only compared within one run, in turns: machines are shared, and their memory may
+be half as fast a minute later. Figures are medians over rounds, ratios are medians of ratios. Exit
+status: 0 when all targets are reached, 1 when one falls short, 2 when something could not be run.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+
+import coldstart  # noqa: E402
+import engine  # noqa: E402
+import growth  # noqa: E402
+import serving  # noqa: E402
+from figures import Figures  # noqa: E402
+from programs import Lock  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+TREE = HERE.parent.parent
+PARTS = {"decode": engine.decode, "prefill": engine.prefill, "clients": serving.clients,
+         "cold": coldstart.cold_starts, "growth": growth.growth}
+
+
+class Options(argparse.Namespace):
+    """The command line, and what follows from it."""
+
+    def model(self, preset):
+        """The model of random weights stored as @preset, made on demand."""
+        path = self.models / ("%s-%s.gguf" % (self.shape, preset))
+        if not path.exists():
+            print("making %s" % path, file=sys.stderr, flush=True)
+            self.models.mkdir(parents=True, exist_ok=True)
+            made = path.with_suffix(".part")
+            subprocess.run([sys.executable, HERE / "make_model.py", "--shape", self.shape,
+                            "--type", preset, made], check=True)
+            made.rename(path)
+        return path
+
+
+def parse(argv):
+    p = argparse.ArgumentParser(
+        prog="compare.sh", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    add = p.add_argument
+    add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
+    add("--sconce", type=pathlib.Path, help="the command, when it is not that of --build")
+    add("--llama-bench", type=pathlib.Path, metavar="PATH", help="of llama.cpp, built natively")
+    add("--ik-bench", type=pathlib.Path, metavar="PATH", help="llama-bench of ik_llama.cpp")
+    add("--llama-server", type=pathlib.Path, metavar="PATH", help="of llama.cpp")
+    add("--part", action="append", dest="parts", choices=list(PARTS), help="only this one")
+    add("--format", action="append", dest="formats", metavar="TYPE",
+        choices=engine.TARGETED + engine.INFORMATION, help="only this format (%s)"
+        % ", ".join(engine.TARGETED + engine.INFORMATION))
+    add("--models", type=pathlib.Path, metavar="DIR",
+        default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
+        help="where models are made ($BENCH_DIR)")
+    add("--shape", default="qwen3-0.6b", help="of the models (qwen3-0.6b)")
+    add("--preset", default="Q4_K_M", help="format of clients, cold and growth (Q4_K_M)")
+    add("--data", type=pathlib.Path, metavar="DIR",
+        default=os.environ.get("SCONCE_DATA", TREE.parent / "shared/data"),
+        help="real models ($SCONCE_DATA)")
+    add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
+    add("-p", "--prompt", type=int, default=512, metavar="N", help="tokens of a prompt (512)")
+    add("-n", "--generate", type=int, default=64, metavar="N", help="tokens to decode (64)")
+    add("-r", "--repeat", type=int, default=3, metavar="N", help="runs of each bench (3)")
+    add("--rounds", type=int, default=5, metavar="N", help="turns of all programs (5)")
+    add("--cold-rounds", type=int, default=10, metavar="N", help="cold starts of each (10)")
+    add("--growth-rounds", type=int, default=2, metavar="N", help="waves of clients (2)")
+    add("--words", type=int, default=64, metavar="N", help="of a client's prompt (64)")
+    add("--tokens", type=int, default=64, metavar="N", help="of an answer (64)")
+    add("--gap-seconds", type=float, default=12, metavar="S",
+        help="how long others' prompts are read beside a stream (12)")
+    add("--max-context", type=int, default=32768, metavar="N", help="of growth (32768)")
+    add("--peer-context", type=int, default=4096, metavar="N",
+        help="of growth with llama-bench, which needs minutes for more (4096)")
+    add("--lock", metavar="FILE", help="locked (flock) while something is measured")
+    add("--plot", metavar="FILE", help="write growth as SVG")
+    add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
+    add("--json", metavar="FILE", help="write all figures")
+    o = p.parse_args(argv, Options())
+    o.models = pathlib.Path(o.models)
+    o.data = pathlib.Path(o.data)
+    o.build = o.build.resolve()
+    o.sconce = o.sconce or o.build / "services/cli/sconce"
+    for program in (o.sconce, o.llama_bench, o.ik_bench, o.llama_server):
+        if program and not os.access(program, os.X_OK):
+            p.error("%s: not an executable" % program)
+    o.lock = Lock(o.lock)
+    return o
+
+
+def machine(threads):
+    name = "unknown CPU"
+    with open("/proc/cpuinfo") as f:
+        for line in f:
+            if line.startswith("model name"):
+                name = line.split(":", 1)[1].strip()
+                break
+    return "%s, %d threads" % (name, threads)
+
+
+def provenance(options):
+    """A line for the documentation: on what, and when."""
+    isa = engine.run_json([options.sconce, "bench", "--peak", "-r", 1, "--json"])["isa"]
+    return "%s, %s, %d rounds, %s:" % (machine(options.threads), isa, options.rounds,
+                                       datetime.date.today().isoformat())
+
+
+def main():
+    options = parse(sys.argv[1:])
+    figures = Figures()
+    print("%s, %d rounds" % (machine(options.threads), options.rounds))
+    for name, part in PARTS.items():
+        if not options.parts or name in options.parts:
+            part(options, figures)
+            figures.tell_machine()
+    figures.summary()
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump(figures.rows, f, indent=1)
+    if options.docs:
+        figures.tables["machine"] = provenance(options)
+        figures.write_docs(options.docs)
+    return 1 if figures.n_short else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+        print("compare.sh: %s" % error, file=sys.stderr)
+        sys.exit(2)

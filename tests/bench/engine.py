@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoding and prefill: `sconce bench` and the others' benches in turns, on the same models."""
+import json
+import subprocess
+
+from figures import median
+
+# Formats with targets, and those that are measured to be known.
+TARGETED = ("Q4_K_M", "Q8_0", "Q4_0", "Q5_K", "Q6_K")
+INFORMATION = ("F16", "BF16")
+
+DECODE_OF_BANDWIDTH = 90  # percent
+DECODE_OF_LLAMA = 1.8
+PREFILL_OF_PEAK = 50  # percent
+PREFILL_OF_LLAMA = 3.5
+PREFILL_OF_IK = 2.2
+
+
+def run_json(argv):
+    result = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True)
+    if result.returncode != 0:
+        raise RuntimeError("%s\n%s" % (" ".join(map(str, argv)), result.stderr[-2000:]))
+    return json.loads(result.stdout)
+
+
+def sconce_bench(sconce, model, threads, *args):
+    return run_json([sconce, "bench", "-m", model, "-t", threads, "--json", *args])
+
+
+def peer_bench(path, model, threads, *args):
+    """Tokens per second of one test of llama-bench, ours or another's fork of it."""
+    rows = run_json([path, "-m", model, "-t", threads, "-ngl", "0", "-o", "json", *args])
+    return rows[-1]["avg_ts"]
+
+
+class Turns:
+    """Rounds in which each program measures once, one right after the other; every second round
+    goes backwards, so that nobody always comes first."""
+
+    def __init__(self, options, programs):
+        self.options = options
+        self.programs = programs  # name → function of a model that returns a figure or a tuple
+        self.results = {name: [] for name in programs}
+
+    def run(self, model):
+        for i in range(self.options.rounds):
+            with self.options.lock:
+                for name in list(self.programs)[::-1 if i % 2 else 1]:
+                    self.results[name].append(self.programs[name](model))
+        return self.results
+
+
+def ratio(ours, theirs):
+    return median([a / b for a, b in zip(ours, theirs)])
+
+
+def peers(options, *args):
+    """Functions that measure each peer that is there."""
+    found = {}
+    for name, path in (("llama.cpp", options.llama_bench), ("ik_llama.cpp", options.ik_bench)):
+        if path:
+            found[name] = lambda model, path=path: peer_bench(
+                path, model, options.threads, "-r", options.repeat, *args)
+    return found
+
+
+def cells(results, name):
+    return "%.4g" % median(results[name]) if name in results else "–"
+
+
+def compare(options, figures, part, title, measure, extra, targets):
+    """One part for all formats. @measure: model → (tok/s, fraction of the bound, bound);
+    @targets: (percent of the bound, its name, {peer: ratio}, unit of the bound)."""
+    percent, bound, ratios, unit = targets
+    figures.title(title)
+    rows, bounds = [], []
+    for preset in (*TARGETED, *INFORMATION):
+        if options.formats and preset not in options.formats:
+            continue
+        info = preset in INFORMATION
+        model = options.model(preset)
+        results = Turns(options, {"sconce": measure, **peers(options, *extra)}).run(model)
+        ours = [r[0] for r in results["sconce"]]
+        bounds += [r[2] for r in results["sconce"]]
+        of_bound = 100 * median([r[1] for r in results["sconce"]])
+        results["sconce"] = ours
+        figures.figure("%s %s" % (part, preset), median(ours), "tok/s")
+        known = not (info and part == "prefill")  # float products have another peak
+        if known:
+            figures.figure("%s %s, of the %s" % (part, preset, bound), of_bound, "%",
+                           least=None if info else percent)
+        row = [preset, "%.4g" % median(ours), "%.0f %%" % of_bound if known else "–"]
+        for peer, least in ratios.items():
+            name = "%s %s, beside %s" % (part, preset, peer)
+            if peer in results:
+                value = ratio(ours, results[peer])
+                figures.figure(name, value, "×", least=None if info else least)
+                row += [cells(results, peer), "%.2f" % value]
+            else:
+                figures.skipped(name, "its bench was not given")
+                row += ["–", "–"]
+        rows.append(row)
+    header = ["weights", "tok/s", "of the " + bound]
+    for peer in ratios:
+        header += [peer, "ratio"]
+    found = "%.3g %s (median; %.3g to %.3g)" % (median(bounds), unit, min(bounds), max(bounds))
+    figures.note("the %s was %s" % (bound, found))
+    figures.table(part, header, rows, "The %s was %s." % (bound, found))
+
+
+def decode(options, figures):
+    n = options.generate
+
+    def measure(model):
+        r = sconce_bench(options.sconce, model, options.threads, "-p", 0, "-n", n, "-r",
+                         options.repeat, "--membw")
+        return r["tg"]["tok_s"], r["tg"]["of_membw"], r["membw"]["bytes_s"] * 1e-9
+
+    compare(options, figures, "decode", "Decoding %d tokens, %d threads" % (n, options.threads),
+            measure, ("-p", 0, "-n", n),
+            (DECODE_OF_BANDWIDTH, "bandwidth bound",
+             {"llama.cpp": DECODE_OF_LLAMA, "ik_llama.cpp": None}, "GB/s"))
+
+
+def prefill(options, figures):
+    n = options.prompt
+
+    def measure(model):
+        r = sconce_bench(options.sconce, model, options.threads, "-p", n, "-n", 0, "-r",
+                         options.repeat, "--peak")
+        return r["pp"]["tok_s"], r["pp"]["of_peak"], r["peak"]["ops_s"] * 1e-12
+
+    compare(options, figures, "prefill", "A prompt of %d tokens, %d threads" % (n, options.threads),
+            measure, ("-p", n, "-n", 0),
+            (PREFILL_OF_PEAK, "int8 peak",
+             {"llama.cpp": PREFILL_OF_LLAMA, "ik_llama.cpp": PREFILL_OF_IK}, "TOPS"))

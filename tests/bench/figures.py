@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured, beside what it shall be: lines for people, tables for the documentation."""
+import math
+import os
+import re
+import statistics
+
+
+def median(values):
+    return statistics.median(values) if values else 0.0
+
+
+def percentile(values, part):
+    """The smallest value that at least this part of them does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
+
+
+def cpu_clock():
+    """Times of all CPUs together, as in proc_stat(5): user, nice, system, idle, …, steal."""
+    with open("/proc/stat") as f:
+        return [int(x) for x in f.readline().split()[1:9]]
+
+
+class Figures:
+    """All figures of a run; `n_short` of those with a target fell short of it."""
+
+    def __init__(self):
+        self.n_ok = self.n_short = self.n_skipped = 0
+        self.rows = []  # as JSON may show them
+        self.tables = {}  # section of the documentation → Markdown
+
+    def title(self, text):
+        print("\n%s" % text, flush=True)
+        self.clock = cpu_clock()
+
+    def tell_machine(self):
+        """Which part of the CPUs was not ours to use since the title: a run in which that is much
+        tells little."""
+        before, now = self.clock, cpu_clock()
+        total = max(1, sum(now) - sum(before))
+        self.note("of the CPUs' time the host took %.1f %%, idle were %.1f %%; load %.1f"
+                  % (100 * (now[7] - before[7]) / total, 100 * (now[3] - before[3]) / total,
+                     os.getloadavg()[0]))
+
+    def note(self, text):
+        print("  %s" % text, flush=True)
+
+    def figure(self, name, value, unit="", least=None, most=None):
+        """Prints one figure; a target makes it count."""
+        line = "  %-58s %9.4g %-6s" % (name, value, unit)
+        verdict = None
+        if least is not None or most is not None:
+            good = value >= least if least is not None else value <= most
+            verdict = "ok" if good else "short"
+            self.n_ok += good
+            self.n_short += not good
+            line += "  %s %-5g %s" % (("≥", least) + (verdict,) if least is not None
+                                      else ("≤", most) + (verdict,))
+        print(line.rstrip(), flush=True)
+        self.rows.append({"name": name, "value": value, "unit": unit, "at_least": least,
+                          "at_most": most, "verdict": verdict})
+
+    def skipped(self, name, why):
+        self.n_skipped += 1
+        print("  %-58s skipped: %s" % (name, why), flush=True)
+        self.rows.append({"name": name, "skipped": why})
+
+    def table(self, section, header, rows, note=""):
+        """A Markdown table for a section of docs/benchmarks.md, and a sentence below it."""
+        lines = ["| %s |" % " | ".join(header), "|%s" % ("---|" * len(header))]
+        lines += ["| %s |" % " | ".join(str(cell) for cell in row) for row in rows]
+        self.tables[section] = "\n".join(lines + (["", note] if note else []))
+
+    def write_docs(self, path):
+        """Puts each table between its marks in a file."""
+        with open(path) as f:
+            text = f.read()
+        for section, table in self.tables.items():
+            marks = r"(<!-- compare: %s -->\n).*?(<!-- end -->)" % re.escape(section)
+            text, n = re.subn(marks, lambda m: m[1] + table + "\n" + m[2], text, flags=re.S)
+            if n == 0:
+                print("%s has no section for %s" % (path, section))
+        with open(path, "w") as f:
+            f.write(text)
+
+    def summary(self):
+        print("\n%d ok, %d short, %d skipped" % (self.n_ok, self.n_short, self.n_skipped))

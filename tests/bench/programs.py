@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers that are measured: started, warmed up, and stopped with all that they made."""
+import contextlib
+import fcntl
+import http.client
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+
+class Lock(contextlib.AbstractContextManager):
+    """Held while something is measured, on machines that others measure on too."""
+
+    def __init__(self, path):
+        self.file = open(path, "w") if path else None
+
+    def __enter__(self):
+        if self.file:
+            fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def __exit__(self, *error):
+        if self.file:
+            fcntl.flock(self.file, fcntl.LOCK_UN)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Program:
+    """A process with a log; `tell` shows its end when something goes wrong."""
+
+    def __init__(self, argv, env=None):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="sconce-bench-"))
+        self.log = open(self.dir / "log", "wb")
+        self.argv = [str(a) for a in argv]
+        self.process = subprocess.Popen(
+            self.argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            env=dict(os.environ, **(env or {})))
+
+    def tell(self):
+        self.log.flush()
+        text = (self.dir / "log").read_text(errors="replace")
+        return "%s\n%s" % (" ".join(self.argv), text[-3000:])
+
+    def close(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+def config_text(model, threads, context=0, sequences=0):
+    lines = ["models:", "  directories: [%s]" % model.parent, "  default: %s" % model.stem,
+             "gateway:", "  tcp_access: open", "chat:", "  threads: %d" % threads]
+    if context:
+        lines.append("  context: %d" % context)
+    if sequences:
+        lines.append("  max_sequences: %d" % sequences)
+    return "\n".join(lines) + "\n"
+
+
+class Suite(Program):
+    """Gateway and chat, started by `sconce serve` on a port of their own."""
+
+    name = "sconce"
+
+    def __init__(self, sconce, model, threads, **limits):
+        self.model = model.stem
+        self.config_dir = tempfile.mkdtemp(prefix="sconce-bench-")
+        config = os.path.join(self.config_dir, "sconce.yaml")
+        with open(config, "w") as f:
+            f.write(config_text(model, threads, **limits))
+        self.address = ("127.0.0.1", free_port())
+        super().__init__([sconce, "serve", "--listen", "127.0.0.1:%d" % self.address[1],
+                          "--runtime-dir", self.config_dir, "--config", config])
+        wait_ready(self, "/v1/models")
+
+    def close(self):
+        super().close()
+        shutil.rmtree(self.config_dir, ignore_errors=True)
+
+
+class LlamaServer(Program):
+    """llama-server with as many slots as clients, their contexts, and no copies of prompts."""
+
+    name = "llama-server"
+
+    def __init__(self, path, model, threads, slots, slot_context, wait=True):
+        self.model = model.stem
+        self.address = ("127.0.0.1", free_port())
+        super().__init__([path, "-m", model, "-t", threads, "-np", slots, "-c",
+                          slots * slot_context, "-ngl", 0, "-cb", "-cram", 0, "--no-webui",
+                          "--host", "127.0.0.1", "--port", self.address[1]])
+        if wait:
+            wait_ready(self, "/health")
+
+
+def wait_ready(program, path, seconds=120, pause=0.05):
+    """Until a GET of @path is answered with 200."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if program.process.poll() is not None:
+            raise RuntimeError("ended: " + program.tell())
+        connection = http.client.HTTPConnection(*program.address, timeout=30)
+        try:
+            connection.request("GET", path)
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        time.sleep(pause)
+    raise RuntimeError("does not answer: " + program.tell())
