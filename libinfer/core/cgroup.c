@@ -1,58 +1,155 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /proc/self/cgroup names our groups: "0::PATH" in the unified hierarchy, "N:CONTROLLERS:PATH" in
+ * one of version 1. Hierarchies are looked for where distributions mount them. Inside of a
+ * container the path may be that of the host: what of it does not exist is passed over.
+ */
 #include "core/cgroup.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/macros.h"
 
-#define ROOT "/sys/fs/cgroup"
+#define MOUNT "/sys/fs/cgroup"
 
-/* The directory of our group, "" without cgroup v2. */
-static void find_group(char *path, size_t size)
+/* A limit that is looked for: files of version 2 and 1, and what a group of it means. */
+struct search {
+    const char *root, *controller;
+    /* Looks at one group's directory. */
+    void (*visit)(struct search *s, const char *dir, bool v2);
+    double cpus;
+    uint64_t bytes;
+};
+
+/* The group at @path below @mount, and its parents up to the mount. */
+static void visit_group(struct search *s, const char *mount, const char *path, bool v2)
 {
-    char line[4096];
-    FILE *f = fopen("/proc/self/cgroup", "re");
+    char dir[4608];
+    size_t mount_len;
 
-    path[0] = 0;
+    mount_len = (size_t)snprintf(dir, sizeof(dir), "%s" MOUNT "%s", s->root, mount);
+    if (mount_len >= sizeof(dir))
+        return;
+    if ((size_t)snprintf(dir + mount_len, sizeof(dir) - mount_len, "%s", path) >=
+        sizeof(dir) - mount_len)
+        return;
+    for (;;) {
+        char *slash;
+
+        s->visit(s, dir, v2);
+        slash = strrchr(dir + mount_len, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
+}
+
+static bool has_controller(char *list, const char *name)
+{
+    char *save = NULL;
+
+    for (char *at = strtok_r(list, ",", &save); at; at = strtok_r(NULL, ",", &save))
+        if (strcmp(at, name) == 0)
+            return true;
+    return false;
+}
+
+static void visit_line(struct search *s, char *line)
+{
+    char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+    char mount[300];
+
+    if (!path)
+        return;
+    *list++ = *path++ = 0;
+    if (*list == 0) {
+        visit_group(s, "", path, true);
+        visit_group(s, "/unified", path, true);
+        return;
+    }
+    snprintf(mount, sizeof(mount), "/%s", list);
+    if (!has_controller(list, s->controller))
+        return;
+    /* "cpu,cpuacct", or a link of the controller's name. */
+    visit_group(s, mount, path, false);
+    snprintf(mount, sizeof(mount), "/%s", s->controller);
+    visit_group(s, mount, path, false);
+}
+
+static void search(struct search *s)
+{
+    char name[4352], line[4352];
+    FILE *f;
+
+    snprintf(name, sizeof(name), "%s/proc/self/cgroup", s->root);
+    f = fopen(name, "re");
     if (!f)
         return;
     while (fgets(line, sizeof(line), f)) {
-        if (strncmp(line, "0::/", 4) != 0)
-            continue;
         line[strcspn(line, "\n")] = 0;
-        snprintf(path, size, ROOT "%s", line + 3);
+        visit_line(s, line);
     }
     fclose(f);
 }
 
-void cgroup_visit(const char *file, void (*visit)(void *data, const char *text), void *data)
+/* Reads up to two numbers; a word ("max") ends them. Returns how many there are. */
+static int read_numbers(const char *dir, const char *file, long long *ret_a, long long *ret_b)
 {
-    char path[4352], name[4400], text[256];
+    char name[4700];
+    int n = 0;
+    FILE *f;
 
-    find_group(path, sizeof(path));
-    while (strlen(path) >= strlen(ROOT)) {
-        FILE *f;
-
-        snprintf(name, sizeof(name), "%s/%s", path, file);
-        f = fopen(name, "re");
-        if (f) {
-            if (fgets(text, sizeof(text), f))
-                visit(data, text);
-            fclose(f);
-        }
-        *strrchr(path, '/') = 0;
+    snprintf(name, sizeof(name), "%s/%s", dir, file);
+    f = fopen(name, "re");
+    if (f) {
+        n = fscanf(f, "%lld %lld", ret_a, ret_b);
+        fclose(f);
     }
+    return MAX(n, 0);
 }
 
-static void visit_memory(void *data, const char *text)
+static void visit_cpu(struct search *s, const char *dir, bool v2)
 {
-    uint64_t *least = data;
-    unsigned long long limit;
+    long long quota, period, none;
 
-    if (sscanf(text, "%llu", &limit) == 1)
-        *least = MIN(*least, (uint64_t)limit);
+    if (v2 ? read_numbers(dir, "cpu.max", &quota, &period) < 2
+           : read_numbers(dir, "cpu.cfs_quota_us", &quota, &none) < 1 ||
+                 read_numbers(dir, "cpu.cfs_period_us", &period, &none) < 1)
+        return;
+    if (quota <= 0 || period <= 0)
+        return;
+    if (s->cpus == 0 || (double)quota / (double)period < s->cpus)
+        s->cpus = (double)quota / (double)period;
+}
+
+static void visit_memory(struct search *s, const char *dir, bool v2)
+{
+    static const char *const files[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};
+    long long limit, none;
+
+    for (size_t i = v2 ? 0 : 2; i < (v2 ? 2u : 3u); i++)
+        if (read_numbers(dir, files[i], &limit, &none) >= 1 && limit > 0)
+            s->bytes = MIN(s->bytes, (uint64_t)limit);
+}
+
+double cgroup_cpus(const char *root)
+{
+    struct search s = {.root = root, .controller = "cpu", .visit = visit_cpu};
+
+    search(&s);
+    return s.cpus;
+}
+
+uint64_t cgroup_memory(const char *root)
+{
+    struct search s = {
+        .root = root, .controller = "memory", .visit = visit_memory, .bytes = UINT64_MAX};
+
+    search(&s);
+    return s.bytes;
 }
 
 uint64_t memory_bytes(void)
@@ -62,7 +159,5 @@ uint64_t memory_bytes(void)
 
     if (pages > 0 && page > 0)
         bytes = (uint64_t)pages * (uint64_t)page;
-    cgroup_visit("memory.max", visit_memory, &bytes);
-    cgroup_visit("memory.high", visit_memory, &bytes);
-    return bytes;
+    return MIN(bytes, cgroup_memory(""));
 }

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Limits of the control group (v2) that we run in. */
+/*
+ * Limits of the control groups that we run in, of either version
+ *
+ * Each group and each of its parents may set a limit, and the smallest holds. @root stands before
+ * the paths of files that the kernel provides; "" outside of tests.
+ */
 
 #include <stdint.h>
 
-/*
- * Calls @visit with the text of @file ("cpu.max") of our control group and of each of its
- * parents that has it: the smallest limit of them holds.
- */
-void cgroup_visit(const char *file, void (*visit)(void *data, const char *text), void *data);
+/* Processors by quota, as a fraction; 0 when there is none. */
+double cgroup_cpus(const char *root);
+/* Bytes of memory; UINT64_MAX when there is no limit. */
+uint64_t cgroup_memory(const char *root);
 
 /* Bytes of memory that we may use: the machine's, or less when a control group says so. */
 uint64_t memory_bytes(void);

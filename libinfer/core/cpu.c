@@ -138,28 +138,40 @@ const char *cpu_rung_at(size_t i)
     return NULL;
 }
 
-/* Keeps the smallest quota, in CPUs rounded up. */
-static void visit_quota(void *data, const char *text)
+/* CPUs that the scheduler may put us on; a set grows until the machine's fits. */
+static unsigned affinity_count(void)
 {
-    unsigned *best = data;
-    unsigned long quota, period;
+    for (int n = CPU_SETSIZE; n <= 1 << 20; n *= 4) {
+        const size_t size = CPU_ALLOC_SIZE(n);
+        cpu_set_t *set = CPU_ALLOC(n);
+        unsigned count = 0;
 
-    if (sscanf(text, "%lu %lu", &quota, &period) == 2 && period > 0 && quota > 0) {
-        const unsigned n = (unsigned)((quota + period - 1) / period);
-
-        *best = *best == 0 ? n : MIN(*best, n);
+        if (!set)
+            return 1;
+        if (sched_getaffinity(0, size, set) == 0)
+            count = (unsigned)CPU_COUNT_S(size, set);
+        CPU_FREE(set);
+        if (count > 0)
+            return count;
     }
+    return 1;
+}
+
+double cpu_share(const char *root)
+{
+    const double all = affinity_count(), quota = cgroup_cpus(root);
+
+    return quota > 0 ? MIN(all, quota) : all;
 }
 
 unsigned cpu_count(void)
 {
-    cpu_set_t set;
-    unsigned n = 1, quota = 0;
+    const double share = cpu_share("");
 
-    cgroup_visit("cpu.max", visit_quota, &quota);
-    if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        n = (unsigned)CPU_COUNT(&set);
-    if (quota > 0)
-        n = MIN(n, quota);
-    return MAX(n, 1u);
+    return (unsigned)share + (share > (unsigned)share);
+}
+
+unsigned cpu_whole_count(void)
+{
+    return (unsigned)cpu_share("");
 }

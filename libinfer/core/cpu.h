@@ -34,5 +34,11 @@ int cpu_rung_flags(const char *name, unsigned *ret_flags);
 const char *cpu_rung_name(unsigned flags);
 /* The i-th rung that this CPU has, lowest first; NULL past the last. For tests and benches. */
 const char *cpu_rung_at(size_t i);
-/* CPUs by affinity and by the cgroup's quota (v2 cpu.max), at least 1. */
+/* CPUs by affinity and by the quota of control groups, which may be a fraction; @root as in
+ * core/cgroup.h. */
+double cpu_share(const char *root);
+/* The same rounded up, at least 1: threads that can have work. */
 unsigned cpu_count(void);
+/* The same rounded down: threads that can run all the time, so that one may spin for another. With
+ * less than one CPU it is 0. */
+unsigned cpu_whole_count(void);

@@ -119,7 +119,7 @@ TEST(a_long_prompt_is_cancelled_soon)
     id = rig_submit(&rig, &q);
     usleep(500000);
     sched_cancel(rig.sched, id);
-    /* 80 ms are aimed at; the rest is for a machine with other work. */
+    /* 200 ms are aimed at; the rest is for a machine with other work. */
     assert_int_equal(poll(&fd, 1, 400), 1);
     assert_int_equal(events_next(&rig.sched->events, &event), 1);
     assert_int_equal(event.kind, INF_EVENT_FINISH);
