@@ -85,6 +85,7 @@ static void metrics_models(struct chat *chat, struct str *out)
         {"vllm:kv_cache_usage_perc", "Share of the KV cache in use; 1 is all."},
         {"sconce_chat_prefill_tokens_per_second", "Speed over the last seconds of work."},
         {"sconce_chat_decode_tokens_per_second", "Speed over the last seconds of work."},
+        {"sconce_chat_threads", "Threads that compute."},
     };
     char labels[512];
 
@@ -102,7 +103,8 @@ static void metrics_models(struct chat *chat, struct str *out)
                            : i == 1 ? s.n_waiting
                            : i == 2 ? (s.n_blocks ? (double)s.n_blocks_used / s.n_blocks : 0)
                            : i == 3 ? s.prefill_tok_s
-                                    : s.decode_tok_s);
+                           : i == 4 ? s.decode_tok_s
+                                    : inf_engine_n_threads(r->engine));
         }
     }
 }

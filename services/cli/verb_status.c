@@ -31,7 +31,7 @@ enum {
 
 struct model_line {
     char name[256];
-    double running, waiting, decode_tok_s, prefill_tok_s;
+    double running, waiting, decode_tok_s, prefill_tok_s, threads;
 };
 
 struct report {
@@ -67,6 +67,7 @@ static void take_sample(struct report *r, const char *line)
         {"vllm:num_requests_waiting", offsetof(struct model_line, waiting)},
         {"sconce_chat_decode_tokens_per_second", offsetof(struct model_line, decode_tok_s)},
         {"sconce_chat_prefill_tokens_per_second", offsetof(struct model_line, prefill_tok_s)},
+        {"sconce_chat_threads", offsetof(struct model_line, threads)},
     };
     static const char label[] = "{model_name=\"";
 
@@ -194,10 +195,10 @@ static int print_json(const struct report *r)
     for (size_t i = 0; i < r->n_models; i++) {
         const struct model_line *m = &r->models[i];
 
-        json_array_append_new(models,
-                              json_pack("{s:s, s:f, s:f, s:f, s:f}", "name", m->name, "running",
-                                        m->running, "waiting", m->waiting, "decode_tok_s",
-                                        m->decode_tok_s, "prefill_tok_s", m->prefill_tok_s));
+        json_array_append_new(models, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "name", m->name,
+                                                "running", m->running, "waiting", m->waiting,
+                                                "decode_tok_s", m->decode_tok_s, "prefill_tok_s",
+                                                m->prefill_tok_s, "threads", m->threads));
     }
     j = json_pack("{s:O, s:s?, s:b, s:o}", "units", r->units, "gateway",
                   r->address[0] ? r->address : NULL, "chat_running", (int)r->chat_up, "models",
@@ -251,7 +252,8 @@ static void print_text(const struct report *r)
     for (size_t k = 0; k < r->n_models; k++) {
         const struct model_line *m = &r->models[k];
 
-        printf("model    %s: %.0f running, %.0f waiting", m->name, m->running, m->waiting);
+        printf("model    %s: %.0f thread%s, %.0f running, %.0f waiting", m->name, m->threads,
+               m->threads == 1 ? "" : "s", m->running, m->waiting);
         if (m->decode_tok_s > 0)
             printf(", writes %.1f and reads %.1f tokens/s", m->decode_tok_s, m->prefill_tok_s);
         putchar('\n');
