@@ -6,6 +6,8 @@
 
 #include "backend/cpu/attn-simd.h"
 
+#include "backend/cpu/attn-row-simd.h"
+
 #include "backend/cpu/attn-q8-simd.h"
 #include "core/cpu.h"
 

@@ -11,9 +11,9 @@
 typedef __m256 vf;
 typedef __m256i vi; /* as many int32, or four times as many bytes */
 
-#define VF_N    8u /* floats of a vector */
-#define ATTN_MR 6u /* rows × vectors of a register tile: 12 of 16 registers */
-#define ATTN_NR 2u
+#define VF_N     8u /* floats of a vector */
+#define ATTN_MR  6u /* rows × vectors of a register tile: 12 of 16 registers */
+#define ATTN_NR  2u
 #define ATTN_NR2 4u /* vectors of a tile of two rows */
 
 #define ATTN_Q8_MR 2u /* scores of Q8_0: rows × vectors, as ints and as floats */

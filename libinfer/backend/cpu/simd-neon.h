@@ -11,9 +11,9 @@
 typedef float32x4_t vf;
 typedef int32x4_t vi; /* as many int32, or four times as many bytes */
 
-#define VF_N    4u /* floats of a vector */
-#define ATTN_MR 6u /* rows × vectors of a register tile: 24 of 32 registers */
-#define ATTN_NR 4u
+#define VF_N     4u /* floats of a vector */
+#define ATTN_MR  6u /* rows × vectors of a register tile: 24 of 32 registers */
+#define ATTN_NR  4u
 #define ATTN_NR2 8u /* vectors of a tile of two rows */
 
 #define ATTN_Q8_MR 4u /* scores of Q8_0: rows × vectors, as ints and as floats */
