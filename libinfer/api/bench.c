@@ -238,6 +238,7 @@ static int run_model(struct bench *b, struct inf_err *reterr)
     const uint32_t n_read = MAX(p->n_prompt, p->n_depth);
     const struct setup setup = {
         .isa = p->isa,
+        .kv_type = p->kv_type,
         .n_threads = p->n_threads,
         .n_ctx = p->n_depth + MAX(p->n_prompt, p->n_generate),
         .max_rows = n_read > 0 ? MIN(b->n_batch, n_read) : 1,

@@ -31,15 +31,18 @@ struct inf_engine {
 
 /* What a runner of @model shall hold. */
 struct setup {
-    const char *device, *isa;
+    const char *device, *isa, *kv_type;
     uint32_t n_threads;
     uint32_t n_ctx;    /* positions of one sequence */
     uint32_t n_blocks; /* 0: what one sequence needs */
     uint32_t max_rows, max_logits, max_seqs;
 };
 
-/* The layout of the model's KV cache. Models with F32 weights are references and keep F32. */
-struct kv_layout setup_kv_layout(const struct inf_model *model);
-/* A backend with a compiled plan. -EINVAL: no weights, unknown names; else as backend_new(). */
+/* The layout of the model's KV cache. Without a type, models with F32 weights, which are
+ * references, keep F32, and others F16. -EINVAL: unknown type; -EOPNOTSUPP: not for this model. */
+int setup_kv_layout(const struct inf_model *model, const char *kv_type,
+                    struct kv_layout *ret_layout, struct inf_err *reterr);
+/* A backend with a compiled plan. -EINVAL: no weights, unknown names; else as backend_new() and
+ * setup_kv_layout(). */
 int setup_runner(const struct inf_model *model, const struct setup *setup,
                  struct runner **ret_runner, struct inf_err *reterr);

@@ -58,15 +58,16 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
                       struct inf_err *reterr)
 {
     const struct inf_model_info *info = &p->model->info;
-    const struct kv_layout layout = setup_kv_layout(p->model);
     const uint32_t trained = info->n_ctx_train > 0 ? info->n_ctx_train : DEFAULT_CTX;
     struct setup setup = {
         .device = p->device,
         .isa = p->isa,
+        .kv_type = p->kv_type,
         .n_threads = p->n_threads,
         .n_ctx = p->n_ctx > 0 ? p->n_ctx : MIN(trained, DEFAULT_CTX),
         .max_seqs = p->max_seqs > 0 ? p->max_seqs : DEFAULT_SEQS,
     };
+    struct kv_layout layout;
     int r;
 
     if (setup.n_ctx > MAX_CTX || setup.n_ctx < 2)
@@ -79,6 +80,9 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
     setup.max_rows = MAX(setup.max_rows, setup.max_seqs);
     setup.max_logits = MAX(PROMPT_LOGITS_BYTES / 4 / info->n_vocab, PROMPT_LOGITS_MIN);
     setup.max_logits = MIN(setup.max_seqs + setup.max_logits, setup.max_rows);
+    r = setup_kv_layout(p->model, p->kv_type, &layout, reterr);
+    if (r < 0)
+        return r;
     r = size_kv(p, &layout, setup.max_seqs, &setup.n_ctx, &setup.n_blocks, reterr);
     if (r < 0)
         return r;

@@ -88,6 +88,7 @@ static void resident_load(struct job *job)
     struct inf_engine_params engine = {
         .device = config->chat.device,
         .isa = config->chat.isa,
+        .kv_type = config_kv_types[config->chat.kv_type],
         .n_threads = config->chat.threads,
         .n_ctx = config->chat.context,
         .max_seqs = config->chat.max_sequences,

@@ -24,6 +24,7 @@ static const char help[] =
     "  -r, --repeat N       runs of each, after one that is not counted (5)\n"
     "  -b, --batch N        rows of one step (512)\n"
     "  --isa RUNG           highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
+    "  --kv-type TYPE       numbers of the KV cache: f32, f16, bf16, q8_0 (f16)\n"
     "  --membw              how fast memory is read, and which part of that decoding reaches\n"
     "  --peak               how fast int8 products can be, and which part of that a prompt "
     "reaches\n"
@@ -151,6 +152,7 @@ static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
         {"repeat", required_argument, NULL, 'r'},
         {"batch", required_argument, NULL, 'b'},
         {"isa", required_argument, NULL, 'i'},
+        {"kv-type", required_argument, NULL, 'K'},
         {"membw", no_argument, NULL, 'w'},
         {"peak", no_argument, NULL, 'k'},
         {"json", no_argument, NULL, 'j'},
@@ -179,6 +181,8 @@ static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
             ok &= number(optarg, &p->n_batch);
         else if (c == 'i')
             p->isa = optarg;
+        else if (c == 'K')
+            p->kv_type = optarg;
         else if (c == 'w')
             p->membw = true;
         else if (c == 'k')

@@ -32,6 +32,7 @@ static const char help[] =
     "  -c, --context N      tokens that the conversation may hold\n"
     "  -t, --threads N      threads (all CPUs that we may use)\n"
     "  --isa RUNG           highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
+    "  --kv-type TYPE       numbers of the KV cache: f32, f16, bf16, q8_0 (f16)\n"
     "  --raw                continue PROMPT without the chat template\n"
     "  -v, --verbose        tell tokens and speed after each answer\n" CLI_MODELS_HELP
     "\nIn a conversation: /help, /clear, /system TEXT, /exit. A line that ends with a\n"
@@ -254,6 +255,9 @@ static bool take_option(struct run *run, int c, const char *arg)
     case 'i':
         run->params.engine.isa = arg;
         return true;
+    case 'K':
+        run->params.engine.kv_type = arg;
+        return true;
     case 'r':
         run->params.raw = true;
         return true;
@@ -315,6 +319,7 @@ int verb_run(int argc, char **argv)
         {"context", required_argument, NULL, 'c'},
         {"threads", required_argument, NULL, 't'},
         {"isa", required_argument, NULL, 'i'},
+        {"kv-type", required_argument, NULL, 'K'},
         {"raw", no_argument, NULL, 'r'},
         {"verbose", no_argument, NULL, 'v'},
         {"help", no_argument, NULL, 'h'},

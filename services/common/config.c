@@ -19,6 +19,7 @@
 /* In the order of their enumerations. */
 static const char *const tcp_access_choices[] = {"key", "open", NULL};
 static const char *const unix_access_choices[] = {"open", "key", NULL};
+const char *const config_kv_types[] = {"auto", "f32", "f16", "bf16", "q8_0", NULL};
 static const char *const landlock_choices[] = {"required", "optional", NULL};
 
 const struct config_key config_keys[] = {
@@ -48,6 +49,7 @@ const struct config_key config_keys[] = {
     {"chat", "max_sequences", KEY_U32, AT(chat.max_sequences), 0, 1, 1024},
     {"chat", "max_queue", KEY_U32, AT(chat.max_queue), 0, 1, 1u << 20},
     {"chat", "max_batch_tokens", KEY_U32, AT(chat.max_batch_tokens), 0, 32, 16384},
+    {"chat", "kv_type", KEY_CHOICE, AT(chat.kv_type), 0, 0, 0, config_kv_types},
     {"chat", "kv_memory", KEY_BYTES, AT(chat.kv_memory), 0, 0, UINT64_MAX / 2},
     {"chat", "max_models", KEY_U32, AT(chat.max_models), 0, 1, 64},
     {"chat", "max_tokens", KEY_U32, AT(chat.max_tokens), 0, 0, 1u << 24},

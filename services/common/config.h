@@ -49,6 +49,7 @@ struct config {
         uint32_t max_sequences;        /* 16 */
         uint32_t max_queue;            /* 256 */
         uint32_t max_batch_tokens;     /* 512 */
+        unsigned kv_type;              /* index in config_kv_types; auto */
         uint64_t kv_memory;            /* bytes; 0: automatic */
         uint32_t max_models;           /* resident at the same time; 1 */
         uint32_t max_tokens;           /* per answer when the request says nothing; 0: context */
@@ -60,6 +61,9 @@ struct config {
         unsigned landlock; /* enum config_landlock; required */
     } confinement;
 };
+
+/* What chat.kv_type may be, as the engine names it; NULL ends the list. */
+extern const char *const config_kv_types[];
 
 /*
  * Loads defaults, then the system's files, then the user's, or,

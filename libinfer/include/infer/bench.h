@@ -21,6 +21,7 @@ extern "C" {
 struct inf_bench_params {
     struct inf_model *model; /* NULL: the bounds alone */
     const char *isa;         /* as in inf_engine_params */
+    const char *kv_type;     /* as in inf_engine_params */
     uint32_t n_threads;      /* 0: all; the bounds are measured by as many */
     uint32_t n_prompt;       /* tokens of one prefill; 0: skip */
     uint32_t n_generate;     /* tokens of one decoding; 0: skip */

@@ -36,6 +36,9 @@ struct inf_engine_params {
     uint32_t max_seqs;         /* sequences computed at the same time; 0: 16 */
     uint32_t max_queue;        /* requests waiting; 0: 256 */
     uint32_t max_batch_tokens; /* rows of one step; 0: 512 */
+    const char *kv_type;       /* numbers of the KV cache: "f32", "f16", "bf16", "q8_0" (heads of a
+                                  multiple of 32 elements); NULL or "auto": "f16", and "f32" for
+                                  models in F32 */
     uint64_t kv_bytes;         /* memory for the KV cache; 0: what n_ctx × 4 sequences need, within
                                   a quarter of the machine's memory */
 };
@@ -141,7 +144,7 @@ struct inf_engine_stats {
     double busy_seconds;
 };
 
-/* -EOPNOTSUPP: device or isa is not there; -ENOMEM; -EINVAL. */
+/* -EOPNOTSUPP: device or isa is not there, or kv_type does not fit; -ENOMEM; -EINVAL. */
 INF_PUBLIC int inf_engine_new(const struct inf_engine_params *params,
                               struct inf_engine **ret_engine, struct inf_err *reterr);
 /* Cancels what runs and joins the thread. NULL is fine; returns NULL. */

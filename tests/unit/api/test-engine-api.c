@@ -319,6 +319,12 @@ TEST(engines_refuse_what_they_cannot_be)
     p = (struct inf_engine_params){.model = model, .n_ctx = 512, .kv_bytes = 100000};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
     ASSERT_CONTAINS(err.text, "n_ctx");
+    p = (struct inf_engine_params){.model = model, .kv_type = "q4_0"};
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
+    ASSERT_CONTAINS(err.text, "q4_0");
+    p = (struct inf_engine_params){.model = model, .kv_type = "q8_0"};
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EOPNOTSUPP);
+    ASSERT_CONTAINS(err.text, "multiple of 32");
     p = (struct inf_engine_params){.model = model, .n_ctx = 1};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
     ASSERT_ERROR(inf_engine_new(&(struct inf_engine_params){0}, &engine, &err), EINVAL);
@@ -326,6 +332,9 @@ TEST(engines_refuse_what_they_cannot_be)
     p = (struct inf_engine_params){.model = model, .kv_bytes = 200000};
     ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     assert_in_range(inf_engine_n_ctx(engine), 64, 192);
+    inf_engine_free(engine);
+    p = (struct inf_engine_params){.model = model, .kv_type = "bf16"};
+    ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     inf_engine_free(engine);
     /* The fake device works through the front door, too. */
     p = (struct inf_engine_params){.model = model, .device = "null"};
