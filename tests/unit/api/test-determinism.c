@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same request gives the same tokens and the same log-probabilities, bit for bit, whatever the
+ * number of threads, the size of steps and the company: greedy and with a seed, with each kind of
+ * sampling, after prompts that are computed at once or in pieces.
+ */
+#include "lib/test.h"
+
+#include <infer/infer.h>
+
+#include "core/macros.h"
+#include "core/rng.h"
+#include "core/str.h"
+
+#define N_ASKED   8 /* requests whose answers are compared */
+#define N_COMPANY 9 /* others, which come and go */
+#define N_TOKENS  40
+#define MAX_TOP   5
+
+struct answer {
+    uint32_t n;
+    int32_t tokens[N_TOKENS];
+    float logprobs[N_TOKENS];
+    float top[N_TOKENS][MAX_TOP];
+    double prompt;
+    struct str text;
+    bool over;
+};
+
+struct question {
+    int32_t tokens[400];
+    struct inf_request q;
+};
+
+static const struct inf_sampling kinds[N_ASKED] = {
+    {.temperature = 0},
+    {.temperature = 1},
+    {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f},
+    {.temperature = 1.2f, .top_p = 0.9f},
+    {.temperature = 1, .min_p = 0.02f},
+    {.temperature = 1, .typical_p = 0.8f},
+    {.temperature = 0, .repetition_penalty = 1.2f, .frequency_penalty = 0.2f},
+    {.temperature = 0.7f, .top_p = 0.5f, .presence_penalty = 0.5f},
+};
+
+/* A question of random tokens: its length, too, follows from the seed. */
+static void make_question(struct question *w, uint64_t seed, uint32_t n_vocab)
+{
+    struct rng rng;
+
+    rng_seed(&rng, seed);
+    *w = (struct question){.q = {.tokens = w->tokens,
+                                 .max_tokens = N_TOKENS,
+                                 .sampling = kinds[seed % N_ASKED],
+                                 .n_logprobs = MAX_TOP,
+                                 .prompt_logprobs = seed % 3 == 0,
+                                 .ignore_eos = true}};
+    w->q.n_tokens = 1 + rng_u32(&rng) % (seed % 2 ? 20 : ARRAY_SIZE(w->tokens));
+    for (size_t i = 0; i < w->q.n_tokens; i++)
+        w->tokens[i] = (int32_t)(rng_u32(&rng) % n_vocab);
+    w->q.sampling.has_seed = true;
+    w->q.sampling.seed = seed;
+}
+
+static void take(struct answer *a, const struct inf_event *e)
+{
+    if (e->kind == INF_EVENT_PROMPT)
+        for (size_t i = 1; i < e->n_tokens; i++)
+            a->prompt += (double)e->tokens[i].logprob;
+    if (e->kind == INF_EVENT_TOKENS) {
+        ASSERT_OK(str_append(&a->text, e->text, e->text_len));
+        for (size_t i = 0; i < e->n_tokens; i++, a->n++) {
+            a->tokens[a->n] = e->tokens[i].token;
+            a->logprobs[a->n] = e->tokens[i].logprob;
+            for (uint32_t k = 0; k < e->tokens[i].n_top; k++)
+                a->top[a->n][k] = e->tokens[i].top[k].logprob;
+        }
+    }
+    if (e->kind == INF_EVENT_FINISH)
+        a->over = true;
+}
+
+struct way {
+    uint32_t n_threads, max_seqs, max_batch_tokens;
+    bool company;
+};
+
+static void submit(struct inf_engine *engine, struct question *w, struct answer *a)
+{
+    struct inf_err err;
+    uint64_t id;
+
+    w->q.user = a;
+    ASSERT_OK_ERR(inf_engine_submit(engine, &w->q, &id, &err), err);
+}
+
+static void answer_all(struct inf_model *model, const struct way *way, struct answer *answers)
+{
+    static struct question questions[N_ASKED + N_COMPANY];
+    static struct answer others[N_COMPANY];
+    const uint32_t n_vocab = inf_model_info(model)->n_vocab;
+    const struct inf_engine_params params = {
+        .model = model,
+        .n_threads = way->n_threads,
+        .n_ctx = 512,
+        .max_seqs = way->max_seqs,
+        .max_batch_tokens = way->max_batch_tokens,
+    };
+    struct inf_engine *engine;
+    struct inf_err err;
+    uint32_t n_over = 0, n_all = N_ASKED;
+
+    ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+    memset(answers, 0, N_ASKED * sizeof(*answers));
+    memset(others, 0, sizeof(others));
+    for (uint32_t i = 0; i < N_ASKED; i++) {
+        make_question(&questions[i], i, n_vocab);
+        submit(engine, &questions[i], &answers[i]);
+        if (!way->company || i >= N_COMPANY)
+            continue;
+        make_question(&questions[N_ASKED + i], 100 + i, n_vocab);
+        questions[N_ASKED + i].q.max_tokens = 1 + 5 * i;
+        submit(engine, &questions[N_ASKED + i], &others[i]);
+        n_all++;
+    }
+    while (n_over < n_all) {
+        struct inf_event e;
+
+        assert_int_equal(inf_engine_wait_event(engine, 120000, &e), 1);
+        take(e.user, &e);
+        n_over += e.kind == INF_EVENT_FINISH;
+    }
+    for (uint32_t i = 0; i < N_COMPANY; i++)
+        str_done(&others[i].text);
+    inf_engine_free(engine);
+}
+
+static void compare(const struct way *way, const struct answer *a, const struct answer *b)
+{
+    for (uint32_t i = 0; i < N_ASKED; i++) {
+        const bool same = a[i].n == N_TOKENS && b[i].n == N_TOKENS && a[i].prompt == b[i].prompt &&
+                          memcmp(a[i].tokens, b[i].tokens, sizeof(a[i].tokens)) == 0 &&
+                          memcmp(a[i].logprobs, b[i].logprobs, sizeof(a[i].logprobs)) == 0 &&
+                          memcmp(a[i].top, b[i].top, sizeof(a[i].top)) == 0 &&
+                          a[i].text.len == b[i].text.len &&
+                          memcmp(a[i].text.data, b[i].text.data, a[i].text.len) == 0;
+
+        if (!same)
+            fail_msg("request %u differs with %u threads, %u sequences, %u rows%s", i,
+                     way->n_threads, way->max_seqs, way->max_batch_tokens,
+                     way->company ? ", in company" : "");
+    }
+}
+
+static void check(const char *path)
+{
+    /* The first is the measure: one thread, one sequence at a time. */
+    static const struct way ways[] = {
+        {1, 1, 512, false}, {2, 1, 512, false}, {3, 1, 64, false}, {1, 16, 512, true},
+        {2, 16, 512, true}, {3, 16, 64, true},  {4, 5, 33, true},  {2, 8, 8, true},
+    };
+    static struct answer first[N_ASKED], again[N_ASKED];
+    const struct inf_model_params params = {.path = path};
+    struct inf_model *model;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
+    answer_all(model, &ways[0], first);
+    for (size_t i = 1; i < ARRAY_SIZE(ways); i++) {
+        answer_all(model, &ways[i], again);
+        compare(&ways[i], first, again);
+        for (size_t k = 0; k < N_ASKED; k++)
+            str_done(&again[k].text);
+    }
+    for (size_t k = 0; k < N_ASKED; k++)
+        str_done(&first[k].text);
+    inf_model_unref(model);
+}
+
+TEST(a_model_of_floats_answers_alike)
+{
+    const char *path = test_data("models/stories260K/stories260K.gguf");
+
+    if (!path)
+        skip();
+    check(path);
+}
+
+/* SCONCE_MODEL names another model, for runs by hand. */
+TEST(a_model_of_blocks_answers_alike)
+{
+    const char *src = getenv("SCONCE_SRC"), *other = getenv("SCONCE_MODEL");
+    char path[4096];
+
+    snprintf(path, sizeof(path), "%s/packaging/guide/sconce-guide.gguf", src ? src : ".");
+    check(other ? other : path);
+}
+
+RUN_TESTS(cmocka_unit_test(a_model_of_floats_answers_alike),
+          cmocka_unit_test(a_model_of_blocks_answers_alike))
