@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CPU backend with long contexts, and with every format of the KV store
+ */
+#include <math.h>
+
+#include "backend/cpu/program.h"
+#include "core/cpu.h"
+#include "lib/test.h"
+#include "unit/backend/tiny.h"
+
+enum { LONG = 32768, LONG_STEP = 512, LONG_BLOCK = 64, N_VOCAB = 61, SHORT_STEPS = 8 };
+
+static const struct tiny_options plain = {.dtype = INF_DTYPE_F32,
+                                          .n_layers = 2,
+                                          .n_embd = 48,
+                                          .n_heads = 4,
+                                          .n_kv_heads = 2,
+                                          .head_dim = 32,
+                                          .n_ff = 40,
+                                          .n_vocab = N_VOCAB,
+                                          .rope = ROPE_HALF,
+                                          .seed = 3};
+
+/* A plan and a store for one sequence of LONG tokens. */
+struct long_bench {
+    struct backend *backend;
+    struct plan *plan;
+    struct kv_store *store;
+};
+
+static uint64_t plan_bytes(const struct plan *plan)
+{
+    return plan->scratch_size + plan->mem.size * plan->n_threads + plan->parts_size;
+}
+
+static void long_init(struct long_bench *b, const struct tiny *model, const char *rung,
+                      uint32_t n_threads, uint32_t max_ctx, enum inf_dtype kv)
+{
+    const struct backend_params params = {.device = "cpu", .isa = rung, .n_threads = n_threads};
+    const struct plan_limits limits = {LONG_STEP, 1, 1, max_ctx};
+    const struct kv_layout layout = {model->o.n_layers, model->o.n_kv_heads, model->o.head_dim,
+                                     LONG_BLOCK, kv};
+    struct inf_err err;
+
+    ASSERT_OK_ERR(backend_new(&params, &b->backend, &err), err);
+    ASSERT_OK_ERR(b->backend->ops->compile(b->backend, model->graph, &limits, &b->plan, &err), err);
+    ASSERT_OK(b->backend->ops->kv_new(b->backend, &layout, DIV_UP(max_ctx, LONG_BLOCK), &b->store));
+}
+
+static void long_done(struct long_bench *b)
+{
+    b->backend->ops->kv_free(b->backend, b->store);
+    b->backend->ops->plan_free(b->backend, b->plan);
+    backend_free(b->backend);
+}
+
+/* Logits of the last of tokens @pos … @pos + n - 1, over @store. */
+static void long_step(struct long_bench *b, struct kv_store *store, uint32_t pos, uint32_t n,
+                      float *logits)
+{
+    static uint32_t blocks[LONG / LONG_BLOCK];
+    int32_t tokens[LONG_STEP];
+    const uint32_t last = n - 1;
+    const struct batch_seq seq = {
+        .n_rows = n, .pos = pos, .n_blocks = ARRAY_SIZE(blocks), .blocks = blocks};
+    const struct batch batch = {n, tokens, 1, &seq, 1, &last};
+
+    for (uint32_t i = 0; i < ARRAY_SIZE(blocks); i++)
+        blocks[i] = (i * 5 + 3) % ARRAY_SIZE(blocks); /* anywhere */
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)((pos + i) * 31 % 101 * 7 % N_VOCAB);
+    ASSERT_OK(b->backend->ops->run(b->backend, b->plan, store, &batch, logits));
+}
+
+static double nmse(const float *x, const float *expected, size_t n)
+{
+    double error = 0, sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        error += ((double)x[i] - (double)expected[i]) * ((double)x[i] - (double)expected[i]);
+        sum += (double)expected[i] * (double)expected[i];
+    }
+    return error / sum;
+}
+
+/* Logits of some rows of a short text with a store of @kv. */
+static void short_text(const struct tiny *model, const char *rung, enum inf_dtype kv,
+                       float logits[SHORT_STEPS][N_VOCAB])
+{
+    struct long_bench b;
+
+    long_init(&b, model, rung, 2, LONG, kv);
+    for (uint32_t i = 0; i < SHORT_STEPS; i++)
+        long_step(&b, b.store, i * 37, 37, logits[i]);
+    long_done(&b);
+}
+
+TEST(formats_of_the_kv_store_change_little)
+{
+    /* Roundings to 11 and 8 bits, and to 8 bits of the largest of 32. */
+    static const struct {
+        enum inf_dtype kv;
+        double limit;
+    } formats[] = {{INF_DTYPE_F16, 1e-6}, {INF_DTYPE_BF16, 1e-4}, {INF_DTYPE_Q8_0, 1e-4}};
+    float expected[SHORT_STEPS][N_VOCAB], got[SHORT_STEPS][N_VOCAB];
+    struct tiny model;
+
+    tiny_init(&model, &plain);
+    short_text(&model, "ref", INF_DTYPE_F32, expected);
+    for (size_t i = 0; cpu_rung_at(i); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(formats); j++) {
+            double e;
+
+            short_text(&model, cpu_rung_at(i), formats[j].kv, got);
+            e = nmse(got[0], expected[0], (size_t)SHORT_STEPS * N_VOCAB);
+            print_message("%s, %s: NMSE %.2g\n", cpu_rung_at(i), inf_dtype_name(formats[j].kv), e);
+            assert_true(e <= formats[j].limit);
+        }
+    tiny_done(&model);
+}
+
+/* All rungs read one store that the best one has filled. */
+TEST(long_contexts_are_exact)
+{
+    float expected[N_VOCAB], got[N_VOCAB];
+    struct long_bench best, other;
+    struct tiny model;
+
+    tiny_init(&model, &plain);
+    long_init(&best, &model, NULL, 3, LONG, INF_DTYPE_F16);
+    for (uint32_t pos = 0; pos < LONG; pos += LONG_STEP)
+        long_step(&best, best.store, pos, LONG_STEP, expected);
+    /* The last row alone, by as many threads and by one: the same bits. */
+    long_step(&best, best.store, LONG - 1, 1, got);
+    assert_memory_equal(got, expected, sizeof(got));
+    for (size_t i = 0; cpu_rung_at(i); i++) {
+        long_init(&other, &model, cpu_rung_at(i), 1, LONG, INF_DTYPE_F16);
+        long_step(&other, best.store, LONG - 1, 1, got);
+        print_message("%s: NMSE %.2g\n", cpu_rung_at(i), nmse(got, expected, N_VOCAB));
+        assert_true(nmse(got, expected, N_VOCAB) <= 1e-10);
+        long_done(&other);
+    }
+    long_done(&best);
+    tiny_done(&model);
+}
+
+/* Of a step over a context eight times as long, nothing but its share of merging grows. */
+TEST(memory_of_a_plan_is_linear_in_the_context)
+{
+    struct long_bench b;
+    struct tiny model;
+    uint64_t bytes[3];
+
+    tiny_init(&model, &plain);
+    for (int i = 0; i < 3; i++) {
+        long_init(&b, &model, NULL, 4, i == 0 ? LONG_STEP : LONG * (uint32_t)i, INF_DTYPE_F16);
+        bytes[i] = plan_bytes(b.plan);
+        long_done(&b);
+    }
+    print_message("%u tokens: %llu bytes, %u: %llu, %u: %llu\n", LONG_STEP,
+                  (unsigned long long)bytes[0], LONG, (unsigned long long)bytes[1], 2 * LONG,
+                  (unsigned long long)bytes[2]);
+    assert_true(bytes[2] - bytes[1] <= bytes[1] - bytes[0] + (bytes[1] - bytes[0]) / 8);
+    /* What 512 rows of scores over the whole context would take. */
+    assert_true(bytes[1] - bytes[0] < (uint64_t)LONG * LONG_STEP * sizeof(float) / 8);
+    tiny_done(&model);
+}
+
+RUN_TESTS(cmocka_unit_test(formats_of_the_kv_store_change_little),
+          cmocka_unit_test(long_contexts_are_exact),
+          cmocka_unit_test(memory_of_a_plan_is_linear_in_the_context))
