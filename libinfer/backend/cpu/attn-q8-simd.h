@@ -169,7 +169,7 @@ static void q8_shares_set(struct q8_shares *x, const struct attn_args *args, uin
 
 /* High and low bytes of the weights of some rows. */
 struct q8_weights {
-    uint8_t hi[ATTN_Q8_VR][ATTN_TOKENS_MAX], lo[ATTN_Q8_VR][ATTN_TOKENS_MAX];
+    uint8_t bytes[ATTN_Q8_VR][2][ATTN_TOKENS_MAX];
     float unit[ATTN_Q8_VR];
 };
 
@@ -180,14 +180,15 @@ ALWAYS_INLINE void q8_weights_set(struct q8_weights *w, const struct attn_args *
 {
     const struct attn_range r = args->range[m];
     const float *s = args->s + (size_t)m * args->block_tokens;
+    uint8_t *hi = w->bytes[i][0], *lo = w->bytes[i][1];
 
     w->unit[i] = x->unit;
     for (uint32_t t = r.lo & ~15u; t < r.hi; t += VF_N)
-        vf_to_bytes(w->hi[i] + t, w->lo[i] + t, vf_mul(vf_load(s + t), vf_load(x->share + t)));
+        vf_to_bytes(hi + t, lo + t, vf_mul(vf_load(s + t), vf_load(x->share + t)));
     for (uint32_t t = begin; t < r.lo; t++)
-        w->hi[i][t] = w->lo[i][t] = 0;
+        hi[t] = lo[t] = 0;
     for (uint32_t t = r.hi; t < end; t++)
-        w->hi[i][t] = w->lo[i][t] = 0;
+        hi[t] = lo[t] = 0;
 }
 
 /* o += weights × V for mr rows and nr vectors of elements from @d on, tokens @begin … @end - 1. */
@@ -195,8 +196,10 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_w
                                  uint32_t m, uint32_t d, uint32_t begin, uint32_t end,
                                  const uint32_t mr, const uint32_t nr)
 {
-    const uint32_t hd = args->head_dim;
-    const int8_t *v = args->kv;
+    const size_t hd = args->head_dim, first = ((size_t)begin * hd + d * 4);
+    const int8_t *v = (const int8_t *)args->kv + first;
+    const char *ahead = args->ahead ? (const char *)args->ahead + first : NULL;
+    const uint8_t *p = w->bytes[0][0] + begin, *const p_end = w->bytes[0][0] + end;
     vi hi[8][2], lo[8][2];
 
 #pragma GCC unroll 8
@@ -205,19 +208,22 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_w
         for (uint32_t j = 0; j < nr; j++)
             hi[i][j] = lo[i][j] = vi_set1(0);
 
-    for (uint32_t t = begin; t < end; t += 4) {
+    for (; p < p_end; p += 4, v += hd * 4) {
         vi x[2];
 
 #pragma GCC unroll 2
         for (uint32_t j = 0; j < nr; j++)
-            x[j] = vi_load(v + ((size_t)(t / 4) * hd + d + j * VF_N) * 4);
-        if (args->ahead)
+            x[j] = vi_load(v + j * VF_N * 4);
+        if (ahead) {
 #pragma GCC unroll 2
             for (uint32_t j = 0; j < nr; j++)
-                prefetch_vector(args->ahead, ((size_t)(t / 4) * hd + d + j * VF_N) * 4);
+                __builtin_prefetch(ahead + j * VF_N * 4, 0, 2);
+            ahead += hd * 4;
+        }
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
-            const vi a = quad(w->hi[i] + t), b = quad(w->lo[i] + t);
+            const vi a = quad(p + i * sizeof(w->bytes[0]));
+            const vi b = quad(p + i * sizeof(w->bytes[0]) + ATTN_TOKENS_MAX);
 
 #pragma GCC unroll 2
             for (uint32_t j = 0; j < nr; j++) {
@@ -231,7 +237,7 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_w
     for (uint32_t i = 0; i < mr; i++)
 #pragma GCC unroll 2
         for (uint32_t j = 0; j < nr; j++) {
-            float *o = args->o + (size_t)(m + i) * hd + d + j * VF_N;
+            float *o = args->o + (m + i) * hd + d + j * VF_N;
             const vf sum = vi_to_float(vi_add(vi_shift8(hi[i][j]), lo[i][j]));
 
             vf_store(o, vf_fma(sum, vf_set1(w->unit[i]), vf_load(o)));
@@ -257,8 +263,10 @@ ALWAYS_INLINE void q8_value_rows(const struct attn_args *args, struct q8_shares 
 static void values_q8(const struct attn_args *args)
 {
     for (uint32_t b = 0; b < args->head_dim / ATTN_Q8_BLOCK; b++) {
-        struct q8_shares shares = {.range = {UINT32_MAX, UINT32_MAX}};
+        struct q8_shares shares;
         uint32_t m = 0;
+
+        shares.range = (struct attn_range){UINT32_MAX, UINT32_MAX}; /* of no row */
 
         for (; m + ATTN_Q8_VR <= args->n_rows; m += ATTN_Q8_VR)
             q8_value_rows(args, &shares, b, m, ATTN_Q8_VR);

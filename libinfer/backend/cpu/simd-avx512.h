@@ -192,7 +192,9 @@ static inline vf vi_to_float(vi a)
 /* acc + the four products of unsigned bytes of u and signed bytes of s in each lane */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
-    return _mm512_dpbusd_epi32(acc, u, s);
+    /* Not the intrinsic: gcc 12 would copy each sum of a tile to and fro. */
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
+    return acc;
 }
 
 /* The high and low bytes of x, rounded to whole numbers 0 … 65535; VF_N of each. */
