@@ -463,3 +463,11 @@ int decoder_run(const struct decoder *d, struct strings *s, struct strings *scra
     r = join(d, s, &joined);
     return r < 0 ? r : put_lossy(out, joined.data, joined.len, d->each_byte);
 }
+
+bool decoder_is_local(const struct decoder *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (d->steps[i].kind != DEC_BYTES && d->steps[i].kind != DEC_FUSE)
+            return false;
+    return !d->join_spaces;
+}

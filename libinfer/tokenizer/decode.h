@@ -83,5 +83,7 @@ int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s)
  */
 int decoder_run(const struct decoder *d, struct strings *s, struct strings *scratch, bool raw,
                 struct str *out);
+/* Whether what a piece adds to a raw text depends on no other piece. */
+bool decoder_is_local(const struct decoder *d);
 /* Appends @s with U+FFFD for what is no UTF-8. */
 int put_lossy(struct str *out, const char *s, size_t len, bool each_byte);

@@ -49,6 +49,7 @@ int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32_t *ids, si
 struct inf_detok {
     const struct inf_tokenizer *tok;
     bool show_special;
+    bool is_local; /* pieces need no window */
     int32_t window[WINDOW];
     unsigned n;
     struct str before, after; /* the window's text without and with the new token */
@@ -65,6 +66,7 @@ int inf_detok_new(const struct inf_tokenizer *tok, bool show_special, struct inf
         return -ENOMEM;
     d->tok = tok;
     d->show_special = show_special;
+    d->is_local = decoder_is_local(&tok->dec);
     if (str_reserve(&d->before, USUAL_BYTES) < 0 || str_reserve(&d->after, USUAL_BYTES) < 0 ||
         str_reserve(&d->pending, USUAL_BYTES) < 0 || str_reserve(&d->out, USUAL_BYTES) < 0 ||
         str_reserve(&d->strings.buf, USUAL_BYTES) < 0 ||
@@ -105,6 +107,10 @@ static int decode_window(struct inf_detok *d, struct str *out)
 /* Makes room for one more. */
 static int trim(struct inf_detok *d)
 {
+    if (d->is_local) {
+        str_clear(&d->before);
+        d->n = 0;
+    }
     if (d->n < WINDOW)
         return 0;
     memmove(d->window, d->window + WINDOW - KEEP, KEEP * sizeof(*d->window));

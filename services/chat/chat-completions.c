@@ -128,25 +128,15 @@ static int chat_prepare(struct generation *g, struct problem *problem)
                                  INF_ENCODE_PARSE_SPECIAL | INF_ENCODE_ADD_SPECIAL, problem);
 }
 
-/* The start of a chunk or an answer, up to "choices":[ */
-static int chat_put_head(const struct generation *g, const char *object, struct str *out)
-{
-    int r = str_printf(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", g->id,
-                       object, (long long)g->created);
-
-    r = r < 0 ? r : json_put_text(out, g->resident->name);
-    return r < 0 ? r
-                 : str_printf(out, ",\"system_fingerprint\":\"%s\",\"choices\":[",
-                              g->resident->fingerprint);
-}
-
 /* Opens a chunk of one choice, up to "delta": */
 static int chunk_open(struct generation *g, uint32_t index)
 {
     int r = sse_open(&g->out);
 
-    r = r < 0 ? r : chat_put_head(g, "chat.completion.chunk", &g->out);
-    return r < 0 ? r : str_printf(&g->out, "{\"index\":%u,\"delta\":", index);
+    r = r < 0 ? r : generation_put_head(g, "chat.completion.chunk");
+    r = r < 0 ? r : str_puts(&g->out, "{\"index\":");
+    r = r < 0 ? r : json_put_uint(&g->out, index);
+    return r < 0 ? r : str_puts(&g->out, ",\"delta\":");
 }
 
 /* After the delta: logprobs (may be NULL) and the reason of the end (may be NULL). */
@@ -238,13 +228,13 @@ static int chat_end(struct generation *g)
         if (!g->params.include_usage)
             return 0;
         r = sse_open(&g->out);
-        r = r < 0 ? r : chat_put_head(g, "chat.completion.chunk", &g->out);
+        r = r < 0 ? r : generation_put_head(g, "chat.completion.chunk");
         r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
         r = r < 0 ? r : generation_put_usage(g, &g->out);
         r = r < 0 ? r : str_putc(&g->out, '}');
         return r < 0 ? r : sse_close(&g->out);
     }
-    r = chat_put_head(g, "chat.completion", &g->out);
+    r = generation_put_head(g, "chat.completion");
     for (size_t i = 0; i < g->n_choices && r == 0; i++)
         r = chat_put_choice(g, &g->choices[i]);
     r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");

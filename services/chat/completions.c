@@ -123,27 +123,17 @@ static struct logprobs_legacy logprobs_of(const struct generation *g, struct cho
                                     &c->logprobs_more[2], &c->offset,   g->params.show_special};
 }
 
-static int put_head(const struct generation *g, struct str *out)
-{
-    int r = str_printf(
-        out, "{\"id\":\"%s\",\"object\":\"text_completion\",\"created\":%lld,\"model\":", g->id,
-        (long long)g->created);
-
-    r = r < 0 ? r : json_put_text(out, g->resident->name);
-    return r < 0 ? r
-                 : str_printf(out, ",\"system_fingerprint\":\"%s\",\"choices\":[",
-                              g->resident->fingerprint);
-}
-
 static int put_choice(struct generation *g, struct choice *c, const char *text, size_t len,
                       const char *finish)
 {
     const struct logprobs_legacy logprobs = logprobs_of(g, c);
     struct str *out = &g->out;
-    int r = str_printf(out, "{\"text\":");
+    int r = str_puts(out, "{\"text\":");
 
     r = r < 0 ? r : json_put_string(out, text, len);
-    r = r < 0 ? r : str_printf(out, ",\"index\":%u,\"logprobs\":", c->index);
+    r = r < 0 ? r : str_puts(out, ",\"index\":");
+    r = r < 0 ? r : json_put_uint(out, c->index);
+    r = r < 0 ? r : str_puts(out, ",\"logprobs\":");
     if (r == 0 && g->n_logprobs >= 0)
         r = logprobs_put_legacy(out, &logprobs);
     else if (r == 0)
@@ -158,7 +148,7 @@ static int put_chunk(struct generation *g, struct choice *c, const char *text, s
 {
     int r = sse_open(&g->out);
 
-    r = r < 0 ? r : put_head(g, &g->out);
+    r = r < 0 ? r : generation_put_head(g, "text_completion");
     r = r < 0 ? r : put_choice(g, c, text, len, finish);
     r = r < 0 ? r : str_puts(&g->out, g->params.include_usage ? "],\"usage\":null}" : "]}");
     str_clear(&c->logprobs);
@@ -263,13 +253,13 @@ static int completions_end(struct generation *g)
         if (!g->params.include_usage)
             return 0;
         r = sse_open(&g->out);
-        r = r < 0 ? r : put_head(g, &g->out);
+        r = r < 0 ? r : generation_put_head(g, "text_completion");
         r = r < 0 ? r : str_puts(&g->out, "],\"usage\":");
         r = r < 0 ? r : generation_put_usage(g, &g->out);
         r = r < 0 ? r : str_putc(&g->out, '}');
         return r < 0 ? r : sse_close(&g->out);
     }
-    r = put_head(g, &g->out);
+    r = generation_put_head(g, "text_completion");
     for (size_t i = 0; i < g->n_choices && r == 0; i++) {
         struct choice *c = &g->choices[i];
 

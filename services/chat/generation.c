@@ -53,6 +53,7 @@ static void generation_unref(struct generation *g)
     free(g->choices);
     params_done(&g->params);
     json_decref(g->body);
+    str_done(&g->head);
     str_done(&g->out);
     free(g);
     service_touch(chat->service);
@@ -555,6 +556,26 @@ struct usage generation_usage(const struct generation *g)
     for (size_t i = 0; i < g->n_choices; i++)
         usage.n_generated += g->choices[i].n_generated;
     return usage;
+}
+
+static int generation_word_head(const struct generation *g, const char *object, struct str *out)
+{
+    int r = str_printf(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", g->id,
+                       object, (long long)g->created);
+
+    r = r < 0 ? r : json_put_text(out, g->resident->name);
+    return r < 0 ? r
+                 : str_printf(out, ",\"system_fingerprint\":\"%s\",\"choices\":[",
+                              g->resident->fingerprint);
+}
+
+int generation_put_head(struct generation *g, const char *object)
+{
+    int r = g->head.len ? 0 : generation_word_head(g, object, &g->head);
+
+    if (r < 0)
+        str_clear(&g->head);
+    return r < 0 ? r : str_append(&g->out, g->head.data, g->head.len);
 }
 
 int generation_put_usage(const struct generation *g, struct str *out)

@@ -84,6 +84,7 @@ struct generation {
     size_t n_choices, n_finished;
     struct loop_timer timer;
     uint64_t start_usec, deadline_usec;
+    struct str head; /* see generation_put_head() */
     struct str out;
     bool streaming, first_token, ended, failed;
     struct generation *prev, *next;
@@ -107,6 +108,9 @@ struct usage {
     uint64_t n_prompt, n_cached, n_generated;
 };
 struct usage generation_usage(const struct generation *g);
+/* Appends the start of an answer, or of each event of a stream, up to "choices":[ to g->out. It is
+ * worded once: @object must be the same each time. */
+int generation_put_head(struct generation *g, const char *object);
 /* Appends the usage object. */
 int generation_put_usage(const struct generation *g, struct str *out);
 

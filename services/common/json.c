@@ -109,6 +109,18 @@ int json_put_text(struct str *out, const char *text)
     return text ? json_put_string(out, text, strlen(text)) : str_puts(out, "null");
 }
 
+int json_put_uint(struct str *out, uint64_t value)
+{
+    char text[20];
+    size_t at = sizeof(text);
+
+    do {
+        text[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    return str_append(out, text + at, sizeof(text) - at);
+}
+
 int json_put_double(struct str *out, double value)
 {
     char text[40];

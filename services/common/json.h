@@ -29,5 +29,6 @@ static inline void json_drop(json_t **json)
 int json_put_string(struct str *out, const char *text, size_t len);
 /* A quoted string, or null for NULL. */
 int json_put_text(struct str *out, const char *text);
+int json_put_uint(struct str *out, uint64_t value);
 /* The shortest decimal form; null for NaN and infinities. */
 int json_put_double(struct str *out, double value);

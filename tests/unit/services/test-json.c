@@ -54,6 +54,13 @@ TEST(numbers_are_short_and_exact)
     ASSERT_OK(str_putc(&out, ' '));
     ASSERT_OK(json_put_double(&out, (double)NAN));
     ASSERT_STREQ(out.data, "0.1 -0.3333333333333333 null");
+    str_clear(&out);
+    ASSERT_OK(json_put_uint(&out, 0));
+    ASSERT_OK(str_putc(&out, ' '));
+    ASSERT_OK(json_put_uint(&out, 1203));
+    ASSERT_OK(str_putc(&out, ' '));
+    ASSERT_OK(json_put_uint(&out, UINT64_MAX));
+    ASSERT_STREQ(out.data, "0 1203 18446744073709551615");
 }
 
 RUN_TESTS(cmocka_unit_test(what_clients_must_not_send_is_refused),
