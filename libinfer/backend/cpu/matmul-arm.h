@@ -10,7 +10,8 @@
 #include <stddef.h>
 
 #define VEC_N               4
-#define VEC_DIRECT 0
+#define VEC_DIRECT          0
+#define VEC_PREPARE         0
 #define VEC_S8              1
 #define TILE_M              4
 #define TILE_V              2

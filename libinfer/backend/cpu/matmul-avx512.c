@@ -19,6 +19,7 @@
 #define TILE_FV       2
 #define VEC_PAIRS     0
 #define VEC_DIRECT    1
+#define VEC_PREPARE   1
 #define TILE_NAME(op) op##_avx512
 
 typedef __m512i v_int;
@@ -76,6 +77,36 @@ static inline v_flt v_from_f16(const uint16_t *p)
 static inline v_flt v_from_f16_low(v_int v)
 {
     return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+}
+
+static inline uint32_t v_top32(const float *x)
+{
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+    const __m512i a = _mm512_and_si512(_mm512_loadu_si512(x), magnitude);
+    const __m512i b = _mm512_and_si512(_mm512_loadu_si512(x + 16), magnitude);
+    const __m512i c = _mm512_max_epi32(a, b);
+    __m256i d = _mm256_max_epi32(_mm512_castsi512_si256(c), _mm512_extracti64x4_epi64(c, 1));
+    __m128i e = _mm_max_epi32(_mm256_castsi256_si128(d), _mm256_extracti128_si256(d, 1));
+
+    e = _mm_max_epi32(e, _mm_shuffle_epi32(e, 0x4e));
+    e = _mm_max_epi32(e, _mm_shuffle_epi32(e, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(e);
+}
+
+static inline void v_quant32(const float *x, float f, int8_t *q, int32_t *nsum)
+{
+    const __m512 factor = _mm512_set1_ps(f);
+    const __m512i a = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), factor));
+    const __m512i b = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), factor));
+    const __m256i bytes = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(a)),
+                                                  _mm512_cvtepi32_epi8(b), 1);
+    __m256i sum = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), bytes);
+
+    _mm256_storeu_si256((__m256i *)q, bytes);
+    sum = _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, 0x4e));
+    sum = _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, 0xb1));
+    nsum[0] = -_mm_cvtsi128_si32(_mm256_castsi256_si128(sum));
+    nsum[1] = -_mm_cvtsi128_si32(_mm256_extracti128_si256(sum, 1));
 }
 
 #include "backend/cpu/matmul-vec.h"

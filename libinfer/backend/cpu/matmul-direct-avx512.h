@@ -51,11 +51,8 @@ INLINE __m512i direct_pairs(__m512i a, __m512i b)
     return _mm512_madd_epi16(_mm512_packs_epi32(a, b), _mm512_set1_epi16(1));
 }
 
-INLINE __m512i direct_shuffle(__m512i a, __m512i b, const int how)
-{
-    return _mm512_castps_si512(
-        _mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), how));
-}
+#define direct_shuffle(a, b, how)                                                                  \
+    _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), how))
 
 /* [a, b, c, d] of each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2], v[3]. */
 INLINE __m512i direct_add4(const __m512i v[4], const enum direct_size size)

@@ -12,6 +12,8 @@
  *   VEC_S8              v_dot_s8(sum, w, a) multiplies signed w; else w is stored as w + 128
  *   VEC_PAIRS           products are first summed in pairs of 16 bits: v_pairs(w, a), added up by
  *                       v_add16, then widened and added to sums by v_widen(sum, pairs)
+ *   VEC_PREPARE         v_top32(x) is the largest magnitude of 32 floats, as bits without the sign;
+ *                       v_quant32(x, f, q, nsum) rounds 32 floats × f, and sums them negatively
  * v_rows16(p, stride) loads 16 bytes from each of VEC_N / 4 rows that lie 4 × stride apart;
  * v_dot(sum, w, a) adds to each lane 4 products of w, 0 … 63 (or 0 … 255 without VEC_S8), and
  * signed a.
@@ -39,6 +41,32 @@
 
 /* ---- preparation of x; matmul-ref.c says what ---- */
 
+/* A block whose largest magnitude has these bits: zero, or not finite. */
+static inline void prepare_odd(struct matmul_q8 *dst, uint32_t amax)
+{
+    memset(dst, 0, sizeof(*dst));
+    if (amax >= 0x7f800000)
+        dst->d = dst->s = NAN;
+}
+
+#define PREPARE_IS_ODD(amax) ((amax) >= 0x7f800000 || half_from_bits_f32(amax) < 0x1p-100f)
+
+#if VEC_PREPARE
+static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst)
+{
+    for (uint32_t k = 0; k < K; k += 32, x += 32, dst++) {
+        const uint32_t amax = v_top32(x);
+
+        if (UNLIKELY(PREPARE_IS_ODD(amax))) {
+            prepare_odd(dst, amax);
+            continue;
+        }
+        v_quant32(x, 127 / half_from_bits_f32(amax), dst->q, dst->nsum);
+        dst->d = half_from_bits_f32(amax) / 127;
+        dst->s = dst->d * (float)-(dst->nsum[0] + dst->nsum[1]);
+    }
+}
+#else
 static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst)
 {
     for (uint32_t k = 0; k < K; k += 32, x += 32, dst++) {
@@ -48,10 +76,8 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
         memcpy(bits, x, sizeof(bits));
         for (unsigned i = 0; i < 32; i++)
             amax = MAX(amax, bits[i] & 0x7fffffff);
-        if (UNLIKELY(amax >= 0x7f800000 || half_from_bits_f32(amax) < 0x1p-100f)) {
-            memset(dst, 0, sizeof(*dst));
-            if (amax >= 0x7f800000)
-                dst->d = dst->s = NAN;
+        if (UNLIKELY(PREPARE_IS_ODD(amax))) {
+            prepare_odd(dst, amax);
             continue;
         }
         const float inverse = 127 / half_from_bits_f32(amax);
@@ -71,6 +97,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
         dst->s = dst->d * (float)-(sum[0] + sum[1]);
     }
 }
+#endif
 
 #include "backend/cpu/matmul-decode.h"
 #include "backend/cpu/matmul-decode-k.h"

@@ -10,10 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VEC_N      8
-#define VEC_DIRECT 1
-#define TILE_FM    6
-#define TILE_FV    2
+#define VEC_N       8
+#define VEC_DIRECT  1
+#define VEC_PREPARE 1
+#define TILE_FM     6
+#define TILE_FV     2
 
 typedef __m256i v_int;
 typedef __m256 v_flt;
@@ -104,4 +105,41 @@ static inline v_flt v_from_f16_low(v_int v)
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
 
     return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+}
+
+static inline uint32_t v_top32(const float *x)
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i v[4];
+    __m128i e;
+
+    for (unsigned i = 0; i < 4; i++)
+        v[i] = _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), magnitude);
+    v[0] = _mm256_max_epi32(_mm256_max_epi32(v[0], v[1]), _mm256_max_epi32(v[2], v[3]));
+    e = _mm_max_epi32(_mm256_castsi256_si128(v[0]), _mm256_extracti128_si256(v[0], 1));
+    e = _mm_max_epi32(e, _mm_shuffle_epi32(e, 0x4e));
+    e = _mm_max_epi32(e, _mm_shuffle_epi32(e, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(e);
+}
+
+static inline void v_quant32(const float *x, float f, int8_t *q, int32_t *nsum)
+{
+    const __m256 factor = _mm256_set1_ps(f);
+    __m256i v[4], a, b;
+    __m128i sum;
+
+    for (unsigned i = 0; i < 4; i++)
+        v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factor));
+    for (unsigned i = 0; i < 2; i++) {
+        sum = _mm_add_epi32(_mm256_castsi256_si128(_mm256_add_epi32(v[2 * i], v[2 * i + 1])),
+                            _mm256_extracti128_si256(_mm256_add_epi32(v[2 * i], v[2 * i + 1]), 1));
+        sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
+        sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1));
+        nsum[i] = -_mm_cvtsi128_si32(sum);
+    }
+    a = _mm256_packs_epi32(v[0], v[1]);
+    b = _mm256_packs_epi32(v[2], v[3]);
+    a = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b),
+                                    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm256_storeu_si256((void *)q, a);
 }
