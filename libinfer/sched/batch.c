@@ -62,22 +62,25 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
     }
 }
 
-static uint32_t size_class(uint32_t n)
+static uint32_t class_of(uint32_t n)
 {
-    return 31 - (uint32_t)__builtin_clz(n);
+    const uint32_t last = ARRAY_SIZE(((struct batch_pace *)NULL)->classes) - 1;
+
+    return MIN(31 - (uint32_t)__builtin_clz(n), last);
 }
 
 uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t max_rows)
 {
+    const struct batch_class *c;
     double rows = BATCH_MIN_MIXED;
 
     if (n_decode == 0)
         return MIN(pace->chunk > 0 ? pace->chunk : FIRST_CHUNK, max_rows);
-    if (pace->n_alone < BATCH_MEASURE || pace->size_class != size_class(n_decode) ||
-        pace->n_mixed >= BATCH_REFRESH)
+    c = &pace->classes[class_of(n_decode)];
+    if (c->n < BATCH_MEASURE || c->n_mixed >= BATCH_REFRESH || pace->n_steps - c->at > BATCH_FORGET)
         return 0;
     if (pace->row_usec > 0)
-        rows = MAX(rows, (BATCH_SLOWDOWN - 1) * pace->alone_usec / pace->row_usec);
+        rows = MAX(rows, (BATCH_SLOWDOWN - 1) * c->usec / pace->row_usec);
     rows = MIN(rows, (double)max_rows);
     return (uint32_t)rows;
 }
@@ -100,27 +103,28 @@ static void note_prompts(struct batch_pace *pace, uint32_t n, uint32_t max_rows,
 
 /* Whatever else the machine does makes steps longer, never shorter: a shorter one is believed at
  * once, a longer one bit by bit. */
-static void note_alone(struct batch_pace *pace, uint32_t n_decode, uint64_t usec)
+static void note_alone(struct batch_pace *pace, struct batch_class *c, uint64_t usec)
 {
     const double sample = (double)MAX(usec, 1);
 
-    if (pace->size_class != size_class(n_decode))
-        pace->n_alone = 0;
-    pace->size_class = size_class(n_decode);
-    pace->n_mixed = 0;
-    if (pace->n_alone == 0 || sample < pace->alone_usec)
-        pace->alone_usec = sample;
+    if (pace->n_steps - c->at > BATCH_FORGET)
+        c->n = 0;
+    if (c->n == 0 || sample < c->usec)
+        c->usec = sample;
     else
-        pace->alone_usec += (MIN(sample, 2 * pace->alone_usec) - pace->alone_usec) / 4;
-    pace->n_alone = MIN(pace->n_alone + 1, (uint32_t)BATCH_MEASURE);
+        c->usec += (MIN(sample, 2 * c->usec) - c->usec) / 4;
+    c->n = MIN(c->n + 1, (uint32_t)BATCH_MEASURE);
+    c->n_mixed = 0;
+    c->at = pace->n_steps;
 }
 
-/* Rows cost more the deeper they are in their prompt, and the less the more they are. */
-static void note_mixed(struct batch_pace *pace, uint32_t n_prompt, uint64_t usec)
+/* Rows cost more the deeper they are in their prompt, and less the more they are. */
+static void note_mixed(struct batch_pace *pace, struct batch_class *c, uint32_t n_prompt,
+                       uint64_t usec)
 {
-    const double sample = MAX(((double)usec - pace->alone_usec) / n_prompt, 1);
+    const double sample = MAX(((double)usec - c->usec) / n_prompt, 1);
 
-    pace->n_mixed++;
+    c->n_mixed++;
     if (pace->row_usec == 0)
         pace->row_usec = sample;
     else
@@ -130,10 +134,11 @@ static void note_mixed(struct batch_pace *pace, uint32_t n_prompt, uint64_t usec
 void batch_pace_note(struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompt,
                      uint32_t max_rows, uint64_t usec)
 {
+    pace->n_steps++;
     if (n_decode == 0)
         note_prompts(pace, n_prompt, max_rows, usec);
     else if (n_prompt == 0)
-        note_alone(pace, n_decode, usec);
+        note_alone(pace, &pace->classes[class_of(n_decode)], usec);
     else
-        note_mixed(pace, n_prompt, usec);
+        note_mixed(pace, &pace->classes[class_of(n_decode)], n_prompt, usec);
 }

@@ -34,18 +34,25 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 #define BATCH_MIN_CHUNK 32 /* rows of a prompt in a step without sequences that decode */
 #define BATCH_MIN_MIXED 4  /* and with some */
 /* Steps without prompts that tell what decoding takes: so many at first, and then one after so
- * many with prompts. */
+ * many with prompts. What is older than so many steps is forgotten. */
 #define BATCH_MEASURE 2
 #define BATCH_REFRESH 32
+#define BATCH_FORGET  1000
+
+/* Steps of so many sequences, and up to twice as many, that decoded alone. */
+struct batch_class {
+    uint32_t n;       /* that were measured */
+    double usec;      /* that one takes */
+    uint32_t n_mixed; /* steps with prompts since the last one */
+    uint64_t at;      /* the number of that one */
+};
 
 /* What steps took, as far as the next one depends on it. Zeroed: nothing is known. */
 struct batch_pace {
-    uint32_t chunk;      /* rows of prompts when none decodes; 0: the first */
-    uint32_t size_class; /* log2 of how many decoded alone last */
-    uint32_t n_alone;    /* steps of this class */
-    double alone_usec;   /* that such a step takes */
-    uint32_t n_mixed;    /* steps with prompts since the last such */
-    double row_usec;     /* what one more row of a prompt takes beside them; 0: unknown */
+    uint64_t n_steps;
+    uint32_t chunk;                 /* rows of prompts when none decodes; 0: the first */
+    struct batch_class classes[16]; /* by log2 of the number of sequences */
+    double row_usec; /* what one more row of a prompt takes beside them; 0: unknown */
 };
 
 /* Rows of prompts that the next step shall have beside @n_decode decoding sequences; 0: a step

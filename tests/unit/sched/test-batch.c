@@ -210,9 +210,20 @@ TEST(what_decoding_takes_is_measured_first_and_again)
     assert_int_equal(batch_pace_chunk(&pace, 3, 512), 0);
     /* One late step does not become the measure; a fast one does. */
     batch_pace_note(&pace, 3, 0, 512, 1000000);
-    assert_true(pace.alone_usec < 15000);
+    assert_true(pace.classes[1].usec < 15000);
     batch_pace_note(&pace, 3, 0, 512, 2000);
-    assert_true(pace.alone_usec == 2000);
+    assert_true(pace.classes[1].usec == 2000);
+    /* What is old is measured anew; what is not is remembered, though others came in between. */
+    for (unsigned i = 0; i < BATCH_FORGET; i++) {
+        assert_true(batch_pace_chunk(&pace, 3, 512) > 0);
+        batch_pace_note(&pace, 1, 0, 512, 2000);
+    }
+    batch_pace_note(&pace, 1, 0, 512, 2000);
+    for (unsigned i = 0; i < BATCH_MEASURE; i++) {
+        assert_int_equal(batch_pace_chunk(&pace, 3, 512), 0);
+        batch_pace_note(&pace, 3, 0, 512, 50000);
+    }
+    assert_true(pace.classes[1].usec == 50000);
 }
 
 RUN_TESTS(cmocka_unit_test(cases), cmocka_unit_test(random_wants_keep_the_limits_and_none_starves),
