@@ -122,25 +122,31 @@ static int read_type(struct reader *r, const char *key, enum gguf_type *ret)
 
 static int read_strings(struct reader *r, struct arena *arena, struct gguf_value *v)
 {
-    struct gguf_str *strings;
-    uint64_t size;
+    const uint64_t begin = r->pos;
+    uint32_t *offsets;
+    struct gguf_str text;
     int rc;
 
+    v->data = r->data + begin;
+    if (v->type == GGUF_STRING)
+        return read_string(r, &text, v->key);
     if (v->n > left(r) / 8 || v->n > GGUF_MAX_STRINGS - r->n_strings)
         return err_set_at(r->err, EBADMSG, r->pos, "key %.64s: %llu strings are too many", v->key,
                           (unsigned long long)v->n);
-    if (!size_mul(v->n, sizeof(*strings), &size) || size > SIZE_MAX)
-        return err_set(r->err, ENOMEM, "out of memory");
-    strings = arena_alloc(arena, (size_t)size);
-    if (!strings)
+    offsets = arena_alloc(arena, (size_t)v->n * sizeof(*offsets));
+    if (!offsets)
         return err_set(r->err, ENOMEM, "out of memory");
     for (uint64_t i = 0; i < v->n; i++) {
-        rc = read_string(r, &strings[i], v->key);
+        if (r->pos - begin > UINT32_MAX)
+            return err_set_at(r->err, EBADMSG, r->pos, "key %.64s: more than 4 GiB of strings",
+                              v->key);
+        offsets[i] = (uint32_t)(r->pos - begin);
+        rc = read_string(r, &text, v->key);
         if (rc < 0)
             return rc;
     }
     r->n_strings += v->n;
-    v->strings = strings;
+    v->offsets = offsets;
     return 0;
 }
 

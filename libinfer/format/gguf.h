@@ -38,10 +38,10 @@ struct gguf_str {
 struct gguf_value {
     const char *key; /* NUL-terminated */
     enum gguf_type type;
-    enum gguf_type elem;            /* of an array; never GGUF_ARRAY */
-    uint64_t n;                     /* elements of an array; 1 otherwise */
-    const unsigned char *data;      /* scalars and arrays of scalars, unaligned little-endian */
-    const struct gguf_str *strings; /* GGUF_STRING and arrays of them: [n] */
+    enum gguf_type elem;       /* of an array; never GGUF_ARRAY */
+    uint64_t n;                /* elements of an array; 1 otherwise */
+    const unsigned char *data; /* where the values begin, unaligned little-endian */
+    const uint32_t *offsets;   /* arrays of strings: [n], of each string from data; else NULL */
 };
 
 /* Maps a file. Of a split model ("-00001-of-00003.gguf") it must be the first part, and all others
@@ -64,6 +64,8 @@ bool gguf_u64(const struct gguf *g, const char *key, uint64_t *ret);
 bool gguf_f64(const struct gguf *g, const char *key, double *ret);
 bool gguf_bool(const struct gguf *g, const char *key, bool *ret);
 bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *ret);
+/* String @i of an array of them, or string 0 of a lone one. */
+struct gguf_str gguf_string_at(const struct gguf_value *v, uint64_t i);
 /* Element @i of an array of numbers. */
 double gguf_elem_f64(const struct gguf_value *v, uint64_t i);
 int64_t gguf_elem_i64(const struct gguf_value *v, uint64_t i);

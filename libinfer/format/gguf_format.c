@@ -17,20 +17,20 @@
 #define META_MAX_TEXT  1024
 #define META_MAX_ELEMS 8
 
-static int put_text(struct str *s, const struct gguf_str *text)
+static int put_text(struct str *s, struct gguf_str text)
 {
-    const size_t n = utf8_valid_prefix(text->data, MIN(text->len, (uint64_t)META_MAX_TEXT));
+    const size_t n = utf8_valid_prefix(text.data, MIN(text.len, (uint64_t)META_MAX_TEXT));
     int r;
 
-    r = str_append(s, text->data, n);
-    return r == 0 && n < text->len ? str_puts(s, "…") : r;
+    r = str_append(s, text.data, n);
+    return r == 0 && n < text.len ? str_puts(s, "…") : r;
 }
 
 static int put_scalar(struct str *s, const struct gguf_value *v, uint64_t i)
 {
     switch (v->elem) {
     case GGUF_STRING:
-        return put_text(s, &v->strings[i]);
+        return put_text(s, gguf_string_at(v, i));
     case GGUF_BOOL:
         return str_puts(s, v->data[i] ? "true" : "false");
     case GGUF_F32:

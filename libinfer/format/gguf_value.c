@@ -42,6 +42,19 @@ static uint64_t load(const struct gguf_value *v, uint64_t i, size_t size)
     return x;
 }
 
+struct gguf_str gguf_string_at(const struct gguf_value *v, uint64_t i)
+{
+    const unsigned char *p = v->data;
+    struct gguf_str s;
+
+    assert(i < v->n && v->elem == GGUF_STRING);
+    if (v->offsets)
+        p += v->offsets[i];
+    memcpy(&s.len, p, sizeof(s.len));
+    s.data = (const char *)p + sizeof(s.len);
+    return s;
+}
+
 static double load_f32(const struct gguf_value *v, uint64_t i)
 {
     float f;
@@ -160,6 +173,6 @@ bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *ret)
 
     if (!v || v->type != GGUF_STRING)
         return false;
-    *ret = v->strings[0];
+    *ret = gguf_string_at(v, 0);
     return true;
 }

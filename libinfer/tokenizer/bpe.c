@@ -64,19 +64,19 @@ static uint32_t hash_pair(uint64_t seed, uint32_t left, uint32_t right)
 }
 
 /* Length of the left part of a line, or 0. */
-static size_t line_left(const struct gguf_str *line)
+static size_t line_left(struct gguf_str line)
 {
-    const char *space = line->len > 1 ? memchr(line->data + 1, ' ', line->len - 1) : NULL;
+    const char *space = line.len > 1 ? memchr(line.data + 1, ' ', line.len - 1) : NULL;
 
-    return space ? (size_t)(space - line->data) : 0;
+    return space ? (size_t)(space - line.data) : 0;
 }
 
-static bool is_line(const struct gguf_str *line, const struct bpe_symbol *left,
+static bool is_line(struct gguf_str line, const struct bpe_symbol *left,
                     const struct bpe_symbol *right)
 {
-    return line->len == (uint64_t)left->len + 1 + right->len && line_left(line) == left->len &&
-           memcmp(line->data, left->text, left->len) == 0 &&
-           memcmp(line->data + left->len + 1, right->text, right->len) == 0;
+    return line.len == (uint64_t)left->len + 1 + right->len && line_left(line) == left->len &&
+           memcmp(line.data, left->text, left->len) == 0 &&
+           memcmp(line.data + left->len + 1, right->text, right->len) == 0;
 }
 
 static struct bpe_hit find(const struct bpe *b, const struct bpe_symbol *left,
@@ -91,7 +91,7 @@ static struct bpe_hit find(const struct bpe *b, const struct bpe_symbol *left,
     }
     hash = hash_pair(b->seed, left->hash, right->hash);
     for (at = index_start(&b->line_ids, hash); index_match(&b->line_ids, hash, &at, &rank); at++)
-        if (is_line(&b->lines[rank], left, right))
+        if (is_line(gguf_string_at(b->lines, rank), left, right))
             return (struct bpe_hit){rank, -1};
     return (struct bpe_hit){NO_MERGE, -1};
 }
@@ -185,22 +185,23 @@ int bpe_add_merge(struct bpe *b, const char *left, size_t left_len, const char *
     return 0;
 }
 
-int bpe_add_lines(struct bpe *b, const struct gguf_str *lines, uint32_t n)
+int bpe_add_lines(struct bpe *b, const struct gguf_value *lines)
 {
     int r;
 
     b->lines = lines;
-    r = index_reserve(&b->line_ids, n);
+    r = index_reserve(&b->line_ids, lines->n);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < n; i++) {
-        const size_t left = line_left(&lines[i]);
+    for (uint32_t i = 0; i < lines->n; i++) {
+        const struct gguf_str line = gguf_string_at(lines, i);
+        const size_t left = line_left(line);
         uint32_t hash, at, other;
 
         if (left == 0)
             continue;
-        hash = hash_pair(b->seed, hash_text(b->seed, lines[i].data, left),
-                         hash_text(b->seed, lines[i].data + left + 1, lines[i].len - left - 1));
+        hash = hash_pair(b->seed, hash_text(b->seed, line.data, left),
+                         hash_text(b->seed, line.data + left + 1, line.len - left - 1));
         /* Behind equal lines, so that the first of them is found first. */
         at = index_start(&b->line_ids, hash);
         while (index_match(&b->line_ids, hash, &at, &other))

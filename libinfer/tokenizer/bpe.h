@@ -28,7 +28,7 @@ struct bpe_merge {
 struct bpe {
     const struct vocab *vocab;
     bool by_text;
-    const struct gguf_str *lines; /* by text: the merges by rank, borrowed */
+    const struct gguf_value *lines; /* by text: the merges by rank, borrowed */
     struct index line_ids;
     struct bpe_merge *merges; /* by id */
     size_t n_merges, cap;
@@ -60,9 +60,9 @@ int bpe_init(struct bpe *b, const struct vocab *vocab, size_t n_merges);
  */
 int bpe_add_merge(struct bpe *b, const char *left, size_t left_len, const char *right,
                   size_t right_len, uint32_t rank, struct inf_err *reterr);
-/* All merges by text, in the order of their ranks; lines without a space are skipped, and of equal
- * lines the first counts. They are borrowed. */
-int bpe_add_lines(struct bpe *b, const struct gguf_str *lines, uint32_t n);
+/* All merges by text, at most VOCAB_MAX_PIECES strings in the order of their ranks; lines without a
+ * space are skipped, and of equal lines the first counts. They are borrowed. */
+int bpe_add_lines(struct bpe *b, const struct gguf_value *lines);
 void bpe_done(struct bpe *b);
 void bpe_work_done(struct bpe_work *w);
 

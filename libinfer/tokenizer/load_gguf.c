@@ -70,12 +70,12 @@ static int load_pieces(struct load *l)
         const double score = scores ? gguf_elem_f64(scores, i) : 0;
         const enum piece_kind known =
             kind >= PIECE_NORMAL && kind <= PIECE_BYTE ? (enum piece_kind)kind : PIECE_UNUSED;
-        const struct gguf_str *text = &v->strings[i];
+        const struct gguf_str text = gguf_string_at(v, i);
 
-        if (text->len == 0)
+        if (text.len == 0)
             r = put_empty(l, (uint32_t)i, known);
         else
-            r = vocab_put_borrowed(&l->tok->vocab, (uint32_t)i, text->data, text->len, known,
+            r = vocab_put_borrowed(&l->tok->vocab, (uint32_t)i, text.data, text.len, known,
                                    l->reterr);
         if (r == 0 && score == score)
             r = vocab_set_score(&l->tok->vocab, (uint32_t)i, score);
@@ -296,7 +296,7 @@ static int load_merges(struct load *l)
         return err_set(l->reterr, EINVAL, "%s is missing or no list of strings", KEY("merges"));
     if (v->n > VOCAB_MAX_PIECES)
         return err_set(l->reterr, EINVAL, "too many merges");
-    return bpe_add_lines(&l->tok->bpe, v->strings, (uint32_t)v->n);
+    return v->n > 0 ? bpe_add_lines(&l->tok->bpe, v) : 0;
 }
 
 static int load_pre(struct load *l, const char *model)

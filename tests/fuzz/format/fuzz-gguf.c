@@ -17,12 +17,15 @@ static uint64_t touch(const struct gguf *g)
         const struct gguf_value *v = gguf_value_at(g, i);
 
         for (uint64_t j = 0; j < v->n; j++) {
+            struct gguf_str s;
+
             if (v->elem != GGUF_STRING) {
                 sum += (uint64_t)gguf_elem_i64(v, j) + (gguf_elem_f64(v, j) > 0);
                 continue;
             }
-            for (uint64_t k = 0; k < v->strings[j].len; k++)
-                sum += (unsigned char)v->strings[j].data[k];
+            s = gguf_string_at(v, j);
+            for (uint64_t k = 0; k < s.len; k++)
+                sum += (unsigned char)s.data[k];
         }
         sum += gguf_find(g, v->key) == v;
     }

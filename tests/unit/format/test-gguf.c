@@ -59,7 +59,7 @@ TEST(values_and_tensors_are_found)
     assert_false(gguf_bool(g, "count", &b));
     assert_false(gguf_string(g, "words", &s));
     assert_false(gguf_f64(g, "absent", &d));
-    assert_int_equal(gguf_find(g, "words")->strings[2].len, 3);
+    assert_int_equal(gguf_string_at(gguf_find(g, "words"), 2).len, 3);
     assert_int_equal(gguf_elem_i64(gguf_find(g, "ints"), 0), -1);
     assert_true(gguf_elem_f64(gguf_find(g, "ints"), 2) == 7);
 
