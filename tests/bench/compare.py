@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -114,6 +115,7 @@ def provenance(options):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
     options = parse(sys.argv[1:])
     figures = Figures()
     print("%s, %d rounds" % (machine(options.threads), options.rounds))

@@ -182,11 +182,13 @@ def wave(address, requests):
 
 
 class Gaps:
-    """Gaps between the pieces of one stream: alone, and while others' prompts are read."""
+    """Gaps between the pieces of one stream: alone, and while others' prompts are read; and how
+    fast those are read meanwhile."""
 
-    def __init__(self, alone, disturbed, n_others):
+    def __init__(self, alone, disturbed, others):
         self.n = len(disturbed)
-        self.n_others = n_others
+        self.n_others = len(others)
+        self.others_tok_s = median([s.n_prompt / (s.end - s.begin) for s in others])
         self.median_alone = median(alone)
         self.median = median(disturbed)
         self.p99 = percentile(disturbed, 0.99)
@@ -208,15 +210,19 @@ def gaps(address, streaming, others, n_alone, seconds):
         stream.on_piece = on_piece
         await asyncio.wait((ready, stream.done), return_when=asyncio.FIRST_COMPLETED)
         begin = time.perf_counter()
-        n = 0
+        answered = []
         for other in others:
             left = begin + seconds - time.perf_counter()
             if left <= 0 or stream.done.done():
                 break
-            waiting = (await start(address, other)).done
-            await asyncio.wait((waiting, stream.done), timeout=left,
+            asked = await start(address, other)
+            await asyncio.wait((asked.done, stream.done), timeout=left,
                                return_when=asyncio.FIRST_COMPLETED)
-            n += 1
+            if asked.end > 0:
+                answered.append(asked)
+            else:
+                asked.done.cancel()
+                asked.transport.abort()
         last = time.perf_counter()
         if not stream.done.done():
             stream.on_piece = None
@@ -224,7 +230,7 @@ def gaps(address, streaming, others, n_alone, seconds):
             stream.done.cancel()
         # The gap in which the first prompt came counts as disturbed.
         before = max([t for t in stream.times if t <= begin], default=begin)
-        result = Gaps(stream.gaps(end=begin)[2:], stream.gaps(before, last), n)
+        result = Gaps(stream.gaps(end=begin)[2:], stream.gaps(before, last), answered)
         stream.transport.abort()
         return result
 

@@ -106,8 +106,11 @@ def tell_gaps(figures, name, results):
                    1000 * median([g.p99 for g in results]), "ms")
     figures.figure("%s: p99 ÷ the median of the same gaps" % name, same, "×")
     figures.figure("%s: p99 ÷ the median gap alone" % name, value, "×", most=GAP if ours else None)
-    figures.note("%d gaps in all, %d prompts" % (sum(g.n for g in results),
-                                                 sum(g.n_others for g in results)))
+    n_others = sum(g.n_others for g in results)
+    if n_others > 0:
+        figures.figure("%s: meanwhile prompts are read at" % name,
+                       median([g.others_tok_s for g in results if g.n_others]), "tok/s")
+    figures.note("%d gaps in all, %d prompts to their end" % (sum(g.n for g in results), n_others))
     cells = [1000 * median([f(g) for g in results])
              for f in (lambda g: g.median_alone, lambda g: g.median, lambda g: g.p99,
                        lambda g: g.longest)]
