@@ -204,7 +204,7 @@ double limits_dot(struct limits *l)
     if (!l->ops->dot)
         return 0;
     return (double)l->ops->dot_ops * DOT_ROUNDS * workers_count(l->workers) /
-           limits_time(l->workers, 0.05, dot_part, l);
+           limits_time(l->workers, 0.1, dot_part, l);
 }
 
 const char *limits_dot_name(const struct limits *l)
