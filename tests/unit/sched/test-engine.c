@@ -396,6 +396,51 @@ TEST(a_cancelled_request_says_nothing_more)
     rig_done(&rig);
 }
 
+/* A device whose rows take a tenth of a step: about a dozen of them slow a stream down as much as
+ * it may be. Sleeping takes longer on a busy machine, hence the margins. */
+TEST(a_stream_goes_on_while_a_long_prompt_is_read)
+{
+    enum { N = 600 };
+    static int32_t tokens[N];
+    static struct outcome o[2];
+    const struct rig_params params = {.null = {.step_usec = 2000, .row_usec = 200},
+                                      .n_ctx = N + 10,
+                                      .max_seqs = 2,
+                                      .max_rows = 512};
+    struct inf_request stream = {.tokens = tokens, .n_tokens = 1, .ignore_eos = true},
+                       prompt = {.tokens = tokens, .n_tokens = N, .max_tokens = 1};
+    const struct step *step;
+    unsigned n_mixed = 0, n_large = 0;
+    struct rig rig;
+
+    stream.n_logprobs = prompt.n_logprobs = -1;
+    rig_init(&rig, &params);
+    step = &rig.sched->step;
+    for (unsigned i = 0; i < 2; i++)
+        o[i] = (struct outcome){.n_choices = 1};
+    stream.user = &o[0];
+    o[0].id = rig_submit(&rig, &stream);
+    for (unsigned i = 0; i < 10; i++)
+        sched_tick(rig.sched);
+    prompt.user = &o[1];
+    o[1].id = rig_submit(&rig, &prompt);
+    while (o[1].n_finished == 0) {
+        assert_true(sched_tick(rig.sched));
+        rig_collect(&rig, o, 2);
+        /* The stream is part of every step. */
+        assert_true(step->n_decode_rows >= 1);
+        n_mixed += step->n_prompt_rows > 0;
+        n_large += step->n_prompt_rows > 40;
+    }
+    assert_true(n_mixed >= 10 && n_mixed <= N / BATCH_MIN_MIXED);
+    assert_true(n_large <= n_mixed / 4);
+    sched_cancel(rig.sched, o[0].id);
+    rig_finish(&rig, o, 2);
+    for (unsigned i = 0; i < 2; i++)
+        outcome_done(&o[i]);
+    rig_done(&rig);
+}
+
 RUN_TESTS(cmocka_unit_test(a_request_in_company_gives_what_it_gives_alone),
           cmocka_unit_test(cut_prompts_and_few_rows_change_nothing),
           cmocka_unit_test(preemption_changes_nothing),
@@ -407,4 +452,5 @@ RUN_TESTS(cmocka_unit_test(a_request_in_company_gives_what_it_gives_alone),
           cmocka_unit_test(the_queue_has_a_limit),
           cmocka_unit_test(the_eventfd_is_readable_while_events_wait),
           cmocka_unit_test(ten_thousand_cancellations_leave_nothing_behind),
-          cmocka_unit_test(a_cancelled_request_says_nothing_more))
+          cmocka_unit_test(a_cancelled_request_says_nothing_more),
+          cmocka_unit_test(a_stream_goes_on_while_a_long_prompt_is_read))
