@@ -38,7 +38,7 @@ ALWAYS_INLINE vi quad(const void *p)
 
 ALWAYS_INLINE void prefetch_vector(const void *p, size_t at)
 {
-    __builtin_prefetch((const char *)p + at, 0, 2);
+    __builtin_prefetch((const char *)p + at, 0, 3);
 }
 
 /* Scores of mr rows, nr vectors of tokens from @n on. */
@@ -60,6 +60,8 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint3
     for (uint32_t b = 0; b < hd / ATTN_Q8_BLOCK; b++) {
         vi dot[8][4];
 
+        if (args->ahead) /* the scales of as many tokens fill a line */
+            prefetch_vector(args->ahead, (size_t)hd * bt + ((size_t)b * bt + n) * 2);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++)
 #pragma GCC unroll 4
@@ -217,7 +219,7 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_w
         if (ahead) {
 #pragma GCC unroll 2
             for (uint32_t j = 0; j < nr; j++)
-                __builtin_prefetch(ahead + j * VF_N * 4, 0, 2);
+                __builtin_prefetch(ahead + j * VF_N * 4, 0, 3);
             ahead += hd * 4;
         }
 #pragma GCC unroll 8
@@ -267,10 +269,14 @@ static void values_q8(const struct attn_args *args)
         uint32_t m = 0;
 
         shares.range = (struct attn_range){UINT32_MAX, UINT32_MAX}; /* of no row */
+        for (uint32_t i = 0; args->ahead && i < args->block_tokens * 2; i += 64)
+            prefetch_vector(args->ahead, ((size_t)args->head_dim + b * 2) * args->block_tokens + i);
 
         for (; m + ATTN_Q8_VR <= args->n_rows; m += ATTN_Q8_VR)
             q8_value_rows(args, &shares, b, m, ATTN_Q8_VR);
-        for (; m < args->n_rows; m++)
+        for (; m + 2 <= args->n_rows; m += 2)
+            q8_value_rows(args, &shares, b, m, 2);
+        if (m < args->n_rows)
             q8_value_rows(args, &shares, b, m, 1);
     }
 }

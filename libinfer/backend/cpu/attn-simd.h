@@ -41,9 +41,14 @@ ALWAYS_INLINE vi b_load(const void *b, size_t n, enum attn_format format)
     }
 }
 
+ALWAYS_INLINE size_t unit_bytes(enum attn_format format)
+{
+    return format == ATTN_F16 ? 2 : 4;
+}
+
 ALWAYS_INLINE void b_prefetch(const void *b, size_t n, enum attn_format format)
 {
-    __builtin_prefetch((const char *)b + n * (format == ATTN_F16 ? 2 : 4), 0, 2);
+    __builtin_prefetch((const char *)b + n * unit_bytes(format), 0, 3);
 }
 
 ALWAYS_INLINE vi b_load_n(const void *b, size_t n, uint32_t count, enum attn_format format)
@@ -119,7 +124,8 @@ ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr
         if (t->ahead)
 #pragma GCC unroll 8
             for (uint32_t j = 0; j < nr; j++)
-                b_prefetch(t->ahead, k * t->ldb + n + j * VF_N, format);
+                if (j * VF_N * unit_bytes(format) % 64 == 0) /* once for each line */
+                    b_prefetch(t->ahead, k * t->ldb + n + j * VF_N, format);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
             const uint32_t a = t->a[i * t->lda + k];
@@ -184,7 +190,7 @@ ALWAYS_INLINE void score_rows(const struct attn_args *args, uint32_t m, const ui
                               const uint32_t nr, enum attn_format format)
 {
     const uint32_t lo = args->range[m].lo & ~15u, hi = (args->range[m + mr - 1].hi + 15) & ~15u;
-    const size_t unit = format == ATTN_F16 ? 2 : 4;
+    const size_t unit = unit_bytes(format);
     const struct tile_args t = {
         .c = args->s + (size_t)m * args->block_tokens + lo,
         .ldc = args->block_tokens,

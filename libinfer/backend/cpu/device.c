@@ -49,13 +49,13 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
         .layout = *layout,
         .n_blocks = n_blocks,
         .block_bytes = kv_layout_block_bytes(layout),
-        .part_bytes = kv_layout_block_bytes(layout) / MAX(layout->n_layers, 1u) / 2,
         .format = layout->dtype == INF_DTYPE_F32    ? ATTN_F32
                   : layout->dtype == INF_DTYPE_F16  ? ATTN_F16
                   : layout->dtype == INF_DTYPE_BF16 ? ATTN_BF16
                                                     : ATTN_Q8_0,
     };
-    store->head_bytes = store->part_bytes / MAX(layout->n_kv_heads, 1u);
+    store->head_bytes =
+        store->block_bytes / MAX((uint64_t)layout->n_layers * layout->n_kv_heads * 2, 1u);
     *ret_store = store;
     return 0;
 }
@@ -85,9 +85,10 @@ static void kv_drop(struct backend *b UNUSED, struct kv_store *store, uint32_t f
 void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
                     uint32_t i_head, uint32_t block)
 {
+    const uint64_t head = (uint64_t)i_layer * store->layout.n_kv_heads + i_head;
+
     return store->data + block * store->block_bytes +
-           (2 * (uint64_t)i_layer + (part == KV_VALUES)) * store->part_bytes +
-           i_head * store->head_bytes;
+           (2 * head + (part == KV_VALUES)) * store->head_bytes;
 }
 
 static void cpu_free(struct backend *b)

@@ -43,7 +43,7 @@
 #define AHEAD_ROWS  4u
 #define AHEAD_BYTES (192u << 10)
 /* With fewer tasks of attention than this per thread, threads share sequences. */
-#define SHARED_TASKS 4u
+#define SHARED_TASKS 16u
 
 enum stage_kind {
     STAGE_EMBED,
@@ -190,13 +190,13 @@ struct plan {
     uint64_t *stage_nsec; /* [n_stages], added up by the running thread; NULL: nobody asks */
 };
 
-/* K and V: [block][layer][K of each kv_head | V of each kv_head], see attn.h. */
+/* K and V: [block][layer][kv_head][K, V], see attn.h. */
 struct kv_store {
     unsigned char *data;
     uint64_t size;
     struct kv_layout layout;
     uint32_t n_blocks;
-    uint64_t block_bytes, part_bytes, head_bytes; /* part: K or V of one layer of a block */
+    uint64_t block_bytes, head_bytes; /* head: K or V of one head of one layer of a block */
     enum attn_format format;
 };
 
