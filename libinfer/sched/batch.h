@@ -30,7 +30,7 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
                 uint32_t turn, uint32_t *ret_rows);
 
 #define BATCH_STEP_USEC 200000 /* of a step with prompts alone: cancelling waits for it */
-#define BATCH_SLOWDOWN  2.25
+#define BATCH_SLOWDOWN  2.0
 #define BATCH_MIN_CHUNK 32 /* rows of a prompt in a step without sequences that decode */
 #define BATCH_MIN_MIXED 4  /* and with some */
 /* Steps without prompts that tell what decoding takes: so many at first, and then one after so
