@@ -14,6 +14,7 @@
 #include "backend/cpu/matmul.h"
 #include "core/clock.h"
 #include "core/cpu.h"
+#include "core/half.h"
 #include "harness.h"
 #include "quant/dtype.h"
 #include "weights.h"
@@ -30,7 +31,7 @@ struct product {
 static bool product_init(struct check *c, struct product *p, enum inf_dtype dtype, uint32_t M,
                          uint32_t N, uint32_t K, bool with_bias)
 {
-    const enum matmul_act kind = matmul_act_kind(dtype);
+    const enum matmul_act kind = matmul_act_kind(matmul_ops_get(c->flags), dtype);
 
     *p = (struct product){.dtype = dtype, .M = M, .N = N, .K = K};
     if (!dtype_row_bytes(dtype, K, &p->row_bytes))
@@ -45,6 +46,7 @@ static bool product_init(struct check *c, struct product *p, enum inf_dtype dtyp
         .dtype = dtype,
         .w = p->w.data,
         .row_bytes = p->row_bytes,
+        .kind = kind,
         .act = p->act.data,
         .act_stride = matmul_act_bytes(kind, K),
         .M = M,
@@ -65,7 +67,7 @@ static void product_fill(struct check *c, struct product *p, enum weight_fill we
 
 static void product_prepare(struct product *p, const struct matmul_ops *ops)
 {
-    matmul_prepare(ops, matmul_act_kind(p->dtype), p->x.data, p->K, p->K, 0, p->M, p->act.data);
+    matmul_prepare(ops, p->args.kind, p->x.data, p->K, p->K, 0, p->M, p->act.data);
 }
 
 static void product_done(struct check *c, struct product *p)
@@ -87,8 +89,10 @@ static double act_value(const struct product *p, uint32_t m, uint32_t k)
     const uint8_t *row = (const uint8_t *)p->args.act + m * p->args.act_stride;
     float d;
 
-    if (matmul_act_kind(p->dtype) == MATMUL_ACT_F32)
+    if (p->args.kind == MATMUL_ACT_F32)
         return ((const float *)row)[k];
+    if (p->args.kind == MATMUL_ACT_BF16)
+        return bf16_to_f32(((const uint16_t *)row)[k]);
     row += k / 32 * 48;
     memcpy(&d, row + 32, sizeof(d));
     return (double)d * (int8_t)row[k % 32];
@@ -107,8 +111,12 @@ static double magnitude(const struct product *p, uint32_t m, uint32_t n, const f
 static void compare_with_ref(struct check *c, struct product *p, const char *what)
 {
     const struct dtype_info *info = dtype_info(p->dtype);
-    const bool is_float = matmul_act_kind(p->dtype) == MATMUL_ACT_F32;
-    const uint64_t n_terms = is_float ? MIN(p->K, 128u) + p->K / 128 : p->K / 16 * 2;
+    const uint32_t chunk = p->args.kind == MATMUL_ACT_F32    ? 128
+                           : p->args.kind == MATMUL_ACT_BF16 ? 256
+                                                             : 0;
+    const uint64_t n_terms = chunk ? MIN(p->K, chunk) + p->K / chunk : p->K / 16 * 2;
+    /* The unit for BF16 takes numbers below the normal range as zero. */
+    const double flushed = p->args.kind == MATMUL_ACT_BF16 ? p->K * 0x1p-126 : 0;
     const float *y = p->y.data;
     struct matmul_args args = p->args;
     const size_t n_y = (size_t)p->M * p->N;
@@ -133,7 +141,7 @@ static void compare_with_ref(struct check *c, struct product *p, const char *wha
                 squares += e / mag * (e / mag);
                 n_squares++;
             }
-            if (!(e <= tolerance_sum(n_terms, 6, mag)))
+            if (!(e <= tolerance_sum(n_terms, 6, mag) + flushed))
                 check_fail(c, "%s %s M %u N %u K %u: y[%u][%u] is %.9g, expected %.9g ± %.2g",
                            info->name, what, p->M, p->N, p->K, m, n, (double)y[m * p->N + n],
                            (double)ref[m * p->N + n], tolerance_sum(n_terms, 6, mag));
@@ -171,7 +179,7 @@ static void check_case(struct check *c, enum inf_dtype dtype, uint32_t M, uint32
     matmul_rows(ops, &p.args, 0, N);
     snprintf(what, sizeof(what), "weights %d, rows %s", weights, fill_name(fill));
     compare_with_ref(c, &p, what);
-    if (ops != matmul_ops_get(0)) {
+    if (ops != matmul_ops_get(0) && p.args.kind == matmul_act_kind(lowest_ops(), dtype)) {
         const size_t n_y = (size_t)M * N;
         _cleanup_free_ float *y = NEW(float, n_y);
 

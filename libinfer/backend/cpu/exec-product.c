@@ -41,7 +41,8 @@ static void prepare(const struct exec *x, const struct stage *s, unsigned i_thre
     const bool private = n <= PRIVATE_ROWS && (uint64_t)n * s->K <= PRIVATE_ELEMS;
     uint32_t begin, end;
 
-    if (s->acts[MATMUL_ACT_F32] && !s->acts[MATMUL_ACT_Q8] && !s->norm_w && !s->gather) {
+    if (s->acts[MATMUL_ACT_F32] && !s->acts[MATMUL_ACT_BF16] && !s->acts[MATMUL_ACT_Q8] &&
+        !s->norm_w && !s->gather) {
         ret_in->act[MATMUL_ACT_F32] = exec_row(x, s->src[0], 0);
         ret_in->stride[MATMUL_ACT_F32] = plan->values[s->src[0]].ld * sizeof(float);
         return;
@@ -69,6 +70,7 @@ static void multiply(const struct exec *x, const struct stage *s, const struct m
         .dtype = m->dtype,
         .w = (const unsigned char *)m->data + n0 * m->row_bytes,
         .row_bytes = m->row_bytes,
+        .kind = m->act,
         .act = in->act[m->act],
         .act_stride = in->stride[m->act],
         .M = exec_rows(x, s->rows_kept),

@@ -21,7 +21,7 @@
 struct fuser {
     struct plan *plan;
     const struct graph *g;
-    bool fuse;
+    const struct cpu_backend *cpu;
     struct inf_err *reterr;
     uint32_t n;
     uint32_t *n_users; /* [n] */
@@ -39,7 +39,7 @@ static const struct graph_node *node_at(const struct fuser *f, graph_ref ref)
 /* The only reader of @ref when it is a node of kind @op; else none. */
 static graph_ref only_user(const struct fuser *f, graph_ref ref, enum graph_op op)
 {
-    if (!f->fuse || f->n_users[ref] != 1 || node_at(f, f->user[ref])->op != op)
+    if (!f->cpu->fuse || f->n_users[ref] != 1 || node_at(f, f->user[ref])->op != op)
         return GRAPH_NONE;
     return f->user[ref];
 }
@@ -101,8 +101,8 @@ static int rope_find(struct fuser *f, const struct rope_params *p)
 
 static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
-    *m =
-        (struct matrix){.data = n->w.data, .dtype = n->w.dtype, .act = matmul_act_kind(n->w.dtype)};
+    *m = (struct matrix){
+        .data = n->w.data, .dtype = n->w.dtype, .act = matmul_act_kind(f->cpu->matmul, n->w.dtype)};
     if (!dtype_row_bytes(n->w.dtype, n->w.cols, &m->row_bytes))
         return -EINVAL;
     if (m->act == MATMUL_ACT_Q8 && n->w.cols % 32 != 0)
@@ -277,7 +277,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
 
         if (n->op == GRAPH_MATMUL && n->src[0] == src && !f->done[i])
             r = product_add(f, s, (graph_ref)i);
-        if (!f->fuse)
+        if (!f->cpu->fuse)
             break;
     }
     for (int k = 0; k < MATMUL_ACT_N; k++)
@@ -351,7 +351,7 @@ static bool products_can_prepare(const struct fuser *f, graph_ref ref)
     const struct graph_node *n = node_at(f, ref);
     bool any = false;
 
-    if (!f->fuse)
+    if (!f->cpu->fuse)
         return false;
     if (n->op == GRAPH_RMS_NORM && n->group != n->width)
         return false;
@@ -422,7 +422,8 @@ static int fuse_node(struct fuser *f, graph_ref ref)
     }
 }
 
-int fuse_graph(struct plan *plan, const struct graph *g, bool fuse, struct inf_err *reterr)
+int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backend *cpu,
+               struct inf_err *reterr)
 {
     const size_t n = graph_n_nodes(g);
     _cleanup_free_ uint32_t *n_users = NEW(uint32_t, n);
@@ -430,7 +431,7 @@ int fuse_graph(struct plan *plan, const struct graph *g, bool fuse, struct inf_e
     _cleanup_free_ bool *done = NEW(bool, n), *late = NEW(bool, n), *stored = NEW(bool, n);
     struct fuser f = {.plan = plan,
                       .g = g,
-                      .fuse = fuse,
+                      .cpu = cpu,
                       .reterr = reterr,
                       .n = (uint32_t)n,
                       .n_users = n_users,

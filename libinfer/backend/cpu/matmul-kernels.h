@@ -4,10 +4,11 @@
 /*
  * What the kernels of matrix products share
  *
- * A product is computed in groups of 32 columns of y, that is rows of W. For a group, chunks of
- * K are decoded one after another into a panel that stays in the first-level cache; the panel is
- * then multiplied with all prepared rows, a few at a time, whose sums stay in registers. So
- * stored weights are read once, whatever M is, and nothing is repacked beforehand.
+ * One or two prepared rows are multiplied straight from the stored blocks of 8 rows of W (direct).
+ * Otherwise a product is computed in groups of 32 columns of y, that is rows of W. For a group,
+ * chunks of K are decoded one after another into a panel that stays in the first-level cache; the
+ * panel is then multiplied with all prepared rows, a few at a time, whose sums stay in registers.
+ * So stored weights are read once, whatever M is, and nothing is repacked beforehand.
  *
  * The panel holds the weights of the group side by side, for each 4 consecutive k the 4 bytes of
  * column 0, of column 1, …: each lane of a vector belongs to one column, the int8 dot
@@ -22,9 +23,10 @@
 
 #include "backend/cpu/matmul.h"
 
-#define PANEL_N     32u  /* columns */
-#define PANEL_K     512u /* elements of a chunk of the quantised formats */
-#define PANEL_K_F32 128u /* and of the float formats */
+#define PANEL_N      32u  /* columns */
+#define PANEL_K      512u /* elements of a chunk of the quantised formats */
+#define PANEL_K_F32  128u /* and of the float formats */
+#define PANEL_K_BF16 256u /* of BF16 with prepared rows of BF16 */
 
 #define MATMUL_DIRECT_M 2u /* prepared rows that are multiplied without a panel */
 
@@ -41,6 +43,7 @@ struct matmul_panel {
     union {
         uint8_t q[PANEL_K / 4][PANEL_N][4];
         float f[PANEL_K_F32][PANEL_N];
+        uint32_t pairs[PANEL_K_BF16 / 2][PANEL_N]; /* BF16 of k and, in the high half, k + 1 */
     };
     float scale[PANEL_K / 16][PANEL_N];  /* of each 16 or 32 elements */
     float offset[PANEL_K / 32][PANEL_N]; /* of each 32, added after scaling */
@@ -87,11 +90,15 @@ struct matmul_kernel {
 
 struct matmul_ops {
     const char *name;
-    unsigned flags; /* that the CPU must have */
+    unsigned flags;                /* that the CPU must have */
+    const struct matmul_ops *base; /* has what is absent here; or NULL */
     void (*prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst);
+    /* Pads with 0 to an even K. Not NULL: the BF16 kernel multiplies such rows. */
+    void (*prepare_bf16)(const float *x, uint32_t K, uint16_t *dst);
     struct matmul_kernel kernels[INF_DTYPE_N]; /* decode NULL: the reference */
 };
 
+extern const struct matmul_ops matmul_avx512bf16;
 extern const struct matmul_ops matmul_avx512;
 extern const struct matmul_ops matmul_avxvnni;
 extern const struct matmul_ops matmul_avx2;

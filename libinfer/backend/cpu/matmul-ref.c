@@ -50,13 +50,14 @@ static double act_get(const uint8_t *row, enum matmul_act kind, uint32_t k)
 
     if (kind == MATMUL_ACT_F32)
         return ((const float *)row)[k];
+    if (kind == MATMUL_ACT_BF16)
+        return bf16_to_f32(((const uint16_t *)row)[k]);
     return (double)b->d * b->q[k % 32];
 }
 
 void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1)
 {
     const struct dtype_info *info = dtype_info(args->dtype);
-    const enum matmul_act kind = matmul_act_kind(args->dtype);
     float w[SUPER_ELEMS];
 
     for (uint32_t m = 0; m < args->M; m++) {
@@ -70,7 +71,7 @@ void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1)
                 info->decode(row + (size_t)(k / info->block_elems) * info->block_bytes, w,
                              info->block_elems);
                 for (uint32_t i = 0; i < info->block_elems; i++)
-                    sum += w[i] * act_get(act, kind, k + i);
+                    sum += w[i] * act_get(act, args->kind, k + i);
             }
             args->y[m * args->ldy + n] = (float)sum;
         }

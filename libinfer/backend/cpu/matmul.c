@@ -19,9 +19,7 @@
 /* The first row whose flags the CPU has wins; the reference needs none and comes last. */
 static const struct matmul_ops *const rungs[] = {
 #if defined(__x86_64__)
-    &matmul_avx512,
-    &matmul_avxvnni,
-    &matmul_avx2,
+    &matmul_avx512bf16, &matmul_avx512, &matmul_avxvnni, &matmul_avx2,
 #elif defined(__aarch64__)
     &matmul_dotprod,
     &matmul_neon,
@@ -43,9 +41,18 @@ const char *matmul_ops_name(const struct matmul_ops *ops)
     return ops->name;
 }
 
+static const struct matmul_kernel *kernel_get(const struct matmul_ops *ops, enum inf_dtype dtype)
+{
+    if (!ops->kernels[dtype].decode && ops->base)
+        ops = ops->base;
+    return &ops->kernels[dtype];
+}
+
 const char *matmul_kernel_name(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
-    return ops->kernels[dtype].decode ? ops->kernels[dtype].name : "matmul_ref";
+    const struct matmul_kernel *kernel = kernel_get(ops, dtype);
+
+    return kernel->decode ? kernel->name : "matmul_ref";
 }
 
 static bool is_float(enum inf_dtype dtype)
@@ -53,17 +60,35 @@ static bool is_float(enum inf_dtype dtype)
     return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
 }
 
-enum matmul_act matmul_act_kind(enum inf_dtype dtype)
+enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
+    if (dtype == INF_DTYPE_BF16 && ops->prepare_bf16)
+        return MATMUL_ACT_BF16;
     return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
+}
+
+/* Bytes of the first @K elements of a prepared row; K even, or a whole number of blocks. */
+static size_t act_offset(enum matmul_act kind, uint32_t K)
+{
+    switch (kind) {
+    case MATMUL_ACT_F32:
+        return (size_t)K * sizeof(float);
+    case MATMUL_ACT_BF16:
+        return (size_t)K * sizeof(uint16_t);
+    default:
+        return (size_t)K / 32 * sizeof(struct matmul_q8);
+    }
+}
+
+/* Elements of a chunk of k. */
+static uint32_t chunk_elems(enum matmul_act kind)
+{
+    return kind == MATMUL_ACT_F32 ? PANEL_K_F32 : kind == MATMUL_ACT_BF16 ? PANEL_K_BF16 : PANEL_K;
 }
 
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
 {
-    const size_t size = kind == MATMUL_ACT_F32 ? (size_t)K * sizeof(float)
-                                               : (size_t)K / 32 * sizeof(struct matmul_q8);
-
-    return ALIGN_UP(size, MATMUL_ALIGN);
+    return ALIGN_UP(act_offset(kind, ALIGN_UP(K, 2u)), MATMUL_ALIGN);
 }
 
 void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
@@ -76,8 +101,10 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
 
         if (kind == MATMUL_ACT_F32)
             memcpy(to, x + m * ldx, K * sizeof(float));
+        else if (kind == MATMUL_ACT_BF16)
+            ops->prepare_bf16(x + m * ldx, K, (uint16_t *)to);
         else
-            ops->prepare_q8(x + m * ldx, K, (struct matmul_q8 *)to);
+            (ops->prepare_q8 ? ops : ops->base)->prepare_q8(x + m * ldx, K, (struct matmul_q8 *)to);
     }
 }
 
@@ -161,13 +188,11 @@ static void multiply_copy(const struct group *g, struct matmul_tile *tile, float
 static void multiply_chunk(const struct group *g, const struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
-    const size_t act_offset =
-        is_float(a->dtype) ? g->k * sizeof(float) : g->k / 32 * sizeof(struct matmul_q8);
     float *y = a->y + g->n;
     struct matmul_tile tile = {
         .panel = panel,
         .kc = g->kc,
-        .act = (const uint8_t *)a->act + act_offset,
+        .act = (const uint8_t *)a->act + act_offset(a->kind, g->k),
         .act_stride = a->act_stride,
         .M = a->M,
         .init = g->k == 0 ? g->bias : y,
@@ -211,8 +236,8 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
                  uint32_t n1)
 {
-    const uint32_t step = is_float(args->dtype) ? PANEL_K_F32 : PANEL_K;
-    struct group g = {.args = args, .kernel = &ops->kernels[args->dtype]};
+    const uint32_t step = chunk_elems(args->kind);
+    struct group g = {.args = args, .kernel = kernel_get(ops, args->dtype)};
     struct matmul_panel panel;
 
     if (!g.kernel->decode) {

@@ -13,7 +13,8 @@
  * Invariance: the bits of y[m][n] depend on row m of x, row n of W, bias[n] and K alone, not on
  * M, on n0 and n1, on threads. Each format defines one order of its float sums, and kernels for
  * one row and for many rows keep it; sums of integers inside a block are exact in any order.
- * All rungs but the reference keep the same order and give the same bits.
+ * All rungs but the reference keep the same order and give the same bits, where prepared rows are
+ * of the same kind: CPUs that multiply bfloat16 round x to it for BF16 weights, others do not.
  *
  * Nothing here allocates or fails. Functions may be called from any thread.
  */
@@ -29,8 +30,9 @@
 
 /* What x is turned into. */
 enum matmul_act {
-    MATMUL_ACT_F32, /* floats as they are: for F32, F16, BF16 */
-    MATMUL_ACT_Q8,  /* blocks of 32 int8 with a scale and sums: for all quantised formats */
+    MATMUL_ACT_F32,  /* floats as they are: for F32, F16, BF16 */
+    MATMUL_ACT_BF16, /* rounded to bfloat16: for BF16 on CPUs that multiply it */
+    MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all quantised formats */
     MATMUL_ACT_N,
 };
 
@@ -40,7 +42,8 @@ struct matmul_args {
     enum inf_dtype dtype; /* of W */
     const void *w;        /* row 0 of W */
     size_t row_bytes;     /* from one row of W to the next */
-    const void *act;      /* row 0 of the prepared rows */
+    enum matmul_act kind; /* of the prepared rows, as matmul_act_kind() says */
+    const void *act;      /* row 0 of them */
     size_t act_stride;    /* bytes from one prepared row to the next */
     uint32_t M, K;        /* K: a whole number of blocks of dtype */
     uint32_t N;           /* rows of W that this thread goes on with: prefetched. 0: none */
@@ -56,7 +59,7 @@ const char *matmul_ops_name(const struct matmul_ops *ops);
 /* Name of the kernel that computes products with weights of @dtype, for logs and benches. */
 const char *matmul_kernel_name(const struct matmul_ops *ops, enum inf_dtype dtype);
 
-enum matmul_act matmul_act_kind(enum inf_dtype dtype);
+enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype);
 /* Bytes of one prepared row of K elements, a multiple of MATMUL_ALIGN. */
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K);
 

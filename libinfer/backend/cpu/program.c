@@ -198,7 +198,7 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
     plan->max_group = plan->max_head_dim = 1;
     plan->max_chunk = PRODUCT_COLUMNS;
 
-    r = fuse_graph(plan, g, cpu->fuse, reterr);
+    r = fuse_graph(plan, g, cpu, reterr);
     if (r == -EOPNOTSUPP)
         goto fail;
     if (r == 0)

@@ -211,7 +211,8 @@ struct cpu_backend {
 };
 
 /* fuse.c: makes plan->stages. -ENOMEM, -EOPNOTSUPP with the reason. */
-int fuse_graph(struct plan *plan, const struct graph *g, bool fuse, struct inf_err *reterr);
+int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backend *cpu,
+               struct inf_err *reterr);
 /* program.c */
 int program_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                     struct plan **ret_plan, struct inf_err *reterr);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Formats with blocks of 32 weights, for matmul-direct-avx512.h. */
+
+#define DIRECT_BLOCKS 16u /* of Q8_0, whose scales are converted at once */
+
+/* The scales of up to DIRECT_BLOCKS blocks of 8 rows. Vectors are stored as they are loaded later,
+ * for only then do loads get them from stores that are still under way. */
+INLINE void direct_q8_0_scales(struct direct_rows r, uint32_t n_blocks, float (*scale)[8])
+{
+    for (uint32_t b = 0; b < MIN(n_blocks, DIRECT_BLOCKS); b += 2) {
+        uint64_t d[4] = {0};
+
+        UNROLL for (unsigned i = 0; i < 16; i++)
+        {
+            uint16_t bits;
+
+            memcpy(&bits, direct_row(&r, i % 8) + i / 8 * sizeof(struct block_q8_0), 2);
+            d[i / 4] |= (uint64_t)bits << (i % 4 * 16);
+        }
+        _mm512_store_ps(scale[b], direct_halfs(d));
+        direct_move(&r, 2 * sizeof(struct block_q8_0));
+    }
+}
+
+INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
+{
+    const unsigned size = sizeof(struct block_q8_0);
+    struct direct_rows r = direct_rows(d);
+    const uint8_t *ahead = d->ahead;
+    float scale[DIRECT_BLOCKS][8] __attribute__((aligned(64)));
+    struct direct_acc acc;
+
+    direct_begin(d, m_n, &acc);
+    for (uint32_t b = 0; b < d->K / 32; b += 2, direct_move(&r, 2 * size)) {
+        __m512i v[8];
+
+        if (b % DIRECT_BLOCKS == 0)
+            direct_q8_0_scales(r, d->K / 32 - b, scale);
+        prefetch(&ahead, 8 * 2 * size);
+        UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
+            _mm512_xor_si512(direct_halves(direct_row(&r, i) + 2, direct_row(&r, i) + 2 + size),
+                             _mm512_set1_epi8(-128));
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const struct matmul_q8 *x = direct_x(d, m, b);
+            const __m512i sum = direct_sum32(v, direct_halves(x[0].q, x[1].q), 128, DIRECT_WIDE);
+
+            acc.v[m] =
+                direct_add2(acc.v[m], sum, _mm512_load_ps(scale[b % DIRECT_BLOCKS]), &x[0], &x[1]);
+        }
+    }
+    d->ahead = ahead;
+    direct_end(d, m_n, &acc);
+}
+
+/* The 16 bytes of nibble pairs, or the 4 of high bits, of two blocks of two rows. */
+INLINE __m512i direct_pick(__m512i a, __m512i b, const unsigned at, const unsigned step,
+                           const unsigned n)
+{
+    const int64_t all = 0x0001000100010001, u0 = n == 8 ? 0x0003000200010000 : 0x0001000000010000;
+    const int64_t u1 = n == 8 ? 0x0007000600050004 : u0, t = at * all, s = (at + step) * all;
+    const __m512i index =
+        _mm512_setr_epi64(t + u0, t + u1, s + u0, s + u1, t + 32 * all + u0, t + 32 * all + u1,
+                          s + 32 * all + u0, s + 32 * all + u1);
+
+    return _mm512_permutex2var_epi16(a, index, b);
+}
+
+/* Bit 4 of byte i of each 16 is bit i + 16 × @half of the first 4 bytes. */
+INLINE __m512i direct_spread(__m512i bits, const unsigned half)
+{
+    const __m512i bytes = _mm512_add_epi8(_mm512_set4_epi32(0x01010101, 0x01010101, 0, 0),
+                                          _mm512_set1_epi8((char)(2 * half)));
+    const __m512i bit = _mm512_set1_epi64((int64_t)0x8040201008040201);
+
+    return _mm512_maskz_set1_epi8(_mm512_test_epi8_mask(_mm512_shuffle_epi8(bits, bytes), bit),
+                                  0x10);
+}
+
+/* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, high bits and an offset are there or not. */
+INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
+                      const bool has_high)
+{
+    const unsigned high_at = 2 + 2 * has_offset, q_at = high_at + 4 * has_high, size = q_at + 16;
+    const enum direct_size sums = has_high && has_offset ? DIRECT_ONE : DIRECT_BOTH;
+    const unsigned zero = has_offset ? 0 : has_high ? 16 : 8;
+    const __mmask32 two_blocks = (uint32_t)((1ull << size) - 1); /* 2-byte units */
+    const __m512i nibble = _mm512_set1_epi8(15);
+    struct direct_rows r = direct_rows(d);
+    const uint8_t *ahead = d->ahead;
+    struct direct_acc acc;
+
+    direct_begin(d, m_n, &acc);
+    for (uint32_t b = 0; b < d->K / 32; b += 2, direct_move(&r, 2 * size)) {
+        __m512i v[8], low[4], high[4];
+        __m512 scale, offset = _mm512_setzero_ps();
+
+        prefetch(&ahead, 8 * 2 * size);
+        UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
+            _mm512_maskz_loadu_epi16(two_blocks, direct_row(&r, i));
+        scale = direct_fields(v, 0, size / 2);
+        if (has_offset)
+            offset = direct_fields(v, 1, size / 2);
+        UNROLL for (unsigned i = 0; i < 4; i++)
+        {
+            const __m512i q = direct_pick(v[i], v[i + 4], q_at / 2, size / 2, 8);
+
+            low[i] = _mm512_and_si512(q, nibble);
+            high[i] = _mm512_and_si512(_mm512_srli_epi16(q, 4), nibble);
+            if (has_high) {
+                const __m512i bits = direct_pick(v[i], v[i + 4], high_at / 2, size / 2, 2);
+
+                low[i] = _mm512_or_si512(low[i], direct_spread(bits, 0));
+                high[i] = _mm512_or_si512(high[i], direct_spread(bits, 1));
+            }
+        }
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const struct matmul_q8 *x = direct_x(d, m, b);
+            const __m512i both = direct_halves(x[0].q, x[1].q);
+            const __m512i x0 = _mm512_shuffle_i64x2(both, both, 0x88);
+            const __m512i x1 = _mm512_shuffle_i64x2(both, both, 0xdd);
+            const __m512i first = _mm512_add_epi32(direct_first(x0, zero), direct_first(x1, zero));
+            __m512i t[4], sum;
+            __m512 f;
+
+            UNROLL for (unsigned i = 0; i < 4; i++)
+            {
+                t[i] = _mm512_dpbusd_epi32(first, low[i], x0);
+                t[i] = _mm512_dpbusd_epi32(t[i], high[i], x1);
+            }
+            sum = direct_add4(t, sums);
+            sum = _mm512_shuffle_i64x2(sum, sum, 0xd8);
+            f = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale);
+            acc.v[m] = direct_fma(_mm512_castps512_ps256(f), &x[0], acc.v[m]);
+            if (has_offset)
+                acc.offset[m] = _mm256_fmadd_ps(_mm512_castps512_ps256(offset),
+                                                _mm256_set1_ps(x[0].s), acc.offset[m]);
+            acc.v[m] = direct_fma(_mm512_extractf32x8_ps(f, 1), &x[1], acc.v[m]);
+            if (has_offset)
+                acc.offset[m] = _mm256_fmadd_ps(_mm512_extractf32x8_ps(offset, 1),
+                                                _mm256_set1_ps(x[1].s), acc.offset[m]);
+        }
+        if (has_offset)
+            direct_chunk(d, m_n, &acc, b + 2);
+    }
+    d->ahead = ahead;
+    direct_end(d, m_n, &acc);
+}
+
+DIRECT(q8_0, direct_q8_0(d, 1), direct_q8_0(d, 2))
+DIRECT(q4_0, direct_32(d, 1, false, false), direct_32(d, 2, false, false))
+DIRECT(q4_1, direct_32(d, 1, true, false), direct_32(d, 2, true, false))
+DIRECT(q5_0, direct_32(d, 1, false, true), direct_32(d, 2, false, true))
+DIRECT(q5_1, direct_32(d, 1, true, true), direct_32(d, 2, true, true))
