@@ -144,13 +144,15 @@ static void resident_loaded(struct job *job)
         resident->load_status = loop_watch_new(chat->loop, inf_engine_event_fd(resident->engine),
                                                resident_on_events, resident, &resident->watch);
     if (resident->load_status == 0) {
+        const uint32_t n_threads = inf_engine_n_threads(resident->engine);
+
         resident->state = RESIDENT_READY;
         resident->used_usec = clock_usec();
         chat->stats.n_loads++;
         log_event(LOG_ID_MODEL_LOADED, LOG_INFO, resident->name,
-                  "loaded %s: %s, context %u, %u threads, %s", resident->name,
+                  "loaded %s: %s, context %u, %u thread%s, %s", resident->name,
                   inf_model_info(resident->model)->dtype_text, inf_engine_n_ctx(resident->engine),
-                  inf_engine_n_threads(resident->engine), inf_engine_isa(resident->engine));
+                  n_threads, n_threads == 1 ? "" : "s", inf_engine_isa(resident->engine));
         resident_answer(resident, NULL);
     } else {
         const char *why =
