@@ -4,8 +4,10 @@
  * token alone; decoding token by token; both after n_depth tokens that are not counted. As
  * llama-bench measures, so that figures may be compared. One round of each warms up.
  *
- * A bound is measured between all rounds of the part that it bounds, so that each round has one
- * measurement right before and one right after it.
+ * A bound is measured between all rounds of the part that it bounds. The bandwidth of memory
+ * changes from second to second on shared machines, so each round is held against the measurements
+ * right before and right after it. The int8 peak does not: a low one was disturbed, and all rounds
+ * are held against the highest.
  */
 #include <errno.h>
 #include <math.h>
@@ -42,6 +44,7 @@ struct bench {
 struct part {
     int (*round)(struct bench *b);
     int (*bound)(struct bench *b, double *ret_per_second);
+    const double *peak; /* what the rounds are held against instead of the bound around them */
     uint32_t n_tokens;
     double work;
 };
@@ -165,14 +168,16 @@ static int measure(struct bench *b, const struct part *part, double *ret_mean, d
             diff = speed - mean;
             mean += diff / i;
             squares += diff * (speed - mean);
-            b->fractions[i - 1] =
-                after > 0 ? part->work * 1e9 / (double)nsec / ((before + after) / 2) : 0;
+            b->fractions[i - 1] = part->work * 1e9 / (double)nsec;
+            if (!part->peak)
+                b->fractions[i - 1] /= (before + after) / 2;
         }
         before = after;
     }
     *ret_mean = mean;
     *ret_stddev = b->n_repeat > 1 ? sqrt(squares / (b->n_repeat - 1)) : 0;
-    *ret_fraction = median(b->fractions, b->n_repeat);
+    if (part->bound)
+        *ret_fraction = median(b->fractions, b->n_repeat) / (part->peak ? *part->peak : 1);
     return 0;
 }
 
@@ -181,11 +186,12 @@ static int measure_model(struct bench *b)
     const struct inf_bench_params *p = b->params;
     const struct inf_model_info *info = inf_model_info(p->model);
     const uint64_t madds = (info->n_madds_token - info->n_madds_head) * p->n_prompt;
-    const struct part pp = {prefill, p->peak ? bound_int8 : NULL, p->n_prompt,
-                            2.0 * (double)(madds + info->n_madds_head)};
-    const struct part tg = {decode, p->membw ? bound_read : NULL, p->n_generate,
-                            (double)info->n_bytes_token * p->n_generate};
     struct inf_bench_result *res = &b->result;
+    const struct part pp = {prefill, p->peak && limits_dot_name(b->limits) ? bound_int8 : NULL,
+                            &res->int8_ops_s, p->n_prompt,
+                            2.0 * (double)(madds + info->n_madds_head)};
+    const struct part tg = {decode, p->membw ? bound_read : NULL, NULL, p->n_generate,
+                            (double)info->n_bytes_token * p->n_generate};
     int r = 0;
 
     if (p->n_depth > 0)

@@ -48,8 +48,8 @@ struct inf_bench_result {
     const char *read_how; /* the fastest way, for people; static */
     const char *int8_how; /* the instruction; static, NULL: none */
 
-    /* Medians over the runs, each divided by the mean of the bound before and after it:
-     * n_bytes_token × tokens/s ÷ bytes/s, and 2 × multiply-adds ÷ time ÷ operations/s. */
+    /* Medians over the runs: n_bytes_token × tokens/s ÷ bytes/s, each divided by the mean of the
+     * bandwidth right before and after it; 2 × multiply-adds ÷ time ÷ int8_ops_s. */
     double tg_of_bound, pp_of_peak;
 
     uint32_t n_threads;
