@@ -396,6 +396,8 @@ void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
         const struct attn_tile *tile = &x->plan->tiles[x->n_tiles - 1 - i % x->n_tiles];
         struct task t;
 
+        if (s->wanted_only && !tile->wanted)
+            continue;
         task_init(&t, x, &s->attn, tile, i / x->n_tiles * cut.n_heads, cut.n_heads, i_thread);
         task_query(&t, s->src[0]);
         whole(&t, i_thread, s->dst);

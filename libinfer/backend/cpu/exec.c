@@ -193,6 +193,14 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
     }
 }
 
+static bool has_logits(const struct batch *batch, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = 0; i < batch->n_logits; i++)
+        if (batch->logit_rows[i] >= begin && batch->logit_rows[i] < end)
+            return true;
+    return false;
+}
+
 /* Where each row lies in the KV store, and which rows go through attention together. */
 static void place_rows(struct exec *x)
 {
@@ -215,12 +223,15 @@ static void place_rows(struct exec *x)
             assert(plan->row_block[row] < x->store->n_blocks);
         }
         for (uint32_t j = 0; j < seq->n_rows; j += plan->tile_rows) {
+            const uint32_t row = seq->i_row + j, n = MIN(seq->n_rows - j, plan->tile_rows);
+
             assert(x->n_tiles < plan->max_tiles);
             plan->tiles[x->n_tiles++] =
                 (struct attn_tile){.seq = seq,
-                                   .i_row = seq->i_row + j,
-                                   .n_rows = MIN(seq->n_rows - j, plan->tile_rows),
-                                   .pos = seq->pos + j};
+                                   .i_row = row,
+                                   .n_rows = n,
+                                   .pos = seq->pos + j,
+                                   .wanted = n == 1 || has_logits(x->batch, row, row + n)};
         }
         if (seq->n_rows > 1)
             x->one_row_each = false;

@@ -37,6 +37,25 @@ static void value_used(struct plan *plan, graph_ref ref, uint32_t i_stage)
         plan->values[ref].last = MAX(plan->values[ref].last, i_stage);
 }
 
+/* In the last layer the rows without logits end with attention: only storing their keys and values
+ * matters. */
+static void mark_wanted_only(struct plan *plan, struct stage *attention)
+{
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        const struct stage *s = &plan->stages[i];
+        bool reads = false;
+
+        for (unsigned j = 0; j < ARRAY_SIZE(s->src); j++)
+            reads |= s->src[j] == attention->dst;
+        for (uint32_t j = 0; j < s->n_products; j++)
+            if (s->products[j].add == attention->dst)
+                return;
+        if (reads && !s->gather && !(s->kind == STAGE_NODE && s->op == GRAPH_ROWS))
+            return;
+    }
+    attention->wanted_only = true;
+}
+
 static void find_lifetimes(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
@@ -201,6 +220,9 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
     r = fuse_graph(plan, g, cpu, reterr);
     if (r == -EOPNOTSUPP)
         goto fail;
+    for (uint32_t i = 0; r == 0 && i < plan->n_stages; i++)
+        if (plan->stages[i].kind == STAGE_ATTENTION)
+            mark_wanted_only(plan, &plan->stages[i]);
     if (r == 0)
         r = place_values(plan);
     if (r == 0) {

@@ -103,6 +103,7 @@ struct stage {
     uint32_t n_products, n_chunks;
 
     struct attn_params attn;
+    bool wanted_only; /* attention: nobody reads but rows of the logits */
     enum graph_op op; /* STAGE_NODE */
     enum kv_part kv;  /* STAGE_NODE that stores: op is GRAPH_ATTENTION */
     uint32_t width, group;
@@ -143,6 +144,7 @@ struct ahead {
 struct attn_tile {
     const struct batch_seq *seq;
     uint32_t i_row, n_rows, pos;
+    bool wanted; /* has rows of the logits */
 };
 
 /* A thread's own memory: offsets of its parts, all multiples of 64. */

@@ -290,31 +290,38 @@ TEST(rows_do_not_depend_on_their_neighbours)
     check_batches(&qwen, 3);
 }
 
+/* Rows of more than one tile of attention, which need not all be computed in the last layer. */
 TEST(only_the_rows_asked_for_have_logits)
 {
-    const int32_t tokens[] = {3, 1, 4, 1, 5};
-    const uint32_t rows[] = {1, 4};
+    enum { N = MAX_ROWS };
+    const uint32_t rows[] = {1, 4, N - 1};
+    int32_t tokens[N];
+    uint32_t every[N];
     struct bench b;
     float *all;
 
     bench_init(&b, &llama, NULL, 2, INF_DTYPE_F32, true);
-    assert_int_equal(kv_table_extend(&b.tables[0], 5), 0);
+    assert_true(N > 2 * b.plan->tile_rows);
+    for (uint32_t i = 0; i < N; i++) {
+        tokens[i] = token_at(&b, 0, i);
+        every[i] = i;
+    }
+    assert_int_equal(kv_table_extend(&b.tables[0], N), 0);
     {
         const struct batch_seq seq = {
-            .n_rows = 5, .n_blocks = b.tables[0].n_blocks, .blocks = b.tables[0].blocks};
-        const uint32_t every[] = {0, 1, 2, 3, 4};
-        struct batch batch = {5, tokens, 1, &seq, 5, every};
+            .n_rows = N, .n_blocks = b.tables[0].n_blocks, .blocks = b.tables[0].blocks};
+        struct batch batch = {N, tokens, 1, &seq, N, every};
         struct kv_store *store = kv_pool_store(b.pool);
 
-        all = calloc((size_t)5 * llama.n_vocab, sizeof(float));
+        all = calloc((size_t)N * llama.n_vocab, sizeof(float));
         assert_non_null(all);
         ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, all));
-        batch.n_logits = 2;
+        batch.n_logits = ARRAY_SIZE(rows);
         batch.logit_rows = rows;
         ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, b.logits));
-        assert_same(b.logits, all + llama.n_vocab, llama.n_vocab, "row 1");
-        assert_same(b.logits + llama.n_vocab, all + (size_t)4 * llama.n_vocab, llama.n_vocab,
-                    "row 4");
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+            assert_same(b.logits + i * llama.n_vocab, all + (size_t)rows[i] * llama.n_vocab,
+                        llama.n_vocab, "row");
         batch.n_logits = 0;
         ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, NULL));
     }
