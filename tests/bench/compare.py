@@ -76,8 +76,8 @@ def parse(argv):
     add("--growth-rounds", type=int, default=2, metavar="N", help="waves of clients (2)")
     add("--words", type=int, default=64, metavar="N", help="of a client's prompt (64)")
     add("--tokens", type=int, default=64, metavar="N", help="of an answer (64)")
-    add("--gap-seconds", type=float, default=12, metavar="S",
-        help="how long others' prompts are read beside a stream (12)")
+    add("--gap-seconds", type=float, default=20, metavar="S",
+        help="how long others' prompts are read beside a stream (20)")
     add("--max-context", type=int, default=32768, metavar="N", help="of growth (32768)")
     add("--peer-context", type=int, default=4096, metavar="N",
         help="of growth with llama-bench, which needs minutes for more (4096)")
