@@ -156,7 +156,7 @@ int workers_new(unsigned n_threads, struct workers **ret_workers)
     if (!w)
         return -ENOMEM;
     *w = (struct workers){.n = n_threads};
-    w->spin_nsec = n_threads <= cpu_count() ? SPIN_NSEC : 0;
+    w->spin_nsec = n_threads <= cpu_whole_count() ? SPIN_NSEC : 0;
     w->threads = NEW(struct worker, n_threads - 1);
     r = w->threads ? threads_start(w) : -ENOMEM;
     if (r < 0) {

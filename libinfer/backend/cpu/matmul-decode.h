@@ -34,7 +34,16 @@ INLINE void prefetch(const uint8_t **ahead, const unsigned n_bytes)
 {
     const uint8_t *p = *ahead;
 
-    UNROLL for (unsigned i = 0; i < (n_bytes + 63) / 64; i++) __builtin_prefetch(p + 64 * i, 0, 3);
+    UNROLL for (unsigned i = 0; i < (n_bytes + 63) / 64; i++) __builtin_prefetch(p + 64 * i, 0, 2);
+    *ahead = p + n_bytes;
+}
+
+/* The same for what is read once and soon: it bypasses the second level. */
+INLINE void prefetch_once(const uint8_t **ahead, const unsigned n_bytes)
+{
+    const uint8_t *p = *ahead;
+
+    UNROLL for (unsigned i = 0; i < (n_bytes + 63) / 64; i++) __builtin_prefetch(p + 64 * i, 0, 0);
     *ahead = p + n_bytes;
 }
 

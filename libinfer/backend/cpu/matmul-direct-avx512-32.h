@@ -37,7 +37,7 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
 
         if (b % DIRECT_BLOCKS == 0)
             direct_q8_0_scales(r, d->K / 32 - b, scale);
-        prefetch(&ahead, 8 * 2 * size);
+        prefetch_once(&ahead, 8 * 2 * size);
         UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
             _mm512_xor_si512(direct_halves(direct_row(&r, i) + 2, direct_row(&r, i) + 2 + size),
                              _mm512_set1_epi8(-128));
@@ -96,7 +96,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
         __m512i v[8], low[4], high[4];
         __m512 scale, offset = _mm512_setzero_ps();
 
-        prefetch(&ahead, 8 * 2 * size);
+        prefetch_once(&ahead, 8 * 2 * size);
         UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
             _mm512_maskz_loadu_epi16(two_blocks, direct_row(&r, i));
         scale = direct_fields(v, 0, size / 2);

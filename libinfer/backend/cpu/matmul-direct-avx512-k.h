@@ -122,7 +122,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             const __m512i to1 = direct_two((3 - (int32_t)g) & 31, (1 - (int32_t)g) & 31);
             __m512i v[2][8];
 
-            prefetch(&ahead, 8 * size / 2);
+            prefetch_once(&ahead, 8 * size / 2);
             UNROLL for (unsigned i = 0; i < 8; i++)
             {
                 const __m512i q = _mm512_loadu_si512(direct_row(&r, i) + q_at + 16 * g);
@@ -189,7 +189,7 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
         {
             __m512i v[2][8];
 
-            prefetch(&ahead, 8 * size / 2);
+            prefetch_once(&ahead, 8 * size / 2);
             UNROLL for (unsigned i = 0; i < 8; i++)
             {
                 const __m512i q = _mm512_loadu_si512(direct_row(&r, i) + 64 * h);

@@ -28,7 +28,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             v_int v[8];
 
             if (g % 2 == 0)
-                prefetch(&d->ahead, VEC_N * size / 4);
+                prefetch_once(&d->ahead, VEC_N * size / 4);
             direct_load32(w + q_at + g / 2 * 32, d->row_bytes, v);
             UNROLL for (unsigned i = 0; i < 8; i++)
             {
@@ -68,7 +68,7 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
             v_int v[8];
 
             if (g % 2 == 0)
-                prefetch(&d->ahead, VEC_N * sizeof(struct block_q6_k) / 4);
+                prefetch_once(&d->ahead, VEC_N * sizeof(struct block_q6_k) / 4);
             UNROLL for (unsigned i = 0; i < 8; i++)
             {
                 const v_int four = v_rows32(q + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);

@@ -150,7 +150,7 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
 
         if (b % DIRECT_BLOCKS == 0)
             direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
-        prefetch(&d->ahead, VEC_N * size);
+        prefetch_once(&d->ahead, VEC_N * size);
         direct_load32(w + 2, d->row_bytes, v);
         if (!VEC_S8)
             UNROLL for (unsigned i = 0; i < 8; i++) v[i] = v_xor(v[i], v_set(0x80808080));
@@ -186,7 +186,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
             if (has_offset)
                 direct_fields(w + 2, d->row_bytes, d->K / 32 - b, size, offset);
         }
-        prefetch(&d->ahead, VEC_N * size);
+        prefetch_once(&d->ahead, VEC_N * size);
         UNROLL for (unsigned i = 0; i < 4; i++)
         {
             const v_int v = v_rows16(w + q_at + i * d->row_bytes, d->row_bytes);
