@@ -5,6 +5,8 @@
  */
 #include "sched/batch.h"
 
+#include <math.h>
+
 #include <assert.h>
 
 #include "core/macros.h"
@@ -69,7 +71,13 @@ static uint32_t class_of(uint32_t n)
     return MIN(31 - (uint32_t)__builtin_clz(n), last);
 }
 
-uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t max_rows)
+static double slowdown(uint32_t n_decode, uint32_t n_prompts)
+{
+    return BATCH_SLOWDOWN * sqrt(MAX(1, (double)n_prompts / n_decode));
+}
+
+uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompts,
+                          uint32_t max_rows)
 {
     const struct batch_class *c;
     double rows = BATCH_MIN_MIXED;
@@ -80,14 +88,14 @@ uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint
     if (c->n < BATCH_MEASURE || c->n_mixed >= BATCH_REFRESH || pace->n_steps - c->at > BATCH_FORGET)
         return 0;
     if (pace->row_usec > 0)
-        rows = MAX(rows, (BATCH_SLOWDOWN - 1) * c->usec / pace->row_usec);
+        rows = MAX(rows, (slowdown(n_decode, n_prompts) - 1) * c->usec / pace->row_usec);
     rows = MIN(rows, (double)max_rows);
     return (uint32_t)rows;
 }
 
 static void note_prompts(struct batch_pace *pace, uint32_t n, uint32_t max_rows, uint64_t usec)
 {
-    const uint64_t chunk = batch_pace_chunk(pace, 0, max_rows);
+    const uint64_t chunk = batch_pace_chunk(pace, 0, 1, max_rows);
     uint64_t fit = (uint64_t)n * BATCH_STEP_USEC / MAX(usec, 1);
 
     if (pace->row_usec == 0)

@@ -8,7 +8,9 @@
  * that decode (one token left) come first, then prompts share the rest: each gets an equal part,
  * what one does not need goes to the others, and who is first changes with @turn, so that none
  * starves. How many rows of prompts a step has follows from its time: beside sequences that decode
- * it shall take BATCH_SLOWDOWN times what they take alone, so that their text flows evenly.
+ * it shall take BATCH_SLOWDOWN times what they take alone, so that their text flows evenly. Where
+ * more prompts wait than sequences decode, as when many arrive at once, prompts get more: few rows
+ * at a time are read slowly, and a crowd that waits is worth some time of those who were first.
  */
 
 #include <stdbool.h>
@@ -55,9 +57,10 @@ struct batch_pace {
     double row_usec; /* what one more row of a prompt takes beside them; 0: unknown */
 };
 
-/* Rows of prompts that the next step shall have beside @n_decode decoding sequences; 0: a step
- * without shall be measured first. */
-uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t max_rows);
+/* Rows of prompts, of which there are @n_prompts, that the next step shall have beside @n_decode
+ * decoding sequences; 0: a step without shall be measured first. */
+uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompts,
+                          uint32_t max_rows);
 /* A step of so many rows took @usec. */
 void batch_pace_note(struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompt,
                      uint32_t max_rows, uint64_t usec);

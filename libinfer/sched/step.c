@@ -60,7 +60,8 @@ static void plan_rows(struct sched *s)
         };
         step->n_single += step->wants[i].n_left == 1;
     }
-    limits.chunk = batch_pace_chunk(&s->pace, step->n_single, limits.max_rows);
+    limits.chunk =
+        batch_pace_chunk(&s->pace, step->n_single, s->n_running - step->n_single, limits.max_rows);
     batch_plan(step->wants, s->n_running, &limits, s->turn++, step->rows);
 }
 

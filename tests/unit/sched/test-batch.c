@@ -94,11 +94,11 @@ static uint32_t chunk_after(struct batch_pace *pace, uint32_t max_rows, uint64_t
                             unsigned n_steps)
 {
     for (unsigned i = 0; i < n_steps; i++) {
-        const uint32_t chunk = batch_pace_chunk(pace, 0, max_rows);
+        const uint32_t chunk = batch_pace_chunk(pace, 0, 1, max_rows);
 
         batch_pace_note(pace, 0, chunk, max_rows, row_usec * chunk);
     }
-    return batch_pace_chunk(pace, 0, max_rows);
+    return batch_pace_chunk(pace, 0, 1, max_rows);
 }
 
 TEST(chunks_of_prompts_alone_follow_the_speed)
@@ -112,7 +112,7 @@ TEST(chunks_of_prompts_alone_follow_the_speed)
     /* Steps with small last parts change nothing, whatever a row of them took. */
     batch_pace_note(&pace, 0, 3, 512, 1);
     batch_pace_note(&pace, 0, 3, 512, 100000);
-    assert_int_equal(batch_pace_chunk(&pace, 0, 512), 96);
+    assert_int_equal(batch_pace_chunk(&pace, 0, 1, 512), 96);
     /* A second a row: not below the least. */
     assert_int_equal(chunk_after(&pace, 512, 1000000, 1), BATCH_MIN_CHUNK);
     assert_int_equal(chunk_after(&pace, 16, 1000000, 1), 16);
@@ -148,7 +148,7 @@ static unsigned run_beside(const struct machine *m, uint32_t n_decode, uint32_t 
         batch_pace_note(&pace, n_decode, 0, 512, step_usec(m, n_decode, ctx++, 0, 0));
     for (unsigned i = 0; i < n_prompts; i++)
         for (uint32_t pos = 0; pos < n_prompt; n_steps++) {
-            const uint32_t chunk = batch_pace_chunk(&pace, n_decode, 512 - n_decode);
+            const uint32_t chunk = batch_pace_chunk(&pace, n_decode, 1, 512 - n_decode);
             const uint32_t rows = MIN(chunk, n_prompt - pos);
             const uint64_t usec = step_usec(m, n_decode, ctx++, rows, pos);
 
@@ -198,16 +198,16 @@ TEST(what_decoding_takes_is_measured_first_and_again)
     /* For nothing is known, then for another number of streams. */
     for (uint32_t n = 1; n <= 2; n++) {
         for (unsigned i = 0; i < BATCH_MEASURE; i++) {
-            assert_int_equal(batch_pace_chunk(&pace, n, 512), 0);
+            assert_int_equal(batch_pace_chunk(&pace, n, 1, 512), 0);
             batch_pace_note(&pace, n, 0, 512, 10000);
         }
-        assert_true(batch_pace_chunk(&pace, n, 512) >= BATCH_MIN_MIXED);
+        assert_true(batch_pace_chunk(&pace, n, 1, 512) >= BATCH_MIN_MIXED);
     }
     for (unsigned i = 0; i < BATCH_REFRESH; i++) {
-        assert_true(batch_pace_chunk(&pace, 3, 512) > 0);
+        assert_true(batch_pace_chunk(&pace, 3, 1, 512) > 0);
         batch_pace_note(&pace, 3, 8, 512, 20000);
     }
-    assert_int_equal(batch_pace_chunk(&pace, 3, 512), 0);
+    assert_int_equal(batch_pace_chunk(&pace, 3, 1, 512), 0);
     /* One late step does not become the measure; a fast one does. */
     batch_pace_note(&pace, 3, 0, 512, 1000000);
     assert_true(pace.classes[1].usec < 15000);
@@ -215,18 +215,34 @@ TEST(what_decoding_takes_is_measured_first_and_again)
     assert_true(pace.classes[1].usec == 2000);
     /* What is old is measured anew; what is not is remembered, though others came in between. */
     for (unsigned i = 0; i < BATCH_FORGET; i++) {
-        assert_true(batch_pace_chunk(&pace, 3, 512) > 0);
+        assert_true(batch_pace_chunk(&pace, 3, 1, 512) > 0);
         batch_pace_note(&pace, 1, 0, 512, 2000);
     }
     batch_pace_note(&pace, 1, 0, 512, 2000);
     for (unsigned i = 0; i < BATCH_MEASURE; i++) {
-        assert_int_equal(batch_pace_chunk(&pace, 3, 512), 0);
+        assert_int_equal(batch_pace_chunk(&pace, 3, 1, 512), 0);
         batch_pace_note(&pace, 3, 0, 512, 50000);
     }
     assert_true(pace.classes[1].usec == 50000);
 }
 
+TEST(a_crowd_that_waits_gets_more_than_a_single_prompt)
+{
+    struct batch_pace pace = {.row_usec = 500};
+    uint32_t last = 0;
+
+    for (unsigned i = 0; i < BATCH_MEASURE; i++)
+        batch_pace_note(&pace, 1, 0, 512, 10000);
+    for (uint32_t n_prompts = 1; n_prompts <= 16; n_prompts *= 4) {
+        const uint32_t chunk = batch_pace_chunk(&pace, 1, n_prompts, 512);
+
+        assert_true(chunk > last);
+        last = chunk;
+    }
+}
+
 RUN_TESTS(cmocka_unit_test(cases), cmocka_unit_test(random_wants_keep_the_limits_and_none_starves),
           cmocka_unit_test(chunks_of_prompts_alone_follow_the_speed),
           cmocka_unit_test(streams_flow_evenly_beside_prompts),
-          cmocka_unit_test(what_decoding_takes_is_measured_first_and_again))
+          cmocka_unit_test(what_decoding_takes_is_measured_first_and_again),
+          cmocka_unit_test(a_crowd_that_waits_gets_more_than_a_single_prompt))
