@@ -49,8 +49,14 @@ typedef __m512 v_flt;
 #define v_fma(a, b, c)      _mm512_fmadd_ps(a, b, c)
 #define v_to_float(v)       _mm512_cvtepi32_ps(v)
 #define v_bcastf(p)         _mm512_set1_ps(*(p))
-#define v_dot(sum, w, a)    _mm512_dpbusd_epi32(sum, w, a)
 #define v_dot_s8(sum, w, a) (sum)
+
+/* Not the intrinsic, for which gcc 12 copies sums to and fro. */
+static inline v_int v_dot(v_int sum, v_int w, v_int a)
+{
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(a));
+    return sum;
+}
 
 static inline v_int v_bcast(const void *p)
 {
