@@ -114,22 +114,28 @@ def provenance(options):
                                        datetime.date.today().isoformat())
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
-    options = parse(sys.argv[1:])
-    figures = Figures()
-    print("%s, %d rounds" % (machine(options.threads), options.rounds))
-    for name, part in PARTS.items():
-        if not options.parts or name in options.parts:
-            part(options, figures)
-            figures.tell_machine()
-    figures.summary()
+def save(options, figures):
+    """After each part, so that a run that was ended early leaves what it found."""
     if options.json:
         with open(options.json, "w") as f:
             json.dump(figures.rows, f, indent=1)
     if options.docs:
-        figures.tables["machine"] = provenance(options)
+        figures.tables["machine"] = options.provenance
         figures.write_docs(options.docs)
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
+    options = parse(sys.argv[1:])
+    figures = Figures()
+    options.provenance = provenance(options)
+    print(options.provenance, flush=True)
+    for name, part in PARTS.items():
+        if not options.parts or name in options.parts:
+            part(options, figures)
+            figures.tell_machine()
+            save(options, figures)
+    figures.summary()
     return 1 if figures.n_short else 0
 
 
