@@ -14,13 +14,6 @@
 #include "backend/cpu/matmul-kernels.h"
 #include "core/cpu.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 static void prepare_bf16(const float *x, uint32_t K, uint16_t *dst)
 {
     uint32_t k = 0;

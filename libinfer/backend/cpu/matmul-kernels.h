@@ -23,6 +23,13 @@
 
 #include "backend/cpu/matmul.h"
 
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #define PANEL_N      32u  /* columns */
 #define PANEL_K      512u /* elements of a chunk of the quantised formats */
 #define PANEL_K_F32  128u /* and of the float formats */

@@ -26,13 +26,6 @@
 #include "core/half.h"
 #include "quant/block.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 #if !VEC_PAIRS
 #define v_pairs(w, a)       v_zero()
 #define v_add16(a, b)       (a)

@@ -118,9 +118,9 @@ struct group {
     float bias[PANEL_N];
 };
 
-#ifndef AHEAD
-#define AHEAD (4u << 10)
-#endif
+/* How far beyond the group of rows that comes next prefetches are, so that its last rows have come
+ * when it begins. */
+#define AHEAD      (4u << 10)
 #define COPY_BYTES 640u /* of a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4 */
 
 /* Decodes @n_rows < 16 rows, or rows that end within 32 elements. */
