@@ -34,7 +34,7 @@ INLINE void prefetch(const uint8_t **ahead, const unsigned n_bytes)
 {
     const uint8_t *p = *ahead;
 
-    UNROLL for (unsigned i = 0; i < (n_bytes + 63) / 64; i++) __builtin_prefetch(p + 64 * i, 0, 2);
+    UNROLL for (unsigned i = 0; i < (n_bytes + 63) / 64; i++) __builtin_prefetch(p + 64 * i, 0, 3);
     *ahead = p + n_bytes;
 }
 
