@@ -44,7 +44,7 @@ def test_an_unanswered_request_fails_alone(machine, row):
 
     def client():
         try:
-            got.append(ask(machine, long_body(2000, n=16, temperature=1)).status)
+            got.append(ask(machine, long_body(2000, n=64, temperature=1)).status)
         except OSError as e:
             got.append(e)
     thread = threading.Thread(target=client)
