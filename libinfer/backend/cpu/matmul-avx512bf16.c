@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "backend/cpu/matmul-kernels.h"
+#include "backend/cpu/matmul-prefetch.h"
 #include "core/cpu.h"
 
 static void prepare_bf16(const float *x, uint32_t K, uint16_t *dst)
@@ -70,9 +71,12 @@ static void decode_bf16(struct matmul_panel *p, unsigned half, const uint8_t *w,
     for (uint32_t k = 0; k < kc; k += 32, w += 64) {
         __m512i v[16];
 
-        UNROLL for (unsigned i = 0; i < 16; i++) __builtin_prefetch(*ahead + 64 * i, 0, 3);
+        UNROLL for (unsigned i = 0; i < 16; i++)
+        {
+            prefetch_step(*ahead, i, 64, false);
+            v[i] = _mm512_loadu_si512(w + i * row_bytes);
+        }
         *ahead += 16 * 64;
-        UNROLL for (unsigned i = 0; i < 16; i++) v[i] = _mm512_loadu_si512(w + i * row_bytes);
         transpose16(v);
         UNROLL for (unsigned i = 0; i < 16; i++)
             _mm512_store_si512(&p->pairs[k / 2 + i][16 * half], v[i]);

@@ -51,9 +51,9 @@ static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const 
                 const unsigned k4 = k / 4 + i / 2 * 16 + i % 2 * 4;
                 v_int v[4];
 
-                if (i % 4 == 0)
-                    prefetch(ahead, VEC_N * sizeof(struct block_q4_k) / 2);
-                load_rows16(rows + 16 + 16 * i, row_bytes, v);
+                load_rows16_ahead(rows + 16 + 16 * i, row_bytes, v, *ahead, 0,
+                                  VEC_N * sizeof(struct block_q4_k) / 32);
+                *ahead += VEC_N * sizeof(struct block_q4_k) / 8;
                 UNROLL for (unsigned j = 0; j < 4; j++)
                 {
                     v_store(p->q[k4 + j][col], LOW_NIBBLES(v[j]));
@@ -79,16 +79,14 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
             for (unsigned h = 0; h < 2; h++) {
                 v_int high[4];
 
-                prefetch(ahead, VEC_N * sizeof(struct block_q5_k) / 4);
                 load_rows16(rows + 16 + 16 * h, row_bytes, high);
                 UNROLL for (unsigned i = 0; i < 4; i++)
                 {
                     const unsigned k4 = k / 4 + i * 16 + h * 4;
                     v_int v[4];
 
-                    if (i == 2)
-                        prefetch(ahead, VEC_N * sizeof(struct block_q5_k) / 4);
-                    load_rows16(rows + 48 + 32 * i + 16 * h, row_bytes, v);
+                    load_rows16_ahead(rows + 48 + 32 * i + 16 * h, row_bytes, v, *ahead, 4 * i,
+                                      VEC_N * sizeof(struct block_q5_k) / 32);
                     UNROLL for (unsigned j = 0; j < 4; j++)
                     {
                         /* Bits 2i and 2i + 1 of each byte go to bit 4. */
@@ -101,6 +99,7 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
                         v_store(p->q[k4 + 8 + j][col], v_or(HIGH_NIBBLES(v[j]), v_and(h1, bit4)));
                     }
                 }
+                *ahead += VEC_N * sizeof(struct block_q5_k) / 2;
             }
         }
     }
@@ -135,6 +134,7 @@ static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const 
                                    size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     const v_int high = v_set(0x30303030);
+    const unsigned part = VEC_N * sizeof(struct block_q6_k) / 4;
 
     for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q6_k)) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
@@ -146,10 +146,11 @@ static void TILE_NAME(decode_q6_k)(struct matmul_panel *p, unsigned half, const 
                 const unsigned at = i / 2, h = i % 2, k4 = k / 4 + at * 32 + h * 4;
                 v_int a[4], b[4], t[4];
 
-                prefetch(ahead, VEC_N * sizeof(struct block_q6_k) / 4);
-                load_rows16(rows + 64 * at + 16 * h, row_bytes, a);
-                load_rows16(rows + 64 * at + 32 + 16 * h, row_bytes, b);
-                load_rows16(rows + 128 + 32 * at + 16 * h, row_bytes, t);
+                load_rows16_ahead(rows + 64 * at + 16 * h, row_bytes, a, *ahead, 0, part / 12);
+                load_rows16_ahead(rows + 64 * at + 32 + 16 * h, row_bytes, b, *ahead, 4, part / 12);
+                load_rows16_ahead(rows + 128 + 32 * at + 16 * h, row_bytes, t, *ahead, 8,
+                                  part / 12);
+                *ahead += part;
                 UNROLL for (unsigned j = 0; j < 4; j++)
                 {
                     const v_int t0 = v_and(v_shl(t[j], 4), high), t1 = v_and(v_shl(t[j], 2), high);

@@ -25,26 +25,16 @@ INLINE void load_rows16(const uint8_t *p, size_t stride, v_int v[4])
     transpose(v);
 }
 
-/*
- * Asks for the next @n_bytes of what will be read later. 16 or 32 rows at once are more streams
- * than a CPU's own prefetcher follows; this one is in the order of addresses, which memory serves
- * best and which the CPU's own prefetcher joins.
- */
-INLINE void prefetch(const uint8_t **ahead, const unsigned n_bytes)
+/* The same, as steps @i to @i + 3 of prefetches. */
+INLINE void load_rows16_ahead(const uint8_t *p, size_t stride, v_int v[4], const uint8_t *ahead,
+                              const unsigned i, const unsigned n_bytes)
 {
-    const uint8_t *p = *ahead;
-
-    UNROLL for (unsigned i = 0; i < (n_bytes + 63) / 64; i++) __builtin_prefetch(p + 64 * i, 0, 3);
-    *ahead = p + n_bytes;
-}
-
-/* The same for what is read once and soon: it bypasses the second level. */
-INLINE void prefetch_once(const uint8_t **ahead, const unsigned n_bytes)
-{
-    const uint8_t *p = *ahead;
-
-    UNROLL for (unsigned i = 0; i < (n_bytes + 63) / 64; i++) __builtin_prefetch(p + 64 * i, 0, 0);
-    *ahead = p + n_bytes;
+    UNROLL for (unsigned j = 0; j < 4; j++)
+    {
+        prefetch_step(ahead, i + j, n_bytes, false);
+        v[j] = v_rows16(p + j * stride, stride);
+    }
+    transpose(v);
 }
 
 /* A 2-byte field of each block of 16 rows, block by block. */
@@ -87,11 +77,12 @@ static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const 
     decode_f16_fields(w, row_bytes, kc / 32, size, (void *)&p->scale[0][col]);
     for (uint32_t b = 0; b < kc / 32; b++, w += size) {
         for (unsigned c = 0; c < 16; c += VEC_N) {
-            prefetch(ahead, VEC_N * size);
-            for (unsigned h = 0; h < 2; h++) {
+            UNROLL for (unsigned h = 0; h < 2; h++)
+            {
                 v_int v[4];
 
-                load_rows16(w + 2 + 16 * h + c * row_bytes, row_bytes, v);
+                load_rows16_ahead(w + 2 + 16 * h + c * row_bytes, row_bytes, v, *ahead, 4 * h,
+                                  VEC_N * size / 8);
                 UNROLL for (unsigned j = 0; j < 4; j++)
                 {
                     if (!VEC_S8)
@@ -99,6 +90,7 @@ static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const 
                     v_store(p->q[8 * b + 4 * h + j][col + c], v[j]);
                 }
             }
+            *ahead += VEC_N * size;
         }
     }
 }
@@ -119,9 +111,8 @@ INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, s
         for (unsigned c = 0; c < 16; c += VEC_N) {
             v_int v[4], bits = v_zero();
 
-            if (b % 2 == 0)
-                prefetch(ahead, 2 * VEC_N * size);
-            load_rows16(w + q_at + c * row_bytes, row_bytes, v);
+            load_rows16_ahead(w + q_at + c * row_bytes, row_bytes, v, *ahead, 0, VEC_N * size / 4);
+            *ahead += VEC_N * size;
             if (has_high)
                 bits = v_load(&high[b][c]);
             UNROLL for (unsigned j = 0; j < 8; j++)
@@ -171,9 +162,12 @@ static void TILE_NAME(decode_q5_1)(struct matmul_panel *p, unsigned half, const 
  */
 INLINE void load_rows64(const uint8_t *p, size_t row_bytes, const uint8_t **ahead, v_int v[4][4])
 {
-    prefetch(ahead, VEC_N * 64);
-    UNROLL for (unsigned i = 0; i < 4; i++) UNROLL for (unsigned q = 0; q < 4; q++) v[q][i] =
-        v_rows16(p + 16 * q + i * row_bytes, row_bytes);
+    UNROLL for (unsigned i = 0; i < 16; i++)
+    {
+        prefetch_step(*ahead, i, VEC_N * 4, false);
+        v[i % 4][i / 4] = v_rows16(p + 16 * (i % 4) + i / 4 * row_bytes, row_bytes);
+    }
+    *ahead += VEC_N * 64;
     UNROLL for (unsigned q = 0; q < 4; q++) transpose(v[q]);
 }
 

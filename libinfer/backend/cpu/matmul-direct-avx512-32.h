@@ -2,52 +2,75 @@
 
 /* Formats with blocks of 32 weights, for matmul-direct-avx512.h. */
 
-#define DIRECT_BLOCKS 16u /* of Q8_0, whose scales are converted at once */
-
-/* The scales of up to DIRECT_BLOCKS blocks of 8 rows. Vectors are stored as they are loaded later,
- * for only then do loads get them from stores that are still under way. */
-INLINE void direct_q8_0_scales(struct direct_rows r, uint32_t n_blocks, float (*scale)[8])
+/* Lane @i of @v becomes the 4 bytes at @p. Compilers prefer an insertion, which needs a shuffle. */
+INLINE __m128i direct_word(__m128i v, const unsigned i, const uint8_t *p)
 {
-    for (uint32_t b = 0; b < MIN(n_blocks, DIRECT_BLOCKS); b += 2) {
-        uint64_t d[4] = {0};
-
-        UNROLL for (unsigned i = 0; i < 16; i++)
-        {
-            uint16_t bits;
-
-            memcpy(&bits, direct_row(&r, i % 8) + i / 8 * sizeof(struct block_q8_0), 2);
-            d[i / 4] |= (uint64_t)bits << (i % 4 * 16);
-        }
-        _mm512_store_ps(scale[b], direct_halfs(d));
-        direct_move(&r, 2 * sizeof(struct block_q8_0));
-    }
+    __asm__("vpbroadcastd %1, %0%{%2%}"
+            : "+v"(v)
+            : "m"(*(const uint8_t(*)[4])p), "Yk"((__mmask8)(1u << i)));
+    return v;
 }
 
+/* 4 bytes at @at of rows @i … @i + 3. */
+INLINE __m128i direct_words4(const struct direct_rows *r, const unsigned i, const size_t at)
+{
+    __m128i v = _mm_loadu_si32(direct_row(r, i) + at);
+
+    v = direct_word(v, 1, direct_row(r, i + 1) + at);
+    v = direct_word(v, 2, direct_row(r, i + 2) + at);
+    return direct_word(v, 3, direct_row(r, i + 3) + at);
+}
+
+/* 4 bytes at @at0 of the 8 rows, then those at @at1. */
+INLINE __m512i direct_words(const struct direct_rows *r, const size_t at0, const size_t at1)
+{
+    const __m256i a = _mm256_set_m128i(direct_words4(r, 4, at0), direct_words4(r, 0, at0));
+    const __m256i b = _mm256_set_m128i(direct_words4(r, 4, at1), direct_words4(r, 0, at1));
+
+    return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+}
+
+/*
+ * Two blocks of a row are 68 bytes: scale, 32 weights, scale, 32 weights. Bytes 4 … 67 make a
+ * vector: the last 30 weights of the first block and the second scale, then the second block. The
+ * first two weights come as lanes of rows, with their scale.
+ */
 INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_q8_0);
+    const __m512i sign = _mm512_set1_epi8(-128);
     struct direct_rows r = direct_rows(d);
     const uint8_t *ahead = d->ahead;
-    float scale[DIRECT_BLOCKS][8] __attribute__((aligned(64)));
     struct direct_acc acc;
 
     direct_begin(d, m_n, &acc);
     for (uint32_t b = 0; b < d->K / 32; b += 2, direct_move(&r, 2 * size)) {
-        __m512i v[8];
+        __m512i v[8], words;
+        __m512 scale;
 
-        if (b % DIRECT_BLOCKS == 0)
-            direct_q8_0_scales(r, d->K / 32 - b, scale);
-        prefetch_once(&ahead, 8 * 2 * size);
-        UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
-            _mm512_xor_si512(direct_halves(direct_row(&r, i) + 2, direct_row(&r, i) + 2 + size),
-                             _mm512_set1_epi8(-128));
+        UNROLL for (unsigned i = 0; i < 8; i++)
+        {
+            prefetch_step(ahead, i, 2 * size, true);
+            v[i] = _mm512_xor_si512(_mm512_loadu_si512(direct_row(&r, i) + 4), sign);
+        }
+        ahead += 8 * 2 * size;
+        words = direct_words(&r, 0, size);
+        scale = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
+        words = _mm512_xor_si512(words, sign);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const struct matmul_q8 *x = direct_x(d, m, b);
-            const __m512i sum = direct_sum32(v, direct_halves(x[0].q, x[1].q), 128, DIRECT_WIDE);
+            const __m256i x0 = _mm256_maskz_loadu_epi8(0x3fffffff, x[0].q + 2);
+            const __m512i xv = _mm512_inserti64x4(_mm512_castsi256_si512(x0),
+                                                  _mm256_loadu_si256((const void *)x[1].q), 1);
+            uint16_t two;
+            __m512i sum, xw;
 
-            acc.v[m] =
-                direct_add2(acc.v[m], sum, _mm512_load_ps(scale[b % DIRECT_BLOCKS]), &x[0], &x[1]);
+            memcpy(&two, x[0].q, sizeof(two));
+            xw = _mm512_maskz_set1_epi32(0xff, (int32_t)((uint32_t)two << 16));
+            sum = direct_sum32(v, xv, 128, DIRECT_WIDE);
+            sum = _mm512_add_epi32(sum, _mm512_dpbusd_epi32(direct_first(xw, 128), words, xw));
+            acc.v[m] = direct_add2(acc.v[m], sum, scale, &x[0], &x[1]);
         }
     }
     d->ahead = ahead;
@@ -96,9 +119,12 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
         __m512i v[8], low[4], high[4];
         __m512 scale, offset = _mm512_setzero_ps();
 
-        prefetch_once(&ahead, 8 * 2 * size);
-        UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
-            _mm512_maskz_loadu_epi16(two_blocks, direct_row(&r, i));
+        UNROLL for (unsigned i = 0; i < 8; i++)
+        {
+            prefetch_step(ahead, i, 2 * size, true);
+            v[i] = _mm512_maskz_loadu_epi16(two_blocks, direct_row(&r, i));
+        }
+        ahead += 8 * 2 * size;
         scale = direct_fields(v, 0, size / 2);
         if (has_offset)
             offset = direct_fields(v, 1, size / 2);

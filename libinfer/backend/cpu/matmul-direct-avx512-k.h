@@ -122,11 +122,11 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             const __m512i to1 = direct_two((3 - (int32_t)g) & 31, (1 - (int32_t)g) & 31);
             __m512i v[2][8];
 
-            prefetch_once(&ahead, 8 * size / 2);
             UNROLL for (unsigned i = 0; i < 8; i++)
             {
                 const __m512i q = _mm512_loadu_si512(direct_row(&r, i) + q_at + 16 * g);
 
+                prefetch_step(ahead, i, size / 2, true);
                 v[0][i] = _mm512_and_si512(q, nibble);
                 v[1][i] = _mm512_and_si512(_mm512_srli_epi16(q, 4), nibble);
                 if (has_high) {
@@ -139,6 +139,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
                         _mm512_or_si512(v[1][i], _mm512_and_si512(_mm512_rolv_epi32(h, to1), bit4));
                 }
             }
+            ahead += 8 * size / 2;
             direct_k_add(d, m_n, &acc, &pair, b / 8 % 2, v, b, g);
         }
         direct_chunk(d, m_n, &acc, b + 8);
@@ -189,18 +190,19 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
         {
             __m512i v[2][8];
 
-            prefetch_once(&ahead, 8 * size / 2);
             UNROLL for (unsigned i = 0; i < 8; i++)
             {
                 const __m512i q = _mm512_loadu_si512(direct_row(&r, i) + 64 * h);
                 const __m512i t = _mm512_broadcast_i64x4(
                     _mm256_loadu_si256((const void *)(direct_row(&r, i) + 128 + 32 * h)));
 
+                prefetch_step(ahead, i, size / 2, true);
                 v[0][i] = _mm512_or_si512(_mm512_and_si512(q, nibble),
                                           _mm512_and_si512(_mm512_rolv_epi32(t, to0), bits45));
                 v[1][i] = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(q, 4), nibble),
                                           _mm512_and_si512(_mm512_rolv_epi32(t, to1), bits45));
             }
+            ahead += 8 * size / 2;
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
                 const struct matmul_q8 *x = direct_x(d, m, b + 4 * h);

@@ -44,12 +44,6 @@ INLINE v_int direct_add4(const v_int v[4], const enum direct_size size)
 /* Of vector i of 8: the first of its rows. */
 #define DIRECT_ROW(i) ((i) % 4 + (i) / 4 * (VEC_N / 2))
 
-INLINE void direct_load32(const uint8_t *p, size_t row_bytes, v_int v[8])
-{
-    UNROLL for (unsigned i = 0; i < 8; i++) v[i] =
-        v_rows32(p + DIRECT_ROW(i) * row_bytes, row_bytes);
-}
-
 INLINE v_int direct_dot(v_int w, v_int x, const bool is_s8)
 {
     return is_s8 ? v_dot_s8(v_zero(), w, x) : v_dot(v_zero(), w, x);
@@ -150,10 +144,14 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
 
         if (b % DIRECT_BLOCKS == 0)
             direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
-        prefetch_once(&d->ahead, VEC_N * size);
-        direct_load32(w + 2, d->row_bytes, v);
-        if (!VEC_S8)
-            UNROLL for (unsigned i = 0; i < 8; i++) v[i] = v_xor(v[i], v_set(0x80808080));
+        UNROLL for (unsigned i = 0; i < 8; i++)
+        {
+            prefetch_step(d->ahead, i, VEC_N * size / 8, true);
+            v[i] = v_rows32(w + 2 + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);
+            if (!VEC_S8)
+                v[i] = v_xor(v[i], v_set(0x80808080));
+        }
+        d->ahead += VEC_N * size;
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const struct matmul_q8 *x = direct_x(d, m, b);
@@ -186,11 +184,11 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
             if (has_offset)
                 direct_fields(w + 2, d->row_bytes, d->K / 32 - b, size, offset);
         }
-        prefetch_once(&d->ahead, VEC_N * size);
         UNROLL for (unsigned i = 0; i < 4; i++)
         {
             const v_int v = v_rows16(w + q_at + i * d->row_bytes, d->row_bytes);
 
+            prefetch_step(d->ahead, i, VEC_N * size / 4, true);
             low[i] = LOW_NIBBLES(v);
             high[i] = HIGH_NIBBLES(v);
             if (has_high) {
@@ -200,6 +198,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
                 high[i] = v_or(high[i], v_spread(bits, 1));
             }
         }
+        d->ahead += VEC_N * size;
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const struct matmul_q8 *x = direct_x(d, m, b);

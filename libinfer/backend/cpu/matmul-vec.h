@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "backend/cpu/matmul-kernels.h"
+#include "backend/cpu/matmul-prefetch.h"
 #include "core/half.h"
 #include "quant/block.h"
 
