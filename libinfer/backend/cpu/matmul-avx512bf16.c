@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "backend/cpu/matmul-kernels.h"
-#include "backend/cpu/matmul-prefetch.h"
+#include "backend/cpu/matmul-direct-avx512-float.h"
 #include "core/cpu.h"
 
 static void prepare_bf16(const float *x, uint32_t K, uint16_t *dst)
@@ -30,38 +30,6 @@ static void prepare_bf16(const float *x, uint32_t K, uint16_t *dst)
         const __m256bh h = _mm512_cvtneps_pbh(v);
 
         memcpy(dst + k, &h, n_even * sizeof(uint16_t));
-    }
-}
-
-/* 16 rows of 16 pairs: on return lane i of v[j] is pair j of row i. */
-INLINE void transpose16(__m512i v[16])
-{
-    __m512i t[16];
-
-    UNROLL for (unsigned i = 0; i < 16; i += 4)
-    {
-        const __m512i a = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-        const __m512i b = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-        const __m512i c = _mm512_unpacklo_epi32(v[i + 2], v[i + 3]);
-        const __m512i d = _mm512_unpackhi_epi32(v[i + 2], v[i + 3]);
-
-        t[i] = _mm512_unpacklo_epi64(a, c);
-        t[i + 1] = _mm512_unpackhi_epi64(a, c);
-        t[i + 2] = _mm512_unpacklo_epi64(b, d);
-        t[i + 3] = _mm512_unpackhi_epi64(b, d);
-    }
-    /* t[4 r + c]: of each quarter q, pair 4 q + c of rows 4 r … 4 r + 3. */
-    UNROLL for (unsigned c = 0; c < 4; c++)
-    {
-        const __m512i a = _mm512_shuffle_i32x4(t[c], t[4 + c], 0x88);
-        const __m512i b = _mm512_shuffle_i32x4(t[8 + c], t[12 + c], 0x88);
-        const __m512i d = _mm512_shuffle_i32x4(t[c], t[4 + c], 0xdd);
-        const __m512i e = _mm512_shuffle_i32x4(t[8 + c], t[12 + c], 0xdd);
-
-        v[c] = _mm512_shuffle_i32x4(a, b, 0x88);
-        v[8 + c] = _mm512_shuffle_i32x4(a, b, 0xdd);
-        v[4 + c] = _mm512_shuffle_i32x4(d, e, 0x88);
-        v[12 + c] = _mm512_shuffle_i32x4(d, e, 0xdd);
     }
 }
 
@@ -130,10 +98,38 @@ static void multiply_bf16(const struct matmul_tile *t)
         tile(t, m, 1);
 }
 
+INLINE __m512bh pairs(__m512i v)
+{
+    __m512bh h;
+
+    memcpy(&h, &v, sizeof(h));
+    return h;
+}
+
+INLINE void direct_block(struct matmul_direct *d, struct direct_lines *lines, const uint8_t *act,
+                         const unsigned m_n, __m512 sum[DIRECT_FLOAT_M])
+{
+    transpose16(lines->v);
+    UNROLL for (unsigned i = 0; i < 16; i++)
+    {
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            int32_t pair;
+
+            memcpy(&pair, act + m * d->act_stride + 4 * i, sizeof(pair));
+            sum[m] = _mm512_dpbf16_ps(sum[m], pairs(lines->v[i]), pairs(_mm512_set1_epi32(pair)));
+        }
+        direct_next(d, lines, i);
+    }
+}
+
+DIRECT_FLOAT(direct_bf16, direct_block, 2, 2, PANEL_K_BF16, 2, 32)
+
 const struct matmul_ops matmul_avx512bf16 = {
     .name = "avx512bf16",
     .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16,
     .base = &matmul_avx512,
     .prepare_bf16 = prepare_bf16,
-    .kernels = {[INF_DTYPE_BF16] = {"matmul_bf16_avx512bf16", decode_bf16, multiply_bf16, NULL}},
+    .kernels = {[INF_DTYPE_BF16] = {"matmul_bf16_avx512bf16", decode_bf16, multiply_bf16,
+                                    direct_bf16, 16}},
 };

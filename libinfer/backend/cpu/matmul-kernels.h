@@ -4,7 +4,8 @@
 /*
  * What the kernels of matrix products share
  *
- * One or two prepared rows are multiplied straight from the stored blocks of 8 rows of W (direct).
+ * One or two prepared rows are multiplied straight from the stored blocks of 8 or 16 rows of W
+ * (direct).
  * Otherwise a product is computed in groups of 32 columns of y, that is rows of W. For a group,
  * chunks of K are decoded one after another into a panel that stays in the first-level cache; the
  * panel is then multiplied with all prepared rows, a few at a time, whose sums stay in registers.
@@ -69,7 +70,7 @@ struct matmul_tile {
     size_t ldy;
 };
 
-/* 8 rows of W times prepared rows. */
+/* 8 or 16 rows of W times prepared rows. */
 struct matmul_direct {
     const uint8_t *w; /* row 0, at k = 0 */
     size_t row_bytes;
@@ -77,7 +78,7 @@ struct matmul_direct {
     const uint8_t *act;
     size_t act_stride;
     uint32_t M;        /* ≤ MATMUL_DIRECT_M */
-    const float *init; /* [8]: what the sums start from */
+    const float *init; /* of each row of W: what the sums start from */
     float *y;
     size_t ldy;
     const uint8_t *ahead; /* what to prefetch next, moves on */
@@ -93,6 +94,7 @@ struct matmul_kernel {
     void (*multiply)(const struct matmul_tile *tile);
     /* Without a panel, for few prepared rows; NULL: there is none. */
     void (*direct)(struct matmul_direct *direct);
+    unsigned direct_n; /* rows of W that it takes */
 };
 
 struct matmul_ops {

@@ -109,14 +109,21 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
     [INF_DTYPE_##dtype] = {NAME_OF(TILE_NAME(matmul_##stem)), TILE_NAME(decode_##stem),            \
                            TILE_NAME(multiply_##how), __VA_ARGS__}
 #if VEC_DIRECT
-#define DIRECT_NAME(stem) TILE_NAME(direct_##stem)
+#define DIRECT_NAME(stem) TILE_NAME(direct_##stem), 8
 #else
-#define DIRECT_NAME(stem) NULL
+#define DIRECT_NAME(stem) NULL, 0
+#endif
+#if VEC_DIRECT && VEC_N == 16
+#define DIRECT_FLOAT_NAME(stem) TILE_NAME(direct_##stem), 16
+#else
+#define DIRECT_FLOAT_NAME(stem) NULL, 0
 #endif
 #define KERNELS                                                                                    \
     {                                                                                              \
-        KERNEL(F32, f32, float, NULL), KERNEL(F16, f16, float, NULL),                              \
-            KERNEL(BF16, bf16, float, NULL), KERNEL(Q8_0, q8_0, q8_0, DIRECT_NAME(q8_0)),          \
+        KERNEL(F32, f32, float, DIRECT_FLOAT_NAME(f32)),                                           \
+            KERNEL(F16, f16, float, DIRECT_FLOAT_NAME(f16)),                                       \
+            KERNEL(BF16, bf16, float, DIRECT_FLOAT_NAME(bf16)),                                    \
+            KERNEL(Q8_0, q8_0, q8_0, DIRECT_NAME(q8_0)),                                           \
             KERNEL(Q4_0, q4_0, q4_0, DIRECT_NAME(q4_0)),                                           \
             KERNEL(Q4_1, q4_1, q4_k, DIRECT_NAME(q4_1)),                                           \
             KERNEL(Q5_0, q5_0, q5_0, DIRECT_NAME(q5_0)),                                           \

@@ -207,11 +207,12 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         multiply_copy(g, &tile, y);
 }
 
-/* Whole eights of columns n0 … n1 - 1; returns where the rest begins. */
+/* Columns n0 … n1 - 1, but for a rest, whose first is returned. */
 static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
 {
     const struct matmul_args *a = g->args;
-    static const float zero[8];
+    static const float zero[16];
+    const uint32_t n_rows = g->kernel->direct_n;
     struct matmul_direct d = {
         .row_bytes = a->row_bytes,
         .K = a->K,
@@ -222,8 +223,8 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
         .ldy = a->ldy,
     };
 
-    d.ahead = (const uint8_t *)a->w + (n0 + 8) * a->row_bytes + AHEAD;
-    for (; n0 + 8 <= n1; n0 += 8) {
+    d.ahead = (const uint8_t *)a->w + (n0 + n_rows) * a->row_bytes + AHEAD;
+    for (; n0 + n_rows <= n1; n0 += n_rows) {
         d.w = (const uint8_t *)a->w + n0 * a->row_bytes;
         d.y = a->y + n0;
         if (a->bias)

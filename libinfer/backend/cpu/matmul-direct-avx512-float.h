@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * 16 rows of W times one or two prepared rows of floats, with AVX-512
+ *
+ * A line of each row is loaded and transposed in registers, so that lanes are rows, as in tiles:
+ * the sums are the same chains. A chain waits for its last addition, but the chains of chunks of k
+ * do not wait for each other: several chunks go side by side. The lines of a block are loaded and
+ * those of a later one prefetched one by one, while the block before is added up.
+ */
+
+#include "backend/cpu/matmul-prefetch.h"
+
+#define DIRECT_FLOAT_M 2
+
+/* Of 16 rows the lines that were loaded last, and where the next ones are. */
+struct direct_lines {
+    __m512i v[16];
+    const uint8_t *next;
+};
+
+/* Line @i goes on to the next block; i = 0 … 15 in turn. The empty assembly keeps the compiler from
+ * computing 16 addresses beforehand, which are too many for registers. */
+INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
+{
+    prefetch_line(d->ahead + 64 * i, false);
+    lines->v[i] = _mm512_loadu_si512(lines->next);
+    lines->next += d->row_bytes;
+    __asm__("" : "+r"(lines->next));
+    if (i == 15)
+        d->ahead += 16 * 64;
+}
+
+/* 16 rows of 16 units of 4 bytes: on return lane i of v[j] is unit j of row i. */
+INLINE void transpose16(__m512i v[16])
+{
+    __m512i t[16];
+
+    UNROLL for (unsigned i = 0; i < 16; i += 4)
+    {
+        const __m512i a = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+        const __m512i b = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+        const __m512i c = _mm512_unpacklo_epi32(v[i + 2], v[i + 3]);
+        const __m512i d = _mm512_unpackhi_epi32(v[i + 2], v[i + 3]);
+
+        t[i] = _mm512_unpacklo_epi64(a, c);
+        t[i + 1] = _mm512_unpackhi_epi64(a, c);
+        t[i + 2] = _mm512_unpacklo_epi64(b, d);
+        t[i + 3] = _mm512_unpackhi_epi64(b, d);
+    }
+    /* t[4 r + c]: of each quarter q, unit 4 q + c of rows 4 r … 4 r + 3. */
+    UNROLL for (unsigned c = 0; c < 4; c++)
+    {
+        const __m512i a = _mm512_shuffle_i32x4(t[c], t[4 + c], 0x88);
+        const __m512i b = _mm512_shuffle_i32x4(t[8 + c], t[12 + c], 0x88);
+        const __m512i d = _mm512_shuffle_i32x4(t[c], t[4 + c], 0xdd);
+        const __m512i e = _mm512_shuffle_i32x4(t[8 + c], t[12 + c], 0xdd);
+
+        v[c] = _mm512_shuffle_i32x4(a, b, 0x88);
+        v[8 + c] = _mm512_shuffle_i32x4(a, b, 0xdd);
+        v[4 + c] = _mm512_shuffle_i32x4(d, e, 0x88);
+        v[12 + c] = _mm512_shuffle_i32x4(d, e, 0xdd);
+    }
+}
+
+/*
+ * The walk over k of one function: chunks of @chunk elements, @side of them side by side, blocks of
+ * @step elements that take a line of a row. block(d, lines, act, m_n, sums) adds one.
+ */
+#define DIRECT_FLOAT(name, block, elem_bytes, act_bytes, chunk, side, step)                        \
+    INLINE void name##_m(struct matmul_direct *d, const unsigned m_n)                              \
+    {                                                                                              \
+        __m512 acc[DIRECT_FLOAT_M], sum[side][DIRECT_FLOAT_M];                                     \
+        struct direct_lines lines = {.next = d->w};                                                \
+                                                                                                   \
+        UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm512_loadu_ps(d->init);               \
+        UNROLL for (unsigned i = 0; i < 16; i++) direct_next(d, &lines, i);                        \
+        for (uint32_t k0 = 0; k0 < d->K; k0 += (side) * (chunk)) {                                 \
+            UNROLL for (unsigned j = 0; j < (side); j++) UNROLL for (unsigned m = 0; m < m_n; m++) \
+                sum[j][m] = _mm512_setzero_ps();                                                   \
+            for (uint32_t k1 = k0; k1 < k0 + (chunk); k1 += (step))                                \
+                UNROLL for (unsigned j = 0; j < (side); j++)                                       \
+                {                                                                                  \
+                    const uint32_t k = k1 + j * (chunk);                                           \
+                    uint32_t next = j + 1 < (side) ? k + (chunk) : k1 + (step);                    \
+                                                                                                   \
+                    if (k >= d->K)                                                                 \
+                        continue;                                                                  \
+                    if (next >= d->K)                                                              \
+                        next = k1 + (step);                                                        \
+                    if (next >= k0 + (chunk) && next == k1 + (step))                               \
+                        next = k0 + (side) * (chunk);                                              \
+                    lines.next = d->w + (next < d->K ? (size_t)next * (elem_bytes) : 0);           \
+                    block(d, &lines, d->act + (size_t)k * (act_bytes), m_n, sum[j]);               \
+                }                                                                                  \
+            UNROLL for (unsigned j = 0; j < (side); j++) if (k0 + j * (chunk) < d->K)              \
+                UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] =                                 \
+                    _mm512_add_ps(acc[m], sum[j][m]);                                              \
+        }                                                                                          \
+        d->ahead -= 16 * 64;                                                                       \
+        UNROLL for (unsigned m = 0; m < m_n; m++) _mm512_storeu_ps(d->y + m * d->ldy, acc[m]);     \
+    }                                                                                              \
+    static __attribute__((noinline)) void name##_1(struct matmul_direct *d)                        \
+    {                                                                                              \
+        name##_m(d, 1);                                                                            \
+    }                                                                                              \
+    static __attribute__((noinline)) void name##_2(struct matmul_direct *d)                        \
+    {                                                                                              \
+        name##_m(d, 2);                                                                            \
+    }                                                                                              \
+    static void name(struct matmul_direct *d)                                                      \
+    {                                                                                              \
+        d->M == 1 ? name##_1(d) : name##_2(d);                                                     \
+    }
