@@ -61,24 +61,29 @@ static void prepare(const struct exec *x, const struct stage *s, unsigned i_thre
     workers_barrier(x->cpu->workers);
 }
 
-/* Columns n0 … n1 - 1 of @width of matrix @m to @y, whose column 0 is n0. */
+static const unsigned char *matrix_row(const struct matrix *m, uint32_t n)
+{
+    return (const unsigned char *)m->data + n * (uint64_t)m->row_bytes;
+}
+
+/* Columns n0 … n1 - 1 of matrix @m to @y, whose column 0 is n0. At @next is what comes then. */
 static void multiply(const struct exec *x, const struct stage *s, const struct matrix *m,
-                     const struct input *in, uint32_t width, uint32_t n0, uint32_t n1, float *y,
-                     size_t ldy)
+                     const struct input *in, uint32_t n0, uint32_t n1, float *y, size_t ldy,
+                     const unsigned char *next)
 {
     const struct matmul_args args = {
         .dtype = m->dtype,
-        .w = (const unsigned char *)m->data + n0 * m->row_bytes,
+        .w = matrix_row(m, n0),
         .row_bytes = m->row_bytes,
         .kind = m->act,
         .act = in->act[m->act],
         .act_stride = in->stride[m->act],
         .M = exec_rows(x, s->rows_kept),
         .K = s->K,
-        .N = width - n0,
         .y = y,
         .ldy = ldy,
         .bias = m->bias ? m->bias + n0 : NULL,
+        .next = next,
     };
 
     matmul_rows(x->cpu->matmul, &args, 0, n1 - n0);
@@ -105,8 +110,19 @@ static void finish_heads(const struct exec *x, const struct stage *s, const stru
     }
 }
 
+/* Where the weights of piece @i of a stage begin. */
+static const unsigned char *piece_weights(const struct stage *s, uint32_t i)
+{
+    const struct product *p = s->products;
+
+    for (; i >= p->n_chunks; p++)
+        i -= p->n_chunks;
+    return matrix_row(&p->m[0], i * p->chunk);
+}
+
 static void piece(const struct exec *x, const struct stage *s, const struct product *p,
-                  const struct input *in, uint32_t i_chunk, unsigned char *mine)
+                  const struct input *in, uint32_t i_chunk, const unsigned char *next,
+                  unsigned char *mine)
 {
     const struct plan *plan = x->plan;
     const uint32_t n_rows = exec_rows(x, s->rows_kept);
@@ -117,13 +133,13 @@ static void piece(const struct exec *x, const struct stage *s, const struct prod
     const size_t ldy = p->dst >= 0 ? plan->values[p->dst].ld : p->chunk;
 
     if (p->n_matrices == 2) {
-        multiply(x, s, &p->m[0], in, p->width, n0, n1, tile0, p->chunk);
-        multiply(x, s, &p->m[1], in, p->width, n0, n1, tile1, p->chunk);
+        multiply(x, s, &p->m[0], in, n0, n1, tile0, p->chunk, matrix_row(&p->m[1], n0));
+        multiply(x, s, &p->m[1], in, n0, n1, tile1, p->chunk, next);
         for (uint32_t row = 0; row < n_rows; row++)
             elem_glu(x->cpu->elem, p->act, y + row * ldy, tile0 + (size_t)row * p->chunk,
                      tile1 + (size_t)row * p->chunk, n);
     } else {
-        multiply(x, s, &p->m[0], in, p->width, n0, n1, y, ldy);
+        multiply(x, s, &p->m[0], in, n0, n1, y, ldy, next);
         if (p->head_dim > 0)
             finish_heads(x, s, p, n0, n1, y, ldy, mine + plan->mem.half);
     }
@@ -136,18 +152,24 @@ void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct stage *s = &x->plan->stages[i_stage];
     struct input in = {0};
-    uint32_t i;
+    const unsigned char *after;
+    uint32_t i, begin, end;
 
     if (exec_rows(x, s->rows_kept) == 0)
         return;
     for (i = 0; i < 32 && exec_ahead(x, i_thread); i++)
         ;
     prepare(x, s, i_thread, &in);
+    exec_share(x, i_thread, s->n_chunks, &begin, &end);
+    after = exec_after(x, i_stage, i_thread);
     while (exec_claim(x, i_stage, i_thread, s->n_chunks, &i)) {
         const struct product *p = s->products;
 
+        const unsigned char *next =
+            i + 1 < s->n_chunks && i + 1 != end ? piece_weights(s, i + 1) : after;
+
         for (; i >= p->n_chunks; p++)
             i -= p->n_chunks;
-        piece(x, s, p, &in, i, exec_memory(x, i_thread));
+        piece(x, s, p, &in, i, next, exec_memory(x, i_thread));
     }
 }

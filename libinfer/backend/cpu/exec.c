@@ -95,10 +95,10 @@ static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned
 }
 
 /* Looks for the product after stage @i_stage, and where this thread's share of it begins. */
-static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread)
+static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread,
+                       struct ahead *ahead)
 {
     const struct plan *plan = x->plan;
-    struct ahead *ahead = &plan->aheads[i_thread];
     const struct product *p;
     uint32_t begin, end, i = i_stage + 1;
 
@@ -120,6 +120,14 @@ static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread
         ahead->at[j] = (const unsigned char *)m->data + begin * (uint64_t)p->chunk * m->row_bytes;
         ahead->end[j] = ahead->at[j] + MIN(size, AHEAD_BYTES / p->n_matrices);
     }
+}
+
+const unsigned char *exec_after(const struct exec *x, uint32_t i_stage, unsigned i_thread)
+{
+    struct ahead ahead;
+
+    find_ahead(x, i_stage, i_thread, &ahead);
+    return ahead.at[0];
 }
 
 bool exec_ahead(const struct exec *x, unsigned i_thread)
@@ -185,7 +193,7 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
         atomic_store_explicit(&claims_of(x, i + 1)[i_thread].n, 0, memory_order_relaxed);
         run_stage(x, i, i_thread);
         if (x->plan->stages[i].kind != STAGE_ATTENTION)
-            find_ahead(x, i, i_thread);
+            find_ahead(x, i, i_thread, &x->plan->aheads[i_thread]);
         if (i + 1 < x->plan->n_stages)
             workers_barrier_idle(x->cpu->workers, idle, &waiting);
         if (nsec && i_thread == 0)

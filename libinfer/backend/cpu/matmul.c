@@ -120,7 +120,10 @@ struct group {
 
 /* How far beyond the group of rows that comes next prefetches are, so that its last rows have come
  * when it begins. */
-#define AHEAD      (4u << 10)
+#define AHEAD (4u << 10)
+/* Whole groups of rows are prefetched ahead without a panel, at least so much: what memory sends
+ * between a request and its answer. */
+#define AHEAD_MIN (12u << 10)
 #define COPY_BYTES 640u /* of a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4 */
 
 /* Decodes @n_rows < 16 rows, or rows that end within 32 elements. */
@@ -213,6 +216,9 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
     const struct matmul_args *a = g->args;
     static const float zero[16];
     const uint32_t n_rows = g->kernel->direct_n;
+    const size_t n_bytes = n_rows * a->row_bytes;
+    const size_t lead = (1 + AHEAD_MIN / n_bytes) * n_bytes;
+    const uint8_t *end = (const uint8_t *)a->w + n0 * a->row_bytes + (n1 - n0) / n_rows * n_bytes;
     struct matmul_direct d = {
         .row_bytes = a->row_bytes,
         .K = a->K,
@@ -223,9 +229,11 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
         .ldy = a->ldy,
     };
 
-    d.ahead = (const uint8_t *)a->w + (n0 + n_rows) * a->row_bytes + AHEAD;
     for (; n0 + n_rows <= n1; n0 += n_rows) {
         d.w = (const uint8_t *)a->w + n0 * a->row_bytes;
+        d.ahead = d.w + lead;
+        if (a->next && d.ahead >= end)
+            d.ahead = (const uint8_t *)a->next + (d.ahead - end);
         d.y = a->y + n0;
         if (a->bias)
             d.init = a->bias + n0;

@@ -46,10 +46,10 @@ struct matmul_args {
     const void *act;      /* row 0 of them */
     size_t act_stride;    /* bytes from one prepared row to the next */
     uint32_t M, K;        /* K: a whole number of blocks of dtype */
-    uint32_t N;           /* rows of W that this thread goes on with: prefetched. 0: none */
     float *y;             /* y[m × ldy + n] */
     size_t ldy;           /* floats */
-    const float *bias;    /* [N], or NULL */
+    const float *bias;    /* of each row of W, or NULL */
+    const void *next;     /* what the caller reads next, as much as it likes; or NULL: prefetched */
 };
 
 /* The kernels for a CPU with these flags (core/cpu.h). Never NULL; static. */

@@ -249,6 +249,8 @@ bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint3
 unsigned char *exec_memory(const struct exec *x, unsigned i_thread);
 /* Prefetches some of the weights that this thread reads next; false when enough is on its way. */
 bool exec_ahead(const struct exec *x, unsigned i_thread);
+/* The weights that this thread begins with at the next product after a stage, or NULL. */
+const unsigned char *exec_after(const struct exec *x, uint32_t i_stage, unsigned i_thread);
 uint32_t exec_rows(const struct exec *x, bool rows_kept);
 /* exec-node.c: one operation on this thread's rows */
 void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
