@@ -68,6 +68,8 @@ struct matmul_tile {
     size_t init_stride;
     float *y; /* where they go: y[m × ldy + n], PANEL_N columns */
     size_t ldy;
+    const uint8_t *ahead; /* prefetched meanwhile into the second level: */
+    uint32_t ahead_lines; /* so many lines; may be 0 */
 };
 
 /* 8 or 16 rows of W times prepared rows. */

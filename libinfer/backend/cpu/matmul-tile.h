@@ -85,6 +85,27 @@ INLINE void tile_offsets(const struct matmul_tile *t, const uint8_t *act, const 
         acc[m][v] = v_addf(acc[m][v], sum[m][v]);
 }
 
+/* Prefetches at even distances in @n_steps steps. */
+struct tile_ahead {
+    const uint8_t *p;
+    uint32_t lines, n_steps, due;
+};
+
+/* The share of @m_n rows from row @m0 on. */
+INLINE struct tile_ahead tile_ahead(const struct matmul_tile *t, uint32_t m0, const unsigned m_n,
+                                    uint32_t n_steps)
+{
+    const uint32_t begin = t->ahead_lines * m0 / t->M, end = t->ahead_lines * (m0 + m_n) / t->M;
+
+    return (struct tile_ahead){t->ahead + (size_t)64 * begin, end - begin, n_steps, 0};
+}
+
+INLINE void tile_prefetch(struct tile_ahead *a)
+{
+    for (a->due += a->lines; a->due >= a->n_steps; a->due -= a->n_steps, a->p += 64)
+        __builtin_prefetch(a->p, 0, 2);
+}
+
 /* @m_n rows (≤ TILE_M) times TILE_V vectors of columns from @col on. */
 INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col,
                     const struct tile_kind kind)
@@ -94,16 +115,19 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
     const size_t stride = t->act_stride;
     const float *init = t->init + m0 * t->init_stride + col;
     float *y = t->y + m0 * t->ldy + col;
+    const uint32_t n_scales = t->kc / 4 / kind.steps;
+    struct tile_ahead ahead = tile_ahead(t, m0, col == 0 ? m_n : 0, n_scales);
     v_flt acc[TILE_M][TILE_V];
 
     UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
         acc[m][v] = v_loadf(init + m * t->init_stride + v * VEC_N);
 
-    for (uint32_t i = 0; i < t->kc / 4 / kind.steps; i++) {
+    for (uint32_t i = 0; i < n_scales; i++) {
         const uint32_t part = i % (8 / kind.steps), b = i / (8 / kind.steps);
         const uint8_t *block = act + b * sizeof(struct matmul_q8);
         v_int sum[TILE_M][TILE_V];
 
+        tile_prefetch(&ahead);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const v_int first = tile_first((const void *)(block + m * stride), part, kind);

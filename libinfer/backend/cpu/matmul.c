@@ -123,8 +123,9 @@ struct group {
 #define AHEAD (4u << 10)
 /* Whole groups of rows are prefetched ahead without a panel, at least so much: what memory sends
  * between a request and its answer. */
-#define AHEAD_MIN (12u << 10)
-#define COPY_BYTES 640u /* of a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4 */
+#define AHEAD_MIN        (12u << 10)
+#define PANEL_AHEAD_ROWS 64u
+#define COPY_BYTES       640u /* of a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4 */
 
 /* Decodes @n_rows < 16 rows, or rows that end within 32 elements. */
 static void decode_copy(const struct group *g, struct matmul_panel *panel, unsigned half,
@@ -143,13 +144,21 @@ static void decode_copy(const struct group *g, struct matmul_panel *panel, unsig
     g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 32), &none);
 }
 
+/* Of one row of W. */
+static size_t chunk_bytes(const struct group *g)
+{
+    const struct dtype_info *info = dtype_info(g->args->dtype);
+
+    return (size_t)(g->kc / info->block_elems) * info->block_bytes;
+}
+
 static void decode_chunk(struct group *g, struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
     const struct dtype_info *info = dtype_info(a->dtype);
     const uint8_t *w = (const uint8_t *)a->w + (size_t)g->n * a->row_bytes +
                        (size_t)(g->k / info->block_elems) * info->block_bytes;
-    const size_t n_bytes = (size_t)(g->kc / info->block_elems) * info->block_bytes;
+    const size_t n_bytes = chunk_bytes(g);
 
     for (unsigned half = 0; half < 2 && g->n_cols > 16 * half; half++) {
         const uint32_t n_rows = MIN(g->n_cols - 16 * half, 16u);
@@ -202,8 +211,12 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         .init_stride = g->k == 0 ? 0 : a->ldy,
         .y = y,
         .ldy = a->ldy,
+        .ahead = g->ahead,
     };
 
+    /* What the next chunk's prefetches ask for. With more rows there is time enough. */
+    if (a->M <= PANEL_AHEAD_ROWS)
+        tile.ahead_lines = (uint32_t)(g->n_cols * chunk_bytes(g) / 64);
     if (g->n_cols == PANEL_N)
         g->kernel->multiply(&tile);
     else
