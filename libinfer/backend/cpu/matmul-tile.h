@@ -158,18 +158,16 @@ INLINE void multiply_q8(const struct matmul_tile *t, const struct tile_kind kind
 {
     uint32_t m = 0;
 
-    for (; m + TILE_M <= t->M; m += TILE_M)
+    while (m < t->M) {
+        /* Tiles of about the same height: small ones wait for their sums. */
+        const uint32_t n_left = t->M - m, n_tiles = (n_left + TILE_M - 1) / TILE_M;
+        const uint32_t m_n = (n_left + n_tiles - 1) / n_tiles;
+
         for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
-            tile_q8(t, m, TILE_M, col, kind);
-    for (; TILE_M > 4 && m + 4 <= t->M; m += 4)
-        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
-            tile_q8(t, m, MIN(TILE_M, 4), col, kind);
-    for (; m + 2 <= t->M; m += 2)
-        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
-            tile_q8(t, m, 2, col, kind);
-    for (; m < t->M; m++)
-        for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
-            tile_q8(t, m, 1, col, kind);
+            UNROLL for (unsigned n = 1; n <= TILE_M; n++) if (n == m_n)
+                tile_q8(t, m, n, col, kind);
+        m += m_n;
+    }
 }
 
 static void TILE_NAME(multiply_q8_0)(const struct matmul_tile *t)
