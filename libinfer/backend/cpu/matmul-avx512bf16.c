@@ -39,13 +39,7 @@ static void decode_bf16(struct matmul_panel *p, unsigned half, const uint8_t *w,
     for (uint32_t k = 0; k < kc; k += 32, w += 64) {
         __m512i v[16];
 
-        UNROLL for (unsigned i = 0; i < 16; i++)
-        {
-            prefetch_step(*ahead, i, 64, false);
-            v[i] = _mm512_loadu_si512(w + i * row_bytes);
-        }
-        *ahead += 16 * 64;
-        transpose16(v);
+        load_lines(w, row_bytes, ahead, 64, v);
         UNROLL for (unsigned i = 0; i < 16; i++)
             _mm512_store_si512(&p->pairs[k / 2 + i][16 * half], v[i]);
     }

@@ -37,6 +37,30 @@ INLINE void decode_k_head(float *scale, float *offset, size_t stride, const uint
     decode_k_scales(scale, offset, stride, v);
 }
 
+#if VEC_N == 16
+/* A line of each row at a time. (Q5_K and Q6_K gain nothing by that.) */
+static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                                   size_t row_bytes, uint32_t kc, const uint8_t **ahead)
+{
+    const unsigned col = 16 * half;
+
+    for (uint32_t k = 0; k < kc; k += 256, w += sizeof(struct block_q4_k)) {
+        decode_k_head(&p->scale[k / 32][col], &p->offset[k / 32][col], PANEL_N, w, row_bytes);
+        for (unsigned h = 0; h < 2; h++) {
+            v_int v[16];
+
+            load_lines(w + 16 + 64 * h, row_bytes, ahead, sizeof(struct block_q4_k) / 2, v);
+            UNROLL for (unsigned i = 0; i < 16; i++)
+            {
+                const unsigned k4 = k / 4 + 32 * h + i / 8 * 16 + i % 8;
+
+                v_store(p->q[k4][col], LOW_NIBBLES(v[i]));
+                v_store(p->q[k4 + 8][col], HIGH_NIBBLES(v[i]));
+            }
+        }
+    }
+}
+#else
 static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
                                    size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
@@ -63,6 +87,7 @@ static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const 
         }
     }
 }
+#endif
 
 static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
                                    size_t row_bytes, uint32_t kc, const uint8_t **ahead)

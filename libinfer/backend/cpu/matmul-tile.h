@@ -164,8 +164,7 @@ INLINE void multiply_q8(const struct matmul_tile *t, const struct tile_kind kind
         const uint32_t m_n = (n_left + n_tiles - 1) / n_tiles;
 
         for (unsigned col = 0; col < PANEL_N; col += TILE_V * VEC_N)
-            UNROLL for (unsigned n = 1; n <= TILE_M; n++) if (n == m_n)
-                tile_q8(t, m, n, col, kind);
+            UNROLL for (unsigned n = 1; n <= TILE_M; n++) if (n == m_n) tile_q8(t, m, n, col, kind);
         m += m_n;
     }
 }

@@ -93,6 +93,9 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 }
 #endif
 
+#if VEC_N == 16
+#include "backend/cpu/matmul-lines-avx512.h"
+#endif
 #include "backend/cpu/matmul-decode.h"
 #include "backend/cpu/matmul-decode-k.h"
 #include "backend/cpu/matmul-tile.h"
