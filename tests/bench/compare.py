@@ -33,6 +33,8 @@ PARTS = {"decode": engine.decode, "prefill": engine.prefill, "clients": serving.
 class Options(argparse.Namespace):
     """The command line, and what follows from it."""
 
+    forgotten = set()
+
     def model(self, preset):
         """The model of random weights stored as @preset, made on demand."""
         path = self.models / ("%s-%s.gguf" % (self.shape, preset))
@@ -43,7 +45,20 @@ class Options(argparse.Namespace):
             subprocess.run([sys.executable, HERE / "make_model.py", "--shape", self.shape,
                             "--type", preset, made], check=True)
             made.rename(path)
+        self.forget(path)
         return path
+
+    def forget(self, path):
+        """Empties the page cache of a model before its first use, so that all programs read pages
+        of the same size: what was just written lies in small ones, what a mapping reads in huge
+        ones where the file system has them."""
+        if path not in self.forgotten:
+            self.forgotten.add(path)
+            with open(path, "rb") as f:
+                os.fsync(f.fileno())
+                os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            subprocess.run([self.sconce, "bench", "-m", path, "-p", "8", "-n", "1", "-r", "1"],
+                           check=True, stdout=subprocess.DEVNULL)
 
 
 def parse(argv):

@@ -16,7 +16,9 @@ LONG_CONTEXT = 8192
 
 
 def requests(name, model, seed, n_clients, n_words, n_tokens):
-    return [load.chat_request(model, load.words("%s %s %d" % (name, seed, i), n_words), n_tokens)
+    # No prompt comes twice: llama-server would know it.
+    return [load.chat_request(model, load.words("%s %s %d of %d" % (name, seed, i, n_clients),
+                                                n_words), n_tokens)
             for i in range(n_clients)]
 
 
