@@ -5,8 +5,6 @@
  */
 #include "sched/batch.h"
 
-#include <math.h>
-
 #include <assert.h>
 
 #include "core/macros.h"
@@ -73,7 +71,7 @@ static uint32_t class_of(uint32_t n)
 
 static double slowdown(uint32_t n_decode, uint32_t n_prompts)
 {
-    return BATCH_SLOWDOWN * sqrt(MAX(1, (double)n_prompts / n_decode));
+    return BATCH_SLOWDOWN * MIN(MAX((double)n_prompts / n_decode, 1), BATCH_CROWD);
 }
 
 uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompts,

@@ -33,6 +33,7 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 
 #define BATCH_STEP_USEC 200000 /* of a step with prompts alone: cancelling waits for it */
 #define BATCH_SLOWDOWN  2.0
+#define BATCH_CROWD     4.0 /* times that at most, where as many prompts wait for each that decodes */
 #define BATCH_MIN_CHUNK 32 /* rows of a prompt in a step without sequences that decode */
 #define BATCH_MIN_MIXED 4  /* and with some */
 /* Steps without prompts that tell what decoding takes: so many at first, and then one after so
