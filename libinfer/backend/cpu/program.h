@@ -29,7 +29,7 @@
 /* Query rows (tokens × heads of a group) that share one pass over a KV block. */
 #define ATTN_TILE_ROWS 64u
 /* Columns of a piece of a product, where heads do not ask for more. */
-#define PRODUCT_COLUMNS 64u
+#define PRODUCT_COLUMNS 128u
 /* Heads wider than this are not fused into products. */
 #define FUSED_HEAD_MAX 512u
 /* Up to so many rows and elements each thread prepares for itself instead of waiting. */
