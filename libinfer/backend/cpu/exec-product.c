@@ -61,11 +61,6 @@ static void prepare(const struct exec *x, const struct stage *s, unsigned i_thre
     workers_barrier(x->cpu->workers);
 }
 
-static const unsigned char *matrix_row(const struct matrix *m, uint32_t n)
-{
-    return (const unsigned char *)m->data + n * (uint64_t)m->row_bytes;
-}
-
 /* Columns n0 … n1 - 1 of matrix @m to @y, whose column 0 is n0. At @next is what comes then. */
 static void multiply(const struct exec *x, const struct stage *s, const struct matrix *m,
                      const struct input *in, uint32_t n0, uint32_t n1, float *y, size_t ldy,
@@ -110,16 +105,6 @@ static void finish_heads(const struct exec *x, const struct stage *s, const stru
     }
 }
 
-/* Where the weights of piece @i of a stage begin. */
-static const unsigned char *piece_weights(const struct stage *s, uint32_t i)
-{
-    const struct product *p = s->products;
-
-    for (; i >= p->n_chunks; p++)
-        i -= p->n_chunks;
-    return matrix_row(&p->m[0], i * p->chunk);
-}
-
 static void piece(const struct exec *x, const struct stage *s, const struct product *p,
                   const struct input *in, uint32_t i_chunk, const unsigned char *next,
                   unsigned char *mine)
@@ -151,25 +136,24 @@ static void piece(const struct exec *x, const struct stage *s, const struct prod
 void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct stage *s = &x->plan->stages[i_stage];
+    const unsigned char *after = x->plan->aheads[i_thread].at[0];
     struct input in = {0};
-    const unsigned char *after;
     uint32_t i, begin, end;
 
     if (exec_rows(x, s->rows_kept) == 0)
         return;
-    for (i = 0; i < 32 && exec_ahead(x, i_thread); i++)
-        ;
     prepare(x, s, i_thread, &in);
     exec_share(x, i_thread, s->n_chunks, &begin, &end);
-    after = exec_after(x, i_stage, i_thread);
     while (exec_claim(x, i_stage, i_thread, s->n_chunks, &i)) {
-        const struct product *p = s->products;
+        uint32_t i_next = i + 1;
+        const struct product *p = stage_product(s, &i);
+        const unsigned char *next = after;
 
-        const unsigned char *next =
-            i + 1 < s->n_chunks && i + 1 != end ? piece_weights(s, i + 1) : after;
+        if (i_next < s->n_chunks && i_next != end) {
+            const struct product *q = stage_product(s, &i_next);
 
-        for (; i >= p->n_chunks; p++)
-            i -= p->n_chunks;
+            next = matrix_row(&q->m[0], i_next * q->chunk);
+        }
         piece(x, s, p, &in, i, next, exec_memory(x, i_thread));
     }
 }

@@ -95,12 +95,12 @@ static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned
 }
 
 /* Looks for the product after stage @i_stage, and where this thread's share of it begins. */
-static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread,
-                       struct ahead *ahead)
+static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct plan *plan = x->plan;
+    struct ahead *ahead = &plan->aheads[i_thread];
     const struct product *p;
-    uint32_t begin, end, i = i_stage + 1;
+    uint32_t begin, end, n_pieces, i = i_stage + 1;
 
     *ahead = (struct ahead){0};
     while (i < plan->n_stages && plan->stages[i].kind != STAGE_PRODUCT)
@@ -108,29 +108,19 @@ static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread
     if (i == plan->n_stages || exec_rows(x, plan->stages[i].rows_kept) > AHEAD_ROWS)
         return;
     exec_share(x, i_thread, plan->stages[i].n_chunks, &begin, &end);
-    for (p = plan->stages[i].products; begin >= p->n_chunks; p++) {
-        begin -= p->n_chunks;
-        end -= p->n_chunks;
-    }
-    end = MIN(p->n_matrices == 2 ? begin + 1 : end, p->n_chunks);
+    n_pieces = end - begin;
+    p = stage_product(&plan->stages[i], &begin);
+    n_pieces = MIN(p->n_matrices == 2 ? 1 : n_pieces, p->n_chunks - begin);
     for (uint32_t j = 0; j < p->n_matrices; j++) {
         const struct matrix *m = &p->m[j];
-        const uint64_t size = (end - begin) * (uint64_t)p->chunk * m->row_bytes;
+        const uint64_t size = n_pieces * (uint64_t)p->chunk * m->row_bytes;
 
-        ahead->at[j] = (const unsigned char *)m->data + begin * (uint64_t)p->chunk * m->row_bytes;
+        ahead->at[j] = matrix_row(m, begin * p->chunk);
         ahead->end[j] = ahead->at[j] + MIN(size, AHEAD_BYTES / p->n_matrices);
     }
 }
 
-const unsigned char *exec_after(const struct exec *x, uint32_t i_stage, unsigned i_thread)
-{
-    struct ahead ahead;
-
-    find_ahead(x, i_stage, i_thread, &ahead);
-    return ahead.at[0];
-}
-
-bool exec_ahead(const struct exec *x, unsigned i_thread)
+static bool prefetch_ahead(const struct exec *x, unsigned i_thread)
 {
     struct ahead *ahead = &x->plan->aheads[i_thread];
 
@@ -155,7 +145,7 @@ static bool idle(void *arg)
 {
     const struct waiting *w = arg;
 
-    return exec_ahead(w->x, w->i_thread);
+    return prefetch_ahead(w->x, w->i_thread);
 }
 
 static void run_stage(const struct exec *x, uint32_t i_stage, unsigned i_thread)
@@ -191,9 +181,13 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
         const uint64_t begin = nsec && i_thread == 0 ? clock_nsec() : 0;
 
         atomic_store_explicit(&claims_of(x, i + 1)[i_thread].n, 0, memory_order_relaxed);
-        run_stage(x, i, i_thread);
+        /* What a product begins with comes while its input is prepared. */
+        if (x->plan->stages[i].kind == STAGE_PRODUCT)
+            for (unsigned j = 0; j < 32 && prefetch_ahead(x, i_thread); j++)
+                ;
         if (x->plan->stages[i].kind != STAGE_ATTENTION)
-            find_ahead(x, i, i_thread, &x->plan->aheads[i_thread]);
+            find_ahead(x, i, i_thread);
+        run_stage(x, i, i_thread);
         if (i + 1 < x->plan->n_stages)
             workers_barrier_idle(x->cpu->workers, idle, &waiting);
         if (nsec && i_thread == 0)

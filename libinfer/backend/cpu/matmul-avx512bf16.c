@@ -11,7 +11,6 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "backend/cpu/matmul-kernels.h"
 #include "backend/cpu/matmul-direct-avx512-float.h"
 #include "core/cpu.h"
 

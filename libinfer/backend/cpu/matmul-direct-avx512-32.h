@@ -73,7 +73,6 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
             acc.v[m] = direct_add2(acc.v[m], sum, scale, &x[0], &x[1]);
         }
     }
-    d->ahead = ahead;
     direct_end(d, m_n, &acc);
 }
 
@@ -171,7 +170,6 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
         if (has_offset)
             direct_chunk(d, m_n, &acc, b + 2);
     }
-    d->ahead = ahead;
     direct_end(d, m_n, &acc);
 }
 

@@ -20,16 +20,30 @@ struct direct_lines {
     const uint8_t *next;
 };
 
-/* Line @i goes on to the next block; i = 0 … 15 in turn. The empty assembly keeps the compiler from
- * computing 16 addresses beforehand, which are too many for registers. */
-INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
+/* Line @i is loaded; i = 0 … 15 in turn. The empty assembly keeps the compiler from computing 16
+ * addresses beforehand, which are too many for registers. */
+INLINE void direct_load(const struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
 {
-    prefetch_line(d->ahead + 64 * i, false);
     lines->v[i] = _mm512_loadu_si512(lines->next);
     lines->next += d->row_bytes;
     __asm__("" : "+r"(lines->next));
-    if (i == 15)
-        d->ahead += 16 * 64;
+}
+
+/* The same while sums are added, and a line that is read later is prefetched. */
+INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
+{
+    prefetch_line(d->ahead, false);
+    d->ahead += 64;
+    direct_load(d, lines, i);
+}
+
+/* The block of @step elements that is added after the one at @k1 of chunk @j, as an offset in k. */
+INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigned j,
+                             const unsigned chunk, const unsigned side, const unsigned step)
+{
+    if (j + 1 < side && k1 + (j + 1) * chunk < K)
+        return k1 + (j + 1) * chunk;
+    return k1 + step < k0 + chunk ? k1 + step : k0 + side * chunk;
 }
 
 /*
@@ -43,7 +57,7 @@ INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, con
         struct direct_lines lines = {.next = d->w};                                                \
                                                                                                    \
         UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm512_loadu_ps(d->init);               \
-        UNROLL for (unsigned i = 0; i < 16; i++) direct_next(d, &lines, i);                        \
+        UNROLL for (unsigned i = 0; i < 16; i++) direct_load(d, &lines, i);                        \
         for (uint32_t k0 = 0; k0 < d->K; k0 += (side) * (chunk)) {                                 \
             UNROLL for (unsigned j = 0; j < (side); j++) UNROLL for (unsigned m = 0; m < m_n; m++) \
                 sum[j][m] = _mm512_setzero_ps();                                                   \
@@ -51,14 +65,10 @@ INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, con
                 UNROLL for (unsigned j = 0; j < (side); j++)                                       \
                 {                                                                                  \
                     const uint32_t k = k1 + j * (chunk);                                           \
-                    uint32_t next = j + 1 < (side) ? k + (chunk) : k1 + (step);                    \
+                    const uint32_t next = direct_after(d->K, k0, k1, j, chunk, side, step);        \
                                                                                                    \
                     if (k >= d->K)                                                                 \
                         continue;                                                                  \
-                    if (next >= d->K)                                                              \
-                        next = k1 + (step);                                                        \
-                    if (next >= k0 + (chunk) && next == k1 + (step))                               \
-                        next = k0 + (side) * (chunk);                                              \
                     lines.next = d->w + (next < d->K ? (size_t)next * (elem_bytes) : 0);           \
                     block(d, &lines, d->act + (size_t)k * (act_bytes), m_n, sum[j]);               \
                 }                                                                                  \
@@ -66,7 +76,6 @@ INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, con
                 UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] =                                 \
                     _mm512_add_ps(acc[m], sum[j][m]);                                              \
         }                                                                                          \
-        d->ahead -= 16 * 64;                                                                       \
         UNROLL for (unsigned m = 0; m < m_n; m++) _mm512_storeu_ps(d->y + m * d->ldy, acc[m]);     \
     }                                                                                              \
     static __attribute__((noinline)) void name##_1(struct matmul_direct *d)                        \

@@ -144,7 +144,6 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
         }
         direct_chunk(d, m_n, &acc, b + 8);
     }
-    d->ahead = ahead;
     direct_end(d, m_n, &acc);
 }
 
@@ -224,7 +223,6 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
             }
         }
     }
-    d->ahead = ahead;
     direct_end(d, m_n, &acc);
 }
 

@@ -218,5 +218,4 @@ INLINE __m512 direct_halfs(const uint64_t d[4])
 
 #include "backend/cpu/matmul-direct-avx512-32.h"
 #include "backend/cpu/matmul-direct-avx512-k.h"
-
 #include "backend/cpu/matmul-direct-avx512-fma.h"

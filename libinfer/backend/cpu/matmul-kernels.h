@@ -83,7 +83,7 @@ struct matmul_direct {
     const float *init; /* of each row of W: what the sums start from */
     float *y;
     size_t ldy;
-    const uint8_t *ahead; /* as many bytes are prefetched here; moves on */
+    const uint8_t *ahead; /* as many bytes are prefetched here */
 };
 
 struct matmul_kernel {

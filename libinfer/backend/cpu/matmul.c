@@ -194,6 +194,7 @@ static void multiply_copy(const struct group *g, struct matmul_tile *tile, float
         for (uint32_t m = 0; m < rows; m++)
             memcpy(y + (m0 + m) * g->args->ldy, copy[m], g->n_cols * sizeof(float));
         tile->act += 16 * tile->act_stride;
+        tile->ahead_lines = 0; /* they were asked for */
     }
 }
 

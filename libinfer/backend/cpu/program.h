@@ -113,6 +113,22 @@ struct stage {
     struct weight table; /* STAGE_EMBED */
 };
 
+/* Row @n of a matrix where it lies. */
+static inline const unsigned char *matrix_row(const struct matrix *m, uint32_t n)
+{
+    return (const unsigned char *)m->data + n * (uint64_t)m->row_bytes;
+}
+
+/* The product that piece *@i_piece of a stage belongs to; *@i_piece becomes the one of it. */
+static inline const struct product *stage_product(const struct stage *s, uint32_t *i_piece)
+{
+    const struct product *p = s->products;
+
+    for (; *i_piece >= p->n_chunks; p++)
+        *i_piece -= p->n_chunks;
+    return p;
+}
+
 struct value {
     uint32_t width;
     uint32_t ld; /* floats from one row to the next */
@@ -247,10 +263,6 @@ void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *r
 bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
                 uint32_t *ret_piece);
 unsigned char *exec_memory(const struct exec *x, unsigned i_thread);
-/* Prefetches some of the weights that this thread reads next; false when enough is on its way. */
-bool exec_ahead(const struct exec *x, unsigned i_thread);
-/* The weights that this thread begins with at the next product after a stage, or NULL. */
-const unsigned char *exec_after(const struct exec *x, uint32_t i_stage, unsigned i_thread);
 uint32_t exec_rows(const struct exec *x, bool rows_kept);
 /* exec-node.c: one operation on this thread's rows */
 void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
