@@ -20,21 +20,16 @@ struct direct_lines {
     const uint8_t *next;
 };
 
-/* Line @i is loaded; i = 0 … 15 in turn. The empty assembly keeps the compiler from computing 16
- * addresses beforehand, which are too many for registers. */
-INLINE void direct_load(const struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
+/* Line @i of the next block is loaded, of a later one prefetched; i = 0 … 15 in turn. The empty
+ * assembly keeps the compiler from computing 16 addresses beforehand, too many for registers. */
+INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
 {
+    prefetch_line(d->ahead + 64 * i, false);
     lines->v[i] = _mm512_loadu_si512(lines->next);
     lines->next += d->row_bytes;
     __asm__("" : "+r"(lines->next));
-}
-
-/* The same while sums are added, and a line that is read later is prefetched. */
-INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
-{
-    prefetch_line(d->ahead, false);
-    d->ahead += 64;
-    direct_load(d, lines, i);
+    if (i == 15)
+        d->ahead += 16 * 64;
 }
 
 /* The block of @step elements that is added after the one at @k1 of chunk @j, as an offset in k. */
@@ -57,7 +52,7 @@ INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigne
         struct direct_lines lines = {.next = d->w};                                                \
                                                                                                    \
         UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm512_loadu_ps(d->init);               \
-        UNROLL for (unsigned i = 0; i < 16; i++) direct_load(d, &lines, i);                        \
+        UNROLL for (unsigned i = 0; i < 16; i++) direct_next(d, &lines, i);                        \
         for (uint32_t k0 = 0; k0 < d->K; k0 += (side) * (chunk)) {                                 \
             UNROLL for (unsigned j = 0; j < (side); j++) UNROLL for (unsigned m = 0; m < m_n; m++) \
                 sum[j][m] = _mm512_setzero_ps();                                                   \
