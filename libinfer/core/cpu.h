@@ -4,8 +4,8 @@
 /*
  * What this CPU can do, and how many CPUs we may use
  *
- * Rungs are named sets of flags, lowest first: "ref", "avx2", "avx512" (x86), "neon", "dotprod"
- * (arm64). A rung may be chosen below the best one, never above.
+ * Rungs are named sets of flags, lowest first: "ref", "avx2", "avx512", "avx512fp16" (x86), "neon",
+ * "dotprod" (arm64). A rung may be chosen below the best one, never above.
  */
 
 #include <stdbool.h>

@@ -7,8 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "core/err.h"
+
+/* More than any file system's clock takes for a tick. */
+#define SETTLE_NSEC 3000000000
 
 static int open_regular(const char *path, struct stat *ret_st, struct inf_err *reterr)
 {
@@ -25,6 +29,26 @@ static int open_regular(const char *path, struct stat *ret_st, struct inf_err *r
     if (!S_ISREG(ret_st->st_mode))
         return err_set(reterr, EINVAL, "%s: not a regular file", path);
     return STEAL_FD(fd);
+}
+
+static int64_t nsec(const struct timespec *ts)
+{
+    return (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec;
+}
+
+static void identify(struct file_map *map, const struct stat *st)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    map->id = (struct inf_tier_file){
+        .dev = st->st_dev,
+        .ino = st->st_ino,
+        .size = (uint64_t)st->st_size,
+        .mtime_ns = nsec(&st->st_mtim),
+        .ctime_ns = nsec(&st->st_ctim),
+    };
+    map->settled = nsec(&now) > map->id.ctime_ns + SETTLE_NSEC;
 }
 
 int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *reterr)
@@ -49,6 +73,7 @@ int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *re
      * instead of 6,000. */
     madvise(p, (size_t)st.st_size, MADV_HUGEPAGE);
     *ret_map = (struct file_map){.data = p, .size = (uint64_t)st.st_size};
+    identify(ret_map, &st);
     return 0;
 }
 

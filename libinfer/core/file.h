@@ -3,6 +3,7 @@
 
 /* Files: read-only maps, and whole small files. */
 
+#include <infer/tier.h>
 #include <infer/types.h>
 
 #include "core/macros.h"
@@ -11,6 +12,8 @@
 struct file_map {
     const unsigned char *data; /* NULL when size is 0 */
     uint64_t size;
+    struct inf_tier_file id; /* when it was opened */
+    bool settled; /* it changed last so long before that any later change shows in its times */
 };
 
 /* -ENOENT, -EACCES, -EISDIR, -EINVAL (no regular file)… with the path in *reterr. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* IEEE binary16 and bfloat16 in plain C, round to nearest even. Used by references and loaders. */
+/* IEEE binary16, bfloat16 and E4M3 in plain C, round to nearest even. Used by references and
+ * loaders. */
 
 #include <stdint.h>
 #include <string.h>
@@ -78,4 +79,29 @@ static inline uint16_t bf16_from_f32(float f)
     if ((u & 0x7fffffff) > 0x7f800000)
         return (uint16_t)(u >> 16 | 64);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* 4 bits of exponent, 3 of fraction, no infinity: 2^-9 … 448; 0x7f is NaN. */
+static inline float e4m3_to_f32(uint8_t x)
+{
+    const uint32_t sign = (uint32_t)(x & 0x80) << 24, rest = x & 0x7f;
+
+    if (rest == 0x7f)
+        return half_from_bits_f32(sign | 0x7fc00000);
+    if (rest < 8)
+        return half_from_bits_f32(sign | half_bits_f32((float)rest * 0x1p-9f));
+    return half_from_bits_f32(sign | (rest + 960) << 20);
+}
+
+/* What is larger than 448, or NaN, becomes 448. Without branches, so that compilers make vectors
+ * of it. */
+static inline uint8_t e4m3_from_f32(float f)
+{
+    const uint32_t u = half_bits_f32(f), sign = u >> 24 & 0x80, top = 0x43e00000;
+    const uint32_t a = (u & 0x7fffffff) > top ? top : u & 0x7fffffff;
+    /* The last bit of a sum with 2^14 is 2^-9, as that of numbers below 2^-6. */
+    const uint32_t below = half_bits_f32(half_from_bits_f32(a) + 0x1p14f) & 0xf;
+    const uint32_t normal = ((a + 0x7ffff + (a >> 20 & 1)) >> 20) - 960;
+
+    return (uint8_t)(sign | (a < 0x3c800000 ? below : normal));
 }
