@@ -101,6 +101,13 @@ const struct format_tensor *format_tensor_at(const struct format *f, size_t i)
     return f->tensors[i];
 }
 
+const struct file_map *format_file(const struct format *f, size_t i)
+{
+    if (f->gguf)
+        return gguf_file(f->gguf, i);
+    return i < f->n_shards ? safetensors_file(f->shards[i]) : NULL;
+}
+
 const struct format_tensor *format_find(const struct format *f, const char *name)
 {
     uint64_t i;

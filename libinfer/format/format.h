@@ -12,7 +12,9 @@
 
 #include <infer/types.h>
 
+#include "core/file.h"
 #include "core/macros.h"
+#include "core/sha256.h"
 #include "format/hparams.h"
 
 struct format;
@@ -56,6 +58,14 @@ const char *format_dir(const struct format *f);
  * chat_template.jinja, chat_template.json, or the key of tokenizer_config.json (its "default"
  * when there are several). NULL: none. Borrowed. */
 const char *format_chat_template(const struct format *f, size_t *ret_len);
+
+/* A digest of hyperparameters and directory, wherever the file lies and whatever it is called. Not
+ * of the weights: enough for what lives no longer than the mapping, not for what is stored. */
+void format_identity(const struct format *f, uint8_t ret_digest[SHA256_BYTES]);
+
+/* The files that hold the weights, in an order that depends on the model alone. NULL past the last.
+ */
+const struct file_map *format_file(const struct format *f, size_t i);
 
 /* Metadata pairs as text, for people: false past the last. */
 bool format_meta(const struct format *f, size_t i, const char **ret_key, const char **ret_value);

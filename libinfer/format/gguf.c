@@ -78,7 +78,7 @@ static int read_string(struct reader *r, struct gguf_str *ret, const char *what)
 static int read_name(struct reader *r, struct arena *arena, const char **ret, const char *what)
 {
     const uint64_t at = r->pos;
-    struct gguf_str s;
+    struct gguf_str s = {0};
     int rc;
 
     rc = read_string(r, &s, what);
@@ -170,7 +170,7 @@ static int read_scalars(struct reader *r, struct gguf_value *v, enum gguf_type t
 
 static int read_value(struct reader *r, struct arena *arena, struct gguf_value *v)
 {
-    enum gguf_type type;
+    enum gguf_type type = GGUF_U8;
     int rc;
 
     rc = read_type(r, v->key, &type);

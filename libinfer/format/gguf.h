@@ -9,6 +9,7 @@
 
 #include <infer/types.h>
 
+#include "core/file.h"
 #include "core/macros.h"
 #include "format/format.h"
 
@@ -54,6 +55,8 @@ int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct i
 struct gguf *gguf_close(struct gguf *g);
 DEFINE_CLEANUP(struct gguf *, gguf_close);
 
+/* The mapped parts in their order; NULL past the last. */
+const struct file_map *gguf_file(const struct gguf *g, size_t i);
 size_t gguf_n_values(const struct gguf *g);
 const struct gguf_value *gguf_value_at(const struct gguf *g, size_t i);
 const struct gguf_value *gguf_find(const struct gguf *g, const char *key);

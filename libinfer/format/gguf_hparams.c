@@ -18,11 +18,14 @@
 static const struct gguf_arch {
     const char *file_name, *arch;
     enum rope_style rope_style;
+    bool encoder, gated;
 } archs[] = {
     {"llama", "llama", ROPE_PAIRS},
     {"mistral3", "llama", ROPE_PAIRS},
     {"qwen2", "qwen2", ROPE_HALF},
     {"qwen3", "qwen3", ROPE_HALF},
+    {"bert", "bert", ROPE_HALF, .encoder = true},
+    {"nomic-bert", "bert", ROPE_HALF, .encoder = true, .gated = true},
 };
 
 /* Keys behind "<arch>." whose value must be absent or 0. */
@@ -130,7 +133,10 @@ static int get_counts(struct keys *k, struct hparams *hp)
     if (r == 0)
         r = get_u32(k, "rope.dimension_count", false, &hp->rope_dims);
     if (r == 0)
-        r = get_f32(k, "attention.layer_norm_rms_epsilon", true, &hp->norm_eps);
+        r = get_f32(k,
+                    k->arch->encoder ? "attention.layer_norm_epsilon"
+                                     : "attention.layer_norm_rms_epsilon",
+                    true, &hp->norm_eps);
     return r;
 }
 
@@ -248,6 +254,61 @@ static int get_vocab(struct keys *k, struct hparams *hp)
     return 0;
 }
 
+static uint32_t tensor_rows(const struct gguf *g, const char *name)
+{
+    uint64_t i;
+
+    if (!map_find(&g->tensor_map, name, strlen(name), &i) || g->tensors[i].dims[1] > UINT32_MAX)
+        return 0;
+    return (uint32_t)g->tensors[i].dims[1];
+}
+
+/* As llama.cpp numbers them; 4 is a classifier's. */
+static int get_pooling(struct keys *k, struct hparams *hp)
+{
+    static const enum pooling poolings[] = {POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST,
+                                            POOLING_NONE};
+    uint32_t i = 0;
+    int r;
+
+    r = get_u32(k, "pooling_type", false, &i);
+    if (r < 0)
+        return r;
+    if (i >= ARRAY_SIZE(poolings))
+        return err_set(k->err, EOPNOTSUPP, "%s is %u, which is not supported", k->key, i);
+    hp->embed.pooling = poolings[i];
+    return 0;
+}
+
+/* What is not told in keys, the tensors tell. Tables of positions begin with the first that is
+ * used. */
+static int get_encoder(struct keys *k, struct hparams *hp)
+{
+    struct hparams_embed *e = &hp->embed;
+    bool causal = false;
+    uint64_t i;
+
+    e->encoder = true;
+    e->gated = k->arch->gated;
+    e->n_pos = tensor_rows(k->g, "position_embd.weight");
+    e->n_types = map_find(&k->g->tensor_map, "token_types.weight", 18, &i)
+                     ? MAX(tensor_rows(k->g, "token_types.weight"), 1u)
+                     : 0;
+    e->n_labels = map_find(&k->g->tensor_map, "cls.output.weight", 17, &i)
+                      ? MAX(tensor_rows(k->g, "cls.output.weight"), 1u)
+                      : 0;
+    e->dense_tanh = map_find(&k->g->tensor_map, "cls.weight", 10, &i);
+    hp->act = e->gated ? GRAPH_ACT_SILU : GRAPH_ACT_GELU_ERF;
+    if (gguf_bool(k->g, key(k, "attention.causal"), &causal) && causal)
+        return err_set(k->err, EOPNOTSUPP, "%s is true, which is not supported", k->key);
+    if (e->n_pos > 0) {
+        hp->n_ctx_train = MIN(hp->n_ctx_train, e->n_pos);
+        /* The rotation that is not used must be sane all the same. */
+        hp->rope_dims &= ~1u;
+    }
+    return 0;
+}
+
 static void copy_text(const struct gguf *g, const char *name, char *out, size_t size)
 {
     struct gguf_str s;
@@ -294,6 +355,10 @@ int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *r
         r = get_window(&k, &hp);
     if (r == 0)
         r = get_vocab(&k, &hp);
+    if (r == 0)
+        r = get_pooling(&k, &hp);
+    if (r == 0 && k.arch->encoder)
+        r = get_encoder(&k, &hp);
     if (r == 0)
         r = hparams_check(&hp, reterr);
     if (r < 0)

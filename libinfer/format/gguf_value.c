@@ -4,6 +4,11 @@
 
 #include "format/gguf_types.h"
 
+const struct file_map *gguf_file(const struct gguf *g, size_t i)
+{
+    return i < g->n_maps ? &g->maps[i] : NULL;
+}
+
 size_t gguf_n_values(const struct gguf *g)
 {
     return g->n_values;

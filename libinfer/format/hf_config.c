@@ -403,6 +403,8 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
     const char *name;
     int rc;
 
+    if (hf_config_is_encoder(config))
+        return hf_config_encoder(config, ret_config, reterr);
     r.class = find_class(config, &name);
     if (!r.class)
         return err_set(reterr, EOPNOTSUPP,

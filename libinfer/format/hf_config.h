@@ -14,5 +14,8 @@ struct hf_config {
 
 /* -EOPNOTSUPP names the class or feature that nothing here computes; -EBADMSG. */
 int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
+/* hf_config_bert.c: encoders, which hf_config_parse() leaves to it. */
+bool hf_config_is_encoder(const json_t *config);
+int hf_config_encoder(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
 /* Only arch (model_type) and name, as far as the file tells. */
 void hf_config_names(const json_t *config, struct hparams *hp);

@@ -147,20 +147,11 @@ static bool has_embedding(const struct format *f)
     return false;
 }
 
-static int add_tensor(struct format *f, const struct hf_config *c, const struct format_tensor *raw,
-                      struct inf_err *reterr)
+static int add_named(struct format *f, const struct format_tensor *raw, const char *name,
+                     struct inf_err *reterr)
 {
-    struct format_tensor *t;
-    char name[HF_NAME_MAX];
+    struct format_tensor *t = arena_alloc(&f->arena, sizeof(*t));
 
-    if (!hf_name(raw->name, name))
-        return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
-    /* Of a tied pair either may be stored; where both are, the embedding counts. */
-    if (c->tied && strcmp(name, "output.weight") == 0)
-        snprintf(name, sizeof(name), "%s", has_embedding(f) ? "" : "token_embd.weight");
-    if (!name[0])
-        return 0;
-    t = arena_alloc(&f->arena, sizeof(*t));
     if (!t)
         return err_set(reterr, ENOMEM, "out of memory");
     *t = *raw;
@@ -168,6 +159,44 @@ static int add_tensor(struct format *f, const struct hf_config *c, const struct 
     if (!t->name)
         return err_set(reterr, ENOMEM, "out of memory");
     return format_add(f, t, reterr);
+}
+
+static int add_tensor(struct format *f, const struct hf_config *c, const struct format_tensor *raw,
+                      struct inf_err *reterr)
+{
+    char name[HF_NAME_MAX];
+
+    if (!(c->hp.embed.encoder ? hf_name_encoder(raw->name, name) : hf_name(raw->name, name)))
+        return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
+    /* Of a tied pair either may be stored; where both are, the embedding counts. */
+    if (c->tied && strcmp(name, "output.weight") == 0)
+        snprintf(name, sizeof(name), "%s", has_embedding(f) ? "" : "token_embd.weight");
+    return name[0] ? add_named(f, raw, name, reterr) : 0;
+}
+
+/* "linear.weight" of the file of dense layer @i is "dense.0.weight". */
+static int add_dense(struct format *f, uint32_t i, struct inf_err *reterr)
+{
+    const struct safetensors *shard;
+    char name[HF_NAME_MAX];
+    int r;
+
+    r = open_shard(f, f->dense[i], reterr);
+    if (r < 0)
+        return r;
+    shard = f->shards[f->n_shards - 1];
+    for (size_t j = 0; j < safetensors_n(shard); j++) {
+        const struct format_tensor *raw = safetensors_at(shard, j);
+
+        if (strncmp(raw->name, "linear.", 7) != 0)
+            return err_set(reterr, EOPNOTSUPP, "%.80s: tensor %.64s is not part of a dense layer",
+                           f->dense[i], raw->name);
+        snprintf(name, sizeof(name), "dense.%u.%.64s", i, raw->name + 7);
+        r = add_named(f, raw, name, reterr);
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 static int check_presence(const struct format *f, const char *name, bool wanted,
@@ -215,11 +244,14 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
         return r;
     for (size_t i = 0; i < f->n_shards; i++)
         n += safetensors_n(f->shards[i]);
-    r = format_reserve(f, n, reterr);
+    r = format_reserve(f, n + 2 * HPARAMS_MAX_DENSE, reterr);
     for (size_t i = 0; r == 0 && i < f->n_shards; i++)
         for (size_t j = 0; r == 0 && j < safetensors_n(f->shards[i]); j++)
             r = add_tensor(f, c, safetensors_at(f->shards[i], j), reterr);
-    return r == 0 ? check_biases(f, c, reterr) : r;
+    for (uint32_t i = 0; r == 0 && i < f->hp.embed.n_dense; i++)
+        r = add_dense(f, i, reterr);
+    /* Of encoders the tensors alone tell. */
+    return r == 0 && !c->hp.embed.encoder ? check_biases(f, c, reterr) : r;
 }
 
 static int read_meta(struct format *f, json_t *config, struct inf_err *reterr)
@@ -281,6 +313,8 @@ static int read_config(struct format *f, unsigned flags, struct inf_err *reterr)
     else
         f->hp = c.hp;
     r = read_meta(f, config, reterr);
+    if (r == 0 && !vocab_only)
+        r = format_read_modules(f, reterr);
     return r == 0 && !vocab_only ? read_tensors(f, &c, reterr) : r;
 }
 

@@ -12,3 +12,5 @@
  * when they fit. A name that holds nothing to compute with (old rotary tables) becomes "".
  */
 bool hf_name(const char *name, char out[HF_NAME_MAX]);
+/* hf_names_bert.c: the same of encoders. */
+bool hf_name_encoder(const char *name, char out[HF_NAME_MAX]);

@@ -22,6 +22,35 @@ enum rope_scaling {
     ROPE_SCALING_YARN,
 };
 
+/* How the rows of a text become one vector. */
+enum pooling {
+    POOLING_NONE, /* the file does not tell */
+    POOLING_MEAN,
+    POOLING_CLS, /* the first row */
+    POOLING_LAST,
+};
+
+/* Dense layers behind the pooling at most. */
+#define HPARAMS_MAX_DENSE 4
+
+/* What models that make vectors or scores have beside the others. */
+struct hparams_embed {
+    bool encoder;       /* BERT and its kin: rows see both sides, norms have means and come last */
+    bool gated;         /* encoders: the feed-forward layers are gated units */
+    uint32_t pos_first; /* encoders: the row of the table of positions that position 0 has */
+    uint32_t n_pos;     /* rows of that table; 0: positions are rotations */
+    uint32_t n_types;   /* kinds of segments; 0: none */
+    enum pooling pooling;
+    uint32_t n_labels; /* of a classifier; 0: there is none */
+    bool dense_tanh;   /* in front of the classifier there is a layer with tanh */
+    uint32_t n_dense;  /* layers behind the pooling: "dense.0.weight"… */
+    enum graph_act dense_act[HPARAMS_MAX_DENSE];
+    bool dense_linear[HPARAMS_MAX_DENSE]; /* no activation */
+    uint32_t dense_out[HPARAMS_MAX_DENSE];
+    uint32_t max_tokens; /* texts are cut there unless more is asked for; 0: n_ctx_train */
+    bool raw;            /* vectors keep their length */
+};
+
 struct hparams {
     char arch[32];  /* canonical: "llama", "qwen2", "qwen3" */
     char name[128]; /* what the file calls the model */
@@ -46,6 +75,7 @@ struct hparams {
     uint8_t full_layers[HPARAMS_MAX_LAYERS / 8]; /* with a window: bit i, layer i has none */
 
     enum graph_act act;
+    struct hparams_embed embed;
 };
 
 /* Window of one layer; 0: it attends to everything. */

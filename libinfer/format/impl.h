@@ -24,7 +24,8 @@ struct format {
     char *dir;
     struct safetensors **shards; /* [n_shards] */
     size_t n_shards;
-    const char *chat_template; /* NULL: none */
+    char dense[HPARAMS_MAX_DENSE][96]; /* files of the layers behind the pooling */
+    const char *chat_template;         /* NULL: none */
     size_t chat_template_len;
     struct format_pair *meta; /* [n_meta], in the arena */
     size_t n_meta;
@@ -37,5 +38,7 @@ int format_add(struct format *f, const struct format_tensor *t, struct inf_err *
 /* The two readers; @f is zeroed but for kind, and freed by the caller if they fail. */
 int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_dir(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
+/* hf_modules.c: f->hp.embed, and f->dense, from modules.json of f->dir, where it is. */
+int format_read_modules(struct format *f, struct inf_err *reterr);
 /* hf_template.c: finds the chat template of f->dir. */
 int format_read_dir_template(struct format *f, struct inf_err *reterr);

@@ -263,6 +263,11 @@ struct safetensors *safetensors_close(struct safetensors *st)
     return NULL;
 }
 
+const struct file_map *safetensors_file(const struct safetensors *st)
+{
+    return &st->file;
+}
+
 size_t safetensors_n(const struct safetensors *st)
 {
     return st->n_tensors;

@@ -8,6 +8,7 @@
  * are turned to run fastest first.
  */
 
+#include "core/file.h"
 #include "core/macros.h"
 #include "format/format.h"
 
@@ -21,6 +22,7 @@ int safetensors_parse(const void *data, uint64_t size, struct safetensors **ret_
 struct safetensors *safetensors_close(struct safetensors *st);
 DEFINE_CLEANUP(struct safetensors *, safetensors_close);
 
+const struct file_map *safetensors_file(const struct safetensors *st);
 size_t safetensors_n(const struct safetensors *st);
 const struct format_tensor *safetensors_at(const struct safetensors *st, size_t i);
 /* NULL: absent. */

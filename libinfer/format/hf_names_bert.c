@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of tensors of encoders: "encoder.layer.7.attention.self.query.weight" is
+ * "blk.7.attn_q.weight". What only training needs has no name here.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/macros.h"
+#include "format/hf_names.h"
+
+struct name_pair {
+    const char *hf, *canonical;
+};
+
+/* In front of everything else. */
+static const char *const prefixes[] = {"bert.", "roberta.", "nomic_bert.", "model."};
+
+static const struct name_pair whole[] = {
+    {"embeddings.word_embeddings.", "token_embd."},
+    {"embeddings.position_embeddings.", "position_embd."},
+    {"embeddings.token_type_embeddings.", "token_types."},
+    {"embeddings.LayerNorm.", "token_embd_norm."},
+    {"emb_ln.", "token_embd_norm."},
+    {"pooler.dense.", "cls."},
+    {"classifier.dense.", "cls."},
+    {"classifier.out_proj.", "cls.output."},
+    {"classifier.", "cls.output."},
+};
+
+/* Heads that predict words, and positions 0, 1, 2… as a table. */
+static const char *const unused[] = {
+    "cls.predictions.",        "cls.seq_relationship.",     "lm_head.",
+    "embeddings.position_ids", "embeddings.token_type_ids",
+};
+
+static const char *const layers[] = {"encoder.layer.", "encoder.layers.", "layers."};
+
+static const struct name_pair in_layer[] = {
+    {"attention.self.query.", "attn_q."},
+    {"attention.self.key.", "attn_k."},
+    {"attention.self.value.", "attn_v."},
+    {"attention.output.dense.", "attn_output."},
+    {"attention.output.LayerNorm.", "attn_output_norm."},
+    {"intermediate.dense.", "ffn_up."},
+    {"output.dense.", "ffn_down."},
+    {"output.LayerNorm.", "layer_output_norm."},
+    /* Nomic's own code, */
+    {"attn.Wqkv.", "attn_qkv."},
+    {"attn.out_proj.", "attn_output."},
+    {"norm1.", "attn_output_norm."},
+    {"mlp.fc11.", "ffn_up."},
+    {"mlp.fc12.", "ffn_gate."},
+    {"mlp.fc2.", "ffn_down."},
+    {"norm2.", "layer_output_norm."},
+    /* and as transformers has it */
+    {"self_attn.q_proj.", "attn_q."},
+    {"self_attn.k_proj.", "attn_k."},
+    {"self_attn.v_proj.", "attn_v."},
+    {"self_attn.o_proj.", "attn_output."},
+    {"post_attention_layernorm.", "attn_output_norm."},
+    {"mlp.up_proj.", "ffn_up."},
+    {"mlp.gate_proj.", "ffn_gate."},
+    {"mlp.down_proj.", "ffn_down."},
+    {"post_mlp_layernorm.", "layer_output_norm."},
+};
+
+/* What follows @start in @name, or NULL. */
+static const char *behind(const char *name, const char *start)
+{
+    const size_t n = strlen(start);
+
+    return strncmp(name, start, n) == 0 ? name + n : NULL;
+}
+
+static const char *skip_prefix(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+        if (behind(name, prefixes[i]))
+            return behind(name, prefixes[i]);
+    return name;
+}
+
+/* The number and the dot behind it. */
+static const char *skip_number(const char *s, unsigned *ret)
+{
+    size_t n = strspn(s, "0123456789");
+
+    if (n == 0 || n > 4 || (n > 1 && s[0] == '0') || s[n] != '.')
+        return NULL;
+    *ret = 0;
+    for (size_t i = 0; i < n; i++)
+        *ret = *ret * 10 + (unsigned)(s[i] - '0');
+    return s + n + 1;
+}
+
+static const char *skip_layer(const char *name, unsigned *ret_layer)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(layers); i++)
+        if (behind(name, layers[i]))
+            return skip_number(behind(name, layers[i]), ret_layer);
+    return NULL;
+}
+
+bool hf_name_encoder(const char *name, char out[HF_NAME_MAX])
+{
+    const char *s = skip_prefix(name), *rest;
+    unsigned i_layer;
+
+    for (size_t i = 0; i < ARRAY_SIZE(unused); i++)
+        if (behind(s, unused[i])) {
+            out[0] = 0;
+            return true;
+        }
+    for (size_t i = 0; i < ARRAY_SIZE(whole); i++) {
+        rest = behind(s, whole[i].hf);
+        if (rest)
+            return snprintf(out, HF_NAME_MAX, "%s%s", whole[i].canonical, rest) < HF_NAME_MAX;
+    }
+    s = skip_layer(s, &i_layer);
+    for (size_t i = 0; s && i < ARRAY_SIZE(in_layer); i++) {
+        rest = behind(s, in_layer[i].hf);
+        if (rest)
+            return snprintf(out, HF_NAME_MAX, "blk.%u.%s%s", i_layer, in_layer[i].canonical, rest) <
+                   HF_NAME_MAX;
+    }
+    return snprintf(out, HF_NAME_MAX, "%s", name) < HF_NAME_MAX;
+}

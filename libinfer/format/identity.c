@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What tells models apart without reading their weights, which would take seconds: two trainings of
+ * one architecture look alike here.
+ */
+#include <string.h>
+
+#include "core/sha256.h"
+#include "format/format.h"
+
+static void add_hparams(struct sha256 *h, const struct hparams *hp)
+{
+    const uint32_t counts[] = {
+        hp->n_vocab,       hp->n_embd,           hp->n_layers,   hp->n_ff,      hp->n_heads,
+        hp->n_kv_heads,    hp->head_dim,         hp->rope_style, hp->rope_dims, hp->rope_scaling,
+        hp->rope_ctx_orig, hp->yarn_no_truncate, hp->window,     hp->act,
+    };
+    const float values[] = {
+        hp->norm_eps,         hp->rope_theta,           hp->rope_factor,
+        hp->rope_attn_factor, hp->rope_low_freq_factor, hp->rope_high_freq_factor,
+        hp->yarn_beta_fast,   hp->yarn_beta_slow,       hp->yarn_attn_factor,
+        hp->yarn_mscale,      hp->yarn_mscale_all_dim,
+    };
+
+    sha256_add_part(h, hp->arch, strlen(hp->arch));
+    sha256_add(h, counts, sizeof(counts));
+    sha256_add(h, values, sizeof(values));
+    sha256_add(h, hp->full_layers, sizeof(hp->full_layers));
+}
+
+static void add_tensor(struct sha256 *h, const struct format_tensor *t)
+{
+    sha256_add_part(h, t->name, strlen(t->name));
+    sha256_add_part(h, t->type_name, strlen(t->type_name));
+    sha256_add(h, t->dims, sizeof(t->dims));
+    sha256_add(h, &t->size, sizeof(t->size));
+}
+
+void format_identity(const struct format *f, uint8_t ret_digest[SHA256_BYTES])
+{
+    struct sha256 h;
+
+    sha256_init(&h);
+    add_hparams(&h, format_hparams(f));
+    for (size_t i = 0; i < format_n_tensors(f); i++)
+        add_tensor(&h, format_tensor_at(f, i));
+    sha256_end(&h, ret_digest);
+}
