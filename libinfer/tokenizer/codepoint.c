@@ -208,17 +208,6 @@ uint32_t uni_lower_simple(uint32_t cp)
     return (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
 }
 
-uint32_t uni_base(uint32_t cp)
-{
-    utf8proc_int32_t d[32];
-    int boundary = 0;
-
-    if (cp < 0xc0 || utf8proc_decompose_char((utf8proc_int32_t)cp, d, ARRAY_SIZE(d),
-                                             UTF8PROC_DECOMPOSE, &boundary) < 1)
-        return cp;
-    return (uint32_t)d[0];
-}
-
 int uni_script(uint32_t cp)
 {
     size_t lo = 0, hi = ARRAY_SIZE(scripts);

@@ -46,9 +46,8 @@ int uni_script(uint32_t cp);
 
 /* Cc, Cf and Co. */
 bool uni_control(uint32_t cp);
-/* Simple lower case, and the first code point of the canonical decomposition. */
+/* Simple lower case. */
 uint32_t uni_lower_simple(uint32_t cp);
-uint32_t uni_base(uint32_t cp);
 
 enum uni_form {
     UNI_NFC,

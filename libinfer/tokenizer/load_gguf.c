@@ -248,17 +248,24 @@ static int load_unigram(struct load *l)
     return r == 0 && l->add_prefix ? strip_first(tok) : r;
 }
 
+/* Longest word that BERT looks up, and the mark before it. */
+#define WORDPIECE_MAX_CHARS 101
+
+/* BERT's own words, not llama.cpp's, which differ where letters have several code points and in
+ * very long words: vectors are then those of the model that was converted. */
 static int load_wordpiece(struct load *l)
 {
     struct inf_tokenizer *tok = l->tok;
-    struct norm_step *st = normalizer_add(&tok->norm, NORM_GGUF_WORDS);
+    struct norm_step *st = normalizer_add(&tok->norm, NORM_BERT);
     struct split_step *split = splitter_add(&tok->split, SPLIT_SPACES);
     int r;
 
     if (!st || !split)
         return -ENOMEM;
     split->behavior = SPLIT_REMOVED;
-    st->lower = true;
+    if (!splitter_add(&tok->split, SPLIT_PUNCTUATION))
+        return -ENOMEM;
+    st->clean = st->chinese = st->lower = true;
     gguf_bool(l->g, KEY("normalizer.lowercase"), &st->lower);
     st->accents = st->lower;
     gguf_bool(l->g, KEY("normalizer.strip_accents"), &st->accents);
@@ -273,6 +280,7 @@ static int load_wordpiece(struct load *l)
     tok->style = STYLE_SPACES;
     tok->wordpiece.unknown = l->unknown;
     tok->wordpiece.skip_words = true;
+    tok->wordpiece.max_chars = WORDPIECE_MAX_CHARS;
     r = wordpiece_init(&tok->wordpiece, &tok->vocab, "", 0);
     if (r == 0 && tok->bos >= 0)
         r = pipeline_add_prefix(tok, tok->bos);

@@ -72,6 +72,13 @@ static int32_t pair_id(const json_t *j)
     return (int32_t)json_load_uint(json_array_get(j, 1), INT32_MAX);
 }
 
+static int32_t pair_id_at(const json_t *list, size_t i)
+{
+    const int64_t id = json_load_uint(json_array_get(list, i), VOCAB_MAX_PIECES);
+
+    return id < 0 ? -1 : (int32_t)id;
+}
+
 static int put_around(struct json_load *l, const int32_t *prefix, unsigned n_prefix,
                       const int32_t *suffix, unsigned n_suffix)
 {
@@ -124,6 +131,71 @@ static int load_template(struct json_load *l, const json_t *j)
     return put_around(l, ids[0], n[0], ids[1], n[1]);
 }
 
+/* The ids of a piece of a template that is no text; NULL for others. */
+static const json_t *piece_ids(const json_t *root, const json_t *special)
+{
+    const json_t *name = json_object_get(special, "id");
+
+    return json_is_string(name)
+               ? json_object_get(json_object_get(json_object_get(root, "special_tokens"),
+                                                 json_string_value(name)),
+                                 "ids")
+               : NULL;
+}
+
+static uint8_t piece_type(const json_t *j)
+{
+    const int64_t type = json_load_uint(json_object_get(j, "type_id"), UINT8_MAX);
+
+    return type > 0 ? (uint8_t)type : 0;
+}
+
+/* A template of pairs that is not "tokens, A, tokens, B, tokens" is left alone: pairs then have the
+ * usual form. */
+static int load_pair(struct json_load *l, const json_t *j)
+{
+    const json_t *pair = json_object_get(j, "pair");
+    struct around_pair *p = &l->tok->pair;
+    unsigned part = 0;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < json_array_size(pair); i++) {
+        const json_t *piece = json_array_get(pair, i);
+        const json_t *special = json_object_get(piece, "SpecialToken");
+        const json_t *sequence = json_object_get(piece, "Sequence");
+        const json_t *ids = piece_ids(j, special);
+        const char *name = json_string_value(json_object_get(sequence, "id"));
+
+        for (size_t k = 0; r == 0 && k < json_array_size(ids); k++)
+            r = pipeline_add_pair(l->tok, part, pair_id_at(ids, k), piece_type(special));
+        if (!name)
+            continue;
+        if (part == 2 || strcmp(name, part == 0 ? "A" : "B") != 0)
+            break;
+        p->text_types[part++] = piece_type(sequence);
+    }
+    if (r < 0)
+        return err_set(l->reterr, EINVAL, "a template of pairs with too many ids");
+    p->there = part == 2;
+    if (!p->there)
+        *p = (struct around_pair){0};
+    return 0;
+}
+
+/* Bert: "cls A sep B sep", the second half of another type; Roberta: "cls A sep sep B sep". */
+static int put_pair(struct inf_tokenizer *tok, int32_t cls, int32_t sep, bool bert)
+{
+    int r = pipeline_add_pair(tok, 0, cls, 0);
+
+    for (unsigned i = 0; r == 0 && i < (bert ? 1 : 2); i++)
+        r = pipeline_add_pair(tok, 1, sep, 0);
+    if (r == 0)
+        r = pipeline_add_pair(tok, 2, sep, bert);
+    tok->pair.text_types[1] = bert;
+    tok->pair.there = true;
+    return r;
+}
+
 int json_load_post(struct json_load *l, const json_t *j)
 {
     const char *type = json_load_type(j);
@@ -132,15 +204,20 @@ int json_load_post(struct json_load *l, const json_t *j)
 
     if (strcmp(type, "ByteLevel") == 0)
         return 0;
-    if (strcmp(type, "TemplateProcessing") == 0)
-        return load_template(l, j);
+    if (strcmp(type, "TemplateProcessing") == 0) {
+        r = load_template(l, j);
+        return r == 0 && !l->tok->pair.there ? load_pair(l, j) : r;
+    }
     if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
         const int32_t cls = pair_id(json_object_get(j, "cls"));
         const int32_t sep = pair_id(json_object_get(j, "sep"));
 
         if (cls < 0 || sep < 0)
             return err_set(l->reterr, EINVAL, "%s without cls or sep", type);
-        return put_around(l, &cls, 1, &sep, 1);
+        r = put_around(l, &cls, 1, &sep, 1);
+        if (r == 0 && !l->tok->pair.there)
+            r = put_pair(l->tok, cls, sep, type[0] == 'B');
+        return r;
     }
     if (strcmp(type, "Sequence") != 0 || !json_is_array(list))
         return json_load_unsupported(l, "post_processor", j);

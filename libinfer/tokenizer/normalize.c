@@ -203,31 +203,6 @@ static int bert_clean(const struct norm_step *st, uint32_t cp, struct str *out)
     return str_put_cp(out, cp);
 }
 
-/* llama.cpp decomposes to the base letter alone, has no notion of compatibility, and splits
- * words itself: a space between words, and punctuation as words. */
-static int gguf_word(const struct norm_step *st, uint32_t cp, struct str *out)
-{
-    unsigned c;
-    bool alone;
-    int r = 0;
-
-    if (st->accents)
-        cp = uni_base(cp);
-    if (uni_space(cp))
-        return str_putc(out, ' ');
-    if (cp == 0 || cp == 0xfffd || uni_control(cp))
-        return 0;
-    c = uni_class(cp, UNI_15_1);
-    if (st->accents && (c & UNI_M))
-        return 0;
-    alone = (c & UNI_P) || (cp < 0x7f && (c & UNI_S)) || uni_bert_chinese(cp);
-    if (alone)
-        r = str_putc(out, ' ');
-    if (r == 0)
-        r = st->lower ? str_put_cp(out, uni_lower_simple(cp)) : str_put_cp(out, cp);
-    return r == 0 && alone ? str_putc(out, ' ') : r;
-}
-
 static int put_bytes(const char *s, size_t len, struct str *out)
 {
     int r = 0;
@@ -260,9 +235,6 @@ static int by_code_point(const struct norm_step *st, const char *s, size_t len, 
             break;
         case NORM_BYTES:
             r = put_bytes(s + i, n, out);
-            break;
-        case NORM_GGUF_WORDS:
-            r = gguf_word(st, cp, out);
             break;
         default:
             r = bert_clean(st, cp, out);

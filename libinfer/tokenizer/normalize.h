@@ -26,15 +26,14 @@ enum norm_kind {
     NORM_CHARSMAP, /* as Hugging Face applies it: by grapheme */
     NORM_BYTES,
     NORM_NMT,
-    NORM_SPM,        /* SentencePiece's whole normaliser */
-    NORM_GGUF_WORDS, /* llama.cpp's clean-up for WordPiece */
+    NORM_SPM, /* SentencePiece's whole normaliser */
 };
 
 struct norm_step {
     enum norm_kind kind;
     bool left, right;                    /* STRIP */
     bool simple;                         /* LOWERCASE: one code point for one */
-    bool clean, chinese, accents, lower; /* BERT, GGUF_WORDS */
+    bool clean, chinese, accents, lower; /* BERT */
     const char *needle, *content;        /* REPLACE, PREPEND */
     size_t needle_len, content_len;
     struct pattern *regex;                     /* REPLACE; owned */

@@ -30,6 +30,39 @@ int pipeline_add_suffix(struct inf_tokenizer *tok, int32_t id)
     return 0;
 }
 
+int pipeline_add_pair(struct inf_tokenizer *tok, unsigned part, int32_t id, uint8_t type)
+{
+    struct around_pair *p = &tok->pair;
+
+    if (p->n[part] == PIPELINE_MAX_AROUND)
+        return -EINVAL;
+    p->types[part][p->n[part]] = type;
+    p->ids[part][p->n[part]++] = id;
+    return 0;
+}
+
+/* As BERT has it, and the others as RoBERTa. */
+static int make_pair(struct inf_tokenizer *tok)
+{
+    const uint8_t second = tok->model == MODEL_WORDPIECE;
+    int r = 0;
+
+    if (tok->pair.there)
+        return 0;
+    for (unsigned i = 0; r == 0 && i < tok->n_prefix; i++)
+        r = pipeline_add_pair(tok, 0, tok->prefix[i], 0);
+    for (unsigned i = 0; r == 0 && i < tok->n_suffix; i++) {
+        r = pipeline_add_pair(tok, 1, tok->suffix[i], 0);
+        if (r == 0 && !second)
+            r = pipeline_add_pair(tok, 1, tok->suffix[i], 0);
+        if (r == 0)
+            r = pipeline_add_pair(tok, 2, tok->suffix[i], second);
+    }
+    tok->pair.text_types[1] = second;
+    tok->pair.there = true;
+    return r;
+}
+
 /* Added tokens are decoded as they were normalised. */
 static int find_shown(struct inf_tokenizer *tok)
 {
@@ -47,10 +80,13 @@ static int find_shown(struct inf_tokenizer *tok)
 
 int pipeline_finish(struct inf_tokenizer *tok)
 {
+    int r;
+
     added_seal(&tok->added);
     added_seal(&tok->added_normal);
     eog_mark(tok);
-    return find_shown(tok);
+    r = make_pair(tok);
+    return r < 0 ? r : find_shown(tok);
 }
 
 struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok)

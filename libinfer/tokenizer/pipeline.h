@@ -29,6 +29,15 @@ enum model_kind {
 
 #define PIPELINE_MAX_AROUND 16
 
+/* What stands around two texts: before the first, between them, behind. */
+struct around_pair {
+    bool there;
+    int32_t ids[3][PIPELINE_MAX_AROUND];
+    uint8_t types[3][PIPELINE_MAX_AROUND];
+    unsigned n[3];
+    uint8_t text_types[2];
+};
+
 struct inf_tokenizer {
     struct arena arena; /* texts of steps */
     struct gguf *gguf;  /* the tokenizer's own; or NULL */
@@ -43,6 +52,7 @@ struct inf_tokenizer {
     struct wordpiece wordpiece;
     int32_t prefix[PIPELINE_MAX_AROUND], suffix[PIPELINE_MAX_AROUND];
     unsigned n_prefix, n_suffix;
+    struct around_pair pair;
     enum piece_style style;
     struct decoder dec;
     struct map shown; /* piece → item of added_normal's trie that stands for it in texts */
@@ -54,6 +64,8 @@ void pipeline_init(struct inf_tokenizer *tok);
 /* Puts tokens around every text; -EINVAL beyond the limit. */
 int pipeline_add_prefix(struct inf_tokenizer *tok, int32_t id);
 int pipeline_add_suffix(struct inf_tokenizer *tok, int32_t id);
+/* One more token in place @part around a pair; -EINVAL beyond the limit. */
+int pipeline_add_pair(struct inf_tokenizer *tok, unsigned part, int32_t id, uint8_t type);
 /* Sorts the sets of added tokens and marks those that end a generation. */
 int pipeline_finish(struct inf_tokenizer *tok);
 
