@@ -25,4 +25,6 @@ struct batch {
     const struct batch_seq *seqs;
     uint32_t n_logits;
     const uint32_t *logit_rows; /* [n_logits], ascending: rows whose logits are wanted */
+    const float *input;         /* [n_rows, width] for graphs with GRAPH_INPUT, else NULL */
+    const uint8_t *types;       /* [n_rows] for graphs that embed them; NULL: all are 0 */
 };

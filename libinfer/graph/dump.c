@@ -15,10 +15,9 @@
 #include "quant/dtype.h"
 
 static const char *const act_names[] = {
-    [GRAPH_ACT_SILU] = "silu",
-    [GRAPH_ACT_GELU_TANH] = "gelu_tanh",
-    [GRAPH_ACT_GELU_ERF] = "gelu_erf",
-    [GRAPH_ACT_RELU2] = "relu2",
+    [GRAPH_ACT_SILU] = "silu",         [GRAPH_ACT_GELU_TANH] = "gelu_tanh",
+    [GRAPH_ACT_GELU_ERF] = "gelu_erf", [GRAPH_ACT_RELU2] = "relu2",
+    [GRAPH_ACT_TANH] = "tanh",
 };
 
 static int dump_weight(const char *label, const struct weight *w, struct str *out)
@@ -31,18 +30,24 @@ static int dump_params(const struct graph_node *n, struct str *out)
 {
     switch (n->op) {
     case GRAPH_EMBED:
+        if (n->key != GRAPH_KEY_TOKEN)
+            return str_puts(out, n->key == GRAPH_KEY_POSITION ? " by position" : " by type");
         return n->f != 1.0f ? str_printf(out, " scale %.9g", (double)n->f) : 0;
     case GRAPH_RMS_NORM:
         return str_printf(out, " group %u eps %.9g", n->group, (double)n->f);
+    case GRAPH_LAYER_NORM:
+        return str_printf(out, " eps %.9g", (double)n->f);
     case GRAPH_ROPE:
         return str_printf(out, " %s head %u dims %u mscale %.9g",
                           n->rope.style == ROPE_HALF ? "half" : "pairs", n->group, n->rope.n_dims,
                           (double)n->rope.mscale);
     case GRAPH_ATTENTION:
-        return str_printf(out, " layer %u heads %u/%u dim %u scale %.9g window %u", n->attn.i_layer,
-                          n->attn.n_heads, n->attn.n_kv_heads, n->attn.head_dim,
-                          (double)n->attn.scale, n->attn.window);
+        return str_printf(out, " layer %u heads %u/%u dim %u scale %.9g window %u%s",
+                          n->attn.i_layer, n->attn.n_heads, n->attn.n_kv_heads, n->attn.head_dim,
+                          (double)n->attn.scale, n->attn.window,
+                          n->attn.both_ways ? " both ways" : "");
     case GRAPH_GLU:
+    case GRAPH_ACT:
         return str_printf(out, " %s", act_names[n->act]);
     case GRAPH_SCALE:
         return str_printf(out, " by %.9g", (double)n->f);

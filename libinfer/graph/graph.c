@@ -57,8 +57,7 @@ static int nodes_reserve(struct graph *g)
     return 0;
 }
 
-/* Checks and appends; fills in width and rows_kept. */
-static graph_ref append(struct graph *g, struct graph_node node)
+graph_ref graph_append(struct graph *g, struct graph_node node)
 {
     int r;
 
@@ -78,6 +77,7 @@ static graph_ref append(struct graph *g, struct graph_node node)
     }
 
     g->nodes[g->n++] = node;
+    g->has_output = node.op == GRAPH_OUTPUT;
     return (graph_ref)(g->n - 1);
 }
 
@@ -93,7 +93,25 @@ graph_ref graph_embed(struct graph *g, const struct weight *table, float scale)
 
     node.w = *table;
     node.f = scale;
-    return append(g, node);
+    return graph_append(g, node);
+}
+
+graph_ref graph_embed_by(struct graph *g, const struct weight *table, enum graph_key key)
+{
+    struct graph_node node = node_init(GRAPH_EMBED, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE);
+
+    node.w = *table;
+    node.key = key;
+    node.f = 1;
+    return graph_append(g, node);
+}
+
+graph_ref graph_input(struct graph *g, uint32_t width)
+{
+    struct graph_node node = node_init(GRAPH_INPUT, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE);
+
+    node.width = width;
+    return graph_append(g, node);
 }
 
 graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, float eps,
@@ -104,7 +122,19 @@ graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, f
     node.w = *w;
     node.f = eps;
     node.group = group;
-    return append(g, node);
+    return graph_append(g, node);
+}
+
+graph_ref graph_layer_norm(struct graph *g, graph_ref x, const struct weight *w,
+                           const struct weight *bias, float eps)
+{
+    struct graph_node node = node_init(GRAPH_LAYER_NORM, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.w = *w;
+    if (bias)
+        node.bias = *bias;
+    node.f = eps;
+    return graph_append(g, node);
 }
 
 graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
@@ -115,7 +145,7 @@ graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
     node.w = *w;
     if (bias)
         node.bias = *bias;
-    return append(g, node);
+    return graph_append(g, node);
 }
 
 graph_ref graph_rope(struct graph *g, graph_ref x, uint32_t head_dim,
@@ -125,7 +155,7 @@ graph_ref graph_rope(struct graph *g, graph_ref x, uint32_t head_dim,
 
     node.group = head_dim;
     node.rope = *rope;
-    return append(g, node);
+    return graph_append(g, node);
 }
 
 graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v,
@@ -134,7 +164,7 @@ graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v
     struct graph_node node = node_init(GRAPH_ATTENTION, q, k, v);
 
     node.attn = *attn;
-    return append(g, node);
+    return graph_append(g, node);
 }
 
 graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act)
@@ -142,12 +172,20 @@ graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_ac
     struct graph_node node = node_init(GRAPH_GLU, gate, up, GRAPH_NONE);
 
     node.act = act;
-    return append(g, node);
+    return graph_append(g, node);
+}
+
+graph_ref graph_act(struct graph *g, graph_ref x, enum graph_act act)
+{
+    struct graph_node node = node_init(GRAPH_ACT, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.act = act;
+    return graph_append(g, node);
 }
 
 graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b)
 {
-    return append(g, node_init(GRAPH_ADD, a, b, GRAPH_NONE));
+    return graph_append(g, node_init(GRAPH_ADD, a, b, GRAPH_NONE));
 }
 
 graph_ref graph_scale(struct graph *g, graph_ref x, float factor)
@@ -155,18 +193,22 @@ graph_ref graph_scale(struct graph *g, graph_ref x, float factor)
     struct graph_node node = node_init(GRAPH_SCALE, x, GRAPH_NONE, GRAPH_NONE);
 
     node.f = factor;
-    return append(g, node);
+    return graph_append(g, node);
 }
 
 graph_ref graph_rows(struct graph *g, graph_ref x)
 {
-    return append(g, node_init(GRAPH_ROWS, x, GRAPH_NONE, GRAPH_NONE));
+    return graph_append(g, node_init(GRAPH_ROWS, x, GRAPH_NONE, GRAPH_NONE));
+}
+
+graph_ref graph_pool(struct graph *g, graph_ref x)
+{
+    return graph_append(g, node_init(GRAPH_POOL, x, GRAPH_NONE, GRAPH_NONE));
 }
 
 void graph_output(struct graph *g, graph_ref x)
 {
-    if (append(g, node_init(GRAPH_OUTPUT, x, GRAPH_NONE, GRAPH_NONE)) != GRAPH_NONE)
-        g->has_output = true;
+    graph_append(g, node_init(GRAPH_OUTPUT, x, GRAPH_NONE, GRAPH_NONE));
 }
 
 int graph_error(const struct graph *g, struct inf_err *reterr)

@@ -34,6 +34,7 @@ enum graph_act {
     GRAPH_ACT_GELU_TANH,
     GRAPH_ACT_GELU_ERF,
     GRAPH_ACT_RELU2,
+    GRAPH_ACT_TANH,
 };
 
 enum rope_style {
@@ -55,18 +56,32 @@ struct attn_params {
     uint32_t n_heads, n_kv_heads, head_dim;
     float scale;     /* of q·k, usually 1/sqrt(head_dim) */
     uint32_t window; /* a row at position p sees p - window + 1 … p; 0: all before it */
+    /* Encoders: a row sees those behind it too, within the same distance. All rows of a sequence
+     * are then in one batch, from position 0 on. */
+    bool both_ways;
+};
+
+/* What names the row of a table. */
+enum graph_key {
+    GRAPH_KEY_TOKEN,
+    GRAPH_KEY_POSITION,
+    GRAPH_KEY_TYPE, /* the segment of a pair of texts */
 };
 
 enum graph_op {
-    GRAPH_EMBED,    /* rows of a table by token id */
-    GRAPH_RMS_NORM, /* x / sqrt(mean(x²) + eps) × w, over groups of `group` columns */
-    GRAPH_MATMUL,   /* x · Wᵀ + bias */
+    GRAPH_EMBED,      /* rows of a table by token, position or type */
+    GRAPH_INPUT,      /* rows that the batch brings along */
+    GRAPH_RMS_NORM,   /* x / sqrt(mean(x²) + eps) × w, over groups of `group` columns */
+    GRAPH_LAYER_NORM, /* (x - mean) / sqrt(variance + eps) × w + bias */
+    GRAPH_MATMUL,     /* x · Wᵀ + bias */
     GRAPH_ROPE,
     GRAPH_ATTENTION, /* stores k and v, then softmax(q·kᵀ × scale) · v over the sequence's past */
     GRAPH_GLU,       /* act(gate) × up */
+    GRAPH_ACT,       /* act(x) */
     GRAPH_ADD,
     GRAPH_SCALE, /* x × constant */
     GRAPH_ROWS,  /* keeps the rows that the batch asks logits for */
+    GRAPH_POOL,  /* the mean of the rows of each sequence */
     GRAPH_OUTPUT,
 };
 
@@ -74,11 +89,12 @@ struct graph_node {
     enum graph_op op;
     graph_ref src[3];   /* inputs */
     uint32_t width;     /* columns of the result */
-    bool rows_kept;     /* result has n_logits rows instead of n_tokens */
-    struct weight w;    /* EMBED, RMS_NORM, MATMUL */
-    struct weight bias; /* MATMUL */
-    float f;            /* RMS_NORM: eps; EMBED, SCALE: factor */
+    bool rows_kept;     /* result has n_logits rows instead of n_tokens; of POOL one a sequence */
+    struct weight w;    /* EMBED, the norms, MATMUL */
+    struct weight bias; /* LAYER_NORM, MATMUL */
+    float f;            /* norms: eps; EMBED, SCALE: factor */
     uint32_t group;     /* RMS_NORM, ROPE: columns of a group (head_dim, or width) */
+    enum graph_key key; /* EMBED */
     enum graph_act act;
     struct rope_params rope;
     struct attn_params attn;
@@ -91,9 +107,17 @@ struct graph *graph_free(struct graph *g);
 DEFINE_CLEANUP(struct graph *, graph_free);
 
 graph_ref graph_embed(struct graph *g, const struct weight *table, float scale);
+/* Rows by position or by type. A batch for such a graph has no position or type beyond the table.
+ */
+graph_ref graph_embed_by(struct graph *g, const struct weight *table, enum graph_key key);
+/* The batch's `input`, [rows, width]; at most one. */
+graph_ref graph_input(struct graph *g, uint32_t width);
 /* @group 0: over the whole width; else over each head of @group columns. */
 graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, float eps,
                          uint32_t group);
+/* @bias may be NULL or have no data. */
+graph_ref graph_layer_norm(struct graph *g, graph_ref x, const struct weight *w,
+                           const struct weight *bias, float eps);
 /* @bias may be NULL or have no data. */
 graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
                        const struct weight *bias);
@@ -103,16 +127,40 @@ graph_ref graph_rope(struct graph *g, graph_ref x, uint32_t head_dim,
 graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v,
                           const struct attn_params *attn);
 graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act);
+graph_ref graph_act(struct graph *g, graph_ref x, enum graph_act act);
 graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);
 graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
 graph_ref graph_rows(struct graph *g, graph_ref x);
+/* A batch for such a graph asks for as many logits as it has sequences, whichever rows it names. */
+graph_ref graph_pool(struct graph *g, graph_ref x);
 /* The logits; called once, last. */
 void graph_output(struct graph *g, graph_ref x);
+/* Any of these, for those who rewrite graphs: width and rows_kept are filled in, but for the width
+ * of an input. */
+graph_ref graph_append(struct graph *g, struct graph_node node);
 
 /* 0 when the graph is whole, else -EINVAL and the first mistake in *reterr; -ENOMEM. */
 int graph_error(const struct graph *g, struct inf_err *reterr);
 size_t graph_n_nodes(const struct graph *g);
 const struct graph_node *graph_node(const struct graph *g, graph_ref ref);
+
+/*
+ * Where layer @i_layer begins: *ret_last is the last node of what comes before it, *ret_value the
+ * only value with all rows that is made up to there and read behind. Behind the last layer there
+ * is such a border only when its rows are still whole. -EOPNOTSUPP: there is none, or more than
+ * one value crosses it; -ENOMEM.
+ */
+int graph_border(const struct graph *g, uint32_t i_layer, graph_ref *ret_last, graph_ref *ret_value,
+                 struct inf_err *reterr);
+/*
+ * Cuts a whole graph at that border. The lower part's output is the value that crosses it: for
+ * all rows when a batch asks for the logits of all. The upper part takes it as its input, and its
+ * layers count from 0. Their weights are those of @g. As graph_border(); -EINVAL as
+ * graph_error().
+ */
+int graph_cut(const struct graph *g, uint32_t i_layer, struct graph **ret_low,
+              struct graph **ret_high, struct inf_err *reterr);
+
 /* The graph as text, one node a line, for golden tests; -ENOMEM. */
 struct str;
 int graph_dump(const struct graph *g, struct str *out);

@@ -20,7 +20,8 @@ static const char *const op_names[] = {
     [GRAPH_EMBED] = "embed",   [GRAPH_RMS_NORM] = "rms_norm",   [GRAPH_MATMUL] = "matmul",
     [GRAPH_ROPE] = "rope",     [GRAPH_ATTENTION] = "attention", [GRAPH_GLU] = "glu",
     [GRAPH_ADD] = "add",       [GRAPH_SCALE] = "scale",         [GRAPH_ROWS] = "rows",
-    [GRAPH_OUTPUT] = "output",
+    [GRAPH_OUTPUT] = "output", [GRAPH_INPUT] = "input",         [GRAPH_LAYER_NORM] = "layer_norm",
+    [GRAPH_ACT] = "act",       [GRAPH_POOL] = "pool",
 };
 
 const char *graph_op_name(enum graph_op op)
@@ -33,6 +34,7 @@ static unsigned n_inputs(enum graph_op op)
 {
     switch (op) {
     case GRAPH_EMBED:
+    case GRAPH_INPUT:
         return 0;
     case GRAPH_ATTENTION:
         return 3;
@@ -100,6 +102,17 @@ static int check_norm(struct graph_node *node, const struct graph_node *x, struc
     return check_vector(node, &node->w, node->group, reterr);
 }
 
+static int check_layer_norm(const struct graph_node *node, const struct graph_node *x,
+                            struct inf_err *reterr)
+{
+    int r;
+
+    if (!(node->f >= 0) || !isfinite(node->f))
+        return err_set(reterr, EINVAL, "layer_norm: epsilon is negative or not finite");
+    r = check_vector(node, &node->w, x->width, reterr);
+    return r == 0 && node->bias.data ? check_vector(node, &node->bias, x->width, reterr) : r;
+}
+
 static int check_matmul(struct graph_node *node, const struct graph_node *x, struct inf_err *reterr)
 {
     const int r = check_weight(node, &node->w, reterr);
@@ -164,6 +177,14 @@ static int check_pair(const struct graph_node *node, const struct graph_node *a,
     return 0;
 }
 
+static bool has_input(const struct graph_node *nodes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (nodes[i].op == GRAPH_INPUT)
+            return true;
+    return false;
+}
+
 static int check_op(struct graph_node *node, const struct graph_node *const src[3],
                     struct inf_err *reterr)
 {
@@ -174,8 +195,16 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
         r = check_weight(node, &node->w, reterr);
         node->width = node->w.cols;
         return r < 0 ? r : check_factor(node, node->f, reterr);
+    case GRAPH_INPUT:
+        if (node->width == 0)
+            return err_set(reterr, EINVAL, "input: it has no columns");
+        return 0;
     case GRAPH_RMS_NORM:
         return check_norm(node, src[0], reterr);
+    case GRAPH_LAYER_NORM:
+        return check_layer_norm(node, src[0], reterr);
+    case GRAPH_ACT:
+        return 0;
     case GRAPH_MATMUL:
         return check_matmul(node, src[0], reterr);
     case GRAPH_ROPE:
@@ -188,8 +217,10 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
     case GRAPH_SCALE:
         return check_factor(node, node->f, reterr);
     case GRAPH_ROWS:
+    case GRAPH_POOL:
         if (src[0]->rows_kept)
-            return err_set(reterr, EINVAL, "rows: its input has lost rows already");
+            return err_set(reterr, EINVAL, "%s: its input has lost rows already",
+                           graph_op_name(node->op));
         node->rows_kept = true;
         return 0;
     case GRAPH_OUTPUT:
@@ -218,6 +249,8 @@ int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *nod
         node->width = src[0]->width;
         node->rows_kept = src[0]->rows_kept;
     }
+    if (node->op == GRAPH_INPUT && has_input(nodes, n))
+        return err_set(reterr, EINVAL, "input: the graph has one already");
     r = check_op(node, src, reterr);
     if (r == 0 && node->width > MAX_WIDTH)
         return err_set(reterr, EINVAL, "%s: %u columns are too many", graph_op_name(node->op),
