@@ -3,9 +3,9 @@
  * The pool of KV blocks
  *
  * Owned by the engine thread. The bytes of the blocks are the backend's; here are only their
- * numbers and counts. Free blocks form a stack, so that blocks that were used last are used next
- * and a lightly loaded pool touches little memory. Invariant: a block is on the stack if and only
- * if its count is 0.
+ * numbers, counts and names. Free blocks without a name form a stack, so that blocks that were used
+ * last are used next and a lightly loaded pool touches little memory. Invariant: a block whose
+ * count is 0 is idle if it has a name, else on the stack; no other block is either.
  */
 #include "kv/block.h"
 
@@ -28,6 +28,9 @@ int kv_pool_new(struct backend *backend, const struct kv_layout *layout, uint32_
     pool->free_blocks = NEW(uint32_t, n_blocks);
     if (!pool->refs || !pool->free_blocks)
         return -ENOMEM;
+    r = kv_prefix_init(&pool->prefix, n_blocks);
+    if (r < 0)
+        return r;
 
     r = backend->ops->kv_new(backend, layout, n_blocks, &pool->store);
     if (r < 0)
@@ -44,9 +47,10 @@ struct kv_pool *kv_pool_free(struct kv_pool *pool)
 {
     if (!pool)
         return NULL;
-    assert(!pool->store || pool->n_free == pool->n_blocks);
+    assert(!pool->store || kv_pool_n_free(pool) == pool->n_blocks);
     if (pool->store)
         pool->backend->ops->kv_free(pool->backend, pool->store);
+    kv_prefix_done(&pool->prefix);
     free(pool->refs);
     free(pool->free_blocks);
     free(pool);
@@ -65,7 +69,12 @@ uint32_t kv_pool_n_blocks(const struct kv_pool *pool)
 
 uint32_t kv_pool_n_free(const struct kv_pool *pool)
 {
-    return pool->n_free;
+    return pool->n_free + pool->prefix.n_idle;
+}
+
+uint32_t kv_pool_n_idle(const struct kv_pool *pool)
+{
+    return pool->prefix.n_idle;
 }
 
 uint32_t kv_pool_block_tokens(const struct kv_pool *pool)
@@ -73,12 +82,17 @@ uint32_t kv_pool_block_tokens(const struct kv_pool *pool)
     return pool->layout.block_tokens;
 }
 
+const struct kv_layout *kv_pool_layout(const struct kv_pool *pool)
+{
+    return &pool->layout;
+}
+
 void kv_pool_rest(struct kv_pool *pool)
 {
     uint32_t first = 0;
 
     for (uint32_t i = 0; i <= pool->n_blocks; i++) {
-        if (i < pool->n_blocks && pool->refs[i] == 0)
+        if (i < pool->n_blocks && pool->refs[i] == 0 && !kv_prefix_has(&pool->prefix, i))
             continue;
         if (i > first)
             pool->backend->ops->kv_drop(pool->backend, pool->store, first, i - first);
@@ -86,12 +100,58 @@ void kv_pool_rest(struct kv_pool *pool)
     }
 }
 
+/* A name stands for those before it: bisection finds the first one that is not there. */
+uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names, uint32_t n)
+{
+    uint32_t first = 0;
+
+    while (first < n) {
+        const uint32_t middle = first + (n - first) / 2;
+
+        if (kv_prefix_find(&pool->prefix, &names[middle]) != KV_NO_BLOCK)
+            first = middle + 1;
+        else
+            n = middle;
+    }
+    return first;
+}
+
+uint32_t kv_pool_find(const struct kv_pool *pool, const struct kv_name *name)
+{
+    return kv_prefix_find(&pool->prefix, name);
+}
+
+const struct kv_name *kv_pool_name(const struct kv_pool *pool, uint32_t block)
+{
+    return kv_prefix_has(&pool->prefix, block) ? &pool->prefix.entries[block].name : NULL;
+}
+
+void *kv_pool_bytes(const struct kv_pool *pool, uint32_t block, uint64_t *ret_size)
+{
+    const struct backend_ops *ops = pool->backend->ops;
+
+    return ops->kv_bytes ? ops->kv_bytes(pool->backend, pool->store, block, ret_size) : NULL;
+}
+
+void kv_pool_forget(struct kv_pool *pool)
+{
+    while (pool->prefix.n_idle > 0)
+        pool->free_blocks[pool->n_free++] = kv_prefix_evict(&pool->prefix);
+    for (uint32_t i = 0; i < pool->n_blocks && pool->prefix.n_named > 0; i++)
+        if (kv_prefix_has(&pool->prefix, i))
+            kv_prefix_remove(&pool->prefix, i);
+    pool->epoch++;
+}
+
 uint32_t kv_block_take(struct kv_pool *pool)
 {
     uint32_t block;
 
-    assert(pool->n_free > 0);
-    block = pool->free_blocks[--pool->n_free];
+    assert(kv_pool_n_free(pool) > 0);
+    if (pool->n_free > 0)
+        block = pool->free_blocks[--pool->n_free];
+    else
+        block = kv_prefix_evict(&pool->prefix);
     assert(pool->refs[block] == 0);
     pool->refs[block] = 1;
     return block;
@@ -99,14 +159,19 @@ uint32_t kv_block_take(struct kv_pool *pool)
 
 void kv_block_ref(struct kv_pool *pool, uint32_t block)
 {
-    assert(pool->refs[block] > 0 && pool->refs[block] < UINT32_MAX);
-    pool->refs[block]++;
+    assert(pool->refs[block] < UINT32_MAX);
+    if (pool->refs[block]++ == 0)
+        kv_prefix_wake(&pool->prefix, block);
 }
 
 void kv_block_unref(struct kv_pool *pool, uint32_t block)
 {
     assert(pool->refs[block] > 0);
-    if (--pool->refs[block] == 0)
+    if (--pool->refs[block] > 0)
+        return;
+    if (kv_prefix_has(&pool->prefix, block))
+        kv_prefix_rest(&pool->prefix, block);
+    else
         pool->free_blocks[pool->n_free++] = block;
 }
 
@@ -114,8 +179,7 @@ uint32_t kv_block_take_copy(struct kv_pool *pool, uint32_t block)
 {
     const uint32_t copy = kv_block_take(pool);
 
-    assert(pool->refs[block] > 1);
     pool->backend->ops->kv_copy(pool->backend, pool->store, copy, block);
-    pool->refs[block]--;
+    kv_block_unref(pool, block);
     return copy;
 }

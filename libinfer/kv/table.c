@@ -4,7 +4,8 @@
  *
  * A table owns one count of each of its blocks. Invariant: n_blocks is exactly what n_tokens
  * need. Only the last block can be partly filled, so it is the only one that a sequence writes to
- * while another may read it; extending copies it first (copy on write).
+ * while another may read it, now or when it finds it by its name; extending copies it first (copy
+ * on write).
  */
 #include "kv/block.h"
 
@@ -15,13 +16,16 @@ static uint64_t blocks_for(const struct kv_table *table, uint64_t n_tokens)
     return DIV_UP(n_tokens, table->pool->layout.block_tokens);
 }
 
-/* Whether the last block has room and someone else reads it. */
+/* Whether the last block has room and is not ours alone. */
 static bool tail_is_shared(const struct kv_table *table)
 {
     const struct kv_pool *pool = table->pool;
+    uint32_t tail;
 
-    return table->n_tokens % pool->layout.block_tokens != 0 &&
-           pool->refs[table->blocks[table->n_blocks - 1]] > 1;
+    if (table->n_tokens % pool->layout.block_tokens == 0)
+        return false;
+    tail = table->blocks[table->n_blocks - 1];
+    return pool->refs[tail] > 1 || kv_prefix_has(&pool->prefix, tail);
 }
 
 int kv_table_init(struct kv_table *table, struct kv_pool *pool, uint32_t max_tokens)
@@ -62,7 +66,7 @@ int kv_table_extend(struct kv_table *table, uint32_t n_tokens)
 
     if (n_tokens == 0)
         return 0;
-    if (kv_table_need(table, n_tokens) > pool->n_free)
+    if (kv_table_need(table, n_tokens) > kv_pool_n_free(pool))
         return KV_FULL;
 
     /* Nothing below can fail. A half-filled last block can still be shared; writing there would
@@ -72,6 +76,8 @@ int kv_table_extend(struct kv_table *table, uint32_t n_tokens)
 
         *tail = kv_block_take_copy(pool, *tail);
     }
+    if (table->n_blocks == 0)
+        table->epoch = pool->epoch;
     while (table->n_blocks < need)
         table->blocks[table->n_blocks++] = kv_block_take(pool);
     table->n_tokens = (uint32_t)n_total;
@@ -91,6 +97,69 @@ void kv_table_share(struct kv_table *dst, const struct kv_table *src, uint32_t n
     }
     dst->n_blocks = n_blocks;
     dst->n_tokens = n_tokens;
+    dst->n_named = MIN(src->n_named, n_tokens / src->pool->layout.block_tokens);
+    dst->epoch = src->epoch;
+}
+
+void kv_table_adopt(struct kv_table *table, const struct kv_name *names, uint32_t n_tokens)
+{
+    struct kv_pool *pool = table->pool;
+    const uint32_t n_blocks = (uint32_t)blocks_for(table, n_tokens);
+
+    assert(table->n_blocks == 0 && n_blocks <= table->cap);
+
+    for (uint32_t i = 0; i < n_blocks; i++) {
+        const uint32_t block = kv_prefix_find(&pool->prefix, &names[i]);
+
+        assert(block != KV_NO_BLOCK);
+        kv_block_ref(pool, block);
+        table->blocks[i] = block;
+    }
+    table->n_blocks = n_blocks;
+    table->n_tokens = n_tokens;
+    table->n_named = n_tokens / pool->layout.block_tokens;
+    table->epoch = pool->epoch;
+}
+
+void *kv_table_bytes(const struct kv_table *table, uint32_t i)
+{
+    const struct kv_pool *pool = table->pool;
+    const uint32_t block = table->blocks[i];
+    uint64_t size;
+
+    assert(i < table->n_blocks && pool->refs[block] == 1 && !kv_prefix_has(&pool->prefix, block));
+    return kv_pool_bytes(pool, block, &size);
+}
+
+bool kv_table_is_current(const struct kv_table *table)
+{
+    return table->epoch == table->pool->epoch;
+}
+
+/* Gives block @i its name, or its place to the one that has that. */
+static void name_block(struct kv_table *table, const struct kv_name *name, uint32_t i)
+{
+    struct kv_pool *pool = table->pool;
+    const uint32_t own = table->blocks[i], known = kv_prefix_find(&pool->prefix, name);
+
+    assert(i == 0 || kv_prefix_has(&pool->prefix, table->blocks[i - 1]));
+    if (known == KV_NO_BLOCK) {
+        kv_prefix_put(&pool->prefix, name, own);
+    } else if (known != own) {
+        kv_block_ref(pool, known);
+        kv_block_unref(pool, own);
+        table->blocks[i] = known;
+    }
+}
+
+void kv_table_name(struct kv_table *table, const struct kv_name *names, uint32_t n)
+{
+    assert(n <= table->n_tokens / table->pool->layout.block_tokens);
+
+    if (!kv_table_is_current(table))
+        return;
+    for (; table->n_named < n; table->n_named++)
+        name_block(table, &names[table->n_named], table->n_named);
 }
 
 void kv_table_truncate(struct kv_table *table, uint32_t n_tokens)
@@ -102,4 +171,5 @@ void kv_table_truncate(struct kv_table *table, uint32_t n_tokens)
     while (table->n_blocks > keep)
         kv_block_unref(table->pool, table->blocks[--table->n_blocks]);
     table->n_tokens = n_tokens;
+    table->n_named = MIN(table->n_named, n_tokens / table->pool->layout.block_tokens);
 }
