@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+// softmax(q · kᵀ × scale) · v over the sequence's past, as it is written
+//
+// The definition that the other kernels are checked with. One invocation a head of a row, which
+// walks twice through the past: for the largest score, then for the sums. Workgroups (heads, rows).
+
+#include "lib/kv.glsl"
+#include "lib/math.glsl"
+#include "lib/push.glsl"
+#include "lib/step.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 2) const uint FORMAT = KV_F16;
+
+PUSH(push_attention)
+
+IN_U32(0, k_store)
+IN_U32(1, v_store)
+IN_F32(2, q)
+INOUT_F32(3, y)
+
+// Element d of the token at word `at` of a head of a block that begins at `head`.
+#define STORED(name, store)                                                                        \
+    float name(uint head, uint token, uint d)                                                      \
+    {                                                                                              \
+        const uint at = head + token * kv_token_words(FORMAT, push.head_dim);                      \
+                                                                                                   \
+        if (FORMAT == KV_F32)                                                                      \
+            return uintBitsToFloat(store[at + d]);                                                 \
+        if (FORMAT == KV_F16)                                                                      \
+            return unpackHalf2x16(store[at + d / 2])[d & 1u];                                      \
+        if (FORMAT == KV_BF16)                                                                     \
+            return uintBitsToFloat((store[at + d / 2] >> 16 * (d & 1u)) << 16);                    \
+                                                                                                   \
+        const uint i = token * (push.head_dim / 32) + d / 32;                                      \
+        const uint scales = head + KV_TOKENS * push.head_dim / 4;                                  \
+        const int value = bitfieldExtract(int(store[at + d / 4]), int(8 * (d & 3u)), 8);           \
+                                                                                                   \
+        return unpackHalf2x16(store[scales + i / 2])[i & 1u] * float(value);                       \
+    }
+
+STORED(stored_k, k_store)
+STORED(stored_v, v_store)
+
+uint head_at(uint seq, uint pos, uint kv_head)
+{
+    return (step_block(step_seq_first(seq) + pos / KV_TOKENS) * push.n_kv_heads + kv_head) *
+           kv_head_words(FORMAT, push.head_dim);
+}
+
+float score(uint from, uint head, uint token)
+{
+    float sum = 0;
+
+    for (uint d = 0; d < push.head_dim; d++)
+        sum = fma(q[from + d], stored_k(head, token, d), sum);
+    return sum * push.scale;
+}
+
+void main()
+{
+    const uint i_head = gl_GlobalInvocationID.x, row = gl_WorkGroupID.y;
+    if (row >= step_n_rows() || i_head >= push.n_heads)
+        return;
+
+    const uint seq = step_seq(row), last = step_pos(row);
+    const uint first = push.window > 0 && last >= push.window ? last - push.window + 1 : 0;
+    const uint kv_head = i_head / (push.n_heads / push.n_kv_heads);
+    const uint at = (row * push.n_heads + i_head) * push.head_dim;
+    float top = -1.0 / 0.0, sum = 0;
+
+    for (uint p = first; p <= last; p++)
+        top = max(top, score(at, head_at(seq, p, kv_head), p % KV_TOKENS));
+    for (uint d = 0; d < push.head_dim; d++)
+        y[at + d] = 0;
+    for (uint p = first; p <= last; p++) {
+        const uint head = head_at(seq, p, kv_head);
+        const float f = exp(score(at, head, p % KV_TOKENS) - top);
+
+        sum += f;
+        for (uint d = 0; d < push.head_dim; d++)
+            y[at + d] = fma(f, stored_v(head, p % KV_TOKENS, d), y[at + d]);
+    }
+    for (uint d = 0; d < push.head_dim; d++)
+        y[at + d] /= sum;
+}

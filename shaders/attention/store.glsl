@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef STORE_GLSL
+#define STORE_GLSL
+
+// Keys and values by chunks of 16 bytes, in slots 0 and 1
+//
+// The including kernel has the constants HEAD_DIM and FORMAT. Heads that are no whole number of
+// chunks, and then need not begin at one, are read by words; what is behind them is zero.
+
+#include "lib/half.glsl"
+#include "lib/kv.glsl"
+#include "lib/step.glsl"
+
+const uint E = FORMAT == KV_F32 ? 4 : FORMAT == KV_Q8_0 ? 16 : 8; // elements of a chunk
+const bool WHOLE = HEAD_DIM % E == 0;
+const uint CHUNKS = (HEAD_DIM + E - 1) / E;
+
+IN_U4(0, keys4)
+IN_U32(0, keys1)
+IN_U4(1, values4)
+IN_U32(1, values1)
+
+// Where a head of a block begins, in words.
+uint head_at(uint block, uint n_kv_heads, uint kv_head)
+{
+    return (block * n_kv_heads + kv_head) * kv_head_words(FORMAT, HEAD_DIM);
+}
+
+// Where a token of it begins.
+uint token_at(uint head, uint t)
+{
+    return head + t * kv_token_words(FORMAT, HEAD_DIM);
+}
+
+// Chunk @c of the token that begins at word @at.
+uvec4 key_chunk(uint at, uint c)
+{
+    const uint n = kv_token_words(FORMAT, HEAD_DIM) - 4 * c;
+
+    if (WHOLE)
+        return keys4(at / 4 + c);
+    at += 4 * c;
+    return uvec4(keys1[at], n > 1 ? keys1[at + 1] : 0, n > 2 ? keys1[at + 2] : 0,
+                 n > 3 ? keys1[at + 3] : 0);
+}
+
+uvec4 value_chunk(uint at, uint c)
+{
+    const uint n = kv_token_words(FORMAT, HEAD_DIM) - 4 * c;
+
+    if (WHOLE)
+        return values4(at / 4 + c);
+    at += 4 * c;
+    return uvec4(values1[at], n > 1 ? values1[at + 1] : 0, n > 2 ? values1[at + 2] : 0,
+                 n > 3 ? values1[at + 3] : 0);
+}
+
+// Elements 2i and 2i + 1 of a chunk.
+vec2 pair_of(uvec4 chunk, uint i)
+{
+    if (FORMAT == KV_F32)
+        return uintBitsToFloat(uvec2(chunk[2 * i], chunk[2 * i + 1]));
+    if (FORMAT == KV_F16)
+        return unpackHalf2x16(chunk[i]);
+    if (FORMAT == KV_BF16)
+        return bf16_unpack(chunk[i]);
+    return vec2(bitfieldExtract(int(chunk[i / 2]), int(16 * (i % 2)), 8),
+                bitfieldExtract(int(chunk[i / 2]), int(16 * (i % 2) + 8), 8));
+}
+
+// Which of the scales of a block's head belongs to chunk @c of token @t.
+uint scale_index(uint t, uint c)
+{
+    return t * (HEAD_DIM / 32) + c / 2;
+}
+
+// What the elements of a chunk are multiplied by: only Q8_0 has scales.
+float key_scale(uint head, uint t, uint c)
+{
+    const uint i = scale_index(t, c);
+
+    if (FORMAT != KV_Q8_0)
+        return 1.0;
+    return unpackHalf2x16(keys1[head + KV_TOKENS * HEAD_DIM / 4 + i / 2] >> 16 * (i % 2)).x;
+}
+
+float value_scale(uint head, uint t, uint c)
+{
+    const uint i = scale_index(t, c);
+
+    if (FORMAT != KV_Q8_0)
+        return 1.0;
+    return unpackHalf2x16(values1[head + KV_TOKENS * HEAD_DIM / 4 + i / 2] >> 16 * (i % 2)).x;
+}
+
+#endif

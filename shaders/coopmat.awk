@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Words of SPIR-V, one a line in hexadecimal, to words of SPIR-V
+#
+# shaders/matmul/coopmat.glsl names the floats of a cooperative matrix by their width, since parameters
+# of spirv_type are numbers. Here the width becomes the type, and types of floats come before all
+# others, which makes them known where they are used. Modules without such matrices keep their meaning.
+
+function value(hex,    i, v)
+{
+    for (i = 1; i <= length(hex); i++)
+        v = 16 * v + index("0123456789abcdef", substr(hex, i, 1)) - 1
+    return v
+}
+
+# An instruction's first word is its number of words and its opcode.
+function size_of(hex)
+{
+    return value(substr(hex, 1, 4))
+}
+
+function opcode_of(hex)
+{
+    return value(substr(hex, 5, 4))
+}
+
+BEGIN {
+    TYPE_VOID = 19
+    TYPE_FLOAT = 22
+    TYPE_FORWARD_POINTER = 39
+    TYPE_COOPMAT = 4456
+}
+
+{
+    word[NR] = $1
+}
+
+END {
+    for (i = 6; i <= NR; i += size_of(word[i])) {
+        op = opcode_of(word[i])
+        if (op == TYPE_FLOAT)
+            type[value(word[i + 2])] = word[i + 1]
+        if (!first && op >= TYPE_VOID && op < TYPE_FORWARD_POINTER)
+            first = i
+    }
+    for (i = 1; i <= 5; i++)
+        print word[i]
+    for (i = 6; i <= NR; i += n) {
+        n = size_of(word[i])
+        op = opcode_of(word[i])
+        if (i == first)
+            for (width in type)
+                printf "00030016\n%s\n%08x\n", type[width], width
+        if (op == TYPE_FLOAT)
+            continue
+        if (op == TYPE_COOPMAT)
+            word[i + 2] = type[value(word[i + 2])]
+        for (j = i; j < i + n; j++)
+            print word[j]
+    }
+}

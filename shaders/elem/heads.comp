@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Heads of queries, keys and values, from a product to where attention reads them
+//
+// q and k may pass an RMS norm over the head and a rotary embedding. Then q goes to y, and k and v
+// into the KV store. Each part is optional, so that one dispatch does all heads of a step, or one
+// part alone. With STORE off, k goes to y as well, for graphs that want it so.
+//
+// A workgroup does one head of one row: x counts the heads of the parts that there are, in the
+// order q, k, v; y counts rows. Slots: 0 norm of q, 5 norm of k, 1 cos and sin, [row][n_dims];
+// 2, 6, 7 q, k, v; 3 y; 4, 8 stores of K and V.
+
+#include "lib/half.glsl"
+#include "lib/kv.glsl"
+#include "lib/math.glsl"
+#include "lib/push.glsl"
+#include "lib/reduce.glsl"
+#include "lib/step.glsl"
+
+const uint PART_Q = 0, PART_K = 1, PART_V = 2;
+const uint ROPE_NONE = 0, ROPE_HALF = 1, ROPE_PAIRS = 2;
+
+layout(local_size_x_id = 0) in;
+// What every head, row and rotated part holds is a multiple of 4 elements (of 8 with ROPE_HALF).
+layout(constant_id = 2) const bool WHOLE = true;
+layout(constant_id = 3) const uint PARTS = 7; // 1 << PART_…
+layout(constant_id = 4) const uint NORMS = 0; // parts with a norm
+layout(constant_id = 5) const uint ROPE = ROPE_NONE;
+layout(constant_id = 6) const uint FORMAT = KV_F16;
+layout(constant_id = 7) const bool STORE = true;
+
+IN_F4(0, q_norm4)
+IN_F32(0, q_norm1)
+IN_F4(5, k_norm4)
+IN_F32(5, k_norm1)
+IN_F4(1, turn4)
+IN_F32(1, turn1)
+IN_F4(2, q4)
+IN_F32(2, q1)
+IN_F4(6, k4)
+IN_F32(6, k1)
+IN_F4(7, v4)
+IN_F32(7, v1)
+OUT_F32(3, y1)
+OUT_F4(3, y4)
+INOUT_U32(4, k_store)
+INOUT_U32(8, v_store)
+PUSH(push_heads)
+
+// One head of one row.
+struct head {
+    uint part, head, row;
+    uint from;    // index of its first element
+    float factor; // of the norm
+};
+
+bool has_part(uint part)
+{
+    return (PARTS >> part & 1u) != 0;
+}
+
+bool has_norm(uint part)
+{
+    return (NORMS >> part & 1u) != 0;
+}
+
+float load1(head h, uint d)
+{
+    const uint i = h.from + d;
+
+    if (has_part(PART_Q) && h.part == PART_Q)
+        return q1[i];
+    if (has_part(PART_K) && h.part == PART_K)
+        return k1[i];
+    return has_part(PART_V) ? v1[i] : 0;
+}
+
+vec4 load4(head h, uint d)
+{
+    const uint i = (h.from + d) / 4;
+
+    if (has_part(PART_Q) && h.part == PART_Q)
+        return q4(i);
+    if (has_part(PART_K) && h.part == PART_K)
+        return k4(i);
+    return has_part(PART_V) ? v4(i) : vec4(0);
+}
+
+float normed1(head h, uint d)
+{
+    const float x = load1(h, d);
+
+    if (has_norm(PART_Q) && h.part == PART_Q)
+        return x * h.factor * q_norm1[d];
+    if (has_norm(PART_K) && h.part == PART_K)
+        return x * h.factor * k_norm1[d];
+    return x;
+}
+
+vec4 normed4(head h, uint d)
+{
+    const vec4 x = load4(h, d);
+
+    if (has_norm(PART_Q) && h.part == PART_Q)
+        return x * h.factor * q_norm4(d / 4);
+    if (has_norm(PART_K) && h.part == PART_K)
+        return x * h.factor * k_norm4(d / 4);
+    return x;
+}
+
+// Element d of the head, as it goes out.
+float value1(head h, uint d)
+{
+    const float x = normed1(h, d);
+
+    if (ROPE == ROPE_NONE || h.part == PART_V || d >= push.n_dims)
+        return x;
+
+    const uint n = push.n_dims / 2;
+    const uint pair = ROPE == ROPE_HALF ? d % n : d / 2;
+    const bool second = ROPE == ROPE_HALF ? d >= n : d % 2 == 1;
+    const uint other = ROPE == ROPE_HALF ? (second ? d - n : d + n) : d ^ 1;
+    const uint at = h.row * push.n_dims + 2 * pair;
+    const float s = turn1[at + 1];
+
+    return fma(normed1(h, other), second ? s : -s, x * turn1[at]);
+}
+
+// Elements d … d + 3.
+vec4 value4(head h, uint d)
+{
+    if (!WHOLE)
+        return vec4(value1(h, d), value1(h, min(d + 1, push.head_dim - 1)),
+                    value1(h, min(d + 2, push.head_dim - 1)),
+                    value1(h, min(d + 3, push.head_dim - 1)));
+
+    const vec4 x = normed4(h, d);
+
+    if (ROPE == ROPE_NONE || h.part == PART_V || d >= push.n_dims)
+        return x;
+
+    const uint n = push.n_dims / 2, row = h.row * push.n_dims;
+
+    if (ROPE == ROPE_PAIRS) {
+        const vec4 turn = turn4((row + d) / 4);
+
+        return fma(x.yxwz, vec4(-turn.y, turn.y, -turn.w, turn.w), x * turn.xxzz);
+    }
+
+    const bool second = d >= n;
+    const uint pair = second ? d - n : d;
+    const vec4 a = turn4((row + 2 * pair) / 4), b = turn4((row + 2 * pair) / 4 + 1);
+    const vec4 c = vec4(a.xz, b.xz), s = vec4(a.yw, b.yw);
+
+    return fma(normed4(h, second ? pair : d + n), second ? s : -s, x * c);
+}
+
+void store_word(head h, uint i, uint word)
+{
+    if (has_part(PART_K) && h.part == PART_K)
+        k_store[i] = word;
+    if (has_part(PART_V) && h.part == PART_V)
+        v_store[i] = word;
+}
+
+// A half of a word, whose other half belongs to another workgroup.
+void store_half(head h, uint i, uint bits, uint shift)
+{
+    if (has_part(PART_K) && h.part == PART_K) {
+        atomicAnd(k_store[i], ~(0xffffu << shift));
+        atomicOr(k_store[i], bits << shift);
+    }
+    if (has_part(PART_V) && h.part == PART_V) {
+        atomicAnd(v_store[i], ~(0xffffu << shift));
+        atomicOr(v_store[i], bits << shift);
+    }
+}
+
+// Where the head lies: the first word of its block, and the token within.
+uvec2 store_place(head h)
+{
+    const uint pos = step_pos(h.row);
+    const uint block = step_block(step_seq_first(step_seq(h.row)) + pos / KV_TOKENS);
+
+    return uvec2((block * push.n_kv_heads + h.head) * kv_head_words(FORMAT, push.head_dim),
+                 pos % KV_TOKENS);
+}
+
+void store_floats(head h)
+{
+    const uvec2 place = store_place(h);
+    const uint to = place.x + place.y * kv_token_words(FORMAT, push.head_dim);
+
+    for (uint d = 4 * gl_LocalInvocationIndex; d < push.head_dim; d += 4 * gl_WorkGroupSize.x) {
+        const vec4 x = value4(h, d);
+        const bool both = WHOLE || d + 2 < push.head_dim;
+
+        if (FORMAT == KV_F32) {
+            [[unroll]] for (uint j = 0; j < 4; j++)
+                if (both || j < 2)
+                    store_word(h, to + d + j, floatBitsToUint(x[j]));
+        } else {
+            store_word(h, to + d / 2, FORMAT == KV_F16 ? f16_pair(x.xy) : bf16_pair(x.xy));
+            if (both)
+                store_word(h, to + d / 2 + 1, FORMAT == KV_F16 ? f16_pair(x.zw) : bf16_pair(x.zw));
+        }
+    }
+}
+
+float f16_rounded(float x)
+{
+    return unpackHalf2x16(f16_bits(x)).x;
+}
+
+// Blocks of 32 int8 and a scale. One with NaN, or whose scale overflows, gets zeros and the scale
+// NaN; one that is next to nothing gets zeros.
+void store_q8(head h)
+{
+    const uvec2 place = store_place(h);
+    const uint n = push.head_dim / 32;
+
+    for (uint b = gl_LocalInvocationIndex; b < n; b += gl_WorkGroupSize.x) {
+        vec4 x[8];
+        float top = 0, rest = 0;
+
+        [[unroll]] for (uint i = 0; i < 8; i++) {
+            x[i] = value4(h, 32 * b + 4 * i);
+            [[unroll]] for (uint j = 0; j < 4; j++) {
+                top = abs(x[i][j]) > top ? abs(x[i][j]) : top;
+                rest = is_finite(x[i][j]) ? rest : 1.0;
+            }
+        }
+
+        const uint bits = rest > 0.0 ? 0x7e00u : f16_bits(top / 127.0);
+        const float scale = unpackHalf2x16(bits).x;
+        const bool zero = (bits & 0x7c00u) == 0x7c00u || bits == 0u;
+        const float inverse = zero ? 0.0 : 1.0 / scale;
+        const uint i = place.y * n + b;
+
+        [[unroll]] for (uint i = 0; i < 8; i++) {
+            const ivec4 q = clamp(ivec4(roundEven(zero ? vec4(0) : x[i] * inverse)), -127, 127);
+            const uvec4 u = uvec4(q) & 0xffu;
+
+            store_word(h, place.x + place.y * (push.head_dim / 4) + 8 * b + i,
+                       u.x | u.y << 8 | u.z << 16 | u.w << 24);
+        }
+        store_half(h, place.x + KV_TOKENS * push.head_dim / 4 + i / 2,
+                   (bits & 0x7c00u) == 0x7c00u ? 0x7e00u : bits, 16 * (i & 1u));
+    }
+}
+
+void write_y(head h)
+{
+    const uint to = h.row * push.y_ld + h.head * push.head_dim;
+
+    for (uint d = 4 * gl_LocalInvocationIndex; d < push.head_dim; d += 4 * gl_WorkGroupSize.x) {
+        const vec4 x = value4(h, d);
+
+        if (WHOLE) {
+            y4[(to + d) / 4] = x;
+        } else {
+            for (uint j = 0; j < min(4, push.head_dim - d); j++)
+                y1[to + d + j] = x[j];
+        }
+    }
+}
+
+// The sum of squares of this member's elements.
+float squares(head h)
+{
+    vec4 sum = vec4(0);
+
+    if (WHOLE) {
+        for (uint d = 4 * gl_LocalInvocationIndex; d < push.head_dim; d += 4 * gl_WorkGroupSize.x) {
+            const vec4 x = load4(h, d);
+
+            sum = fma(x, x, sum);
+        }
+    } else {
+        for (uint d = gl_LocalInvocationIndex; d < push.head_dim; d += gl_WorkGroupSize.x) {
+            const float x = load1(h, d);
+
+            sum.x = fma(x, x, sum.x);
+        }
+    }
+    return (sum.x + sum.y) + (sum.z + sum.w);
+}
+
+// 1 / root mean square of the head, for this part's epsilon.
+float norm_factor(head h)
+{
+    return 1.0 / sqrt(team_sum(squares(h)) / float(push.head_dim) +
+                      (h.part == PART_Q ? push.q_eps : push.k_eps));
+}
+
+void main()
+{
+    const uint n_q = has_part(PART_Q) ? push.n_heads : 0;
+    const uint n_k = has_part(PART_K) ? push.n_kv_heads : 0;
+    const uint i = gl_WorkGroupID.x;
+    head h;
+
+    h.row = gl_WorkGroupID.y;
+    if (h.row >= step_n_rows())
+        return;
+    h.part = i < n_q ? PART_Q : i < n_q + n_k ? PART_K : PART_V;
+    h.head = i < n_q ? i : i < n_q + n_k ? i - n_q : i - n_q - n_k;
+    h.from = h.part == PART_Q   ? h.row * push.q_ld + push.q_first
+             : h.part == PART_K ? h.row * push.k_ld + push.k_first
+                                : h.row * push.v_ld + push.v_first;
+    h.from += h.head * push.head_dim;
+    h.factor = NORMS != 0 ? norm_factor(h) : 1.0;
+    if (has_part(PART_Q) && h.part == PART_Q || !STORE)
+        write_y(h);
+    else if (FORMAT == KV_Q8_0)
+        store_q8(h);
+    else
+        store_floats(h);
+}

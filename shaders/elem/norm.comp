@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+
+// y = x / sqrt(mean(x²) + eps) × w over groups of columns
+//
+// A workgroup does one group of one row: x counts groups, y rows.
+
+#include "lib/push.glsl"
+#include "lib/reduce.glsl"
+#include "lib/step.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 2) const bool WHOLE = true; // group and width are multiples of 4
+layout(constant_id = 3) const bool HAS_W = true;
+layout(constant_id = 4) const bool GATHER = false; // row i of y is that of the i-th logits
+
+IN_F4(0, w4)
+IN_F32(0, w1)
+IN_F4(2, x4)
+IN_F32(2, x1)
+OUT_F4(3, y4)
+OUT_F32(3, y1)
+PUSH(push_norm)
+
+// The sum of squares of this member's elements.
+float squares(uint from)
+{
+    vec4 sum = vec4(0);
+
+    if (WHOLE) {
+        for (uint i = gl_LocalInvocationIndex; i < push.group / 4; i += gl_WorkGroupSize.x) {
+            const vec4 x = x4(from / 4 + i);
+
+            sum = fma(x, x, sum);
+        }
+    } else {
+        for (uint i = gl_LocalInvocationIndex; i < push.group; i += gl_WorkGroupSize.x)
+            sum.x = fma(x1[from + i], x1[from + i], sum.x);
+    }
+    return (sum.x + sum.y) + (sum.z + sum.w);
+}
+
+void main()
+{
+    const uint row = gl_WorkGroupID.y, first = gl_WorkGroupID.x * push.group;
+
+    if (row >= step_rows(push.rows_kept))
+        return;
+
+    const uint from = (GATHER ? step_logit_row(row) : row) * push.width + first;
+    const uint to = row * push.width + first;
+    const float f = 1.0 / sqrt(team_sum(squares(from)) / float(push.group) + push.eps);
+
+    if (WHOLE) {
+        for (uint i = gl_LocalInvocationIndex; i < push.group / 4; i += gl_WorkGroupSize.x) {
+            const vec4 x = x4(from / 4 + i) * f;
+
+            y4[to / 4 + i] = HAS_W ? x * w4(i) : x;
+        }
+    } else {
+        for (uint i = gl_LocalInvocationIndex; i < push.group; i += gl_WorkGroupSize.x) {
+            const float x = x1[from + i] * f;
+
+            y1[to + i] = HAS_W ? x * w1[i] : x;
+        }
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+// Row i of y is the row of x whose logits are the i-th
+
+#include "lib/elem.glsl"
+
+vec4 kept4(uint i)
+{
+    return x4(i);
+}
+
+float kept1(uint i)
+{
+    return x1[i];
+}
+
+ELEM_MAIN(step_logit_row(row), kept4, kept1)

@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# embed.sh COMPILER ROOT FILE OUT STEM ACCESS VARIANT…
+#
+# Compiles ROOT/FILE in all its variants and writes them as C: OUT/STEM.code.h has the words,
+# OUT/STEM.rows.h a row of `struct vkb_kernel` each. ACCESS is plain, texel or both; a variant is
+# NAME:DEFINE,DEFINE… and may be ":". SPIR-V stays in OUT for tests to check.
+set -eu
+
+compiler=$1 root=$2 file=$3 out=$4 stem=$5 access=$6
+shift 6
+family=${file%.comp}
+
+# The slots that the preprocessed shader reads as views of kind $1, as a mask.
+view_mask()
+{
+    mask=0
+    for slot in $("$compiler" -E -I"$root" $defines "$root/$file" |
+        sed -n "s/.*binding = 10 + *(*\([0-9]\))*)* *uniform *u*textureBuffer slot_$1_.*/\1/p" |
+        sort -u); do
+        mask=$((mask | 1 << slot))
+    done
+    echo $mask
+}
+
+# compile NAME DEFINES…: one variant
+compile()
+{
+    name=$1
+    shift
+    defines=$*
+    symbol=$(echo "${family}_$name" | tr -c 'a-z0-9\n' _)
+    # The compiler's own tools refuse what coopmat.awk has not seen: nothing is stripped then.
+    module=$out/$symbol.spv strip=-g0
+    if grep -q coopmat.glsl "$root/$file"; then
+        module=$out/$symbol.raw strip=
+    fi
+    "$compiler" -V --quiet --target-env vulkan1.2 $strip -I"$root" $defines -o "$module" \
+        "$root/$file"
+    {
+        echo "static const uint32_t $symbol[] = {"
+        if [ "$strip" ]; then
+            od -An -v -tx4 -w32 "$module" | sed 's/ \([0-9a-f]*\)/0x\1,/g'
+        else
+            od -An -v -tx4 -w4 "$module" | awk -f "$root/coopmat.awk" | sed 's/ *\(.*\)/0x\1,/'
+        fi
+        echo '};'
+    } >>"$out/$stem.code.h"
+    title=$(echo "$family $name" | sed 's/  */ /g; s/ $//')
+    echo "{\"$title\", $symbol, sizeof($symbol), $(view_mask u4), $(view_mask f4)}," \
+        >>"$out/$stem.rows.h"
+}
+
+: >"$out/$stem.code.h"
+: >"$out/$stem.rows.h"
+for variant; do
+    given=
+    for define in $(echo "${variant#*:}" | tr , ' '); do
+        given="$given -D$define"
+    done
+    case $access in
+    plain | both) compile "${variant%%:*}" $given ;;
+    esac
+    case $access in
+    texel | both) compile "${variant%%:*} texel" -DTEXEL $given ;;
+    esac
+done

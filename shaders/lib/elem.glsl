@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef ELEM_GLSL
+#define ELEM_GLSL
+
+// Element by element: an invocation does 4 neighbouring columns of a row
+//
+// The workgroups in x cover the columns, those in y are rows. ELEM_MAIN(f) is main() for y = f(i),
+// where i is the index of an element of x and f is given for single elements and for four.
+
+#include "lib/push.glsl"
+#include "lib/step.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 2) const bool WHOLE = true; // width is a multiple of 4
+
+IN_F4(2, x4)
+IN_F32(2, x1)
+IN_F4(5, b4)
+IN_F32(5, b1)
+OUT_F4(3, y4)
+OUT_F32(3, y1)
+PUSH(push_elem)
+
+#define ELEM_MAIN(from_row, f4, f1)                                                                \
+    void main()                                                                                    \
+    {                                                                                              \
+        const uint row = gl_WorkGroupID.y, column = 4 * gl_GlobalInvocationID.x;                   \
+                                                                                                   \
+        if (row >= step_rows(push.rows_kept) || column >= push.width)                              \
+            return;                                                                                \
+                                                                                                   \
+        const uint from = from_row * push.width + column, to = row * push.width + column;          \
+                                                                                                   \
+        if (WHOLE) {                                                                               \
+            y4[to / 4] = f4(from / 4);                                                             \
+        } else {                                                                                   \
+            for (uint j = 0; j < min(4, push.width - column); j++)                                 \
+                y1[to + j] = f1(from + j);                                                         \
+        }                                                                                          \
+    }
+
+#endif

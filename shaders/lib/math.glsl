@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MATH_GLSL
+#define MATH_GLSL
+
+// Functions whose error does not depend on the driver
+//
+// Vulkan lets exp() err by some 3 + 2|x| units in the last place, and lets compilers assume that
+// there is no NaN. Here exp is within 1 unit, and NaN goes through.
+
+bool is_nan(float x)
+{
+    return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+bool is_finite(float x)
+{
+    return (floatBitsToUint(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+// 2^n for n = -126 … 127.
+float power_of_2(int n)
+{
+    return uintBitsToFloat(uint(n + 127) << 23);
+}
+
+// e^r for |r| ≤ ln 2 / 2: a minimax polynomial, relative error 3e-9 before rounding.
+float exp_reduced(float r)
+{
+    float p = 1.3814467e-3;
+
+    p = fma(p, r, 8.368781e-3);
+    p = fma(p, r, 4.1668393e-2);
+    p = fma(p, r, 0.1666652);
+    p = fma(p, r, 0.49999994);
+    return fma(p, r * r, r) + 1.0;
+}
+
+// x - n × ln 2; the first part of ln 2 has few digits, so that its product is exact. Precise, and
+// without fma(), which precise does not reach everywhere: else compilers add up the two parts.
+float exp_remainder(float x, float n)
+{
+    precise float r = x - n * 0.693359375;
+
+    r = r + n * 2.1219444e-4;
+    return r;
+}
+
+// e^x for x ≤ 0, which may be -infinity. Below the normal range it is 0. NaN stays.
+float exp_down(float x)
+{
+    const float n = max(round(x * 1.44269504), -126.0);
+    const float y = exp_reduced(exp_remainder(x, n)) * power_of_2(int(n));
+
+    return x < -87.33 ? 0.0 : y;
+}
+
+// e^x for any x.
+float exp_any(float x)
+{
+    const float n = clamp(round(x * 1.44269504), -126.0, 128.0);
+    const int half_n = int(n) >> 1;
+    const float y = exp_reduced(exp_remainder(x, n)) * power_of_2(half_n) *
+                    power_of_2(int(n) - half_n);
+
+    return x < -87.33 ? 0.0 : x > 88.8 ? uintBitsToFloat(0x7f800000u) : y;
+}
+
+#endif

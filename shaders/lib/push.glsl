@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PUSH_GLSL
+#define PUSH_GLSL
+
+// Push constants of all kernels; backend/vulkan/push.h has the same in C
+
+// y[m][n] (+)= x[m] · w[n] for the columns n0 … n0 + N - 1 of y.
+struct push_matmul {
+    uint K;             // columns of x
+    uint N;             // columns of y that this dispatch computes
+    uint n0;            // the first of them
+    uint w_offset;      // bytes before the row of w for column n0; even
+    uint w2_offset;     // the same of the second matrix
+    uint row_bytes;     // of a row of w; even
+    uint row_bytes2;    // of a row of the second matrix
+    uint ld_y;          // width of y
+    uint rows_kept;     // 1: rows are those of the logits
+    uint act;           // enum graph_act, with two matrices
+    uint has_bias;
+    uint has_add;       // y = add + …, element by element
+};
+
+// y[m] = scale × row tokens[m] of the table, for tokens first … first + count - 1.
+struct push_embed {
+    uint width;
+    uint row_bytes;
+    uint w_offset;      // bytes before row `first`; even
+    float scale;
+    uint first;
+    uint count;
+};
+
+// Rows of x in the numbers that a kernel multiplies.
+struct push_pack {
+    uint width;
+    uint rows_kept;
+};
+
+// y = f(x, b), element by element, or rows of x.
+struct push_elem {
+    uint width;         // of all operands
+    uint rows_kept;
+    float factor;       // of scale
+};
+
+// RMS norm of each `group` columns.
+struct push_norm {
+    uint width;
+    uint group;
+    uint rows_kept;
+    float eps;
+};
+
+// Heads of q, k and v: norm, rope, and where they go.
+struct push_heads {
+    uint n_heads;
+    uint n_kv_heads;
+    uint head_dim;
+    uint n_dims;        // of a head that are rotated
+    uint q_ld, k_ld, v_ld;          // widths of the values that they are columns of
+    uint q_first, k_first, v_first; // where their first heads begin in these
+    uint y_ld;
+    float q_eps, k_eps; // of the norms
+};
+
+// y = softmax(q · kᵀ × scale) · v for each head of each row.
+struct push_attention {
+    uint n_heads, n_kv_heads, head_dim;
+    uint window;        // a row sees so many positions, its own included; 0: all
+    float scale;        // of the scores
+    uint q_ld, y_ld;    // widths of q and y
+    uint part_tokens;   // a multiple of a block's
+    uint n_parts;       // that there is room for
+};
+
+// The largest values of rows of logits.
+struct push_tops {
+    uint width;
+    uint stride;        // uints of a list
+};
+
+#endif

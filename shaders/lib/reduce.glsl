@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef REDUCE_GLSL
+#define REDUCE_GLSL
+
+// One value of what many bring: sums, largest, smallest
+//
+// lanes_…() reduce over a subgroup, team_…() over the workgroup. With TEXEL a workgroup is a single
+// whole subgroup, for devices in software pay dearly for shared memory and barriers, while they
+// shuffle in one instruction. Elsewhere it may be of any size. All members must call.
+
+#ifdef TEXEL
+
+#define LANES_REDUCE(name, type, operation)                                                        \
+    type name(type x)                                                                              \
+    {                                                                                              \
+        for (uint o = 1; o < gl_SubgroupSize; o <<= 1) {                                           \
+            const type a = x, b = subgroupShuffleXor(x, o);                                        \
+                                                                                                   \
+            x = operation;                                                                         \
+        }                                                                                          \
+        return x;                                                                                  \
+    }
+
+LANES_REDUCE(lanes_sum, float, a + b)
+LANES_REDUCE(lanes_sum, uint, a + b)
+LANES_REDUCE(lanes_max, float, max(a, b))
+LANES_REDUCE(lanes_min, uint, min(a, b))
+
+#define team_sum lanes_sum
+#define team_max lanes_max
+
+#else
+
+#define lanes_sum subgroupAdd
+#define lanes_max subgroupMax
+#define lanes_min subgroupMin
+
+shared float team_shared[64];
+
+// Parts of at most 64 subgroups; the first barrier lets the last reduction be read to its end.
+#define TEAM_REDUCE(name, within, operation)                                                       \
+    float name(float x)                                                                            \
+    {                                                                                              \
+        float a = within(x);                                                                       \
+                                                                                                   \
+        if (gl_NumSubgroups == 1)                                                                  \
+            return a;                                                                              \
+        barrier();                                                                                 \
+        if (subgroupElect())                                                                       \
+            team_shared[gl_SubgroupID] = a;                                                        \
+        barrier();                                                                                 \
+        a = team_shared[0];                                                                        \
+        for (uint i = 1; i < gl_NumSubgroups; i++) {                                               \
+            const float b = team_shared[i];                                                        \
+                                                                                                   \
+            a = operation;                                                                         \
+        }                                                                                          \
+        return a;                                                                                  \
+    }
+
+TEAM_REDUCE(team_sum, subgroupAdd, a + b)
+TEAM_REDUCE(team_max, subgroupMax, max(a, b))
+
+#endif
+
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Q6_K: chunks of 64 weights, 16 of each quarter of a half, which share bytes of high bits
+
+#define SUPER_ELEMS 256
+#define SUPER_BYTES 210
+#define CHUNKS 4
+#define QUADS 16
+#define QUAD_OFFSET(j) ((j) % 4 + (j) / 4 * 8)
+#define QUAD_UNIT BYTE_UNIT
+#define DOT_UNIT 1.0
+#define SUMS 4
+
+struct head {
+    uint words[5]; // 16 scales, then d
+};
+
+struct chunk {
+    uint words[16];
+    float scale[4];
+};
+
+head read_head(bool second, uint at)
+{
+    const uint[WORDS_MAX] words = read_words(second, at + 192, 5, false);
+
+    return head(uint[](words[0], words[1], words[2], words[3], words[4]));
+}
+
+// Chunk c is half c % 2 of each quarter of half c / 2.
+uint chunk_quad(uint c)
+{
+    return c / 2 * 32 + c % 2 * 4;
+}
+
+chunk read_chunk(bool second, head h, uint at, uint i_chunk)
+{
+    const uint part = i_chunk / 2, i_byte = i_chunk % 2 * 16;
+    const uint[WORDS_MAX] a = read_words(second, at + 64 * part + i_byte, 4, false);
+    const uint[WORDS_MAX] b = read_words(second, at + 64 * part + 32 + i_byte, 4, false);
+    const uint[WORDS_MAX] high = read_words(second, at + 128 + 32 * part + i_byte, 4, false);
+    const float d = unpackHalf2x16(h.words[4]).x;
+    chunk c;
+
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        c.words[i] = (a[i] & 0x0f0f0f0f) | (high[i] << 4 & 0x30303030);
+        c.words[i + 4] = (b[i] & 0x0f0f0f0f) | (high[i] << 2 & 0x30303030);
+        c.words[i + 8] = (a[i] >> 4 & 0x0f0f0f0f) | (high[i] & 0x30303030);
+        c.words[i + 12] = (b[i] >> 4 & 0x0f0f0f0f) | (high[i] >> 2 & 0x30303030);
+    }
+    // Group 8 part + 2 quarter + i_chunk % 2 of the scales, which are signed bytes.
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        const uint four = part == 0 ? h.words[i / 2] : h.words[i / 2 + 2];
+
+        c.scale[i] = d * float(int(four << (24 - 16 * (i % 2) - 8 * (i_chunk % 2))) >> 24);
+    }
+    return c;
+}
+
+vec4 quad(chunk c, uint j)
+{
+    return byte_floats(c.words[j]);
+}
+
+float scaled(chunk c, uint s, float dot_x, float plain)
+{
+    precise float offset = 32.0 * plain;
+    precise float sum = dot_x - offset;
+
+    return c.scale[s] * sum;
+}
+
+float single(bool second, uint at, uint k)
+{
+    return 0.0;
+}

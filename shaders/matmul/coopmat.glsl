@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef COOPMAT_GLSL
+#define COOPMAT_GLSL
+
+// Matrices that a subgroup has together (SPV_KHR_cooperative_matrix)
+//
+// Said instruction by instruction, so that compilers without GL_KHR_cooperative_matrix build it. The
+// first parameter of a type is the width of its floats: shaders/coopmat.awk puts the type there.
+// FRAGMENT is the number of rows, of columns and of what is summed. Matrices are loaded from arrays
+// whose elements hold several of theirs; pitches count elements of the array.
+
+#pragma use_vulkan_memory_model
+
+#define COOPMAT_TYPE(width, use)                                                                   \
+    spirv_type(extensions = ["SPV_KHR_cooperative_matrix"], capabilities = [6022], id = 4456,      \
+               width, (3u), (FRAGMENT), (FRAGMENT), (use))
+#define coopmat_a   COOPMAT_TYPE(16, 0u)
+#define coopmat_b   COOPMAT_TYPE(16, 1u)
+#define coopmat_sum COOPMAT_TYPE(32, 2u)
+
+const uint COOPMAT_ROWS = 0, COOPMAT_COLUMNS = 1; // which of them lie together
+
+spirv_instruction(id = 4457) coopmat_a coopmat_load_a(spirv_by_reference f16vec4 from, uint order,
+                                                      uint pitch);
+spirv_instruction(id = 4457) coopmat_b coopmat_load_b(spirv_by_reference f16vec4 from, uint order,
+                                                      uint pitch);
+spirv_instruction(id = 4458) void coopmat_store(spirv_by_reference float to, coopmat_sum m,
+                                                uint order, uint pitch);
+// a × b + c
+spirv_instruction(id = 4459) coopmat_sum coopmat_add(coopmat_a a, coopmat_b b, coopmat_sum c);
+// All elements @x.
+spirv_instruction(id = 80) coopmat_sum coopmat_fill(float x);
+
+#endif

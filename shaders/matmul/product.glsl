@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PRODUCT_GLSL
+#define PRODUCT_GLSL
+
+// What all kernels of products have in common: their slots, and what becomes of a sum
+
+#include "lib/access.glsl"
+#include "lib/act.glsl"
+#include "lib/push.glsl"
+#include "lib/step.glsl"
+
+// Two matrices and an activation.
+layout(constant_id = 3) const bool is_glu = false;
+// Rows of w start at multiples of 16 bytes.
+layout(constant_id = 4) const bool is_aligned = false;
+
+PUSH(push_matmul)
+
+IN_U4(0, w)
+IN_U4(1, w2)
+OUT_F32(3, y)
+IN_F32(4, bias)
+IN_F32(5, add)
+
+uvec4 texel(bool second, uint i)
+{
+    if (second)
+        return w2(i);
+    return w(i);
+}
+
+// The byte where row @n of a matrix starts.
+uint row_at(bool second, uint n)
+{
+    return second ? push.w2_offset + n * push.row_bytes2 : push.w_offset + n * push.row_bytes;
+}
+
+// Writes column @n, counted from n0, of row @m. @sum2 is that of the second matrix.
+void finish(uint m, uint n, float sum, float sum2)
+{
+    const uint column = push.n0 + n, at = m * push.ld_y + column;
+    precise float value = sum;
+
+    if (is_glu)
+        value = act_apply(push.act, value) * sum2;
+    if (push.has_bias != 0)
+        value += bias[column];
+    if (push.has_add != 0)
+        value += add[at];
+    y[at] = value;
+}
+
+#endif

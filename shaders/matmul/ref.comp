@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+// y[m][n] = sum over k of x[m][k] · w[n][k], as it is written
+//
+// The definition that the other kernels are checked with, and what is left where none of them
+// fits. One invocation an element; workgroups (columns, rows).
+
+#include "lib/access.glsl"
+#include "lib/push.glsl"
+#include "lib/step.glsl"
+
+layout(local_size_x_id = 0) in;
+
+PUSH(push_matmul)
+
+IN_U4(0, w)
+IN_F32(2, x)
+OUT_F32(3, y)
+IN_F32(4, bias)
+IN_F32(5, add)
+
+#include "lib/weight.glsl"
+
+void main()
+{
+    const uint n = gl_GlobalInvocationID.x, m = gl_WorkGroupID.y;
+    if (n >= push.N || m >= step_rows(push.rows_kept))
+        return;
+
+    const uint at = push.w_offset + n * push.row_bytes, to = m * push.ld_y + push.n0 + n;
+    float sum = 0;
+
+    for (uint k = 0; k < push.K; k++)
+        sum = fma(x[m * push.K + k], weight(at, k), sum);
+    if (push.has_bias != 0)
+        sum += bias[push.n0 + n];
+    if (push.has_add != 0)
+        sum += add[to];
+    y[to] = sum;
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+
+// y = x · wᵀ where a lane has whole rows of w
+//
+// For devices that compute on a CPU: there are no barriers, nothing is shared, and each element is
+// one sum in the order of k, whatever the tile. A lane has `columns` rows of w and `tile` rows of
+// x, so that what is read of either serves several products. Weights are taken in chunks, whose
+// code is short enough for the cache of instructions. Workgroups (columns, rows).
+
+#include "matmul/product.glsl"
+#include "matmul/add.glsl"
+
+layout(local_size_x_id = 0) in;
+
+void main()
+{
+    const uint K = push.K, N = push.N, M = step_rows(push.rows_kept);
+    const uint lanes = gl_WorkGroupSize.x;
+    const uint n = gl_WorkGroupID.x * lanes * columns + gl_LocalInvocationID.x;
+    const uint m = gl_WorkGroupID.y * tile;
+    const uint n_blocks = n_supers();
+    uint at[n_rows], x_at[tile];
+    float sums[n_rows][tile];
+
+    // Lanes and rows beyond the end compute what the last one computes.
+    [[unroll]] for (uint r = 0; r < n_rows; r++) {
+        at[r] = row_at(r >= columns, min(n + r % columns * lanes, N - 1));
+        [[unroll]] for (uint t = 0; t < tile; t++)
+            sums[r][t] = 0;
+    }
+
+    [[unroll]] for (uint t = 0; t < tile; t++)
+        x_at[t] = min(m + t, M - 1) * (K / 4);
+    for (uint i = 0; i < n_blocks; i++) {
+        head heads[n_rows];
+
+        [[unroll]] for (uint r = 0; r < n_rows; r++)
+            heads[r] = read_head(r >= columns, at[r]);
+        [[dont_unroll]] for (uint c = 0; c < CHUNKS; c++)
+            add_chunk(at, heads, c, x_at, sums);
+        [[unroll]] for (uint r = 0; r < n_rows; r++)
+            at[r] += SUPER_BYTES;
+        [[unroll]] for (uint t = 0; t < tile; t++)
+            x_at[t] += SUPER_ELEMS / 4;
+    }
+
+    // What is left where blocks have one element, and all of x whose rows are not quads.
+    [[unroll]] for (uint t = 0; t < tile; t++)
+        x_at[t] = min(m + t, M - 1) * K + n_blocks * SUPER_ELEMS;
+    for (uint k = 0; k < K - n_blocks * SUPER_ELEMS; k++)
+        add_single(at, k, x_at, sums);
+
+    [[unroll]] for (uint r = 0; r < columns; r++)
+        if (n + r * lanes < N)
+            [[unroll]] for (uint t = 0; t < tile; t++)
+                if (m + t < M)
+                    finish(m + t, n + r * lanes, sums[r][t], sums[n_rows - columns + r][t]);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef WORDS_GLSL
+#define WORDS_GLSL
+
+// Words of 32 bits that start at any even byte
+
+#define WORDS_MAX 16
+
+// The @n words at byte @at of a matrix. Texels around them are shifted into place by 8, 4 and 2
+// bytes; entries beyond @n are worth nothing. @n is a constant.
+uint[WORDS_MAX] read_words(bool second, uint at, uint n, bool aligned)
+{
+    const uint n_texels = aligned ? (n + 3) / 4 : (4 * n + 14 + 15) / 16;
+    const bool by_8 = (at & 8) != 0, by_4 = (at & 4) != 0, by_2 = (at & 2) != 0;
+    uint all[WORDS_MAX + 4], words[WORDS_MAX];
+
+    [[unroll]] for (uint i = 0; i < n_texels; i++) {
+        const uvec4 four = texel(second, at / 16 + i);
+
+        all[4 * i] = four.x;
+        all[4 * i + 1] = four.y;
+        all[4 * i + 2] = four.z;
+        all[4 * i + 3] = four.w;
+    }
+    if (!aligned) {
+        [[unroll]] for (uint i = 0; i < n + 2; i++)
+            all[i] = by_8 ? all[i + 2] : all[i];
+        [[unroll]] for (uint i = 0; i < n + 1; i++)
+            all[i] = by_4 ? all[i + 1] : all[i];
+        [[unroll]] for (uint i = 0; i < n; i++)
+            all[i] = by_2 ? all[i] >> 16 | all[i + 1] << 16 : all[i];
+    }
+    [[unroll]] for (uint i = 0; i < n; i++)
+        words[i] = all[i];
+    return words;
+}
+
+// 4 bytes of a word as floats, in units of QUAD_UNIT: masks are cheaper than shifts.
+vec4 byte_floats(uint word)
+{
+    return vec4(int(word & 0xff), int(word & 0xff00), int(word & 0xff0000), int(word >> 24));
+}
+
+#define BYTE_UNIT vec4(1.0, 1.0 / 256.0, 1.0 / 65536.0, 1.0)
+
+#endif
