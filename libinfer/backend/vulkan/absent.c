@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door of a build without Vulkan
+ */
+#include "backend/vulkan/door.h"
+
+#include <errno.h>
+
+#include "core/err.h"
+
+#define REASON "this build has no Vulkan"
+
+int vkb_list(struct inf_device_list *list UNUSED, struct inf_err *reterr)
+{
+    return err_set(reterr, EOPNOTSUPP, REASON);
+}
+
+int vkb_hold(const char *name UNUSED, const char *cache_dir UNUSED, bool compiles UNUSED,
+             struct vkb_held **ret_held UNUSED, struct inf_err *reterr)
+{
+    return err_set(reterr, EOPNOTSUPP, REASON);
+}
+
+struct vkb_held *vkb_release(struct vkb_held *held UNUSED)
+{
+    return NULL;
+}
+
+int vkb_backend_new(const struct backend_params *params UNUSED, struct backend **ret_backend UNUSED,
+                    struct inf_err *reterr)
+{
+    return err_set(reterr, EOPNOTSUPP, REASON);
+}

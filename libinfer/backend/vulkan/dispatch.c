@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dispatches of embeddings, products and what works element by element. Kernels, their slots and
+ * their push constants: shaders/.
+ */
+#include "backend/vulkan/dispatch.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "backend/vulkan/push.h"
+#include "core/err.h"
+#include "quant/dtype.h"
+
+#define SLOT_STEP 9u
+
+struct vkb_dispatch *vkb_list_add(struct plan *plan, enum vkb_class class)
+{
+    struct vkb_list *list = &plan->lists[class];
+    struct vkb_dispatch *d;
+
+    if (list->n == list->cap) {
+        const uint32_t cap = list->cap > 0 ? 2 * list->cap : 256;
+
+        d = realloc(list->dispatches, cap * sizeof(*d));
+        if (!d)
+            return NULL;
+        list->dispatches = d;
+        list->cap = cap;
+    }
+    d = &list->dispatches[list->n++];
+    *d = (struct vkb_dispatch){.count = {{0, 1}, {0, 1}, {0, 1}}};
+    return d;
+}
+
+int vkb_const_add(struct plan *plan, const struct weight *w, struct vkb_bind *ret_bind)
+{
+    /* Bindings start at multiples of 256 bytes. */
+    const uint64_t at = ALIGN_UP(plan->n_consts, 64u), end = at + w->cols;
+
+    if (end > plan->cap_consts) {
+        const uint64_t cap = MAX(2 * plan->cap_consts, ALIGN_UP(end, 4096u));
+        float *consts = realloc(plan->consts, cap * sizeof(*consts));
+
+        if (!consts)
+            return -ENOMEM;
+        memset(consts + plan->cap_consts, 0, (cap - plan->cap_consts) * sizeof(*consts));
+        plan->consts = consts;
+        plan->cap_consts = cap;
+    }
+    dtype_info(w->dtype)->decode(w->data, plan->consts + at, w->cols);
+    plan->n_consts = ALIGN_UP(end, 64u);
+    *ret_bind = (struct vkb_bind){
+        .kind = VKB_BIND_CONST,
+        .offset = at * sizeof(float),
+        .size = ALIGN_UP((uint64_t)w->cols, 4u) * sizeof(float),
+    };
+    return 0;
+}
+
+struct vkb_dispatch *emit_add(struct emit *e, enum vkb_class class, const struct vkb_choice *choice,
+                              const void *push, uint32_t push_size)
+{
+    struct vkb_dispatch *d = vkb_list_add(e->plan, class);
+
+    if (!d)
+        return NULL;
+    assert(push_size <= sizeof(d->push));
+    d->choice = *choice;
+    memcpy(d->push, push, push_size);
+    d->push_size = push_size;
+    d->joins = e->joins;
+    d->layer = e->layer;
+    d->binds[SLOT_STEP].kind = VKB_BIND_STEP;
+    return d;
+}
+
+struct vkb_bind emit_value(graph_ref ref)
+{
+    return (struct vkb_bind){.kind = VKB_BIND_VALUE, .index = (uint32_t)ref};
+}
+
+enum vkb_count_by emit_rows(const struct emit *e, graph_ref ref)
+{
+    return e->plan->values[ref].rows_kept ? VKB_COUNT_LOGITS : VKB_COUNT_ROWS;
+}
+
+void emit_spec(struct vkb_choice *choice, uint32_t i, uint32_t value)
+{
+    assert(i < VKB_SPEC_MAX);
+    while (choice->n_spec <= i)
+        choice->spec[choice->n_spec++] = 0;
+    choice->spec[i] = value;
+}
+
+int emit_none(struct emit *e, const char *what)
+{
+    return err_set(e->reterr, EOPNOTSUPP, "there is no Vulkan kernel for %s on this device", what);
+}
+
+bool emit_can_glu(const struct emit *e, const struct weight *w, const struct weight *w2)
+{
+    struct vkb_choice choice;
+
+    if (w->dtype != w2->dtype || w->cols != w2->cols || w->rows != w2->rows)
+        return false;
+    const struct vkb_product p = {.dtype = w->dtype, .K = w->cols, .N = w->rows, .glu = true};
+
+    for (int c = 0; c < VKB_CLASS_N; c++)
+        if (!vkb_pick_product(e->caps, &p, (enum vkb_class)c, &choice))
+            return false;
+    return true;
+}
+
+/* Rows of a weight that one binding holds, @unit of them at a time. */
+static uint32_t rows_per_range(const struct emit *e, const struct vkb_kernel *kernel,
+                               uint64_t row_bytes, uint32_t unit)
+{
+    const uint64_t max =
+        kernel->texel_u4 & 1 ? MIN(e->caps->max_texels * 16, UINT32_MAX) : e->caps->max_range;
+    const uint64_t n = (max - 512) / row_bytes / unit * unit;
+
+    return (uint32_t)MIN(MAX(n, unit), UINT32_MAX / 2);
+}
+
+static struct vkb_bind weight_bind(const struct weight *w, uint64_t row_bytes, uint32_t first,
+                                   uint32_t n, uint32_t push_at)
+{
+    return (struct vkb_bind){
+        .kind = VKB_BIND_WEIGHT,
+        .host = (const unsigned char *)w->data + first * row_bytes,
+        .size = n * row_bytes,
+        .push_at = push_at,
+    };
+}
+
+/* Buffers keep the host's addresses modulo 16. */
+static bool is_aligned(const struct weight *w, uint64_t row_bytes)
+{
+    return ((uintptr_t)w->data | row_bytes) % 16 == 0;
+}
+
+static uint32_t class_rows(const struct emit *e, enum vkb_class class, bool kept)
+{
+    const struct plan_limits *l = &e->plan->limits;
+    const uint32_t most = kept ? l->max_logits : l->max_rows;
+
+    return class == VKB_ONE ? 1 : class == VKB_FEW ? MIN(most, VKB_FEW_ROWS) : most;
+}
+
+/* Packs @src for the products that follow, unless it was the last to be. What is packed waits for
+ * what @e says, and the first product for it. */
+static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src,
+                     bool *ret_new)
+{
+    const struct vkb_value *v = &e->plan->values[src];
+    const struct push_pack push = {.width = v->width, .rows_kept = v->rows_kept};
+    const uint64_t size = vkb_pack_size(pack, class_rows(e, class, v->rows_kept), v->width);
+    struct vkb_choice choice;
+    struct vkb_dispatch *d;
+
+    *ret_new = pack != VKB_PACK_NONE && e->packed[class][pack] != (uint32_t)src + 1;
+    if (!*ret_new)
+        return 0;
+    if (!vkb_pick_pack(e->caps, pack, &choice))
+        return emit_none(e, "rows of products");
+    d = emit_add(e, class, &choice, &push, sizeof(push));
+    if (!d)
+        return -ENOMEM;
+    d->binds[2] = emit_value(src);
+    d->binds[3] = (struct vkb_bind){.kind = VKB_BIND_PACKED, .index = pack};
+    d->count[0].n = DIV_UP(v->width, choice.columns);
+    d->count[1] = (struct vkb_count){emit_rows(e, src), 1};
+    e->packed[class][pack] = (uint32_t)src + 1;
+    e->plan->packed_size[pack] = MAX(e->plan->packed_size[pack], size);
+    return 0;
+}
+
+/* One dispatch for as many columns as a binding holds the weights of. */
+static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_class class,
+                        const struct vkb_bind *bias)
+{
+    const bool kept = e->plan->values[p->dst].rows_kept;
+    struct vkb_choice choice;
+    struct vkb_dispatch *d;
+    uint64_t row_bytes;
+    uint32_t step;
+    bool packs;
+    int r;
+
+    if (!dtype_row_bytes(p->w->dtype, p->w->cols, &row_bytes))
+        return -EINVAL;
+    const struct vkb_product product = {
+        .dtype = p->w->dtype,
+        .K = p->w->cols,
+        .N = p->w->rows,
+        .glu = p->w2 != NULL,
+        .aligned = is_aligned(p->w, row_bytes) && (!p->w2 || is_aligned(p->w2, row_bytes)),
+    };
+    if (!vkb_pick_product(e->caps, &product, class, &choice))
+        return emit_none(e, p->w->name ? p->w->name : "a matrix");
+    r = emit_pack(e, class, choice.pack, p->src, &packs);
+    if (r < 0)
+        return r;
+    step = rows_per_range(e, choice.kernel, row_bytes, choice.columns);
+    for (uint32_t n0 = 0; n0 < p->w->rows; n0 += step) {
+        const uint32_t n = MIN(step, p->w->rows - n0);
+        const struct push_matmul push = {
+            .K = p->w->cols,
+            .N = n,
+            .n0 = n0,
+            .row_bytes = (uint32_t)row_bytes,
+            .row_bytes2 = (uint32_t)row_bytes,
+            .ld_y = p->w->rows,
+            .rows_kept = kept,
+            .act = p->act,
+            .has_bias = bias->kind != VKB_BIND_NONE,
+            .has_add = p->add >= 0,
+        };
+
+        d = emit_add(e, class, &choice, &push, sizeof(push));
+        if (!d)
+            return -ENOMEM;
+        d->joins = (d->joins && !packs) || n0 > 0;
+        d->binds[0] = weight_bind(p->w, row_bytes, n0, n,
+                                  offsetof(struct push_matmul, w_offset) / sizeof(uint32_t));
+        if (p->w2)
+            d->binds[1] = weight_bind(p->w2, row_bytes, n0, n,
+                                      offsetof(struct push_matmul, w2_offset) / sizeof(uint32_t));
+        d->binds[2] = choice.pack == VKB_PACK_NONE
+                          ? emit_value(p->src)
+                          : (struct vkb_bind){.kind = VKB_BIND_PACKED, .index = choice.pack};
+        d->binds[3] = emit_value(p->dst);
+        d->binds[4] = *bias;
+        if (p->add >= 0)
+            d->binds[5] = emit_value(p->add);
+        d->count[0].n = DIV_UP(n, choice.columns);
+        d->count[1] = (struct vkb_count){emit_rows(e, p->dst), choice.rows};
+    }
+    return 0;
+}
+
+int emit_matmul(struct emit *e, const struct emit_product *p)
+{
+    struct vkb_bind bias = {.kind = VKB_BIND_NONE};
+    int r = 0;
+
+    if (p->bias && p->bias->data && !p->w2)
+        r = vkb_const_add(e->plan, p->bias, &bias);
+    for (int c = 0; r == 0 && c < VKB_CLASS_N; c++)
+        r = matmul_class(e, p, (enum vkb_class)c, &bias);
+    return r;
+}
+
+static int emit_embed(struct emit *e, const struct graph_node *n, graph_ref dst,
+                      enum vkb_class class)
+{
+    struct vkb_choice choice;
+    struct vkb_dispatch *d;
+    uint64_t row_bytes;
+    uint32_t step;
+
+    if (!vkb_pick_embed(e->caps, n->w.dtype, &choice))
+        return emit_none(e, "the table of embeddings");
+    if (!dtype_row_bytes(n->w.dtype, n->w.cols, &row_bytes))
+        return -EINVAL;
+    step = rows_per_range(e, choice.kernel, row_bytes, 1);
+    for (uint32_t first = 0; first < n->w.rows; first += step) {
+        const uint32_t count = MIN(step, n->w.rows - first);
+        const struct push_embed push = {
+            .width = n->width,
+            .row_bytes = (uint32_t)row_bytes,
+            .scale = n->f,
+            .first = first,
+            .count = count,
+        };
+
+        d = emit_add(e, class, &choice, &push, sizeof(push));
+        if (!d)
+            return -ENOMEM;
+        d->joins |= first > 0;
+        d->binds[0] = weight_bind(&n->w, row_bytes, first, count,
+                                  offsetof(struct push_embed, w_offset) / sizeof(uint32_t));
+        d->binds[3] = emit_value(dst);
+        d->count[0].n = DIV_UP(n->width, choice.columns);
+        d->count[1] = (struct vkb_count){VKB_COUNT_ROWS, choice.rows};
+    }
+    return 0;
+}
+
+/* Values that one kernel reads and writes element by element. */
+static int emit_elem(struct emit *e, const char *name, const struct graph_node *n, graph_ref dst,
+                     enum vkb_class class, const uint32_t *spec, uint32_t n_spec)
+{
+    const struct push_elem push = {
+        .width = n->width,
+        .rows_kept = n->rows_kept,
+        .factor = n->f,
+    };
+    struct vkb_choice choice;
+    struct vkb_dispatch *d;
+
+    if (!vkb_pick_plain(e->caps, name, &choice))
+        return emit_none(e, name);
+    emit_spec(&choice, SPEC_ELEM_WHOLE, n->width % 4 == 0);
+    for (uint32_t i = 0; i < n_spec; i++)
+        emit_spec(&choice, SPEC_GLU_ACT + i, spec[i]);
+    d = emit_add(e, class, &choice, &push, sizeof(push));
+    if (!d)
+        return -ENOMEM;
+    d->binds[2] = emit_value(n->src[0]);
+    if (n->src[1] >= 0)
+        d->binds[5] = emit_value(n->src[1]);
+    d->binds[3] = emit_value(dst);
+    d->count[0].n = DIV_UP(n->width, 4 * choice.spec[0]);
+    d->count[1] = (struct vkb_count){emit_rows(e, dst), 1};
+    return 0;
+}
+
+static int plain_class(struct emit *e, const struct graph_node *n, graph_ref dst,
+                       enum vkb_class class)
+{
+    const uint32_t act = n->act;
+
+    switch (n->op) {
+    case GRAPH_EMBED:
+        return emit_embed(e, n, dst, class);
+    case GRAPH_GLU:
+        return emit_elem(e, "elem/glu", n, dst, class, &act, 1);
+    case GRAPH_ADD:
+        return emit_elem(e, "elem/add", n, dst, class, NULL, 0);
+    case GRAPH_SCALE:
+        return emit_elem(e, "elem/scale", n, dst, class, NULL, 0);
+    case GRAPH_ROWS:
+        return emit_elem(e, "elem/rows", n, dst, class, NULL, 0);
+    case GRAPH_ROPE:
+        return emit_rope(e, n, dst, class);
+    default:
+        return emit_none(e, "an operation");
+    }
+}
+
+int emit_plain(struct emit *e, const struct graph_node *n, graph_ref dst)
+{
+    int r = 0;
+
+    for (int c = 0; r == 0 && c < VKB_CLASS_N; c++)
+        r = plain_class(e, n, dst, (enum vkb_class)c);
+    return r;
+}

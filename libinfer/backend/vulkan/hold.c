@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device that is kept open, and the kernels that any model may need, compiled for the cache
+ *
+ * The instance is shared by all who use Vulkan in the process: while one is held, drivers stay
+ * loaded and whoever opens a device loads nothing.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backend/vulkan/door.h"
+#include "backend/vulkan/kernels.h"
+#include "backend/vulkan/quirks.h"
+#include "core/err.h"
+#include "core/file.h"
+
+struct vkb_held {
+    struct vkb_instance *in;
+    struct vkb_device *dev;
+};
+
+/* By what kernels are chosen, beside formats: some of what models have. */
+static const uint32_t widths[] = {64, 1024, 2048, 4096};
+static const uint32_t head_dims[] = {64, 128}, groups[] = {1, 2, 4, 8};
+
+#define KV_HEADS 8
+
+/* @dir and what is missing above it. */
+static void make_directory(const char *dir)
+{
+    _cleanup_free_ char *path = path_is_dir(dir) ? NULL : strdup(dir);
+
+    if (!path)
+        return;
+    for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = 0;
+        mkdir(path, 0700);
+        *p = '/';
+    }
+    mkdir(path, 0700);
+}
+
+static int compile(struct vkb_device *dev, bool picked, const struct vkb_choice *choice)
+{
+    VkPipeline pipeline;
+    struct inf_err err;
+
+    return picked ? vkb_pipeline_get(dev, choice->kernel, choice->spec, choice->n_spec, &pipeline,
+                                     &err)
+                  : 0;
+}
+
+static int compile_products(struct vkb_device *dev, enum inf_dtype dtype)
+{
+    const struct vkb_caps *caps = &dev->info->caps;
+    const enum vkb_class n = VKB_CLASS_N;
+    struct vkb_choice choice;
+    int r;
+
+    r = compile(dev, vkb_pick_embed(caps, dtype, &choice), &choice);
+    /* Every way to be with an activation or not, aligned or not, in each class. */
+    for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(widths) * 4 * n; i++) {
+        const unsigned way = i / n % 4;
+        const struct vkb_product p = {.dtype = dtype,
+                                      .K = widths[i / n / 4],
+                                      .N = widths[i / n / 4],
+                                      .glu = way & 1,
+                                      .aligned = way & 2};
+        const bool picked = vkb_pick_product(caps, &p, (enum vkb_class)(i % n), &choice);
+
+        r = compile(dev, picked, &choice);
+    }
+    return r;
+}
+
+static int compile_attention(struct vkb_device *dev, uint32_t head_dim, uint32_t group)
+{
+    const struct kv_layout layout = {.n_layers = 1,
+                                     .n_kv_heads = KV_HEADS,
+                                     .head_dim = head_dim,
+                                     .block_tokens = 64,
+                                     .k = CODEC_F16,
+                                     .v = CODEC_F16};
+    struct vkb_attention a;
+    int r = 0;
+
+    for (unsigned c = 0; r == 0 && c < VKB_CLASS_N; c++) {
+        const bool picked =
+            vkb_pick_attention(&dev->info->caps, &layout, KV_HEADS * group, (enum vkb_class)c, &a);
+
+        r = compile(dev, picked, &a.choice);
+    }
+    return r;
+}
+
+static int compile_plain(struct vkb_device *dev, const char *name)
+{
+    struct vkb_choice choice;
+
+    /* Those with formats and with heads are above; names with blanks are variants. */
+    if (strchr(name, ' ') || strncmp(name, "matmul/", 7) == 0 ||
+        strncmp(name, "attention/", 10) == 0)
+        return 0;
+    return compile(dev, vkb_pick_plain(&dev->info->caps, name, &choice), &choice);
+}
+
+/* What fails here fails again when a model needs it, and is told then. */
+static void compile_all(struct vkb_device *dev)
+{
+    struct vkb_choice choice;
+    int r = 0;
+
+    for (unsigned pack = VKB_PACK_NONE + 1; r == 0 && pack < VKB_PACK_N; pack++)
+        r = compile(dev, vkb_pick_pack(&dev->info->caps, (enum vkb_pack)pack, &choice), &choice);
+    for (unsigned d = 0; r == 0 && d < INF_DTYPE_N; d++)
+        r = compile_products(dev, (enum inf_dtype)d);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(head_dims) * ARRAY_SIZE(groups); i++)
+        r = compile_attention(dev, head_dims[i % ARRAY_SIZE(head_dims)],
+                              groups[i / ARRAY_SIZE(head_dims)]);
+    for (size_t i = 0; r == 0 && i < vkb_n_kernels(); i++)
+        r = compile_plain(dev, vkb_kernel_at(i)->name);
+    vkb_pipelines_set_complete(dev);
+    vkb_pipelines_save(dev);
+}
+
+/* Software compiles when it dispatches, and keeps nothing. */
+static bool keeps_kernels(const struct vkb_device *dev)
+{
+    return dev->info->caps.kind != VKB_SOFTWARE || vkb_pretend.discrete;
+}
+
+int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_held **ret_held,
+             struct inf_err *reterr)
+{
+    _cleanup_(vkb_releasep) struct vkb_held *held = NEW(struct vkb_held, 1);
+    uint32_t i = 0;
+    int r;
+
+    if (!held)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (cache_dir)
+        make_directory(cache_dir);
+    r = vkb_instance_new(&held->in, reterr);
+    if (r < 0)
+        return r;
+    if (!name) {
+        *ret_held = STEAL(held);
+        return 0;
+    }
+    if (sscanf(name, "vulkan:%u", &i) != 1 || i >= held->in->n_devices)
+        return err_set(reterr, EOPNOTSUPP, "device %.40s is not here", name);
+    r = vkb_device_new(held->in, &held->in->devices[i], cache_dir, &held->dev, reterr);
+    if (r < 0)
+        return r;
+    if (compiles && cache_dir && keeps_kernels(held->dev) && !vkb_pipelines_are_complete(held->dev))
+        compile_all(held->dev);
+    *ret_held = STEAL(held);
+    return 0;
+}
+
+struct vkb_held *vkb_release(struct vkb_held *held)
+{
+    if (!held)
+        return NULL;
+    vkb_device_free(held->dev);
+    vkb_instance_free(held->in);
+    free(held);
+    return NULL;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* K and V on the device: the slots of backend_ops. */
+
+#include "backend/vulkan/program.h"
+
+int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr);
+uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout);
+int vkb_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
+               struct kv_store **ret_store);
+void vkb_kv_free(struct backend *b, struct kv_store *store);
+void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
+void vkb_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);

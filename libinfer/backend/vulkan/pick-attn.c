@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Choosing kernels of attention.
+ *
+ * Single rows and tiles of more rows have kernels of their own. On devices in software both give
+ * the same bits; on GPUs the order of their sums is not the same.
+ */
+#include "backend/vulkan/kernels.h"
+#include "backend/vulkan/push.h"
+
+#define HEAD_DIM_MAX 256u
+
+/* attention/lanes: tokens of a part, queries of a subgroup, how many heads of a row are among them
+ * where there are many rows, and rounds of the lanes over the chunks of a head. */
+#define LANES_PART          512u
+#define LANES_QUERIES       8u
+#define LANES_HEADS_OF_MANY 4u
+#define LANES_ROUNDS_MAX    8u
+/* Heads alone keep so many cores busy. */
+#define LANES_WORK_MIN 8u
+
+/* attention/row: tokens of a part, and registers of an invocation for queries. */
+#define ROW_PART       256u
+#define ROW_REGISTERS  64u
+#define ROW_HEADS_MAX  8u
+#define ROW_TEAM       8u
+#define ROW_THREADS    256u
+#define ROW_SHARED_MAX 25600u
+
+/* attention/tiles */
+#define TILES_QUERIES   32u
+#define TILES_HEADS_MAX 8u
+#define TILES_THREADS   128u
+
+/* Elements of 16 bytes. */
+static uint32_t chunk_elements(const struct kv_layout *layout)
+{
+    static const uint32_t elements[] = {
+        [STORE_F32] = 4, [STORE_F16] = 8, [STORE_BF16] = 8, [STORE_Q8_0] = 16};
+
+    return elements[vkb_store_format(layout)];
+}
+
+/* Chunks of a head that each of @n has. */
+static uint32_t chunks_of_each(const struct kv_layout *layout, uint32_t n)
+{
+    return DIV_UP(DIV_UP(layout->head_dim, chunk_elements(layout)), n);
+}
+
+/* Heads of a workgroup: at most @most, and as many in each. */
+static uint32_t even_heads(uint32_t group, uint32_t most)
+{
+    return DIV_UP(group, DIV_UP(group, MAX(1u, most)));
+}
+
+static void set(struct vkb_attention *a, uint32_t i, uint32_t value)
+{
+    a->choice.spec[i] = value;
+    a->choice.n_spec = MAX(a->choice.n_spec, i + 1);
+}
+
+/* Tokens of so many that each take @rounds rounds of loops. */
+static uint32_t longest(const struct vkb_caps *caps, uint32_t tokens, uint32_t rounds)
+{
+    return caps->max_loops > 0 ? (caps->max_loops / rounds - 1) * tokens : UINT32_MAX;
+}
+
+static bool can_lanes(const struct vkb_caps *caps, const struct kv_layout *layout)
+{
+    return caps->texel && caps->subgroup_shuffle && caps->subgroup_size <= 64 &&
+           chunks_of_each(layout, caps->subgroup_size) <= LANES_ROUNDS_MAX;
+}
+
+/* A subgroup takes as many heads of one row as it can for single rows, else some heads of some. */
+static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
+                       enum vkb_class class, struct vkb_attention *a)
+{
+    const bool many = class == VKB_MANY;
+
+    a->heads = even_heads(group, many ? LANES_HEADS_OF_MANY : LANES_QUERIES);
+    a->tile_rows = many ? LANES_QUERIES / a->heads : 1;
+    a->rows_from = many ? 2 : 1;
+    a->part_tokens = LANES_PART;
+    /* In a block, a round for each chunk of keys and for each lane of values, and those that end.
+     */
+    a->max_ctx = longest(caps, STORE_TOKENS,
+                         chunks_of_each(layout, 1) + caps->subgroup_size + LANES_ROUNDS_MAX + 3);
+    a->split = !many && layout->n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;
+    if (!vkb_pick_plain(caps, "attention/lanes", &a->choice))
+        return false;
+    set(a, 0, caps->subgroup_size);
+    set(a, SPEC_TILE_ROWS, a->tile_rows);
+    set(a, SPEC_LANES_HEADS, a->heads);
+    set(a, SPEC_LANES_HEAD_DIM, layout->head_dim);
+    set(a, SPEC_LANES_FORMAT, vkb_store_format(layout));
+    set(a, SPEC_LANES_SPLIT, a->split);
+    set(a, SPEC_LANES_ROWS_FROM, a->rows_from);
+    set(a, SPEC_LANES_LANES, caps->subgroup_size);
+    return true;
+}
+
+static bool can_row_and_tiles(const struct vkb_caps *caps, const struct kv_layout *layout)
+{
+    return !caps->texel && caps->subgroup_shuffle && caps->subgroup_arithmetic &&
+           MIN(caps->subgroup_min, caps->subgroup_size) >= ROW_TEAM &&
+           caps->shared_size >= ROW_SHARED_MAX && caps->max_invocations >= ROW_THREADS &&
+           layout->head_dim <= HEAD_DIM_MAX;
+}
+
+static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
+                     struct vkb_attention *a)
+{
+    const uint32_t registers = chunks_of_each(layout, ROW_TEAM) * chunk_elements(layout);
+
+    a->heads = even_heads(group, MIN(ROW_HEADS_MAX, ROW_REGISTERS / registers));
+    a->part_tokens = ROW_PART;
+    a->split = a->finishes = true;
+    if (!vkb_pick_plain(caps, "attention/row", &a->choice))
+        return false;
+    set(a, 0, ROW_THREADS);
+    set(a, SPEC_ROW_HEADS, a->heads);
+    set(a, SPEC_ROW_HEAD_DIM, layout->head_dim);
+    set(a, SPEC_ROW_FORMAT, vkb_store_format(layout));
+    set(a, SPEC_ROW_PART, ROW_PART);
+    set(a, SPEC_ROW_THREADS, ROW_THREADS);
+    return true;
+}
+
+static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
+                       struct vkb_attention *a)
+{
+    a->heads = even_heads(group, TILES_HEADS_MAX);
+    a->tile_rows = TILES_QUERIES / a->heads;
+    a->rows_from = 2;
+    a->part_tokens = ROW_PART;
+    if (!vkb_pick_plain(caps, "attention/tiles", &a->choice))
+        return false;
+    set(a, 0, TILES_THREADS);
+    set(a, SPEC_TILE_ROWS, a->tile_rows);
+    set(a, SPEC_TILES_HEADS, a->heads);
+    set(a, SPEC_TILES_HEAD_DIM, layout->head_dim);
+    set(a, SPEC_TILES_FORMAT, vkb_store_format(layout));
+    set(a, SPEC_TILES_ROWS_FROM, a->rows_from);
+    return true;
+}
+
+static bool pick_ref(const struct vkb_caps *caps, const struct kv_layout *layout,
+                     struct vkb_attention *a)
+{
+    a->part_tokens = LANES_PART;
+    a->max_ctx = longest(caps, 1, 3 * layout->head_dim + 5);
+    if (!vkb_pick_plain(caps, "attention/ref", &a->choice))
+        return false;
+    set(a, 0, 1);
+    set(a, SPEC_REF_FORMAT, vkb_store_format(layout));
+    return true;
+}
+
+bool vkb_pick_attention(const struct vkb_caps *caps, const struct kv_layout *layout,
+                        uint32_t n_heads, enum vkb_class class, struct vkb_attention *ret_choice)
+{
+    const uint32_t group = n_heads / layout->n_kv_heads;
+
+    *ret_choice =
+        (struct vkb_attention){.tile_rows = 1, .rows_from = 1, .heads = 1, .max_ctx = UINT32_MAX};
+    if (can_lanes(caps, layout))
+        return pick_lanes(caps, layout, group, class, ret_choice);
+    if (!can_row_and_tiles(caps, layout))
+        return pick_ref(caps, layout, ret_choice);
+    return class == VKB_MANY ? pick_tiles(caps, layout, group, ret_choice)
+                             : pick_row(caps, layout, group, ret_choice);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Choosing kernels of products.
+ *
+ * Devices in software get matmul/rows for everything. Others read weights as fast as they can for a
+ * few rows (matmul/vecdot where bytes are multiplied four at a time, else matmul/vec), and
+ * decode them once for many rows of many (matmul/coop where subgroups multiply matrices, else
+ * matmul/tile).
+ */
+#include <stdio.h>
+
+#include "backend/vulkan/kernels.h"
+#include "backend/vulkan/push.h"
+#include "quant/dtype.h"
+
+#define FRAGMENT 16u /* rows and columns of matrices that subgroups multiply */
+
+static bool find(const struct vkb_caps *caps, const char *family, const struct vkb_product *p,
+                 struct vkb_choice *ret_choice)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s %s", family, dtype_info(p->dtype)->name);
+    *ret_choice = (struct vkb_choice){.kernel = vkb_kernel_find(caps, name)};
+    ret_choice->spec[SPEC_PRODUCT_GLU] = p->glu;
+    ret_choice->spec[SPEC_PRODUCT_ALIGNED] = p->aligned;
+    return ret_choice->kernel != NULL;
+}
+
+/* A lane has as many rows of either as make code that still fits a cache of instructions. */
+static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
+                      enum vkb_class class, struct vkb_choice *c)
+{
+    if (!caps->texel || !find(caps, "matmul/rows", p, c))
+        return false;
+    c->spec[0] = caps->subgroup_size;
+    c->spec[SPEC_PRODUCT_TILE] = class == VKB_ONE ? 1 : class == VKB_FEW ? 2 : 4;
+    c->spec[SPEC_ROWS_COLUMNS] = (class == VKB_MANY ? 4 : 8) / (p->glu ? 2 : 1);
+    c->spec[SPEC_ROWS_SHARED] = caps->subgroup_size == 8 && caps->subgroup_shuffle;
+    c->n_spec = SPEC_ROWS_N;
+    c->columns = c->spec[0] * c->spec[SPEC_ROWS_COLUMNS];
+    c->rows = c->spec[SPEC_PRODUCT_TILE];
+    return true;
+}
+
+/* A subgroup takes 2 rows of weights at a time, a workgroup 4 times as many. */
+static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, enum vkb_class class,
+                     struct vkb_choice *c)
+{
+    const bool dots = caps->int_dot && class != VKB_MANY && find(caps, "matmul/vecdot", p, c);
+
+    if (!caps->subgroup_arithmetic || (!dots && !find(caps, "matmul/vec", p, c)))
+        return false;
+    c->pack = dots ? VKB_PACK_Q8 : VKB_PACK_NONE;
+    c->spec[0] = MIN(MAX(128u, caps->subgroup_max), caps->max_invocations);
+    c->spec[SPEC_PRODUCT_TILE] = class == VKB_ONE ? 1 : dots ? 8 : 4;
+    c->spec[SPEC_VEC_COLUMNS] = p->glu ? 1 : 2;
+    c->spec[SPEC_VEC_GROUPS] = 4;
+    c->n_spec = SPEC_VEC_N;
+    c->columns = c->spec[SPEC_VEC_COLUMNS] * c->spec[SPEC_VEC_GROUPS];
+    c->rows = c->spec[SPEC_PRODUCT_TILE];
+    return true;
+}
+
+/* 64 rows of each, of half as many where that does not fit. */
+static bool pick_tile(const struct vkb_caps *caps, const struct vkb_product *p,
+                      struct vkb_choice *c)
+{
+    const uint32_t width = caps->max_invocations >= 256 && caps->shared_size >= 28u << 10 ? 64 : 32;
+
+    if (p->K % 16 != 0 || !find(caps, "matmul/tile", p, c))
+        return false;
+    c->spec[0] = width * width / 16;
+    c->spec[SPEC_PRODUCT_TILE] = c->spec[SPEC_TILE_WIDTH] = width;
+    c->n_spec = SPEC_TILE_N;
+    c->columns = c->rows = width;
+    return true;
+}
+
+/* Rows of x and of weights of a workgroup, and fragments of each of a subgroup. */
+struct shape {
+    uint32_t tile, width, x_frags, w_frags;
+};
+
+static uint32_t n_subgroups(const struct shape *s)
+{
+    return s->tile / (FRAGMENT * s->x_frags) * (s->width / (FRAGMENT * s->w_frags));
+}
+
+static uint32_t shared_bytes(const struct shape *s, uint32_t depth, bool glu)
+{
+    return (s->tile + s->width) * (2 * depth + 16) +
+           n_subgroups(s) * (glu ? 2 : 1) * FRAGMENT * FRAGMENT * (uint32_t)sizeof(float);
+}
+
+/* Large workgroups use what they read most often; small matrices are shared among more of them. */
+static bool pick_shape(const struct vkb_caps *caps, const struct vkb_product *p, uint32_t depth,
+                       struct shape *ret_shape)
+{
+    static const struct shape shapes[] = {{128, 128, 4, 2}, {64, 128, 4, 2}, {64, 64, 2, 2}};
+    const uint32_t columns = p->glu ? 2 * p->N : p->N;
+    const size_t first = columns > 2048 ? 0 : columns > 1024 ? 1 : 2;
+
+    for (size_t i = first; i < ARRAY_SIZE(shapes); i++)
+        if (shared_bytes(&shapes[i], depth, p->glu) <= caps->shared_size &&
+            n_subgroups(&shapes[i]) * caps->subgroup_size <= caps->max_invocations) {
+            *ret_shape = shapes[i];
+            return true;
+        }
+    return false;
+}
+
+static bool pick_coop(const struct vkb_caps *caps, const struct vkb_product *p,
+                      struct vkb_choice *c)
+{
+    /* So that every lane brings something in each step. */
+    const uint32_t depth = MAX(caps->subgroup_size, 32u);
+    const bool known_size = caps->subgroup_control || caps->subgroup_min == caps->subgroup_max;
+    struct shape s;
+
+    if (!caps->coopmat || !known_size || p->K % 16 != 0 || !pick_shape(caps, p, depth, &s) ||
+        !find(caps, "matmul/coop", p, c))
+        return false;
+    c->pack = VKB_PACK_F16;
+    c->spec[0] = c->spec[SPEC_COOP_LANES] = n_subgroups(&s) * caps->subgroup_size;
+    c->spec[SPEC_PRODUCT_TILE] = s.tile;
+    c->spec[SPEC_COOP_WIDTH] = s.width;
+    c->spec[SPEC_COOP_X_FRAGS] = s.x_frags;
+    c->spec[SPEC_COOP_W_FRAGS] = s.w_frags;
+    c->spec[SPEC_COOP_SUBGROUPS] = n_subgroups(&s);
+    c->spec[SPEC_COOP_DEPTH] = depth;
+    c->n_spec = SPEC_COOP_N;
+    c->columns = p->glu ? s.width / 2 : s.width;
+    c->rows = s.tile;
+    return true;
+}
+
+/* One invocation an element, as it is written. */
+static bool pick_ref(const struct vkb_caps *caps, const struct vkb_product *p, struct vkb_choice *c)
+{
+    if (p->glu || !find(caps, "matmul/ref", p, c))
+        return false;
+    c->spec[0] = c->columns = MIN(128u, caps->max_invocations);
+    c->rows = c->n_spec = 1;
+    return true;
+}
+
+bool vkb_pick_product(const struct vkb_caps *caps, const struct vkb_product *p,
+                      enum vkb_class class, struct vkb_choice *ret_choice)
+{
+    if (pick_rows(caps, p, class, ret_choice))
+        return true;
+    if (class == VKB_MANY && (pick_coop(caps, p, ret_choice) || pick_tile(caps, p, ret_choice)))
+        return true;
+    return pick_vec(caps, p, class, ret_choice) || pick_tile(caps, p, ret_choice) ||
+           pick_ref(caps, p, ret_choice);
+}
+
+bool vkb_pick_pack(const struct vkb_caps *caps, enum vkb_pack pack, struct vkb_choice *ret_choice)
+{
+    const bool q8 = pack == VKB_PACK_Q8;
+
+    *ret_choice = (struct vkb_choice){
+        .kernel = vkb_kernel_find(caps, q8 ? "matmul/quantise" : "matmul/halve"),
+        .spec = {q8 ? 32 : MIN(256u, caps->max_invocations)},
+        .n_spec = 1,
+        .columns = q8 ? 32 * 32 : 1u << 30, /* a row */
+        .rows = 1,
+    };
+    return ret_choice->kernel != NULL;
+}
+
+uint64_t vkb_pack_size(enum vkb_pack pack, uint32_t rows, uint32_t width)
+{
+    const uint64_t n = rows;
+
+    switch (pack) {
+    case VKB_PACK_Q8:
+        return n * (width + width / 32 * sizeof(float));
+    case VKB_PACK_F16:
+        return n * (ALIGN_UP((uint64_t)width, 32u) * 2 + sizeof(float));
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pipelines in a short list (a model needs some dozens), and their file.
+ *
+ * The file is written beside its name and renamed, with a hash of its data in front: whoever reads
+ * it sees a whole one or none. The driver checks the rest: its data begin with its own identity.
+ */
+#include "backend/vulkan/pipelines.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backend/vulkan/kernels.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "core/hash.h"
+
+#define FILE_MAGIC 0x32706b7665636e6fu /* "oncevkp2" */
+#define FILE_MAX   (256u << 20)
+
+struct file_head {
+    uint64_t magic, hash;
+    uint64_t complete; /* 1: what models in general need is in it */
+};
+
+struct entry {
+    struct entry *next;
+    const struct vkb_kernel *kernel;
+    uint32_t spec[VKB_SPEC_MAX], n_spec;
+    VkPipeline pipeline;
+};
+
+struct vkb_pipelines {
+    VkPipelineCache cache;
+    char *path; /* NULL: not kept */
+    struct entry *entries;
+    uint64_t saved_hash; /* of the data in the file */
+    bool dirty, complete;
+};
+
+/* Device, driver and our shaders: whatever changes the compiled code. */
+static uint64_t identity(const struct vkb_device_info *info)
+{
+    uint64_t h = hash_bytes(1, info->pipeline_uuid, sizeof(info->pipeline_uuid));
+
+    h = hash_bytes(h, info->name, strlen(info->name));
+    h = hash_bytes(h, &info->driver_version, sizeof(info->driver_version));
+    for (size_t i = 0; i < vkb_n_kernels(); i++) {
+        const struct vkb_kernel *k = vkb_kernel_at(i);
+
+        h = hash_bytes(h, k->code, k->code_size);
+    }
+    return h;
+}
+
+/* The driver's data in the file, or nothing. */
+static void read_file(struct vkb_pipelines *p, char **ret_data, size_t *ret_size)
+{
+    struct file_head head;
+    size_t size;
+
+    *ret_data = NULL;
+    if (!p->path || file_read(p->path, FILE_MAX, ret_data, &size, NULL) < 0)
+        return;
+    if (size >= sizeof(head))
+        memcpy(&head, *ret_data, sizeof(head));
+    if (size < sizeof(head) || head.magic != FILE_MAGIC ||
+        head.hash != hash_bytes(0, *ret_data + sizeof(head), size - sizeof(head))) {
+        free(*ret_data);
+        *ret_data = NULL;
+        return;
+    }
+    p->saved_hash = head.hash;
+    p->complete = head.complete == 1;
+    *ret_size = size - sizeof(head);
+}
+
+int vkb_pipelines_new(struct vkb_device *dev, const char *cache_dir,
+                      struct vkb_pipelines **ret_pipelines, struct inf_err *reterr)
+{
+    struct vkb_pipelines *p = NEW(struct vkb_pipelines, 1);
+    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    char *data = NULL;
+    VkResult result;
+
+    if (!p)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (cache_dir && asprintf(&p->path, "%s/vulkan-%016llx.pipelines", cache_dir,
+                              (unsigned long long)identity(dev->info)) < 0) {
+        free(p);
+        return err_set(reterr, ENOMEM, "out of memory");
+    }
+    read_file(p, &data, &info.initialDataSize);
+    if (data)
+        info.pInitialData = data + sizeof(struct file_head);
+    result = dev->fn.CreatePipelineCache(dev->handle, &info, NULL, &p->cache);
+    free(data);
+    if (result != VK_SUCCESS) {
+        vkb_pipelines_free(dev, p);
+        return vkb_fail(dev, result, "no pipeline cache", reterr);
+    }
+    *ret_pipelines = p;
+    return 0;
+}
+
+void vkb_pipelines_free(struct vkb_device *dev, struct vkb_pipelines *p)
+{
+    struct entry *e, *next;
+
+    if (!p)
+        return;
+    for (e = p->entries; e; e = next) {
+        next = e->next;
+        dev->fn.DestroyPipeline(dev->handle, e->pipeline, NULL);
+        free(e);
+    }
+    dev->fn.DestroyPipelineCache(dev->handle, p->cache, NULL);
+    free(p->path);
+    free(p);
+}
+
+static VkResult compile(struct vkb_device *dev, struct entry *e)
+{
+    const VkShaderModuleCreateInfo code = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = e->kernel->code_size,
+        .pCode = e->kernel->code,
+    };
+    VkSpecializationMapEntry map[VKB_SPEC_MAX];
+    const VkSpecializationInfo spec = {
+        .mapEntryCount = e->n_spec,
+        .pMapEntries = map,
+        .dataSize = e->n_spec * sizeof(uint32_t),
+        .pData = e->spec,
+    };
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = dev->info->caps.subgroup_size,
+    };
+    VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage =
+            {
+                .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .pNext = dev->info->caps.subgroup_control ? &size : NULL,
+                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                .pName = "main",
+                .pSpecializationInfo = &spec,
+            },
+        .layout = dev->layout,
+    };
+    VkResult result;
+
+    /* Kernels that are told how large subgroups are count on full ones. */
+    if (dev->info->caps.subgroup_control && e->spec[0] % size.requiredSubgroupSize == 0)
+        info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+    for (uint32_t i = 0; i < e->n_spec; i++)
+        map[i] = (VkSpecializationMapEntry){i, i * (uint32_t)sizeof(uint32_t), sizeof(uint32_t)};
+    result = dev->fn.CreateShaderModule(dev->handle, &code, NULL, &info.stage.module);
+    if (result != VK_SUCCESS)
+        return result;
+    result = dev->fn.CreateComputePipelines(dev->handle, dev->pipelines->cache, 1, &info, NULL,
+                                            &e->pipeline);
+    dev->fn.DestroyShaderModule(dev->handle, info.stage.module, NULL);
+    return result;
+}
+
+int vkb_pipeline_get(struct vkb_device *dev, const struct vkb_kernel *kernel, const uint32_t *spec,
+                     uint32_t n_spec, VkPipeline *ret_pipeline, struct inf_err *reterr)
+{
+    struct vkb_pipelines *p = dev->pipelines;
+    struct entry *e;
+    VkResult result;
+
+    assert(n_spec <= VKB_SPEC_MAX);
+    for (e = p->entries; e; e = e->next)
+        if (e->kernel == kernel && e->n_spec == n_spec &&
+            memcmp(e->spec, spec, n_spec * sizeof(*spec)) == 0) {
+            *ret_pipeline = e->pipeline;
+            return 0;
+        }
+    e = NEW(struct entry, 1);
+    if (!e)
+        return err_set(reterr, ENOMEM, "out of memory");
+    e->kernel = kernel;
+    e->n_spec = n_spec;
+    memcpy(e->spec, spec, n_spec * sizeof(*spec));
+    result = compile(dev, e);
+    if (result != VK_SUCCESS) {
+        free(e);
+        return vkb_fail(dev, result, kernel->name, reterr);
+    }
+    e->next = p->entries;
+    p->entries = e;
+    p->dirty = true;
+    *ret_pipeline = e->pipeline;
+    return 0;
+}
+
+/* Writes all or nothing. Nobody opens the file for writing again: another one takes its place. */
+static bool write_file(const char *path, const struct file_head *head, const void *data,
+                       size_t size)
+{
+    _cleanup_free_ char *tmp = NULL;
+    bool ok;
+    int fd;
+
+    if (asprintf(&tmp, "%s.%ld", path, (long)getpid()) < 0) {
+        tmp = NULL;
+        return false;
+    }
+    fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+    if (fd < 0)
+        return false;
+    ok = write(fd, head, sizeof(*head)) == (ssize_t)sizeof(*head) &&
+         write(fd, data, size) == (ssize_t)size;
+    ok &= close(fd) == 0;
+    ok = ok && rename(tmp, path) == 0;
+    if (!ok)
+        unlink(tmp);
+    return ok;
+}
+
+bool vkb_pipelines_are_complete(const struct vkb_device *dev)
+{
+    return dev->pipelines->complete;
+}
+
+void vkb_pipelines_set_complete(struct vkb_device *dev)
+{
+    dev->pipelines->complete = true;
+    dev->pipelines->saved_hash = 0;
+    dev->pipelines->dirty = true;
+}
+
+void vkb_pipelines_save(struct vkb_device *dev)
+{
+    struct vkb_pipelines *p = dev->pipelines;
+    struct file_head head = {.magic = FILE_MAGIC, .complete = p->complete};
+    size_t size = 0;
+    char *data;
+
+    if (!p->path || !p->dirty || dev->cache_read_only)
+        return;
+    p->dirty = false;
+    if (dev->fn.GetPipelineCacheData(dev->handle, p->cache, &size, NULL) != VK_SUCCESS || size == 0)
+        return;
+    data = malloc(size);
+    if (!data)
+        return;
+    if (dev->fn.GetPipelineCacheData(dev->handle, p->cache, &size, data) == VK_SUCCESS) {
+        head.hash = hash_bytes(0, data, size);
+        if (head.hash != p->saved_hash && write_file(p->path, &head, data, size))
+            p->saved_hash = head.hash;
+    }
+    free(data);
+}

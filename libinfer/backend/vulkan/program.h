@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A graph as lists of dispatches
+ *
+ * compile.c walks through the graph and decides what is computed together; dispatch.c writes the
+ * dispatches, once for each class of steps, without a device at hand: bindings name weights by
+ * their address and values by their node. realise.c gives them memory, descriptors and pipelines
+ * of a device and records the commands; what it made can be thrown away and made again. run.c
+ * replays them.
+ */
+
+#include "backend/backend.h"
+#include "backend/vulkan/kernels.h"
+#include "backend/vulkan/regions.h"
+#include "core/arena.h"
+#include "graph/users.h"
+
+enum vkb_bind_kind {
+    VKB_BIND_NONE,
+    VKB_BIND_WEIGHT, /* host, size */
+    VKB_BIND_CONST,  /* offset, size: of the plan's constants */
+    VKB_BIND_VALUE,  /* index: a node */
+    VKB_BIND_PACKED, /* index: a vkb_pack */
+    VKB_BIND_STEP,   /* what the host writes before each step */
+    VKB_BIND_ROPE,   /* index: a rope table */
+    VKB_BIND_KEYS,   /* index: a layer of the KV store */
+    VKB_BIND_VALUES,
+    VKB_BIND_PARTS, /* of attention that is split over the context */
+    VKB_BIND_RUNS,  /* of logits: the largest and the sum of each */
+    VKB_BIND_TOPS,  /* the largest logits of each row */
+};
+
+struct vkb_bind {
+    enum vkb_bind_kind kind;
+    uint32_t index;
+    uint64_t offset, size;
+    const void *host;
+    /* WEIGHT: where in the push constants the bytes between the binding's start and the weight
+     * are written, for bindings start at multiples of an alignment. */
+    uint32_t push_at;
+};
+
+enum vkb_count_by {
+    VKB_COUNT_FIXED,
+    VKB_COUNT_ROWS,   /* rows of the step ÷ n */
+    VKB_COUNT_LOGITS, /* rows of logits ÷ n */
+    VKB_COUNT_TILES,  /* tiles of attention ÷ n */
+    VKB_COUNT_PARTS,  /* parts of the longest context */
+    VKB_COUNT_MERGES, /* tiles, if a context has more than one part of n tokens */
+    VKB_COUNT_TOPS,   /* rows of logits ÷ n when lists are wanted, else none */
+};
+
+/* Uints of a list of the largest logits: how many, log-sum-exp, then pairs of id and value. */
+#define VKB_TOP_STRIDE (2u + 2u * TOP_MAX)
+
+struct vkb_count {
+    enum vkb_count_by by;
+    uint32_t n; /* FIXED: the count; else how many one workgroup takes */
+};
+
+struct vkb_dispatch {
+    struct vkb_choice choice;
+    struct vkb_bind binds[VKB_SLOTS];
+    struct vkb_count count[3];
+    uint32_t push[VKB_PUSH_MAX / sizeof(uint32_t)];
+    uint32_t push_size; /* bytes */
+    bool joins;         /* does not wait for the dispatch before it */
+    uint32_t layer;     /* for cutting lists into submissions */
+
+    VkPipeline pipeline; /* realised */
+    VkDescriptorSet set;
+    VkBufferView views[VKB_SLOTS];
+};
+
+/* Commands that are submitted as a whole. */
+struct vkb_segment {
+    VkCommandBuffer commands;
+    uint32_t first, n;   /* dispatches */
+    double usec_per_row; /* measured, fading; 0: not yet */
+};
+
+struct vkb_list {
+    struct vkb_dispatch *dispatches;
+    uint32_t n, cap;
+    struct vkb_segment *segments;
+    uint32_t n_segments;
+    uint32_t counts_at; /* index of its first dispatch's group counts in the counts buffer */
+};
+
+/* A value of the graph: [rows, width] floats. */
+struct vkb_value {
+    bool made;
+    uint32_t width;
+    bool rows_kept;       /* max_logits rows instead of max_rows */
+    uint32_t first, last; /* stages that need it */
+    uint64_t offset;      /* in the scratch buffer */
+};
+
+/* Where things lie in the step buffer, in uints: see shaders/lib/step.glsl. */
+struct vkb_step_layout {
+    uint32_t tokens, row_pos, row_seq, logit_rows, seq_first, seq_rows, tiles, blocks, end;
+    uint32_t max_tiles, max_blocks;
+};
+
+struct plan {
+    struct vkb_backend *vkb;
+    struct plan *next; /* of the backend's */
+    struct plan_limits limits;
+    struct kv_store *store; /* borrowed */
+    struct arena arena;
+    uint32_t n_stages, n_values;
+    struct vkb_value *values;
+    graph_ref output, input; /* input: none for whole models */
+    uint32_t output_width;
+    uint32_t tile_rows[VKB_CLASS_N]; /* of attention; 0: there is none */
+    uint64_t parts_size;             /* bytes */
+    uint64_t packed_size[VKB_PACK_N];
+    struct rope_params *ropes;
+    uint32_t n_ropes;
+    struct vkb_list lists[VKB_CLASS_N];
+    struct vkb_weights weights;
+    float *consts; /* small vectors as floats */
+    uint64_t n_consts, cap_consts;
+    struct vkb_step_layout step;
+    uint64_t scratch_size, rope_offset, rope_size; /* ropes lie behind the step's uints */
+    uint64_t tops_size, runs_size;
+
+    /* Realised; all zero while there is no device. */
+    struct vkb_buffer scratch, step_buffer, counts, consts_buffer, parts, tops, readback,
+        input_buffer, runs, packed[VKB_PACK_N];
+    VkDescriptorPool pool;
+    VkQueryPool queries;
+    uint32_t n_queries;
+    uint32_t rows_now; /* most rows of a step that keep submissions short */
+};
+
+struct kv_store {
+    struct vkb_backend *vkb;
+    struct kv_store *next; /* of the backend's */
+    struct kv_layout layout;
+    uint32_t n_blocks;
+    uint64_t block_bytes;     /* of K or V of one layer */
+    struct vkb_buffer *k, *v; /* [n_layers] */
+};
+
+struct vkb_backend {
+    struct backend base;
+    struct vkb_instance *in;
+    const struct vkb_device_info *info;
+    struct vkb_device *dev; /* NULL while lost */
+    char *cache_dir;
+    bool cache_read_only;
+    uint64_t submit_usec; /* a submission's longest time; 0: any */
+    struct plan *plans;
+    struct kv_store *stores;
+    struct workers *workers; /* for what the host does between steps */
+    struct vkb_fault fault;
+};
+
+/* compile.c: the device-independent part of a plan. */
+int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr);
+void vkb_plan_done(struct plan *plan);
+/* Appends a dispatch to the list of @class, to be filled in; NULL when out of memory. */
+struct vkb_dispatch *vkb_list_add(struct plan *plan, enum vkb_class class);
+/* Puts a small vector among the constants as floats; its place in *ret_bind. -ENOMEM. */
+int vkb_const_add(struct plan *plan, const struct weight *w, struct vkb_bind *ret_bind);
+
+/* realise.c */
+int vkb_realise(struct vkb_device *dev, struct plan *plan, struct inf_err *reterr);
+void vkb_unrealise(struct vkb_device *dev, struct plan *plan);
+
+/* kv.c */
+int vkb_store_realise(struct vkb_device *dev, struct kv_store *store, struct inf_err *reterr);
+void vkb_store_unrealise(struct vkb_device *dev, struct kv_store *store);
+
+/* run.c */
+int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const struct batch *batch,
+            float *logits, struct top_row *tops);
+int vkb_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row);
+/* Makes drivers compile what they leave for the first use, before the process gives up the right
+ * to; nothing is computed. */
+int vkb_warm_up(struct plan *plan);

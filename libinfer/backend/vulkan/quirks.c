@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What drivers do not say of themselves, or say wrongly.
+ */
+#include "backend/vulkan/quirks.h"
+
+#include <unistd.h>
+
+#define GIB (1ull << 30)
+
+struct vkb_pretend vkb_pretend;
+
+/* Storage buffers are read lane by lane, each with a check of bounds; texel buffers 16 bytes at a
+ * time. Mesa 22.3 tells a heap and largest allocation of 2 GiB (lvp_device.c) and gives more. All
+ * loops of an invocation end after 65535 rounds in total (LP_MAX_TGSI_LOOP_ITERATIONS), and nothing
+ * tells. */
+static void lavapipe(struct vkb_device_info *info)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+    info->caps.texel = true;
+    info->caps.int_dot = false;
+    info->caps.max_loops = 65535;
+    if (pages > 0 && page > 0)
+        info->caps.heap_size = MAX(info->caps.heap_size, (uint64_t)pages * (uint64_t)page);
+    info->caps.max_alloc = MAX(info->caps.max_alloc, info->caps.heap_size);
+}
+
+/* Buffers beyond 2 GiB fail: https://github.com/GPUOpen-Drivers/AMDVLK/issues/413 */
+static void amdvlk(struct vkb_device_info *info)
+{
+    info->caps.max_alloc = MIN(info->caps.max_alloc, 2 * GIB);
+    info->caps.max_range = MIN(info->caps.max_range, 2 * GIB - 4);
+}
+
+/* Invocations that a branch has switched off still read, at whatever address they have. Asked to
+ * check bounds it looks at them first. */
+static void swiftshader(struct vkb_device_info *info)
+{
+    info->caps.checks_bounds = true;
+}
+
+void vkb_quirks_apply(struct vkb_device_info *info)
+{
+    switch (info->driver_id) {
+    case VK_DRIVER_ID_MESA_LLVMPIPE:
+        lavapipe(info);
+        break;
+    case VK_DRIVER_ID_AMD_OPEN_SOURCE:
+    case VK_DRIVER_ID_AMD_PROPRIETARY:
+        amdvlk(info);
+        break;
+    case VK_DRIVER_ID_GOOGLE_SWIFTSHADER:
+        swiftshader(info);
+        break;
+    default:
+        break;
+    }
+    if (vkb_pretend.discrete)
+        info->caps.unified = info->caps.host_import = false;
+    if (vkb_pretend.plain)
+        info->caps.texel = false;
+    if (vkb_pretend.dots)
+        info->caps.int_dot = true;
+}

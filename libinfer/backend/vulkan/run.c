@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A step: the host writes where the rows lie and how many workgroups each dispatch has, and replays
+ * what is recorded. Nothing here allocates but where rows of logits are fetched from a device whose
+ * memory the host cannot see.
+ *
+ * Submissions are kept short, because a device that also draws a desktop stands still meanwhile and
+ * drivers take long ones for a hang: segments are timed, and put together only as far as the
+ * time allows. When one segment alone takes too long, steps must have fewer rows.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "backend/vulkan/program.h"
+#include "backend/vulkan/submit.h"
+
+#define FADE 0.3 /* weight of the newest measurement */
+
+static enum vkb_class class_of(const struct batch *batch)
+{
+    if (batch->n_rows == 1)
+        return VKB_ONE;
+    return batch->n_rows <= VKB_FEW_ROWS ? VKB_FEW : VKB_MANY;
+}
+
+/* Tiles of one row come first: the parts that their contexts are cut into have places by tile. */
+static uint32_t put_tiles(const struct plan *plan, const struct batch *batch, uint32_t *tiles)
+{
+    const uint32_t rows = plan->tile_rows[class_of(batch)];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; rows > 0 && i < 2 * batch->n_seqs; i++) {
+        const struct batch_seq *seq = &batch->seqs[i % batch->n_seqs];
+
+        for (uint32_t j = 0; j < seq->n_rows; j += rows) {
+            const uint32_t tile[] = {seq->i_row + j, MIN(rows, seq->n_rows - j), i % batch->n_seqs,
+                                     seq->pos + j};
+
+            if ((tile[1] == 1) != (i < batch->n_seqs))
+                continue;
+            assert(n < plan->step.max_tiles);
+            memcpy(tiles + 4 * n++, tile, sizeof(tile));
+        }
+    }
+    return n;
+}
+
+static void put_rows(const struct plan *plan, const struct batch *batch, uint32_t *step)
+{
+    const struct vkb_step_layout *at = &plan->step;
+    const uint32_t bt = plan->store->layout.block_tokens;
+    uint32_t n_blocks = 0;
+
+    for (uint32_t i = 0; i < batch->n_seqs; i++) {
+        const struct batch_seq *seq = &batch->seqs[i];
+        const uint32_t n = DIV_UP(seq->pos + seq->n_rows, bt);
+
+        assert(n <= seq->n_blocks && n_blocks + n <= at->max_blocks);
+        step[at->seq_first + i] = n_blocks;
+        step[at->seq_rows + 2 * i] = seq->i_row;
+        step[at->seq_rows + 2 * i + 1] = seq->n_rows;
+        memcpy(step + at->blocks + n_blocks, seq->blocks, n * sizeof(*step));
+        n_blocks += n;
+        for (uint32_t j = 0; j < seq->n_rows; j++) {
+            step[at->row_pos + seq->i_row + j] = seq->pos + j;
+            step[at->row_seq + seq->i_row + j] = i;
+        }
+    }
+}
+
+/* Angles are single precision products, as models were trained with them. */
+static void put_rope(const struct plan *plan, const struct batch *batch, uint32_t i_rope,
+                     float *table)
+{
+    const struct rope_params *p = &plan->ropes[i_rope];
+
+    for (uint32_t i = 0; i < batch->n_seqs; i++)
+        for (uint32_t j = 0; j < batch->seqs[i].n_rows; j++) {
+            float *row = table + (size_t)(batch->seqs[i].i_row + j) * p->n_dims;
+            const float pos = (float)(batch->seqs[i].pos + j);
+
+            for (uint32_t d = 0; d < p->n_dims / 2; d++) {
+                row[2 * d] = cosf(pos * p->inv_freq[d]) * p->mscale;
+                row[2 * d + 1] = sinf(pos * p->inv_freq[d]) * p->mscale;
+            }
+        }
+}
+
+/* What kernels read of a step. Returns the number of tiles. */
+static uint32_t put_step(const struct plan *plan, const struct batch *batch, uint32_t n_top)
+{
+    const struct vkb_step_layout *at = &plan->step;
+    uint32_t *step = plan->step_buffer.map;
+    const uint32_t n_tiles = put_tiles(plan, batch, step + at->tiles);
+    const uint32_t head[] = {batch->n_rows, batch->n_logits, batch->n_seqs, n_tiles,
+                             at->tokens,    at->row_pos,     at->row_seq,   at->logit_rows,
+                             at->seq_first, at->blocks,      at->tiles,     at->seq_rows,
+                             n_top};
+    uint64_t offset = plan->rope_offset;
+
+    memcpy(step, head, sizeof(head));
+    if (batch->tokens)
+        memcpy(step + at->tokens, batch->tokens, batch->n_rows * sizeof(*step));
+    if (plan->input >= 0)
+        memcpy(plan->input_buffer.map, batch->input,
+               (size_t)batch->n_rows * plan->values[plan->input].width * sizeof(float));
+    if (batch->n_logits > 0)
+        memcpy(step + at->logit_rows, batch->logit_rows, batch->n_logits * sizeof(*step));
+    put_rows(plan, batch, step);
+    for (uint32_t i = 0; i < plan->n_ropes; i++) {
+        put_rope(plan, batch, i, (float *)((char *)plan->step_buffer.map + offset));
+        offset +=
+            ALIGN_UP((uint64_t)plan->limits.max_rows * plan->ropes[i].n_dims * sizeof(float), 256);
+    }
+    return n_tiles;
+}
+
+static uint32_t longest_context(const struct batch *batch)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < batch->n_seqs; i++)
+        n = MAX(n, batch->seqs[i].pos + batch->seqs[i].n_rows);
+    return n;
+}
+
+static void put_counts(const struct plan *plan, const struct vkb_list *list,
+                       const struct batch *batch, uint32_t n_tiles, uint32_t n_top)
+{
+    uint32_t *counts = (uint32_t *)plan->counts.map + (size_t)4 * list->counts_at;
+    const uint32_t longest = longest_context(batch);
+    const uint32_t amounts[] = {
+        [VKB_COUNT_ROWS] = batch->n_rows,
+        [VKB_COUNT_LOGITS] = batch->n_logits,
+        [VKB_COUNT_TILES] = n_tiles,
+        [VKB_COUNT_PARTS] = longest,
+        [VKB_COUNT_TOPS] = n_top > 0 ? batch->n_logits : 0,
+    };
+
+    for (uint32_t i = 0; i < list->n; i++)
+        for (uint32_t j = 0; j < 3; j++) {
+            const struct vkb_count *c = &list->dispatches[i].count[j];
+
+            counts[4 * i + j] = c->by == VKB_COUNT_FIXED    ? c->n
+                                : c->by == VKB_COUNT_MERGES ? (longest > c->n ? n_tiles : 0)
+                                                            : DIV_UP(amounts[c->by], c->n);
+        }
+}
+
+/* Gives the segments to the queue, together as long as they fit into one submission's time. */
+static int submit_segments(struct plan *plan, const struct vkb_list *list, uint32_t n_rows)
+{
+    VkCommandBuffer commands[64];
+    const double limit = (double)plan->vkb->submit_usec;
+    double sum = 0;
+    uint32_t n = 0;
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < list->n_segments; i++) {
+        const struct vkb_segment *s = &list->segments[i];
+        const double usec = s->usec_per_row * n_rows;
+
+        /* What was never measured goes alone. */
+        if (n > 0 && (n == ARRAY_SIZE(commands) ||
+                      (limit > 0 && (sum + usec > limit || s->usec_per_row <= 0)))) {
+            r = vkb_submit(plan->vkb->dev, commands, n);
+            n = 0;
+            sum = 0;
+        }
+        commands[n++] = s->commands;
+        sum += usec;
+    }
+    if (r == 0)
+        r = vkb_submit(plan->vkb->dev, commands, n);
+    return r;
+}
+
+/* How long the segments took, and what that means for the rows of a step. */
+static void note_times(struct plan *plan, enum vkb_class class, uint32_t n_rows)
+{
+    struct vkb_device *dev = plan->vkb->dev;
+    struct vkb_list *list = &plan->lists[class];
+    uint32_t i_query = 0;
+    double worst = 0;
+    uint64_t ticks[2];
+
+    for (int c = 0; c < (int)class; c++)
+        i_query += 2 * plan->lists[c].n_segments;
+    for (uint32_t i = 0; i < list->n_segments; i++, i_query += 2) {
+        struct vkb_segment *s = &list->segments[i];
+        double usec;
+
+        if (dev->fn.GetQueryPoolResults(dev->handle, plan->queries, i_query, 2, sizeof(ticks),
+                                        ticks, sizeof(ticks[0]),
+                                        VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+            return;
+        usec = (double)(ticks[1] - ticks[0]) * dev->info->caps.timestamp_nsec * 1e-3 / n_rows;
+        s->usec_per_row =
+            s->usec_per_row > 0 ? s->usec_per_row + FADE * (usec - s->usec_per_row) : usec;
+        worst = MAX(worst, s->usec_per_row);
+    }
+    if (class == VKB_MANY && worst > 0)
+        plan->rows_now = (uint32_t)MIN((double)plan->limits.max_rows,
+                                       MAX(1.0, (double)plan->vkb->submit_usec / worst));
+}
+
+/* Copies from a buffer of the device. */
+static int fetch(struct plan *plan, const struct vkb_buffer *from, uint64_t offset, void *to,
+                 uint64_t size)
+{
+    struct vkb_device *dev = plan->vkb->dev;
+    const VkBufferCopy copy = {.srcOffset = offset, .size = size};
+    VkCommandBuffer c;
+    int r;
+
+    if (from->map) {
+        memcpy(to, (const char *)from->map + offset, size);
+        return 0;
+    }
+    assert(size <= plan->readback.size);
+    c = vkb_once_begin(dev);
+    if (!c)
+        return dev->lost ? -ENODEV : -ENOMEM;
+    dev->fn.CmdCopyBuffer(c, from->handle, plan->readback.handle, 1, &copy);
+    r = vkb_once_end(dev, c);
+    if (r == 0)
+        memcpy(to, plan->readback.map, size);
+    return r;
+}
+
+/* Rows of logits whose list is wanted: the longest list. */
+static uint32_t longest_list(const struct batch *batch, const struct top_row *tops)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; tops && i < batch->n_logits; i++)
+        n = MAX(n, tops[i].n_wanted);
+    return n;
+}
+
+/* A row of the kernel's lists: see shaders/sample/topk.comp. */
+static void take_list(const struct plan *plan, uint32_t i, struct top_row *top)
+{
+    const uint32_t *row = (const uint32_t *)plan->tops.map + (size_t)i * VKB_TOP_STRIDE;
+    float log_sum;
+
+    memcpy(&log_sum, &row[1], sizeof(log_sum));
+    top->n = MIN(row[0], top->n_wanted);
+    top->log_sum = (double)log_sum;
+    for (uint32_t k = 0; k < top->n; k++) {
+        top->ids[k] = (int32_t)row[2 + 2 * k];
+        memcpy(&top->values[k], &row[3 + 2 * k], sizeof(float));
+    }
+}
+
+int vkb_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row)
+{
+    const struct vkb_backend *vkb = (struct vkb_backend *)b;
+    const uint64_t row = (uint64_t)plan->output_width * sizeof(float);
+
+    if (!vkb->dev || vkb->dev->lost)
+        return -ENODEV;
+    return fetch(plan, &plan->scratch, plan->values[plan->output].offset + i * row, ret_row, row);
+}
+
+int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const struct batch *batch,
+            float *logits, struct top_row *tops)
+{
+    struct vkb_backend *vkb = (struct vkb_backend *)b;
+    const enum vkb_class class = class_of(batch);
+    const struct vkb_list *list = &plan->lists[class];
+    const uint32_t n_top = plan->tops_size > 0 ? longest_list(batch, tops) : 0;
+    uint32_t n_tiles, n_out;
+    int r;
+
+    assert(batch->n_rows > 0 && batch->n_rows <= plan->limits.max_rows);
+    assert(batch->n_seqs <= plan->limits.max_seqs && store == plan->store);
+    assert(batch->n_logits <= plan->limits.max_logits);
+    if (!vkb->dev || vkb->dev->lost)
+        return -ENODEV;
+    n_tiles = put_step(plan, batch, n_top);
+    put_counts(plan, list, batch, n_tiles, n_top);
+    r = submit_segments(plan, list, batch->n_rows);
+    if (r == 0)
+        r = vkb_wait(vkb->dev, vkb->dev->submitted);
+    if (r < 0)
+        return r;
+    if (plan->queries)
+        note_times(plan, class, batch->n_rows);
+    n_out = plan->values[plan->output].rows_kept ? batch->n_logits : batch->n_rows;
+    for (uint32_t i = 0; r == 0 && i < n_out; i++) {
+        if (n_top > 0 && tops[i].n_wanted > 0)
+            take_list(plan, i, &tops[i]);
+        else
+            r = vkb_logits(b, plan, i, logits + (size_t)i * plan->output_width);
+    }
+    return r;
+}
+
+/* Each dispatch of each list once, with no rows to work on. */
+int vkb_warm_up(struct plan *plan)
+{
+    struct vkb_device *dev = plan->vkb->dev;
+    uint32_t *counts = plan->counts.map;
+    int r = 0;
+
+    memset(plan->step_buffer.map, 0, plan->rope_offset);
+    for (uint64_t i = 0; i < plan->counts.size / sizeof(*counts); i++)
+        counts[i] = 1;
+    for (int c = 0; r == 0 && c < VKB_CLASS_N; c++) {
+        r = submit_segments(plan, &plan->lists[c], 0);
+        if (r == 0)
+            r = vkb_wait(dev, dev->submitted);
+    }
+    return r;
+}
