@@ -15,9 +15,11 @@
 #include <infer/types.h>
 
 #include "core/macros.h"
+#include "core/top.h"
 #include "core/workers.h"
 #include "graph/batch.h"
 #include "graph/graph.h"
+#include "quant/codec.h"
 
 struct backend; /* starts with `const struct backend_ops *ops` */
 struct plan;
@@ -27,7 +29,7 @@ struct kv_store;
 struct kv_layout {
     uint32_t n_layers, n_kv_heads, head_dim;
     uint32_t block_tokens; /* 64 */
-    enum inf_dtype dtype;  /* of K and V: F16, BF16, F32; Q8_0 when head_dim is a multiple of 32 */
+    enum codec k, v;       /* head_dim is a multiple of both units */
 };
 
 struct plan_limits {
@@ -37,11 +39,22 @@ struct plan_limits {
     uint32_t max_ctx; /* positions of one sequence */
 };
 
+/*
+ * A device may be lost: run() or logits() then say -ENODEV. From then on until recover() succeeds
+ * they say so again, and kv_copy(), kv_drop() and plan_rest() do nothing.
+ */
 struct backend_ops {
     const char *name; /* "cpu", "null" */
 
-    /* @max_bytes bounds nothing here: the store holds @n_blocks. Memory is reserved, and touched
-     * only as blocks are written. -ENOMEM. */
+    /* NULL: the host's memory is its own. Bytes that this device has free for weights, K and V and
+     * its plans; UINT64_MAX: the host's. */
+    uint64_t (*memory)(struct backend *b);
+    /* NULL: all are. Whether keys and values of these formats are kept and read here; else
+     * -EOPNOTSUPP with the reason, and kv_new() is not for them. On any thread. */
+    int (*kv_check)(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr);
+    /* The most blocks that this device holds; UINT32_MAX where nothing but memory bounds them. */
+    uint64_t (*kv_max_blocks)(struct backend *b, const struct kv_layout *layout);
+    /* A store of @n_blocks. Memory is reserved, and touched only as blocks are written. -ENOMEM. */
     int (*kv_new)(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
                   struct kv_store **ret_store);
     void (*kv_free)(struct backend *b, struct kv_store *store);
@@ -49,19 +62,46 @@ struct backend_ops {
     void (*kv_copy)(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
     /* Gives back the memory of @n blocks; what they held is lost. */
     void (*kv_drop)(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);
+    /* NULL: blocks do not lie in the host's memory as bytes of one piece. Where those of a block
+     * are, and how many; other threads may write them while no step uses the block. */
+    void *(*kv_bytes)(struct backend *b, struct kv_store *store, uint32_t block,
+                      uint64_t *ret_size);
+    /* With kv_bytes(): what they mean, in words. Devices of one text, numbers, name and rung read
+     * and write the same bits. Static. */
+    const char *kv_format;
 
-    /* Compiles. The graph's weights must outlive the plan, the graph need not.
-     * -EOPNOTSUPP with the reason, -ENOMEM. */
+    /* Compiles for steps over @store, which outlives the plan, as do the graph's weights; the graph
+     * need not. -EOPNOTSUPP with the reason, -ENOMEM. */
     int (*compile)(struct backend *b, const struct graph *g, const struct plan_limits *limits,
-                   struct plan **ret_plan, struct inf_err *reterr);
+                   struct kv_store *store, struct plan **ret_plan, struct inf_err *reterr);
     void (*plan_free)(struct backend *b, struct plan *plan);
     /* Between steps: gives back the memory that the next step would write first. */
     void (*plan_rest)(struct backend *b, struct plan *plan);
-    /* One step. @logits: [n_logits, width of the output] floats, row i for logit_rows[i].
-     * The batch is valid (sched's business; asserted). 0, or a negative errno when the device
-     * failed; the CPU never fails. */
+    /* One step over the plan's store. @logits: [n_logits, width of the output] floats, row i for
+     * logit_rows[i].
+     * @tops: NULL, or [n_logits]. A backend with logits() answers where a list is wanted with the
+     * list, and leaves that row of @logits alone; others do not look at @tops.
+     * The batch is valid (sched's business; asserted). 0, -ENODEV when the device was lost, or
+     * another negative errno when it failed; the CPU never fails. */
     int (*run)(struct backend *b, struct plan *plan, struct kv_store *store,
-               const struct batch *batch, float *logits);
+               const struct batch *batch, float *logits, struct top_row *tops);
+    /* NULL: as they are stored. The format in which products with weights of @dtype are fastest
+     * here, of those that lose little beside it. */
+    enum inf_dtype (*product_dtype)(const struct backend *b, enum inf_dtype dtype);
+    /* NULL: steps are not interrupted. A piece of a step: from *@i_stage on (0: its beginning) to a
+     * place where another plan with another store may run. *@i_stage becomes where to go on, 0 when
+     * the step is over. Everything else, in each call of a step, as of run(). */
+    int (*run_part)(struct backend *b, struct plan *plan, struct kv_store *store,
+                    const struct batch *batch, float *logits, uint32_t *i_stage);
+    /* NULL: this backend makes no lists. Until the next run: the whole row @i of the last one, for
+     * which a list was not enough. As run(). */
+    int (*logits)(struct backend *b, struct plan *plan, uint32_t i, float *ret_row);
+    /* NULL: as many as the plan allows. Rows that the next step should have at most, so that the
+     * device stays responsive for others; more are computed as well. At least 1. */
+    uint32_t (*max_rows)(struct backend *b, const struct plan *plan);
+    /* NULL: losing this device is final. Opens the device again. Plans and stores are what they
+     * were, but all that blocks held is lost. The reason when it fails; may be tried again. */
+    int (*recover)(struct backend *b, struct inf_err *reterr);
     void (*free)(struct backend *b);
 
     /* Between steps: calls @fn on the host's n_threads() threads that serve this device, the
@@ -73,12 +113,15 @@ struct backend_ops {
 
 struct backend {
     const struct backend_ops *ops;
+    char device[20]; /* its name in the list of devices: "cpu", "vulkan:0" */
 };
 
 struct backend_params {
-    const char *device; /* "auto", "cpu", "null"; NULL: "auto" */
-    const char *isa;    /* NULL: best */
-    uint32_t n_threads; /* 0: all that we may use */
+    const char *device;    /* "auto", "cpu", "vulkan", "vulkan:N", "null"; NULL: "auto" */
+    const char *isa;       /* NULL: best */
+    uint32_t n_threads;    /* 0: all that we may use */
+    const char *cache_dir; /* for compiled kernels, made when missing; NULL: they are not kept */
+    bool cache_read_only;  /* nothing is written there */
 };
 
 /* backend/backends.c. -EINVAL: unknown name; -EOPNOTSUPP: not here; -ENOMEM. */

@@ -2,17 +2,21 @@
 /*
  * Finding a backend by name, and what all backends share
  *
- * "auto" is the best device that is there.
+ * "auto" is the best device that is there. A GPU that does not open, though it is listed, is no
+ * reason to fail: the CPU does the same work.
  */
 #include "backend/backend.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/device.h"
+#include "backend/devices.h"
 #include "backend/null/null.h"
+#include "backend/vulkan/door.h"
 #include "core/err.h"
-#include "quant/dtype.h"
+#include "quant/codec.h"
 
 static int null_open(const struct backend_params *params UNUSED, struct backend **ret_backend,
                      struct inf_err *reterr)
@@ -22,25 +26,60 @@ static int null_open(const struct backend_params *params UNUSED, struct backend 
     return r < 0 ? err_set(reterr, -r, "out of memory") : 0;
 }
 
-static const struct device {
-    const char *name;
-    int (*open)(const struct backend_params *params, struct backend **ret_backend,
-                struct inf_err *reterr);
-} devices[] = {
-    {"auto", cpu_backend_new},
-    {"cpu", cpu_backend_new},
-    {"null", null_open},
-};
+static int gpu_open(const struct backend_params *params, struct backend **ret_backend)
+{
+    _cleanup_free_ struct inf_device_list *list = NEW(struct inf_device_list, 1);
+    _cleanup_(vkb_releasep) struct vkb_held *drivers = NULL;
+    struct backend_params gpu = *params;
+    const struct inf_device_info *info;
+    struct inf_err err;
+    int r;
+
+    if (!list)
+        return -ENOMEM;
+    /* The list and the backend want the same drivers. */
+    if (devices_has_gpu(NULL))
+        vkb_hold(NULL, NULL, false, &drivers, NULL);
+    devices_add_cpu(list);
+    devices_add_gpus(list);
+    r = devices_find(list, "auto", &info, &err);
+    assert(r == 0);
+    if (info->kind == INF_DEVICE_CPU)
+        return -EOPNOTSUPP;
+    gpu.device = info->name;
+    return vkb_backend_new(&gpu, ret_backend, &err);
+}
+
+static int open_named(const struct backend_params *params, const char *name,
+                      struct backend **ret_backend, struct inf_err *reterr)
+{
+    if (strcmp(name, "null") == 0)
+        return null_open(params, ret_backend, reterr);
+    if (device_is_vulkan(name))
+        return vkb_backend_new(params, ret_backend, reterr);
+    if (strcmp(name, "auto") == 0 && gpu_open(params, ret_backend) == 0)
+        return 0;
+    if (strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0)
+        return cpu_backend_new(params, ret_backend, reterr);
+    return err_set(reterr, EINVAL, "unknown device %.40s; there are auto, cpu, vulkan and vulkan:N",
+                   name);
+}
 
 int backend_new(const struct backend_params *params, struct backend **ret_backend,
                 struct inf_err *reterr)
 {
     const char *name = params->device ? params->device : "auto";
+    struct backend *b;
+    int r;
 
-    for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
-        if (strcmp(name, devices[i].name) == 0)
-            return devices[i].open(params, ret_backend, reterr);
-    return err_set(reterr, EINVAL, "unknown device %s", name);
+    r = open_named(params, name, &b, reterr);
+    if (r < 0)
+        return r;
+    /* Vulkan devices know their number. */
+    if (!b->device[0])
+        snprintf(b->device, sizeof(b->device), "%s", b->ops->name);
+    *ret_backend = b;
+    return 0;
 }
 
 struct backend *backend_free(struct backend *b)
@@ -52,13 +91,12 @@ struct backend *backend_free(struct backend *b)
 
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout)
 {
-    const struct dtype_info *info = dtype_info(layout->dtype);
-    uint64_t n = 2;
+    uint64_t n = codec_head_bytes(layout->k, layout->head_dim) +
+                 codec_head_bytes(layout->v, layout->head_dim);
 
     /* A layout comes from a model's hyperparameters; what overflows fits nowhere. */
     if (!size_mul(n, layout->n_layers, &n) || !size_mul(n, layout->n_kv_heads, &n) ||
-        !size_mul(n, layout->head_dim, &n) || !size_mul(n, layout->block_tokens, &n) ||
-        !size_mul(n / info->block_elems, info->block_bytes, &n))
+        !size_mul(n, layout->block_tokens, &n))
         return UINT64_MAX;
     return n;
 }

@@ -11,15 +11,25 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/err.h"
+#include "core/rng.h"
+
 #define CELL_POISON 0xdeadbeefcafef00du
 
 struct null_backend {
     struct backend base;
+    struct backend_ops ops; /* with or without lists */
     struct null_options options;
     uint64_t n_steps;
+    struct kv_store *stores; /* all that live */
+    bool lost;
+    uint32_t n_recovers; /* since the loss */
+    struct rng fate;
+    struct null_counts counts;
 };
 
 struct kv_store {
+    struct kv_store *prev, *next;
     uint32_t n_blocks, block_tokens;
     uint64_t cells[];
 };
@@ -27,6 +37,8 @@ struct kv_store {
 struct plan {
     struct plan_limits limits;
     uint32_t n_vocab;
+    bool has_input;
+    float rows[]; /* [limits.max_logits, n_vocab], of the last run */
 };
 
 static uint64_t mix(uint64_t x)
@@ -38,13 +50,27 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
+static uint64_t null_kv_max_blocks(struct backend *b, const struct kv_layout *layout UNUSED)
+{
+    const struct null_options *options = &((const struct null_backend *)b)->options;
+
+    return options->max_blocks > 0 ? options->max_blocks : UINT32_MAX;
+}
+
+static uint64_t null_memory(struct backend *b)
+{
+    const uint64_t memory = ((const struct null_backend *)b)->options.memory;
+
+    return memory > 0 ? memory : UINT64_MAX;
+}
+
 static int null_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
                        struct kv_store **ret_store)
 {
+    struct null_backend *nb = (struct null_backend *)b;
     const size_t n_cells = (size_t)n_blocks * layout->block_tokens;
     struct kv_store *store;
 
-    (void)b;
     store = malloc(sizeof(*store) + n_cells * sizeof(store->cells[0]));
     if (!store)
         return -ENOMEM;
@@ -52,13 +78,25 @@ static int null_kv_new(struct backend *b, const struct kv_layout *layout, uint32
     store->block_tokens = layout->block_tokens;
     for (size_t i = 0; i < n_cells; i++)
         store->cells[i] = CELL_POISON;
+    store->prev = NULL;
+    store->next = nb->stores;
+    if (nb->stores)
+        nb->stores->prev = store;
+    nb->stores = store;
     *ret_store = store;
     return 0;
 }
 
 static void null_kv_free(struct backend *b, struct kv_store *store)
 {
-    (void)b;
+    struct null_backend *nb = (struct null_backend *)b;
+
+    if (store->prev)
+        store->prev->next = store->next;
+    else
+        nb->stores = store->next;
+    if (store->next)
+        store->next->prev = store->prev;
     free(store);
 }
 
@@ -81,21 +119,32 @@ static void null_kv_drop(struct backend *b, struct kv_store *store, uint32_t fir
         store->cells[i] = CELL_POISON;
 }
 
-static int null_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
-                        struct plan **ret_plan, struct inf_err *reterr)
+static void *null_kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t block,
+                           uint64_t *ret_size)
 {
-    struct null_backend *nb = (struct null_backend *)b;
+    assert(block < store->n_blocks);
+    *ret_size = store->block_tokens * sizeof(store->cells[0]);
+    return &store->cells[(size_t)block * store->block_tokens];
+}
+
+static int null_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
+                        struct kv_store *store UNUSED, struct plan **ret_plan,
+                        struct inf_err *reterr)
+{
+    const struct null_backend *nb = (const struct null_backend *)b;
+    uint32_t n_vocab = nb->options.n_vocab;
     struct plan *plan;
 
     (void)reterr;
-    plan = NEW(struct plan, 1);
+    if (g)
+        n_vocab = graph_node(g, (graph_ref)graph_n_nodes(g) - 1)->width;
+    assert(n_vocab > 0);
+    plan = calloc(1, sizeof(*plan) + (size_t)limits->max_logits * n_vocab * sizeof(float));
     if (!plan)
         return -ENOMEM;
     plan->limits = *limits;
-    plan->n_vocab = nb->options.n_vocab;
-    if (g)
-        plan->n_vocab = graph_node(g, (graph_ref)graph_n_nodes(g) - 1)->width;
-    assert(plan->n_vocab > 0);
+    plan->n_vocab = n_vocab;
+    plan->has_input = g && graph_node(g, 0)->op == GRAPH_INPUT;
     *ret_plan = plan;
     return 0;
 }
@@ -141,6 +190,7 @@ static void check(const struct plan *plan, const struct batch *batch)
     assert(batch->n_rows > 0 && batch->n_rows <= plan->limits.max_rows);
     assert(batch->n_seqs <= plan->limits.max_seqs);
     assert(batch->n_logits <= plan->limits.max_logits);
+    assert(batch->input || !plan->has_input);
     for (uint32_t i = 0; i < batch->n_seqs; i++) {
         assert(batch->seqs[i].i_row == n_rows && batch->seqs[i].n_rows > 0);
         assert(batch->seqs[i].pos + batch->seqs[i].n_rows <= plan->limits.max_ctx);
@@ -162,8 +212,69 @@ static void pause_for(const struct null_backend *nb, const struct batch *batch)
         nanosleep(&ts, NULL);
 }
 
+/* Whether the device is lost: since before, by @doomed, or by chance. */
+static bool is_lost(struct null_backend *nb, bool doomed)
+{
+    const uint32_t one_in = nb->options.lose_one_in;
+
+    if (nb->lost)
+        return true;
+    if (!doomed && (one_in == 0 || rng_u32(&nb->fate) % one_in > 0))
+        return false;
+    nb->lost = true;
+    nb->n_recovers = 0;
+    nb->counts.n_losses++;
+    return true;
+}
+
+/* Puts a value into the list where it belongs, which is behind all equal ones. */
+static void insert_top(struct top_row *top, int32_t id, float value)
+{
+    uint32_t at = top->n < top->n_wanted ? top->n++ : top->n - 1;
+
+    for (; at > 0 && top->values[at - 1] < value; at--) {
+        top->ids[at] = top->ids[at - 1];
+        top->values[at] = top->values[at - 1];
+    }
+    top->ids[at] = id;
+    top->values[at] = value;
+}
+
+static void list_top(const float *row, uint32_t n_vocab, struct top_row *top)
+{
+    double sum = 0;
+
+    assert(top->n_wanted <= TOP_MAX);
+    top->n = 0;
+    for (uint32_t v = 0; v < n_vocab; v++)
+        if (row[v] > -INFINITY && (top->n < top->n_wanted || row[v] > top->values[top->n - 1]))
+            insert_top(top, (int32_t)v, row[v]);
+    for (uint32_t v = 0; v < n_vocab && top->n > 0; v++)
+        sum += exp((double)row[v] - (double)top->values[0]);
+    top->log_sum = log(sum);
+    if (isnan(sum) || (top->n > 0 && isinf(top->values[0])))
+        top->n = 0;
+}
+
+/* Where a list is the answer, the whole row is poison. */
+static void answer(struct null_backend *nb, const struct plan *plan, uint32_t i, float *logits,
+                   struct top_row *tops)
+{
+    const float *row = plan->rows + (size_t)i * plan->n_vocab;
+    float *to = logits + (size_t)i * plan->n_vocab;
+
+    if (!nb->options.makes_lists || !tops || tops[i].n_wanted == 0) {
+        memcpy(to, row, plan->n_vocab * sizeof(*to));
+        return;
+    }
+    nb->counts.n_lists++;
+    list_top(row, plan->n_vocab, &tops[i]);
+    for (uint32_t v = 0; v < plan->n_vocab; v++)
+        to[v] = NAN;
+}
+
 static int null_run(struct backend *b, struct plan *plan, struct kv_store *store,
-                    const struct batch *batch, float *logits)
+                    const struct batch *batch, float *logits, struct top_row *tops)
 {
     struct null_backend *nb = (struct null_backend *)b;
     uint32_t i_logit = 0;
@@ -172,6 +283,8 @@ static int null_run(struct backend *b, struct plan *plan, struct kv_store *store
     pause_for(nb, batch);
     if (++nb->n_steps == nb->options.fail_step)
         return -EIO;
+    if (is_lost(nb, nb->n_steps == nb->options.lose_step))
+        return -ENODEV;
     for (uint32_t i = 0; i < batch->n_seqs; i++) {
         const struct batch_seq *seq = &batch->seqs[i];
         uint64_t sum = nb->options.seed;
@@ -185,10 +298,45 @@ static int null_run(struct backend *b, struct plan *plan, struct kv_store *store
             sum += *cell(store, seq, row.pos);
             row.history = mix(sum);
             if (i_logit < batch->n_logits && batch->logit_rows[i_logit] == seq->i_row + j)
-                row_logits(nb, &row, logits + (size_t)i_logit++ * plan->n_vocab, plan->n_vocab);
+                row_logits(nb, &row, plan->rows + (size_t)i_logit++ * plan->n_vocab, plan->n_vocab);
         }
     }
     assert(i_logit == batch->n_logits);
+    for (uint32_t i = 0; i < i_logit; i++)
+        answer(nb, plan, i, logits, tops);
+    return 0;
+}
+
+static int null_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row)
+{
+    struct null_backend *nb = (struct null_backend *)b;
+
+    assert(i < plan->limits.max_logits);
+    if (is_lost(nb, false))
+        return -ENODEV;
+    nb->counts.n_fetched++;
+    memcpy(ret_row, plan->rows + (size_t)i * plan->n_vocab, plan->n_vocab * sizeof(*ret_row));
+    return 0;
+}
+
+/* All that the device held before it was lost is gone. */
+static void poison(struct null_backend *nb)
+{
+    for (struct kv_store *store = nb->stores; store; store = store->next)
+        for (size_t i = 0; i < (size_t)store->n_blocks * store->block_tokens; i++)
+            store->cells[i] = CELL_POISON;
+}
+
+static int null_recover(struct backend *b, struct inf_err *reterr)
+{
+    struct null_backend *nb = (struct null_backend *)b;
+
+    assert(nb->lost);
+    nb->counts.n_recovers++;
+    if (nb->n_recovers++ < nb->options.n_bad_recovers)
+        return err_set(reterr, EIO, "nobody is at home");
+    nb->lost = false;
+    poison(nb);
     return 0;
 }
 
@@ -217,14 +365,19 @@ static const char *null_isa(const struct backend *b)
 
 static const struct backend_ops null_ops = {
     .name = "null",
+    .memory = null_memory,
+    .kv_max_blocks = null_kv_max_blocks,
     .kv_new = null_kv_new,
     .kv_free = null_kv_free,
     .kv_copy = null_kv_copy,
     .kv_drop = null_kv_drop,
+    .kv_bytes = null_kv_bytes,
+    .kv_format = "null",
     .compile = null_compile,
     .plan_free = null_plan_free,
     .plan_rest = null_plan_rest,
     .run = null_run,
+    .recover = null_recover,
     .free = null_free,
     .parallel = null_parallel,
     .n_threads = null_n_threads,
@@ -237,19 +390,30 @@ int null_new(struct backend **ret_backend)
 
     if (!nb)
         return -ENOMEM;
-    nb->base.ops = &null_ops;
+    nb->ops = null_ops;
+    nb->base.ops = &nb->ops;
     *ret_backend = &nb->base;
     return 0;
 }
 
 void null_configure(struct backend *b, const struct null_options *options)
 {
-    assert(b->ops == &null_ops);
-    ((struct null_backend *)b)->options = *options;
+    struct null_backend *nb = (struct null_backend *)b;
+
+    assert(b->ops->run == null_run);
+    nb->options = *options;
+    nb->ops.logits = options->makes_lists ? null_logits : NULL;
+    rng_seed(&nb->fate, options->seed);
 }
 
 uint64_t null_n_steps(const struct backend *b)
 {
-    assert(b->ops == &null_ops);
+    assert(b->ops->run == null_run);
     return ((const struct null_backend *)b)->n_steps;
+}
+
+struct null_counts null_count(const struct backend *b)
+{
+    assert(b->ops->run == null_run);
+    return ((const struct null_backend *)b)->counts;
 }
