@@ -4,11 +4,7 @@
 
 #include "backend/cpu/simd-bf16.h"
 
-#include "backend/cpu/attn-simd.h"
-
-#include "backend/cpu/attn-row-simd.h"
-
-#include "backend/cpu/attn-q8-simd.h"
+#include "backend/cpu/attn-all-simd.h"
 #include "core/cpu.h"
 
 const struct attn_fns attn_avx512 = ATTN_FNS("avx512", CPU_AVX512 | CPU_AVX512_VNNI);

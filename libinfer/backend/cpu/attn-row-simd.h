@@ -2,7 +2,7 @@
 
 /*
  * Kernels of attention on single rows, after attn-simd.h in the same file: queries, the softmax,
- * merging, quantising
+ * merging
  */
 
 #include <math.h>
@@ -35,44 +35,6 @@ static float exp_of(float x)
 
     vf_store(y, vf_exp(vf_set1(x)));
     return y[0];
-}
-
-/* Clamped, so that no conversion is out of range; NaN becomes the lower limit. */
-static void to_int8(int8_t *q, const float *x, float factor, uint32_t n)
-{
-    float y[ATTN_Q8_BLOCK];
-
-    for (uint32_t i = 0; i < n; i += VF_N) {
-        const vf v = vf_round(vf_mul(vf_load(x + i), vf_set1(factor)));
-
-        vf_store(y + i, vf_min(vf_max(v, vf_set1(-127)), vf_set1(127)));
-    }
-    for (uint32_t i = 0; i < n; i++)
-        q[i] = (int8_t)(int32_t)y[i];
-}
-
-static void quantise(int8_t *q, float *scales, const float *x, bool half_scales, uint32_t n)
-{
-    for (uint32_t b = 0; b < n / ATTN_Q8_BLOCK; b++, x += ATTN_Q8_BLOCK, q += ATTN_Q8_BLOCK) {
-        vf top = vf_set1(0), rest = top;
-        float scale;
-
-        for (uint32_t i = 0; i < ATTN_Q8_BLOCK; i += VF_N) {
-            const vf v = vf_load(x + i);
-
-            top = vf_max(vf_max(v, vf_sub(vf_set1(0), v)), top);
-            rest = vf_fma(v, vf_set1(0), rest); /* NaN when one is NaN or infinite */
-        }
-        scale = vf_top(top) / 127 + vf_sum(rest);
-        if (half_scales)
-            scale = f16_to_f32(f16_from_f32(scale));
-        scale = isfinite(scale) ? scale : NAN;
-        scales[b] = scale;
-        if (scale >= ATTN_Q8_TINY)
-            to_int8(q, x, 1 / scale, ATTN_Q8_BLOCK);
-        else
-            memset(q, 0, ATTN_Q8_BLOCK);
-    }
 }
 
 /* The largest of *max and s[0 … n-1]. NaN counts for nothing. */

@@ -30,49 +30,52 @@ struct tile_args {
     uint32_t k0, k1, k2, k3; /* units in k1 … k2 - 1 belong to all rows, the others to some */
 };
 
-/* A vector of units from @n on; with BF16 the bits of pairs. */
-ALWAYS_INLINE vi b_load(const void *b, size_t n, enum attn_format format)
+/* A vector of units from @n on; with BF16 the bits of pairs, with FP8 256 times too small. */
+ALWAYS_INLINE vi b_load(const void *b, size_t n, enum codec format)
 {
     switch (format) {
-    case ATTN_F16:
+    case CODEC_F16:
         return vi_from_bits(vf_load_f16((const uint16_t *)b + n));
+    case CODEC_FP8:
+        return vi_from_bits(vf_load_fp8((const uint8_t *)b + n));
     default:
         return vi_load((const uint32_t *)b + n);
     }
 }
 
-ALWAYS_INLINE size_t unit_bytes(enum attn_format format)
+ALWAYS_INLINE size_t unit_bytes(enum codec format)
 {
-    return format == ATTN_F16 ? 2 : 4;
+    return format == CODEC_FP8 ? 1 : format == CODEC_F16 ? 2 : 4;
 }
 
-ALWAYS_INLINE void b_prefetch(const void *b, size_t n, enum attn_format format)
+ALWAYS_INLINE void b_prefetch(const void *b, size_t n, enum codec format)
 {
     __builtin_prefetch((const char *)b + n * unit_bytes(format), 0, 3);
 }
 
-ALWAYS_INLINE vi b_load_n(const void *b, size_t n, uint32_t count, enum attn_format format)
+ALWAYS_INLINE vi b_load_n(const void *b, size_t n, uint32_t count, enum codec format)
 {
     switch (format) {
-    case ATTN_F16:
+    case CODEC_F16:
         return vi_from_bits(vf_load_f16_n((const uint16_t *)b + n, count));
+    case CODEC_FP8:
+        return vi_from_bits(vf_load_fp8_n((const uint8_t *)b + n, count));
     default:
         return vi_from_bits(vf_load_n((const float *)b + n, count));
     }
 }
 
-ALWAYS_INLINE vf step(vf acc, uint32_t a, vi b, enum attn_format format)
+ALWAYS_INLINE vf step(vf acc, uint32_t a, vi b, enum codec format)
 {
-    if (format == ATTN_BF16)
+    if (format == CODEC_BF16)
         return vf_dot_bf16(acc, vi_set1((int32_t)a), b);
     return vf_fma(vf_from_bits(vi_set1((int32_t)a)), vf_from_bits(b), acc);
 }
 
 /* Bits of unit @k that a row sees. */
-ALWAYS_INLINE uint32_t unit_mask(const struct attn_range *range, uint32_t k,
-                                 enum attn_format format)
+ALWAYS_INLINE uint32_t unit_mask(const struct attn_range *range, uint32_t k, enum codec format)
 {
-    if (format != ATTN_BF16)
+    if (format != CODEC_BF16)
         return k >= range->lo && k < range->hi ? UINT32_MAX : 0;
     return (2 * k >= range->lo && 2 * k < range->hi ? 0xffffu : 0) |
            (2 * k + 1 >= range->lo && 2 * k + 1 < range->hi ? 0xffff0000u : 0);
@@ -81,7 +84,7 @@ ALWAYS_INLINE uint32_t unit_mask(const struct attn_range *range, uint32_t k,
 /* Units that not all rows see. */
 ALWAYS_INLINE void partial_units(const struct tile_args *t, uint32_t n, uint32_t begin,
                                  uint32_t end, const uint32_t mr, const uint32_t nr, vf acc[8][8],
-                                 enum attn_format format)
+                                 enum codec format)
 {
     for (uint32_t k = begin; k < end; k++) {
 #pragma GCC unroll 8
@@ -103,7 +106,7 @@ ALWAYS_INLINE void partial_units(const struct tile_args *t, uint32_t n, uint32_t
 
 /* mr rows, nr whole vectors of columns from @n on; mr and nr are constants. */
 ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr, const uint32_t nr,
-                        enum attn_format format)
+                        enum codec format)
 {
     vf acc[8][8];
 
@@ -147,7 +150,7 @@ ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr
 
 /* The last @rest < VF_N columns of values, one row. */
 ALWAYS_INLINE void columns_rest(const struct tile_args *t, uint32_t i, uint32_t n, uint32_t rest,
-                                enum attn_format format)
+                                enum codec format)
 {
     float *c = t->c + i * t->ldc + n;
     vf acc = vf_load_n(c, rest);
@@ -164,7 +167,7 @@ ALWAYS_INLINE void columns_rest(const struct tile_args *t, uint32_t i, uint32_t 
 
 /* All columns of mr rows, at most nr vectors at a time. */
 ALWAYS_INLINE void columns(const struct tile_args *t, const uint32_t mr, const uint32_t nr,
-                           enum attn_format format)
+                           enum codec format)
 {
     uint32_t n = 0;
 
@@ -187,7 +190,7 @@ ALWAYS_INLINE void columns(const struct tile_args *t, const uint32_t mr, const u
 
 /* Scores of mr rows from @m on. */
 ALWAYS_INLINE void score_rows(const struct attn_args *args, uint32_t m, const uint32_t mr,
-                              const uint32_t nr, enum attn_format format)
+                              const uint32_t nr, enum codec format)
 {
     const uint32_t lo = args->range[m].lo & ~15u, hi = (args->range[m + mr - 1].hi + 15) & ~15u;
     const size_t unit = unit_bytes(format);
@@ -200,7 +203,7 @@ ALWAYS_INLINE void score_rows(const struct attn_args *args, uint32_t m, const ui
         .ahead = args->ahead ? (const unsigned char *)args->ahead + lo * unit : NULL,
         .ldb = args->block_tokens,
         .N = hi > lo ? hi - lo : 0,
-        .k2 = format == ATTN_BF16 ? args->head_dim / 2 : args->head_dim,
+        .k2 = format == CODEC_BF16 ? args->head_dim / 2 : args->head_dim,
     };
 
     columns(&t, mr, nr, format);
@@ -217,10 +220,10 @@ ALWAYS_INLINE void pair_weights(const struct attn_args *args, uint32_t m, const 
 
 /* Values of mr rows from @m on. */
 ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const uint32_t mr,
-                              const uint32_t nr, enum attn_format format)
+                              const uint32_t nr, enum codec format)
 {
     const struct attn_range *r = args->range + m;
-    const bool bf16 = format == ATTN_BF16;
+    const bool bf16 = format == CODEC_BF16;
     uint32_t pairs[ATTN_MR * ATTN_TOKENS_MAX / 2];
     struct tile_args t = {
         .c = args->o + (size_t)m * args->head_dim,
@@ -281,6 +284,6 @@ ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const ui
         FOR_ROWS(value_rows, args, format);                                                        \
     }
 
-PRODUCTS(ATTN_F32, f32)
-PRODUCTS(ATTN_F16, f16)
-PRODUCTS(ATTN_BF16, bf16)
+PRODUCTS(CODEC_F32, f32)
+PRODUCTS(CODEC_F16, f16)
+PRODUCTS(CODEC_BF16, bf16)

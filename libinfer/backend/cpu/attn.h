@@ -17,16 +17,24 @@
  *   BF16     [head_dim / 2][bt][2]                      [bt / 2][head_dim][2]
  *   Q8_0     [head_dim / 4][bt][4], each plus 128;      [bt / 4][head_dim][4];
  *            then F16 scales [head_dim / 32][bt]        then F16 scales [head_dim / 32][bt]
+ *   Q4_0     [head_dim / 8][bt][4];                     [bt / 4][head_dim / 2][4];
+ *            then F16 scales [head_dim / 32][bt]        then F16 scales [head_dim / 32][bt]
+ *   FP8      [head_dim][bt]; then F16 scales [bt]       [bt][head_dim]; then F16 scales [bt]
  *
- * With BF16, queries and weights are rounded to BF16 too. With Q8_0, queries are blocks of 32 int8
- * with a float scale; weights times the scale of their token, divided by the largest such scale
- * that the row sees in the block, are rounded to 16 bits; sums of a block are exact integers.
+ * Byte i of the 16 of a block of Q4_0 has element i in its low bits and element i + 16 above, so
+ * that no byte belongs to two tokens.
+ *
+ * With BF16, queries and weights are rounded to BF16 too. With Q8_0 and Q4_0, queries are blocks of
+ * 32 int8 with a float scale; weights times the size of the scale of their token, divided by the
+ * largest that the row sees in the block, are rounded to 16 bits; sums of a block are exact
+ * integers. Queries of Q4_0 are rotated (quant/codec.h), and so are the sums of its values, until
+ * rotate() is applied to them again.
  *
  * Invariance: results of a row depend on its query, its range and the block alone, not on the
  * other rows.
  */
 
-#include <infer/types.h>
+#include "quant/codec.h"
 
 /* Partial sums of a row's weights: token t of its range goes to sum t % ATTN_LANES. */
 #define ATTN_LANES 16u
@@ -34,16 +42,9 @@
 #define ATTN_Q8_BLOCK 32u
 /* Blocks with a scale below count as zero. */
 #define ATTN_Q8_TINY 0x1p-100f
-/* Largest block_tokens. */
+/* Largest block_tokens, and largest head_dim. */
 #define ATTN_TOKENS_MAX 256u
-
-enum attn_format {
-    ATTN_F32,
-    ATTN_F16,
-    ATTN_BF16,
-    ATTN_Q8_0,
-    ATTN_FORMAT_N,
-};
+#define ATTN_HEAD_MAX   4096u
 
 /* Tokens lo … hi - 1 of a block; may be empty. */
 struct attn_range {
@@ -65,11 +66,11 @@ struct attn_fns {
     const char *name;
     unsigned cpu_flags;
     /* x × scale, in the form that the format multiplies with, into head_dim floats of memory. */
-    void (*query[ATTN_FORMAT_N])(float *q, const float *x, float scale, uint32_t head_dim);
+    void (*query[CODEC_N])(float *q, const float *x, float scale, uint32_t head_dim);
     /* s[row][t] = q[row] · K[t] for the tokens of the row's range; writes others too. */
-    void (*scores[ATTN_FORMAT_N])(const struct attn_args *args);
-    /* o[row] += sum over the row's range of s[row][t] × V[t]. */
-    void (*values[ATTN_FORMAT_N])(const struct attn_args *args);
+    void (*scores[CODEC_N])(const struct attn_args *args);
+    /* o[row] += sum over the row's range of s[row][t] × V[t]; what s holds then is unknown. */
+    void (*values[CODEC_N])(const struct attn_args *args);
     /* One step of a row: s[0 … n-1] (n ≥ 1) holds scores and then exp(s - max'), where max' is
      * the new maximum; *max and sum[ATTN_LANES] are brought up to date. Returns exp(max - max'),
      * by which earlier results must be multiplied. Start with *max = -INFINITY, sum = {0}. */
@@ -80,6 +81,12 @@ struct attn_fns {
      * F16 before use when @half_scales. A block with NaN, or whose scale overflows, gets zeros
      * and the scale NaN. */
     void (*quantise)(int8_t *q, float *scales, const float *x, bool half_scales, uint32_t n);
+    /* A head as Q4_0, rotated before; scales are rounded to F16 before use. As quantise(). */
+    void (*quantise_q4)(uint8_t *q, float *scales, const float *x, uint32_t n);
+    /* A head as FP8 with one scale, which is rounded to F16 before use. As quantise(). */
+    void (*quantise_fp8)(uint8_t *q, float *scale, const float *x, uint32_t n);
+    /* A head of a multiple of 32 elements, as codec.h says. It is its own inverse. */
+    void (*rotate)(float *x, uint32_t n);
 };
 
 extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_neon;

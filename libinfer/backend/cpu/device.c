@@ -16,7 +16,11 @@
 #include "core/cpu.h"
 #include "core/err.h"
 #include "core/pages.h"
-#include "quant/dtype.h"
+
+static uint64_t kv_max_blocks(struct backend *b UNUSED, const struct kv_layout *layout UNUSED)
+{
+    return UINT32_MAX;
+}
 
 static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint32_t n_blocks,
                   struct kv_store **ret_store)
@@ -27,12 +31,10 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
 
     assert(layout->block_tokens >= KV_BLOCK_MIN && layout->block_tokens <= KV_BLOCK_MAX);
     assert(layout->block_tokens % 16 == 0);
-    assert(layout->dtype == INF_DTYPE_F32 || layout->dtype == INF_DTYPE_F16 ||
-           layout->dtype == INF_DTYPE_BF16 ||
-           (layout->dtype == INF_DTYPE_Q8_0 && layout->head_dim % ATTN_Q8_BLOCK == 0));
 
     if (!size_mul(kv_layout_block_bytes(layout), MAX(n_blocks, 1u), &size) || size > SIZE_MAX / 2)
         return -ENOMEM;
+    size = MAX(size, 1u); /* the part of a model without layers */
     store = NEW(struct kv_store, 1);
     if (!store)
         return -ENOMEM;
@@ -49,13 +51,12 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
         .layout = *layout,
         .n_blocks = n_blocks,
         .block_bytes = kv_layout_block_bytes(layout),
-        .format = layout->dtype == INF_DTYPE_F32    ? ATTN_F32
-                  : layout->dtype == INF_DTYPE_F16  ? ATTN_F16
-                  : layout->dtype == INF_DTYPE_BF16 ? ATTN_BF16
-                                                    : ATTN_Q8_0,
+        .codec = {[KV_KEYS] = layout->k, [KV_VALUES] = layout->v},
+        .head_bytes = {[KV_KEYS] =
+                           codec_head_bytes(layout->k, layout->head_dim) * layout->block_tokens,
+                       [KV_VALUES] =
+                           codec_head_bytes(layout->v, layout->head_dim) * layout->block_tokens},
     };
-    store->head_bytes =
-        store->block_bytes / MAX((uint64_t)layout->n_layers * layout->n_kv_heads * 2, 1u);
     *ret_store = store;
     return 0;
 }
@@ -82,13 +83,22 @@ static void kv_drop(struct backend *b UNUSED, struct kv_store *store, uint32_t f
     pages_drop(store->data + first * store->block_bytes, n * store->block_bytes);
 }
 
+static void *kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t block,
+                      uint64_t *ret_size)
+{
+    assert(block < store->n_blocks);
+    *ret_size = store->block_bytes;
+    return store->data + block * store->block_bytes;
+}
+
 void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
                     uint32_t i_head, uint32_t block)
 {
     const uint64_t head = (uint64_t)i_layer * store->layout.n_kv_heads + i_head;
 
     return store->data + block * store->block_bytes +
-           (2 * head + (part == KV_VALUES)) * store->head_bytes;
+           head * (store->head_bytes[KV_KEYS] + store->head_bytes[KV_VALUES]) +
+           (part == KV_VALUES ? store->head_bytes[KV_KEYS] : 0);
 }
 
 static void cpu_free(struct backend *b)
@@ -114,16 +124,32 @@ static const char *isa(const struct backend *b)
     return cpu_rung_name(((const struct cpu_backend *)b)->flags);
 }
 
+/* F16 is multiplied as floats, unless the CPU multiplies halves: twice the work of BF16. */
+static enum inf_dtype product_dtype(const struct backend *b, enum inf_dtype dtype)
+{
+    const struct matmul_ops *ops = ((const struct cpu_backend *)b)->matmul;
+
+    return dtype == INF_DTYPE_F16 && matmul_act_kind(ops, INF_DTYPE_F16) == MATMUL_ACT_F32 &&
+                   matmul_act_kind(ops, INF_DTYPE_BF16) == MATMUL_ACT_BF16
+               ? INF_DTYPE_BF16
+               : dtype;
+}
+
 static const struct backend_ops cpu_ops = {
     .name = "cpu",
+    .kv_max_blocks = kv_max_blocks,
     .kv_new = kv_new,
     .kv_free = kv_free,
     .kv_copy = kv_copy,
     .kv_drop = kv_drop,
+    .kv_bytes = kv_bytes,
+    .kv_format = "cpu, heads of a layer together, 1, by sconce " SCONCE_VERSION,
     .compile = program_compile,
     .plan_free = program_free,
     .plan_rest = program_rest,
+    .product_dtype = product_dtype,
     .run = exec_run,
+    .run_part = exec_run_part,
     .free = cpu_free,
     .parallel = parallel,
     .n_threads = n_threads,

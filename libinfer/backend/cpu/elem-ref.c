@@ -48,6 +48,43 @@ static void silu_mul(float *y, const float *gate, const float *up, uint32_t n)
         y[i] = (float)((double)gate[i] / (1 + exp(-(double)gate[i])) * (double)up[i]);
 }
 
+static void layer_norm(float *y, const float *x, const float *w, const float *b, float eps,
+                       uint32_t n)
+{
+    double mean = 0, var = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        mean += (double)x[i] / n;
+    for (uint32_t i = 0; i < n; i++)
+        var += ((double)x[i] - mean) * ((double)x[i] - mean) / n;
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = (float)(((double)x[i] - mean) / sqrt(var + (double)eps) * (double)w[i] +
+                       (b ? (double)b[i] : 0));
+}
+
+/* Hendrycks and Gimpel 2016, exact and with the tanh approximation. */
+static void gelu_erf(float *y, const float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = (float)(0.5 * (double)x[i] * erfc(-(double)x[i] * 0.70710678118654752440));
+}
+
+static void gelu_tanh(float *y, const float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const double a = (double)x[i];
+        const double u = 0.79788456080286535588 * (a + 0.044715 * a * a * a);
+
+        y[i] = (float)(a / (1 + exp(-2 * u)));
+    }
+}
+
+static void mul(float *y, const float *a, const float *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = a[i] * b[i];
+}
+
 static void add(float *y, const float *a, const float *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -90,6 +127,10 @@ const struct elem_fns elem_ref = {
     .rope_half = rope_half,
     .rope_pairs = rope_pairs,
     .silu_mul = silu_mul,
+    .layer_norm = layer_norm,
+    .gelu_erf = gelu_erf,
+    .gelu_tanh = gelu_tanh,
+    .mul = mul,
     .add = add,
     .scale = scale,
     .f16_store = f16_store,

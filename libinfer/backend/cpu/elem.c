@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/cpu.h"
+#include "core/macros.h"
 
 /* The first row whose flags the CPU has wins; the reference needs none and comes last. */
 static const struct elem_fns *const table[] = {
@@ -26,41 +27,52 @@ const struct elem_fns *elem_pick(unsigned cpu_flags)
     return table[i];
 }
 
-/* Hendrycks and Gimpel 2016, with the tanh approximation and exact. */
-static float gelu_tanh(float x)
-{
-    return 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-}
-
-static float gelu_erf(float x)
-{
-    return 0.5f * x * (1.0f + erff(x * 0.70710678f));
-}
-
 /* So et al. 2021. */
 static float relu2(float x)
 {
     return x > 0 ? x * x : isnan(x) ? x : 0;
 }
 
-void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
-              const float *up, uint32_t n)
+void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const float *x, uint32_t n)
 {
     switch (act) {
     case GRAPH_ACT_SILU:
-        fns->silu_mul(y, gate, up, n);
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = x[i] / (1 + expf(-x[i]));
         break;
     case GRAPH_ACT_GELU_TANH:
-        for (uint32_t i = 0; i < n; i++)
-            y[i] = gelu_tanh(gate[i]) * up[i];
+        fns->gelu_tanh(y, x, n);
         break;
     case GRAPH_ACT_GELU_ERF:
-        for (uint32_t i = 0; i < n; i++)
-            y[i] = gelu_erf(gate[i]) * up[i];
+        fns->gelu_erf(y, x, n);
         break;
     case GRAPH_ACT_RELU2:
         for (uint32_t i = 0; i < n; i++)
-            y[i] = relu2(gate[i]) * up[i];
+            y[i] = relu2(x[i]);
         break;
+    case GRAPH_ACT_TANH:
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = tanhf(x[i]);
+        break;
+    }
+}
+
+/* Elements that go through the first cache between two kernels. */
+#define GLU_STEP 256u
+
+void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
+              const float *up, uint32_t n)
+{
+    float activated[GLU_STEP];
+
+    if (act == GRAPH_ACT_SILU) {
+        fns->silu_mul(y, gate, up, n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i += GLU_STEP) {
+        const uint32_t k = MIN(n - i, GLU_STEP);
+
+        elem_act(fns, act, activated, gate + i, k);
+        fns->mul(y + i, activated, up + i, k);
     }
 }

@@ -23,6 +23,13 @@ struct elem_fns {
     void (*rope_pairs)(float *x, const float *c, const float *s, uint32_t n);
     /* y = gate / (1 + exp(-gate)) × up */
     void (*silu_mul)(float *y, const float *gate, const float *up, uint32_t n);
+    /* y = (x - mean) / sqrt(variance + eps) × w + b; b may be NULL */
+    void (*layer_norm)(float *y, const float *x, const float *w, const float *b, float eps,
+                       uint32_t n);
+    /* y = x × Φ(x), Φ being the normal distribution's; and by its approximation with tanh */
+    void (*gelu_erf)(float *y, const float *x, uint32_t n);
+    void (*gelu_tanh)(float *y, const float *x, uint32_t n);
+    void (*mul)(float *y, const float *a, const float *b, uint32_t n);
     void (*add)(float *y, const float *a, const float *b, uint32_t n);
     void (*scale)(float *y, const float *a, float f, uint32_t n);
     void (*f16_store)(uint16_t *y, const float *x, uint32_t n);
@@ -35,6 +42,8 @@ extern const struct elem_fns elem_ref, elem_avx2, elem_avx512, elem_neon;
 
 /* The best table for these flags of core/cpu.h. */
 const struct elem_fns *elem_pick(unsigned cpu_flags);
+/* y = act(x) */
+void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const float *x, uint32_t n);
 /* y = act(gate) × up, for the activations without a kernel of their own too. */
 void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
               const float *up, uint32_t n);

@@ -60,11 +60,21 @@ static uint32_t first_visible(const struct attn_params *p, uint32_t pos)
     return p->window > 0 && pos >= p->window ? pos - p->window + 1 : 0;
 }
 
+/* Behind the last position that the row at @pos sees. */
+static uint32_t end_visible(const struct attn_params *p, const struct attn_tile *tile, uint32_t pos)
+{
+    const uint32_t end = tile->seq->pos + tile->seq->n_rows;
+
+    if (!p->both_ways)
+        return pos + 1;
+    return p->window > 0 && end - pos > p->window ? pos + p->window : end;
+}
+
 /* Blocks that the tile sees: *ret_begin … *ret_end - 1. */
 static void visible_blocks(const struct task *t, uint32_t *ret_begin, uint32_t *ret_end)
 {
     *ret_begin = first_visible(t->p, t->tile->pos) / t->bt;
-    *ret_end = (t->tile->pos + t->tile->n_rows - 1) / t->bt + 1;
+    *ret_end = DIV_UP(end_visible(t->p, t->tile, t->tile->pos + t->tile->n_rows - 1), t->bt);
 }
 
 static void task_init(struct task *t, const struct exec *x, const struct attn_params *p,
@@ -103,8 +113,8 @@ static void task_query(const struct task *t, graph_ref q)
     const struct attn_fns *fns = t->x->cpu->attn;
 
     for (uint32_t i = 0; i < t->n_all; i++)
-        fns->query[t->x->store->format](t->q + (size_t)i * t->hd, query_row(t, q, i), t->p->scale,
-                                        t->hd);
+        fns->query[t->x->store->codec[KV_KEYS]](t->q + (size_t)i * t->hd, query_row(t, q, i),
+                                                t->p->scale, t->hd);
 }
 
 static void sums_clear(const struct task *t, struct sums *sums)
@@ -119,10 +129,10 @@ static void sums_clear(const struct task *t, struct sums *sums)
 static struct attn_range visible_tokens(const struct task *t, uint32_t row, uint32_t i_block)
 {
     const uint32_t pos = t->tile->pos + row, base = i_block * t->bt;
-    const uint32_t first = first_visible(t->p, pos);
+    const uint32_t first = first_visible(t->p, pos), end = end_visible(t->p, t->tile, pos);
 
     return (struct attn_range){.lo = first > base ? MIN(first - base, t->bt) : 0,
-                               .hi = pos + 1 > base ? MIN(pos + 1 - base, t->bt) : 0};
+                               .hi = end > base ? MIN(end - base, t->bt) : 0};
 }
 
 static void softmax_rows(const struct task *t, const struct sums *sums)
@@ -152,13 +162,14 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
                          t->tile->seq->blocks[i_block]);
 }
 
-/* The keys that are read after the values of head @i: of the next head, then of the next block;
- * NULL after the last of @n_blocks. */
-static const unsigned char *keys_after(const struct task *t, uint32_t i, uint32_t i_block,
-                                       uint32_t n_blocks)
+/* What is read as far behind the values of head @i as values lie behind keys: whatever the sizes of
+ * both are, nothing between is left out. After the last head, keys of the next block; NULL after
+ * the last of @n_blocks. */
+static const unsigned char *after_values(const struct task *t, uint32_t i, uint32_t i_block,
+                                         uint32_t n_blocks)
 {
     if (i + 1 < t->n_heads)
-        return head_of(t, KV_KEYS, i + 1, i_block);
+        return head_of(t, KV_VALUES, i, i_block) + t->x->store->head_bytes[KV_KEYS];
     return i_block + 1 < n_blocks ? head_of(t, KV_KEYS, 0, i_block + 1) : NULL;
 }
 
@@ -168,7 +179,7 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
 {
     const struct sums mine = sums_of_head(t, sums, i);
     const struct attn_fns *fns = t->x->cpu->attn;
-    const enum attn_format format = t->x->store->format;
+    const enum codec *codec = t->x->store->codec;
     const bool ahead = t->n_q <= AHEAD_QUERIES;
     struct attn_args args = {
         .n_rows = t->n_q,
@@ -182,11 +193,11 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
         .o = mine.o,
     };
 
-    fns->scores[format](&args);
+    fns->scores[codec[KV_KEYS]](&args);
     softmax_rows(t, &mine);
     args.kv = head_of(t, KV_VALUES, i, i_block);
-    args.ahead = ahead ? keys_after(t, i, i_block, n_blocks) : NULL;
-    fns->values[format](&args);
+    args.ahead = ahead ? after_values(t, i, i_block, n_blocks) : NULL;
+    fns->values[codec[KV_VALUES]](&args);
 }
 
 static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *sums)
@@ -236,6 +247,8 @@ static void write_result(const struct task *t, const struct sums *sums, graph_re
                 sum[j] += sum[j + n];
         t->x->cpu->elem->scale(query_row(t, dst, i), sums->o + (size_t)i * t->hd, 1.0f / sum[0],
                                t->hd);
+        if (t->x->store->codec[KV_VALUES] == CODEC_Q4_0)
+            t->x->cpu->attn->rotate(query_row(t, dst, i), t->hd);
     }
 }
 

@@ -10,6 +10,16 @@
 
 #include "quant/dtype.h"
 
+static uint32_t table_row(const struct exec *x, enum graph_key key, uint32_t row)
+{
+    if (key == GRAPH_KEY_POSITION)
+        return x->plan->row_pos[row];
+    if (key == GRAPH_KEY_TYPE)
+        return x->batch->types ? x->batch->types[row] : 0;
+    assert(x->batch->tokens[row] >= 0);
+    return (uint32_t)x->batch->tokens[row];
+}
+
 void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread)
 {
     const struct dtype_info *info = dtype_info(s->table.dtype);
@@ -18,11 +28,11 @@ void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread)
 
     exec_share(x, i_thread, x->batch->n_rows, &begin, &end);
     for (uint32_t row = begin; row < end; row++) {
-        const int32_t token = x->batch->tokens[row];
+        const uint32_t i = table_row(x, s->key, row);
         float *y = exec_row(x, s->dst, row);
 
-        assert(token >= 0 && (uint32_t)token < s->table.rows);
-        info->decode((const unsigned char *)s->table.data + (uint64_t)token * row_bytes, y,
+        assert(i < s->table.rows);
+        info->decode((const unsigned char *)s->table.data + (uint64_t)i * row_bytes, y,
                      s->table.cols);
         if (s->f != 1.0f)
             x->cpu->elem->scale(y, y, s->f, s->width);
@@ -41,6 +51,15 @@ void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head)
         x->cpu->elem->rope_half(head, c, c + n, n);
 }
 
+/* The mean of the rows of a sequence. */
+static void pool(const struct exec *x, const struct stage *s, const struct batch_seq *seq, float *y)
+{
+    memcpy(y, exec_row(x, s->src[0], seq->i_row), s->width * sizeof(float));
+    for (uint32_t i = 1; i < seq->n_rows; i++)
+        x->cpu->elem->add(y, y, exec_row(x, s->src[0], seq->i_row + i), s->width);
+    x->cpu->elem->scale(y, y, 1.0f / (float)seq->n_rows, s->width);
+}
+
 static void node_row(const struct exec *x, const struct stage *s, uint32_t row, void *half)
 {
     const struct elem_fns *elem = x->cpu->elem;
@@ -55,12 +74,22 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
         return;
     }
     y = exec_row(x, s->dst, row);
+    if (s->op == GRAPH_POOL) {
+        pool(x, s, &x->batch->seqs[row], y);
+        return;
+    }
     a = exec_row(x, s->src[0], s->op == GRAPH_ROWS ? x->batch->logit_rows[row] : row);
     b = s->src[1] >= 0 ? exec_row(x, s->src[1], row) : NULL;
     switch (s->op) {
     case GRAPH_RMS_NORM:
         for (uint32_t i = 0; i < n; i += s->group)
             elem->rms_norm(y + i, a + i, s->norm_w, s->f, s->group);
+        break;
+    case GRAPH_LAYER_NORM:
+        elem->layer_norm(y, a, s->norm_w, s->bias, s->f, n);
+        break;
+    case GRAPH_ACT:
+        elem_act(elem, s->act, y, a, n);
         break;
     case GRAPH_ROPE:
         memcpy(y, a, n * sizeof(float));

@@ -32,6 +32,15 @@ static void prepare_rows(const struct exec *x, const struct stage *s, const stru
     }
 }
 
+/* The input is used as it lies. */
+static bool only_floats(const struct stage *s)
+{
+    for (int k = 0; k < MATMUL_ACT_N; k++)
+        if (s->acts[k] != (k == MATMUL_ACT_F32))
+            return false;
+    return !s->norm_w && !s->gather;
+}
+
 static void prepare(const struct exec *x, const struct stage *s, unsigned i_thread,
                     struct input *ret_in)
 {
@@ -41,8 +50,7 @@ static void prepare(const struct exec *x, const struct stage *s, unsigned i_thre
     const bool private = n <= PRIVATE_ROWS && (uint64_t)n * s->K <= PRIVATE_ELEMS;
     uint32_t begin, end;
 
-    if (s->acts[MATMUL_ACT_F32] && !s->acts[MATMUL_ACT_BF16] && !s->acts[MATMUL_ACT_Q8] &&
-        !s->norm_w && !s->gather) {
+    if (only_floats(s)) {
         ret_in->act[MATMUL_ACT_F32] = exec_row(x, s->src[0], 0);
         ret_in->stride[MATMUL_ACT_F32] = plan->values[s->src[0]].ld * sizeof(float);
         return;
@@ -125,6 +133,9 @@ static void piece(const struct exec *x, const struct stage *s, const struct prod
                      tile1 + (size_t)row * p->chunk, n);
     } else {
         multiply(x, s, &p->m[0], in, n0, n1, y, ldy, next);
+        if (p->has_act)
+            for (uint32_t row = 0; row < n_rows; row++)
+                elem_act(x->cpu->elem, p->act, y + row * ldy, y + row * ldy, n);
         if (p->head_dim > 0)
             finish_heads(x, s, p, n0, n1, y, ldy, mine + plan->mem.half);
     }

@@ -59,27 +59,59 @@ static void store_bf16(const struct slot *s, enum kv_part part, const float *hea
         scatter16(to + (size_t)s->t * 2, half, s->hd, s->bt, 2);
 }
 
-static void store_q8(const struct slot *s, enum kv_part part, const float *head, int8_t *bytes,
-                     const struct cpu_backend *cpu)
+/* The @n_bytes of a token, four tokens or four bytes beside each other, and behind those of all
+ * tokens its @n_scales. */
+static void scatter8(const struct slot *s, enum kv_part part, const uint8_t *bytes,
+                     uint32_t n_bytes, const float *scale, uint32_t n_scales,
+                     const struct elem_fns *elem)
 {
-    const uint32_t n_blocks = s->hd / ATTN_Q8_BLOCK;
-    uint16_t *scales = (uint16_t *)(s->block + (size_t)s->hd * s->bt);
-    float *scale = (float *)(bytes + s->hd);
+    uint16_t *scales = (uint16_t *)(s->block + (size_t)n_bytes * s->bt);
 
-    cpu->attn->quantise(bytes, scale, head, true, s->hd);
-    for (uint32_t b = 0; b < n_blocks; b++)
-        cpu->elem->f16_store(scales + (size_t)b * s->bt + s->t, scale + b, 1);
+    for (uint32_t b = 0; b < n_scales; b++)
+        elem->f16_store(scales + (size_t)b * s->bt + s->t, scale + b, 1);
     if (part == KV_VALUES) {
-        unsigned char *to = s->block + (size_t)(s->t / 4) * s->hd * 4 + s->t % 4;
+        unsigned char *to = s->block + (size_t)(s->t / 4) * n_bytes * 4 + s->t % 4;
 
-        for (uint32_t d = 0; d < s->hd; d++)
-            to[(size_t)d * 4] = (unsigned char)bytes[d];
+        for (uint32_t i = 0; i < n_bytes; i++)
+            to[(size_t)i * 4] = bytes[i];
         return;
     }
-    for (uint32_t d = 0; d < s->hd; d++)
-        bytes[d] = (int8_t)(bytes[d] ^ -128); /* + 128, as unsigned */
-    for (uint32_t d = 0; d < s->hd; d += 4)
-        memcpy(s->block + ((size_t)d * s->bt + s->t * 4), bytes + d, 4);
+    for (uint32_t i = 0; i < n_bytes; i += 4)
+        memcpy(s->block + ((size_t)i * s->bt + s->t * 4), bytes + i, 4);
+}
+
+static void store_q8(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
+                     const struct cpu_backend *cpu)
+{
+    float *scales = (float *)(bytes + s->hd);
+
+    cpu->attn->quantise((int8_t *)bytes, scales, head, true, s->hd);
+    for (uint32_t d = 0; part == KV_KEYS && d < s->hd; d++)
+        bytes[d] ^= 128; /* + 128, as unsigned */
+    scatter8(s, part, bytes, s->hd, scales, s->hd / ATTN_Q8_BLOCK, cpu->elem);
+}
+
+static void store_q4(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
+                     const struct cpu_backend *cpu)
+{
+    float *scales = (float *)(bytes + s->hd / 2);
+
+    cpu->attn->quantise_q4(bytes, scales, head, s->hd);
+    scatter8(s, part, bytes, s->hd / 2, scales, s->hd / ATTN_Q8_BLOCK, cpu->elem);
+}
+
+static void store_fp8(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
+                      const struct cpu_backend *cpu)
+{
+    uint16_t *scales = (uint16_t *)(s->block + (size_t)s->hd * s->bt);
+    float scale;
+
+    if (part == KV_VALUES)
+        bytes = s->block + (size_t)s->t * s->hd;
+    cpu->attn->quantise_fp8(bytes, &scale, head, s->hd);
+    cpu->elem->f16_store(scales + s->t, &scale, 1);
+    for (uint32_t d = 0; part == KV_KEYS && d < s->hd; d++)
+        s->block[(size_t)d * s->bt + s->t] = bytes[d];
 }
 
 void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
@@ -93,18 +125,24 @@ void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint3
         .hd = store->layout.head_dim,
     };
 
-    switch (store->format) {
-    case ATTN_F32:
+    switch (store->codec[part]) {
+    case CODEC_F32:
         store_f32(&s, part, head);
         break;
-    case ATTN_F16:
+    case CODEC_F16:
         store_f16(&s, part, head, half, x->cpu->elem);
         break;
-    case ATTN_BF16:
+    case CODEC_BF16:
         store_bf16(&s, part, head, half, x->cpu->elem);
         break;
-    case ATTN_Q8_0:
+    case CODEC_Q8_0:
         store_q8(&s, part, head, half, x->cpu);
+        break;
+    case CODEC_Q4_0:
+        store_q4(&s, part, head, half, x->cpu);
+        break;
+    case CODEC_FP8:
+        store_fp8(&s, part, head, half, x->cpu);
         break;
     default:
         assert(false);

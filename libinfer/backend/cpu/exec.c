@@ -19,6 +19,8 @@ float *exec_row(const struct exec *x, graph_ref ref, uint32_t row)
     assert(v->made);
     if (v->is_output)
         return x->logits + (size_t)row * v->ld;
+    if (v->is_input)
+        return (float *)x->batch->input + (size_t)row * v->ld;
     return (float *)(x->plan->scratch + v->offset) + (size_t)row * v->ld;
 }
 
@@ -174,10 +176,13 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
     struct waiting waiting = {x, i_thread};
     uint64_t *nsec = x->plan->stage_nsec;
 
-    /* Nobody rotates before the first barrier: what is rotated comes from an earlier stage. */
-    for (uint32_t i = 0; i < x->plan->n_ropes; i++)
+    for (uint32_t i = 0; x->begin == 0 && i < x->plan->n_ropes; i++)
         fill_rope(x, &x->plan->ropes[i], i_thread);
-    for (uint32_t i = 0; i < x->plan->n_stages; i++) {
+    /* An embedding rotates nothing; where none comes first, rows that other threads filled may be
+     * needed at once. */
+    if (x->begin == 0 && x->plan->n_ropes > 0 && x->plan->stages[0].kind != STAGE_EMBED)
+        workers_barrier(x->cpu->workers);
+    for (uint32_t i = x->begin; i < x->end; i++) {
         const uint64_t begin = nsec && i_thread == 0 ? clock_nsec() : 0;
 
         atomic_store_explicit(&claims_of(x, i + 1)[i_thread].n, 0, memory_order_relaxed);
@@ -188,7 +193,7 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
         if (x->plan->stages[i].kind != STAGE_ATTENTION)
             find_ahead(x, i, i_thread);
         run_stage(x, i, i_thread);
-        if (i + 1 < x->plan->n_stages)
+        if (i + 1 < x->end)
             workers_barrier_idle(x->cpu->workers, idle, &waiting);
         if (nsec && i_thread == 0)
             nsec[i] += clock_nsec() - begin;
@@ -240,19 +245,42 @@ static void place_rows(struct exec *x)
     }
 }
 
+static void run(struct exec *x)
+{
+    const struct plan *plan = x->plan;
+
+    assert(x->batch->n_rows > 0 && x->batch->n_rows <= plan->limits.max_rows);
+    assert(x->batch->n_seqs <= plan->limits.max_seqs);
+    assert(x->batch->n_logits <= plan->limits.max_logits);
+    assert((x->batch->input != NULL) == plan->has_input);
+
+    place_rows(x);
+    for (unsigned i = 0; i < plan->n_threads; i++)
+        atomic_store_explicit(&claims_of(x, x->begin)[i].n, 0, memory_order_relaxed);
+    workers_run(x->cpu->workers, run_thread, x);
+}
+
 int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
-             const struct batch *batch, float *logits)
+             const struct batch *batch, float *logits, struct top_row *tops UNUSED)
 {
     const struct cpu_backend *cpu = (const struct cpu_backend *)b;
     struct exec x = {.cpu = cpu, .plan = plan, .store = store, .batch = batch, .logits = logits};
 
-    assert(batch->n_rows > 0 && batch->n_rows <= plan->limits.max_rows);
-    assert(batch->n_seqs <= plan->limits.max_seqs);
-    assert(batch->n_logits <= plan->limits.max_logits);
+    x.end = plan->n_stages;
+    run(&x);
+    return 0;
+}
 
-    place_rows(&x);
-    for (unsigned i = 0; i < plan->n_threads; i++)
-        atomic_store_explicit(&plan->claims[i].n, 0, memory_order_relaxed);
-    workers_run(cpu->workers, run_thread, &x);
+int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
+                  const struct batch *batch, float *logits, uint32_t *i_stage)
+{
+    const struct cpu_backend *cpu = (const struct cpu_backend *)b;
+    struct exec x = {.cpu = cpu, .plan = plan, .store = store, .batch = batch, .logits = logits};
+
+    x.begin = x.end = *i_stage;
+    while (x.end < plan->n_stages && plan->stages[x.end++].kind != STAGE_PRODUCT)
+        ;
+    run(&x);
+    *i_stage = x.end < plan->n_stages ? x.end : 0;
     return 0;
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "graph/users.h"
 #include "quant/dtype.h"
 
 struct fuser {
@@ -24,11 +25,10 @@ struct fuser {
     const struct cpu_backend *cpu;
     struct inf_err *reterr;
     uint32_t n;
-    uint32_t *n_users; /* [n] */
-    graph_ref *user;   /* [n]: the last one */
-    bool *done;        /* [n]: computed by a stage so far */
-    bool *late;        /* [n]: norm or rows that the products prepare */
-    bool *stored;      /* [n]: k or v that a product has put into the KV store */
+    struct graph_users users;
+    bool *done;   /* [n]: computed by a stage so far */
+    bool *late;   /* [n]: norm or rows that the products prepare */
+    bool *stored; /* [n]: k or v that a product has put into the KV store */
 };
 
 static const struct graph_node *node_at(const struct fuser *f, graph_ref ref)
@@ -39,9 +39,7 @@ static const struct graph_node *node_at(const struct fuser *f, graph_ref ref)
 /* The only reader of @ref when it is a node of kind @op; else none. */
 static graph_ref only_user(const struct fuser *f, graph_ref ref, enum graph_op op)
 {
-    if (!f->cpu->fuse || f->n_users[ref] != 1 || node_at(f, f->user[ref])->op != op)
-        return GRAPH_NONE;
-    return f->user[ref];
+    return f->cpu->fuse ? graph_only_user(&f->users, f->g, ref, op) : GRAPH_NONE;
 }
 
 /* Small vectors become floats once. NULL when out of memory. */
@@ -160,27 +158,13 @@ static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
     return 0;
 }
 
-/* The other half of the gated unit @glu, of which @ref is one, when both are products of the same
- * input that nobody else reads; else none. */
-static graph_ref other_half(const struct fuser *f, graph_ref glu, graph_ref ref)
-{
-    const struct graph_node *n = node_at(f, glu);
-    const graph_ref other = n->src[0] == ref ? n->src[1] : n->src[0];
-
-    if (other == ref || f->done[other] || f->n_users[other] != 1 ||
-        node_at(f, other)->op != GRAPH_MATMUL ||
-        node_at(f, other)->src[0] != node_at(f, ref)->src[0])
-        return GRAPH_NONE;
-    return other;
-}
-
 static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_ref *cur)
 {
     const struct graph_node *n = node_at(f, glu);
-    const graph_ref other = other_half(f, glu, *cur);
+    const graph_ref other = graph_glu_other(&f->users, f->g, glu, *cur);
     int r;
 
-    if (other < 0)
+    if (other < 0 || f->done[other])
         return 0;
     p->n_matrices = 2;
     p->act = n->act;
@@ -192,21 +176,51 @@ static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_re
     return r;
 }
 
-/* A sum with something that is there before: pieces of one stage are computed in any order. */
+/* Pieces of the stage made last are computed in any order: whether @ref is there before it. */
+static bool made_before(const struct fuser *f, graph_ref ref)
+{
+    const struct value *v = &f->plan->values[ref];
+
+    return v->is_input || (v->made && v->first + 1 < f->plan->n_stages);
+}
+
+static void fuse_act(struct fuser *f, struct product *p, graph_ref *cur)
+{
+    const graph_ref act = only_user(f, *cur, GRAPH_ACT);
+
+    if (act < 0 || p->kv != KV_NONE || p->head_dim != 0 || p->n_matrices != 1)
+        return;
+    p->has_act = true;
+    p->act = node_at(f, act)->act;
+    f->done[act] = true;
+    *cur = act;
+}
+
 static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
 {
     const graph_ref sum = only_user(f, *cur, GRAPH_ADD);
-    const struct value *values = f->plan->values;
     graph_ref other;
 
     if (sum < 0 || p->kv != KV_NONE || p->head_dim != 0)
         return;
     other = node_at(f, sum)->src[node_at(f, sum)->src[0] == *cur];
-    if (other == *cur || !values[other].made || values[other].first + 1 >= f->plan->n_stages)
+    if (other == *cur || !made_before(f, other))
         return;
     p->add = other;
     f->done[sum] = true;
     *cur = sum;
+}
+
+/* Columns of a piece: fewer of narrow matrices, whose few pieces would not be shared evenly. */
+static uint32_t piece_columns(const struct fuser *f, uint32_t width)
+{
+    const uint32_t n_threads = f->plan->n_threads;
+    uint32_t n = PRODUCT_COLUMNS;
+
+    while (n > MATMUL_N_STEP && width / n < EVEN_PIECES * n_threads &&
+           DIV_UP(width, n) % n_threads != 0)
+        n /= 2;
+    return n;
 }
 
 /* Makes the product of node @ref and takes what follows into it. */
@@ -229,13 +243,14 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
         r = glu >= 0 ? fuse_gate(f, p, glu, &cur) : fuse_heads(f, p, &cur);
     if (r < 0)
         return r;
+    fuse_act(f, p, &cur);
     fuse_sum(f, p, &cur);
     if (p->kv == KV_NONE)
         value_made(f, p->dst = cur);
 
-    p->chunk = PRODUCT_COLUMNS;
+    p->chunk = piece_columns(f, p->width);
     if (p->head_dim > 0)
-        p->chunk = p->head_dim * MAX(1u, PRODUCT_COLUMNS / p->head_dim);
+        p->chunk = p->head_dim * MAX(1u, p->chunk / p->head_dim);
     p->n_chunks = DIV_UP(p->width, p->chunk);
     plan->max_chunk = MAX(plan->max_chunk, p->chunk);
     plan->max_head_dim = MAX(plan->max_head_dim, p->head_dim);
@@ -269,7 +284,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
     }
     s->src[0] = in;
 
-    s->products = arena_zalloc(&f->plan->arena, f->n_users[src] * sizeof(struct product));
+    s->products = arena_zalloc(&f->plan->arena, f->users.n[src] * sizeof(struct product));
     if (!s->products)
         return -ENOMEM;
     for (uint32_t i = (uint32_t)ref; r == 0 && i < f->n; i++) {
@@ -329,11 +344,17 @@ static int stage_plain(struct fuser *f, graph_ref ref)
     s->width = n->width;
     s->group = n->group;
     s->act = n->act;
+    s->key = n->key;
     s->f = n->f;
     s->table = n->w;
-    if (n->op == GRAPH_RMS_NORM) {
+    if (n->op == GRAPH_RMS_NORM || n->op == GRAPH_LAYER_NORM) {
         s->norm_w = vector_floats(f, &n->w);
         if (!s->norm_w)
+            return -ENOMEM;
+    }
+    if (n->op == GRAPH_LAYER_NORM && n->bias.data) {
+        s->bias = vector_floats(f, &n->bias);
+        if (!s->bias)
             return -ENOMEM;
     }
     if (n->op == GRAPH_ROPE) {
@@ -363,26 +384,12 @@ static bool products_can_prepare(const struct fuser *f, graph_ref ref)
             continue;
         /* Rows may also be chosen in front of such a norm, when that is their only reader. */
         if (u->op != GRAPH_MATMUL &&
-            !(n->op == GRAPH_ROWS && u->op == GRAPH_RMS_NORM && f->n_users[ref] == 1 &&
+            !(n->op == GRAPH_ROWS && u->op == GRAPH_RMS_NORM && f->users.n[ref] == 1 &&
               products_can_prepare(f, (graph_ref)i)))
             return false;
         any = true;
     }
     return any;
-}
-
-static void count_users(struct fuser *f)
-{
-    for (uint32_t i = 0; i < f->n; i++) {
-        const struct graph_node *n = node_at(f, (graph_ref)i);
-
-        for (unsigned j = 0; j < ARRAY_SIZE(n->src); j++) {
-            if (n->src[j] < 0)
-                continue;
-            f->n_users[n->src[j]]++;
-            f->user[n->src[j]] = (graph_ref)i;
-        }
-    }
 }
 
 static int fuse_node(struct fuser *f, graph_ref ref)
@@ -392,6 +399,11 @@ static int fuse_node(struct fuser *f, graph_ref ref)
     if (f->done[ref])
         return 0;
     switch (n->op) {
+    case GRAPH_INPUT:
+        f->plan->has_input = true;
+        f->plan->values[ref].made = f->plan->values[ref].is_input = true;
+        f->plan->values[ref].ld = n->width;
+        return 0;
     case GRAPH_RMS_NORM:
     case GRAPH_ROWS:
         if (products_can_prepare(f, ref)) {
@@ -407,8 +419,9 @@ static int fuse_node(struct fuser *f, graph_ref ref)
     case GRAPH_OUTPUT: {
         const struct graph_node *src = node_at(f, n->src[0]);
 
-        /* A product can write logits where the caller wants them. */
-        if (f->n_users[n->src[0]] == 1 && !f->late[n->src[0]] && src->op == GRAPH_MATMUL) {
+        /* Products and copies of rows can write where the caller wants them. */
+        if (f->users.n[n->src[0]] == 1 && !f->late[n->src[0]] &&
+            (src->op == GRAPH_MATMUL || src->op == GRAPH_ROWS)) {
             f->plan->values[n->src[0]].is_output = true;
             f->plan->values[n->src[0]].ld = n->width;
             return 0;
@@ -426,16 +439,12 @@ int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backen
                struct inf_err *reterr)
 {
     const size_t n = graph_n_nodes(g);
-    _cleanup_free_ uint32_t *n_users = NEW(uint32_t, n);
-    _cleanup_free_ graph_ref *user = NEW(graph_ref, n);
     _cleanup_free_ bool *done = NEW(bool, n), *late = NEW(bool, n), *stored = NEW(bool, n);
     struct fuser f = {.plan = plan,
                       .g = g,
                       .cpu = cpu,
                       .reterr = reterr,
                       .n = (uint32_t)n,
-                      .n_users = n_users,
-                      .user = user,
                       .done = done,
                       .late = late,
                       .stored = stored};
@@ -445,9 +454,9 @@ int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backen
     plan->stages = arena_zalloc(&plan->arena, 3 * n * sizeof(struct stage));
     plan->values = arena_zalloc(&plan->arena, n * sizeof(struct value));
     plan->ropes = arena_zalloc(&plan->arena, n * sizeof(struct rope_table));
-    if (!n_users || !user || !done || !late || !stored || !plan->stages || !plan->values ||
-        !plan->ropes)
+    if (!done || !late || !stored || !plan->stages || !plan->values || !plan->ropes)
         return -ENOMEM;
+    r = graph_users_init(&f.users, g);
 
     plan->n_values = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
@@ -459,8 +468,8 @@ int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backen
         plan->values[i].rows_kept = node->rows_kept;
         plan->max_width = MAX(plan->max_width, node->width);
     }
-    count_users(&f);
     for (size_t i = 0; r == 0 && i < n; i++)
         r = fuse_node(&f, (graph_ref)i);
+    graph_users_done(&f.users);
     return r;
 }

@@ -116,7 +116,9 @@ INLINE void direct_block(struct matmul_direct *d, struct direct_lines *lines, co
     }
 }
 
-DIRECT_FLOAT(direct_bf16, direct_block, 2, 2, PANEL_K_BF16, 2, 32)
+#define AT_BF16(k) ((size_t)(k) * sizeof(uint16_t))
+
+DIRECT_FLOAT(direct_bf16, direct_block, 2, AT_BF16, PANEL_K_PAIRS, 2, 32)
 
 const struct matmul_ops matmul_avx512bf16 = {
     .name = "avx512bf16",

@@ -43,9 +43,10 @@ INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigne
 
 /*
  * The walk over k of one function: chunks of @chunk elements, @side of them side by side, blocks of
- * @step elements that take a line of a row. block(d, lines, act, m_n, sums) adds one.
+ * @step elements that take a line of a row. block(d, lines, act, m_n, sums) adds one; act_at(k) is
+ * where it begins in a prepared row.
  */
-#define DIRECT_FLOAT(name, block, elem_bytes, act_bytes, chunk, side, step)                        \
+#define DIRECT_FLOAT(name, block, elem_bytes, act_at, chunk, side, step)                           \
     INLINE void name##_m(struct matmul_direct *d, const unsigned m_n)                              \
     {                                                                                              \
         __m512 acc[DIRECT_FLOAT_M], sum[side][DIRECT_FLOAT_M];                                     \
@@ -65,7 +66,7 @@ INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigne
                     if (k >= d->K)                                                                 \
                         continue;                                                                  \
                     lines.next = d->w + (next < d->K ? (size_t)next * (elem_bytes) : 0);           \
-                    block(d, &lines, d->act + (size_t)k * (act_bytes), m_n, sum[j]);               \
+                    block(d, &lines, d->act + act_at(k), m_n, sum[j]);                             \
                 }                                                                                  \
             UNROLL for (unsigned j = 0; j < (side); j++) if (k0 + j * (chunk) < d->K)              \
                 UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] =                                 \

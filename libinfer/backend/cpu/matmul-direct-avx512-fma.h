@@ -96,6 +96,8 @@ INLINE void direct_block_f16(struct matmul_direct *d, struct direct_lines *lines
     }
 }
 
-DIRECT_FLOAT(direct_f32_avx512, direct_block_f32, 4, 4, PANEL_K_F32, 4, 16)
-DIRECT_FLOAT(direct_f16_avx512, direct_block_f16, 2, 4, PANEL_K_F32, 4, 32)
-DIRECT_FLOAT(direct_bf16_avx512, direct_block_bf16, 2, 4, PANEL_K_F32, 4, 32)
+#define AT_FLOAT(k) ((size_t)(k) * sizeof(float))
+
+DIRECT_FLOAT(direct_f32_avx512, direct_block_f32, 4, AT_FLOAT, PANEL_K_F32, 4, 16)
+DIRECT_FLOAT(direct_f16_avx512, direct_block_f16, 2, AT_FLOAT, PANEL_K_F32, 4, 32)
+DIRECT_FLOAT(direct_bf16_avx512, direct_block_bf16, 2, AT_FLOAT, PANEL_K_F32, 4, 32)

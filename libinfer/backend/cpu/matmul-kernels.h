@@ -19,7 +19,8 @@
  *     acc = fma(float(isum) × scale, d, acc),
  * isum being the exact integer sum of the scale's 16 or 32 products. Formats with offsets have a
  * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. For
- * float formats it is a chain of fma over the 128 k of a chunk, added to acc chunk by chunk.
+ * float formats it is a chain of fma over the 128 k of a chunk, added to acc chunk by chunk; with
+ * prepared rows of BF16 or F16 over the pairs or the blocks of the 256 k of a chunk.
  */
 
 #include "backend/cpu/matmul.h"
@@ -31,10 +32,10 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#define PANEL_N      32u  /* columns */
-#define PANEL_K      512u /* elements of a chunk of the quantised formats */
-#define PANEL_K_F32  128u /* and of the float formats */
-#define PANEL_K_BF16 256u /* of BF16 with prepared rows of BF16 */
+#define PANEL_N       32u  /* columns */
+#define PANEL_K       512u /* elements of a chunk of the quantised formats */
+#define PANEL_K_F32   128u /* and of the float formats */
+#define PANEL_K_PAIRS 256u /* of BF16 and F16 with prepared rows of the same */
 
 #define MATMUL_DIRECT_M 2u /* prepared rows that are multiplied without a panel */
 
@@ -47,11 +48,18 @@ struct matmul_q8 {
 };
 static_assert(sizeof(struct matmul_q8) == 48, "layout");
 
+/* 32 elements of a prepared row in F16: x ≈ 128 × d × h, the last block padded with 0. */
+struct matmul_f16 {
+    uint16_t h[32]; /* the largest is in 2^-7 … 2^-6 */
+    float d;        /* a power of two; 0 of a block that counts as zero, NaN of one with NaN */
+};
+static_assert(sizeof(struct matmul_f16) == 68, "layout");
+
 struct matmul_panel {
     union {
         uint8_t q[PANEL_K / 4][PANEL_N][4];
         float f[PANEL_K_F32][PANEL_N];
-        uint32_t pairs[PANEL_K_BF16 / 2][PANEL_N]; /* BF16 of k and, in the high half, k + 1 */
+        uint32_t pairs[PANEL_K_PAIRS / 2][PANEL_N]; /* halves of k and, the higher, k + 1 */
     };
     float scale[PANEL_K / 16][PANEL_N];  /* of each 16 or 32 elements */
     float offset[PANEL_K / 32][PANEL_N]; /* of each 32, added after scaling */
@@ -106,9 +114,12 @@ struct matmul_ops {
     void (*prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst);
     /* Pads with 0 to an even K. Not NULL: the BF16 kernel multiplies such rows. */
     void (*prepare_bf16)(const float *x, uint32_t K, uint16_t *dst);
+    /* Pads with 0 to whole blocks. Not NULL: the F16 kernel multiplies such rows. */
+    void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
     struct matmul_kernel kernels[INF_DTYPE_N]; /* decode NULL: the reference */
 };
 
+extern const struct matmul_ops matmul_avx512fp16;
 extern const struct matmul_ops matmul_avx512bf16;
 extern const struct matmul_ops matmul_avx512;
 extern const struct matmul_ops matmul_avxvnni;

@@ -47,11 +47,14 @@ static void prepare_q8_ref(const float *x, uint32_t K, struct matmul_q8 *dst)
 static double act_get(const uint8_t *row, enum matmul_act kind, uint32_t k)
 {
     const struct matmul_q8 *b = (const struct matmul_q8 *)row + k / 32;
+    const struct matmul_f16 *f = (const struct matmul_f16 *)row + k / 32;
 
     if (kind == MATMUL_ACT_F32)
         return ((const float *)row)[k];
     if (kind == MATMUL_ACT_BF16)
         return bf16_to_f32(((const uint16_t *)row)[k]);
+    if (kind == MATMUL_ACT_F16)
+        return 128.0 * f->d * f16_to_f32(f->h[k % 32]);
     return (double)b->d * b->q[k % 32];
 }
 

@@ -19,7 +19,7 @@
 /* The first row whose flags the CPU has wins; the reference needs none and comes last. */
 static const struct matmul_ops *const rungs[] = {
 #if defined(__x86_64__)
-    &matmul_avx512bf16, &matmul_avx512, &matmul_avxvnni, &matmul_avx2,
+    &matmul_avx512fp16, &matmul_avx512bf16, &matmul_avx512, &matmul_avxvnni, &matmul_avx2,
 #elif defined(__aarch64__)
     &matmul_dotprod,
     &matmul_neon,
@@ -43,7 +43,7 @@ const char *matmul_ops_name(const struct matmul_ops *ops)
 
 static const struct matmul_kernel *kernel_get(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
-    if (!ops->kernels[dtype].decode && ops->base)
+    while (!ops->kernels[dtype].decode && ops->base)
         ops = ops->base;
     return &ops->kernels[dtype];
 }
@@ -60,14 +60,38 @@ static bool is_float(enum inf_dtype dtype)
     return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
 }
 
+static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
+{
+    switch (kind) {
+    case MATMUL_ACT_F32:
+        return true;
+    case MATMUL_ACT_BF16:
+        return ops->prepare_bf16 != NULL;
+    case MATMUL_ACT_F16:
+        return ops->prepare_f16 != NULL;
+    default:
+        return ops->prepare_q8 != NULL;
+    }
+}
+
+/* @ops or the next of its bases that can; NULL: none. */
+static const struct matmul_ops *preparer(const struct matmul_ops *ops, enum matmul_act kind)
+{
+    while (ops && !can_prepare(ops, kind))
+        ops = ops->base;
+    return ops;
+}
+
 enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
-    if (dtype == INF_DTYPE_BF16 && ops->prepare_bf16)
+    if (dtype == INF_DTYPE_BF16 && preparer(ops, MATMUL_ACT_BF16))
         return MATMUL_ACT_BF16;
+    if (dtype == INF_DTYPE_F16 && preparer(ops, MATMUL_ACT_F16))
+        return MATMUL_ACT_F16;
     return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
 }
 
-/* Bytes of the first @K elements of a prepared row; K even, or a whole number of blocks. */
+/* Bytes of the first @K elements of a prepared row; K even, or whole blocks but for the end. */
 static size_t act_offset(enum matmul_act kind, uint32_t K)
 {
     switch (kind) {
@@ -75,6 +99,8 @@ static size_t act_offset(enum matmul_act kind, uint32_t K)
         return (size_t)K * sizeof(float);
     case MATMUL_ACT_BF16:
         return (size_t)K * sizeof(uint16_t);
+    case MATMUL_ACT_F16:
+        return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_f16);
     default:
         return (size_t)K / 32 * sizeof(struct matmul_q8);
     }
@@ -83,7 +109,9 @@ static size_t act_offset(enum matmul_act kind, uint32_t K)
 /* Elements of a chunk of k. */
 static uint32_t chunk_elems(enum matmul_act kind)
 {
-    return kind == MATMUL_ACT_F32 ? PANEL_K_F32 : kind == MATMUL_ACT_BF16 ? PANEL_K_BF16 : PANEL_K;
+    if (kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_F16)
+        return PANEL_K_PAIRS;
+    return kind == MATMUL_ACT_F32 ? PANEL_K_F32 : PANEL_K;
 }
 
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
@@ -96,6 +124,7 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
 {
     const size_t stride = matmul_act_bytes(kind, K);
 
+    ops = preparer(ops, kind);
     for (uint32_t m = row0; m < row1; m++) {
         uint8_t *to = (uint8_t *)dst + m * stride;
 
@@ -103,8 +132,10 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
             memcpy(to, x + m * ldx, K * sizeof(float));
         else if (kind == MATMUL_ACT_BF16)
             ops->prepare_bf16(x + m * ldx, K, (uint16_t *)to);
+        else if (kind == MATMUL_ACT_F16)
+            ops->prepare_f16(x + m * ldx, K, (struct matmul_f16 *)to);
         else
-            (ops->prepare_q8 ? ops : ops->base)->prepare_q8(x + m * ldx, K, (struct matmul_q8 *)to);
+            ops->prepare_q8(x + m * ldx, K, (struct matmul_q8 *)to);
     }
 }
 

@@ -14,7 +14,8 @@
  * M, on n0 and n1, on threads. Each format defines one order of its float sums, and kernels for
  * one row and for many rows keep it; sums of integers inside a block are exact in any order.
  * All rungs but the reference keep the same order and give the same bits, where prepared rows are
- * of the same kind: CPUs that multiply bfloat16 round x to it for BF16 weights, others do not.
+ * of the same kind: CPUs that multiply bfloat16 or binary16 round x to it for weights of that
+ * format, others do not.
  *
  * Nothing here allocates or fails. Functions may be called from any thread.
  */
@@ -32,6 +33,7 @@
 enum matmul_act {
     MATMUL_ACT_F32,  /* floats as they are: for F32, F16, BF16 */
     MATMUL_ACT_BF16, /* rounded to bfloat16: for BF16 on CPUs that multiply it */
+    MATMUL_ACT_F16,  /* blocks of 32 halves with a scale: for F16 on CPUs that multiply it */
     MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all quantised formats */
     MATMUL_ACT_N,
 };

@@ -84,7 +84,7 @@ static int place_values(struct plan *plan)
     for (uint32_t i = 0; i < plan->n_values; i++) {
         struct value *v = &plan->values[i];
 
-        if (!v->made || v->is_output)
+        if (!v->made || v->is_output || v->is_input)
             continue;
         spans[n] = (struct plan_span){.first = v->first, .last = v->last};
         spans[n].size = (uint64_t)rows_max(plan, v->rows_kept) * v->ld * sizeof(float);
@@ -198,7 +198,7 @@ static int alloc_parts(struct plan *plan)
 }
 
 int program_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
-                    struct plan **ret_plan, struct inf_err *reterr)
+                    struct kv_store *store UNUSED, struct plan **ret_plan, struct inf_err *reterr)
 {
     const struct cpu_backend *cpu = (const struct cpu_backend *)b;
     struct plan *plan;

@@ -30,6 +30,8 @@
 #define ATTN_TILE_ROWS 64u
 /* Columns of a piece of a product, where heads do not ask for more. */
 #define PRODUCT_COLUMNS 128u
+/* With so many pieces for each thread an odd one does not matter. */
+#define EVEN_PIECES 8u
 /* Heads wider than this are not fused into products. */
 #define FUSED_HEAD_MAX 512u
 /* Up to so many rows and elements each thread prepares for itself instead of waiting. */
@@ -56,6 +58,7 @@ enum kv_part {
     KV_NONE,
     KV_KEYS,
     KV_VALUES,
+    KV_PART_N,
 };
 
 struct matrix {
@@ -73,7 +76,8 @@ struct product {
     uint32_t width; /* columns */
     uint32_t chunk; /* columns of a piece: whole heads */
     uint32_t n_chunks;
-    enum graph_act act;  /* gated units */
+    enum graph_act act;  /* of gated units, or what has_act says */
+    bool has_act;        /* not of gated units */
     const float *norm_w; /* per head, or NULL */
     float norm_eps;
     int i_rope;        /* or -1 */
@@ -108,6 +112,8 @@ struct stage {
     enum kv_part kv;  /* STAGE_NODE that stores: op is GRAPH_ATTENTION */
     uint32_t width, group;
     enum graph_act act;
+    enum graph_key key; /* STAGE_EMBED */
+    const float *bias;  /* LAYER_NORM; or NULL */
     float f;
     int i_rope;
     struct weight table; /* STAGE_EMBED */
@@ -135,6 +141,7 @@ struct value {
     bool rows_kept;
     bool made;            /* some stage computes it: fused ones in between are not */
     bool is_output;       /* lies in the caller's logits */
+    bool is_input;        /* lies in the batch */
     uint32_t first, last; /* stages */
     uint64_t offset;      /* in scratch */
 };
@@ -181,6 +188,7 @@ struct plan {
     struct plan_limits limits;
     struct value *values; /* [n_values], by graph_ref */
     uint32_t n_values;
+    bool has_input;
     struct stage *stages;
     uint32_t n_stages;
     struct rope_table *ropes;
@@ -214,8 +222,10 @@ struct kv_store {
     uint64_t size;
     struct kv_layout layout;
     uint32_t n_blocks;
-    uint64_t block_bytes, head_bytes; /* head: K or V of one head of one layer of a block */
-    enum attn_format format;
+    uint64_t block_bytes;
+    /* By enum kv_part: of one head of one layer of a block. */
+    uint64_t head_bytes[KV_PART_N];
+    enum codec codec[KV_PART_N];
 };
 
 struct cpu_backend {
@@ -233,7 +243,7 @@ int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backen
                struct inf_err *reterr);
 /* program.c */
 int program_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
-                    struct plan **ret_plan, struct inf_err *reterr);
+                    struct kv_store *store, struct plan **ret_plan, struct inf_err *reterr);
 void program_free(struct backend *b, struct plan *plan);
 void program_rest(struct backend *b, struct plan *plan);
 struct thread_layout program_thread_layout(const struct plan *plan);
@@ -246,13 +256,17 @@ struct exec {
     const struct batch *batch;
     float *logits;
     uint32_t n_tiles;
-    bool one_row_each; /* every sequence has one row: decoding */
+    bool one_row_each;   /* every sequence has one row: decoding */
+    uint32_t begin, end; /* stages */
 };
 
 /* exec.c */
 int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
-             const struct batch *batch, float *logits);
-/* Row @row of a value. */
+             const struct batch *batch, float *logits, struct top_row *tops);
+/* Up to behind the next product: nothing of the plan is in use by threads then. */
+int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
+                  const struct batch *batch, float *logits, uint32_t *i_stage);
+/* Row @row of a value; those of the input are only read. */
 float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
 /* This thread's share of @n rows. */
 void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,

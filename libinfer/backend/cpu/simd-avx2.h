@@ -65,6 +65,28 @@ static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
     return _mm256_cvtph_ps(load_halves(p, n));
 }
 
+/* Bits of E4M3, moved to where F16 has them. */
+static inline vf fp8_widen(__m128i x)
+{
+    const __m128i h = _mm_slli_epi16(_mm_cvtepi8_epi16(x), 7);
+
+    return _mm256_cvtph_ps(_mm_and_si128(h, _mm_set1_epi16((short)0xbf80)));
+}
+
+/* VF_N of E4M3 / 256; NaN is 480 / 256. */
+static inline vf vf_load_fp8(const uint8_t *p)
+{
+    return fp8_widen(_mm_loadl_epi64((const __m128i *)p));
+}
+
+static inline vf vf_load_fp8_n(const uint8_t *p, uint32_t n)
+{
+    uint8_t x[8] = {0};
+
+    memcpy(x, p, n);
+    return vf_load_fp8(x);
+}
+
 static inline vf bf16_widen(__m128i h)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
@@ -152,6 +174,15 @@ static inline vf vf_swap(vf a)
     return _mm256_permute_ps(a, 0xb1);
 }
 
+/* a0, b0, a1, b1, … in two vectors */
+static inline void vf_zip(vf a, vf b, vf *ret_first, vf *ret_second)
+{
+    const vf low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
+
+    *ret_first = _mm256_permute2f128_ps(low, high, 0x20);
+    *ret_second = _mm256_permute2f128_ps(low, high, 0x31);
+}
+
 static inline float vf_sum(vf a)
 {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -207,6 +238,28 @@ static inline vi vi_add(vi a, vi b)
 static inline vi vi_shift8(vi a)
 {
     return _mm256_slli_epi32(a, 8);
+}
+
+/* The low and the high 4 bits of each byte. */
+static inline vi vi_low4(vi a)
+{
+    return _mm256_and_si256(a, _mm256_set1_epi8(15));
+}
+
+static inline vi vi_high4(vi a)
+{
+    return vi_low4(_mm256_srli_epi16(a, 4));
+}
+
+/* A table of 16 bytes, for vi_lookup() of bytes below 16. */
+static inline vi vi_table(const int8_t *bytes)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)bytes));
+}
+
+static inline vi vi_lookup(vi table, vi i)
+{
+    return _mm256_shuffle_epi8(table, i);
 }
 
 static inline vf vi_to_float(vi a)

@@ -55,6 +55,25 @@ static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vf_mask(n), p));
 }
 
+/* Bits of E4M3, moved to where F16 has them. */
+static inline vf fp8_widen(__m128i x)
+{
+    const __m256i h = _mm256_slli_epi16(_mm256_cvtepi8_epi16(x), 7);
+
+    return _mm512_cvtph_ps(_mm256_and_si256(h, _mm256_set1_epi16((short)0xbf80)));
+}
+
+/* VF_N of E4M3 / 256; NaN is 480 / 256. */
+static inline vf vf_load_fp8(const uint8_t *p)
+{
+    return fp8_widen(_mm_loadu_si128((const __m128i *)p));
+}
+
+static inline vf vf_load_fp8_n(const uint8_t *p, uint32_t n)
+{
+    return fp8_widen(_mm_maskz_loadu_epi8(vf_mask(n), p));
+}
+
 static inline vf vf_load_bf16(const uint16_t *p)
 {
     const __m256i h = _mm256_loadu_si256((const __m256i *)p);
@@ -133,6 +152,15 @@ static inline vf vf_swap(vf a)
     return _mm512_permute_ps(a, 0xb1);
 }
 
+/* a0, b0, a1, b1, … in two vectors */
+static inline void vf_zip(vf a, vf b, vf *ret_first, vf *ret_second)
+{
+    const vi first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+
+    *ret_first = _mm512_permutex2var_ps(a, first, b);
+    *ret_second = _mm512_permutex2var_ps(a, _mm512_add_epi32(first, _mm512_set1_epi32(8)), b);
+}
+
 static inline float vf_sum(vf a)
 {
     return _mm512_reduce_add_ps(a);
@@ -182,6 +210,28 @@ static inline vi vi_add(vi a, vi b)
 static inline vi vi_shift8(vi a)
 {
     return _mm512_slli_epi32(a, 8);
+}
+
+/* The low and the high 4 bits of each byte. */
+static inline vi vi_low4(vi a)
+{
+    return _mm512_and_si512(a, _mm512_set1_epi8(15));
+}
+
+static inline vi vi_high4(vi a)
+{
+    return vi_low4(_mm512_srli_epi16(a, 4));
+}
+
+/* A table of 16 bytes, for vi_lookup() of bytes below 16. */
+static inline vi vi_table(const int8_t *bytes)
+{
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)bytes));
+}
+
+static inline vi vi_lookup(vi table, vi i)
+{
+    return _mm512_shuffle_epi8(table, i);
 }
 
 static inline vf vi_to_float(vi a)

@@ -66,6 +66,22 @@ static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
     return vcvt_f32_f16(vreinterpret_f16_u16(load_halves(p, n)));
 }
 
+/* n ≤ 4 of E4M3 / 256, whose bits are moved to where F16 has them; NaN is 480 / 256. */
+static inline vf vf_load_fp8_n(const uint8_t *p, uint32_t n)
+{
+    int8_t x[8] = {0};
+    int16x4_t h;
+
+    memcpy(x, p, n);
+    h = vshl_n_s16(vget_low_s16(vmovl_s8(vld1_s8(x))), 7);
+    return vcvt_f32_f16(vreinterpret_f16_s16(vand_s16(h, vdup_n_s16((int16_t)0xbf80))));
+}
+
+static inline vf vf_load_fp8(const uint8_t *p)
+{
+    return vf_load_fp8_n(p, VF_N);
+}
+
 static inline vf vf_load_bf16(const uint16_t *p)
 {
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
@@ -148,6 +164,13 @@ static inline vf vf_swap(vf a)
     return vrev64q_f32(a);
 }
 
+/* a0, b0, a1, b1, … in two vectors */
+static inline void vf_zip(vf a, vf b, vf *ret_first, vf *ret_second)
+{
+    *ret_first = vzip1q_f32(a, b);
+    *ret_second = vzip2q_f32(a, b);
+}
+
 static inline float vf_sum(vf a)
 {
     return vaddvq_f32(a);
@@ -197,6 +220,28 @@ static inline vi vi_add(vi a, vi b)
 static inline vi vi_shift8(vi a)
 {
     return vshlq_n_s32(a, 8);
+}
+
+/* The low and the high 4 bits of each byte. */
+static inline vi vi_low4(vi a)
+{
+    return vandq_s32(a, vdupq_n_s32(0x0f0f0f0f));
+}
+
+static inline vi vi_high4(vi a)
+{
+    return vi_low4(vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), 4)));
+}
+
+/* A table of 16 bytes, for vi_lookup() of bytes below 16. */
+static inline vi vi_table(const int8_t *bytes)
+{
+    return vreinterpretq_s32_s8(vld1q_s8(bytes));
+}
+
+static inline vi vi_lookup(vi table, vi i)
+{
+    return vreinterpretq_s32_s8(vqtbl1q_s8(vreinterpretq_s8_s32(table), vreinterpretq_u8_s32(i)));
 }
 
 static inline vf vi_to_float(vi a)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* All kernels of attention, after a simd-<isa>.h and a simd-bf16….h in the same file, and the
+ * table of them. */
+
+#include "backend/cpu/attn-simd.h"
+
+#include "backend/cpu/attn-row-simd.h"
+
+#include "backend/cpu/attn-pack-simd.h"
+
+#include "backend/cpu/attn-q8-simd.h"
+
+#include "backend/cpu/attn-q8-values-simd.h"
+
+#include "backend/cpu/attn-fp8-simd.h"
+
+#define ATTN_FNS(rung, flags)                                                                      \
+    {                                                                                              \
+        .name = rung, .cpu_flags = flags,                                                          \
+        .query = {query_float, query_float, query_bf16, query_q8, query_q4, query_float},          \
+        .scores = {scores_f32, scores_f16, scores_bf16, scores_q8, scores_q4, scores_fp8},         \
+        .values = {values_f32, values_f16, values_bf16, values_q8, values_q4, values_fp8},         \
+        .softmax = softmax, .merge = merge, .quantise = quantise, .quantise_q4 = quantise_q4,      \
+        .quantise_fp8 = quantise_fp8, .rotate = rotate,                                            \
+    }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Scores and values of FP8, after attn-simd.h in the same file
+ *
+ * The products are those of F16, into which bits of E4M3 are moved: that makes them 256 times
+ * smaller. Scales of tokens go with scores and with weights.
+ */
+
+/* Multiplies scores or weights of each row by the scales of the tokens of its range. */
+static void fp8_scale(const struct attn_args *args)
+{
+    const uint16_t *scales =
+        (const uint16_t *)((const uint8_t *)args->kv + (size_t)args->head_dim * args->block_tokens);
+
+    if (args->ahead)
+        for (uint32_t i = 0; i < args->block_tokens * 2; i += 64)
+            __builtin_prefetch(
+                (const char *)args->ahead + (size_t)args->head_dim * args->block_tokens + i, 0, 3);
+    for (uint32_t m = 0; m < args->n_rows; m++) {
+        float *s = args->s + (size_t)m * args->block_tokens;
+
+        for (uint32_t t = args->range[m].lo & ~15u; t < args->range[m].hi; t += VF_N) {
+            const vf scale = vf_mul(vf_load_f16(scales + t), vf_set1(256));
+
+            vf_store(s + t, vf_mul(vf_load(s + t), scale));
+        }
+    }
+}
+
+static void scores_fp8(const struct attn_args *args)
+{
+    FOR_ROWS(score_rows, args, CODEC_FP8);
+    fp8_scale(args);
+}
+
+static void values_fp8(const struct attn_args *args)
+{
+    fp8_scale(args);
+    FOR_ROWS(value_rows, args, CODEC_FP8);
+}
