@@ -23,6 +23,9 @@ struct model_layer {
     struct weight ffn_norm;       /* [n_embd] */
     struct weight gate, up, down; /* [n_ff, n_embd], the last [n_embd, n_ff] */
     struct weight gate_bias, up_bias, down_bias;
+    /* Encoders: norms behind attention and behind the feed-forward layers; q, k and v in one. */
+    struct weight attn_out_norm, attn_out_norm_bias, out_norm, out_norm_bias;
+    struct weight qkv, qkv_bias;
 };
 
 struct model {
@@ -35,6 +38,11 @@ struct model {
     struct weight out_norm; /* [n_embd] */
     struct weight head;     /* [n_vocab, n_embd]; the embedding when tied */
     bool tied;
+    struct weight pos_embd, type_embd;       /* [n_pos, n_embd], [n_types, n_embd] */
+    struct weight embd_norm, embd_norm_bias; /* [n_embd] */
+    struct weight pooler, pooler_bias;       /* [n_embd, n_embd] in front of the classifier */
+    struct weight labels, labels_bias;       /* [n_labels, n_embd] */
+    struct weight dense[HPARAMS_MAX_DENSE], dense_bias[HPARAMS_MAX_DENSE];
     struct model_layer *layers; /* [n_layers] */
     float *inv_freq;            /* [rope_dims / 2] */
     float rope_mscale;
@@ -47,11 +55,14 @@ struct arch {
     int (*bind)(struct model *m, struct inf_err *reterr);
     /* Mistakes stick in the graph. */
     void (*build)(const struct model *m, struct graph *g);
+    /* The same up to the rows that pooling works on, those of the last norm. NULL: it is the plain
+     * decoder's. */
+    graph_ref (*build_rows)(const struct model *m, struct graph *g, enum pooling pooling);
 };
 
 /* archs.c; NULL: none. */
 const struct arch *arch_find(const char *name);
-extern const struct arch arch_llama, arch_qwen2, arch_qwen3;
+extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert;
 
 /* weights.c: what a block must have beyond q, k, v, out, gate, up, down and its two norms. Other
  * biases are bound when the file has them. */
@@ -64,6 +75,35 @@ enum weights_need {
  * architecture; -EOPNOTSUPP: stored in a format that nothing here computes with; -ENOMEM. */
 int weights_bind(struct model *m, unsigned need, struct inf_err *reterr);
 
+/* weights.c, for those whose blocks are others: one tensor after another, then whether all of the
+ * file were bound. */
+struct binder {
+    struct model *m;
+    size_t n_bound;
+    struct inf_err *err;
+};
+
+/* One row of a table of a block's weights. */
+struct bind_slot {
+    const char *name;
+    size_t offset; /* in struct model_layer */
+    uint32_t rows, cols;
+    bool needed;
+};
+
+#define BIND_SLOT(name, field, rows, cols, needed)                                                 \
+    {                                                                                              \
+        name, offsetof(struct model_layer, field), rows, cols, needed                              \
+    }
+
+int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, uint32_t cols,
+                struct weight *ret);
+int bind_slots(struct binder *b, uint32_t i_layer, const struct bind_slot *slots, size_t n);
+/* The layers behind the pooling. */
+int bind_dense(struct binder *b);
+int bind_layers_new(struct binder *b);
+int bind_all_used(struct binder *b);
+
 /* rope.c: inverse frequencies with all scaling applied, into m->inv_freq and m->rope_mscale. */
 int rope_bind(struct model *m, struct inf_err *reterr);
 
@@ -75,5 +115,8 @@ graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_lay
 graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x);
 /* Final norm, head, output. */
 void layer_head(const struct model *m, struct graph *g, graph_ref x);
+/* As arch.build_rows, of a plain decoder. Each layer's keys and values take the place of those of
+ * the layer before it in the KV store. */
+graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum pooling pooling);
 /* The whole of a plain decoder: embedding, layers in order, head. */
 void layer_decoder(const struct model *m, struct graph *g);

@@ -8,6 +8,7 @@ static const struct arch *const archs[] = {
     &arch_llama,
     &arch_qwen2,
     &arch_qwen3,
+    &arch_bert,
 };
 
 const struct arch *arch_find(const char *name)

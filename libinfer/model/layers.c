@@ -29,27 +29,36 @@ static graph_ref rotate(const struct model *m, struct graph *g, graph_ref x,
     return graph_rope(g, x, hp->head_dim, &rope);
 }
 
-graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
+/* Attention of layer @i_layer over layer @i_store of the KV store. */
+static graph_ref attend(const struct model *m, struct graph *g, uint32_t i_layer, uint32_t i_store,
+                        graph_ref h)
 {
     const struct model_layer *l = &m->layers[i_layer];
     const struct hparams *hp = m->hp;
     const struct attn_params attn = {
-        .i_layer = i_layer,
+        .i_layer = i_store,
         .n_heads = hp->n_heads,
         .n_kv_heads = hp->n_kv_heads,
         .head_dim = hp->head_dim,
         .scale = (float)(1.0 / sqrt((double)hp->head_dim)),
         .window = hparams_window(hp, i_layer),
     };
-    graph_ref h, q, k, v;
+    graph_ref q, k, v;
 
-    h = graph_rms_norm(g, x, &l->attn_norm, hp->norm_eps, 0);
     q = rotate(m, g, graph_matmul(g, h, &l->q, &l->q_bias), &l->q_norm);
     k = rotate(m, g, graph_matmul(g, h, &l->k, &l->k_bias), &l->k_norm);
     v = graph_matmul(g, h, &l->v, &l->v_bias);
-    h = graph_attention(g, q, k, v, &attn);
+    return graph_attention(g, q, k, v, &attn);
+}
+
+graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
+{
+    const struct model_layer *l = &m->layers[i_layer];
+    graph_ref h = graph_rms_norm(g, x, &l->attn_norm, m->hp->norm_eps, 0);
+
+    h = attend(m, g, i_layer, i_layer, h);
     /* From here on no row looks at another: those without logits are done. */
-    if (i_layer == hp->n_layers - 1) {
+    if (i_layer == m->hp->n_layers - 1) {
         h = graph_rows(g, h);
         x = graph_rows(g, x);
     }
@@ -83,4 +92,23 @@ void layer_decoder(const struct model *m, struct graph *g)
         x = layer_feed_forward(m, g, i, x);
     }
     layer_head(m, g, x);
+}
+
+graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum pooling pooling)
+{
+    graph_ref x = layer_embed(m, g), h;
+
+    for (uint32_t i = 0; i < m->hp->n_layers; i++) {
+        const struct model_layer *l = &m->layers[i];
+
+        h = graph_rms_norm(g, x, &l->attn_norm, m->hp->norm_eps, 0);
+        h = attend(m, g, i, 0, h);
+        if (i == m->hp->n_layers - 1 && (pooling == POOLING_CLS || pooling == POOLING_LAST)) {
+            h = graph_rows(g, h);
+            x = graph_rows(g, x);
+        }
+        x = graph_add(g, x, graph_matmul(g, h, &l->out, &l->out_bias));
+        x = layer_feed_forward(m, g, i, x);
+    }
+    return graph_rms_norm(g, x, &m->out_norm, m->hp->norm_eps, 0);
 }

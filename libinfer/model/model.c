@@ -72,6 +72,9 @@ int model_build(const struct model *m, struct graph **ret_graph, struct inf_err 
     _cleanup_(graph_freep) struct graph *g = NULL;
     int r;
 
+    if (!m->arch->build)
+        return err_set(reterr, EOPNOTSUPP, "%s models make vectors of texts, and generate none",
+                       m->hp->arch);
     if (graph_new(&g) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     m->arch->build(m, g);

@@ -31,4 +31,30 @@ uint64_t model_madds_layers(const struct model *m);
 uint64_t model_madds_head(const struct model *m);
 bool model_tied_head(const struct model *m);
 /* The whole forward pass: token ids to logits. The graph borrows from the model. */
+/* Fails for an encoder: it has no logits. */
 int model_build(const struct model *m, struct graph **ret_graph, struct inf_err *reterr);
+
+/* What the rows of a text shall become. */
+enum model_make {
+    MODEL_MAKE_VECTOR, /* one vector a text */
+    MODEL_MAKE_ROWS,   /* one vector a token */
+    MODEL_MAKE_SCORE,  /* the classifier's logits, or those of two tokens */
+};
+
+struct model_embed {
+    enum model_make make;
+    enum pooling pooling;
+    int32_t tokens[2]; /* SCORE without a classifier: "no" and "yes" */
+};
+
+/* The model's own pooling, or what is usual for its kind. */
+enum pooling model_pooling(const struct model *m);
+/*
+ * The forward pass of texts as wholes, over a KV store of one layer. A batch names the row of each
+ * text that is pooled; of ROWS all rows. -EOPNOTSUPP: the model makes no such thing; else as
+ * model_build().
+ */
+int model_build_embed(struct model *m, const struct model_embed *how, struct graph **ret_graph,
+                      struct inf_err *reterr);
+/* Columns of what the graph makes. */
+uint32_t model_embed_width(const struct model *m, const struct model_embed *how);

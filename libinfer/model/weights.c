@@ -14,12 +14,6 @@
 #include "model/arch.h"
 #include "quant/dtype.h"
 
-struct binder {
-    struct model *m;
-    size_t n_bound;
-    struct inf_err *err;
-};
-
 static int check_type(struct binder *b, const struct format_tensor *t)
 {
     if (t->dtype != INF_DTYPE_INVALID)
@@ -84,7 +78,7 @@ static int bind_tensor(struct binder *b, const struct format_tensor *t, uint32_t
     return 0;
 }
 
-static int bind(struct binder *b, const char *name, bool needed, uint32_t rows, uint32_t cols,
+int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, uint32_t cols,
                 struct weight *ret)
 {
     const struct format_tensor *t = format_find(b->m->f, name);
@@ -94,15 +88,7 @@ static int bind(struct binder *b, const char *name, bool needed, uint32_t rows, 
     return needed ? err_set(b->err, EBADMSG, "the tensor %s is missing", name) : 0;
 }
 
-/* One row of the table of a block's weights. */
-struct slot {
-    const char *name;
-    size_t offset; /* in struct model_layer */
-    uint32_t rows, cols;
-    bool needed;
-};
-
-static int bind_slots(struct binder *b, uint32_t i_layer, const struct slot *slots, size_t n)
+int bind_slots(struct binder *b, uint32_t i_layer, const struct bind_slot *slots, size_t n)
 {
     char *layer = (char *)&b->m->layers[i_layer];
     char name[64];
@@ -110,18 +96,13 @@ static int bind_slots(struct binder *b, uint32_t i_layer, const struct slot *slo
 
     for (size_t i = 0; i < n; i++) {
         snprintf(name, sizeof(name), "blk.%u.%s", i_layer, slots[i].name);
-        r = bind(b, name, slots[i].needed, slots[i].rows, slots[i].cols,
-                 (struct weight *)(layer + slots[i].offset));
+        r = bind_weight(b, name, slots[i].needed, slots[i].rows, slots[i].cols,
+                        (struct weight *)(layer + slots[i].offset));
         if (r < 0)
             return r;
     }
     return 0;
 }
-
-#define SLOT(name, field, rows, cols, needed)                                                      \
-    {                                                                                              \
-        name, offsetof(struct model_layer, field), rows, cols, needed                              \
-    }
 
 static int bind_layer(struct binder *b, uint32_t i_layer, unsigned need)
 {
@@ -129,27 +110,27 @@ static int bind_layer(struct binder *b, uint32_t i_layer, unsigned need)
     const uint32_t n_embd = hp->n_embd, n_ff = hp->n_ff, head_dim = hp->head_dim;
     const uint32_t n_q = hp->n_heads * head_dim, n_kv = hp->n_kv_heads * head_dim;
     const bool qkv_bias = need & WEIGHTS_QKV_BIAS, qk_norm = need & WEIGHTS_QK_NORM;
-    const struct slot slots[] = {
-        SLOT("attn_norm.weight", attn_norm, 1, n_embd, true),
-        SLOT("attn_q.weight", q, n_q, n_embd, true),
-        SLOT("attn_k.weight", k, n_kv, n_embd, true),
-        SLOT("attn_v.weight", v, n_kv, n_embd, true),
-        SLOT("attn_q.bias", q_bias, 1, n_q, qkv_bias),
-        SLOT("attn_k.bias", k_bias, 1, n_kv, qkv_bias),
-        SLOT("attn_v.bias", v_bias, 1, n_kv, qkv_bias),
-        SLOT("attn_output.weight", out, n_embd, n_q, true),
-        SLOT("attn_output.bias", out_bias, 1, n_embd, false),
-        SLOT("ffn_norm.weight", ffn_norm, 1, n_embd, true),
-        SLOT("ffn_gate.weight", gate, n_ff, n_embd, true),
-        SLOT("ffn_up.weight", up, n_ff, n_embd, true),
-        SLOT("ffn_down.weight", down, n_embd, n_ff, true),
-        SLOT("ffn_gate.bias", gate_bias, 1, n_ff, false),
-        SLOT("ffn_up.bias", up_bias, 1, n_ff, false),
-        SLOT("ffn_down.bias", down_bias, 1, n_embd, false),
+    const struct bind_slot slots[] = {
+        BIND_SLOT("attn_norm.weight", attn_norm, 1, n_embd, true),
+        BIND_SLOT("attn_q.weight", q, n_q, n_embd, true),
+        BIND_SLOT("attn_k.weight", k, n_kv, n_embd, true),
+        BIND_SLOT("attn_v.weight", v, n_kv, n_embd, true),
+        BIND_SLOT("attn_q.bias", q_bias, 1, n_q, qkv_bias),
+        BIND_SLOT("attn_k.bias", k_bias, 1, n_kv, qkv_bias),
+        BIND_SLOT("attn_v.bias", v_bias, 1, n_kv, qkv_bias),
+        BIND_SLOT("attn_output.weight", out, n_embd, n_q, true),
+        BIND_SLOT("attn_output.bias", out_bias, 1, n_embd, false),
+        BIND_SLOT("ffn_norm.weight", ffn_norm, 1, n_embd, true),
+        BIND_SLOT("ffn_gate.weight", gate, n_ff, n_embd, true),
+        BIND_SLOT("ffn_up.weight", up, n_ff, n_embd, true),
+        BIND_SLOT("ffn_down.weight", down, n_embd, n_ff, true),
+        BIND_SLOT("ffn_gate.bias", gate_bias, 1, n_ff, false),
+        BIND_SLOT("ffn_up.bias", up_bias, 1, n_ff, false),
+        BIND_SLOT("ffn_down.bias", down_bias, 1, n_embd, false),
     };
-    const struct slot norms[] = {
-        SLOT("attn_q_norm.weight", q_norm, 1, head_dim, true),
-        SLOT("attn_k_norm.weight", k_norm, 1, head_dim, true),
+    const struct bind_slot norms[] = {
+        BIND_SLOT("attn_q_norm.weight", q_norm, 1, head_dim, true),
+        BIND_SLOT("attn_k_norm.weight", k_norm, 1, head_dim, true),
     };
     int r;
 
@@ -159,13 +140,20 @@ static int bind_layer(struct binder *b, uint32_t i_layer, unsigned need)
 
 static bool is_bound(const struct model *m, const struct format_tensor *t)
 {
-    const char *const whole[] = {"token_embd.weight", "output_norm.weight", "output.weight",
-                                 "rope_freqs.weight"};
+    const struct weight *const whole[] = {&m->embd,           &m->out_norm,   &m->head,
+                                          &m->pos_embd,       &m->type_embd,  &m->embd_norm,
+                                          &m->embd_norm_bias, &m->pooler,     &m->pooler_bias,
+                                          &m->labels,         &m->labels_bias};
     const struct weight *w = (const struct weight *)m->layers;
     const size_t n = m->hp->n_layers * (sizeof(*m->layers) / sizeof(*w));
 
+    if (strcmp(t->name, "rope_freqs.weight") == 0)
+        return true;
     for (size_t i = 0; i < ARRAY_SIZE(whole); i++)
-        if (strcmp(t->name, whole[i]) == 0)
+        if (whole[i]->name == t->name)
+            return true;
+    for (size_t i = 0; i < HPARAMS_MAX_DENSE; i++)
+        if (m->dense[i].name == t->name || m->dense_bias[i].name == t->name)
             return true;
     for (size_t i = 0; i < n; i++)
         if (w[i].name == t->name)
@@ -173,7 +161,7 @@ static bool is_bound(const struct model *m, const struct format_tensor *t)
     return false;
 }
 
-static int check_all_bound(struct binder *b)
+int bind_all_used(struct binder *b)
 {
     const struct model *m = b->m;
 
@@ -190,27 +178,55 @@ static int check_all_bound(struct binder *b)
     return 0;
 }
 
+int bind_layers_new(struct binder *b)
+{
+    struct model *m = b->m;
+
+    static_assert(sizeof(struct model_layer) % sizeof(struct weight) == 0,
+                  "a layer is an array of weights");
+    m->layers = arena_zalloc(&m->arena, m->hp->n_layers * sizeof(*m->layers));
+    return m->layers ? 0 : err_set(b->err, ENOMEM, "out of memory");
+}
+
+int bind_dense(struct binder *b)
+{
+    const struct hparams_embed *e = &b->m->hp->embed;
+    uint32_t width = b->m->hp->n_embd;
+    char name[64];
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < e->n_dense; i++) {
+        snprintf(name, sizeof(name), "dense.%u.weight", i);
+        r = bind_weight(b, name, true, e->dense_out[i], width, &b->m->dense[i]);
+        snprintf(name, sizeof(name), "dense.%u.bias", i);
+        if (r == 0)
+            r = bind_weight(b, name, false, 1, e->dense_out[i], &b->m->dense_bias[i]);
+        width = e->dense_out[i];
+    }
+    return r;
+}
+
 int weights_bind(struct model *m, unsigned need, struct inf_err *reterr)
 {
     struct binder b = {.m = m, .err = reterr};
     const struct hparams *hp = m->hp;
     int r;
 
-    static_assert(sizeof(struct model_layer) % sizeof(struct weight) == 0,
-                  "a layer is an array of weights");
-    m->layers = arena_zalloc(&m->arena, hp->n_layers * sizeof(*m->layers));
-    if (!m->layers)
-        return err_set(reterr, ENOMEM, "out of memory");
-    r = bind(&b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
+    r = bind_layers_new(&b);
+    if (r < 0)
+        return r;
+    r = bind_weight(&b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
     m->bytes_token = 0; /* one row of it */
     if (r == 0)
-        r = bind(&b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
+        r = bind_weight(&b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
     if (r == 0)
-        r = bind(&b, "output.weight", false, hp->n_vocab, hp->n_embd, &m->head);
+        r = bind_weight(&b, "output.weight", false, hp->n_vocab, hp->n_embd, &m->head);
     m->madds_head = (uint64_t)hp->n_vocab * hp->n_embd;
     m->madds_layers = 0; /* of embedding and head */
     for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
         r = bind_layer(&b, i, need);
+    if (r == 0)
+        r = bind_dense(&b);
     if (r < 0)
         return r;
     m->tied = !m->head.data;
@@ -218,5 +234,5 @@ int weights_bind(struct model *m, unsigned need, struct inf_err *reterr)
         m->head = m->embd;
         m->bytes_token += format_find(m->f, "token_embd.weight")->size;
     }
-    return check_all_bound(&b);
+    return bind_all_used(&b);
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs that make vectors and scores of texts: a model's rows, pooled, and what comes behind. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "model/arch.h"
+#include "quant/dtype.h"
+
+enum pooling model_pooling(const struct model *m)
+{
+    if (m->hp->embed.pooling != POOLING_NONE)
+        return m->hp->embed.pooling;
+    if (m->hp->embed.n_labels > 0)
+        return POOLING_CLS;
+    return m->hp->embed.encoder ? POOLING_MEAN : POOLING_LAST;
+}
+
+uint32_t model_embed_width(const struct model *m, const struct model_embed *how)
+{
+    const struct hparams_embed *e = &m->hp->embed;
+
+    if (how->make == MODEL_MAKE_SCORE)
+        return e->n_labels > 0 ? e->n_labels : 2;
+    if (how->make == MODEL_MAKE_VECTOR && e->n_dense > 0)
+        return e->dense_out[e->n_dense - 1];
+    return m->hp->n_embd;
+}
+
+/* The rows of the head for two tokens. They are copied: they do not lie side by side. */
+static int head_rows(struct model *m, const int32_t tokens[2], struct weight *ret,
+                     struct inf_err *reterr)
+{
+    unsigned char *copy;
+    uint64_t row = 0;
+
+    for (unsigned i = 0; i < 2; i++)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= m->head.rows)
+            return err_set(reterr, EOPNOTSUPP,
+                           "the vocabulary has no tokens for \"no\" and \"yes\": this model does "
+                           "not rank");
+    if (!dtype_row_bytes(m->head.dtype, m->head.cols, &row))
+        return -EINVAL;
+    copy = arena_alloc(&m->arena, 2 * row);
+    if (!copy)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (unsigned i = 0; i < 2; i++)
+        memcpy(copy + i * row, (const unsigned char *)m->head.data + (uint64_t)tokens[i] * row,
+               row);
+    *ret = m->head;
+    ret->data = copy;
+    ret->rows = 2;
+    return 0;
+}
+
+static graph_ref classify(const struct model *m, struct graph *g, graph_ref x)
+{
+    if (m->hp->embed.dense_tanh)
+        x = graph_act(g, graph_matmul(g, x, &m->pooler, &m->pooler_bias), GRAPH_ACT_TANH);
+    return graph_matmul(g, x, &m->labels, &m->labels_bias);
+}
+
+static graph_ref dense(const struct model *m, struct graph *g, graph_ref x)
+{
+    const struct hparams_embed *e = &m->hp->embed;
+
+    for (uint32_t i = 0; i < e->n_dense; i++) {
+        x = graph_matmul(g, x, &m->dense[i], &m->dense_bias[i]);
+        if (!e->dense_linear[i])
+            x = graph_act(g, x, e->dense_act[i]);
+    }
+    return x;
+}
+
+/* Pooling that names rows does so in the last layer already. */
+static graph_ref pooled(const struct model *m, struct graph *g, enum pooling pooling)
+{
+    graph_ref x;
+
+    if (m->arch->build_rows)
+        x = m->arch->build_rows(m, g, pooling);
+    else
+        x = layer_decoder_rows(m, g, pooling);
+    return pooling == POOLING_MEAN ? graph_pool(g, x) : x;
+}
+
+static int build(struct model *m, const struct model_embed *how, struct graph *g,
+                 struct inf_err *reterr)
+{
+    struct weight head = {0};
+    graph_ref x;
+    int r;
+
+    if (how->make == MODEL_MAKE_SCORE && m->hp->embed.n_labels == 0) {
+        if (!m->head.data)
+            return err_set(reterr, EOPNOTSUPP, "this model has no classifier: it does not rank");
+        r = head_rows(m, how->tokens, &head, reterr);
+        if (r < 0)
+            return r;
+    }
+    if (how->make == MODEL_MAKE_ROWS) {
+        x = m->arch->build_rows ? m->arch->build_rows(m, g, POOLING_NONE)
+                                : layer_decoder_rows(m, g, POOLING_NONE);
+        x = graph_rows(g, x);
+    } else {
+        x = pooled(m, g, how->pooling);
+        if (how->make == MODEL_MAKE_VECTOR)
+            x = dense(m, g, x);
+        else
+            x = head.data ? graph_matmul(g, x, &head, NULL) : classify(m, g, x);
+    }
+    graph_output(g, x);
+    return 0;
+}
+
+int model_build_embed(struct model *m, const struct model_embed *how, struct graph **ret_graph,
+                      struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *g = NULL;
+    int r;
+
+    if (graph_new(&g) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    r = build(m, how, g, reterr);
+    if (r == 0)
+        r = graph_error(g, reterr);
+    if (r < 0)
+        return r;
+    *ret_graph = STEAL(g);
+    return 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The encoder of Whisper
+ *
+ * Frames of 10 ms pass two convolutions over three of them, the second in steps of two, then blocks
+ * of attention to both sides (Radford et al. 2022). A graph has the same number of rows throughout,
+ * so that there are three: each convolution is a product with rows that hold three frames one
+ * behind the other, which the caller lays out.
+ */
+
+#include "core/macros.h"
+#include "format/format.h"
+#include "graph/graph.h"
+
+struct whisper_shape {
+    uint32_t n_mels, n_ctx; /* n_ctx: rows of the result, half as many as frames */
+    uint32_t n_embd, n_heads, n_ff, n_layers;
+};
+
+/* A file whose tensors are called as Hugging Face does, or as OpenAI and whisper.cpp do. */
+struct whisper_source {
+    const struct format_tensor *(*find)(const void *file, const char *name); /* NULL: absent */
+    const void *file;
+    bool hugging_face;
+};
+
+enum whisper_part {
+    WHISPER_CONV1,  /* [2 × n_ctx, 3 × n_mels] → [2 × n_ctx, n_embd] */
+    WHISPER_CONV2,  /* [n_ctx, 3 × n_embd] → [n_ctx, n_embd] */
+    WHISPER_BLOCKS, /* [n_ctx, n_embd] → the same; row i is at position i of one sequence */
+    WHISPER_N_PARTS,
+};
+
+struct whisper_encoder;
+
+/* Weights stay in the file, which must outlive it; those of convolutions are copied. -EBADMSG: a
+ * tensor is missing or has another shape; -EOPNOTSUPP: a number format that is not for its place;
+ * -ENOMEM. */
+int whisper_encoder_new(const struct whisper_source *src, const struct whisper_shape *shape,
+                        struct whisper_encoder **ret_encoder, struct inf_err *reterr);
+struct whisper_encoder *whisper_encoder_free(struct whisper_encoder *e);
+DEFINE_CLEANUP(struct whisper_encoder *, whisper_encoder_free);
+
+const struct whisper_shape *whisper_encoder_shape(const struct whisper_encoder *e);
+/* The graph of one part; its input is the batch's, its output all rows. -ENOMEM. */
+int whisper_encoder_graph(const struct whisper_encoder *e, enum whisper_part part,
+                          struct graph **ret_graph, struct inf_err *reterr);
