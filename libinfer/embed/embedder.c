@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "embed/embedder.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/err.h"
+#include "embed/reformat.h"
+
+/* Requests of up to so many tokens go before others: about what one batch holds. */
+#define SMALL_TOKENS 512u
+
+static void queue_push(struct job_queue *q, struct job *job)
+{
+    job->next = NULL;
+    *q->tail = job;
+    q->tail = &job->next;
+}
+
+static void queue_remove(struct job_queue *q, struct job *job)
+{
+    struct job **p = &q->head;
+
+    while (*p != job)
+        p = &(*p)->next;
+    *p = job->next;
+    if (!job->next)
+        q->tail = p;
+}
+
+static void deliver(struct embedder *e, struct job *job)
+{
+    queue_push(&e->results, job);
+    eventfd_write(e->fd, 1);
+}
+
+/* The first text that has not begun and fits; cancelled jobs begin no more. */
+static bool next_text(struct job_queue *q, const struct lane *lane, struct job **ret_job)
+{
+    for (struct job *job = q->head; job; job = job->next) {
+        if (job->error < 0 || job->n_begun == job->n_texts)
+            continue;
+        *ret_job = job;
+        return lane_has_room(lane, job->texts[job->n_begun].n);
+    }
+    return false;
+}
+
+static void fill(struct embedder *e, unsigned i)
+{
+    struct lane *lane = &e->lanes[i];
+    struct job *job;
+
+    while (next_text(&e->queues[i], lane, &job)) {
+        lane_add(lane, job, job->n_begun);
+        e->stats.n_waiting_tokens -= job->texts[job->n_begun++].n;
+    }
+}
+
+/* Counts the texts of a batch as ended; jobs that are complete leave. */
+static void end_batch(struct embedder *e, unsigned i, int error)
+{
+    struct lane *lane = &e->lanes[i];
+
+    e->stats.n_batches++;
+    e->stats.n_texts += lane->batch.n_seqs;
+    e->stats.n_tokens += lane->batch.n_rows;
+    for (uint32_t j = 0; j < lane->batch.n_seqs; j++) {
+        struct job *job = lane->texts[j].job;
+
+        if (error < 0 && job->error == 0)
+            job->error = error;
+        job->n_ended++;
+    }
+    lane_clear(lane);
+    for (struct job *job = e->queues[i].head, *next; job; job = next) {
+        next = job->next;
+        if (job->n_ended < job->n_begun || (job->error == 0 && job->n_begun < job->n_texts))
+            continue;
+        for (size_t t = job->n_begun; t < job->n_texts; t++)
+            e->stats.n_waiting_tokens -= job->texts[t].n;
+        queue_remove(&e->queues[i], job);
+        deliver(e, job);
+    }
+}
+
+/* Computes a batch or a part of one; called and returns with the lock held. True: there was
+ * something to do. */
+static bool work(struct embedder *e, unsigned i)
+{
+    struct lane *lane = &e->lanes[i];
+    int error = 0;
+    bool whole;
+
+    if (lane_is_empty(lane))
+        fill(e, i);
+    if (lane_is_empty(lane))
+        return false;
+    if (i == QUEUE_SMALL && !lane_is_empty(&e->lanes[QUEUE_LARGE]))
+        e->stats.n_interrupted++;
+    pthread_mutex_unlock(&e->lock);
+    whole = lane_run(lane, i == QUEUE_LARGE, &error);
+    if (whole && error == 0)
+        lane_deliver(lane);
+    pthread_mutex_lock(&e->lock);
+    if (whole)
+        end_batch(e, i, error);
+    return true;
+}
+
+static void *run(void *arg)
+{
+    struct embedder *e = arg;
+
+    pthread_mutex_lock(&e->lock);
+    while (!e->stop) {
+        const uint64_t begin = clock_nsec();
+        bool any = work(e, QUEUE_SMALL);
+
+        any |= work(e, QUEUE_LARGE);
+        if (any) {
+            e->stats.busy_seconds += (double)(clock_nsec() - begin) * 1e-9;
+            continue;
+        }
+        for (unsigned i = 0; i < QUEUE_N; i++)
+            lane_rest(&e->lanes[i]);
+        pthread_cond_wait(&e->wake, &e->lock);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+/* The graph is only needed until the lanes have compiled it. */
+static int make_lanes(struct embedder *e, struct backend *backend, struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *graph = NULL;
+    struct lane_params params = e->params.lane;
+    int r = 0;
+
+    if (!e->params.exact) {
+        r = reformat_graph(backend, params.graph, &e->weights, &graph, reterr);
+        params.graph = graph;
+    }
+    for (unsigned i = 0; r == 0 && i < QUEUE_N; i++)
+        r = lane_init(&e->lanes[i], backend, &params, reterr);
+    return r;
+}
+
+int embedder_new(struct backend **backend, const struct embedder_params *params,
+                 struct embedder **ret_embedder, struct inf_err *reterr)
+{
+    _cleanup_(embedder_freep) struct embedder *e = NULL;
+    int r;
+
+    e = NEW(struct embedder, 1);
+    if (!e)
+        return err_set(reterr, ENOMEM, "out of memory");
+    e->params = *params;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->wake, NULL);
+    e->results.tail = &e->results.head;
+    for (unsigned i = 0; i < QUEUE_N; i++)
+        e->queues[i].tail = &e->queues[i].head;
+    e->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (e->fd < 0)
+        return err_set(reterr, errno, "eventfd: %s", strerror(errno));
+    r = make_lanes(e, *backend, reterr);
+    if (r < 0)
+        return r;
+    r = -pthread_create(&e->thread, NULL, run, e);
+    if (r < 0)
+        return err_set(reterr, -r, "the embedder's thread could not be started: %s", strerror(-r));
+    e->has_thread = true;
+    e->backend = STEAL(*backend);
+    *ret_embedder = STEAL(e);
+    return 0;
+}
+
+struct embedder *embedder_free(struct embedder *e)
+{
+    struct inf_embed_result *result;
+
+    if (!e)
+        return NULL;
+    if (e->has_thread) {
+        pthread_mutex_lock(&e->lock);
+        e->stop = true;
+        pthread_cond_signal(&e->wake);
+        pthread_mutex_unlock(&e->lock);
+        pthread_join(e->thread, NULL);
+    }
+    for (unsigned i = 0; i < QUEUE_N; i++) {
+        lane_done(&e->lanes[i]);
+        for (struct job *job = e->queues[i].head, *next; job; job = next) {
+            next = job->next;
+            job_free(job);
+        }
+    }
+    while ((result = embedder_next(e)))
+        free(result);
+    backend_free(e->backend);
+    arena_done(&e->weights);
+    if (e->fd >= 0)
+        close(e->fd);
+    pthread_cond_destroy(&e->wake);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+    return NULL;
+}
+
+int embedder_submit(struct embedder *e, const struct inf_embed_request *request, uint64_t *ret_id,
+                    struct inf_err *reterr)
+{
+    _cleanup_(job_freep) struct job *job = NULL;
+    bool full;
+    int r;
+
+    r = job_new(request, &e->params.shape, &job, reterr);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&e->lock);
+    /* A request alone is taken whatever its size: else it never would be. */
+    full = e->stats.n_waiting_tokens > 0 &&
+           e->stats.n_waiting_tokens + job->n_tokens > e->params.max_queue_tokens;
+    if (full) {
+        e->stats.n_rejected++;
+    } else {
+        const bool large = request->bulk || job->n_tokens > SMALL_TOKENS;
+
+        e->stats.n_requests++;
+        e->stats.n_waiting_tokens += job->n_tokens;
+        *ret_id = job->id = ++e->last_id;
+        queue_push(&e->queues[large ? QUEUE_LARGE : QUEUE_SMALL], STEAL(job));
+        pthread_cond_signal(&e->wake);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return full ? INF_EMBED_FULL : 0;
+}
+
+void embedder_cancel(struct embedder *e, uint64_t id)
+{
+    pthread_mutex_lock(&e->lock);
+    for (unsigned i = 0; i < QUEUE_N; i++) {
+        for (struct job *job = e->queues[i].head; job; job = job->next) {
+            if (job->id != id || job->error < 0)
+                continue;
+            job->error = -ECANCELED;
+            if (job->n_ended < job->n_begun)
+                break; /* when its batch ends */
+            for (size_t t = job->n_begun; t < job->n_texts; t++)
+                e->stats.n_waiting_tokens -= job->texts[t].n;
+            queue_remove(&e->queues[i], job);
+            deliver(e, job);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+struct inf_embed_result *embedder_next(struct embedder *e)
+{
+    struct inf_embed_result *result;
+    struct job *job;
+    eventfd_t count;
+
+    pthread_mutex_lock(&e->lock);
+    job = e->results.head;
+    if (job)
+        queue_remove(&e->results, job);
+    /* Readable exactly while there are more. */
+    if (!e->results.head)
+        eventfd_read(e->fd, &count);
+    pthread_mutex_unlock(&e->lock);
+    result = job ? job_finish(job) : NULL;
+    job_free(job);
+    return result;
+}
+
+void embedder_stats(struct embedder *e, struct inf_embedder_stats *ret_stats)
+{
+    pthread_mutex_lock(&e->lock);
+    *ret_stats = e->stats;
+    pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The embedder's thread and its two queues
+ *
+ * Requests of few tokens wait in one queue, all others in the other; both in order. Each queue has
+ * a lane. The thread computes batches of the first as wholes and, in between, parts of the second's
+ * batch: a small request waits for at most one part, and a large one always gets on.
+ */
+
+#include <pthread.h>
+
+#include "core/arena.h"
+#include "embed/lane.h"
+
+enum {
+    QUEUE_SMALL,
+    QUEUE_LARGE,
+    QUEUE_N,
+};
+
+struct job_queue {
+    struct job *head, **tail;
+};
+
+struct embedder_params {
+    struct lane_params lane;
+    bool exact;
+    struct job_shape shape;
+    uint64_t max_queue_tokens;
+};
+
+struct embedder {
+    struct arena weights; /* in formats of their own */
+    struct embedder_params params;
+    struct backend *backend;
+    struct lane lanes[QUEUE_N]; /* of the thread */
+    int fd;                     /* results wait */
+    bool has_thread;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of everything below */
+    pthread_cond_t wake;
+    bool stop;
+    struct job_queue queues[QUEUE_N]; /* jobs whose last text has not ended */
+    struct job_queue results;
+    uint64_t last_id;
+    struct inf_embedder_stats stats;
+};
+
+/* Takes *@backend on success. -EOPNOTSUPP with the reason, -ENOMEM, -EAGAIN. */
+int embedder_new(struct backend **backend, const struct embedder_params *params,
+                 struct embedder **ret_embedder, struct inf_err *reterr);
+struct embedder *embedder_free(struct embedder *e);
+DEFINE_CLEANUP(struct embedder *, embedder_free);
+
+/* As inf_embedder_submit(). */
+int embedder_submit(struct embedder *e, const struct inf_embed_request *request, uint64_t *ret_id,
+                    struct inf_err *reterr);
+void embedder_cancel(struct embedder *e, uint64_t id);
+/* NULL: none waits. */
+struct inf_embed_result *embedder_next(struct embedder *e);
+void embedder_stats(struct embedder *e, struct inf_embedder_stats *ret_stats);

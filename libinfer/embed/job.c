@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "embed/job.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/err.h"
+
+/* Bounds of a request that keep all products below far from overflow. */
+#define MAX_TEXTS  (1u << 24)
+#define MAX_TOKENS ((size_t)1 << 32)
+
+static int check_text(const struct inf_embed_text *t, size_t i, const struct job_shape *shape,
+                      struct inf_err *reterr)
+{
+    if (!t->tokens || t->n_tokens == 0)
+        return err_set(reterr, EINVAL, "text %zu is empty", i);
+    if (t->n_tokens > shape->max_tokens)
+        return err_set(reterr, E2BIG, "text %zu has %zu tokens, and the model takes %u", i,
+                       t->n_tokens, shape->max_tokens);
+    for (size_t j = 0; j < t->n_tokens; j++) {
+        if (t->tokens[j] < 0 || (uint32_t)t->tokens[j] >= shape->n_vocab)
+            return err_set(reterr, EINVAL, "text %zu: token %d is not in the vocabulary", i,
+                           t->tokens[j]);
+        if (t->types && t->types[j] >= MAX(shape->n_types, 1u))
+            return err_set(reterr, EINVAL, "text %zu: the model has no tokens of type %u", i,
+                           t->types[j]);
+    }
+    return 0;
+}
+
+static int check(const struct inf_embed_request *q, const struct job_shape *shape,
+                 size_t *ret_tokens, bool *ret_types, struct inf_err *reterr)
+{
+    int r = 0;
+
+    if (!q || !q->texts || q->n_texts == 0)
+        return err_set(reterr, EINVAL, "there are no texts");
+    if (q->n_texts > MAX_TEXTS)
+        return err_set(reterr, EINVAL, "more than %u texts", MAX_TEXTS);
+    if (q->dimensions > shape->width)
+        return err_set(reterr, EINVAL, "%u dimensions were asked for, and the model makes %u",
+                       q->dimensions, shape->width);
+    *ret_tokens = 0;
+    *ret_types = false;
+    for (size_t i = 0; r == 0 && i < q->n_texts; i++) {
+        r = check_text(&q->texts[i], i, shape, reterr);
+        *ret_tokens += q->texts[i].n_tokens;
+        *ret_types |= q->texts[i].types != NULL;
+        if (*ret_tokens > MAX_TOKENS)
+            return err_set(reterr, E2BIG, "the request has more than %zu tokens", MAX_TOKENS);
+    }
+    return r;
+}
+
+/* Result, index and floats lie in one piece of memory. */
+static int result_new(struct job *job, uint32_t width, const struct job_shape *shape)
+{
+    const bool rows = shape->pick == JOB_PICK_ALL;
+    const size_t n = rows ? job->n_tokens : job->n_texts;
+    const size_t first = ALIGN_UP(sizeof(struct inf_embed_result), 16u);
+    const size_t floats = first + ALIGN_UP(rows ? (job->n_texts + 1) * sizeof(size_t) : 0, 64u);
+    unsigned char *p = malloc(floats + n * width * sizeof(float));
+    size_t *begins = (size_t *)(p + first);
+
+    if (!p)
+        return -ENOMEM;
+    job->result = (struct inf_embed_result *)p;
+    job->vectors = (float *)(p + floats);
+    *job->result = (struct inf_embed_result){
+        .user = job->user,
+        .n_texts = job->n_texts,
+        .width = width,
+        .vectors = job->vectors,
+        .first = rows ? begins : NULL,
+        .n_vectors = n,
+        .n_tokens = job->n_tokens,
+    };
+    for (size_t i = 0; i < job->n_texts; i++) {
+        job->texts[i].i_vector = rows ? job->texts[i].first : i;
+        if (rows)
+            begins[i] = job->texts[i].first;
+    }
+    if (rows)
+        begins[job->n_texts] = n;
+    return 0;
+}
+
+static void copy_texts(struct job *job, const struct inf_embed_request *q)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < q->n_texts; i++) {
+        const struct inf_embed_text *t = &q->texts[i];
+
+        job->texts[i] = (struct job_text){.first = at, .n = t->n_tokens};
+        memcpy(job->tokens + at, t->tokens, t->n_tokens * sizeof(*t->tokens));
+        if (job->types && t->types)
+            memcpy(job->types + at, t->types, t->n_tokens);
+        else if (job->types)
+            memset(job->types + at, 0, t->n_tokens);
+        at += t->n_tokens;
+    }
+}
+
+int job_new(const struct inf_embed_request *q, const struct job_shape *shape, struct job **ret_job,
+            struct inf_err *reterr)
+{
+    _cleanup_(job_freep) struct job *job = NULL;
+    bool types = false;
+    size_t n = 0;
+    int r;
+
+    r = check(q, shape, &n, &types, reterr);
+    if (r < 0)
+        return r;
+    job = NEW(struct job, 1);
+    if (!job)
+        return err_set(reterr, ENOMEM, "out of memory");
+    job->user = q->user;
+    job->n_texts = q->n_texts;
+    job->n_tokens = n;
+    job->full_width = shape->width;
+    job->normalize =
+        q->normalize == INF_NORMALIZE_MODEL ? shape->normalize : q->normalize == INF_NORMALIZE_YES;
+    job->tokens = NEW(int32_t, n);
+    job->texts = NEW(struct job_text, q->n_texts);
+    job->types = types ? NEW(uint8_t, n) : NULL;
+    if (!job->tokens || !job->texts || (types && !job->types))
+        return err_set(reterr, ENOMEM, "out of memory");
+    copy_texts(job, q);
+    if (result_new(job, q->dimensions > 0 ? q->dimensions : shape->width, shape) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    *ret_job = STEAL(job);
+    return 0;
+}
+
+struct job *job_free(struct job *job)
+{
+    if (!job)
+        return NULL;
+    free(job->tokens);
+    free(job->types);
+    free(job->texts);
+    free(job->result);
+    free(job);
+    return NULL;
+}
+
+void job_put(struct job *job, size_t i, const float *row)
+{
+    const uint32_t n = job->result->width;
+    float *y = job->vectors + i * n;
+    double sum = 0;
+
+    for (uint32_t j = 0; job->normalize && j < n; j++)
+        sum += (double)row[j] * (double)row[j];
+    /* A vector of zeros has no direction, and stays. */
+    const float scale = sum > 0 ? (float)(1 / sqrt(sum)) : 1;
+
+    for (uint32_t j = 0; j < n; j++)
+        y[j] = row[j] * scale;
+}
+
+struct inf_embed_result *job_finish(struct job *job)
+{
+    struct inf_embed_result *result = STEAL(job->result);
+
+    result->request = job->id;
+    result->error = job->error;
+    if (job->error < 0) {
+        result->vectors = NULL;
+        result->n_vectors = 0;
+    }
+    return result;
+}
