@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The product for AVX2. */
+#define DENSE_WIDTH 8
+#define DENSE_NAME  dense_avx2
+
+#include "media/dense-kernels.h"

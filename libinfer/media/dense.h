@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Products of a few columns with a small matrix, for networks of some 10^5 weights
+ *
+ * Each output is one sum in the order of its inputs, whatever the instruction set, so that all
+ * give the same bits.
+ */
+
+#include <stdint.h>
+
+enum {
+    DENSE_LANES = 16, /* outputs are a multiple of it */
+    DENSE_MAX_COLS = 4,
+};
+
+struct dense {
+    uint32_t n_in, n_out;
+    const float *weights; /* [n_in][n_out], aligned to 64 bytes */
+    const float *bias;    /* [n_out] */
+};
+
+/* @out: [n_cols][n_out] := bias + the sum over i of x[col][i] × weights[i]. @n_cols: 1, 2 or 4. */
+typedef void (*dense_fn)(const struct dense *d, const float *const *x, uint32_t n_cols, float *out);
+
+/* The best for a CPU with @flags (core/cpu.h). */
+dense_fn dense_get(unsigned flags);

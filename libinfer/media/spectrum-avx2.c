@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transform for AVX2. */
+#define SPECTRUM_WIDTH 4
+
+#include "media/spectrum-isa.h"
+#include "media/spectrum-kernels.h"
+
+const struct spectrum_kernel spectrum_kernel_avx2 = {SPECTRUM_WIDTH, powers};

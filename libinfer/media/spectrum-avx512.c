@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transform for AVX-512. */
+#define SPECTRUM_WIDTH 8
+
+#include "media/spectrum-isa.h"
+#include "media/spectrum-kernels.h"
+
+const struct spectrum_kernel spectrum_kernel_avx512 = {SPECTRUM_WIDTH, powers};

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transform for every instruction set. */
+#define SPECTRUM_WIDTH 2
+
+#include "media/spectrum-isa.h"
+#include "media/spectrum-kernels.h"
+
+const struct spectrum_kernel spectrum_kernel_base = {SPECTRUM_WIDTH, powers};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Powers of the frequencies of windowed frames
+ *
+ * A frame is SPECTRUM_N real samples. Its even samples become real parts and its odd ones imaginary
+ * parts of a complex transform of half the length (Stockham's order, so that nothing is permuted),
+ * from which the frequencies follow. All of it is done for several frames at a time, one in each
+ * lane of a vector, in double precision: a loud frame must not drown what is 80 dB below it.
+ */
+
+#include <stdint.h>
+
+enum {
+    SPECTRUM_N = 400,
+    SPECTRUM_HALF = SPECTRUM_N / 2,
+    SPECTRUM_BINS = SPECTRUM_HALF + 1,
+    SPECTRUM_STAGES = 4,
+    SPECTRUM_MAX_WIDTH = 8,
+};
+
+struct spectrum_turn {
+    double re, im;
+};
+
+/* One pass of the transform: butterflies of @radix over @m × @stride places. */
+struct spectrum_stage {
+    uint32_t radix, m, stride;
+    struct spectrum_turn turns[SPECTRUM_HALF]; /* [m][radix]: e^(-2πi p j / (radix × m)) */
+};
+
+struct spectrum_plan {
+    struct spectrum_stage stages[SPECTRUM_STAGES];
+    struct spectrum_turn turns[SPECTRUM_BINS]; /* e^(-2πi k / SPECTRUM_N) */
+};
+
+void spectrum_plan_init(struct spectrum_plan *plan);
+
+struct spectrum_kernel {
+    uint32_t width; /* frames at a time */
+    /* @x: [SPECTRUM_N][width]; @power: [SPECTRUM_BINS][width]; both aligned to 64 bytes. */
+    void (*powers)(const struct spectrum_plan *plan, const double *x, double *power);
+};
+
+/* The best for a CPU with @flags (core/cpu.h). All give the same bits. */
+const struct spectrum_kernel *spectrum_kernel_get(unsigned flags);
