@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Whisper's encoder on a device: frames of a window in, what the decoder listens to out
+ *
+ * Everything is made at the beginning; a run allocates nothing. One thread at a time uses it, that
+ * of its backend.
+ */
+
+#include "backend/backend.h"
+#include "model/whisper.h"
+
+struct encode;
+
+/* Compiles @encoder for @backend; both must outlive it. -EOPNOTSUPP with the reason, -ENOMEM. */
+int encode_new(struct backend *backend, const struct whisper_encoder *encoder,
+               struct encode **ret_encode, struct inf_err *reterr);
+struct encode *encode_free(struct encode *enc);
+DEFINE_CLEANUP(struct encode *, encode_free);
+
+/* @mel: [2 × n_ctx, n_mels]. @out: [n_ctx, n_embd]. 0, or what the backend says when it fails. */
+int encode_run(struct encode *enc, const float *mel, float *out);
