@@ -237,13 +237,23 @@ static int32_t pick_by_mass(struct sampler *s, const struct sample_params *p, st
     return draw_under_envelope(s, &w, p->min_p, rng);
 }
 
-/* The @top_k first of the row, or all, as candidates with masses. */
-static uint32_t take_cands(struct sampler *s, const struct sample_params *p, const float *logits,
-                           float max)
+/*
+ * The @top_k first of the row, or all, as candidates. What a draw gives follows from their order,
+ * so those that a list may tell as well are put into the order of lists.
+ */
+static uint32_t take_cands(struct sampler *s, const struct sample_params *p, const float *logits)
 {
     const uint32_t k = p->top_k > 0 ? MIN(p->top_k, s->n_vocab) : s->n_vocab;
     const uint32_t n = row_top(logits, s->n_vocab, s->peaks, k, s->cands);
 
+    if (k <= TOP_MAX)
+        cand_sort(s->cands, n);
+    return n;
+}
+
+/* Gives the candidates their masses. */
+static void weigh_cands(struct sampler *s, const struct sample_params *p, uint32_t n, float max)
+{
     for (uint32_t at = 0; at < n; at += ROW_RUN) {
         const uint32_t n_run = MIN(n - at, ROW_RUN);
         float mass[ROW_RUN], sum;
@@ -254,7 +264,6 @@ static uint32_t take_cands(struct sampler *s, const struct sample_params *p, con
         for (uint32_t i = 0; i < n_run; i++)
             s->cands[at + i].mass = mass[i];
     }
-    return n;
 }
 
 static double cands_total(const struct cand *c, uint32_t n)
@@ -318,12 +327,13 @@ static int32_t draw(const struct cand *c, uint32_t n, struct rng *rng)
     return last;
 }
 
+/* The stages from top-k on, for the @n candidates that it left. */
 static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p, struct rng *rng,
-                               const float *logits, float max)
+                               uint32_t n, float max)
 {
     struct cand *c = s->cands;
-    uint32_t n = take_cands(s, p, logits, max);
 
+    weigh_cands(s, p, n, max);
     if (p->typical_p < 1)
         n = cut_typical(p, c, n, max);
     if (p->top_p < 1)
@@ -343,7 +353,7 @@ static int32_t pick(struct sampler *s, const struct sample_params *p, struct rng
     if (best < 0 || p->temperature == 0)
         return best;
     if ((p->top_k > 0 && p->top_k < s->n_vocab) || p->typical_p < 1)
-        return pick_from_cands(s, p, rng, logits, logits[best]);
+        return pick_from_cands(s, p, rng, take_cands(s, p, logits), logits[best]);
     return pick_by_mass(s, p, rng, logits, logits[best]);
 }
 
@@ -400,5 +410,68 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
     for (uint32_t i = 0; i < n_top; i++)
         ret_top[i] =
             (struct inf_top_logprob){s->cands[i].id, (float)((double)s->cands[i].key - max - sum)};
+    return n_top;
+}
+
+uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *p, uint32_t n_top)
+{
+    assert(n_top <= SAMPLE_MAX_TOP);
+    if (penalty_any(p))
+        return 0;
+    if (p->temperature == 0)
+        return MAX(n_top, 1u);
+    if (p->top_k == 0 || p->top_k > TOP_MAX || p->top_k >= s->n_vocab)
+        return 0;
+    return MAX(n_top, p->top_k);
+}
+
+/* The first @n of the list that are tokens, or all, as candidates. */
+static uint32_t take_listed(const struct sampler *s, const struct top_row *list, uint32_t n,
+                            struct cand *ret_cands)
+{
+    uint32_t n_taken = 0;
+
+    for (uint32_t i = 0; i < list->n && n_taken < n; i++)
+        if ((uint32_t)list->ids[i] < s->n_vocab)
+            ret_cands[n_taken++] = (struct cand){list->values[i], 0, list->ids[i]};
+    return n_taken;
+}
+
+bool sampler_list_suffices(const struct sampler *s, const struct top_row *list)
+{
+    struct cand cands[TOP_MAX];
+    const uint32_t n = take_listed(s, list, TOP_MAX, cands);
+
+    assert(list->n <= list->n_wanted && list->n_wanted <= TOP_MAX);
+    /* A list that is shorter than what was wanted is all there is. */
+    return n == list->n_wanted || (n > 0 && list->n < list->n_wanted);
+}
+
+int32_t sampler_pick_from_list(struct sampler *s, const struct sample_params *p, struct rng *rng,
+                               const struct top_row *list)
+{
+    const uint32_t n = take_listed(s, list, p->temperature == 0 ? 1 : p->top_k, s->cands);
+
+    assert(n > 0);
+    if (p->temperature == 0)
+        return s->cands[0].id;
+    return pick_from_cands(s, p, rng, n, s->cands[0].key);
+}
+
+uint32_t sampler_logprob_from_list(const struct sampler *s, const struct top_row *list,
+                                   int32_t token, uint32_t n_top, float *ret_logprob,
+                                   struct inf_top_logprob *ret_top)
+{
+    const double max = (double)list->values[0];
+    struct cand cands[TOP_MAX];
+    uint32_t i = 0;
+
+    while (list->ids[i] != token)
+        i++;
+    *ret_logprob = (float)((double)list->values[i] - max - list->log_sum);
+    n_top = take_listed(s, list, n_top, cands);
+    for (i = 0; i < n_top; i++)
+        ret_top[i] = (struct inf_top_logprob){cands[i].id,
+                                              (float)((double)cands[i].key - max - list->log_sum)};
     return n_top;
 }

@@ -21,12 +21,16 @@
  *
  * A choice depends on the row, the parameters, the sequence's tokens and its generator alone.
  * A sampler is scratch memory for one thread; picking allocates nothing.
+ *
+ * Where a few of the largest logits tell the choice, a list of them (core/top.h) gives the very
+ * token that the row gives, by the same draws.
  */
 
 #include <infer/engine.h>
 
 #include "core/macros.h"
 #include "core/rng.h"
+#include "core/top.h"
 
 /* inf_sampling with the defaults resolved and the bias copied. */
 struct sample_params {
@@ -44,7 +48,7 @@ void sample_params_done(struct sample_params *p);
 
 struct sampler;
 
-#define SAMPLE_MAX_TOP 64 /* alternatives with log-probabilities */
+#define SAMPLE_MAX_TOP TOP_MAX /* alternatives with log-probabilities */
 
 /* Positive conditions. */
 enum {
@@ -71,3 +75,16 @@ int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t
  */
 uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row, int32_t token,
                          uint32_t n_top, float *ret_logprob, struct inf_top_logprob *ret_top);
+
+/* How many of the largest logits tell what @p picks and the @n_top most likely; 0: only the row
+ * does. */
+uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *p, uint32_t n_top);
+/* Whether a list of so many, as it came, is enough: one that has tokens behind the vocabulary may
+ * not be, and an empty one is not. */
+bool sampler_list_suffices(const struct sampler *s, const struct top_row *list);
+/* sampler_pick() and sampler_logprob() from a list that suffices. @token is in the list. */
+int32_t sampler_pick_from_list(struct sampler *s, const struct sample_params *p, struct rng *rng,
+                               const struct top_row *list);
+uint32_t sampler_logprob_from_list(const struct sampler *s, const struct top_row *list,
+                                   int32_t token, uint32_t n_top, float *ret_logprob,
+                                   struct inf_top_logprob *ret_top);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who runs: admission in order of age, sharing of prompts between choices, preemption of the
- * youngest when the KV pool is full.
+ * Who runs: admission in order of age, sharing of prompts between choices and of blocks that are
+ * known by name, preemption of the youngest when the KV pool is full.
  *
  * A sequence is admitted with blocks for all tokens that it has; only generated tokens ask for
  * more. The oldest running sequence is never preempted while another runs, and the pool holds one
@@ -59,35 +59,99 @@ enum admission {
     ADMIT_FAILED,
 };
 
-/* Shares all of the prompt but its last token: computing that one gives the logits. */
-static enum admission take_blocks(struct sched *s, struct seq *seq, const struct seq *donor)
+/* Blocks of the sequence that it may share. */
+static uint32_t count_known(const struct sched *s, const struct seq *seq)
 {
-    const uint32_t n_shared = donor ? seq->req->n_prompt - 1 : 0;
-    uint32_t need;
+    uint32_t n;
+    const struct kv_name *names = seq_names(seq, &n);
 
-    if (n_shared > 0)
-        kv_table_share(&seq->table, &donor->table, n_shared);
-    need = kv_table_need(&seq->table, seq->n_tokens - n_shared);
+    return names && !seq_needs_rows(seq) ? kv_pool_n_known(s->runner->pool, names, n) : 0;
+}
+
+/* Whether a sequence that runs is about to compute the block behind those that are known. */
+static bool is_on_the_way(const struct sched *s, const struct seq *seq, uint32_t n_known)
+{
+    uint32_t n;
+    const struct kv_name *names = seq_names(seq, &n);
+
+    if (n_known >= n || seq_needs_rows(seq))
+        return false;
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        const struct seq *other = s->running[i];
+
+        if (other->state == SEQ_RUNNING && other->n_names > n_known &&
+            kv_table_is_current(&other->table) &&
+            kv_name_equal(&other->names[n_known], &names[n_known]))
+            return true;
+    }
+    return false;
+}
+
+/* Shares what is there, and of all tokens but the last one: computing that gives the logits. The
+ * more is taken, of a choice that has the prompt or by name. */
+static uint32_t share_blocks(struct seq *seq, const struct seq *donor, uint32_t n_known)
+{
+    const uint32_t n_given = donor ? seq->req->n_prompt - 1 : 0;
+    const uint64_t n_found = (uint64_t)n_known * seq->req->block_tokens;
+    const uint32_t n = (uint32_t)MIN(n_found, seq->n_tokens - 1);
+
+    if (n > n_given) {
+        kv_table_adopt(&seq->table, seq->names, n);
+        return n;
+    }
+    if (n_given > 0)
+        kv_table_share(&seq->table, &donor->table, n_given);
+    return n_given;
+}
+
+/* Others use what was found: that is told to the tier, as far as it has it. */
+static void note_found(struct sched *s, struct seq *seq)
+{
+    uint32_t n_kept = 0;
+
+    if (!s->tier || !seq->names || seq->req->n_seen > 0)
+        return;
+    for (uint32_t i = 0; i < seq->table.n_named; i++)
+        if (keep_found(&s->keep, seq->table.blocks[i]) && n_kept == i)
+            n_kept++;
+    tier_note_used(s->tier, seq->req->owner, seq->names, n_kept);
+}
+
+static enum admission take_blocks(struct sched *s, struct seq *seq, const struct seq *donor,
+                                  uint32_t n_known)
+{
+    const uint32_t n_shared = share_blocks(seq, donor, n_known);
+    const uint32_t need = kv_table_need(&seq->table, seq->n_tokens - n_shared);
+
     /* One block for each that runs: who is admitted shall not be preempted at once. */
     if ((s->n_running > 0 && need + s->n_running > kv_pool_n_free(s->runner->pool)) ||
         kv_table_extend(&seq->table, seq->n_tokens - n_shared) == KV_FULL) {
-        assert(s->n_running > 0);
         kv_table_truncate(&seq->table, 0);
-        return ADMIT_FULL;
+        if (s->n_running > 0)
+            return ADMIT_FULL;
+        /* The pool holds the sequence, but not a copy of its last block beside it. */
+        assert(n_known > 0);
+        return take_blocks(s, seq, NULL, n_known - 1);
     }
     seq->n_kv = n_shared;
+    note_found(s, seq);
+    seq_note_kv(seq, false);
     return ADMITTED;
 }
 
 static enum admission admit(struct sched *s, struct seq *seq)
 {
     struct seq *donor;
+    uint32_t n_known;
     bool soon;
 
     if (s->n_running == s->limits.max_seqs)
         return ADMIT_FULL;
     donor = find_donor(seq->req, &soon);
     if (!donor && soon)
+        return ADMIT_LATER;
+    n_known = count_known(s, seq);
+    if (!donor && (is_on_the_way(s, seq, n_known) || sched_awaits_answer(s, seq)))
         return ADMIT_LATER;
     if (!seq->started) {
         if (seq_start(seq, s->runner->pool, s->tok) < 0)
@@ -98,7 +162,7 @@ static enum admission admit(struct sched *s, struct seq *seq)
         pthread_mutex_unlock(&s->lock);
         seq->req->started = true;
     }
-    return take_blocks(s, seq, donor);
+    return take_blocks(s, seq, donor, n_known);
 }
 
 static void insert_running(struct sched *s, struct seq *seq)
@@ -139,10 +203,19 @@ static void preempt(struct sched *s, uint32_t i)
 
     memmove(s->running + i, s->running + i + 1, (s->n_running - i - 1) * sizeof(*s->running));
     s->n_running--;
+    seq_stop_fetch(seq);
     kv_table_truncate(&seq->table, 0);
     seq->n_kv = 0;
+    seq_make_names(seq, seq->n_tokens);
     seq->state = SEQ_WAITING;
     sched_wait(s, seq);
+    sched_ask(s, seq);
+}
+
+void sched_preempt_all(struct sched *s)
+{
+    while (s->n_running > 0)
+        preempt(s, s->n_running - 1);
 }
 
 void sched_make_room(struct sched *s)

@@ -68,6 +68,8 @@ static int emit_part(struct sched *s, const struct step_part *part)
     if (!part->sampled)
         return 0;
     if (part->status == SAMPLE_BAD_ROW) {
+        /* Blocks that gave such a row may have been shared before it came to light. */
+        kv_pool_forget(s->runner->pool);
         seq_end(seq, INF_FINISH_ERROR, "the model gave no usable probabilities");
         return 0;
     }
@@ -101,6 +103,16 @@ void sched_fail_running(struct sched *s, const char *error)
 {
     for (uint32_t i = 0; i < s->n_running; i++)
         seq_end(s->running[i], INF_FINISH_ERROR, error);
+}
+
+void sched_fail_waiting(struct sched *s, const char *error)
+{
+    while (s->waiting) {
+        struct seq *seq = s->waiting;
+
+        sched_unwait(s, seq);
+        seq_end(seq, INF_FINISH_ERROR, error);
+    }
 }
 
 void sched_apply_cancels(struct sched *s)

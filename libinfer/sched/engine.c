@@ -11,11 +11,19 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/clock.h"
 #include "sched/sched.h"
 
-#define FADE_USEC  5e6 /* speeds are those of the last seconds of work */
-#define RETRY_MSEC 10
-#define REST_SEC   2 /* without work: then memory goes back to the system */
+#define FADE_USEC   5e6 /* speeds are those of the last seconds of work */
+#define RETRY_MSEC  10
+#define LOSS_USEC   250000 /* before a lost device is tried again, at first */
+#define REST_SEC    2      /* without work: then memory goes back to the system */
+#define FLUSH_MSEC  4000   /* at the end, for blocks that the tier shall keep */
+#define LOAD_MARGIN 1.25
+/* Without steps: until all goes to the tier, as the next request may be near; and until the tier is
+ * asked again to take more. */
+#define IDLE_USEC  250000
+#define SPILL_USEC 250000
 
 static int samplers_new(struct sched *s, const struct runner *runner)
 {
@@ -52,6 +60,7 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     s->next_id = 1;
     s->tok = tok;
     s->limits = *limits;
+    s->loss.pause_usec = LOSS_USEC;
     s->n_vocab = MIN((*runner)->n_vocab, inf_tokenizer_n_vocab(tok));
     s->stats.n_blocks = kv_pool_n_blocks((*runner)->pool);
     assert((*runner)->limits.max_seqs >= limits->max_seqs);
@@ -74,6 +83,37 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     s->runner = STEAL(*runner);
     *ret_sched = STEAL(s);
     return 0;
+}
+
+/* On the thread of the tier. */
+static void take_news(void *data)
+{
+    struct sched *s = data;
+
+    pthread_mutex_lock(&s->lock);
+    s->news = true;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int sched_add_tier(struct sched *s, const struct tier_params *params, double first_tok_s)
+{
+    struct tier_params p = *params;
+    int r;
+
+    assert(!s->tier && !s->has_thread);
+    if (s->limits.no_prefix_cache || !kv_pool_bytes(s->runner->pool, 0, &p.block_bytes) ||
+        p.block_bytes == 0)
+        return -EOPNOTSUPP;
+    p.format = s->runner->backend->ops->kv_format;
+    p.news = take_news;
+    p.data = s;
+    r = keep_init(&s->keep, s->runner->pool);
+    if (r < 0)
+        return r;
+    s->fetching = (struct fetching){.first_tok_s = first_tok_s, .margin = LOAD_MARGIN};
+    s->spill.grace_usec = IDLE_USEC;
+    return tier_new(&p, &s->tier);
 }
 
 static void free_requests(struct request *first, bool inbox)
@@ -99,6 +139,10 @@ struct sched *sched_free(struct sched *s)
     }
     free_requests(s->live, false);
     free_requests(s->inbox, true);
+    sched_flush(s, FLUSH_MSEC);
+    tier_batch_free(s->spill.batch);
+    s->tier = tier_free(s->tier);
+    keep_done(&s->keep);
     events_done(&s->events);
     step_done(&s->step);
     for (uint32_t i = 0; i < s->n_samplers; i++)
@@ -110,6 +154,27 @@ struct sched *sched_free(struct sched *s)
     pthread_mutex_destroy(&s->lock);
     free(s);
     return NULL;
+}
+
+static int make_request(const struct sched *s, const struct inf_request *in,
+                        struct request **ret_request)
+{
+    _cleanup_(request_freep) struct request *req = NULL;
+    int r;
+
+    r = request_new(in, s->limits.n_ctx, &req);
+    if (r < 0)
+        return r;
+    if (!s->limits.no_prefix_cache && !in->no_cache) {
+        r = request_name_blocks(req, in, &s->limits.origin, kv_pool_block_tokens(s->runner->pool));
+        if (r < 0)
+            return r;
+        r = s->tier ? request_name_owner(req, in) : 0;
+        if (r < 0)
+            return r;
+    }
+    *ret_request = STEAL(req);
+    return 0;
 }
 
 int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id)
@@ -132,7 +197,7 @@ int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id
     if (r != 0)
         return r;
 
-    r = request_new(in, s->limits.n_ctx, &req);
+    r = make_request(s, in, &req);
     pthread_mutex_lock(&s->lock);
     if (r < 0) {
         s->n_queued--;
@@ -166,11 +231,27 @@ void sched_cancel(struct sched *s, uint64_t id)
     pthread_mutex_unlock(&s->lock);
 }
 
+static void count_tier(struct tier *t, struct inf_engine_stats *stats)
+{
+    struct tier_counts counts;
+
+    tier_count(t, &counts);
+    stats->has_tier = true;
+    stats->n_tier_loaded = counts.n_loaded;
+    stats->tier_loaded_bytes = counts.loaded_bytes;
+    stats->n_tier_kept = counts.n_kept;
+    stats->tier_kept_bytes = counts.kept_bytes;
+    stats->n_tier_bad = counts.n_bad;
+    stats->n_tier_failed = counts.n_failed;
+}
+
 void sched_stats(struct sched *s, struct inf_engine_stats *ret_stats)
 {
     pthread_mutex_lock(&s->lock);
     *ret_stats = s->stats;
     pthread_mutex_unlock(&s->lock);
+    if (s->tier)
+        count_tier(s->tier, ret_stats);
 }
 
 /* Moves new requests to the live ones; true when something is to be cancelled. */
@@ -197,6 +278,7 @@ static bool take_inbox(struct sched *s)
         for (uint32_t i = 0; i < req->n_choices; i++) {
             req->seqs[i].age = s->next_age++;
             sched_wait(s, &req->seqs[i]);
+            sched_ask(s, &req->seqs[i]);
         }
     return cancel;
 }
@@ -218,6 +300,7 @@ static void count_step(struct sched *s)
 
     for (uint32_t i = 0; i < step->n_parts; i++)
         n_sampled += step->parts[i].sampled && step->parts[i].status == 0;
+    sched_note_step(s, n_sampled);
     fade(&s->prefill_tokens, &s->prefill_usec, step->n_prompt_rows, step->usec);
     fade(&s->decode_tokens, &s->decode_usec, step->n_decode_rows, step->usec);
     pthread_mutex_lock(&s->lock);
@@ -238,7 +321,24 @@ static void count_state(struct sched *s)
     s->stats.n_waiting = s->n_waiting;
     s->stats.n_running = s->n_running;
     s->stats.n_blocks_used = s->stats.n_blocks - kv_pool_n_free(s->runner->pool);
+    s->stats.n_blocks_idle = kv_pool_n_idle(s->runner->pool);
+    s->stats.n_tier_refused = s->fetching.n_refused;
     pthread_mutex_unlock(&s->lock);
+}
+
+static void run_step(struct sched *s)
+{
+    const int r = sched_step(s);
+
+    if (r == 0) {
+        count_step(s);
+        sched_emit(s);
+    } else if (r == -ENODEV && s->runner->backend->ops->recover) {
+        sched_lose_device(s);
+    } else {
+        sched_fail_running(s, "the device failed");
+        kv_pool_forget(s->runner->pool);
+    }
 }
 
 bool sched_tick(struct sched *s)
@@ -251,14 +351,16 @@ bool sched_tick(struct sched *s)
         sched_retire(s);
         events_flush(&s->events);
     }
-    sched_admit(s);
-    sched_make_room(s);
-    if (s->n_running > 0) {
-        if (sched_step(s) < 0) {
-            sched_fail_running(s, "the device failed");
-        } else {
-            count_step(s);
-            sched_emit(s);
+    s->await_usec = 0;
+    if (sched_has_device(s)) {
+        sched_admit(s);
+        sched_make_room(s);
+        if (s->tier)
+            sched_fetch(s);
+        if (sched_pick_ready(s)) {
+            s->await_usec = 0;
+            run_step(s);
+            sched_spill_busy(s);
         }
     }
     again = sched_retire(s);
@@ -272,44 +374,82 @@ static bool take_rest(struct sched *s)
 {
     pthread_mutex_unlock(&s->lock);
     runner_rest(s->runner);
+    if (s->tier)
+        tier_rest(s->tier);
     pthread_mutex_lock(&s->lock);
     return true;
+}
+
+static struct timespec at_usec(uint64_t usec)
+{
+    return (struct timespec){(time_t)(usec / 1000000), (long)(usec % 1000000) * 1000};
+}
+
+/* Waits until then, or until somebody wants something. @news: of the tier, too. */
+static void await_until(struct sched *s, uint64_t usec, bool news)
+{
+    const struct timespec until = at_usec(usec);
+    int r = 0;
+
+    pthread_mutex_lock(&s->lock);
+    while (r == 0 && !s->stop && !s->inbox && !s->cancel_pending && !(news && s->news))
+        r = pthread_cond_timedwait(&s->wake, &s->lock, &until);
+    s->news = false;
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* Waits for work; false when the thread shall end. */
 static bool await_work(struct sched *s, bool busy)
 {
+    const struct timespec rest = at_usec(clock_usec() + REST_SEC * 1000000);
     bool go_on, resting = false;
-    struct timespec rest;
 
-    if (!busy) {
-        clock_gettime(CLOCK_MONOTONIC, &rest);
-        rest.tv_sec += REST_SEC;
-    }
     pthread_mutex_lock(&s->lock);
-    while (!busy && !s->stop && !s->inbox && !s->cancel_pending) {
+    while (!busy && !s->stop && !s->inbox && !s->cancel_pending && !s->news) {
         if (resting)
             pthread_cond_wait(&s->wake, &s->lock);
         else if (pthread_cond_timedwait(&s->wake, &s->lock, &rest) == ETIMEDOUT)
             resting = take_rest(s);
     }
+    if (!busy)
+        s->news = false;
     go_on = !s->stop;
     pthread_mutex_unlock(&s->lock);
     return go_on;
 }
 
-static void *thread_main(void *arg)
+/* What there is to do between ticks; whether the next one shall come without work. */
+static bool pause_thread(struct sched *s, bool busy)
 {
     const struct timespec retry = {0, RETRY_MSEC * 1000000L};
+    enum spilled r;
+
+    if (busy) {
+        if (s->loss.lost)
+            await_until(s, s->loss.retry_usec, false);
+        else if (s->await_usec > 0)
+            await_until(s, s->await_usec, true);
+        else if (s->n_running == 0 && s->n_waiting == 0)
+            nanosleep(&retry, NULL); /* only memory for events is missing */
+        return true;
+    }
+    r = sched_spill_idle(s);
+    if (r == SPILL_LATER)
+        await_until(s, clock_usec() + SPILL_USEC, true);
+    return r != SPILLED_ALL;
+}
+
+static void *thread_main(void *arg)
+{
     struct sched *s = arg;
     bool busy = false;
 
     pthread_setname_np(pthread_self(), "infer-engine");
     while (await_work(s, busy)) {
         busy = sched_tick(s);
-        /* Only memory for events is missing: others must free some first. */
-        if (busy && s->n_running == 0 && s->n_waiting == 0)
-            nanosleep(&retry, NULL);
+        if (s->tier)
+            tier_set_busy(s->tier, busy);
+        busy = pause_thread(s, busy);
     }
     return NULL;
 }
@@ -319,6 +459,9 @@ int sched_start(struct sched *s)
     sigset_t all, old;
     int r;
 
+    r = s->tier ? tier_start(s->tier) : 0;
+    if (r < 0)
+        return r;
     /* Signals are the business of the threads of our user. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

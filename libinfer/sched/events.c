@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A record is a struct record, then the tokens, their alternatives and the text. Pointers inside
- * are set when the record is read, since a log moves while it grows.
+ * A record is a struct record, then the tokens, their alternatives and the text, which of an end is
+ * the error. Pointers inside are set when the record is read, since a log moves while it grows.
  */
 #include "sched/events.h"
 
@@ -56,16 +56,15 @@ static struct inf_event base_event(const struct seq *s, enum inf_event_kind kind
         .user = s->req->user,
         .text = "",
         .n_prompt = s->req->n_prompt,
+        .n_cached = s->req->n_cached,
         .n_generated = seq_n_generated(s),
     };
 }
 
-/* Appends one record; @part may be NULL. */
-static int add(struct events *e, const struct inf_event *event, const struct output_part *part,
+/* Appends one record. */
+static int add(struct events *e, const struct inf_event *event, const struct output_part *p,
                uint32_t top_stride)
 {
-    static const struct output_part nothing = {.text = ""};
-    const struct output_part *p = part ? part : &nothing;
     struct record record = {.event = *event};
     size_t size = sizeof(record), n_top = 0;
     char *at;
@@ -132,12 +131,14 @@ int events_add_tokens(struct events *e, const struct seq *s, const struct output
 int events_add_finish(struct events *e, const struct seq *s, bool last)
 {
     struct inf_event event = base_event(s, INF_EVENT_FINISH);
+    const char *error = s->error ? s->error : "";
+    const struct output_part part = {.text = error, .len = strlen(error)};
 
     event.finish = s->finish;
     event.stop_index = s->stop_index;
     event.error = s->error;
     event.last = last;
-    return add(e, &event, NULL, 0);
+    return add(e, &event, &part, 0);
 }
 
 bool events_flush(struct events *e)
@@ -222,6 +223,11 @@ static void read_record(struct record *record, struct inf_event *ret_event)
     }
     event->tokens = event->n_tokens > 0 ? tokens : NULL;
     event->text = (const char *)top;
+    if (event->error) {
+        event->error = event->text;
+        event->text = "";
+        event->text_len = 0;
+    }
     *ret_event = *event;
 }
 

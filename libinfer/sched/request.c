@@ -89,6 +89,28 @@ int request_new(const struct inf_request *in, uint32_t n_ctx, struct request **r
     return 0;
 }
 
+int request_name_blocks(struct request *r, const struct inf_request *in,
+                        const struct kv_name *origin, uint32_t block_tokens)
+{
+    const uint32_t n = r->n_prompt / block_tokens;
+
+    r->names = NEW(struct kv_name, n);
+    if (!r->names)
+        return -ENOMEM;
+    kv_name_root(origin, in->cache_tenant, in->cache_salt, in->cache_salt_len, &r->root);
+    kv_name_blocks(&r->root, r->prompt, block_tokens, n, r->names);
+    r->n_names = n;
+    r->block_tokens = block_tokens;
+    r->has_names = true;
+    return 0;
+}
+
+int request_name_owner(struct request *r, const struct inf_request *in)
+{
+    r->owner = tier_owner_new(in->cache_tenant, in->session);
+    return r->owner ? 0 : -ENOMEM;
+}
+
 struct request *request_free(struct request *r)
 {
     if (!r)
@@ -96,6 +118,8 @@ struct request *request_free(struct request *r)
     for (uint32_t i = 0; i < r->n_choices; i++)
         seq_stop(&r->seqs[i]);
     free(r->prompt);
+    free(r->names);
+    tier_owner_unref(r->owner);
     sample_params_done(&r->sampling);
     stop_set_done(&r->stops);
     free(r->plp.tokens);
@@ -104,19 +128,43 @@ struct request *request_free(struct request *r)
     return NULL;
 }
 
+static int start_names(struct seq *s)
+{
+    const struct request *req = s->req;
+
+    if (!req->has_names)
+        return 0;
+    s->names = NEW(struct kv_name, req->max_total / req->block_tokens);
+    if (!s->names)
+        return -ENOMEM;
+    memcpy(s->names, req->names, req->n_names * sizeof(*s->names));
+    s->n_names = req->n_names;
+    return 0;
+}
+
+static int start_tokens(struct seq *s, struct kv_pool *pool)
+{
+    const struct request *req = s->req;
+    int r;
+
+    s->tokens = NEW(int32_t, req->max_total);
+    if (!s->tokens)
+        return -ENOMEM;
+    memcpy(s->tokens, req->prompt, req->n_prompt * sizeof(*s->tokens));
+    r = start_names(s);
+    return r < 0 ? r : kv_table_init(&s->table, pool, req->max_total);
+}
+
 int seq_start(struct seq *s, struct kv_pool *pool, const struct inf_tokenizer *tok)
 {
     const struct request *req = s->req;
     int r;
 
     assert(!s->started && s->state == SEQ_WAITING);
-    s->tokens = NEW(int32_t, req->max_total);
-    if (!s->tokens)
-        return -ENOMEM;
-    memcpy(s->tokens, req->prompt, req->n_prompt * sizeof(*s->tokens));
-    r = kv_table_init(&s->table, pool, req->max_total);
+    r = start_tokens(s, pool);
     if (r < 0) {
         free(STEAL(s->tokens));
+        free(STEAL(s->names));
         return r;
     }
     s->started = true;
@@ -127,13 +175,21 @@ int seq_start(struct seq *s, struct kv_pool *pool, const struct inf_tokenizer *t
     return r;
 }
 
+void seq_stop_fetch(struct seq *s)
+{
+    s->fetch = fetch_drop(s->fetch);
+    s->loading = false;
+}
+
 void seq_stop(struct seq *s)
 {
+    seq_stop_fetch(s);
     if (!s->started)
         return;
     kv_table_done(&s->table);
     output_done(&s->output);
     free(STEAL(s->tokens));
+    free(STEAL(s->names));
     s->started = false;
 }
 
@@ -143,6 +199,45 @@ void seq_end(struct seq *s, enum inf_finish finish, const char *error)
     s->state = SEQ_ENDED;
     s->finish = finish;
     s->error = error;
+}
+
+const struct kv_name *seq_names(const struct seq *s, uint32_t *ret_n)
+{
+    *ret_n = s->started ? s->n_names : s->req->n_names;
+    return s->started ? s->names : s->req->names;
+}
+
+void seq_make_names(struct seq *s, uint32_t n_tokens)
+{
+    const uint32_t block_tokens = s->req->block_tokens;
+    uint32_t n;
+
+    if (!s->names)
+        return;
+    n = n_tokens / block_tokens;
+    if (n <= s->n_names)
+        return;
+    kv_name_blocks(s->n_names > 0 ? &s->names[s->n_names - 1] : &s->req->root,
+                   s->tokens + (size_t)s->n_names * block_tokens, block_tokens, n - s->n_names,
+                   s->names + s->n_names);
+    s->n_names = n;
+}
+
+bool seq_needs_rows(const struct seq *s)
+{
+    return s->req->want_prompt_logprobs && s->req->plp.n_done < s->req->n_prompt;
+}
+
+void seq_note_kv(struct seq *s, bool computed)
+{
+    struct request *req = s->req;
+    const uint32_t n = MIN(s->n_kv, req->n_prompt);
+
+    if (n <= req->n_seen)
+        return;
+    if (!computed)
+        req->n_cached += n - req->n_seen;
+    req->n_seen = n;
 }
 
 uint32_t seq_n_prompt_logits(const struct seq *s)

@@ -25,11 +25,17 @@ int runner_new(struct backend **backend, const struct runner_params *params,
     r->logits = NEW(float, n_logits);
     if (!r->logits)
         return err_set(reterr, ENOMEM, "no memory for %u rows of logits", r->limits.max_logits);
+    if (b->ops->logits) {
+        r->tops = NEW(struct top_row, params->limits.max_logits);
+        if (!r->tops)
+            return err_set(reterr, ENOMEM, "out of memory");
+    }
     /* From here on runner_free() would free the backend, which is the caller's until success. */
     k = kv_pool_new(b, &params->layout, params->n_blocks, &r->pool);
     if (k < 0)
         return err_set(reterr, -k, "no memory for %u blocks of KV cache", params->n_blocks);
-    k = b->ops->compile(b, params->graph, &params->limits, &r->plan, reterr);
+    k = b->ops->compile(b, params->graph, &params->limits, kv_pool_store(r->pool), &r->plan,
+                        reterr);
     if (k < 0) {
         if (k == -ENOMEM)
             err_set(reterr, ENOMEM, "out of memory");
@@ -49,6 +55,7 @@ struct runner *runner_free(struct runner *r)
     r->pool = kv_pool_free(r->pool);
     r->backend = backend_free(r->backend);
     free(r->logits);
+    free(r->tops);
     free(r);
     return NULL;
 }
@@ -60,8 +67,23 @@ void runner_rest(struct runner *r)
     pages_drop(r->logits, (size_t)r->limits.max_logits * r->n_vocab * sizeof(float));
 }
 
+uint32_t runner_max_rows(const struct runner *r)
+{
+    const struct backend_ops *ops = r->backend->ops;
+
+    return ops->max_rows ? MIN(ops->max_rows(r->backend, r->plan), r->limits.max_rows)
+                         : r->limits.max_rows;
+}
+
 int runner_forward(struct runner *r, const struct batch *batch)
 {
     assert(batch->n_rows <= r->limits.max_rows && batch->n_logits <= r->limits.max_logits);
-    return r->backend->ops->run(r->backend, r->plan, kv_pool_store(r->pool), batch, r->logits);
+    return r->backend->ops->run(r->backend, r->plan, kv_pool_store(r->pool), batch, r->logits,
+                                r->tops);
+}
+
+int runner_fetch(struct runner *r, uint32_t i)
+{
+    assert(i < r->limits.max_logits && r->tops[i].n_wanted > 0);
+    return r->backend->ops->logits(r->backend, r->plan, i, runner_logits(r, i));
 }

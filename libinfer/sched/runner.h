@@ -24,6 +24,9 @@ struct runner {
     struct plan *plan;
     struct kv_pool *pool;
     float *logits; /* [limits.max_logits, n_vocab] */
+    /* [limits.max_logits], with the number of logits that are wanted instead of a whole row; NULL:
+     * the device makes no lists. */
+    struct top_row *tops;
     struct plan_limits limits;
     uint32_t n_vocab;
 };
@@ -36,8 +39,13 @@ DEFINE_CLEANUP(struct runner *, runner_free);
 
 /* Between steps: gives back all memory that no sequence needs, until the next step. */
 void runner_rest(struct runner *r);
-/* One step; r->logits is valid until the next. Negative errno: the device failed. */
+/* Rows that the next step should have at most. */
+uint32_t runner_max_rows(const struct runner *r);
+/* One step; r->logits and r->tops are valid until the next. Negative errno: the device failed, or
+ * -ENODEV: it was lost. */
 int runner_forward(struct runner *r, const struct batch *batch);
+/* Makes row @i of logits, for which a list was wanted, whole. As runner_forward(). */
+int runner_fetch(struct runner *r, uint32_t i);
 static inline float *runner_logits(struct runner *r, uint32_t i)
 {
     return r->logits + (size_t)i * r->n_vocab;

@@ -16,6 +16,7 @@
 
 #include "sched/batch.h"
 #include "sched/events.h"
+#include "sched/keep.h"
 #include "sched/request.h"
 #include "sched/runner.h"
 
@@ -23,6 +24,8 @@ struct sched_limits {
     uint32_t n_ctx;
     uint32_t max_seqs;
     uint32_t max_queue;
+    bool no_prefix_cache;  /* requests share no blocks */
+    struct kv_name origin; /* of all names of blocks */
 };
 
 /* One sequence's part of a step. */
@@ -40,7 +43,9 @@ struct step_part {
 
 /* Memory of a step, all allocated at the start. */
 struct step {
-    struct batch_want *wants;    /* [max_seqs] */
+    struct seq **ready; /* [max_seqs]: those that run and load nothing */
+    uint32_t n_ready;
+    struct batch_want *wants;    /* [max_seqs], as all up to parts */
     uint32_t *rows;              /* [max_seqs] */
     struct batch_seq *seqs;      /* [max_seqs] */
     int32_t *tokens;             /* [max_rows] */
@@ -53,6 +58,38 @@ struct step {
     uint32_t n_prompt_rows, n_decode_rows;
     uint32_t n_single; /* sequences that had one row left: for the pace */
     uint64_t usec;
+};
+
+/* What became of the device. Zeroed: nothing. */
+struct loss {
+    bool lost;
+    uint32_t n_in_a_row;                                  /* losses since a step was complete */
+    uint32_t n_without_token;                             /* and since one gave a token */
+    uint32_t n_tries;                                     /* of opening it again */
+    uint64_t pause_usec;                                  /* after the first of them */
+    uint64_t retry_usec;                                  /* when the next one is due */
+    char error[sizeof(((struct inf_err *)0)->text) + 64]; /* why requests end */
+};
+
+/* When blocks are loaded. */
+struct fetching {
+    double first_tok_s; /* of prompts, until it was measured */
+    double margin;      /* how many times as fast as computing loading must seem */
+    uint32_t n_refused; /* because computing is faster */
+};
+
+/* Of the time for copying blocks, what is left. */
+struct spill {
+    struct tier_batch *batch; /* that is being filled */
+    double credit_usec;
+    uint64_t grace_usec; /* after the last step: until then there may be more */
+    uint64_t idle_usec;  /* when that is over */
+};
+
+enum spilled {
+    SPILLED_ALL,
+    SPILL_MORE,  /* at once */
+    SPILL_LATER, /* when there is news */
 };
 
 struct sched {
@@ -74,6 +111,13 @@ struct sched {
     double prefill_tokens, prefill_usec, decode_tokens, decode_usec; /* fading sums */
 
     struct events events;
+    struct loss loss;
+
+    struct tier *tier; /* owned; NULL: none, and the next three are not used */
+    struct keep keep;
+    struct fetching fetching;
+    struct spill spill;
+    uint64_t await_usec; /* a tick had nothing to compute and waits for the tier; 0: no */
 
     pthread_t thread;
     bool has_thread;
@@ -83,6 +127,7 @@ struct sched {
     struct request *live; /* all that have not told their end */
     struct request *inbox, **inbox_end;
     bool stop, cancel_pending;
+    bool news;         /* of the tier */
     uint32_t n_queued; /* requests of which no choice was admitted yet */
     uint32_t n_active; /* choices that were admitted and have not ended */
     uint64_t next_id;
@@ -95,6 +140,10 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
 /* Ends the thread; requests that run are forgotten without an event. */
 struct sched *sched_free(struct sched *s);
 DEFINE_CLEANUP(struct sched *, sched_free);
+/* Before the start: blocks are kept by @params->impl too; its news are set here. Until it is
+ * measured, prompts are taken to be computed with @first_tok_s. -EOPNOTSUPP: the device has no
+ * bytes for it; -ENOMEM. */
+int sched_add_tier(struct sched *s, const struct tier_params *params, double first_tok_s);
 int sched_start(struct sched *s);
 
 /* As the public functions; the request is valid (asserted). 0, INF_ENGINE_FULL, -ENOMEM. */
@@ -112,17 +161,48 @@ void sched_admit(struct sched *s);
 /* Gives every running sequence the blocks that its next token needs, or preempts the youngest. */
 void sched_make_room(struct sched *s);
 
+/* Sends all that runs back into the waiting list. */
+void sched_preempt_all(struct sched *s);
+
 /* step.c; the engine thread allocates nothing between begin and end of it. 0, or what the
  * device said. */
 int step_init(struct step *step, const struct plan_limits *limits);
 void step_done(struct step *step);
 int sched_step(struct sched *s);
+/* Picks those that compute; false: none. */
+bool sched_pick_ready(struct sched *s);
+/* Names the blocks that a sequence has filled; @kept: they came from the tier. */
+void sched_name_blocks(struct sched *s, struct seq *seq, bool kept);
+
+/* fetch.c */
+/* A sequence that is about to wait asks the tier for what it lacks. */
+void sched_ask(struct sched *s, struct seq *seq);
+/* Whether it had better wait for the answer. */
+bool sched_awaits_answer(struct sched *s, const struct seq *seq);
+/* Before a step: takes answers, begins and ends loads. */
+void sched_fetch(struct sched *s);
+
+/* spill.c */
+/* After a step, and without steps: copies blocks that the tier shall keep. */
+void sched_spill_busy(struct sched *s);
+enum spilled sched_spill_idle(struct sched *s);
+/* Without steps: the same until all is kept, for so long at most. */
+void sched_flush(struct sched *s, uint32_t msec);
+
+/* loss.c */
+/* The step found the device lost. */
+void sched_lose_device(struct sched *s);
+/* Opens a lost device again when that is due. False as long as there is none. */
+bool sched_has_device(struct sched *s);
+/* A step was complete and gave so many tokens. */
+void sched_note_step(struct sched *s, uint32_t n_tokens);
 
 /* emit.c */
 /* Takes what the step sampled: tokens, text, ends. */
 void sched_emit(struct sched *s);
-/* Ends all that runs: the device failed. */
+/* Ends all that runs, or all that waits: the device failed. @error lives as long as @s. */
 void sched_fail_running(struct sched *s, const char *error);
+void sched_fail_waiting(struct sched *s, const char *error);
 /* Ends what is cancelled. */
 void sched_apply_cancels(struct sched *s);
 /* Tells the ends of choices and frees requests that are over; true when some could not be told

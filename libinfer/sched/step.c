@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One step: rows are picked, computed and sampled. All memory was allocated by step_init();
- * nothing here or below allocates, locks or logs.
+ * nothing here or below allocates, locks or logs. Until the device has given all that it is asked
+ * for nothing of a sequence changes, its generator included: a step that fails has not been.
  */
 #include "sched/sched.h"
 
@@ -15,6 +16,7 @@ int step_init(struct step *step, const struct plan_limits *limits)
     const size_t n_top = (size_t)limits->max_seqs * SAMPLE_MAX_TOP;
 
     *step = (struct step){
+        .ready = NEW(struct seq *, limits->max_seqs),
         .wants = NEW(struct batch_want, limits->max_seqs),
         .rows = NEW(uint32_t, limits->max_seqs),
         .seqs = NEW(struct batch_seq, limits->max_seqs),
@@ -24,14 +26,15 @@ int step_init(struct step *step, const struct plan_limits *limits)
         .top = NEW(struct inf_top_logprob, n_top),
         .logit_parts = NEW(uint32_t, limits->max_logits),
     };
-    if (!step->wants || !step->rows || !step->seqs || !step->tokens || !step->logit_rows ||
-        !step->parts || !step->top || !step->logit_parts)
+    if (!step->ready || !step->wants || !step->rows || !step->seqs || !step->tokens ||
+        !step->logit_rows || !step->parts || !step->top || !step->logit_parts)
         return -ENOMEM;
     return 0;
 }
 
 void step_done(struct step *step)
 {
+    free(step->ready);
     free(step->wants);
     free(step->rows);
     free(step->seqs);
@@ -43,26 +46,37 @@ void step_done(struct step *step)
     *step = (struct step){0};
 }
 
+bool sched_pick_ready(struct sched *s)
+{
+    struct step *step = &s->step;
+
+    step->n_ready = 0;
+    for (uint32_t i = 0; i < s->n_running; i++)
+        if (!s->running[i]->loading)
+            step->ready[step->n_ready++] = s->running[i];
+    return step->n_ready > 0;
+}
+
 /* Asks the policy how many rows each sequence computes. */
 static void plan_rows(struct sched *s)
 {
     struct step *step = &s->step;
     struct batch_limits limits = {
-        .max_rows = s->runner->limits.max_rows,
+        .max_rows = MAX(runner_max_rows(s->runner), step->n_ready),
         .max_logits = s->runner->limits.max_logits,
     };
 
     step->n_single = 0;
-    for (uint32_t i = 0; i < s->n_running; i++) {
+    for (uint32_t i = 0; i < step->n_ready; i++) {
         step->wants[i] = (struct batch_want){
-            .n_left = seq_n_left(s->running[i]),
-            .n_logits = seq_n_prompt_logits(s->running[i]),
+            .n_left = seq_n_left(step->ready[i]),
+            .n_logits = seq_n_prompt_logits(step->ready[i]),
         };
         step->n_single += step->wants[i].n_left == 1;
     }
     limits.chunk =
-        batch_pace_chunk(&s->pace, step->n_single, s->n_running - step->n_single, limits.max_rows);
-    batch_plan(step->wants, s->n_running, &limits, s->turn++, step->rows);
+        batch_pace_chunk(&s->pace, step->n_single, step->n_ready - step->n_single, limits.max_rows);
+    batch_plan(step->wants, step->n_ready, &limits, s->turn++, step->rows);
 }
 
 /* Writes one sequence's rows into the batch. */
@@ -107,12 +121,49 @@ static struct batch build_batch(struct sched *s)
         .tokens = step->tokens, .seqs = step->seqs, .logit_rows = step->logit_rows};
 
     step->n_prompt_rows = step->n_decode_rows = 0;
-    for (uint32_t i = 0; i < s->n_running; i++)
+    for (uint32_t i = 0; i < step->n_ready; i++)
         if (step->rows[i] > 0)
-            put_rows(step, &batch, s->running[i], step->rows[i], step->wants[i].n_logits);
+            put_rows(step, &batch, step->ready[i], step->rows[i], step->wants[i].n_logits);
     step->n_parts = batch.n_seqs;
     step->n_logits = batch.n_logits;
     return batch;
+}
+
+/* Asks for lists of the largest logits where they tell what is picked. What a token of a prompt is
+ * told by is its own logit, which may be any. */
+static void want_lists(struct sched *s)
+{
+    const struct step *step = &s->step;
+
+    for (uint32_t i = 0; s->runner->tops && i < step->n_logits; i++) {
+        const struct step_part *part = &step->parts[step->logit_parts[i]];
+        const struct request *req = part->seq->req;
+        const bool of_prompt = i - part->i_logit < part->n_prompt_logits;
+
+        s->runner->tops[i].n_wanted = of_prompt
+                                          ? 0
+                                          : sampler_list_need(s->samplers[0], &req->sampling,
+                                                              req->want_logprobs ? req->n_top : 0);
+    }
+}
+
+/* Fetches the rows whose lists are not enough; where a list is still wanted afterwards, it is. */
+static int fetch_rows(struct sched *s)
+{
+    struct runner *runner = s->runner;
+
+    for (uint32_t i = 0; runner->tops && i < s->step.n_logits; i++) {
+        struct top_row *list = &runner->tops[i];
+        int r;
+
+        if (list->n_wanted == 0 || sampler_list_suffices(s->samplers[0], list))
+            continue;
+        r = runner_fetch(runner, i);
+        if (r < 0)
+            return r;
+        list->n_wanted = 0;
+    }
+    return 0;
 }
 
 /* A row of a prompt tells the token that follows it. */
@@ -129,20 +180,43 @@ static void take_prompt_logprob(struct sched *s, struct sampler *sampler,
                         req->n_top, &t->logprob, req->plp.top + (size_t)i * req->n_top);
 }
 
-/* Picks the next token from the last row. */
-static void sample_part(struct sched *s, struct sampler *sampler, struct step_part *part)
+/* Picks the next token from the list of the last row. */
+static void sample_list(struct sampler *sampler, struct step_part *part, const struct top_row *list,
+                        struct inf_top_logprob *top)
+{
+    const struct request *req = part->seq->req;
+
+    part->token = sampler_pick_from_list(sampler, &req->sampling, &part->seq->rng, list);
+    if (req->want_logprobs)
+        part->n_top =
+            sampler_logprob_from_list(sampler, list, part->token, req->n_top, &part->logprob, top);
+}
+
+/* And from the whole row. */
+static void sample_row(struct sampler *sampler, struct step_part *part, float *logits,
+                       uint32_t n_row, struct inf_top_logprob *top)
 {
     struct seq *seq = part->seq;
     const struct request *req = seq->req;
-    float *logits = runner_logits(s->runner, part->i_logit + part->n_logits - 1);
-    struct inf_top_logprob *top = s->step.top + (size_t)(part - s->step.parts) * SAMPLE_MAX_TOP;
 
-    part->sampled = true;
     part->status = sampler_pick(sampler, &req->sampling, seq->tokens, seq->n_tokens, req->n_prompt,
                                 &seq->rng, logits, &part->token);
     if (part->status == 0 && req->want_logprobs)
-        part->n_top = sampler_logprob(sampler, logits, s->runner->n_vocab, part->token, req->n_top,
-                                      &part->logprob, top);
+        part->n_top =
+            sampler_logprob(sampler, logits, n_row, part->token, req->n_top, &part->logprob, top);
+}
+
+static void sample_part(struct sched *s, struct sampler *sampler, struct step_part *part)
+{
+    const uint32_t i_logit = part->i_logit + part->n_logits - 1;
+    const struct top_row *lists = s->runner->tops;
+    struct inf_top_logprob *top = s->step.top + (size_t)(part - s->step.parts) * SAMPLE_MAX_TOP;
+
+    part->sampled = true;
+    if (lists && lists[i_logit].n_wanted > 0)
+        sample_list(sampler, part, &lists[i_logit], top);
+    else
+        sample_row(sampler, part, runner_logits(s->runner, i_logit), s->runner->n_vocab, top);
 }
 
 /*
@@ -177,7 +251,20 @@ static void take_all_logits(struct sched *s)
         take_logits(s, 0, 1);
 }
 
-/* What the step computed is in the KV store now. */
+void sched_name_blocks(struct sched *s, struct seq *seq, bool kept)
+{
+    const uint32_t n = seq->names ? seq->n_kv / seq->req->block_tokens : 0;
+    uint32_t i = seq->table.n_named;
+
+    if (n <= i)
+        return;
+    seq_make_names(seq, seq->n_kv);
+    kv_table_name(&seq->table, seq->names, n);
+    for (; s->tier && i < seq->table.n_named; i++)
+        keep_named(&s->keep, seq->table.blocks[i], seq->names, i, seq->req->owner, kept);
+}
+
+/* What the step computed is in the KV store now: others find the blocks that it filled. */
 static void count_rows(struct sched *s)
 {
     for (uint32_t i = 0; i < s->step.n_parts; i++) {
@@ -185,6 +272,8 @@ static void count_rows(struct sched *s)
         struct prompt_logprobs *plp = &part->seq->req->plp;
 
         part->seq->n_kv += part->n_rows;
+        seq_note_kv(part->seq, true);
+        sched_name_blocks(s, part->seq, false);
         if (part->n_prompt_logits > 0)
             plp->n_done = MAX(plp->n_done, part->pos + part->n_prompt_logits + 1);
     }
@@ -197,10 +286,13 @@ int sched_step(struct sched *s)
     struct batch batch;
     int r;
 
-    assert(s->n_running > 0);
+    assert(step->n_ready > 0);
     plan_rows(s);
     batch = build_batch(s);
+    want_lists(s);
     r = runner_forward(s->runner, &batch);
+    if (r == 0)
+        r = fetch_rows(s);
     if (r < 0)
         return r;
     take_all_logits(s);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks from the tier, for sequences
+ *
+ * A sequence that waits asks for the blocks that the pool does not know. It is admitted when the
+ * answer is there, or when waiting longer would be felt; then it computes, and takes an answer that
+ * comes late at the border of a step. Loading goes into blocks that the sequence has already, while
+ * the others go on; what does not come, or not fast enough, is computed. Nothing is asked for, and
+ * nothing loaded, unless that is faster than computing, by what both took lately.
+ */
+#include "core/clock.h"
+#include "sched/sched.h"
+
+#define WAIT_SHARE     0.03 /* of the time that computing would take: the longest for an answer */
+#define MAX_WAIT_USEC  300000.0
+#define STALL_USEC     50000 /* beside what computing would take: the longest for a load */
+#define TRY_ONE_IN     64    /* of the asks that seem to be of no use, so that times are measured */
+#define MAX_STALL_USEC 1e12
+
+static uint32_t block_tokens(const struct sched *s)
+{
+    return kv_pool_block_tokens(s->runner->pool);
+}
+
+/* What computing a block of a prompt takes. */
+static double block_usec(const struct sched *s)
+{
+    double tok_s = s->fetching.first_tok_s;
+
+    if (s->prefill_usec > 0)
+        tok_s = s->prefill_tokens * 1e6 / s->prefill_usec;
+    return block_tokens(s) * 1e6 / tok_s;
+}
+
+/* Whether loading @n_blocks is faster than computing @n_tokens. */
+static bool is_worth_it(struct sched *s, uint32_t n_blocks, uint32_t n_tokens)
+{
+    const double load = tier_load_usec(s->tier) * n_blocks * s->fetching.margin;
+
+    if (load <= block_usec(s) * n_tokens / block_tokens(s))
+        return true;
+    return s->fetching.n_refused++ % TRY_ONE_IN == TRY_ONE_IN - 1;
+}
+
+/* Blocks that loading may fill. */
+static uint32_t n_useful(const struct seq *seq, const struct kv_name **names)
+{
+    uint32_t n;
+
+    *names = seq_names(seq, &n);
+    return *names && !seq_needs_rows(seq) ? n : 0;
+}
+
+/* Asks for blocks from @first on. */
+static void ask(struct sched *s, struct seq *seq, uint32_t first)
+{
+    const struct kv_name *names;
+    uint32_t n = n_useful(seq, &names);
+    double wait;
+
+    if (n <= first || !tier_is_ready(s->tier))
+        return;
+    n = MIN(n - first, (uint32_t)INF_TIER_MAX_NAMES);
+    if (!is_worth_it(s, n, n * block_tokens(s)))
+        return;
+    seq->fetch = tier_ask(s->tier, seq->req->owner, names + first, n);
+    seq->fetch_first = first;
+    seq->n_asked = n;
+    wait = MIN(block_usec(s) * n * WAIT_SHARE, MAX_WAIT_USEC);
+    seq->fetch_until_usec = clock_usec() + (uint64_t)wait;
+}
+
+void sched_ask(struct sched *s, struct seq *seq)
+{
+    const struct kv_name *names;
+    uint32_t n;
+
+    /* The other choices share what the first one gets. */
+    if (!s->tier || seq->fetch || (seq->choice > 0 && !seq->started))
+        return;
+    n = n_useful(seq, &names);
+    if (n > 0)
+        ask(s, seq, kv_pool_n_known(s->runner->pool, names, n));
+}
+
+/* The engine has nothing better to do than to wait until then. */
+static void await(struct sched *s, uint64_t usec)
+{
+    if (s->await_usec == 0 || usec < s->await_usec)
+        s->await_usec = usec;
+}
+
+bool sched_awaits_answer(struct sched *s, const struct seq *seq)
+{
+    uint32_t n_found, n_loaded;
+
+    if (!seq->fetch || clock_usec() >= seq->fetch_until_usec ||
+        fetch_look(seq->fetch, &n_found, &n_loaded) != FETCH_ASKED)
+        return false;
+    await(s, seq->fetch_until_usec);
+    return true;
+}
+
+/* Has the blocks from the one that the next token goes to up to @end loaded; false: that is of no
+ * use. */
+static bool begin_load(struct sched *s, struct seq *seq, uint32_t end)
+{
+    const uint32_t first = seq->n_kv / block_tokens(s);
+    _cleanup_free_ void **to = NULL;
+
+    if (end <= first || !is_worth_it(s, end - first, end * block_tokens(s) - seq->n_kv))
+        return false;
+    to = NEW(void *, end - first);
+    for (uint32_t i = first; to && i < end; i++)
+        to[i - first] = kv_table_bytes(&seq->table, i);
+    if (!to || fetch_load(seq->fetch, first - seq->fetch_first, to,
+                          block_usec(s) / MAX(s->fetching.margin, 1e-9)) < 0)
+        return false;
+    seq->loading = true;
+    seq->n_kv = first * block_tokens(s);
+    seq->fetch_until_usec = clock_usec();
+    return true;
+}
+
+static void take_answer(struct sched *s, struct seq *seq, uint32_t n_found)
+{
+    const uint32_t first = seq->n_kv / block_tokens(s);
+
+    if (first < seq->fetch_first) {
+        /* Blocks that were known when it asked are not any more. */
+        seq->fetch = fetch_drop(seq->fetch);
+        ask(s, seq, first);
+    } else if (!begin_load(s, seq, seq->fetch_first + n_found)) {
+        seq->fetch = fetch_drop(seq->fetch);
+    }
+}
+
+/* When a load that has brought @n_loaded blocks should have brought the next. */
+static uint64_t load_due(const struct sched *s, const struct seq *seq, uint32_t n_loaded)
+{
+    const double usec = block_usec(s) * (n_loaded + 2) / MAX(s->fetching.margin, 1e-9);
+
+    return seq->fetch_until_usec + STALL_USEC + (uint64_t)MIN(usec, MAX_STALL_USEC);
+}
+
+/* The loaded blocks are the sequence's, and known by their names. */
+static void end_load(struct sched *s, struct seq *seq, uint32_t n_loaded)
+{
+    const uint32_t first = seq->n_kv / block_tokens(s), end = first + n_loaded;
+    const bool more = seq->fetch_first + seq->n_asked == end;
+
+    seq->fetch = fetch_drop(seq->fetch);
+    seq->loading = false;
+    /* The last token is computed all the same, for its logits. */
+    seq->n_kv = MIN(end * block_tokens(s), seq->n_tokens - 1);
+    seq_note_kv(seq, false);
+    sched_name_blocks(s, seq, true);
+    if (more)
+        ask(s, seq, end);
+}
+
+void sched_fetch(struct sched *s)
+{
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        struct seq *seq = s->running[i];
+        uint32_t n_found, n_loaded;
+        enum fetch_state state;
+
+        if (!seq->fetch)
+            continue;
+        state = fetch_look(seq->fetch, &n_found, &n_loaded);
+        if (state == FETCH_FOUND)
+            take_answer(s, seq, n_found);
+        else if (state == FETCH_LOADED ||
+                 (state == FETCH_LOADING && clock_usec() >= load_due(s, seq, n_loaded)))
+            end_load(s, seq, n_loaded);
+        if (seq->loading)
+            await(s, load_due(s, seq, n_loaded));
+    }
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks for the tier: the engine thread copies them between steps, for then nobody writes them and
+ * they need not be held. While there are steps that has a small part of the time, what the tier's
+ * thread and the other end take included; without steps all goes out that was not kept yet.
+ */
+#include <string.h>
+
+#include "core/clock.h"
+#include "sched/sched.h"
+
+#define SHARE           0.02 /* of the time */
+#define MAX_CREDIT_USEC 20000.0
+/* The tier's thread sums, seals and sends; the other end writes: about as much again. */
+#define BOTH_ENDS       2.0
+#define FLUSH_POLL_USEC 1000
+
+static void take_results(struct sched *s)
+{
+    struct tier_batch *b;
+
+    while ((b = tier_over_batch(s->tier))) {
+        for (uint32_t i = 0; i < b->n_blocks; i++)
+            keep_over(&s->keep, &b->blocks[i]);
+        tier_batch_free(b);
+    }
+}
+
+static void put_batch(struct sched *s)
+{
+    if (s->spill.batch)
+        tier_put_batch(s->tier, STEAL(s->spill.batch));
+}
+
+/* False: there is none now. */
+static bool have_batch(struct sched *s)
+{
+    if (!s->spill.batch)
+        s->spill.batch = tier_take_batch(s->tier);
+    return s->spill.batch;
+}
+
+static void copy_block(struct sched *s, uint32_t block)
+{
+    const struct keep_entry *e = &s->keep.entries[block];
+    struct tier_batch *b = s->spill.batch;
+    uint64_t size;
+    const void *bytes = kv_pool_bytes(s->runner->pool, block, &size);
+
+    memcpy(b->data + b->n_blocks * size, bytes, size);
+    b->blocks[b->n_blocks++] = (struct tier_kept){
+        .block = block,
+        .name = e->name,
+        .parent = e->parent,
+        .index = e->index,
+        .owner = tier_owner_ref(e->owner),
+    };
+    if (b->n_blocks == b->max_blocks)
+        put_batch(s);
+}
+
+/* One block. False: nothing is left. */
+static bool spill_block(struct sched *s)
+{
+    const uint64_t begin = clock_usec();
+    const uint32_t block = keep_take(&s->keep);
+
+    if (block == KV_NO_BLOCK)
+        return false;
+    copy_block(s, block);
+    s->spill.credit_usec -= (double)(clock_usec() - begin) + BOTH_ENDS * tier_keep_usec(s->tier);
+    return true;
+}
+
+void sched_spill_busy(struct sched *s)
+{
+    if (!s->tier)
+        return;
+    take_results(s);
+    s->spill.idle_usec = clock_usec() + s->spill.grace_usec;
+    s->spill.credit_usec =
+        MIN(s->spill.credit_usec + SHARE * (double)s->step.usec, MAX_CREDIT_USEC);
+    while (s->keep.n_queued > 0 && s->spill.credit_usec > 0 && tier_may_keep(s->tier) &&
+           have_batch(s))
+        if (!spill_block(s))
+            break;
+}
+
+enum spilled sched_spill_idle(struct sched *s)
+{
+    if (!s->tier)
+        return SPILLED_ALL;
+    take_results(s);
+    if (s->keep.n_queued > 0 && clock_usec() < s->spill.idle_usec)
+        return SPILL_LATER;
+    if (s->keep.n_queued > 0 && tier_may_keep(s->tier)) {
+        if (!have_batch(s))
+            return SPILL_LATER;
+        if (spill_block(s))
+            return SPILL_MORE;
+    }
+    if (s->spill.batch && s->spill.batch->n_blocks > 0)
+        put_batch(s);
+    if (tier_is_keeping(s->tier))
+        return SPILL_LATER;
+    return s->keep.n_queued > 0 && !tier_is_down(s->tier) ? SPILL_LATER : SPILLED_ALL;
+}
+
+void sched_flush(struct sched *s, uint32_t msec)
+{
+    const uint64_t end = clock_usec() + (uint64_t)msec * 1000;
+    enum spilled r;
+
+    s->spill.idle_usec = 0;
+    while (s->tier && clock_usec() < end && (r = sched_spill_idle(s)) != SPILLED_ALL) {
+        if (r == SPILL_MORE)
+            continue;
+        if (!tier_may_keep(s->tier) && !tier_is_keeping(s->tier))
+            return;
+        if (!s->has_thread)
+            tier_work(s->tier);
+        else
+            usleep(FLUSH_POLL_USEC);
+    }
+}

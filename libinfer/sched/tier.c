@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tier's thread, and what waits for it. Who asks comes first, then weights are hashed where
+ * nobody knows their digest, then comes what is to be kept.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/clock.h"
+#include "sched/tier_impl.h"
+
+#define MAX_USED        64     /* notes that wait */
+#define FIRST_READ      1000.0 /* bytes a microsecond, until something was read */
+#define FIRST_READ_SIZE 64e6
+#define PAUSE_USEC      100000 /* after a call failed, at first */
+#define MAX_PAUSE_USEC  10000000
+
+struct tier_owner *tier_owner_new(const char *tenant, const char *session)
+{
+    const size_t n_tenant = tenant ? strlen(tenant) + 1 : 1;
+    const size_t n_session = session ? strlen(session) + 1 : 0;
+    struct tier_owner *o = calloc(1, sizeof(*o) + n_tenant + n_session);
+
+    if (!o)
+        return NULL;
+    atomic_init(&o->n_refs, 1);
+    memcpy(o->text, tenant ? tenant : "", n_tenant);
+    o->tenant = o->text;
+    if (session)
+        o->session = memcpy(o->text + n_tenant, session, n_session);
+    return o;
+}
+
+struct tier_owner *tier_owner_ref(struct tier_owner *o)
+{
+    if (o)
+        atomic_fetch_add_explicit(&o->n_refs, 1, memory_order_relaxed);
+    return o;
+}
+
+struct tier_owner *tier_owner_unref(struct tier_owner *o)
+{
+    if (o && atomic_fetch_sub(&o->n_refs, 1) == 1)
+        free(o);
+    return NULL;
+}
+
+int tier_new(const struct tier_params *params, struct tier **ret_tier)
+{
+    struct tier *t = NEW(struct tier, 1);
+    pthread_condattr_t monotonic;
+
+    assert(params->block_bytes > 0 && params->impl && params->news);
+    if (!t)
+        return -ENOMEM;
+    t->params = *params;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_mutex_init(&t->copy, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    t->fetches_end = &t->fetches;
+    t->used_end = &t->used;
+    t->batches_end = &t->batches;
+    t->reading = (struct tier_pace){FIRST_READ_SIZE, FIRST_READ_SIZE / FIRST_READ};
+    t->sum = sum_new();
+    t->piece = malloc(TIER_PIECE_BYTES);
+    if (!t->sum || !t->piece) {
+        tier_free(t);
+        return -ENOMEM;
+    }
+    *ret_tier = t;
+    return 0;
+}
+
+static void stop_thread(struct tier *t)
+{
+    if (!t->has_thread)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->stop = true;
+    pthread_cond_signal(&t->wake);
+    pthread_mutex_unlock(&t->lock);
+    pthread_join(t->thread, NULL);
+}
+
+static void free_batches(struct tier_batch *b)
+{
+    while (b) {
+        struct tier_batch *next = b->next;
+
+        tier_batch_free(b);
+        b = next;
+    }
+}
+
+struct tier *tier_free(struct tier *t)
+{
+    if (!t)
+        return NULL;
+    stop_thread(t);
+    assert(!t->fetches);
+    while (t->used) {
+        struct used *next = t->used->next;
+
+        tier_owner_unref(t->used->owner);
+        free(t->used);
+        t->used = next;
+    }
+    free_batches(t->batches);
+    free_batches(t->over);
+    free_batches(t->spare);
+    sum_free(t->sum);
+    free(t->piece);
+    pthread_cond_destroy(&t->wake);
+    pthread_mutex_destroy(&t->copy);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+    return NULL;
+}
+
+void tier_count(struct tier *t, struct tier_counts *ret_counts)
+{
+    pthread_mutex_lock(&t->lock);
+    *ret_counts = t->counts;
+    pthread_mutex_unlock(&t->lock);
+}
+
+void tier_set_busy(struct tier *t, bool busy)
+{
+    atomic_store_explicit(&t->busy, busy, memory_order_relaxed);
+}
+
+void tier_pause_note(struct tier *t, struct tier_pause *p, bool failed)
+{
+    pthread_mutex_lock(&t->lock);
+    if (failed) {
+        p->usec = p->usec > 0 ? MIN(2 * p->usec, MAX_PAUSE_USEC) : PAUSE_USEC;
+        p->until_usec = clock_usec() + p->usec;
+        t->counts.n_failed++;
+    } else {
+        *p = (struct tier_pause){0};
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+static bool is_paused(struct tier *t, const struct tier_pause *p)
+{
+    bool paused;
+
+    pthread_mutex_lock(&t->lock);
+    paused = p->until_usec > 0 && clock_usec() < p->until_usec;
+    pthread_mutex_unlock(&t->lock);
+    return paused;
+}
+
+/* Whether the tier could not be asked for the digest, lately. */
+static bool is_away(struct tier *t)
+{
+    return atomic_load(&t->digest_state) == DIGEST_NEW && is_paused(t, &t->find_pause);
+}
+
+bool tier_is_ready(struct tier *t)
+{
+    return atomic_load(&t->digest_state) != DIGEST_HASHING && !is_paused(t, &t->find_pause);
+}
+
+bool tier_may_keep(struct tier *t)
+{
+    return atomic_load(&t->digest_state) == DIGEST_KNOWN && !is_paused(t, &t->put_pause);
+}
+
+bool tier_is_down(struct tier *t)
+{
+    bool down;
+
+    pthread_mutex_lock(&t->lock);
+    down = t->put_pause.usec >= MAX_PAUSE_USEC ||
+           (atomic_load(&t->digest_state) == DIGEST_NEW && t->find_pause.usec > 0);
+    pthread_mutex_unlock(&t->lock);
+    return down;
+}
+
+double tier_load_usec(struct tier *t)
+{
+    double usec;
+
+    pthread_mutex_lock(&t->lock);
+    usec = t->reading.usec / t->reading.n * (double)t->params.block_bytes;
+    pthread_mutex_unlock(&t->lock);
+    return usec;
+}
+
+double tier_keep_usec(struct tier *t)
+{
+    double usec;
+
+    pthread_mutex_lock(&t->lock);
+    usec = t->keeping.n > 0 ? t->keeping.usec / t->keeping.n : 0;
+    pthread_mutex_unlock(&t->lock);
+    return usec;
+}
+
+void tier_name(const struct tier *t, const struct kv_name *name, struct kv_name *ret_name)
+{
+    kv_name_stored(t->digest, t->params.format, name, ret_name);
+}
+
+struct inf_tier_origin tier_origin(const struct tier *t, const struct tier_owner *owner)
+{
+    return (struct inf_tier_origin){
+        .model = t->params.model,
+        .codec = t->params.codec,
+        .tenant = owner->tenant,
+        .session = owner->session,
+    };
+}
+
+void tier_note_used(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
+                    uint32_t n)
+{
+    struct used *u;
+
+    if (n == 0 || atomic_load(&t->digest_state) != DIGEST_KNOWN)
+        return;
+    u = malloc(sizeof(*u) + n * sizeof(u->names[0]));
+    if (!u)
+        return;
+    *u = (struct used){.owner = tier_owner_ref(owner), .n = n};
+    memcpy(u->names, names, n * sizeof(u->names[0]));
+    pthread_mutex_lock(&t->lock);
+    if (t->n_used < MAX_USED) {
+        *t->used_end = u;
+        t->used_end = &u->next;
+        t->n_used++;
+        u = NULL;
+        pthread_cond_signal(&t->wake);
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (u) {
+        tier_owner_unref(u->owner);
+        free(u);
+    }
+}
+
+static bool work_used(struct tier *t)
+{
+    struct inf_tier_origin origin;
+    struct used *u;
+
+    pthread_mutex_lock(&t->lock);
+    u = t->used;
+    if (u) {
+        t->used = u->next;
+        t->n_used--;
+        if (!t->used)
+            t->used_end = &t->used;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (!u)
+        return false;
+    origin = tier_origin(t, u->owner);
+    for (uint32_t i = 0; i < u->n; i++)
+        tier_name(t, &u->names[i], &u->names[i]);
+    for (uint32_t i = 0; i < u->n; i += INF_TIER_MAX_NAMES)
+        t->params.impl->ops->used(t->params.impl, &origin, &u->names[i].bytes,
+                                  MIN(u->n - i, (uint32_t)INF_TIER_MAX_NAMES));
+    tier_owner_unref(u->owner);
+    free(u);
+    return true;
+}
+
+static bool work_fetch(struct tier *t)
+{
+    struct fetch *f;
+
+    pthread_mutex_lock(&t->lock);
+    f = t->fetches;
+    if (f) {
+        t->fetches = f->next;
+        if (!t->fetches)
+            t->fetches_end = &t->fetches;
+        f->next = NULL;
+        f->queued = false;
+        f->at_work = true;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (!f)
+        return false;
+    tier_work_fetch(t, f);
+    return true;
+}
+
+static bool work_batch(struct tier *t)
+{
+    struct tier_batch *b;
+
+    pthread_mutex_lock(&t->lock);
+    b = t->batches;
+    if (b) {
+        t->batches = b->next;
+        if (!t->batches)
+            t->batches_end = &t->batches;
+        b->next = NULL;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (!b)
+        return false;
+    tier_work_batch(t, b);
+    return true;
+}
+
+static bool work_spare(struct tier *t)
+{
+    struct tier_batch *b;
+    bool wanted;
+
+    pthread_mutex_lock(&t->lock);
+    wanted = t->want_spare && !t->spare && t->n_batches < TIER_MAX_BATCHES;
+    t->want_spare &= !wanted;
+    pthread_mutex_unlock(&t->lock);
+    if (!wanted)
+        return false;
+    b = tier_batch_new(t);
+    if (!b) {
+        tier_pause_note(t, &t->put_pause, true);
+        return true;
+    }
+    pthread_mutex_lock(&t->lock);
+    t->spare = b;
+    pthread_mutex_unlock(&t->lock);
+    t->params.news(t->params.data);
+    return true;
+}
+
+bool tier_work(struct tier *t)
+{
+    if ((atomic_load(&t->digest_state) == DIGEST_NEW && !is_away(t)) || tier_digest_is_near(t))
+        return tier_work_digest(t);
+    return work_fetch(t) ||
+           (atomic_load(&t->digest_state) == DIGEST_HASHING && tier_work_digest(t)) ||
+           work_used(t) || work_batch(t) || work_spare(t);
+}
+
+/* Waits for work, or for the time to hash the next piece; false when the thread shall end. */
+static bool await_work(struct tier *t, bool worked)
+{
+    const bool hashing = atomic_load(&t->digest_state) == DIGEST_HASHING;
+    const struct timespec until = {(time_t)(t->hash_usec / 1000000),
+                                   (long)(t->hash_usec % 1000000) * 1000};
+    bool go_on;
+    int r = 0;
+
+    pthread_mutex_lock(&t->lock);
+    while (!worked && r == 0 && !t->stop && !t->fetches && !t->used && !t->batches &&
+           !(t->want_spare && !t->spare && t->n_batches < TIER_MAX_BATCHES))
+        r = hashing ? pthread_cond_timedwait(&t->wake, &t->lock, &until)
+                    : pthread_cond_wait(&t->wake, &t->lock);
+    go_on = !t->stop;
+    pthread_mutex_unlock(&t->lock);
+    return go_on;
+}
+
+static void *thread_main(void *arg)
+{
+    struct tier *t = arg;
+    bool worked = true;
+
+    pthread_setname_np(pthread_self(), "infer-tier");
+    while (await_work(t, worked))
+        worked = tier_work(t);
+    return NULL;
+}
+
+int tier_start(struct tier *t)
+{
+    sigset_t all, old;
+    int r;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(&t->thread, NULL, thread_main, t);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r != 0)
+        return -r;
+    t->has_thread = true;
+    return 0;
+}
