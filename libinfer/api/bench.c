@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * inf_bench(): prefill of a prompt of random tokens in steps of n_batch rows, logits of its last
- * token alone; decoding token by token; both after n_depth tokens that are not counted. As
- * llama-bench measures, so that figures may be compared. One round of each warms up.
+ * token alone; decoding token by token, one or several sequences at once; both after n_depth tokens
+ * that are not counted. As llama-bench measures, so that figures may be compared. One round of each
+ * warms up.
  *
  * A bound is measured between all rounds of the part that it bounds. The bandwidth of memory
  * changes from second to second on shared machines, so each round is held against the measurements
@@ -11,6 +12,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include <infer/bench.h>
 
@@ -24,12 +26,14 @@
 #define MAX_TOKENS     (1u << 20)
 #define MAX_REPEAT     10000u
 #define MAX_BATCH      16384u
+#define MAX_STREAMS    256u
 #define DEFAULT_REPEAT 5u
 #define DEFAULT_BATCH  512u
 
 struct bench {
     struct runner *runner;
-    struct kv_table table;
+    struct kv_table *tables; /* [n_streams]; prompts are read into the first */
+    uint32_t n_streams;
     struct limits *limits; /* NULL: no bound is wanted */
     struct rng rng;
     int32_t *tokens;   /* [max(n_prompt, n_depth)] */
@@ -49,11 +53,13 @@ struct part {
     double work;
 };
 
-/* One step at @pos; logits of the last row only where @last. */
-static int forward(struct bench *b, const int32_t *tokens, uint32_t pos, uint32_t n_rows, bool last)
+/* One step of stream @i at @pos; logits of the last row only where @last. */
+static int forward(struct bench *b, uint32_t i, const int32_t *tokens, uint32_t pos,
+                   uint32_t n_rows, bool last)
 {
+    const struct kv_table *table = &b->tables[i];
     const uint32_t row = n_rows - 1;
-    const struct batch_seq seq = {0, n_rows, pos, b->table.n_blocks, b->table.blocks};
+    const struct batch_seq seq = {0, n_rows, pos, table->n_blocks, table->blocks};
     const struct batch batch = {n_rows, tokens, 1, &seq, last, &row};
 
     return runner_forward(b->runner, &batch);
@@ -64,13 +70,13 @@ static int32_t random_token(struct bench *b)
     return (int32_t)(rng_u32(&b->rng) % b->runner->n_vocab);
 }
 
-static int read_tokens(struct bench *b, uint32_t begin, uint32_t n_tokens)
+static int read_tokens(struct bench *b, uint32_t i_stream, uint32_t begin, uint32_t n_tokens)
 {
     for (uint32_t i = 0; i < n_tokens; i++)
         b->tokens[i] = random_token(b);
-    for (uint32_t pos = 0; pos < n_tokens; pos += b->n_batch) {
-        const uint32_t n = MIN(b->n_batch, n_tokens - pos);
-        const int r = forward(b, b->tokens + pos, begin + pos, n, pos + n == n_tokens);
+    for (uint32_t pos = 0, n; pos < n_tokens; pos += n) {
+        n = MIN(MIN(b->n_batch, runner_max_rows(b->runner)), n_tokens - pos);
+        const int r = forward(b, i_stream, b->tokens + pos, begin + pos, n, pos + n == n_tokens);
 
         if (r < 0)
             return r;
@@ -80,14 +86,29 @@ static int read_tokens(struct bench *b, uint32_t begin, uint32_t n_tokens)
 
 static int prefill(struct bench *b)
 {
-    return read_tokens(b, b->params->n_depth, b->params->n_prompt);
+    return read_tokens(b, 0, b->params->n_depth, b->params->n_prompt);
+}
+
+/* One token of each stream at @pos. */
+static int step_streams(struct bench *b, uint32_t pos)
+{
+    struct batch_seq seqs[MAX_STREAMS];
+    int32_t tokens[MAX_STREAMS];
+    uint32_t rows[MAX_STREAMS];
+    const struct batch batch = {b->n_streams, tokens, b->n_streams, seqs, b->n_streams, rows};
+
+    for (uint32_t i = 0; i < b->n_streams; i++) {
+        tokens[i] = random_token(b);
+        rows[i] = i;
+        seqs[i] = (struct batch_seq){i, 1, pos, b->tables[i].n_blocks, b->tables[i].blocks};
+    }
+    return runner_forward(b->runner, &batch);
 }
 
 static int decode(struct bench *b)
 {
     for (uint32_t i = 0; i < b->params->n_generate; i++) {
-        const int32_t token = random_token(b);
-        const int r = forward(b, &token, b->params->n_depth + i, 1, true);
+        const int r = step_streams(b, b->params->n_depth + i);
 
         if (r < 0)
             return r;
@@ -98,9 +119,12 @@ static int decode(struct bench *b)
 static int fill(struct bench *b)
 {
     const uint64_t begin = clock_nsec();
-    const int r = read_tokens(b, 0, b->params->n_depth);
+    int r = 0;
 
-    b->result.fill_tok_s = b->params->n_depth * 1e9 / (double)MAX(clock_nsec() - begin, 1u);
+    for (uint32_t i = 0; r == 0 && i < b->n_streams; i++)
+        r = read_tokens(b, i, 0, b->params->n_depth);
+    b->result.fill_tok_s =
+        (double)b->params->n_depth * b->n_streams * 1e9 / (double)MAX(clock_nsec() - begin, 1u);
     return r;
 }
 
@@ -187,10 +211,13 @@ static int measure_model(struct bench *b)
     const struct inf_model_info *info = inf_model_info(p->model);
     const uint64_t madds = (info->n_madds_token - info->n_madds_head) * p->n_prompt;
     struct inf_bench_result *res = &b->result;
-    const struct part pp = {prefill, p->peak && limits_dot_name(b->limits) ? bound_int8 : NULL,
-                            &res->int8_ops_s, p->n_prompt,
-                            2.0 * (double)(madds + info->n_madds_head)};
-    const struct part tg = {decode, p->membw ? bound_read : NULL, NULL, p->n_generate,
+    /* Those of the CPU bound the CPU alone. */
+    const bool cpu = strcmp(b->runner->backend->device, "cpu") == 0;
+    const struct part pp = {
+        prefill, cpu && p->peak && limits_dot_name(b->limits) ? bound_int8 : NULL, &res->int8_ops_s,
+        p->n_prompt, 2.0 * (double)(madds + info->n_madds_head)};
+    const struct part tg = {decode, cpu && p->membw ? bound_read : NULL, NULL,
+                            p->n_generate * b->n_streams,
                             (double)info->n_bytes_token * p->n_generate};
     int r = 0;
 
@@ -234,7 +261,41 @@ static int check(const struct inf_bench_params *p, struct inf_err *reterr)
         return err_set(reterr, EINVAL, "more than %u tokens", MAX_TOKENS);
     if (p->n_repeat > MAX_REPEAT || p->n_batch > MAX_BATCH)
         return err_set(reterr, EINVAL, "more than %u repeats or %u rows", MAX_REPEAT, MAX_BATCH);
+    if (p->n_streams > MAX_STREAMS)
+        return err_set(reterr, EINVAL, "more than %u streams", MAX_STREAMS);
     return 0;
+}
+
+/* Each stream with room for all that it will hold. */
+static int make_tables(struct bench *b, uint32_t n_ctx)
+{
+    int r;
+
+    for (uint32_t i = 0; i < b->n_streams; i++) {
+        r = kv_table_init(&b->tables[i], b->runner->pool, n_ctx);
+        if (r == 0 && kv_table_extend(&b->tables[i], n_ctx) != 0)
+            r = -ENOMEM;
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int run_on(struct bench *b, struct runner *runner, uint32_t n_ctx)
+{
+    int r;
+
+    b->runner = runner;
+    /* What greedy decoding asks for. */
+    for (uint32_t i = 0; runner->tops && i < b->n_streams; i++)
+        runner->tops[i].n_wanted = 1;
+    r = make_tables(b, n_ctx);
+    if (r == 0)
+        r = measure_model(b);
+    for (uint32_t i = 0; i < b->n_streams; i++)
+        if (b->tables[i].pool)
+            kv_table_done(&b->tables[i]);
+    return r;
 }
 
 /* Runs the model, if it is to be run. */
@@ -242,33 +303,35 @@ static int run_model(struct bench *b, struct inf_err *reterr)
 {
     const struct inf_bench_params *p = b->params;
     const uint32_t n_read = MAX(p->n_prompt, p->n_depth);
-    const struct setup setup = {
+    struct setup setup = {
+        .device = p->device,
+        .cache_dir = p->cache_dir,
         .isa = p->isa,
         .kv_type = p->kv_type,
         .n_threads = p->n_threads,
         .n_ctx = p->n_depth + MAX(p->n_prompt, p->n_generate),
-        .max_rows = n_read > 0 ? MIN(b->n_batch, n_read) : 1,
-        .max_logits = 1,
-        .max_seqs = 1,
+        .max_rows = MAX(n_read > 0 ? MIN(b->n_batch, n_read) : 1, b->n_streams),
+        .max_logits = b->n_streams,
+        .max_seqs = b->n_streams,
     };
     _cleanup_(runner_freep) struct runner *runner = NULL;
     _cleanup_free_ int32_t *tokens = NEW(int32_t, n_read);
+    _cleanup_free_ struct kv_table *tables = NEW(struct kv_table, b->n_streams);
+    struct kv_layout layout;
     int r;
 
-    if (!tokens)
+    if (!tokens || !tables)
         return err_set(reterr, ENOMEM, "out of memory");
     b->tokens = tokens;
+    b->tables = tables;
+    r = setup_kv_layout(p->model, p->kv_type, &layout, reterr);
+    if (r < 0)
+        return r;
+    setup.n_blocks = DIV_UP(setup.n_ctx, layout.block_tokens) * b->n_streams;
     r = setup_runner(p->model, &setup, &runner, reterr);
     if (r < 0)
         return r;
-    b->runner = runner;
-    r = kv_table_init(&b->table, runner->pool, setup.n_ctx);
-    if (r < 0)
-        return err_set(reterr, -r, "out of memory");
-    r = kv_table_extend(&b->table, setup.n_ctx);
-    assert(r == 0);
-    r = measure_model(b);
-    kv_table_done(&b->table);
+    r = run_on(b, runner, setup.n_ctx);
     if (r < 0)
         return err_set(reterr, -r, r == -ENOMEM ? "out of memory" : "the device failed");
     return 0;
@@ -293,6 +356,7 @@ int inf_bench(const struct inf_bench_params *params, struct inf_bench_result *re
                        params->isa);
     n_threads = params->n_threads > 0 ? params->n_threads : cpu_count();
     b.n_batch = params->n_batch > 0 ? params->n_batch : DEFAULT_BATCH;
+    b.n_streams = MAX(params->n_streams, 1u);
     b.n_repeat = params->n_repeat > 0 ? params->n_repeat : DEFAULT_REPEAT;
     b.n_total = params->model
                     ? (b.n_repeat + 1) * ((params->n_prompt > 0) + (params->n_generate > 0))

@@ -27,11 +27,20 @@ struct inf_model {
 struct inf_engine {
     struct inf_model *model;
     struct sched *sched;
+    const struct file_map **files; /* of the weights, for the tier; NULL: there is none */
+    char codec[48];
 };
+
+/* Gives the engine, which has not started, the tier of @p, where the device can use one. -ENOMEM.
+ */
+int attach_tier(struct inf_engine *engine, const struct inf_engine_params *p,
+                struct inf_err *reterr);
 
 /* What a runner of @model shall hold. */
 struct setup {
-    const char *device, *isa, *kv_type;
+    const char *device, *cache_dir, *isa, *kv_type;
+    bool cache_read_only;
+    uint64_t device_bytes; /* most memory to take of a device that has its own; 0: any */
     uint32_t n_threads;
     uint32_t n_ctx;    /* positions of one sequence */
     uint32_t n_blocks; /* 0: what one sequence needs */
@@ -42,7 +51,30 @@ struct setup {
  * references, keep F32, and others F16. -EINVAL: unknown type; -EOPNOTSUPP: not for this model. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr);
-/* A backend with a compiled plan. -EINVAL: no weights, unknown names; else as backend_new() and
- * setup_kv_layout(). */
+/* Whether the device keeps such keys and values; -EOPNOTSUPP. */
+int setup_kv_check(struct backend *backend, const struct kv_layout *layout, struct inf_err *reterr);
+/* Bytes for a KV cache whose size nobody told: a quarter of the machine's memory, or what the model
+ * leaves of the device's, at least a quarter. */
+uint64_t setup_kv_room(struct backend *backend, const struct inf_model *model,
+                       const struct setup *setup);
+/* Blocks of a KV pool of at most @room bytes on a device that holds at most @max_blocks, into
+ * @setup; shortens its n_ctx when @p leaves that open. -EINVAL: what @p asks for does not fit. */
+int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
+                  uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
+int setup_backend(const struct setup *setup, struct backend **ret_backend, struct inf_err *reterr);
+/* Bytes of a device's own memory that a model may take; UINT64_MAX: it has none. */
+uint64_t setup_memory(struct backend *backend, const struct setup *setup);
+/* About what a plan takes beside weights and KV cache. */
+uint64_t setup_spare(void);
+/* Where a device has too little memory for all layers, takes the CPU beside it or instead of it.
+ * As backend_new(). */
+int setup_fit(struct backend **backend, const struct setup *setup, const struct graph *g,
+              const struct kv_layout *layout, uint32_t n_blocks, const struct plan_limits *limits,
+              struct inf_err *reterr);
+/* A plan that was compiled on *@backend, which is taken on success. -EINVAL: no weights, unknown
+ * names, or the device is too small for n_ctx; else as backend_new() and setup_kv_layout(). */
+int setup_runner_on(struct backend **backend, const struct inf_model *model,
+                    const struct setup *setup, struct runner **ret_runner, struct inf_err *reterr);
+/* The same on a backend of its own. */
 int setup_runner(const struct inf_model *model, const struct setup *setup,
                  struct runner **ret_runner, struct inf_err *reterr);

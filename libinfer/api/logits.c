@@ -33,9 +33,10 @@ static int run_all(struct runner *runner, struct kv_table *table, const int32_t 
     return 0;
 }
 
-int inf_logits(struct inf_model *model, const char *isa, uint32_t n_threads, const int32_t *tokens,
-               size_t n_tokens, float **ret_logits, struct inf_err *reterr)
+int inf_logits(const struct inf_logits_params *params, const int32_t *tokens, size_t n_tokens,
+               float **ret_logits, struct inf_err *reterr)
 {
+    struct inf_model *model = params->model;
     _cleanup_(runner_freep) struct runner *runner = NULL;
     _cleanup_free_ float *logits = NULL;
     struct kv_table table;
@@ -49,8 +50,11 @@ int inf_logits(struct inf_model *model, const char *isa, uint32_t n_threads, con
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= model->info.n_vocab)
             return err_set(reterr, EINVAL, "token %d is not in the vocabulary", tokens[i]);
     setup = (struct setup){
-        .isa = isa,
-        .n_threads = n_threads,
+        .device = params->device,
+        .cache_dir = params->cache_dir,
+        .isa = params->isa,
+        .kv_type = params->kv_type,
+        .n_threads = params->n_threads,
         .n_ctx = (uint32_t)n_tokens,
         .max_rows = (uint32_t)MIN(n_tokens, MAX_ROWS),
         .max_logits = (uint32_t)MIN(n_tokens, MAX_ROWS),

@@ -5,13 +5,14 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/handle.h"
-#include "core/cgroup.h"
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/utf8.h"
+#include "quant/codec.h"
 
 #define MAX_CTX       (1u << 22)
 #define MAX_SEQS      1024u
@@ -24,35 +25,6 @@
 /* Rows of logits of a step for log-probabilities of prompts: memory is touched when they come. */
 #define PROMPT_LOGITS_MIN   16u
 #define PROMPT_LOGITS_BYTES (64u << 20)
-#define DEFAULT_KV_SEQS     4u
-
-/* Sizes the KV pool; shortens *n_ctx when the caller left it open. */
-static int size_kv(const struct inf_engine_params *p, const struct kv_layout *layout,
-                   uint32_t max_seqs, uint32_t *n_ctx, uint32_t *ret_n_blocks,
-                   struct inf_err *reterr)
-{
-    const uint64_t block = kv_layout_block_bytes(layout);
-    const uint64_t bytes = p->kv_bytes > 0 ? p->kv_bytes : memory_bytes() / 4;
-    const uint64_t per_seq = DIV_UP((uint64_t)*n_ctx, layout->block_tokens);
-    const uint64_t useful = per_seq * (p->kv_bytes > 0 ? max_seqs : MIN(max_seqs, DEFAULT_KV_SEQS));
-    uint64_t n = MIN(bytes / block, useful);
-
-    if (n < per_seq && p->n_ctx > 0 && p->kv_bytes > 0)
-        return err_set(reterr, EINVAL, "%llu bytes of KV cache hold %llu tokens, but n_ctx is %u",
-                       (unsigned long long)bytes, (unsigned long long)(n * layout->block_tokens),
-                       *n_ctx);
-    if (n < per_seq && p->n_ctx > 0)
-        n = per_seq;
-    if (n == 0)
-        return err_set(reterr, EINVAL, "%llu bytes of KV cache hold no block of %llu",
-                       (unsigned long long)bytes, (unsigned long long)block);
-    if (n < per_seq)
-        *n_ctx = (uint32_t)n * layout->block_tokens;
-    if (n > UINT32_MAX)
-        return err_set(reterr, EINVAL, "the KV cache is too large");
-    *ret_n_blocks = (uint32_t)n;
-    return 0;
-}
 
 static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup,
                       struct inf_err *reterr)
@@ -61,14 +33,15 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
     const uint32_t trained = info->n_ctx_train > 0 ? info->n_ctx_train : DEFAULT_CTX;
     struct setup setup = {
         .device = p->device,
+        .cache_dir = p->cache_dir,
+        .cache_read_only = p->cache_read_only,
+        .device_bytes = p->device_bytes,
         .isa = p->isa,
         .kv_type = p->kv_type,
         .n_threads = p->n_threads,
         .n_ctx = p->n_ctx > 0 ? p->n_ctx : MIN(trained, DEFAULT_CTX),
         .max_seqs = p->max_seqs > 0 ? p->max_seqs : DEFAULT_SEQS,
     };
-    struct kv_layout layout;
-    int r;
 
     if (setup.n_ctx > MAX_CTX || setup.n_ctx < 2)
         return err_set(reterr, EINVAL, "n_ctx must be between 2 and %u", MAX_CTX);
@@ -80,23 +53,59 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
     setup.max_rows = MAX(setup.max_rows, setup.max_seqs);
     setup.max_logits = MAX(PROMPT_LOGITS_BYTES / 4 / info->n_vocab, PROMPT_LOGITS_MIN);
     setup.max_logits = MIN(setup.max_seqs + setup.max_logits, setup.max_rows);
-    r = setup_kv_layout(p->model, p->kv_type, &layout, reterr);
-    if (r < 0)
-        return r;
-    r = size_kv(p, &layout, setup.max_seqs, &setup.n_ctx, &setup.n_blocks, reterr);
-    if (r < 0)
-        return r;
     *ret_setup = setup;
     return 0;
 }
+
+/* The device with its KV pool and plan. */
+static int open_runner(const struct inf_engine_params *p, struct setup *setup,
+                       struct runner **ret_runner, struct inf_err *reterr)
+{
+    _cleanup_(backend_freep) struct backend *backend = NULL;
+    struct kv_layout layout;
+    int r;
+
+    r = setup_kv_layout(p->model, p->kv_type, &layout, reterr);
+    if (r < 0)
+        return r;
+    r = setup_backend(setup, &backend, reterr);
+    if (r < 0)
+        return r;
+    r = setup_kv_size(p, &layout, setup_kv_room(backend, p->model, setup),
+                      backend->ops->kv_max_blocks(backend, &layout), setup, reterr);
+    if (r < 0)
+        return r;
+    return setup_runner_on(&backend, p->model, setup, ret_runner, reterr);
+}
+
+/* What the names of its KV blocks begin with. */
+static void name_origin(const struct inf_model *model, const struct runner *runner,
+                        struct kv_name *ret_origin)
+{
+    const struct backend *b = runner->backend;
+    const struct kv_layout *layout = kv_pool_layout(runner->pool);
+    char numbers[32];
+    struct kv_origin origin = {
+        .numbers = numbers,
+        .device = b->device,
+        .isa = b->ops->isa(b),
+        .block_tokens = kv_pool_block_tokens(runner->pool),
+    };
+
+    snprintf(numbers, sizeof(numbers), "%s:%s", codec_info(layout->k)->name,
+             codec_info(layout->v)->name);
+    format_identity(model->format, origin.model.bytes);
+    kv_name_origin(&origin, ret_origin);
+}
+
+DEFINE_CLEANUP(struct inf_engine *, inf_engine_free);
 
 int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **ret_engine,
                    struct inf_err *reterr)
 {
     _cleanup_(runner_freep) struct runner *runner = NULL;
-    _cleanup_(sched_freep) struct sched *sched = NULL;
+    _cleanup_(inf_engine_freep) struct inf_engine *engine = NULL;
     struct sched_limits limits;
-    struct inf_engine *engine;
     struct setup setup;
     int r;
 
@@ -107,28 +116,31 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     r = make_setup(params, &setup, reterr);
     if (r < 0)
         return r;
-    r = setup_runner(params->model, &setup, &runner, reterr);
+    r = open_runner(params, &setup, &runner, reterr);
     if (r < 0)
         return r;
     limits = (struct sched_limits){
         .n_ctx = setup.n_ctx,
         .max_seqs = setup.max_seqs,
         .max_queue = params->max_queue > 0 ? params->max_queue : DEFAULT_QUEUE,
+        .no_prefix_cache = params->no_prefix_cache,
     };
-    r = sched_new(&runner, params->model->tok, &limits, &sched);
-    if (r < 0)
-        return err_set(reterr, -r, "the scheduler could not be made: %s", strerror(-r));
+    if (!limits.no_prefix_cache)
+        name_origin(params->model, runner, &limits.origin);
     engine = NEW(struct inf_engine, 1);
     if (!engine)
         return err_set(reterr, ENOMEM, "out of memory");
-    r = sched_start(sched);
-    if (r < 0) {
-        free(engine);
-        return err_set(reterr, -r, "the engine's thread could not be started: %s", strerror(-r));
-    }
+    r = sched_new(&runner, params->model->tok, &limits, &engine->sched);
+    if (r < 0)
+        return err_set(reterr, -r, "the scheduler could not be made: %s", strerror(-r));
     engine->model = inf_model_ref(params->model);
-    engine->sched = STEAL(sched);
-    *ret_engine = engine;
+    r = params->tier ? attach_tier(engine, params, reterr) : 0;
+    if (r < 0)
+        return r;
+    r = sched_start(engine->sched);
+    if (r < 0)
+        return err_set(reterr, -r, "the engine's thread could not be started: %s", strerror(-r));
+    *ret_engine = STEAL(engine);
     return 0;
 }
 
@@ -138,6 +150,7 @@ struct inf_engine *inf_engine_free(struct inf_engine *engine)
         return NULL;
     sched_free(engine->sched);
     inf_model_unref(engine->model);
+    free(engine->files);
     free(engine);
     return NULL;
 }
@@ -205,6 +218,8 @@ static int check_request(const struct inf_engine *engine, const struct inf_reque
             return err_set(reterr, EINVAL, "token %d is not in the vocabulary", q->tokens[i]);
     if (q->n_choices > MAX_CHOICES)
         return err_set(reterr, EINVAL, "more than %u choices", MAX_CHOICES);
+    if (q->cache_salt_len > 0 && !q->cache_salt)
+        return err_set(reterr, EINVAL, "cache_salt has a length, but no bytes");
     if (q->n_logprobs < -1 || q->n_logprobs > SAMPLE_MAX_TOP)
         return err_set(reterr, EINVAL, "n_logprobs must be between -1 and %u", SAMPLE_MAX_TOP);
     r = check_sampling(&q->sampling, n_vocab, reterr);
@@ -268,6 +283,22 @@ void inf_engine_stats(struct inf_engine *engine, struct inf_engine_stats *ret_st
     sched_stats(engine->sched, ret_stats);
 }
 
+int inf_engine_kv_type(const struct inf_engine *engine, const char *kv_type, struct inf_err *reterr)
+{
+    const struct runner *runner = engine->sched->runner;
+    const struct kv_layout *layout = kv_pool_layout(runner->pool);
+    struct kv_layout wanted;
+    int r;
+
+    r = setup_kv_layout(engine->model, kv_type, &wanted, reterr);
+    if (r < 0)
+        return r;
+    if (wanted.k == layout->k && wanted.v == layout->v)
+        return 0;
+    r = setup_kv_check(runner->backend, &wanted, reterr);
+    return r < 0 ? r : 1;
+}
+
 uint32_t inf_engine_n_ctx(const struct inf_engine *engine)
 {
     return engine->sched->limits.n_ctx;
@@ -278,6 +309,11 @@ uint32_t inf_engine_n_threads(const struct inf_engine *engine)
     const struct backend *b = engine->sched->runner->backend;
 
     return b->ops->n_threads(b);
+}
+
+const char *inf_engine_device(const struct inf_engine *engine)
+{
+    return engine->sched->runner->backend->device;
 }
 
 const char *inf_engine_isa(const struct inf_engine *engine)

@@ -20,11 +20,14 @@ extern "C" {
 
 struct inf_bench_params {
     struct inf_model *model; /* NULL: the bounds alone */
+    const char *device;      /* as in inf_engine_params; bounds are those of the CPU */
+    const char *cache_dir;   /* as in inf_engine_params */
     const char *isa;         /* as in inf_engine_params */
     const char *kv_type;     /* as in inf_engine_params */
     uint32_t n_threads;      /* 0: all; the bounds are measured by as many */
     uint32_t n_prompt;       /* tokens of one prefill; 0: skip */
     uint32_t n_generate;     /* tokens of one decoding; 0: skip */
+    uint32_t n_streams;      /* sequences that decode these at the same time; 0: 1 */
     uint32_t n_depth;        /* tokens that lie in the context before those */
     uint32_t n_repeat;       /* 0: 5; after one warm-up that is not counted */
     uint32_t n_batch;        /* rows of one step; 0: 512 */
@@ -38,8 +41,8 @@ struct inf_bench_params {
 /* What was skipped is 0. */
 struct inf_bench_result {
     double pp_tok_s, pp_stddev; /* tokens per second */
-    double tg_tok_s, tg_stddev;
-    double fill_tok_s; /* of reading the n_depth tokens, once */
+    double tg_tok_s, tg_stddev; /* of all streams together */
+    double fill_tok_s;          /* of reading the n_depth tokens, once */
 
     double read_bytes_s; /* bytes per second that all threads read from memory in order, with loads
                             of the rung: the fastest of several ways and repeats */
@@ -59,13 +62,18 @@ struct inf_bench_result {
 INF_PUBLIC int inf_bench(const struct inf_bench_params *params, struct inf_bench_result *ret_result,
                          struct inf_err *reterr);
 
+struct inf_logits_params {
+    struct inf_model *model;
+    const char *device, *cache_dir, *isa, *kv_type; /* as in inf_engine_params */
+    uint32_t n_threads;                             /* 0: all */
+};
+
 /*
  * Logits of one forward pass over @n_tokens tokens of one sequence: *ret_logits is an array
  * [n_tokens, n_vocab], freed by the caller. For tests and perplexity.
  */
-INF_PUBLIC int inf_logits(struct inf_model *model, const char *isa, uint32_t n_threads,
-                          const int32_t *tokens, size_t n_tokens, float **ret_logits,
-                          struct inf_err *reterr);
+INF_PUBLIC int inf_logits(const struct inf_logits_params *params, const int32_t *tokens,
+                          size_t n_tokens, float **ret_logits, struct inf_err *reterr);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@
  */
 
 #include <infer/model.h>
+#include <infer/tier.h>
 #include <infer/types.h>
 
 #ifdef __cplusplus
@@ -29,18 +30,27 @@ enum {
 
 struct inf_engine_params {
     struct inf_model *model;   /* the engine takes its own reference */
-    const char *device;        /* "auto", "cpu"; NULL: "auto" */
+    const char *device;        /* as in infer/device.h; NULL: "auto" */
+    const char *cache_dir;     /* as in inf_device_params */
+    uint64_t device_bytes;     /* most memory to take of a GPU; layers that do not fit are the
+                                  CPU's; 0: what is free */
+    bool cache_read_only;      /* what inf_device_open() left there is used, and nothing written */
     const char *isa;           /* highest rung to use: "ref", "avx2", "avx512"…; NULL: the best */
     uint32_t n_threads;        /* 0: the CPUs that affinity and the cgroup's quota allow */
     uint32_t n_ctx;            /* tokens that one sequence may hold; 0: min(trained, 8192) */
     uint32_t max_seqs;         /* sequences computed at the same time; 0: 16 */
     uint32_t max_queue;        /* requests waiting; 0: 256 */
     uint32_t max_batch_tokens; /* rows of one step; 0: 512 */
-    const char *kv_type;       /* numbers of the KV cache: "f32", "f16", "bf16", "q8_0" (heads of a
-                                  multiple of 32 elements); NULL or "auto": "f16", and "f32" for
-                                  models in F32 */
+    const char *kv_type;       /* numbers of the KV cache: "f32", "f16", "bf16", "fp8", or, with
+                                  heads of a multiple of 32 elements, "q8_0" and "q4_0"; two of
+                                  them are of keys and of values: "q8_0:q4_0"; NULL or "auto": "f16", and
+                                  "f32" for models in F32 */
     uint64_t kv_bytes;         /* memory for the KV cache; 0: what n_ctx × 4 sequences need, within
-                                  a quarter of the machine's memory */
+                                  a quarter of the machine's memory, or what a GPU has beside the
+                                  model; never more than the device holds */
+    bool no_prefix_cache;      /* what requests leave in the KV cache is not kept for later ones */
+    struct inf_tier *tier;     /* keeps it beyond this engine, which it outlives; NULL: none */
+    const char *tier_model;    /* the model's name there; NULL: "" */
 };
 
 struct inf_logit_bias {
@@ -83,7 +93,14 @@ struct inf_request {
     bool show_special;    /* text includes special tokens */
     int n_logprobs;       /* -1: none; 0: of the chosen token; n: and the n most likely */
     bool prompt_logprobs; /* INF_EVENT_PROMPT tells them, for `echo` with logprobs */
-    void *user;           /* comes back in the events */
+    /* What of a prompt other requests of the same tenant and salt have left in the KV cache, in
+     * whole blocks from its beginning, is not computed again. The text is the same. */
+    bool no_cache;            /* neither takes from others, nor leaves anything to them */
+    const char *cache_tenant; /* NULL: "" */
+    const char *cache_salt;   /* any bytes; may be NULL when the length is 0 */
+    size_t cache_salt_len;
+    const char *session; /* names the conversation in the engine's tier; NULL: none */
+    void *user;          /* comes back in the events */
 };
 
 enum inf_event_kind {
@@ -130,7 +147,7 @@ struct inf_event {
     const char *error;
 
     uint32_t n_prompt;    /* tokens, all kinds of event */
-    uint32_t n_cached;    /* of these, taken from shared blocks */
+    uint32_t n_cached;    /* of these, found in the KV cache when the request began */
     uint32_t n_generated; /* by this choice so far */
     bool last;            /* FINISH: all choices of the request have ended */
 };
@@ -138,10 +155,19 @@ struct inf_event {
 struct inf_engine_stats {
     uint64_t n_requests, n_finished, n_cancelled, n_errors, n_rejected;
     uint64_t n_prompt_tokens, n_generated_tokens, n_steps;
+    uint64_t n_device_losses;      /* each was followed by opening the device again */
     uint32_t n_waiting, n_running; /* sequences */
     uint32_t n_blocks, n_blocks_used;
+    uint32_t n_blocks_idle;             /* not used, and kept for later requests */
     double prefill_tok_s, decode_tok_s; /* over the last seconds of work; 0: none yet */
     double busy_seconds;
+    /* of the tier */
+    bool has_tier;                             /* the device can use the one that was given */
+    uint64_t n_tier_loaded, tier_loaded_bytes; /* blocks that came from there, and were right */
+    uint64_t n_tier_kept, tier_kept_bytes;     /* and that went there */
+    uint64_t n_tier_bad;                       /* that were wrong, and computed */
+    uint64_t n_tier_refused;                   /* times that computing seemed faster than loading */
+    uint64_t n_tier_failed;                    /* calls */
 };
 
 /* -EOPNOTSUPP: device or isa is not there, or kv_type does not fit; -ENOMEM; -EINVAL. */
@@ -168,9 +194,18 @@ INF_PUBLIC int inf_engine_wait_event(struct inf_engine *engine, int timeout_msec
                                      struct inf_event *ret_event);
 
 INF_PUBLIC void inf_engine_stats(struct inf_engine *engine, struct inf_engine_stats *ret_stats);
+/*
+ * Whether the engine keeps keys and values as @kv_type (as in the parameters): 0 when it does, 1
+ * when another engine of its model on its device could; -EINVAL: unknown; -EOPNOTSUPP: the model's
+ * heads or the device do not allow it, with the reason. May be called on any thread.
+ */
+INF_PUBLIC int inf_engine_kv_type(const struct inf_engine *engine, const char *kv_type,
+                                  struct inf_err *reterr);
 /* What 0 in the parameters became. */
 INF_PUBLIC uint32_t inf_engine_n_ctx(const struct inf_engine *engine);
 INF_PUBLIC uint32_t inf_engine_n_threads(const struct inf_engine *engine);
+/* The device in use, "cpu" or "vulkan:0"; borrowed. */
+INF_PUBLIC const char *inf_engine_device(const struct inf_engine *engine);
 /* The rung in use, "avx512"; borrowed. */
 INF_PUBLIC const char *inf_engine_isa(const struct inf_engine *engine);
 

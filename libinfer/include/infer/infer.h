@@ -6,8 +6,11 @@
 
 #include <infer/bench.h>
 #include <infer/chat.h>
+#include <infer/device.h>
+#include <infer/embed.h>
 #include <infer/engine.h>
 #include <infer/model.h>
+#include <infer/tier.h>
 #include <infer/tokenizer.h>
 #include <infer/types.h>
 

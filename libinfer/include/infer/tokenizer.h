@@ -39,6 +39,37 @@ INF_PUBLIC int inf_tokenizer_encode(const struct inf_tokenizer *tok, const char 
                                     unsigned flags, size_t max_ids, int32_t **ret_ids,
                                     size_t *ret_n);
 
+/* Where a text that is too long loses its tokens. */
+enum inf_cut {
+    INF_CUT_NONE, /* it is refused */
+    INF_CUT_END,  /* what is behind the cut costs next to nothing */
+    INF_CUT_START,
+};
+
+struct inf_encode_text {
+    const char *text;
+    size_t len;
+};
+
+/* ids and types are two arrays in one piece of memory: the caller frees ids alone. */
+struct inf_encoding {
+    int32_t *ids;
+    uint8_t *types; /* which segment a token belongs to, as encoders of pairs want it */
+    size_t n;
+};
+
+/*
+ * Encodes a text as a model wants it whole, or with @pair, which may be NULL, both as one: "[CLS]
+ * text [SEP] pair [SEP]". With more than @max_ids tokens (0: no limit) texts are cut, of a pair the
+ * longer one first; tokens around them stay. -E2BIG: too many tokens and INF_CUT_NONE, or no room
+ * for those around the texts; -ENOMEM.
+ */
+INF_PUBLIC int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok,
+                                          const struct inf_encode_text *text,
+                                          const struct inf_encode_text *pair, unsigned flags,
+                                          enum inf_cut cut, size_t max_ids,
+                                          struct inf_encoding *ret_encoding);
+
 /*
  * The text of @n ids, as one string that the caller frees; *ret_len without its final NUL.
  * Special tokens are left out unless @show_special. Bytes that are no UTF-8 become U+FFFD.

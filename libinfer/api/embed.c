@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inf_embedder_*: arguments are checked here, defaults resolved, and the rest is embed's.
+ */
+#include <infer/embed.h>
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <string.h>
+
+#include "api/handle.h"
+#include "core/clock.h"
+#include "core/err.h"
+#include "embed/embedder.h"
+
+#define MAX_TOKENS        (1u << 17)
+#define MAX_BATCH         16384u
+#define DEFAULT_TOKENS    8192u /* of models that take more */
+#define DEFAULT_BATCH     256u
+#define DEFAULT_MAX_QUEUE ((uint64_t)4 << 20)
+
+struct inf_embedder {
+    struct inf_model *model;
+    struct embedder *e;
+    uint32_t max_tokens;
+    bool scores;
+};
+
+static int32_t token_of(const struct inf_model *model, const char *piece)
+{
+    return inf_tokenizer_find(model->tok, piece, strlen(piece));
+}
+
+static void choose_graph(const struct inf_embedder_params *p, struct model_embed *ret_how)
+{
+    static const enum pooling poolings[] = {
+        [INF_POOLING_MEAN] = POOLING_MEAN,
+        [INF_POOLING_CLS] = POOLING_CLS,
+        [INF_POOLING_LAST] = POOLING_LAST,
+    };
+    const struct model *m = p->model->model;
+
+    *ret_how = (struct model_embed){
+        .make = p->kind == INF_EMBED_VECTORS ? MODEL_MAKE_VECTOR
+                : p->kind == INF_EMBED_ROWS  ? MODEL_MAKE_ROWS
+                                             : MODEL_MAKE_SCORE,
+        .pooling = p->pooling == INF_POOLING_MODEL ? model_pooling(m) : poolings[p->pooling],
+        .tokens = {token_of(p->model, "no"), token_of(p->model, "yes")},
+    };
+    /* Classifiers were trained on one row, whatever a file says of pooling. */
+    if (p->kind == INF_EMBED_SCORES && p->pooling == INF_POOLING_MODEL)
+        ret_how->pooling = model_hparams(m)->embed.encoder ? POOLING_CLS : POOLING_LAST;
+}
+
+static enum job_pick pick_of(const struct model_embed *how)
+{
+    if (how->make == MODEL_MAKE_ROWS)
+        return JOB_PICK_ALL;
+    return how->pooling == POOLING_LAST ? JOB_PICK_LAST : JOB_PICK_FIRST;
+}
+
+static int check_params(const struct inf_embedder_params *p, struct inf_err *reterr)
+{
+    if (!p || !p->model)
+        return err_set(reterr, EINVAL, "no model was given");
+    if (!p->model->model)
+        return err_set(reterr, EINVAL, "only the vocabulary of this model was opened");
+    if ((unsigned)p->kind > INF_EMBED_SCORES || (unsigned)p->pooling > INF_POOLING_LAST)
+        return err_set(reterr, EINVAL, "unknown kind or pooling");
+    if (p->batch_tokens > MAX_BATCH)
+        return err_set(reterr, EINVAL, "batch_tokens must not be above %u", MAX_BATCH);
+    return 0;
+}
+
+/* Of models with a table of positions no text has more tokens than that. */
+static int choose_max_tokens(const struct inf_embedder_params *p, uint32_t *ret_max,
+                             struct inf_err *reterr)
+{
+    const struct hparams *hp = model_hparams(p->model->model);
+    const uint32_t own =
+        hp->embed.max_tokens > 0 ? hp->embed.max_tokens : MIN(hp->n_ctx_train, DEFAULT_TOKENS);
+    const uint32_t most = hp->embed.n_pos > 0 ? hp->n_ctx_train : MAX_TOKENS;
+
+    if (p->max_tokens > most)
+        return err_set(reterr, EINVAL, "max_tokens must not be above %u for this model", most);
+    *ret_max = p->max_tokens > 0 ? p->max_tokens : own;
+    return 0;
+}
+
+static int make_embedder(const struct inf_embedder_params *p, uint32_t max_tokens,
+                         struct embedder **ret_embedder, struct inf_err *reterr)
+{
+    const struct backend_params on = {
+        .device = p->device, .isa = p->isa, .n_threads = p->n_threads, .cache_dir = p->cache_dir};
+    struct model *m = p->model->model;
+    const struct hparams *hp = model_hparams(m);
+    _cleanup_(backend_freep) struct backend *backend = NULL;
+    _cleanup_(graph_freep) struct graph *graph = NULL;
+    struct embedder_params params;
+    struct model_embed how;
+    int r;
+
+    choose_graph(p, &how);
+    r = model_build_embed(m, &how, &graph, reterr);
+    if (r == 0)
+        r = backend_new(&on, &backend, reterr);
+    if (r < 0)
+        return r;
+    params = (struct embedder_params){
+        .lane = {.graph = graph,
+                 .width = model_embed_width(m, &how),
+                 .batch_tokens = p->batch_tokens > 0 ? p->batch_tokens : DEFAULT_BATCH,
+                 .max_tokens = max_tokens,
+                 .n_kv_heads = hp->n_kv_heads,
+                 .head_dim = hp->head_dim,
+                 .pick = pick_of(&how)},
+        .exact = p->exact,
+        .shape = {.n_vocab = hp->n_vocab,
+                  .n_types = hp->embed.n_types,
+                  .max_tokens = max_tokens,
+                  .width = model_embed_width(m, &how),
+                  .pick = pick_of(&how),
+                  .normalize = how.make != MODEL_MAKE_SCORE && !hp->embed.raw},
+        .max_queue_tokens = p->max_queue_tokens > 0 ? p->max_queue_tokens : DEFAULT_MAX_QUEUE,
+    };
+    return embedder_new(&backend, &params, ret_embedder, reterr);
+}
+
+int inf_embedder_new(const struct inf_embedder_params *params, struct inf_embedder **ret_embedder,
+                     struct inf_err *reterr)
+{
+    _cleanup_(embedder_freep) struct embedder *e = NULL;
+    struct inf_embedder *embedder;
+    uint32_t max_tokens = 0;
+    int r;
+
+    r = check_params(params, reterr);
+    if (r == 0)
+        r = choose_max_tokens(params, &max_tokens, reterr);
+    if (r == 0)
+        r = make_embedder(params, max_tokens, &e, reterr);
+    if (r < 0)
+        return r;
+    embedder = NEW(struct inf_embedder, 1);
+    if (!embedder)
+        return err_set(reterr, ENOMEM, "out of memory");
+    embedder->model = inf_model_ref(params->model);
+    embedder->e = STEAL(e);
+    embedder->max_tokens = max_tokens;
+    embedder->scores = params->kind == INF_EMBED_SCORES;
+    *ret_embedder = embedder;
+    return 0;
+}
+
+struct inf_embedder *inf_embedder_free(struct inf_embedder *embedder)
+{
+    if (!embedder)
+        return NULL;
+    embedder_free(embedder->e);
+    inf_model_unref(embedder->model);
+    free(embedder);
+    return NULL;
+}
+
+int inf_embedder_submit(struct inf_embedder *embedder, const struct inf_embed_request *request,
+                        uint64_t *ret_id, struct inf_err *reterr)
+{
+    struct inf_embed_request q;
+
+    assert(embedder && ret_id);
+    if (!request)
+        return err_set(reterr, EINVAL, "there is no request");
+    q = *request;
+    if (embedder->scores)
+        q.normalize = INF_NORMALIZE_NO;
+    return embedder_submit(embedder->e, &q, ret_id, reterr);
+}
+
+void inf_embedder_cancel(struct inf_embedder *embedder, uint64_t id)
+{
+    assert(embedder);
+    embedder_cancel(embedder->e, id);
+}
+
+int inf_embedder_event_fd(const struct inf_embedder *embedder)
+{
+    return embedder->e->fd;
+}
+
+struct inf_embed_result *inf_embedder_next_result(struct inf_embedder *embedder)
+{
+    return embedder_next(embedder->e);
+}
+
+struct inf_embed_result *inf_embedder_wait_result(struct inf_embedder *embedder, int timeout_msec)
+{
+    const uint64_t end = clock_nsec() + (uint64_t)MAX(timeout_msec, 0) * 1000000;
+    struct pollfd fd = {.fd = embedder->e->fd, .events = POLLIN};
+    struct inf_embed_result *result;
+
+    while (!(result = embedder_next(embedder->e))) {
+        const uint64_t now = clock_nsec();
+
+        if (timeout_msec >= 0 && now >= end)
+            return NULL;
+        poll(&fd, 1, timeout_msec < 0 ? -1 : (int)((end - now) / 1000000 + 1));
+    }
+    return result;
+}
+
+struct inf_embed_result *inf_embed_result_free(struct inf_embed_result *result)
+{
+    free(result);
+    return NULL;
+}
+
+void inf_embedder_stats(struct inf_embedder *embedder, struct inf_embedder_stats *ret_stats)
+{
+    embedder_stats(embedder->e, ret_stats);
+}
+
+uint32_t inf_embedder_width(const struct inf_embedder *embedder)
+{
+    return embedder->e->params.shape.width;
+}
+
+uint32_t inf_embedder_max_tokens(const struct inf_embedder *embedder)
+{
+    return embedder->max_tokens;
+}
+
+uint32_t inf_embedder_n_threads(const struct inf_embedder *embedder)
+{
+    return embedder->e->backend->ops->n_threads(embedder->e->backend);
+}
+
+const char *inf_embedder_device(const struct inf_embedder *embedder)
+{
+    return embedder->e->backend->device;
+}
+
+const char *inf_embedder_isa(const struct inf_embedder *embedder)
+{
+    return embedder->e->backend->ops->isa(embedder->e->backend);
+}
+
+double inf_similarity(const float *a, const float *b, size_t n)
+{
+    double ab = 0, aa = 0, bb = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
+
+double inf_similarity_rows(const float *a, size_t n_a, const float *b, size_t n_b, size_t width)
+{
+    double total = 0;
+
+    for (size_t i = 0; i < n_a; i++) {
+        double best = -INFINITY;
+
+        for (size_t j = 0; j < n_b; j++) {
+            double sum = 0;
+
+            for (size_t k = 0; k < width; k++)
+                sum += (double)a[i * width + k] * (double)b[j * width + k];
+            best = fmax(best, sum);
+        }
+        total += n_b > 0 ? best : 0;
+    }
+    return total;
+}

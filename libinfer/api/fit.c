@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A model that is larger than its device's memory: the device gets as many layers as fit, the CPU
+ * the others.
+ */
+#include <errno.h>
+
+#include "api/handle.h"
+#include "backend/layer_fit.h"
+#include "backend/layer_split.h"
+#include "core/err.h"
+
+/* Of what a plan needs beside its values: descriptors, staging, what drivers keep. */
+#define SPARE_BYTES (64ull << 20)
+/* Values that are needed at the same time are at most about so many of the widest. */
+#define WIDEST_ALIVE 6u
+
+static uint64_t scratch_bytes(const struct graph *g, const struct plan_limits *limits)
+{
+    uint64_t widest = 0, logits = 0;
+
+    for (size_t i = 0; i < graph_n_nodes(g); i++) {
+        const struct graph_node *n = graph_node(g, (graph_ref)i);
+
+        if (n->op == GRAPH_OUTPUT)
+            logits = n->width;
+        else if (!n->rows_kept)
+            widest = MAX(widest, n->width);
+    }
+    return (WIDEST_ALIVE * widest * limits->max_rows + logits * limits->max_logits) *
+               sizeof(float) +
+           SPARE_BYTES;
+}
+
+uint64_t setup_memory(struct backend *backend, const struct setup *setup)
+{
+    const struct backend_ops *ops = backend->ops;
+    const uint64_t budget = ops->memory ? ops->memory(backend) : UINT64_MAX;
+
+    return ops->memory && setup->device_bytes > 0 ? MIN(budget, setup->device_bytes) : budget;
+}
+
+uint64_t setup_spare(void)
+{
+    return 2 * SPARE_BYTES;
+}
+
+static int open_cpu(const struct setup *setup, struct backend **ret_backend, struct inf_err *reterr)
+{
+    struct setup cpu = *setup;
+
+    cpu.device = "cpu";
+    return setup_backend(&cpu, ret_backend, reterr);
+}
+
+/* Puts the CPU beside *@backend, for all but its last @n_layers layers; or in its place. */
+static int share(struct backend **backend, const struct setup *setup, uint32_t n_all,
+                 uint32_t n_layers, struct inf_err *reterr)
+{
+    _cleanup_(backend_freep) struct backend *cpu = NULL;
+    struct backend *both;
+    int r;
+
+    r = open_cpu(setup, &cpu, reterr);
+    if (r < 0)
+        return r;
+    if (n_layers == 0) {
+        backend_free(*backend);
+        *backend = STEAL(cpu);
+        return 0;
+    }
+    r = layer_split_new(&cpu, backend, n_all - n_layers, &both);
+    if (r < 0)
+        return err_set(reterr, -r, "out of memory");
+    *backend = both;
+    return 0;
+}
+
+int setup_fit(struct backend **backend, const struct setup *setup, const struct graph *g,
+              const struct kv_layout *layout, uint32_t n_blocks, const struct plan_limits *limits,
+              struct inf_err *reterr)
+{
+    const uint64_t budget = setup_memory(*backend, setup);
+    struct layer_sizes sizes;
+    uint32_t n_fit;
+    bool whole;
+
+    if (budget == UINT64_MAX)
+        return 0;
+    /* A graph whose layers cannot be told apart is tried as a whole. */
+    if (layer_sizes_init(&sizes, g, layout, n_blocks, reterr) < 0)
+        return 0;
+    sizes.scratch = scratch_bytes(g, limits);
+    n_fit = layer_fit(&sizes, budget, &whole);
+    layer_sizes_done(&sizes);
+    return whole ? 0 : share(backend, setup, layout->n_layers, n_fit, reterr);
+}
