@@ -70,24 +70,56 @@ int config_apply_dir(struct config *config, const char *dir, struct inf_err *ret
     return r;
 }
 
-/* The user's own directory below $@variable or ~/@fallback; NULL when there is no home. */
-static char *user_dir(const char *variable, const char *fallback)
+/* The user's own directory @name below $@variable or ~/@fallback; NULL when there is no home. */
+static char *user_dir(const char *variable, const char *fallback, const char *name)
 {
     const char *base = getenv(variable), *home = getenv("HOME");
     char *p = NULL;
 
     if (base && base[0] == '/')
-        return path_join(base, "sconce");
+        return path_join(base, name);
     if (!home || home[0] != '/')
         return NULL;
-    if (asprintf(&p, "%s/%s/sconce", home, fallback) < 0)
+    if (asprintf(&p, "%s/%s/%s", home, fallback, name) < 0)
         return NULL;
     return p;
 }
 
 char *config_user_dir(void)
 {
-    return user_dir("XDG_CONFIG_HOME", ".config");
+    return user_dir("XDG_CONFIG_HOME", ".config", "sconce");
+}
+
+/* What the service manager made for the service, or the user's own directory @name. */
+static char *cache_dir(const char *name)
+{
+    const char *given = getenv("CACHE_DIRECTORY");
+
+    /* systemd names a list; ours is the first. */
+    if (given && given[0] == '/')
+        return strndup(given, strcspn(given, ":"));
+    return user_dir("XDG_CACHE_HOME", ".cache", name);
+}
+
+char *config_cache_dir(void)
+{
+    return cache_dir("sconce");
+}
+
+char *config_block_dir(const struct config *config)
+{
+    return config->cache.directory ? strdup(config->cache.directory) : cache_dir("sconce-cache");
+}
+
+int config_set_device(struct config *config, const char *name)
+{
+    char *copy = strdup(name);
+
+    if (!copy)
+        return -ENOMEM;
+    free(config->chat.device);
+    config->chat.device = copy;
+    return 0;
 }
 
 int config_add_model_dir(struct config *config, const char *dir)
@@ -109,7 +141,7 @@ int config_add_model_dir(struct config *config, const char *dir)
 
 static int add_default_dirs(struct config *config)
 {
-    _cleanup_free_ char *base = user_dir("XDG_DATA_HOME", ".local/share");
+    _cleanup_free_ char *base = user_dir("XDG_DATA_HOME", ".local/share", "sconce");
     _cleanup_free_ char *user = base ? path_join(base, "models") : NULL;
     int r;
 
@@ -137,12 +169,18 @@ int config_new(struct config **ret_config)
     c->gateway.probe_interval_usec = SECONDS(5);
     c->chat.max_sequences = 16;
     c->chat.max_queue = 256;
+    c->chat.prefix_cache = CONFIG_TRUE;
     c->chat.max_batch_tokens = 512;
     c->chat.max_models = 1;
     c->chat.idle_timeout_usec = SECONDS(300);
     c->chat.request_timeout_usec = SECONDS(600);
+    c->cache.enabled = CONFIG_TRUE;
+    c->cache.max_bytes = MEBIBYTES(16384);
+    c->cache.min_free = MEBIBYTES(4096);
+    c->cache.idle_timeout_usec = SECONDS(60);
     c->chat.device = strdup("auto");
-    if (!c->chat.device || add_default_dirs(c) < 0)
+    c->chat.kv_type = strdup("auto");
+    if (!c->chat.device || !c->chat.kv_type || add_default_dirs(c) < 0)
         return -ENOMEM;
     *ret_config = STEAL(c);
     return 0;
@@ -181,6 +219,8 @@ struct config *config_free(struct config *c)
     free(c->default_model);
     free(c->chat.device);
     free(c->chat.isa);
+    free(c->chat.kv_type);
+    free(c->cache.directory);
     free(c);
     return NULL;
 }
@@ -200,4 +240,14 @@ int config_socket_dir(char **ret_dir)
         return -ENOMEM;
     *ret_dir = dir;
     return 0;
+}
+
+int config_socket_path(const char *service, char **ret_path)
+{
+    _cleanup_free_ char *dir = NULL;
+    const int r = config_socket_dir(&dir);
+
+    if (r < 0)
+        return r;
+    return asprintf(ret_path, "%s/%s.sock", dir, service) < 0 ? -ENOMEM : 0;
 }

@@ -26,6 +26,8 @@ struct config_key {
     size_t offset, n_offset; /* n_offset: of the count, for KEY_STRINGS */
     uint64_t min, max;
     const char *const *choices; /* KEY_CHOICE: NULL-terminated */
+    /* KEY_STRING: what it must be when @text is not that; NULL: all is well. May be NULL. */
+    const char *(*check)(const char *text);
 };
 
 extern const struct config_key config_keys[];

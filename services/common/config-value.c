@@ -198,29 +198,38 @@ static int set_choice(const struct config_source *s, const struct config_key *ke
     return config_bad(s, &node->start_mark, "%s.%s must be %s", key->section, key->name, list);
 }
 
+static int set_string(const struct config_source *s, const struct config_key *key,
+                      const yaml_node_t *node, char **field)
+{
+    const char *text = config_scalar(node), *form = NULL;
+    char *copy = NULL;
+
+    if (!text)
+        return config_bad(s, &node->start_mark, "%s.%s must be a text", key->section, key->name);
+    if (!config_is_null(node)) {
+        form = key->check ? key->check(text) : NULL;
+        if (form)
+            return config_bad(s, &node->start_mark, "%s.%s must be %s", key->section, key->name,
+                              form);
+        copy = strcmp(key->name, "directory") == 0 ? expand_home(text) : strdup(text);
+        if (!copy)
+            return err_set(s->reterr, ENOMEM, "out of memory");
+    }
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
 int config_set(const struct config_source *s, const struct config_key *key, yaml_node_t *node,
                struct config *config)
 {
     void *field = (char *)config + key->offset;
-    const char *text;
-    char *copy = NULL;
 
     switch (key->type) {
     case KEY_STRINGS:
         return set_strings(s, key, node, config);
     case KEY_STRING:
-        text = config_scalar(node);
-        if (!text)
-            return config_bad(s, &node->start_mark, "%s.%s must be a text", key->section,
-                              key->name);
-        if (!config_is_null(node)) {
-            copy = strdup(text);
-            if (!copy)
-                return err_set(s->reterr, ENOMEM, "out of memory");
-        }
-        free(*(char **)field);
-        *(char **)field = copy;
-        return 0;
+        return set_string(s, key, node, field);
     case KEY_CHOICE:
         return set_choice(s, key, node, field);
     default:

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/config-table.h"
+#include "common/kv-type.h"
 #include "core/err.h"
 
 #define AT(field)    offsetof(struct config, field)
@@ -19,8 +20,34 @@
 /* In the order of their enumerations. */
 static const char *const tcp_access_choices[] = {"key", "open", NULL};
 static const char *const unix_access_choices[] = {"open", "key", NULL};
-const char *const config_kv_types[] = {"auto", "f32", "f16", "bf16", "q8_0", NULL};
+static const char *const bool_choices[] = {"false", "true", NULL};
 static const char *const landlock_choices[] = {"required", "optional", NULL};
+
+/* The names that <infer/device.h> tells of; what is here is seen when the service starts. */
+static const char *check_device(const char *text)
+{
+    static const char vulkan[] = "vulkan";
+    const size_t n = sizeof(vulkan) - 1;
+
+    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, vulkan) == 0)
+        return NULL;
+    if (strncmp(text, vulkan, n) == 0 && text[n] == ':' && text[n + 1] && strlen(text) < n + 5 &&
+        strspn(text + n + 1, "0123456789") == strlen(text + n + 1))
+        return NULL;
+    return "auto, cpu, vulkan or vulkan:N";
+}
+
+static const char *check_kv_type(const char *text)
+{
+    return kv_type_valid(text) ? NULL : KV_TYPE_RULE;
+}
+
+static const char *check_directory(const char *text)
+{
+    return text[0] == '/' || strncmp(text, "~/", 2) == 0
+               ? NULL
+               : "an absolute path, or one that begins with \"~/\"";
+}
 
 const struct config_key config_keys[] = {
     {"models", "directories", KEY_STRINGS, AT(model_dirs), AT(n_model_dirs), 0, 0},
@@ -42,19 +69,27 @@ const struct config_key config_keys[] = {
      SECONDS(86400)},
     {"gateway", "probe_interval", KEY_USEC, AT(gateway.probe_interval_usec), 0, 100000,
      SECONDS(3600)},
-    {"chat", "device", KEY_STRING, AT(chat.device), 0, 0, 0},
+    {"chat", "device", KEY_STRING, AT(chat.device), 0, 0, 0, NULL, check_device},
+    {"chat", "device_memory", KEY_BYTES, AT(chat.device_memory), 0, 0, UINT64_MAX / 2},
     {"chat", "isa", KEY_STRING, AT(chat.isa), 0, 0, 0},
     {"chat", "threads", KEY_U32, AT(chat.threads), 0, 0, 1024},
     {"chat", "context", KEY_U32, AT(chat.context), 0, 0, 1u << 24},
     {"chat", "max_sequences", KEY_U32, AT(chat.max_sequences), 0, 1, 1024},
     {"chat", "max_queue", KEY_U32, AT(chat.max_queue), 0, 1, 1u << 20},
     {"chat", "max_batch_tokens", KEY_U32, AT(chat.max_batch_tokens), 0, 32, 16384},
-    {"chat", "kv_type", KEY_CHOICE, AT(chat.kv_type), 0, 0, 0, config_kv_types},
+    {"chat", "kv_type", KEY_STRING, AT(chat.kv_type), 0, 0, 0, NULL, check_kv_type},
     {"chat", "kv_memory", KEY_BYTES, AT(chat.kv_memory), 0, 0, UINT64_MAX / 2},
+    {"chat", "prefix_cache", KEY_CHOICE, AT(chat.prefix_cache), 0, 0, 0, bool_choices},
     {"chat", "max_models", KEY_U32, AT(chat.max_models), 0, 1, 64},
     {"chat", "max_tokens", KEY_U32, AT(chat.max_tokens), 0, 0, 1u << 24},
     {"chat", "idle_timeout", KEY_USEC, AT(chat.idle_timeout_usec), 0, ANY_USEC},
     {"chat", "request_timeout", KEY_USEC, AT(chat.request_timeout_usec), 0, ANY_USEC},
+    {"cache", "enabled", KEY_CHOICE, AT(cache.enabled), 0, 0, 0, bool_choices},
+    {"cache", "directory", KEY_STRING, AT(cache.directory), 0, 0, 0, NULL, check_directory},
+    {"cache", "max_bytes", KEY_BYTES, AT(cache.max_bytes), 0, 0, UINT64_MAX / 2},
+    {"cache", "tenant_max_bytes", KEY_BYTES, AT(cache.tenant_max_bytes), 0, 0, UINT64_MAX / 2},
+    {"cache", "min_free", KEY_BYTES, AT(cache.min_free), 0, 0, UINT64_MAX / 2},
+    {"cache", "idle_timeout", KEY_USEC, AT(cache.idle_timeout_usec), 0, ANY_USEC},
     {"confinement", "landlock", KEY_CHOICE, AT(confinement.landlock), 0, 0, 0, landlock_choices},
 };
 
@@ -133,7 +168,7 @@ static int apply_document(const struct config_source *s, struct config *config)
         if (!known)
             return config_bad(
                 s, &key_node->start_mark,
-                "unknown section \"%s\"; there are models, gateway, chat, confinement",
+                "unknown section \"%s\"; there are models, gateway, chat, cache, confinement",
                 section ? section : "?");
         if (is_double(s, root, p))
             return config_bad(s, &key_node->start_mark, "section \"%s\" stands here twice",

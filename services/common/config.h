@@ -16,6 +16,8 @@
 /* Who may ask at a door of the gateway. */
 enum config_tcp_access { CONFIG_TCP_KEY, CONFIG_TCP_OPEN };
 enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
+/* YAML's words for a switch. */
+enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
 /* What a service does on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 
@@ -42,15 +44,17 @@ struct config {
     } gateway;
 
     struct {
-        char *device;                  /* "auto" */
+        char *device;                  /* "auto"; NULL is the same */
+        uint64_t device_memory;        /* bytes to take of a GPU; 0: what is free */
         char *isa;                     /* NULL: best */
         uint32_t threads;              /* 0: all */
         uint32_t context;              /* tokens of a sequence; 0: automatic */
         uint32_t max_sequences;        /* 16 */
         uint32_t max_queue;            /* 256 */
         uint32_t max_batch_tokens;     /* 512 */
-        unsigned kv_type;              /* index in config_kv_types; auto */
+        char *kv_type;                 /* as inf_engine_params has it; "auto" */
         uint64_t kv_memory;            /* bytes; 0: automatic */
+        unsigned prefix_cache;         /* enum config_bool; true */
         uint32_t max_models;           /* resident at the same time; 1 */
         uint32_t max_tokens;           /* per answer when the request says nothing; 0: context */
         uint64_t idle_timeout_usec;    /* exits after so long without requests; 300 s; 0: never */
@@ -58,12 +62,18 @@ struct config {
     } chat;
 
     struct {
+        unsigned enabled;           /* enum config_bool; true */
+        char *directory;            /* NULL: what the service manager named, or the user's own */
+        uint64_t max_bytes;         /* of blocks; 16 GiB; 0: no limit but min_free */
+        uint64_t tenant_max_bytes;  /* of those of one API key; 0: no limit of its own */
+        uint64_t min_free;          /* bytes of the file system that are left to others; 4 GiB */
+        uint64_t idle_timeout_usec; /* exits after so long without requests; 60 s; 0: never */
+    } cache;
+
+    struct {
         unsigned landlock; /* enum config_landlock; required */
     } confinement;
 };
-
-/* What chat.kv_type may be, as the engine names it; NULL ends the list. */
-extern const char *const config_kv_types[];
 
 /*
  * Loads defaults, then the system's files, then the user's, or,
@@ -80,11 +90,21 @@ int config_new(struct config **ret_config);
 struct config *config_free(struct config *config);
 DEFINE_CLEANUP(struct config *, config_free);
 
+/* Replaces chat.device; copies it. -ENOMEM. */
+int config_set_device(struct config *config, const char *name);
 /* Puts @dir before all other model directories; copies it. */
 int config_add_model_dir(struct config *config, const char *dir);
 
 /* The user's own directory of configuration; the caller frees it; NULL: there is no home. */
 char *config_user_dir(void);
+/* The directory of compiled kernels: what the service manager named, else the user's own. The
+ * caller frees it; NULL: there is no home. */
+char *config_cache_dir(void);
+/* The directory of kept KV blocks: cache.directory, else what the service manager named, else the
+ * user's own. The caller frees it; NULL: there is no home. */
+char *config_block_dir(const struct config *config);
 /* The directory of our sockets: $XDG_RUNTIME_DIR/sconce, or /run/sconce for root (and for system
  * services) where that variable is not set. The caller frees it; -ENOENT for a user without it. */
 int config_socket_dir(char **ret_dir);
+/* The socket of @service in that directory. The caller frees it; -ENOENT, -ENOMEM. */
+int config_socket_path(const char *service, char **ret_path);

@@ -5,17 +5,16 @@
 #include "common/confine.h"
 #include "common/log.h"
 
-int confine_start(const char *service, const struct config *config, struct inf_err *reterr)
+int confine_start(const char *policy, const struct config *config, struct inf_err *reterr)
 {
     (void)config;
     (void)reterr;
-    log_warn("%s was built without confinement", service);
+    log_warn("built without confinement, instead of that of %s", policy);
     return 0;
 }
 
-int confine_seal(const char *service, struct inf_err *reterr)
+int confine_seal(struct inf_err *reterr)
 {
-    (void)service;
     (void)reterr;
     return 0;
 }

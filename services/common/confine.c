@@ -9,6 +9,7 @@
 #include "common/confine.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@
 #define CONFINE_MDWE_REFUSE_GAIN 1
 
 static struct {
-    const char *service;
+    bool started;
     struct sock_fprog serve; /* until it is in force */
     bool has_landlock;
     char **missing; /* [n_missing] model directories */
@@ -68,22 +69,53 @@ static int allow_models(struct confine_paths *paths, const struct config *config
     return model_links_visit(config, allow_link, paths);
 }
 
+static int allow_one(const struct confine_paths *paths, const char *path)
+{
+    /* Inodes of /proc are made anew when they are forgotten, and the rule would be lost: the
+     * descriptor, which is never closed, keeps them. */
+    const bool keep = strncmp(path, "/proc/", 6) == 0;
+    int kept, r;
+
+    r = landlock_allow(paths->ruleset, paths->abi, path, paths->rights, keep ? &kept : NULL);
+    return r == -ENOMEM ? r : 0;
+}
+
+static int allow_pattern(const struct confine_paths *paths, const char *pattern)
+{
+    glob_t list = {0};
+    int r = glob(pattern, 0, NULL, &list);
+
+    r = r == GLOB_NOSPACE ? -ENOMEM : 0;
+    for (size_t i = 0; r == 0 && i < list.gl_pathc; i++)
+        r = allow_one(paths, list.gl_pathv[i]);
+    globfree(&list);
+    return r;
+}
+
+/* @dir on the heap, or NULL. */
+static int allow_found(const struct confine_paths *paths, char *dir)
+{
+    const int r = dir ? allow_one(paths, dir) : 0;
+
+    free(dir);
+    return r;
+}
+
 /* What cannot be opened now is skipped: it stays closed. */
 static int allow_path(int ruleset, int abi, const struct policy_path *path,
                       const struct config *config)
 {
-    /* Inodes of /proc are made anew when they are forgotten, and the rule would be lost: the
-     * descriptor, which is never closed, keeps them. */
-    const bool keep = strncmp(path->path, "/proc/", 6) == 0;
-    int kept, r;
+    struct confine_paths paths = {ruleset, abi, path->rights};
 
-    if (path->path[0] != '/') {
-        struct confine_paths paths = {ruleset, abi, path->rights};
-
+    if (strcmp(path->path, "models") == 0)
         return config ? allow_models(&paths, config) : 0;
-    }
-    r = landlock_allow(ruleset, abi, path->path, path->rights, keep ? &kept : NULL);
-    return r == -ENOMEM ? r : 0;
+    if (strcmp(path->path, "cache") == 0)
+        return allow_found(&paths, config_cache_dir());
+    if (strcmp(path->path, "blocks") == 0)
+        return config ? allow_found(&paths, config_block_dir(config)) : 0;
+    if (strpbrk(path->path, "*?["))
+        return allow_pattern(&paths, path->path);
+    return allow_one(&paths, path->path);
 }
 
 static int restrict_files(const struct policy *policy, const struct config *config,
@@ -130,34 +162,35 @@ static int install(const struct sock_fprog *program, struct inf_err *reterr)
     return 0;
 }
 
-static int give_up_privileges(struct inf_err *reterr)
+static int give_up_privileges(const struct policy *policy, struct inf_err *reterr)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return err_set(reterr, errno, "prctl: %s", strerror(errno));
     /* Kernels before 6.3 do not know it; the filters forbid the same. */
-    prctl(CONFINE_SET_MDWE, CONFINE_MDWE_REFUSE_GAIN, 0, 0, 0);
+    if (!policy_executable(policy))
+        prctl(CONFINE_SET_MDWE, CONFINE_MDWE_REFUSE_GAIN, 0, 0, 0);
     return 0;
 }
 
-int confine_start(const char *service, const struct config *config, struct inf_err *reterr)
+int confine_start(const char *name, const struct config *config, struct inf_err *reterr)
 {
     _cleanup_(policy_freep) struct policy *policy = NULL;
     struct sock_fprog start = {0}, serve = {0};
     enum policy_arch arch;
     int r;
 
-    assert(!confine_state.service);
+    assert(!confine_state.started);
     /* What prints local time would read this file later. */
     tzset();
     if (policy_arch_native(&arch) < 0)
         return err_set(reterr, ENOTSUP, "there are no policies for this machine's architecture");
-    r = policy_load(policy_texts, n_policy_texts, service, &policy, reterr);
+    r = policy_load(policy_texts, n_policy_texts, name, &policy, reterr);
     if (r == 0)
         r = policy_compile(policy, POLICY_START, arch, &start, reterr);
     if (r == 0)
         r = policy_compile(policy, POLICY_SERVE, arch, &serve, reterr);
     if (r == 0)
-        r = give_up_privileges(reterr);
+        r = give_up_privileges(policy, reterr);
     if (r == 0)
         r = restrict_files(policy, config, reterr);
     if (r == 0)
@@ -167,17 +200,16 @@ int confine_start(const char *service, const struct config *config, struct inf_e
         free(serve.filter);
         return r;
     }
-    confine_state.service = service;
+    confine_state.started = true;
     confine_state.serve = serve;
     return 0;
 }
 
-int confine_seal(const char *service, struct inf_err *reterr)
+int confine_seal(struct inf_err *reterr)
 {
     int r;
 
-    assert(confine_state.service && strcmp(confine_state.service, service) == 0);
-    assert(confine_state.serve.filter);
+    assert(confine_state.started && confine_state.serve.filter);
     r = install(&confine_state.serve, reterr);
     free(confine_state.serve.filter);
     confine_state.serve.filter = NULL;

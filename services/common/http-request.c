@@ -7,6 +7,7 @@
  */
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "common/api-error.h"
 #include "common/http-server.h"
@@ -161,6 +162,18 @@ void http_request_handle(struct http_server *server, h2o_req_t *req)
     if (server->handling && !request->ended)
         request_watch(request);
     server->handling = NULL;
+}
+
+bool http_request_peer_uid(const struct http_request *request, uid_t *ret_uid)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+
+    if (request->conn->door != HTTP_DOOR_UNIX ||
+        getsockopt(request_fd(request), SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return false;
+    *ret_uid = peer.uid;
+    return true;
 }
 
 enum http_door http_request_door(const struct http_request *request)

@@ -89,6 +89,9 @@ const struct http_server_stats *http_server_stats(const struct http_server *serv
 
 /* --- a request --- */
 
+/* The user at the other end of a unix socket. */
+bool http_request_peer_uid(const struct http_request *request, uid_t *ret_uid);
+
 struct http_request_events {
     /* All that was written has left the process: time to write more. May be NULL. */
     void (*writable)(void *user);

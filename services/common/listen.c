@@ -17,7 +17,7 @@ static void listen_free_names(char **names)
     free(names);
 }
 
-int listen_take(const char *service, struct listen_socket *sockets, size_t *ret_n,
+int listen_take(const char *service, int type, struct listen_socket *sockets, size_t *ret_n,
                 struct inf_err *reterr)
 {
     char **names = NULL;
@@ -38,12 +38,13 @@ int listen_take(const char *service, struct listen_socket *sockets, size_t *ret_
     for (int i = 0; i < n && r == 0; i++) {
         const int fd = SD_LISTEN_FDS_START + i;
 
-        if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0) {
-            r = err_set(reterr, EINVAL, "descriptor %d is no listening stream socket", fd);
+        if (sd_is_socket(fd, AF_UNSPEC, type, 1) <= 0) {
+            r = err_set(reterr, EINVAL, "descriptor %d is no listening %s socket", fd,
+                        type == SOCK_STREAM ? "stream" : "seqpacket");
             break;
         }
-        sockets[i] = (struct listen_socket){
-            .fd = fd, .is_tcp = sd_is_socket(fd, AF_UNIX, SOCK_STREAM, 1) <= 0};
+        sockets[i] =
+            (struct listen_socket){.fd = fd, .is_tcp = sd_is_socket(fd, AF_UNIX, type, 1) <= 0};
         snprintf(sockets[i].name, sizeof(sockets[i].name), "%s", names && names[i] ? names[i] : "");
     }
     listen_free_names(names);

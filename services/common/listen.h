@@ -15,7 +15,8 @@ struct listen_socket {
     char name[64]; /* FileDescriptorName= */
 };
 
-/* Takes them over from LISTEN_FDS and clears the variables. -ENOTCONN: there are none, with a
- * sentence for the user; -EINVAL: one is no listening stream socket. */
-int listen_take(const char *service, struct listen_socket *sockets, size_t *ret_n,
+/* Takes them over from LISTEN_FDS and clears the variables. @type: SOCK_STREAM or SOCK_SEQPACKET.
+ * -ENOTCONN: there are none, with a sentence for the user; -EINVAL: one is no such listening
+ * socket. */
+int listen_take(const char *service, int type, struct listen_socket *sockets, size_t *ret_n,
                 struct inf_err *reterr);

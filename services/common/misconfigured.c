@@ -55,16 +55,16 @@ static void misconfigured_handle(void *data, struct http_request *request)
     http_respond(request, 503, "application/json", body.data, body.len);
 }
 
-bool misconfigured_confine(const char *service, struct options *options)
+bool misconfigured_confine(const char *policy, struct options *options)
 {
     struct inf_err err = {};
-    int r = confine_start(service, options->config, &err);
+    int r = confine_start(policy, options->config, &err);
 
     if (r == -ENOTSUP && sd_listen_fds(0) > 0) {
         if (!options->wrong && options_set_wrong(options, err.text) < 0)
             return false;
         options->config->confinement.landlock = CONFIG_LANDLOCK_OPTIONAL;
-        r = confine_start(service, options->config, &err);
+        r = confine_start(policy, options->config, &err);
     }
     if (r < 0)
         log_error("%s", err.text);

@@ -18,7 +18,7 @@ struct options;
  * allow for that, the service confines itself by the rest and is misconfigured from here on. False:
  * it is not confined and must end, which was logged.
  */
-bool misconfigured_confine(const char *service, struct options *options);
+bool misconfigured_confine(const char *policy, struct options *options);
 /* Serves the sockets that @service was started with; @options->wrong is the text. Returns the
  * status to exit with. */
 int misconfigured_serve(const char *service, const struct options *options);

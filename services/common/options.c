@@ -13,7 +13,9 @@
 #define OPTIONS_MAX_DIRS 32
 
 enum {
-    OPTION_CHAT_SOCKET = 256,
+    OPTION_CACHE_SOCKET = 256,
+    OPTION_CHAT_SOCKET,
+    OPTION_DEVICE,
     OPTION_DRAIN,
     OPTION_TCP_ACCESS,
     OPTION_VERSION,
@@ -29,11 +31,14 @@ static void options_help(const char *service)
         printf("  --chat-socket PATH    where the chat service listens\n"
                "  --tcp-access KIND     key: requests over TCP must show a key; open: they need\n"
                "                        none\n");
-    else
-        printf("  --models DIR          look for models here first; may be given more than once\n");
-    printf("  --drain-timeout SEC   how long running answers may take after SIGTERM (30)\n"
+    else if (strcmp(service, "chat") == 0)
+        printf("  --models DIR          look for models here first; may be given more than once\n"
+               "  --device NAME         instead of chat.device of the configuration\n"
+               "  --cache-socket PATH   where the cache service listens\n");
+    printf("  --drain-timeout SEC   how long running %s may take after SIGTERM (30)\n"
            "  -h, --help            this text\n"
-           "  --version             the version\n");
+           "  --version             the version\n",
+           strcmp(service, "cache") == 0 ? "writes" : "answers");
 }
 
 int options_set_wrong(struct options *options, const char *text)
@@ -48,7 +53,9 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
     static const struct option long_options[] = {
         {"config", required_argument, NULL, 'c'},
         {"models", required_argument, NULL, 'm'},
+        {"cache-socket", required_argument, NULL, OPTION_CACHE_SOCKET},
         {"chat-socket", required_argument, NULL, OPTION_CHAT_SOCKET},
+        {"device", required_argument, NULL, OPTION_DEVICE},
         {"drain-timeout", required_argument, NULL, OPTION_DRAIN},
         {"tcp-access", required_argument, NULL, OPTION_TCP_ACCESS},
         {"help", no_argument, NULL, 'h'},
@@ -56,7 +63,7 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         {},
     };
     struct options o = {.drain_timeout_usec = 30 * 1000000u};
-    const char *file = NULL, *tcp_access = NULL, *dirs[OPTIONS_MAX_DIRS];
+    const char *file = NULL, *device = NULL, *tcp_access = NULL, *dirs[OPTIONS_MAX_DIRS];
     struct inf_err err = {};
     size_t n_dirs = 0;
     char *end;
@@ -74,8 +81,14 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
             }
             dirs[n_dirs++] = optarg;
             break;
+        case OPTION_CACHE_SOCKET:
+            o.cache_socket = optarg;
+            break;
         case OPTION_CHAT_SOCKET:
             o.chat_socket = optarg;
+            break;
+        case OPTION_DEVICE:
+            device = optarg;
             break;
         case OPTION_DRAIN:
             o.drain_timeout_usec = (uint64_t)(strtod(optarg, &end) * 1e6);
@@ -116,6 +129,10 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
     if (tcp_access)
         o.config->gateway.tcp_access =
             strcmp(tcp_access, "open") == 0 ? CONFIG_TCP_OPEN : CONFIG_TCP_KEY;
+    if (device && config_set_device(o.config, device) < 0) {
+        options_done(&o);
+        return 1;
+    }
     /* The first one given is searched first. */
     while (n_dirs > 0)
         if (config_add_model_dir(o.config, dirs[--n_dirs]) < 0) {

@@ -20,6 +20,7 @@ struct policy_rules {
 struct policy {
     struct arena arena; /* texts */
     const char *about, *about_files;
+    const char *executable; /* NULL: no memory becomes executable */
     unsigned known, limit;
     struct policy_rules phases[POLICY_N_PHASES];
     struct policy_path *paths;

@@ -206,14 +206,10 @@ static int rule_check(struct reader *r, const struct rule_entry *entry)
         if (rule->arches[a] && policy_call_number(rule->name, a) < 0)
             return reader_bad(r, entry->name_node, "%s has no system call \"%s\"; name its arch",
                               policy_arch_name(a), rule->name);
-    if (rule->error && rule->n_conditions > 0)
-        return reader_bad(r, entry->name_node, "\"%s\" cannot have conditions and an error",
-                          rule->name);
     for (size_t i = 0; i < r->rules->n; i++) {
         const struct policy_rule *other = &r->rules->rules[i];
 
-        if (strcmp(other->name, rule->name) == 0 &&
-            (rule->error || other->error || !rule->n_conditions || !other->n_conditions))
+        if (strcmp(other->name, rule->name) == 0 && (!rule->n_conditions || !other->n_conditions))
             return reader_bad(r, entry->name_node, "\"%s\" stands already at %s:%zu", rule->name,
                               other->file, other->line);
     }
@@ -336,13 +332,17 @@ static int read_limit(struct reader *r, const yaml_node_t *node, void *out)
     return reader_number(r, node, &r->policy->limit);
 }
 
+static int read_executable(struct reader *r, const yaml_node_t *node, void *out)
+{
+    (void)out;
+    return reader_text(r, node, &r->policy->executable);
+}
+
 int policy_read_seccomp(struct reader *r, const yaml_node_t *root, void *out)
 {
     static const struct reader_field fields[] = {
-        {"about", reader_about},
-        {"known", read_known},
-        {"limit", read_limit},
-        {"phases", read_phases},
+        {"about", reader_about},         {"known", read_known},   {"limit", read_limit},
+        {"executable", read_executable}, {"phases", read_phases},
     };
     const int e = reader_mapping(r, root, fields, ARRAY_SIZE(fields), out);
 

@@ -24,8 +24,11 @@ static int path_path(struct reader *r, const yaml_node_t *node, void *out)
     struct policy_path *path = out;
     const int e = reader_text(r, node, &path->path);
 
-    if (e == 0 && path->path[0] != '/' && strcmp(path->path, "models") != 0)
-        return reader_bad(r, node, "\"%s\" is neither an absolute path nor \"models\"", path->path);
+    if (e == 0 && path->path[0] != '/' && strcmp(path->path, "models") != 0 &&
+        strcmp(path->path, "cache") != 0 && strcmp(path->path, "blocks") != 0)
+        return reader_bad(r, node,
+                          "\"%s\" is no absolute path, and not \"models\", \"cache\" or \"blocks\"",
+                          path->path);
     return e;
 }
 
@@ -86,10 +89,40 @@ static int read_paths(struct reader *r, const yaml_node_t *node, void *out)
     return reader_list(r, node, read_path, out);
 }
 
+static int read_path_fragment(struct reader *r, const yaml_node_t *root, void *out)
+{
+    static const struct reader_field fields[] = {
+        {"about", reader_about},
+        {"paths", read_paths},
+    };
+
+    return reader_mapping(r, root, fields, ARRAY_SIZE(fields), out);
+}
+
+static int read_path_include(struct reader *r, const yaml_node_t *node, void *out)
+{
+    const char *name;
+    char file[128];
+    int e = reader_text(r, node, &name);
+
+    (void)out;
+    if (e < 0)
+        return e;
+    snprintf(file, sizeof(file), "landlock/fragments/%s.yaml", name);
+    e = reader_file(r, file, read_path_fragment, NULL);
+    return e == -ENOENT ? reader_bad(r, node, "there is no fragment \"%s\"", name) : e;
+}
+
+static int read_path_includes(struct reader *r, const yaml_node_t *node, void *out)
+{
+    return reader_list(r, node, read_path_include, out);
+}
+
 static int read_landlock(struct reader *r, const yaml_node_t *root, void *out)
 {
     static const struct reader_field fields[] = {
         {"about", reader_about},
+        {"include", read_path_includes},
         {"paths", read_paths},
     };
 
@@ -137,7 +170,7 @@ static int merge_phases(struct policy *policy, struct inf_err *reterr)
     return 0;
 }
 
-int policy_load(const struct policy_text *texts, size_t n_texts, const char *service,
+int policy_load(const struct policy_text *texts, size_t n_texts, const char *name,
                 struct policy **ret_policy, struct inf_err *reterr)
 {
     _cleanup_(policy_freep) struct policy *policy = NEW(struct policy, 1);
@@ -147,10 +180,10 @@ int policy_load(const struct policy_text *texts, size_t n_texts, const char *ser
 
     if (!policy)
         return err_set(reterr, ENOMEM, "out of memory");
-    snprintf(file, sizeof(file), "seccomp/%s.yaml", service);
+    snprintf(file, sizeof(file), "seccomp/%s.yaml", name);
     e = reader_file(&r, file, policy_read_seccomp, &policy->about);
     if (e == 0) {
-        snprintf(file, sizeof(file), "landlock/%s.yaml", service);
+        snprintf(file, sizeof(file), "landlock/%s.yaml", name);
         e = reader_file(&r, file, read_landlock, &policy->about_files);
     }
     if (e == 0)
@@ -181,6 +214,11 @@ const char *policy_about(const struct policy *policy)
 const char *policy_about_files(const struct policy *policy)
 {
     return policy->about_files;
+}
+
+const char *policy_executable(const struct policy *policy)
+{
+    return policy->executable;
 }
 
 unsigned policy_limit(const struct policy *policy)
@@ -214,10 +252,12 @@ unsigned policy_count(const struct policy *policy, enum policy_phase phase, enum
     for (size_t i = 0; i < rules->n; i++) {
         const struct policy_rule *rule = &rules->rules[i];
 
-        if (rule->error || !rule->arches[arch])
-            continue;
-        /* A call with several rules counts with the first of them. */
-        n += rule_find(rules, rule->name) == rule;
+        bool counted = rule->error || !rule->arches[arch];
+
+        /* A call with several rules counts once. */
+        for (size_t k = 0; k < i && !counted; k++)
+            counted = !rules->rules[k].error && strcmp(rules->rules[k].name, rule->name) == 0;
+        n += !counted;
     }
     return n;
 }

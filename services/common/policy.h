@@ -4,9 +4,11 @@
 /*
  * Policies: which system calls and which files a service may use, and when
  *
- * seccomp/SERVICE.yaml lists calls by phase, most of them by including seccomp/fragments/NAME.yaml;
- * landlock/SERVICE.yaml lists paths. docs/security.md tells the form. A policy is read whole or not
- * at all: unknown keys, calls, constants and rights are errors with file, line and column.
+ * seccomp/NAME.yaml lists calls by phase, most of them by including seccomp/fragments/NAME.yaml;
+ * landlock/NAME.yaml lists paths, and includes landlock/fragments/NAME.yaml. A service has the
+ * policy of its name, and may have others for what it can be configured to do. docs/security.md
+ * tells the form. A policy is read whole or not at all: unknown keys, calls, constants and rights
+ * are errors with file, line and column.
  */
 
 #include <infer/types.h>
@@ -47,7 +49,8 @@ struct policy_condition {
     const char *mask_text, *value_text; /* as written; mask_text is NULL without a mask */
 };
 
-/* A call, allowed when all conditions hold. Several rules may have the same name. */
+/* A call, allowed (or failing) when all conditions hold. Several rules may have the same name; no
+ * two of them, one of which allows, are for the same arguments. */
 struct policy_rule {
     const char *name;
     int error; /* 0: allowed; else it fails with this errno value */
@@ -60,15 +63,18 @@ struct policy_rule {
 };
 
 struct policy_path {
-    const char *path; /* absolute, or "models": all model directories and what they link to */
-    uint64_t rights;  /* LANDLOCK_ACCESS_FS_* */
+    /* Absolute, and may be a pattern of glob(7); or "models": all model directories and what they
+     * link to; or "cache": the directory of compiled kernels; or "blocks": that
+     * of kept KV blocks. */
+    const char *path;
+    uint64_t rights; /* LANDLOCK_ACCESS_FS_* */
     const char *rights_text, *why;
 };
 
 struct policy;
 
 /* @texts is borrowed during the call. -ENOENT: no policy of that name; -EINVAL; -ENOMEM. */
-int policy_load(const struct policy_text *texts, size_t n_texts, const char *service,
+int policy_load(const struct policy_text *texts, size_t n_texts, const char *name,
                 struct policy **ret_policy, struct inf_err *reterr);
 struct policy *policy_free(struct policy *policy);
 DEFINE_CLEANUP(struct policy *, policy_free);
@@ -76,6 +82,8 @@ DEFINE_CLEANUP(struct policy *, policy_free);
 /* One sentence about the calls, and one about the files. */
 const char *policy_about(const struct policy *policy);
 const char *policy_about_files(const struct policy *policy);
+/* Why memory may become executable; NULL: it may not. */
+const char *policy_executable(const struct policy *policy);
 /* How many different calls the last phase may allow, by its own word. */
 unsigned policy_limit(const struct policy *policy);
 /* The highest call number that the policy's author knew; later ones get ENOSYS. */

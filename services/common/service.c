@@ -40,8 +40,24 @@ struct service {
 
 static bool service_is_busy(struct service *service)
 {
-    return http_server_stats(service->server)->n_connections > 0 ||
+    return (service->server && http_server_stats(service->server)->n_connections > 0) ||
            (service->params.busy && service->params.busy(service->params.data));
+}
+
+static void service_pause(struct service *service)
+{
+    if (service->server)
+        http_server_pause(service->server);
+    else
+        service->params.door->pause(service->params.data);
+}
+
+static void service_resume(struct service *service)
+{
+    if (service->server)
+        http_server_resume(service->server);
+    else
+        service->params.door->resume(service->params.data);
 }
 
 static void service_drain(struct service *service)
@@ -53,7 +69,10 @@ static void service_drain(struct service *service)
     loop_timer_set(service->loop, &service->drain, service->params.drain_timeout_usec);
     if (service->params.draining)
         service->params.draining(service->params.data);
-    http_server_drain(service->server);
+    if (service->server)
+        http_server_drain(service->server);
+    else
+        service_pause(service);
 }
 
 static void service_on_idle(struct loop_timer *timer)
@@ -65,9 +84,9 @@ static void service_on_idle(struct loop_timer *timer)
         loop_timer_set(service->loop, timer, service->params.idle_timeout_usec - quiet);
         return;
     }
-    http_server_pause(service->server);
+    service_pause(service);
     if (service_is_busy(service)) {
-        http_server_resume(service->server);
+        service_resume(service);
         loop_timer_set(service->loop, timer, MIN(service->params.idle_timeout_usec, 500000u));
         return;
     }
@@ -81,7 +100,7 @@ static void service_on_retire(struct loop_timer *timer)
 {
     struct service *service = timer->data;
 
-    if (http_server_stats(service->server)->n_requests > 0 ||
+    if ((service->server && http_server_stats(service->server)->n_requests > 0) ||
         (service->params.busy && service->params.busy(service->params.data)))
         loop_timer_set(service->loop, timer, SERVICE_RETIRE_USEC);
     else
@@ -140,12 +159,15 @@ static void service_on_drained(struct loop_timer *timer)
     loop_stop(service->loop);
 }
 
-static void service_on_unused(void *data)
+void service_drained(struct service *service)
 {
-    struct service *service = data;
-
     if (service->draining)
         loop_stop(service->loop);
+}
+
+static void service_on_unused(void *data)
+{
+    service_drained(data);
 }
 
 static void service_on_signal(void *data)
@@ -164,6 +186,7 @@ static void service_on_signal(void *data)
 
 static int service_open(struct service *service, struct inf_err *reterr)
 {
+    const struct service_door *door = service->params.door;
     struct http_server_params http = service->params.http;
     struct listen_socket sockets[LISTEN_MAX];
     size_t n = 0;
@@ -172,7 +195,8 @@ static int service_open(struct service *service, struct inf_err *reterr)
 
     http.unused = service_on_unused;
     http.unused_data = service;
-    r = listen_take(service->params.name, sockets, &n, reterr);
+    r = listen_take(service->params.name, door ? service->params.door_type : SOCK_STREAM, sockets,
+                    &n, reterr);
     if (r < 0)
         return r;
     signal(SIGPIPE, SIG_IGN);
@@ -187,11 +211,12 @@ static int service_open(struct service *service, struct inf_err *reterr)
     if (r == 0)
         r = loop_watch_new(service->loop, service->signal_fd, service_on_signal, service,
                            &service->signals);
-    if (r == 0)
+    if (r == 0 && !door)
         r = http_server_new(service->loop, &http, &service->server);
     for (size_t i = 0; r == 0 && i < n; i++)
-        r = http_server_listen(service->server, sockets[i].fd,
-                               sockets[i].is_tcp ? HTTP_DOOR_TCP : HTTP_DOOR_UNIX);
+        r = door ? door->listen(service->params.data, service->loop, sockets[i].fd)
+                 : http_server_listen(service->server, sockets[i].fd,
+                                      sockets[i].is_tcp ? HTTP_DOOR_TCP : HTTP_DOOR_UNIX);
     return r < 0 ? err_set(reterr, -r, "cannot serve: %s", strerror(-r)) : 0;
 }
 
@@ -259,7 +284,7 @@ int service_run(struct service *service)
     struct inf_err err = {};
     int r;
 
-    r = confine_seal(service->params.name, &err);
+    r = confine_seal(&err);
     if (r < 0) {
         log_error("%s", err.text);
         return r;

@@ -14,9 +14,22 @@
 struct loop;
 struct service;
 
+/* What a service serves when that is not HTTP. */
+struct service_door {
+    /* Takes connections of a listening socket, which it owns. */
+    int (*listen)(void *data, struct loop *loop, int fd);
+    /* Takes no connection, until resumed: they wait in the backlog. */
+    void (*pause)(void *data);
+    void (*resume)(void *data);
+};
+
 struct service_params {
     const char *name; /* "gateway"; static */
     struct http_server_params http;
+    /* Instead of http, on sockets of this type; NULL: HTTP. Connections do not count as work:
+     * params.busy does, and whoever drains calls service_drained() when nothing is left. */
+    const struct service_door *door;
+    int door_type;               /* SOCK_SEQPACKET */
     uint64_t idle_timeout_usec;  /* 0: never */
     uint64_t drain_timeout_usec; /* SIGTERM: how long running answers may take */
     const char *ready_status;    /* STATUS= of an idle service; NULL: "Ready" */
@@ -35,6 +48,7 @@ int service_new(const struct service_params *params, struct service **ret_servic
                 struct inf_err *reterr);
 struct service *service_free(struct service *service);
 struct loop *service_loop(struct service *service);
+/* NULL: it has a door of its own. */
 struct http_server *service_server(struct service *service);
 /* Says READY and serves until idle or terminated. */
 int service_run(struct service *service);
@@ -42,4 +56,6 @@ int service_run(struct service *service);
 void service_retire(struct service *service, const char *why);
 /* Moves the moment of idle exit. */
 void service_touch(struct service *service);
+/* Of a service with a door of its own: all that SIGTERM found is done. */
+void service_drained(struct service *service);
 bool service_is_draining(const struct service *service);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/tenant.h"
+
+#include <stdio.h>
+
+void tenant_take(const struct http_request *request, char out[TENANT_SIZE])
+{
+    struct http_text tenant = {"", 0};
+
+    http_request_header(request, TENANT_HEADER, &tenant);
+    snprintf(out, TENANT_SIZE, "%.*s", (int)MIN(tenant.len, TENANT_SIZE - 1), tenant.data);
+}
