@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The statements of the index, for catalog.c, catalog-rows.c and catalog-tables.c. */
+
+#include <sqlite3.h>
+
+#include "cache/catalog.h"
+
+enum catalog_sql {
+    SQL_BEGIN,
+    SQL_COMMIT,
+    SQL_ROLLBACK,
+    SQL_BY_KEY,
+    SQL_FROM,
+    SQL_LOWEST,
+    SQL_LOWEST_OF,
+    SQL_INSERT,
+    SQL_DELETE,
+    SQL_ADD_CHILDREN,
+    SQL_TOUCH,
+    SQL_SET_PARENT,
+    SQL_MOVE,
+    SQL_LOAD_STATE,
+    SQL_SAVE_STATE,
+    SQL_LOAD_SEGMENTS,
+    SQL_SAVE_SEGMENT,
+    SQL_DELETE_SEGMENT,
+    SQL_LOAD_ORIGINS,
+    SQL_SAVE_ORIGIN,
+    SQL_DELETE_ORIGIN,
+    SQL_LOAD_TENANTS,
+    SQL_SAVE_TENANT,
+    SQL_PRUNE_TENANTS,
+    SQL_RECALL,
+    SQL_REMEMBER,
+    SQL_FORGET,
+    SQL_COUNT,
+};
+
+struct catalog {
+    sqlite3 *db;
+    char *path;
+    sqlite3_stmt *statements[SQL_COUNT];
+};
+
+/* The negative errno of a result of SQLite; 0 for those that are no error. */
+int catalog_errno(int rc);
+/* Prepares, once, and binds @values [n]. NULL and *ret_error if that fails. */
+sqlite3_stmt *catalog_bind(struct catalog *c, enum catalog_sql which, const int64_t *values, int n,
+                           int *ret_error);
+/* Steps: 1 there is a row, 0 there is none more, or a negative errno; the last two reset it. */
+int catalog_step(sqlite3_stmt *st);
+/* Both, for statements that have no rows. */
+int catalog_run(struct catalog *c, enum catalog_sql which, const int64_t *values, int n);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce-cache: takes the socket, reads the configuration, gives up new rights, serves
+ *
+ * A wrong configuration does not end it: who asks `sconce cache status` is told what is wrong, and
+ * engines do without.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "cache/server.h"
+#include "common/config.h"
+#include "common/log.h"
+#include "common/misconfigured.h"
+#include "common/options.h"
+
+#define CACHE_MISCONFIGURED_USEC (2 * 1000000u)
+
+/* Makes the directory, and the one that it is in, before rules of files say where we may make any.
+ */
+static void make_directory(struct server *server)
+{
+    _cleanup_free_ char *dir = config_block_dir(server->config);
+    char *slash = dir ? strrchr(dir, '/') : NULL;
+
+    if (!dir)
+        return;
+    cache_text_set(server->status.directory, sizeof(server->status.directory), dir);
+    if (slash && slash != dir) {
+        *slash = 0;
+        mkdir(dir, 0700);
+        *slash = '/';
+    }
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        snprintf(server->status.problem, sizeof(server->status.problem), "%.150s: %s",
+                 server->status.directory, strerror(errno));
+}
+
+static int run(struct server *server, const struct options *options)
+{
+    const uint64_t idle = server->config->cache.idle_timeout_usec;
+    char ready[280] = "";
+    struct inf_err err = {};
+    int r;
+
+    r = service_new(
+        &(struct service_params){
+            .name = "cache",
+            .door = &server_door,
+            .door_type = SOCK_SEQPACKET,
+            .idle_timeout_usec = options->wrong ? CACHE_MISCONFIGURED_USEC : idle,
+            .drain_timeout_usec = options->drain_timeout_usec,
+            .ready_status = ready,
+            .busy = server_busy,
+            .draining = server_drain,
+            .status = server_status_text,
+            .data = server,
+        },
+        &server->service, &err);
+    if (r < 0) {
+        log_error("%s", err.text);
+    } else if ((r = server_start(server)) < 0) {
+        log_error("cannot start the writer: %s", strerror(-r));
+    } else {
+        server_status_text(server, ready, sizeof(ready));
+        r = service_run(server->service);
+    }
+    server_stop(server);
+    service_free(server->service);
+    return r < 0 ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct server server;
+    struct options options;
+    int r;
+
+    log_open("cache");
+    r = options_read("cache", argc, argv, &options);
+    if (r >= 0)
+        return r;
+    server.config = options.config;
+    make_directory(&server);
+    if (!misconfigured_confine("cache", &options)) {
+        r = 1;
+    } else {
+        server.config = options.config;
+        if (options.wrong) {
+            log_event(LOG_ID_MISCONFIGURED, LOG_ERR, NULL,
+                      "the configuration is wrong, nothing is kept: %s", options.wrong);
+            cache_text_set(server.status.problem, sizeof(server.status.problem), options.wrong);
+        }
+        r = run(&server, &options);
+    }
+    options_done(&options);
+    return r;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes over all blocks, in short steps: removing those that a filter takes, and reading them to
+ * compare their sums. The cursor is the number of the next row, so that blocks may come and go
+ * between steps. */
+#include "cache/store-inner.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Of one step: rows that are looked at, and bytes that are read. */
+#define STEP_ROWS  4096
+#define STEP_BYTES (UINT64_C(64) << 20)
+
+static bool text_fits(const char *want, const char *have)
+{
+    return !want || (have && strcmp(want, have) == 0);
+}
+
+static bool takes(const struct store *s, const struct store_filter *f, const struct row *row)
+{
+    const struct origin *o;
+
+    if (f->older_than && row->at + f->older_than > store_now(s))
+        return false;
+    if (!f->model && !f->tenant && !f->session)
+        return true;
+    if (!accounts_has(&s->accounts, row->origin))
+        return false;
+    o = &s->accounts.origins[row->origin];
+    return text_fits(f->model, o->model) && text_fits(f->session, o->session) &&
+           text_fits(f->tenant, s->accounts.tenants[o->tenant].name);
+}
+
+/* Reads rows from the cursor on; those that @f takes go to @ret_rows. How many, and *ret_more. */
+static int collect(struct store *s, const struct store_filter *f, struct store_cursor *cursor,
+                   struct row *ret_rows, bool *ret_more)
+{
+    struct row row;
+    uint32_t n = 0, seen = 0;
+    int r = catalog_from(s->catalog, (int64_t)cursor->at, &row);
+
+    for (; r > 0 && seen < STEP_ROWS; seen++) {
+        if (takes(s, f, &row))
+            ret_rows[n++] = row;
+        cursor->at = (uint64_t)row.id + 1;
+        r = catalog_next(s->catalog, &row);
+    }
+    catalog_rest(s->catalog);
+    cursor->seen += seen;
+    *ret_more = r > 0;
+    return r < 0 ? r : (int)n;
+}
+
+/* Removes @rows [n] at once. */
+static int remove_rows(struct store *s, const struct row *rows, uint32_t n,
+                       struct store_cursor *cursor)
+{
+    uint64_t bytes = 0;
+    int r = n ? change_begin(s) : 0;
+
+    if (r < 0 || n == 0)
+        return r;
+    for (uint32_t i = 0; i < n && r == 0; i++) {
+        bytes += record_bytes(rows[i].size);
+        r = change_remove(s, &rows[i]);
+    }
+    r = change_end(s, r);
+    if (r == 0) {
+        cursor->blocks += n;
+        cursor->bytes += bytes;
+    }
+    return r;
+}
+
+static int purge(struct store *s, const struct store_filter *filter, struct store_cursor *cursor)
+{
+    _cleanup_free_ struct row *rows = NEW(struct row, STEP_ROWS);
+    bool more = false;
+    int n, r;
+
+    if (!rows)
+        return -ENOMEM;
+    if (cursor->at == 0)
+        cursor->total = s->accounts.blocks;
+    /* Uses that are not written down would make blocks seem older than they are. */
+    r = change_begin(s);
+    if (r == 0)
+        r = change_end(s, change_touches(s, TOUCHES_MAX));
+    if (r < 0)
+        return r;
+    n = collect(s, filter, cursor, rows, &more);
+    if (n < 0)
+        return n;
+    r = remove_rows(s, rows, (uint32_t)n, cursor);
+    if (r < 0)
+        return r;
+    s->stats.purged += (uint32_t)n;
+    return more;
+}
+
+int store_purge(struct store *s, const struct store_filter *filter, struct store_cursor *cursor)
+{
+    int r = store_ready(s);
+
+    if (r == 0)
+        r = purge(s, filter, cursor);
+    /* Rows have other numbers in the new index. */
+    if (store_settle(s, r)) {
+        cursor->at = 0;
+        r = 1;
+    }
+    return r;
+}
+
+/* Whether the bytes of a block have their sum. Errors of reading that are not its own say nothing
+ * about it. */
+static int is_good(struct store *s, const struct row *row, void *buffer)
+{
+    struct segment *seg = segments_find(&s->segments, row->segment);
+    int r;
+
+    if (!seg)
+        return 0;
+    r = segment_fd(&s->segments, seg);
+    if (r >= 0)
+        r = segment_read(s->io, r, buffer, row->size, row->offset);
+    if (r == -EIO || r == -ENODATA || r == -ENOENT)
+        return 0;
+    return r < 0 ? r : record_sum(buffer, row->size) == row->sum;
+}
+
+/* Reads blocks from the cursor on; the bad ones go to @ret_rows. How many, and *ret_more. */
+static int read_blocks(struct store *s, struct store_cursor *cursor, struct row *ret_rows,
+                       bool *ret_more)
+{
+    _cleanup_free_ uint8_t *buffer = NULL;
+    uint64_t cap = 0, bytes = 0;
+    struct row row;
+    uint32_t n = 0;
+    int r = catalog_from(s->catalog, (int64_t)cursor->at, &row);
+
+    while (r > 0 && n < STEP_ROWS && bytes < STEP_BYTES) {
+        if (row.size > cap) {
+            free(buffer);
+            buffer = malloc(row.size);
+            if (!buffer)
+                return -ENOMEM;
+            cap = row.size;
+        }
+        r = is_good(s, &row, buffer);
+        if (r < 0)
+            return r;
+        if (r == 0)
+            ret_rows[n++] = row;
+        bytes += record_bytes(row.size);
+        cursor->at = (uint64_t)row.id + 1;
+        cursor->seen++;
+        r = catalog_next(s->catalog, &row);
+    }
+    *ret_more = r > 0;
+    return r < 0 ? r : (int)n;
+}
+
+static int verify(struct store *s, struct store_cursor *cursor)
+{
+    _cleanup_free_ struct row *rows = NEW(struct row, STEP_ROWS);
+    bool more = false;
+    int n, r;
+
+    if (!rows)
+        return -ENOMEM;
+    if (cursor->at == 0)
+        cursor->total = s->accounts.blocks;
+    n = read_blocks(s, cursor, rows, &more);
+    catalog_rest(s->catalog);
+    if (n < 0)
+        return n;
+    r = remove_rows(s, rows, (uint32_t)n, cursor);
+    if (r < 0)
+        return r;
+    s->stats.rejected += (uint32_t)n;
+    return more;
+}
+
+int store_verify(struct store *s, struct store_cursor *cursor)
+{
+    int r = store_ready(s);
+
+    if (r == 0)
+        r = verify(s, cursor);
+    if (store_settle(s, r)) {
+        cursor->at = 0;
+        r = 1;
+    }
+    return r;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections: packets in, packets out
+ *
+ * A client asks one question at a time, so its answer finds room in the socket; one that does not
+ * read its answers is cut.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "cache/server.h"
+#include "common/log.h"
+
+static void drop_in_fds(struct server *server)
+{
+    for (size_t i = 0; i < server->n_in_fds; i++)
+        if (server->in_fds[i] >= 0)
+            close(server->in_fds[i]);
+    server->n_in_fds = 0;
+}
+
+static void take_fds(struct server *server, struct msghdr *msg)
+{
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
+        size_t n;
+
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+            continue;
+        n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        n = MIN(n, ARRAY_SIZE(server->in_fds) - server->n_in_fds);
+        memcpy(server->in_fds + server->n_in_fds, CMSG_DATA(h), n * sizeof(int));
+        server->n_in_fds += n;
+    }
+}
+
+/* 1: a packet; 0: none now; negative: the end. */
+static int receive(struct session *session)
+{
+    struct server *server = session->server;
+    struct iovec iov = {server->in.data, sizeof(server->in.data)};
+    /* Room for one more than anybody may send: more are cut off by the kernel, which says so. */
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(server->in_fds))];
+    } control;
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+    const ssize_t n = recvmsg(session->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    take_fds(server, &msg);
+    if (n == 0)
+        return -ECONNRESET;
+    if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+        return -EBADMSG;
+    server->in.len = (size_t)n;
+    return 1;
+}
+
+static int send_answer(struct session *session)
+{
+    struct server *server = session->server;
+    const size_t n_bytes = server->n_out_fds * sizeof(int);
+    struct iovec iov = {server->out.data, server->out.len};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(server->out_fds))];
+    } control = {0};
+
+    if (n_bytes > 0) {
+        struct cmsghdr *h = &control.align;
+
+        msg.msg_control = &control;
+        msg.msg_controllen = CMSG_SPACE(n_bytes);
+        h->cmsg_level = SOL_SOCKET;
+        h->cmsg_type = SCM_RIGHTS;
+        h->cmsg_len = CMSG_LEN(n_bytes);
+        memcpy(CMSG_DATA(h), server->out_fds, n_bytes);
+    }
+    return sendmsg(session->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* The version that we speak, to one who speaks another. */
+static void answer_alien(struct server *server, const struct cache_head *head)
+{
+    const struct cache_hello hello = {
+        .least = CACHE_VERSION, .most = CACHE_VERSION, .name = "sconce-cache"};
+
+    cache_begin(&server->out, &(struct cache_head){.version = CACHE_VERSION,
+                                                   .type = CACHE_HELLO,
+                                                   .answer = true,
+                                                   .request = head->request,
+                                                   .status = -EPROTONOSUPPORT});
+    cache_put_hello(&server->out, &hello);
+}
+
+static int serve(struct session *session)
+{
+    struct server *server = session->server;
+    struct cache_reader body;
+    struct cache_head head;
+    int r, sent;
+
+    server->out.len = 0;
+    server->n_out_fds = 0;
+    r = cache_read_head(&body, server->in.data, server->in.len, &head);
+    if (r == -EPROTONOSUPPORT)
+        answer_alien(server, &head);
+    else if (r == 0)
+        r = answer(session, &head, &body);
+    if (server->out.len == 0)
+        return r;
+    sent = send_answer(session);
+    return r < 0 ? r : sent;
+}
+
+static void session_on_readable(void *data)
+{
+    struct session *session = data;
+    struct server *server = session->server;
+    int r = receive(session);
+
+    if (r > 0)
+        r = serve(session);
+    drop_in_fds(server);
+    if (r >= 0)
+        return;
+    if (r == -EBADMSG) {
+        server->status.malformed_total++;
+        log_warn("a client%s%s sent what is no question, and was cut", session->name[0] ? ", " : "",
+                 session->name);
+    } else if (r != -ECONNRESET && r != -EPIPE) {
+        log_info("a client%s%s was cut: %s", session->name[0] ? ", " : "", session->name,
+                 strerror(-r));
+    }
+    session_free(session);
+}
+
+int session_new(struct server *server, int fd)
+{
+    struct session *session = NEW(struct session, 1);
+    int r;
+
+    if (!session) {
+        close(fd);
+        return -ENOMEM;
+    }
+    session->server = server;
+    session->fd = fd;
+    r = loop_watch_new(server->loop, fd, session_on_readable, session, &session->watch);
+    if (r < 0) {
+        close(fd);
+        free(session);
+        return r;
+    }
+    session->next = server->sessions;
+    if (session->next)
+        session->next->prev = session;
+    server->sessions = session;
+    server->n_sessions++;
+    return 0;
+}
+
+struct session *session_free(struct session *session)
+{
+    struct server *server = session->server;
+
+    if (session->next)
+        session->next->prev = session->prev;
+    *(session->prev ? &session->prev->next : &server->sessions) = session->next;
+    server->n_sessions--;
+    loop_watch_free(session->watch);
+    close(session->fd);
+    free(session->given);
+    free(session);
+    return NULL;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing the directory, and the calls that look for blocks. */
+#include "cache/store-inner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "cache/rank.h"
+#include "core/err.h"
+#include "core/file.h"
+
+static int open_dir(int at, const char *path, int *ret_fd)
+{
+    int fd;
+
+    if (mkdirat(at, path, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    *ret_fd = fd;
+    return 0;
+}
+
+/* One process at a time: the lock goes with the descriptor, however the process ends. */
+static int take_lock(struct store *s, const char *path, struct inf_err *reterr)
+{
+    s->lock = openat(s->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (s->lock < 0)
+        return err_set(reterr, errno, "%s/lock: %s", path, strerror(errno));
+    if (flock(s->lock, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    if (errno != EWOULDBLOCK)
+        return err_set(reterr, errno, "%s/lock: %s", path, strerror(errno));
+    return err_set(reterr, EBUSY,
+                   "another process has the cache in %s; stop it, or configure another directory",
+                   path);
+}
+
+static int open_dirs(struct store *s, const char *path, struct inf_err *reterr)
+{
+    int r = open_dir(AT_FDCWD, path, &s->dir);
+
+    if (r < 0)
+        return err_set(reterr, -r, "%s: %s", path, strerror(-r));
+    r = take_lock(s, path, reterr);
+    if (r < 0)
+        return r;
+    r = open_dir(s->dir, "segments", &s->segments_dir);
+    if (r < 0)
+        return err_set(reterr, -r, "%s/segments: %s", path, strerror(-r));
+    return 0;
+}
+
+/* Whether the file system gives back parts of files; the lock is a file that nobody reads. */
+static bool try_punch(const struct store *s)
+{
+    return s->io->punch(s->io->data, s->lock, 0, STORE_PAGE) != -EOPNOTSUPP;
+}
+
+static int store_new(const struct store_params *p, struct store **ret_store)
+{
+    struct store *s = NEW(struct store, 1);
+
+    if (!s)
+        return -ENOMEM;
+    s->limits = p->limits;
+    s->io = p->io ? p->io : &store_io_system;
+    s->clock = p->clock;
+    s->clock_data = p->clock_data;
+    s->dir = s->segments_dir = s->lock = -1;
+    s->vfs = p->vfs ? strdup(p->vfs) : NULL;
+    s->index_path = path_join(p->path, "index.db");
+    s->touches = NEW(struct touch, TOUCHES_MAX);
+    *ret_store = s;
+    return s->index_path && s->touches && (!p->vfs || s->vfs) ? 0 : -ENOMEM;
+}
+
+/* The last segment goes on being written, if it is there. */
+static void choose_active(struct store *s)
+{
+    if (s->segments.n > 0)
+        s->active = s->segments.list[s->segments.n - 1];
+}
+
+int store_open(const struct store_params *p, struct store **ret_store, struct inf_err *reterr)
+{
+    _cleanup_(store_closep) struct store *s = NULL;
+    int r = store_new(p, &s);
+
+    if (r < 0)
+        return err_set(reterr, -r, "there is no memory for the cache");
+    r = open_dirs(s, p->path, reterr);
+    if (r < 0)
+        return r;
+    s->can_punch = try_punch(s);
+    segments_init(&s->segments, s->io, s->segments_dir);
+    if (reterr)
+        *reterr = (struct inf_err){0};
+    r = attach(s, reterr);
+    if (r < 0)
+        return reterr && reterr->code ? r : err_set(reterr, -r, "%s: %s", p->path, strerror(-r));
+    rank_resize(s);
+    choose_active(s);
+    *ret_store = STEAL(s);
+    return 0;
+}
+
+struct store *store_close(struct store *s)
+{
+    if (!s)
+        return NULL;
+    assert(!s->writes);
+    if (s->catalog)
+        store_flush(s);
+    catalog_close(s->catalog);
+    rank_close(s);
+    accounts_done(&s->accounts);
+    segments_done(&s->segments);
+    if (s->segments_dir >= 0)
+        close(s->segments_dir);
+    if (s->lock >= 0)
+        close(s->lock);
+    if (s->dir >= 0)
+        close(s->dir);
+    free(s->touches);
+    free(s->freed);
+    free(s->vfs);
+    free(s->index_path);
+    free(s);
+    return NULL;
+}
+
+/* A walk along a chain. */
+struct walk {
+    int64_t last;  /* the row of the name before; 0: none */
+    bool in_order; /* the rows before lay in the order of the chain */
+    bool running;  /* rows are read one after the other, and @last was the last */
+};
+
+/* The row of the next name. Those of a chain often lie in its order, and the row that is expected
+ * is cheaper to look at than another to look for. */
+static int walk_on(struct store *s, struct walk *w, const uint8_t name[STORE_NAME_BYTES],
+                   struct row *ret_row)
+{
+    int r;
+
+    if (w->in_order) {
+        r = w->running ? catalog_next(s->catalog, ret_row)
+                       : catalog_from(s->catalog, w->last + 1, ret_row);
+        w->running = r > 0 && memcmp(ret_row->name, name, STORE_NAME_BYTES) == 0;
+        if (w->running || r < 0)
+            return r;
+    }
+    r = catalog_by_name(s->catalog, name, ret_row);
+    /* Blocks of several chains may have come by turns. */
+    w->in_order = r > 0 && (w->last == 0 || ret_row->id == w->last + 1);
+    return r;
+}
+
+static int remove_row(struct store *s, const struct row *row)
+{
+    const int r = change_begin(s);
+
+    return r < 0 ? r : change_end(s, change_remove(s, row));
+}
+
+/* How many of the first names have blocks; they are touched. */
+static int look_up(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
+                   struct store_place *ret_places)
+{
+    struct walk w = {0};
+    uint32_t i;
+    int r = 0;
+
+    for (i = 0; i < n && r >= 0; i++) {
+        const struct segment *seg;
+        struct row row;
+
+        r = walk_on(s, &w, names[i], &row);
+        if (r <= 0)
+            break;
+        seg = segments_find(&s->segments, row.segment);
+        if (!seg || !segment_has(seg, row.offset, row.size)) {
+            r = -EUCLEAN;
+            break;
+        }
+        if (ret_places) {
+            ret_places[i] = (struct store_place){row.segment, row.offset, row.size, row.sum};
+            s->stats.bytes_found += row.size;
+        }
+        touch_add(s, &row, w.last, n);
+        w.last = row.id;
+    }
+    catalog_rest(s->catalog);
+    return r < 0 ? r : (int)i;
+}
+
+int store_find(struct store *s, const struct store_origin *origin,
+               const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n, struct store_place *ret_places)
+{
+    int r = store_ready(s);
+
+    (void)origin;
+    if (r == 0)
+        r = look_up(s, names, n, ret_places);
+    if (store_settle(s, r))
+        r = look_up(s, names, n, ret_places);
+    s->stats.hits += r > 0 ? (uint32_t)r : 0;
+    s->stats.misses += n - (r > 0 ? (uint32_t)r : 0);
+    return r;
+}
+
+int store_used(struct store *s, const struct store_origin *origin,
+               const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n)
+{
+    int r = store_ready(s);
+
+    (void)origin;
+    if (r == 0)
+        r = look_up(s, names, n, NULL);
+    store_settle(s, r);
+    return MIN(r, 0);
+}
+
+int store_segment_fd(struct store *s, uint32_t segment)
+{
+    struct segment *seg = segments_find(&s->segments, segment);
+
+    return seg ? segment_fd(&s->segments, seg) : -ENOENT;
+}
+
+static int reject(struct store *s, const uint8_t name[STORE_NAME_BYTES])
+{
+    struct row row;
+    int r = catalog_by_name(s->catalog, name, &row);
+
+    if (r > 0) {
+        r = remove_row(s, &row);
+        s->stats.rejected += r == 0;
+    }
+    return r;
+}
+
+int store_reject(struct store *s, const uint8_t name[STORE_NAME_BYTES])
+{
+    int r = store_ready(s);
+
+    if (r == 0)
+        r = reject(s, name);
+    if (store_settle(s, r))
+        r = reject(s, name);
+    return r;
+}
+
+int store_recall(struct store *s, const struct store_file *file,
+                 uint8_t ret_digest[STORE_DIGEST_BYTES])
+{
+    int r = store_ready(s);
+
+    if (r == 0)
+        r = catalog_recall(s->catalog, file, ret_digest);
+    return store_settle(s, r) ? 0 : r;
+}
+
+static int remember(struct store *s, const struct store_file *file,
+                    const uint8_t digest[STORE_DIGEST_BYTES])
+{
+    int r = change_begin(s);
+
+    if (r < 0)
+        return r;
+    return change_end(s, catalog_remember(s->catalog, file, ++s->state.seq, digest));
+}
+
+int store_remember(struct store *s, const struct store_file *file,
+                   const uint8_t digest[STORE_DIGEST_BYTES])
+{
+    int r = store_ready(s);
+
+    if (r == 0)
+        r = remember(s, file, digest);
+    if (store_settle(s, r))
+        r = remember(s, file, digest);
+    return r;
+}
+
+void store_stats(struct store *s, struct store_stats *ret_stats)
+{
+    *ret_stats = s->stats;
+    ret_stats->blocks = s->accounts.blocks;
+    ret_stats->bytes = s->accounts.bytes;
+    ret_stats->max_bytes = s->limits.max_bytes;
+    ret_stats->segments = s->segments.n;
+    ret_stats->index_bytes = s->catalog ? catalog_bytes(s->catalog) : 0;
+    if (s->io->space(s->io->data, s->segments_dir, &ret_stats->free_bytes) < 0)
+        ret_stats->free_bytes = 0;
+}

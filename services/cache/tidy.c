@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Giving space back, a short step at a time. A pass over a segment compares its records with rows:
+ * what no row names is punched, and where a segment is to go, what is left moves to another. Bytes
+ * are synced in their new place before rows tell of it; who reads the old place finds them there,
+ * or zeros, which do not have their sum.
+ */
+#include "cache/store-inner.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Of one step. */
+#define STEP_RECORDS 64
+#define STEP_BYTES   (UINT64_C(16) << 20)
+/* Segments that are nearly empty are put together when there are more than that: each costs readers
+ * a descriptor. */
+#define SEGMENTS_MANY 128
+
+/* A block that has a second place. */
+struct move {
+    struct row row;
+    struct segment *to;
+    uint64_t offset;
+};
+
+struct step {
+    struct segment *from;
+    struct move moves[STEP_RECORDS];
+    uint32_t n;
+    uint64_t bytes;
+    struct row bad[STEP_RECORDS]; /* whose bytes do not have their sum */
+    uint32_t n_bad;
+};
+
+static bool may_move(const struct store *s, const struct segment *seg)
+{
+    return seg != s->active && seg->n_writes == 0 && seg->end > STORE_PAGE;
+}
+
+/* The segment that gives most for what moving its blocks costs; NULL: none is worth it. */
+static struct segment *worst(const struct store *s, uint64_t part)
+{
+    struct segment *best = NULL;
+
+    for (uint32_t i = 0; i < s->segments.n; i++) {
+        struct segment *seg = s->segments.list[i];
+
+        if (may_move(s, seg) && seg->live < seg->end / part * (part - 1) &&
+            (!best || seg->live < best->live))
+            best = seg;
+    }
+    return best;
+}
+
+static struct segment *untidy(const struct store *s)
+{
+    for (uint32_t i = 0; i < s->segments.n; i++)
+        if (s->segments.list[i]->untidy && s->segments.list[i]->n_writes == 0)
+            return s->segments.list[i];
+    return NULL;
+}
+
+static void pass_start(struct store *s, struct segment *seg, bool moves)
+{
+    s->tidy = (struct pass){
+        .segment = seg->number,
+        .from = STORE_PAGE,
+        .end = seg->end,
+        .moves = moves,
+    };
+    seg->untidy = false;
+}
+
+/* Whether there is something to do. */
+static bool choose(struct store *s)
+{
+    struct segment *seg = s->can_punch ? untidy(s) : NULL;
+
+    if (seg) {
+        pass_start(s, seg, false);
+        return true;
+    }
+    /* Where holes cannot be made, half of a file must be dead before it is worth it. */
+    if (!s->can_punch)
+        seg = worst(s, 2);
+    else if (s->segments.n > SEGMENTS_MANY)
+        seg = worst(s, 4);
+    if (seg)
+        pass_start(s, seg, true);
+    return seg != NULL;
+}
+
+static bool is_live(const struct row *row, const struct segment *seg, uint64_t offset)
+{
+    return row->segment == seg->number && row->offset == offset + STORE_PAGE;
+}
+
+/* Writes a record of the pass's segment again, in the active one. */
+static int copy_record(struct store *s, struct step *step, const struct record *record,
+                       const struct row *row)
+{
+    _cleanup_free_ void *bytes = malloc(row->size);
+    struct segment *to;
+    int r;
+
+    if (!bytes)
+        return -ENOMEM;
+    r = segment_read(s->io, step->from->fd, bytes, row->size, row->offset);
+    if (r < 0 && r != -EIO && r != -ENODATA)
+        return r;
+    if (r < 0 || record->size != row->size || record_sum(bytes, row->size) != row->sum) {
+        step->bad[step->n_bad++] = *row;
+        return 0;
+    }
+    r = room_segment(s, record_bytes(row->size), &to);
+    if (r < 0)
+        return r;
+    step->moves[step->n] = (struct move){*row, to, to->end + STORE_PAGE};
+    to->end += record_bytes(row->size);
+    to->n_writes++;
+    step->n++;
+    step->bytes += record_bytes(row->size);
+    return segment_write_record(s->io, to->write_fd, record, bytes,
+                                step->moves[step->n - 1].offset);
+}
+
+/* One record: it is dead, stays, or is copied. */
+static int pass_record(struct store *s, struct step *step, const struct record *record,
+                       uint64_t offset)
+{
+    const uint64_t bytes = record_bytes(record->size);
+    struct row row;
+    int r = catalog_by_name(s->catalog, record->name, &row);
+
+    if (r < 0)
+        return r;
+    if (r == 0 || !is_live(&row, step->from, offset))
+        return free_add(s, step->from->number, offset, bytes);
+    return s->tidy.moves ? copy_record(s, step, record, &row) : 0;
+}
+
+/* Goes over some records. 1: there are more. */
+static int pass_records(struct store *s, struct step *step)
+{
+    struct record record;
+    uint64_t offset = s->tidy.end;
+    int r = 1;
+
+    for (int i = 0; i < STEP_RECORDS && step->bytes < STEP_BYTES && r > 0; i++) {
+        r = segment_next_record(&s->segments, step->from, s->tidy.from, s->tidy.end, &record,
+                                &offset);
+        if (r == 0)
+            offset = s->tidy.end;
+        if (r >= 0 && offset > s->tidy.from)
+            free_add(s, step->from->number, s->tidy.from, offset - s->tidy.from);
+        if (r <= 0)
+            break;
+        r = pass_record(s, step, &record, offset);
+        s->tidy.from = offset + record_bytes(record.size);
+        r = r < 0 ? r : 1;
+    }
+    return r;
+}
+
+static int sync_moves(struct store *s, const struct step *step)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; i < step->n && r == 0; i++)
+        if (i == 0 || step->moves[i].to != step->moves[i - 1].to)
+            r = s->io->sync(s->io->data, step->moves[i].to->write_fd);
+    return r;
+}
+
+static int write_move(struct store *s, const struct move *m)
+{
+    struct segment *from = segments_find(&s->segments, m->row.segment);
+    const uint64_t bytes = record_bytes(m->row.size);
+    int r = catalog_move(s->catalog, m->row.id, m->to->number, m->offset);
+
+    if (r < 0)
+        return r;
+    from->live -= MIN(from->live, bytes);
+    from->blocks -= MIN(from->blocks, 1);
+    m->to->live += bytes;
+    m->to->blocks++;
+    from->unsaved = m->to->unsaved = true;
+    s->stats.moved += bytes;
+    return free_add(s, m->row.segment, m->row.offset - STORE_PAGE, bytes);
+}
+
+/* The rows of a step, in one transaction; dead space is given back with it. */
+static int write_step(struct store *s, const struct step *step)
+{
+    int r = change_begin(s);
+
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < step->n && r == 0; i++)
+        r = write_move(s, &step->moves[i]);
+    for (uint32_t i = 0; i < step->n_bad && r == 0; i++)
+        r = change_remove(s, &step->bad[i]);
+    return change_end(s, r);
+}
+
+/* Ends a pass. What rows still tell of in a segment that was to go has no record there. */
+static int pass_end(struct store *s)
+{
+    const struct pass pass = s->tidy;
+    const struct segment *seg = segments_find(&s->segments, pass.segment);
+    int r;
+
+    s->tidy = (struct pass){0};
+    if (!pass.moves || !seg || seg->blocks == 0)
+        return 0;
+    r = attach_drop_rows(s, pass.segment);
+    if (r < 0)
+        return r;
+    /* Without rows it cannot have blocks. */
+    seg = segments_find(&s->segments, pass.segment);
+    return seg && seg->blocks > 0 ? -EUCLEAN : 0;
+}
+
+static int pass_step(struct store *s, struct segment *seg)
+{
+    _cleanup_free_ struct step *step = NEW(struct step, 1);
+    int r, written;
+
+    if (!step)
+        return -ENOMEM;
+    step->from = seg;
+    s->n_freed = 0;
+    r = pass_records(s, step);
+    written = sync_moves(s, step);
+    for (uint32_t i = 0; i < step->n; i++)
+        step->moves[i].to->n_writes--;
+    if (r < 0 || written < 0) {
+        for (uint32_t i = 0; i < step->n; i++)
+            step->moves[i].to->untidy = true;
+        s->n_freed = 0;
+        s->tidy = (struct pass){0};
+        return r < 0 ? r : written;
+    }
+    written = write_step(s, step);
+    if (written < 0) {
+        s->tidy = (struct pass){0};
+        return written;
+    }
+    if (r == 0)
+        r = pass_end(s);
+    return r < 0 ? r : 1;
+}
+
+int tidy_step(struct store *s)
+{
+    struct segment *seg;
+
+    if (s->tidy.segment == 0 && !choose(s))
+        return 0;
+    seg = segments_find(&s->segments, s->tidy.segment);
+    if (!seg || (s->tidy.moves && !may_move(s, seg))) {
+        s->tidy = (struct pass){0};
+        return 1;
+    }
+    return pass_step(s, seg);
+}
+
+int tidy_one(struct store *s)
+{
+    struct segment *seg = worst(s, 8);
+    int r = 1;
+
+    if (!seg)
+        return 0;
+    pass_start(s, seg, true);
+    while (r > 0 && s->tidy.segment)
+        r = tidy_step(s);
+    return r < 0 ? r : 1;
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing blocks, in three parts: places are planned, bytes are written and synced, rows are added.
+ * The middle part knows nothing of the store but descriptors that stay open until the last.
+ */
+#include "cache/store-inner.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "cache/rank.h"
+
+/* A block that is to be written. */
+struct plan {
+    struct store_block block;
+    struct segment *segment;
+    int fd;
+    uint64_t offset; /* of its bytes */
+    uint64_t rank, used;
+    int result;
+};
+
+struct store_write {
+    const struct store_io *io;
+    struct store_write *next; /* in the store's list */
+    struct record record;     /* what all blocks have in common */
+    struct plan *plans;
+    uint32_t n_plans;
+    int32_t *given; /* [n_given] the plan of each block, or -1: it is kept already */
+    uint32_t n_given, n;
+    uint64_t bytes; /* reserved */
+};
+
+static struct store_write *write_free(struct store_write *w)
+{
+    if (w) {
+        free(w->plans);
+        free(w->given);
+        free(w);
+    }
+    return NULL;
+}
+DEFINE_CLEANUP(struct store_write *, write_free)
+
+static int write_new(struct store *s, const struct store_origin *origin, uint32_t n,
+                     struct store_write **ret_write)
+{
+    _cleanup_(write_freep) struct store_write *w = NEW(struct store_write, 1);
+    int r;
+
+    if (!w)
+        return -ENOMEM;
+    w->io = s->io;
+    w->n = n;
+    w->plans = NEW(struct plan, n);
+    w->given = NEW(int32_t, n);
+    if (!w->plans || !w->given)
+        return -ENOMEM;
+    w->record.at = store_now(s);
+    r = record_set_origin(&w->record, origin);
+    if (r < 0)
+        return r;
+    *ret_write = STEAL(w);
+    return 0;
+}
+
+/* Which of the blocks are to be written, as far as they fit into @most bytes. */
+static int choose(struct store *s, struct store_write *w, const struct store_block *blocks,
+                  uint64_t most)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        const uint64_t bytes = record_bytes(blocks[i].size);
+        struct row row;
+        int r;
+
+        if (blocks[i].size == 0 || blocks[i].size > STORE_BLOCK_MAX)
+            return -EINVAL;
+        r = catalog_by_name(s->catalog, blocks[i].name, &row);
+        if (r < 0)
+            return r;
+        if (r == 0 && w->bytes + bytes > most)
+            break;
+        w->n_given++;
+        w->given[i] = -1;
+        if (r > 0)
+            continue;
+        w->given[i] = (int32_t)w->n_plans;
+        w->plans[w->n_plans++] = (struct plan){.block = blocks[i], .fd = -1, .result = -ECANCELED};
+        w->bytes += bytes;
+    }
+    return 0;
+}
+
+/* The block that the first new one continues is not the next to go. */
+static int keep_parent(struct store *s, const struct store_write *w)
+{
+    struct row row;
+    const int r = catalog_by_name(s->catalog, w->plans[0].block.parent, &row);
+
+    if (r > 0)
+        touch_add(s, &row, 0, w->plans[0].block.index + w->n_plans);
+    return MIN(r, 0);
+}
+
+/* Ranks blocks, and takes none if the first would be the next to go: their engine need not know. */
+static int weigh(struct store *s, struct store_write *w)
+{
+    int r;
+
+    for (uint32_t i = 0; i < w->n_plans; i++) {
+        struct plan *p = &w->plans[i];
+
+        p->used = ++s->state.seq;
+        p->rank =
+            rank_of(s, p->block.name, p->block.index, p->block.index + w->n_plans - i, p->used, 0);
+    }
+    r = room_is_worth(s, w->bytes, w->plans[0].rank, w->plans[0].block.parent);
+    if (r == 0) {
+        for (uint32_t i = 0; i < w->n_given; i++)
+            w->given[i] = -1;
+        s->stats.declined += w->n_plans;
+        w->n_plans = 0;
+        w->bytes = 0;
+    }
+    return MIN(r, 0);
+}
+
+static int place(struct store *s, struct store_write *w)
+{
+    for (uint32_t i = 0; i < w->n_plans; i++) {
+        struct plan *p = &w->plans[i];
+        const uint64_t bytes = record_bytes(p->block.size);
+        int r = room_segment(s, bytes, &p->segment);
+
+        if (r < 0)
+            return r;
+        p->fd = p->segment->write_fd;
+        p->offset = p->segment->end + STORE_PAGE;
+        p->segment->end += bytes;
+        p->segment->n_writes++;
+    }
+    return 0;
+}
+
+static void unplace(struct store_write *w)
+{
+    for (uint32_t i = 0; i < w->n_plans; i++)
+        if (w->plans[i].segment) {
+            w->plans[i].segment->n_writes--;
+            w->plans[i].segment->untidy = true;
+        }
+}
+
+static void reserve(struct store *s, const struct store_write *w)
+{
+    const uint32_t tenant = accounts_find_tenant(&s->accounts, w->record.texts[RECORD_TENANT]);
+
+    s->reserved += w->bytes;
+    if (tenant)
+        s->accounts.tenants[tenant].reserved += w->bytes;
+}
+
+/* A tenant that was not known for a while has less reserved than it should. */
+static void unreserve(struct store *s, const struct store_write *w)
+{
+    const uint32_t tenant = accounts_find_tenant(&s->accounts, w->record.texts[RECORD_TENANT]);
+
+    s->reserved -= w->bytes;
+    if (tenant)
+        s->accounts.tenants[tenant].reserved -= MIN(s->accounts.tenants[tenant].reserved, w->bytes);
+}
+
+static void list_remove(struct store *s, struct store_write *w)
+{
+    struct store_write **at = &s->writes;
+
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+}
+
+static int put_begin(struct store *s, const struct store_origin *origin,
+                     const struct store_block *blocks, uint32_t n, struct store_write **ret_write)
+{
+    _cleanup_(write_freep) struct store_write *w = NULL;
+    uint32_t id;
+    int r = write_new(s, origin, n, &w);
+
+    if (r == 0)
+        r = choose(s, w, blocks, room_most(s));
+    if (r == 0 && w->n_given == 0 && n > 0)
+        r = -ENOSPC;
+    if (r == 0)
+        r = accounts_origin(&s->accounts, origin, &id);
+    if (r == 0 && w->n_plans > 0)
+        r = keep_parent(s, w);
+    rank_resize(s);
+    if (r == 0 && w->n_plans > 0)
+        r = weigh(s, w);
+    if (r == 0 && w->n_plans > 0)
+        r = room_make(s, s->accounts.origins[id].tenant, w->bytes);
+    if (r < 0)
+        return r;
+    r = place(s, w);
+    if (r < 0) {
+        unplace(w);
+        return r;
+    }
+    reserve(s, w);
+    w->next = s->writes;
+    s->writes = w;
+    *ret_write = STEAL(w);
+    return 0;
+}
+
+int store_put_begin(struct store *s, const struct store_origin *origin,
+                    const struct store_block *blocks, uint32_t n, struct store_write **ret_write)
+{
+    int r = store_ready(s);
+
+    *ret_write = NULL;
+    if (r == 0)
+        r = put_begin(s, origin, blocks, n, ret_write);
+    if (store_settle(s, r))
+        r = put_begin(s, origin, blocks, n, ret_write);
+    return r;
+}
+
+/* Writes one block from the mapped bytes of all. */
+static int write_block(const struct store_write *w, const struct plan *p, const uint8_t *bytes)
+{
+    struct record record = w->record;
+
+    if (record_sum(bytes, p->block.size) != p->block.sum)
+        return -EBADMSG;
+    memcpy(record.name, p->block.name, sizeof(record.name));
+    memcpy(record.parent, p->block.parent, sizeof(record.parent));
+    record.index = p->block.index;
+    record.size = p->block.size;
+    record.sum = p->block.sum;
+    return segment_write_record(w->io, p->fd, &record, bytes, p->offset);
+}
+
+static int write_blocks(struct store_write *w, const uint8_t *bytes, uint64_t size)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; i < w->n_plans; i++) {
+        struct plan *p = &w->plans[i];
+
+        if (r == 0 && (p->block.offset > size || p->block.size > size - p->block.offset))
+            r = -EINVAL;
+        if (r == 0)
+            r = write_block(w, p, bytes + p->block.offset);
+        p->result = r;
+    }
+    return r;
+}
+
+/* Blocks of a segment that cannot be synced count as not written. */
+static int sync_segments(struct store_write *w)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; i < w->n_plans; i++) {
+        struct plan *p = &w->plans[i];
+
+        if (i == 0 || p->fd != w->plans[i - 1].fd)
+            r = w->io->sync(w->io->data, p->fd);
+        if (p->result == 0)
+            p->result = r;
+    }
+    return r;
+}
+
+static int fail_all(struct store_write *w, int error)
+{
+    for (uint32_t i = 0; i < w->n_plans; i++)
+        w->plans[i].result = error;
+    return error;
+}
+
+int store_write_run(struct store_write *w, int fd)
+{
+    struct stat st;
+    void *bytes;
+    int r, synced;
+
+    if (w->n_plans == 0)
+        return 0;
+    if (fstat(fd, &st) < 0)
+        return fail_all(w, -errno);
+    if (st.st_size <= 0)
+        return fail_all(w, -EINVAL);
+    bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (bytes == MAP_FAILED)
+        return fail_all(w, -errno);
+    r = write_blocks(w, bytes, (uint64_t)st.st_size);
+    munmap(bytes, (size_t)st.st_size);
+    synced = sync_segments(w);
+    return r < 0 ? r : synced;
+}
+
+/* Adds the row of a block that was written, unless somebody else put it meanwhile. */
+static int add_block(struct store *s, const struct store_write *w, const struct plan *p,
+                     uint32_t origin)
+{
+    struct row row, other;
+    int r = catalog_by_name(s->catalog, p->block.name, &other);
+
+    if (r < 0)
+        return r;
+    if (r > 0) {
+        if (other.segment == p->segment->number && other.offset == p->offset)
+            return 0;
+        return free_add(s, p->segment->number, p->offset - STORE_PAGE, record_bytes(p->block.size));
+    }
+    row = (struct row){
+        .origin = origin,
+        .index = p->block.index,
+        .segment = p->segment->number,
+        .offset = p->offset,
+        .size = p->block.size,
+        .sum = p->block.sum,
+        .rank = p->rank,
+        .used = p->used,
+        .at = w->record.at,
+    };
+    memcpy(row.name, p->block.name, sizeof(row.name));
+    return change_add(s, &row, p->block.parent);
+}
+
+static int add_blocks(struct store *s, const struct store_write *w)
+{
+    struct store_origin origin;
+    uint32_t id;
+    int r;
+
+    record_origin(&w->record, &origin);
+    r = accounts_origin(&s->accounts, &origin, &id);
+    if (r == 0)
+        r = change_touches(s, TOUCHES_STEP);
+    for (uint32_t i = 0; i < w->n_plans && r == 0; i++) {
+        const struct plan *p = &w->plans[i];
+
+        if (p->result == 0)
+            r = add_block(s, w, p, id);
+        else
+            r = free_add(s, p->segment->number, p->offset - STORE_PAGE,
+                         record_bytes(p->block.size));
+    }
+    return r;
+}
+
+static int put_end(struct store *s, struct store_write *w)
+{
+    int r = change_begin(s);
+
+    return r < 0 ? r : change_end(s, add_blocks(s, w));
+}
+
+/* How many of the first are kept, or why not even one is. */
+static int result_of(const struct store_write *w)
+{
+    for (uint32_t i = 0; i < w->n_given; i++)
+        if (w->given[i] >= 0 && w->plans[w->given[i]].result < 0)
+            return i > 0 ? (int)i : w->plans[w->given[i]].result;
+    return (int)w->n_given;
+}
+
+static void count(struct store *s, const struct store_write *w)
+{
+    for (uint32_t i = 0; i < w->n_plans; i++)
+        if (w->plans[i].result == 0) {
+            s->stats.puts++;
+            s->stats.bytes_put += w->plans[i].block.size;
+        }
+}
+
+int store_put_end(struct store *s, struct store_write *w)
+{
+    int r;
+
+    if (!w)
+        return 0;
+    list_remove(s, w);
+    unreserve(s, w);
+    r = store_ready(s);
+    if (r == 0 && w->n_plans > 0)
+        r = put_end(s, w);
+    if (store_settle(s, r))
+        r = put_end(s, w);
+    for (uint32_t i = 0; i < w->n_plans; i++) {
+        w->plans[i].segment->n_writes--;
+        w->plans[i].segment->untidy |= r < 0;
+    }
+    if (r == 0)
+        count(s, w);
+    r = r < 0 ? r : result_of(w);
+    write_free(w);
+    return r;
+}
+
+int store_put(struct store *s, const struct store_origin *origin, int fd,
+              const struct store_block *blocks, uint32_t n)
+{
+    struct store_write *w = NULL;
+    int r = store_put_begin(s, origin, blocks, n, &w);
+
+    if (r < 0)
+        return r;
+    store_write_run(w, fd);
+    return store_put_end(s, w);
+}
+
+uint64_t write_from(const struct store *s, const struct segment *seg)
+{
+    uint64_t from = seg->end;
+
+    if (seg->n_writes == 0)
+        return from;
+    for (const struct store_write *w = s->writes; w; w = w->next)
+        for (uint32_t i = 0; i < w->n_plans; i++)
+            if (w->plans[i].segment == seg)
+                from = MIN(from, w->plans[i].offset - STORE_PAGE);
+    return from;
+}
+
+void write_reserve_again(struct store *s)
+{
+    s->reserved = 0;
+    for (struct store_write *w = s->writes; w; w = w->next)
+        reserve(s, w);
+}
