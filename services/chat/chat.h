@@ -8,6 +8,7 @@
  * renders and tokenizes long prompts, and the engine's own.
  */
 
+#include "chat/device.h"
 #include "common/loop.h"
 #include "common/metrics.h"
 
@@ -29,6 +30,8 @@ struct chat_stats {
 
 struct chat {
     const struct config *config;
+    struct chat_device device;
+    char *cache_socket; /* of the cache service; NULL: it is not used */
     struct service *service;
     struct loop *loop;
     struct jobs *loader, *preparer;

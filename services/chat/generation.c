@@ -222,7 +222,6 @@ static void generation_context_problem(const struct generation *g, const struct 
 
 static int generation_submit_one(struct generation *g, struct prompt *prompt)
 {
-    const struct config *config = g->chat->config;
     struct inf_err err = {};
     struct problem problem;
     const struct inf_request request = {
@@ -230,7 +229,7 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .n_tokens = prompt->n_tokens,
         .max_tokens = g->score_only   ? 1
                       : g->max_tokens ? g->max_tokens
-                                      : config->chat.max_tokens,
+                                      : g->chat->config->chat.max_tokens,
         .n_choices = g->params.n,
         .sampling = g->params.sampling,
         .stops = g->params.stops,
@@ -239,6 +238,11 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .show_special = g->params.show_special,
         .n_logprobs = g->n_logprobs,
         .prompt_logprobs = g->echo && g->n_logprobs >= 0,
+        .no_cache = g->params.no_cache,
+        .cache_tenant = g->tenant,
+        .cache_salt = g->params.cache_salt,
+        .cache_salt_len = g->params.cache_salt_len,
+        .session = g->session[0] ? g->session : NULL,
         .user = g,
     };
     const int r = inf_engine_submit(g->resident->engine, &request, &prompt->engine_id, &err);
@@ -347,6 +351,8 @@ static int generation_read(struct generation *g, struct problem *problem)
     size_t n = 0;
     int r;
 
+    if (session_id_take(g->http, g->session) < 0)
+        return problem_set(problem, 400, "invalid_value", "X-Session-Id", "%s", SESSION_ID_RULE);
     r = json_parse(body.data, body.len, &g->body, &err);
     if (r == -ENOMEM)
         return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
@@ -424,6 +430,7 @@ void generation_new(struct chat *chat, const struct endpoint *endpoint,
     chat->n_generations++;
     chat->stats.n_requests++;
     request_id_take(request, "req_", g->request_id);
+    tenant_take(request, g->tenant);
     request_id_new(endpoint->id_prefix, g->id);
     http_request_set_events(request, &generation_http_events, g);
     if (generation_read(g, &problem) < 0 || !(entry = generation_find_model(g, &problem))) {
@@ -433,7 +440,7 @@ void generation_new(struct chat *chat, const struct endpoint *endpoint,
     if (chat->config->chat.request_timeout_usec)
         g->deadline_usec = g->start_usec + chat->config->chat.request_timeout_usec;
     loop_timer_set(chat->loop, &g->timer, GENERATION_KEEPALIVE_USEC);
-    resident_want(chat, entry, &g->waiter);
+    resident_want(chat, entry, g->endpoint->generates ? g->params.kv_type : "any", &g->waiter);
 }
 
 static void generation_finish(struct generation *g, struct choice *c, const struct inf_event *event)

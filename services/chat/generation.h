@@ -17,6 +17,8 @@
 #include "chat/params.h"
 #include "chat/resident.h"
 #include "common/request-id.h"
+#include "common/session-id.h"
+#include "common/tenant.h"
 #include "core/str.h"
 
 struct generation;
@@ -63,6 +65,7 @@ struct generation {
     struct http_request *http; /* NULL: over */
     unsigned n_refs;
     char request_id[REQUEST_ID_SIZE], id[REQUEST_ID_SIZE];
+    char tenant[TENANT_SIZE], session[SESSION_ID_SIZE];
     int64_t created;
     json_t *body;
     struct params params;

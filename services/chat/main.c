@@ -74,13 +74,82 @@ static void chat_stop(struct chat *chat)
     resident_free_all(chat);
     models_free(chat->models);
     service_free(chat->service);
+    free(chat->cache_socket);
+}
+
+/* What the service serves, once it knows its device. */
+static int chat_run(struct chat *chat, const struct options *options)
+{
+    const struct config *config = options->config;
+    char ready[sizeof(chat->device.text) + 16];
+    struct inf_err err = {};
+    int r;
+
+    snprintf(ready, sizeof(ready), "Ready, on %s", chat->device.text);
+    json_object_seed(chat_seed());
+    chat->config = config;
+    r = service_new(
+        &(struct service_params){
+            .name = "chat",
+            .http =
+                {
+                    .max_header = config->gateway.max_header,
+                    .max_body = config->gateway.max_body,
+                    .max_connections = CHAT_MAX_CONNECTIONS,
+                    .request_timeout_usec = CHAT_REQUEST_USEC,
+                    .stall_timeout_usec = config->gateway.stall_timeout_usec,
+                    .handle = chat_handle,
+                    .data = chat,
+                },
+            .idle_timeout_usec = config->chat.idle_timeout_usec,
+            .drain_timeout_usec = options->drain_timeout_usec,
+            .ready_status = ready,
+            .busy = chat_busy,
+            .expired = chat_expired,
+            .status = chat_status,
+            .data = chat,
+        },
+        &chat->service, &err);
+    if (r < 0) {
+        log_error("%s", err.text);
+    } else if ((r = chat_start(chat)) < 0) {
+        log_error("cannot start threads: %s", strerror(-r));
+    } else {
+        r = service_run(chat->service);
+    }
+    chat_stop(chat);
+    return r < 0 ? 1 : 0;
+}
+
+/* Where the cache service listens, if it shall be used; NULL where no directory can be named is as
+ * good as a service that is not there. */
+static char *chat_cache_socket(const struct options *options)
+{
+    char *path;
+
+    if (!options->config->cache.enabled)
+        return NULL;
+    if (options->cache_socket)
+        return strdup(options->cache_socket);
+    return config_socket_path("cache", &path) < 0 ? NULL : path;
+}
+
+static int chat_confined(struct chat *chat, struct options *options)
+{
+    if (chat_device_open(&chat->device, options) < 0) {
+        log_error("out of memory");
+        return 1;
+    }
+    if (options->wrong)
+        return misconfigured_serve("chat", options);
+    chat->cache_socket = chat_cache_socket(options);
+    return chat_run(chat, options);
 }
 
 int main(int argc, char **argv)
 {
     static struct chat chat;
     struct options options;
-    struct inf_err err = {};
     int r;
 
     log_open("chat");
@@ -88,46 +157,12 @@ int main(int argc, char **argv)
     if (r >= 0)
         return r;
     metrics_open();
-    if (!misconfigured_confine("chat", &options)) {
-        options_done(&options);
-        return 1;
-    }
-    if (options.wrong) {
-        r = misconfigured_serve("chat", &options);
-        options_done(&options);
-        return r;
-    }
-    json_object_seed(chat_seed());
-    chat.config = options.config;
-    r = service_new(
-        &(struct service_params){
-            .name = "chat",
-            .http =
-                {
-                    .max_header = options.config->gateway.max_header,
-                    .max_body = options.config->gateway.max_body,
-                    .max_connections = CHAT_MAX_CONNECTIONS,
-                    .request_timeout_usec = CHAT_REQUEST_USEC,
-                    .stall_timeout_usec = options.config->gateway.stall_timeout_usec,
-                    .handle = chat_handle,
-                    .data = &chat,
-                },
-            .idle_timeout_usec = options.config->chat.idle_timeout_usec,
-            .drain_timeout_usec = options.drain_timeout_usec,
-            .busy = chat_busy,
-            .expired = chat_expired,
-            .status = chat_status,
-            .data = &chat,
-        },
-        &chat.service, &err);
-    if (r < 0) {
-        log_error("%s", err.text);
-    } else if ((r = chat_start(&chat)) < 0) {
-        log_error("cannot start threads: %s", strerror(-r));
-    } else {
-        r = service_run(chat.service);
-    }
-    chat_stop(&chat);
+    if (chat_device_choose(&chat.device, &options) < 0 ||
+        !misconfigured_confine(chat.device.policy, &options))
+        r = 1;
+    else
+        r = chat_confined(&chat, &options);
+    chat_device_done(&chat.device);
     options_done(&options);
-    return r < 0 ? 1 : 0;
+    return r;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "chat/fields.h"
+#include "common/kv-type.h"
 
 const char *const params_names[] = {
     "model",
@@ -31,6 +32,9 @@ const char *const params_names[] = {
     "stream_options",
     "ignore_eos",
     "skip_special_tokens",
+    "cache_prompt",
+    "cache_salt",
+    "kv_type",
     "user",
     "metadata",
     "store",
@@ -183,6 +187,29 @@ static int params_read_stream(struct params *p, json_t *body, struct problem *pr
     return field_bool(options, "include_obfuscation", &obfuscation, problem);
 }
 
+static int params_read_cache(struct params *p, json_t *body, struct problem *problem)
+{
+    bool cache_prompt = true;
+    size_t len;
+    int r;
+
+    r = field_bool(body, "cache_prompt", &cache_prompt, problem);
+    if (r < 0)
+        return r;
+    p->no_cache = !cache_prompt;
+    r = field_string(body, "cache_salt", &p->cache_salt, &p->cache_salt_len, problem);
+    if (r > 0 && p->cache_salt_len == 0)
+        return problem_set(problem, 400, "invalid_value", "cache_salt",
+                           "Invalid value for 'cache_salt': an empty string.");
+    if (r < 0)
+        return r;
+    r = field_string(body, "kv_type", &p->kv_type, &len, problem);
+    if (r > 0 && (strlen(p->kv_type) != len || !kv_type_valid(p->kv_type)))
+        return problem_set(problem, 400, "invalid_value", "kv_type",
+                           "Invalid value for 'kv_type': it must be " KV_TYPE_RULE ".");
+    return r;
+}
+
 /* Accepted, checked, and without effect here. */
 static int params_read_ignored(json_t *body, struct problem *problem)
 {
@@ -225,6 +252,7 @@ int params_read(struct params *p, json_t *body, struct problem *problem)
         (r = params_read_bias(p, body, problem)) < 0 ||
         (r = params_read_stops(p, body, problem)) < 0 ||
         (r = params_read_stream(p, body, problem)) < 0 ||
+        (r = params_read_cache(p, body, problem)) < 0 ||
         (r = field_bool(body, "ignore_eos", &p->ignore_eos, problem)) < 0 ||
         (r = field_bool(body, "skip_special_tokens", &skip_special, problem)) < 0)
         return r;

@@ -24,7 +24,10 @@ struct params {
     struct inf_stop stops[PARAMS_MAX_STOPS]; /* borrowed from the body */
     size_t n_stops;
     uint32_t n;
-    bool stream, include_usage, ignore_eos, show_special;
+    bool stream, include_usage, ignore_eos, show_special, no_cache;
+    const char *cache_salt; /* borrowed from the body; NULL: none */
+    size_t cache_salt_len;
+    const char *kv_type; /* as chat.kv_type, borrowed from the body; NULL: that one */
 };
 
 /* Names of the fields that params_read() knows, NULL-terminated. */

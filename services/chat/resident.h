@@ -4,7 +4,8 @@
 /*
  * Models in memory
  *
- * At most max_models are resident. A model that is wanted and absent is loaded on the loader
+ * At most max_models are resident; one model with keys and values of two kinds counts as two. A
+ * model that is wanted and absent is loaded on the loader
  * thread, in the place of the one that was used longest ago and has no users; while all have, it
  * waits. Users hold a resident from `ready` to resident_release().
  */
@@ -28,10 +29,12 @@ struct resident {
     struct chat *chat;
     enum resident_state state;
     char *name, *path;
+    char *kv_type; /* that a request asked for; NULL: the configured one */
     int64_t mtime;
     char fingerprint[24]; /* "fp_…" */
     struct inf_model *model;
     struct inf_engine *engine;
+    struct inf_tier *tier; /* of the engine, which it outlives; NULL: none */
     struct loop_watch *watch;
     uint32_t n_users;
     uint64_t used_usec;
@@ -39,6 +42,7 @@ struct resident {
     struct job job;
     struct inf_model *victim_model; /* freed by the loader, before it loads */
     struct inf_engine *victim_engine;
+    struct inf_tier *victim_tier;
     struct inf_err err;
     int load_status;
     struct resident *next;
@@ -52,8 +56,9 @@ struct resident_waiter {
     struct resident_waiter *next;
 };
 
-/* Calls waiter->ready, possibly before it returns. */
-void resident_want(struct chat *chat, const struct models_entry *entry,
+/* Calls waiter->ready, possibly before it returns. @kv_type: NULL: as configured; "any": whichever
+ * is there. */
+void resident_want(struct chat *chat, const struct models_entry *entry, const char *kv_type,
                    struct resident_waiter *waiter);
 /* Waits no longer. */
 void resident_forget(struct resident_waiter *waiter);

@@ -8,11 +8,13 @@
  * leads to this address; they have an origin, and are let in only when that is named. Keys come as
  * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
  */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/config.h"
 #include "common/key-file.h"
+#include "core/sha256.h"
 #include "gateway/gateway.h"
 
 static bool auth_find_key(const struct http_request *request, struct http_text *ret_key)
@@ -73,4 +75,36 @@ enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_requ
         return GW_AUTH_WRONG;
     *ret_key_name = name && name[0] ? name : NULL;
     return GW_AUTH_PASSES;
+}
+
+/* Half of a digest: more than anybody finds a second key for. */
+static void auth_tenant_of_key(struct http_text key, char ret_tenant[TENANT_SIZE])
+{
+    static const char purpose[] = "sconce tenant";
+    uint8_t digest[SHA256_BYTES];
+    struct sha256 h;
+    int n;
+
+    sha256_init(&h);
+    sha256_add_part(&h, purpose, sizeof(purpose) - 1);
+    sha256_add_part(&h, key.data, key.len);
+    sha256_end(&h, digest);
+    n = snprintf(ret_tenant, TENANT_SIZE, "key ");
+    for (unsigned i = 0; i < SHA256_BYTES / 2; i++)
+        n += snprintf(ret_tenant + n, TENANT_SIZE - (size_t)n, "%02x", digest[i]);
+}
+
+void gw_auth_tenant(const struct gateway *gateway, const struct http_request *request,
+                    char ret_tenant[TENANT_SIZE])
+{
+    const enum http_door door = http_request_door(request);
+    struct http_text key;
+    uid_t uid;
+
+    if (auth_asks_key(gateway->config, door) && auth_find_key(request, &key))
+        auth_tenant_of_key(key, ret_tenant);
+    else if (http_request_peer_uid(request, &uid))
+        snprintf(ret_tenant, TENANT_SIZE, "uid %u", (unsigned)uid);
+    else
+        snprintf(ret_tenant, TENANT_SIZE, "tcp");
 }

@@ -14,6 +14,7 @@
 #include "common/api-error.h"
 #include "common/config.h"
 #include "common/service.h"
+#include "common/session-id.h"
 #include "common/sse.h"
 #include "core/clock.h"
 #include "gateway/gateway.h"
@@ -45,7 +46,7 @@ static void forward_head(void *user, int status, const struct http_header *heade
                          size_t n_headers)
 {
     static const char *const passed[] = {"retry-after", "cache-control", "x-accel-buffering",
-                                         "allow"};
+                                         "allow", SESSION_ID_HEADER};
     struct gw_request *r = user;
     uint64_t length = UINT64_MAX;
 
@@ -210,14 +211,14 @@ static void forward_start(struct gw_request *r, const struct http_call_params *p
 
 void gw_forward(struct gw_request *r, enum gw_service target)
 {
-    static const char *const passed[] = {"content-type", "accept"};
+    static const char *const passed[] = {"content-type", "accept", SESSION_ID_HEADER};
     const struct http_text method = http_request_method(r->http);
     const struct http_text path = http_request_path(r->http);
     const struct http_text query = http_request_query(r->http);
-    struct http_header headers[ARRAY_SIZE(passed) + 1];
+    struct http_header headers[ARRAY_SIZE(passed) + 2];
     struct http_call_params params = {.headers = headers};
     _cleanup_str_ struct str target_text = {};
-    char method_text[8];
+    char method_text[8], tenant[TENANT_SIZE];
 
     r->target = target;
     snprintf(method_text, sizeof(method_text), "%.*s", (int)method.len, method.data);
@@ -232,6 +233,9 @@ void gw_forward(struct gw_request *r, enum gw_service target)
             headers[params.n_headers++].name = (struct http_text){passed[i], strlen(passed[i])};
     headers[params.n_headers++] =
         (struct http_header){{"x-request-id", 12}, {r->id, strlen(r->id)}};
+    gw_auth_tenant(r->gateway, r->http, tenant);
+    headers[params.n_headers++] =
+        (struct http_header){{TENANT_HEADER, strlen(TENANT_HEADER)}, {tenant, strlen(tenant)}};
     params.method = method_text;
     params.path = target_text.data;
     params.body = http_request_body(r->http);

@@ -12,6 +12,7 @@
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "common/request-id.h"
+#include "common/tenant.h"
 
 struct config;
 struct gw_request;
@@ -92,6 +93,10 @@ enum gw_auth {
 /* auth.c: whether the request may enter by its door. Takes the same time for all keys. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            const char **ret_key_name);
+/* Whose caches a request that may enter uses: of its key (told by a digest, the key stays here), of
+ * its user where the door asks for none. Clients cannot say it themselves. */
+void gw_auth_tenant(const struct gateway *gateway, const struct http_request *request,
+                    char ret_tenant[TENANT_SIZE]);
 /* cors.c: whether a script of a page asks, of an origin that the configuration does not name. */
 bool gw_cors_is_foreign(const struct config *config, const struct http_request *request);
 /* Adds the headers of an allowed origin; true: it was a preflight and is answered. */

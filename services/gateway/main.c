@@ -3,7 +3,6 @@
  * sconce-gateway: takes the sockets, reads the configuration, gives up new rights, serves
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/config.h"
@@ -19,16 +18,13 @@
 
 static int gateway_connect(struct gateway *gateway, const char *chat_socket)
 {
-    _cleanup_free_ char *dir = NULL;
-    char path[256];
-    int r;
+    _cleanup_free_ char *path = NULL;
 
     if (!chat_socket) {
-        r = config_socket_dir(&dir);
+        const int r = config_socket_path("chat", &path);
+
         if (r < 0)
             return r;
-        if ((size_t)snprintf(path, sizeof(path), "%s/chat.sock", dir) >= sizeof(path))
-            return -ENAMETOOLONG;
         chat_socket = path;
     }
     return http_upstream_new(service_loop(gateway->service), chat_socket,
