@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include <infer/device.h>
 #include <infer/model.h>
 
 #include "core/macros.h"
@@ -39,6 +40,7 @@ int verb_tokenize(int argc, char **argv);
 int verb_render(int argc, char **argv);
 int verb_bench(int argc, char **argv);
 int verb_policy(int argc, char **argv);
+int verb_cache(int argc, char **argv);
 
 /* "sconce VERB: text" on standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);
@@ -87,6 +89,37 @@ int cli_open_model(const char *verb, const struct cli_models *m, const char *mod
                    struct inf_model **ret_model);
 
 DEFINE_CLEANUP(struct inf_model *, inf_model_unref);
+
+struct inf_tier;
+/* Where KV blocks outlive this process; NULL: nowhere. Freed after the engine. */
+struct inf_tier *cli_tier_new(const struct config *config);
+struct inf_tier *cli_tier_free(struct inf_tier *tier);
+DEFINE_CLEANUP(struct inf_tier *, cli_tier_free);
+
+/* What computes: --device NAME. */
+struct cli_device {
+    struct inf_device *device;
+    const char *name; /* what "auto" became; lives as long as the device */
+    char *cache_dir;  /* for compiled kernels; NULL: there is no home */
+};
+
+#define CLI_DEVICE_OPTION                                                                          \
+    {                                                                                              \
+        "device", required_argument, NULL, 'D'                                                     \
+    }
+#define CLI_DEVICE_HELP                                                                            \
+    "  --device NAME        cpu, vulkan or vulkan:N of `sconce info --devices`; auto is the "      \
+    "best\n"                                                                                       \
+    "                       GPU, else the CPU (auto)\n"
+
+/* Before anything that takes long; tells errors itself. NULL is "auto". */
+int cli_open_device(const char *verb, const char *name, struct cli_device *ret_device);
+/* After the engines. Zeroed memory is fine. */
+void cli_device_done(struct cli_device *device);
+/* "vulkan:0 (NAME, DRIVER)", or "cpu"; in a static buffer. */
+const char *cli_device_text(const struct cli_device *device);
+/* The list of `sconce info --devices`. */
+int cli_print_devices(const char *verb, bool json);
 
 /* A progress bar on standard error, drawn only when that is a terminal and the work takes over
  * half a second. Zeroed memory with a label is a bar. */

@@ -58,7 +58,7 @@ int conversation_new(const struct conversation_params *params, struct conversati
     struct inf_engine_params engine = params->engine;
     int r;
 
-    if (!c || !(c->messages = json_array()))
+    if (!c || !(c->messages = params->messages ? json_deep_copy(params->messages) : json_array()))
         return err_set(reterr, ENOMEM, "out of memory");
     c->params = *params;
     engine.model = params->model;
@@ -80,6 +80,11 @@ struct conversation *conversation_free(struct conversation *c)
     json_decref(c->messages);
     free(c);
     return NULL;
+}
+
+json_t *conversation_messages(const struct conversation *c)
+{
+    return c->messages;
 }
 
 static char *token_text(const struct inf_tokenizer *tok, int32_t id)
@@ -148,6 +153,7 @@ static int stream(struct conversation *c, uint64_t id, FILE *out, struct str *an
         if (ev.kind != INF_EVENT_FINISH)
             continue;
         stats->n_prompt = ev.n_prompt;
+        stats->n_cached = ev.n_cached;
         stats->n_generated = ev.n_generated;
         stats->finish = ev.finish;
         stats->total_sec = (double)(clock_usec() - start) / 1e6;
@@ -167,6 +173,7 @@ static int answer_prompt(struct conversation *c, const char *prompt, size_t len,
         .max_tokens = c->params.max_tokens,
         .sampling = c->params.sampling,
         .n_logprobs = -1,
+        .session = c->params.session,
     };
     uint64_t id;
     size_t n;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include <infer/engine.h>
+#include <jansson.h>
 
 #include "core/str.h"
 
@@ -20,13 +21,15 @@ struct conversation_params {
     struct inf_sampling sampling;
     uint32_t max_tokens;                    /* per answer; 0: until the context is full */
     const char *system;                     /* NULL: none */
+    const char *session;                    /* its name; NULL: none */
+    const json_t *messages;                 /* to begin with; NULL: none; copied */
     bool raw;                               /* no chat template: text in, text on */
     const volatile sig_atomic_t *interrupt; /* non-zero ends the answer */
 };
 
 /* What the last answer cost. */
 struct conversation_stats {
-    uint32_t n_prompt, n_generated;
+    uint32_t n_prompt, n_cached, n_generated;
     double first_sec, total_sec; /* to the first text, to the end */
     enum inf_finish finish;
 };
@@ -36,6 +39,8 @@ int conversation_new(const struct conversation_params *params, struct conversati
 struct conversation *conversation_free(struct conversation *c);
 DEFINE_CLEANUP(struct conversation *, conversation_free);
 
+/* What was said; borrowed until the next call. */
+json_t *conversation_messages(const struct conversation *c);
 /* Forgets all messages but the system's; @system NULL keeps that. */
 int conversation_reset(struct conversation *c, const char *system);
 /* Says @text, writes the answer to @out as it comes, remembers both. On failure the

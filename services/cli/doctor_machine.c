@@ -76,33 +76,104 @@ static void check_node_modes(struct doctor *d, const struct gpu_node *nodes, siz
     }
 }
 
+/* What installs a driver for these nodes; NULL: what the distribution calls it is not known. */
+static const char *driver_command(const struct gpu_node *nodes, size_t n)
+{
+    const char *package =
+        has_node(nodes, n, "/dev/nvidiactl") ? "nvidia-vulkan-icd" : "mesa-vulkan-drivers";
+
+    return path_exists("/usr/bin/apt-get")
+               ? doctor_text("sudo apt-get install libvulkan1 %s", package)
+               : NULL;
+}
+
+enum vulkan {
+    VULKAN_UNSEEN, /* this process may open no GPU, so drivers would find none */
+    VULKAN_NONE,
+    VULKAN_GPU,
+};
+
+/* Whether a GPU of this machine has a driver, and which; @text: that, or what is missing. */
+static enum vulkan find_vulkan(char *text, size_t size)
+{
+    struct inf_device_list *list = NULL;
+    const struct inf_device_info *info;
+    struct inf_err err;
+    enum vulkan found = VULKAN_NONE;
+
+    if (!inf_device_has_gpu(&err) || inf_devices(&list, &err) < 0)
+        return VULKAN_UNSEEN;
+    if (inf_device_list_find(list, "auto", &info, &err) == 0 && info->kind != INF_DEVICE_CPU) {
+        found = VULKAN_GPU;
+        snprintf(text, size, "%s (%s)", info->name, info->description);
+    } else {
+        snprintf(text, size, "%s",
+                 inf_device_list_why(list) ? inf_device_list_why(list)
+                                           : "no driver that is installed knows it");
+    }
+    inf_device_list_free(list);
+    return found;
+}
+
+/* The GPU is opened to the service, or named for it. */
+static void check_driver(struct doctor *d, const struct gpu_node *nodes, size_t n)
+{
+    char text[400];
+
+    if (n > 0 && find_vulkan(text, sizeof(text)) == VULKAN_NONE)
+        doctor_tell(d, FINDING_ADVICE, "gpu", driver_command(nodes, n),
+                    "%s is opened to the chat service, which computes on the CPU all the same: %s",
+                    nodes[0].path, text);
+}
+
+static void advise_gpu(struct doctor *d, const struct doctor_side *side)
+{
+    char text[400];
+
+    if (find_vulkan(text, sizeof(text)) == VULKAN_GPU)
+        doctor_tell(
+            d, FINDING_ADVICE, "gpu",
+            doctor_text("%ssconce setup gpu %s", doctor_sudo(side), places_option(&side->places)),
+            "%s could compute, and is not opened to %s chat service", text, doctor_whose(side));
+}
+
+static void check_side(struct doctor *d, const struct doctor_side *side,
+                       const struct gpu_node *nodes, size_t n)
+{
+    _cleanup_free_ char *path = places_drop_in(&side->places, SETUP_CHAT, "50-gpu.conf");
+    _cleanup_free_ char *text = NULL;
+    const char *device = side->config ? side->config->chat.device : NULL;
+    const bool is_auto = !device || strcmp(device, "auto") == 0;
+    size_t len;
+
+    if (!path)
+        return;
+    if (file_read(path, 65536, &text, &len, NULL) >= 0) {
+        check_drop_in(d, side, text, nodes, n);
+        if (side->places.user)
+            check_node_modes(d, nodes, n);
+        check_driver(d, nodes, n);
+    } else if (is_auto) {
+        advise_gpu(d, side);
+    } else if (strcmp(device, "cpu") != 0) {
+        doctor_tell(d, FINDING_BROKEN, "gpu",
+                    n ? doctor_text("%ssconce setup gpu %s", doctor_sudo(side),
+                                    places_option(&side->places))
+                      : NULL,
+                    "chat.device is \"%s\", and %s", device,
+                    n ? "no GPU is opened to the chat service"
+                      : "this machine has no GPU; \"auto\" takes the CPU");
+    }
+}
+
 void doctor_devices(struct doctor *d)
 {
     struct gpu_node nodes[GPU_MAX_NODES];
     const size_t n = gpu_nodes_find("", nodes);
 
-    for (size_t i = 0; i < d->n_sides; i++) {
-        const struct doctor_side *side = &d->sides[i];
-        _cleanup_free_ char *path = places_drop_in(&side->places, SETUP_CHAT, "50-gpu.conf");
-        _cleanup_free_ char *text = NULL;
-        const char *device = side->config ? side->config->chat.device : "auto";
-        size_t len;
-
-        if (!side->used || !path)
-            continue;
-        if (file_read(path, 65536, &text, &len, NULL) >= 0) {
-            check_drop_in(d, side, text, nodes, n);
-            if (side->places.user)
-                check_node_modes(d, nodes, n);
-        } else if (strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0) {
-            doctor_tell(d, FINDING_BROKEN, "gpu",
-                        n ? doctor_text("%ssconce setup gpu %s", doctor_sudo(side),
-                                        places_option(&side->places))
-                          : NULL,
-                        "chat.device is \"%s\", and %s", device,
-                        n ? "no GPU is opened to the chat service" : "this machine has no GPU");
-        }
-    }
+    for (size_t i = 0; i < d->n_sides; i++)
+        if (d->sides[i].used)
+            check_side(d, &d->sides[i], nodes, n);
 }
 
 /* A number in a file of /proc/sys; @absent where there is none. */

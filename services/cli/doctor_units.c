@@ -20,10 +20,11 @@ enum {
 };
 
 static const char *const all_units[] = {
-    "sconce.target",      "sconce-gateway.socket",  "sconce-gateway-tcp.socket",
-    "sconce-chat.socket", "sconce-gateway.service", "sconce-chat.service",
+    "sconce.target",       "sconce-gateway.socket", "sconce-gateway-tcp.socket",
+    "sconce-chat.socket",  "sconce-cache.socket",   "sconce-gateway.service",
+    "sconce-chat.service", "sconce-cache.service",
 };
-static const char *const services[] = {"gateway", "chat"};
+static const char *const services[] = {"gateway", "chat", "cache"};
 
 void doctor_install(struct doctor *d)
 {

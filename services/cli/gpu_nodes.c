@@ -10,13 +10,13 @@
 
 #include "core/str.h"
 
-/* What compute needs of each driver, and no more: no display, no settings of power or partitions.
- */
+/* What Vulkan needs of each driver to compute, and no more: no display, no settings of power or
+ * partitions. The same as in policy/landlock/fragments. */
 static const struct {
     const char *dir, *pattern;
 } rows[] = {
-    {"/dev/dri", "renderD[0-9]*"}, {"/dev", "kfd"},        {"/dev", "nvidia[0-9]*"},
-    {"/dev", "nvidiactl"},         {"/dev", "nvidia-uvm"}, {"/dev", "nvidia-modeset"},
+    {"/dev/dri", "renderD[0-9]*"}, {"/dev", "nvidia[0-9]*"},   {"/dev", "nvidiactl"},
+    {"/dev", "nvidia-uvm"},        {"/dev", "nvidia-modeset"},
 };
 
 static void take(const char *root, const char *dir, const char *name, struct gpu_node *nodes,
@@ -119,6 +119,13 @@ char *gpu_drop_in(bool user, const struct gpu_node *nodes, size_t n)
     /* A user's service has the groups of the user. */
     if (r == 0 && !user && groups[0])
         r = str_printf(&out, "SupplementaryGroups=%s\n", groups);
+    if (r == 0)
+        r = str_puts(&out,
+                     "# Drivers ask for the memory of the machine and for settings of their "
+                     "modules; the\n# service itself opens these files of /proc and no others.\n"
+                     "ProcSubset=all\n"
+                     "# What is compiled for these devices is kept for the next start.\n"
+                     "CacheDirectory=sconce\nCacheDirectoryMode=0700\n");
     return r < 0 ? NULL : str_take(&out, NULL);
 }
 

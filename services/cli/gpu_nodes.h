@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The device nodes of GPUs: /dev/dri/renderD*, /dev/nvidia*, /dev/kfd. */
+/* The device nodes of GPUs: /dev/dri/renderD*, /dev/nvidia*. */
 
 #include <sys/types.h>
 

@@ -17,10 +17,10 @@ enum {
     LISTEN_BACKLOG = 4096,
 };
 
-static int bind_and_listen(const char *address, const struct sockaddr *sa, socklen_t len,
+static int bind_and_listen(const char *address, int type, const struct sockaddr *sa, socklen_t len,
                            struct inf_err *reterr)
 {
-    _cleanup_close_ int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    _cleanup_close_ int fd = socket(sa->sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int one = 1;
     mode_t mask;
     int r;
@@ -38,7 +38,7 @@ static int bind_and_listen(const char *address, const struct sockaddr *sa, sockl
     return STEAL_FD(fd);
 }
 
-static int listen_unix(const char *path, struct inf_err *reterr)
+static int listen_unix(const char *path, int type, struct inf_err *reterr)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     _cleanup_close_ int probe = -1;
@@ -51,12 +51,12 @@ static int listen_unix(const char *path, struct inf_err *reterr)
     if (lstat(path, &st) == 0) {
         if (!S_ISSOCK(st.st_mode))
             return err_set(reterr, EEXIST, "%s exists and is no socket", path);
-        probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        probe = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
         if (probe >= 0 && connect(probe, (struct sockaddr *)&sa, sizeof(sa)) == 0)
             return err_set(reterr, EADDRINUSE, "somebody listens on unix:%s already", path);
         unlink(path);
     }
-    return bind_and_listen(path, (struct sockaddr *)&sa, sizeof(sa), reterr);
+    return bind_and_listen(path, type, (struct sockaddr *)&sa, sizeof(sa), reterr);
 }
 
 static int listen_tcp(const char *address, unsigned *ret_port, struct inf_err *reterr)
@@ -86,7 +86,7 @@ static int listen_tcp(const char *address, unsigned *ret_port, struct inf_err *r
     r = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &list);
     if (r != 0)
         return err_set(reterr, EINVAL, "\"%s\": %s", address, gai_strerror(r));
-    r = bind_and_listen(address, list->ai_addr, list->ai_addrlen, reterr);
+    r = bind_and_listen(address, SOCK_STREAM, list->ai_addr, list->ai_addrlen, reterr);
     freeaddrinfo(list);
     if (r >= 0 && port == 0) {
         struct sockaddr_storage sa;
@@ -104,9 +104,10 @@ static int listen_tcp(const char *address, unsigned *ret_port, struct inf_err *r
 
 int supervisor_listen(const char *address, unsigned *ret_port, struct inf_err *reterr)
 {
-    if (strncmp(address, "unix:", 5) == 0) {
-        *ret_port = 0;
-        return listen_unix(address + 5, reterr);
-    }
+    *ret_port = 0;
+    if (strncmp(address, "unix:", 5) == 0)
+        return listen_unix(address + 5, SOCK_STREAM, reterr);
+    if (strncmp(address, "seqpacket:", 10) == 0)
+        return listen_unix(address + 10, SOCK_SEQPACKET, reterr);
     return listen_tcp(address, ret_port, reterr);
 }

@@ -55,17 +55,20 @@ static int add_file(struct files *files, const char *folder, const char *path,
     return r < 0 ? r : add(files, path_join(folder, base), text, len, reterr);
 }
 
-static int add_fragments(struct files *files, const char *dir, struct inf_err *reterr)
+/* Those in "@dir/fragments", as fragments of @folder. */
+static int add_fragments(struct files *files, const char *dir, const char *folder,
+                         struct inf_err *reterr)
 {
     _cleanup_free_ char *pattern = path_join(dir, "fragments/*.yaml");
+    _cleanup_free_ char *fragments = path_join(folder, "fragments");
     glob_t list = {0};
     int r = 0;
 
-    if (!pattern)
+    if (!pattern || !fragments)
         return err_set(reterr, ENOMEM, "out of memory");
     if (glob(pattern, 0, NULL, &list) == 0)
         for (size_t i = 0; r == 0 && i < list.gl_pathc; i++)
-            r = add_file(files, "seccomp/fragments", list.gl_pathv[i], reterr);
+            r = add_file(files, fragments, list.gl_pathv[i], reterr);
     globfree(&list);
     return r;
 }
@@ -76,8 +79,11 @@ static int add_paths(struct files *files, const char *dir, const char *base, str
     _cleanup_free_ char *folder = path_join(dir, "../landlock");
     _cleanup_free_ char *path = folder ? path_join(folder, base) : NULL;
 
-    if (path && path_exists(path))
-        return add_file(files, "landlock", path, reterr);
+    if (path && path_exists(path)) {
+        const int r = add_file(files, "landlock", path, reterr);
+
+        return r < 0 ? r : add_fragments(files, folder, "landlock", reterr);
+    }
     return add(files, path_join("landlock", base), strdup(none), sizeof(none) - 1, reterr);
 }
 
@@ -101,7 +107,7 @@ int policy_file_load(const char *path, struct policy **ret_policy, struct inf_er
     base = strrchr(files.texts[0].name, '/') + 1;
     if (slash)
         *slash = 0;
-    r = add_fragments(&files, slash ? dir : ".", reterr);
+    r = add_fragments(&files, slash ? dir : ".", "seccomp", reterr);
     if (r == 0)
         r = add_paths(&files, slash ? dir : ".", base, reterr);
     for (size_t i = 0; r == 0 && i < n_policy_texts && files.n < FILES_MAX; i++)

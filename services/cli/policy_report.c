@@ -98,8 +98,13 @@ void policy_print(const struct policy_view *view)
     printf("  %-*s kills the process; so does one of another ABI (32 bits, x32)\n", NAME_WIDTH,
            "any other");
     print_files(policy);
-    printf("\nBesides: no new privileges, no core dumps, and no memory that becomes executable "
-           "(Linux 6.3)\n");
+    if (policy_executable(policy))
+        printf(
+            "\nBesides: no new privileges, and no core dumps. Memory may become executable: %s\n",
+            policy_executable(policy));
+    else
+        printf("\nBesides: no new privileges, no core dumps, and no memory that becomes executable "
+               "(Linux 6.3)\n");
 }
 
 static json_t *rule_json(const struct policy_rule *rule, enum policy_arch arch)
@@ -136,10 +141,10 @@ json_t *policy_json(const struct policy_view *view)
     for (size_t i = 0; i < n; i++)
         json_array_append_new(files, json_pack("{s:s, s:s, s:s?}", "path", paths[i].path, "rights",
                                                paths[i].rights_text, "why", paths[i].why));
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o}", "service", view->service,
-                     "phase", policy_phase_name(view->phase), "arch", policy_arch_name(view->arch),
-                     "about", policy_about(policy), "allowed",
-                     (int)policy_count(policy, view->phase, view->arch), "limit",
-                     (int)policy_limit(policy), "known", (int)policy_known(policy), "calls", calls,
-                     "files", files);
+    return json_pack(
+        "{s:s, s:s?, s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o}", "service", view->service,
+        "executable", policy_executable(policy), "phase", policy_phase_name(view->phase), "arch",
+        policy_arch_name(view->arch), "about", policy_about(policy), "allowed",
+        (int)policy_count(policy, view->phase, view->arch), "limit", (int)policy_limit(policy),
+        "known", (int)policy_known(policy), "calls", calls, "files", files);
 }

@@ -11,9 +11,10 @@
 static const struct cli_verb verbs[] = {
     {"run", verb_run, "talk to a model, or answer one prompt"},
     {"list", verb_list, "the models that are installed"},
-    {"info", verb_info, "what a model is"},
+    {"info", verb_info, "what a model is, or what computes here"},
     {"serve", verb_serve, "start the services here, without systemd"},
     {"status", verb_status, "what runs, and how fast"},
+    {"cache", verb_cache, "what is kept on disk of prompts that were computed"},
     {"doctor", verb_doctor, "why it does not work, and the command that mends it"},
     {"setup", verb_setup, "open the doors under systemd: sockets, TCP, keys, GPUs"},
     {"tokenize", verb_tokenize, "the token ids of a text"},

@@ -32,6 +32,27 @@ static void tell_groups(const struct gpu_node *nodes, size_t n)
     }
 }
 
+/* What the service would find, as far as this process may look. */
+static void tell_drivers(void)
+{
+    struct inf_device_list *list = NULL;
+    const struct inf_device_info *info;
+    struct inf_err err;
+
+    if (!inf_device_has_gpu(&err) || inf_devices(&list, &err) < 0)
+        return;
+    if (inf_device_list_find(list, "auto", &info, &err) == 0 && info->kind != INF_DEVICE_CPU)
+        printf("It computes on %s (%s, %s).\n", info->name, info->description, info->driver);
+    else
+        printf(
+            "It goes on with the CPU until a Vulkan driver is installed: mesa-vulkan-drivers for "
+            "AMD and Intel,\nnvidia-vulkan-icd for NVIDIA, as Debian calls them.%s%s%s\n",
+            inf_device_list_why(list) ? " (" : "",
+            inf_device_list_why(list) ? inf_device_list_why(list) : "",
+            inf_device_list_why(list) ? ")" : "");
+    inf_device_list_free(list);
+}
+
 int setup_gpu(struct setup *s, int argc, char **argv)
 {
     _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_CHAT, "50-gpu.conf"), *body = NULL;
@@ -43,8 +64,8 @@ int setup_gpu(struct setup *s, int argc, char **argv)
     if (argc > 1)
         return cli_usage("setup", "\"%s\" is too much", argv[1]);
     if (!s->off && n == 0)
-        return cli_error("setup", "there is no GPU here: neither /dev/dri/renderD*, nor /dev/kfd, "
-                                  "nor /dev/nvidia*");
+        return cli_error("setup",
+                         "there is no GPU here: neither /dev/dri/renderD* nor /dev/nvidia*");
     body = gpu_drop_in(s->places.user, nodes, n);
     if (!path || !body)
         return cli_error("setup", "out of memory");
@@ -62,5 +83,7 @@ int setup_gpu(struct setup *s, int argc, char **argv)
         printf("Open to the chat service: %s\n", nodes[i].path);
     if (s->places.user)
         tell_groups(nodes, n);
+    if (n > 0 && !s->places.root[0])
+        tell_drivers();
     return CLI_OK;
 }

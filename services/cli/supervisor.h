@@ -46,6 +46,7 @@ int supervisor_add(struct supervisor *s, const struct supervisor_service *servic
  * a negative errno value. */
 int supervisor_run(struct supervisor *s, struct inf_err *reterr);
 
-/* Listens on "ADDR:PORT", "[ADDR6]:PORT", or "unix:PATH" (a dead socket there is replaced).
+/* Listens on "ADDR:PORT", "[ADDR6]:PORT", "unix:PATH" (a dead socket there is replaced), or, for
+ * packets instead of a stream, "seqpacket:PATH".
  * Returns the descriptor; *ret_port is 0 for unix. -EADDRINUSE when somebody listens. */
 int supervisor_listen(const char *address, unsigned *ret_port, struct inf_err *reterr);

@@ -23,8 +23,10 @@ static const char help[] =
     "  -t, --threads N      threads (all CPUs that we may use)\n"
     "  -r, --repeat N       runs of each, after one that is not counted (5)\n"
     "  -b, --batch N        rows of one step (512)\n"
+    "  --streams N          answers that are written at the same time (1)\n" CLI_DEVICE_HELP
     "  --isa RUNG           highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
-    "  --kv-type TYPE       numbers of the KV cache: f32, f16, bf16, q8_0 (f16)\n"
+    "  --kv-type TYPE       numbers of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "
+    "(f16)\n"
     "  --membw              how fast memory is read, and which part of that decoding reaches\n"
     "  --peak               how fast int8 products can be, and which part of that a prompt "
     "reaches\n"
@@ -37,7 +39,9 @@ enum {
 struct bench {
     struct inf_bench_params params;
     struct inf_bench_result result;
-    const char *name; /* of the model; NULL: none */
+    const char *name;        /* of the model; NULL: none */
+    const char *device_name; /* NULL: not given */
+    struct cli_device device;
     bool json;
 };
 
@@ -59,6 +63,8 @@ static void add_model(const struct bench *b, json_t *j)
     if (p->n_generate > 0 && p->membw)
         json_object_set_new(tg, "of_membw", json_real(r->tg_of_bound));
     json_object_set_new(j, "pp", pp);
+    if (p->n_streams > 1)
+        json_object_set_new(tg, "streams", json_integer(p->n_streams));
     json_object_set_new(j, "tg", tg);
     if (p->n_depth > 0)
         json_object_set_new(j, "depth", speed(p->n_depth, r->fill_tok_s, 0));
@@ -78,6 +84,9 @@ static int print_json(const struct bench *b)
 
     if (!j)
         return cli_error("bench", "out of memory");
+    json_object_set_new(j, "device", json_string(b->device.name));
+    json_object_set_new(j, "device_name",
+                        json_string(inf_device_info(b->device.device)->description));
     if (b->params.model)
         add_model(b, j);
     if (b->params.membw)
@@ -92,20 +101,31 @@ static int print_json(const struct bench *b)
     return bad ? CLI_FAILED : CLI_OK;
 }
 
+static bool is_cpu(const struct bench *b)
+{
+    return inf_device_info(b->device.device)->kind == INF_DEVICE_CPU;
+}
+
 static void print_model(const struct bench *b)
 {
     const struct inf_bench_params *p = &b->params;
     const struct inf_bench_result *r = &b->result;
     const struct inf_model_info *info = inf_model_info(p->model);
 
-    printf("%s: %s, %s, %s, %" PRIu32 " threads, %s\n", b->name, info->arch, info->dtype_text,
-           cli_size(info->n_bytes), r->n_threads, r->isa);
+    printf("%s: %s, %s, %s, ", b->name, info->arch, info->dtype_text, cli_size(info->n_bytes));
+    if (is_cpu(b))
+        printf("%" PRIu32 " threads, %s\n", r->n_threads, r->isa);
+    else
+        printf("%s\n", cli_device_text(&b->device));
     if (p->n_depth)
         printf("  before it %5" PRIu32 " tokens   %9.2f tokens/s\n", p->n_depth, r->fill_tok_s);
     if (p->n_prompt)
         printf("  prompt of %5" PRIu32 " tokens   %9.2f ± %.2f tokens/s\n", p->n_prompt,
                r->pp_tok_s, r->pp_stddev);
-    if (p->n_generate)
+    if (p->n_generate && p->n_streams > 1)
+        printf("  %" PRIu32 " × generate %" PRIu32 " tokens   %9.2f ± %.2f tokens/s\n",
+               p->n_streams, p->n_generate, r->tg_tok_s, r->tg_stddev);
+    else if (p->n_generate)
         printf("  generate  %5" PRIu32 " tokens   %9.2f ± %.2f tokens/s   %s/s of weights\n",
                p->n_generate, r->tg_tok_s, r->tg_stddev,
                cli_size((uint64_t)((double)info->n_bytes_token * r->tg_tok_s)));
@@ -151,6 +171,8 @@ static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
         {"threads", required_argument, NULL, 't'},
         {"repeat", required_argument, NULL, 'r'},
         {"batch", required_argument, NULL, 'b'},
+        {"streams", required_argument, NULL, 'S'},
+        CLI_DEVICE_OPTION,
         {"isa", required_argument, NULL, 'i'},
         {"kv-type", required_argument, NULL, 'K'},
         {"membw", no_argument, NULL, 'w'},
@@ -179,6 +201,10 @@ static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
             ok &= number(optarg, &p->n_repeat);
         else if (c == 'b')
             ok &= number(optarg, &p->n_batch);
+        else if (c == 'S')
+            ok &= number(optarg, &p->n_streams);
+        else if (c == 'D')
+            b->device_name = optarg;
         else if (c == 'i')
             p->isa = optarg;
         else if (c == 'K')
@@ -203,16 +229,34 @@ static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
     return CLI_OK;
 }
 
+static int measure(struct bench *b, struct inf_model *model)
+{
+    struct cli_progress progress = {.label = "measuring"};
+    struct inf_err err;
+    int r;
+
+    b->params.device = b->device.name;
+    b->params.cache_dir = b->device.cache_dir;
+    b->params.model = model;
+    b->params.progress = cli_progress;
+    b->params.progress_data = &progress;
+    if (!model)
+        b->params.n_prompt = b->params.n_generate = b->params.n_depth = 0;
+    r = inf_bench(&b->params, &b->result, &err);
+    cli_progress_done(&progress);
+    if (r < 0)
+        return cli_error("bench", "%s", err.text);
+    if (b->json)
+        return print_json(b);
+    print_text(b);
+    return CLI_OK;
+}
+
 int verb_bench(int argc, char **argv)
 {
     _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
-    struct cli_progress progress = {.label = "measuring"};
-    struct bench b = {.params = {.n_prompt = 512,
-                                 .n_generate = 128,
-                                 .progress = cli_progress,
-                                 .progress_data = &progress}};
+    struct bench b = {.params = {.n_prompt = 512, .n_generate = 128}};
     struct cli_models m = {0};
-    struct inf_err err;
     int r;
 
     r = parse(argc, argv, &b, &m);
@@ -220,20 +264,11 @@ int verb_bench(int argc, char **argv)
         return cli_help(help);
     if (r != CLI_OK)
         return r;
-    if (b.name) {
+    r = cli_open_device("bench", b.device_name, &b.device);
+    if (r == CLI_OK && b.name)
         r = cli_open_model("bench", &m, b.name, false, &model);
-        if (r != CLI_OK)
-            return r;
-        b.params.model = model;
-    } else {
-        b.params.n_prompt = b.params.n_generate = b.params.n_depth = 0;
-    }
-    r = inf_bench(&b.params, &b.result, &err);
-    cli_progress_done(&progress);
-    if (r < 0)
-        return cli_error("bench", "%s", err.text);
-    if (b.json)
-        return print_json(&b);
-    print_text(&b);
-    return CLI_OK;
+    if (r == CLI_OK)
+        r = measure(&b, model);
+    cli_device_done(&b.device);
+    return r;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce info: what a model is, from its file
+ * sconce info: what a model is, from its file; or what could compute it
  */
 #include <errno.h>
 #include <getopt.h>
@@ -13,11 +13,15 @@
 
 #include "cli/cli.h"
 
-static const char help[] = "Usage: sconce info MODEL [--json] [--meta] [--template]\n"
-                           "Tells what a model is.\n\n"
-                           "  --json               as a JSON object\n"
-                           "  --meta               with all metadata of the file\n"
-                           "  --template           print the chat template alone\n" CLI_MODELS_HELP;
+static const char help[] =
+    "Usage: sconce info MODEL [--json] [--meta] [--template]\n"
+    "       sconce info --devices [--json]\n"
+    "Tells what a model is, or what computes on this machine.\n\n"
+    "  --devices            the CPU and the GPUs, by the names that --device\n"
+    "                       takes\n"
+    "  --json               as a JSON object\n"
+    "  --meta               with all metadata of the file\n"
+    "  --template           print the chat template alone\n" CLI_MODELS_HELP;
 
 static json_t *text_json(const char *text)
 {
@@ -119,6 +123,7 @@ static int open_model(const struct cli_models *m, const char *name, struct inf_m
 int verb_info(int argc, char **argv)
 {
     static const struct option options[] = {
+        {"devices", no_argument, NULL, 'd'},
         {"json", no_argument, NULL, 'j'},
         {"meta", no_argument, NULL, 'm'},
         {"template", no_argument, NULL, 't'},
@@ -127,12 +132,14 @@ int verb_info(int argc, char **argv)
         {0},
     };
     _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
-    bool json = false, meta = false, template = false;
+    bool devices = false, json = false, meta = false, template = false;
     struct cli_models m = {0};
     int c, r;
 
     while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
-        if (c == 'j')
+        if (c == 'd')
+            devices = true;
+        else if (c == 'j')
             json = true;
         else if (c == 'm')
             meta = true;
@@ -143,6 +150,10 @@ int verb_info(int argc, char **argv)
         else if (!cli_models_option(&m, c, optarg))
             return cli_usage("info", "wrong option");
     }
+    if (devices && (optind < argc || meta || template))
+        return cli_usage("info", "--devices stands alone, or with --json");
+    if (devices)
+        return cli_print_devices("info", json);
     if (optind + 1 != argc)
         return cli_usage("info", "name one model");
     r = open_model(&m, argv[optind], &model);

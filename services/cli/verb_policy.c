@@ -78,7 +78,7 @@ static int check_arch(const char *service, const struct policy *policy, enum pol
                       policy_arch_name(arch), serving, policy_limit(policy));
     else
         printf(
-            "%-10s %-7s %3u calls to start, %2u of at most %u to serve; %u and %u instructions\n",
+            "%-13s %-7s %3u calls to start, %2u of at most %u to serve; %u and %u instructions\n",
             service, policy_arch_name(arch), policy_count(policy, POLICY_START, arch), serving,
             policy_limit(policy), programs[POLICY_START].len, programs[POLICY_SERVE].len);
     for (enum policy_phase p = 0; p < POLICY_N_PHASES; p++)

@@ -10,15 +10,18 @@
 #include <histedit.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "cli/conversation.h"
+#include "cli/saved.h"
+#include "common/config.h"
 #include "core/err.h"
 #include "core/file.h"
 
 static const char help[] =
     "Usage: sconce run MODEL [PROMPT]\n"
+    "       sconce run --resume [NAME [PROMPT]]\n"
+    "       sconce run --sessions [--json]\n"
     "Talks to a model: one answer to PROMPT (`-`: from standard input), or a conversation.\n\n"
     "  -s, --system TEXT    what the model is told first\n"
     "  -n, --max-tokens N   longest answer (until the context is full)\n"
@@ -30,9 +33,14 @@ static const char help[] =
     "                       above 1 discourages what was just said (1)\n"
     "  --seed N             the same answer each time\n"
     "  -c, --context N      tokens that the conversation may hold\n"
-    "  -t, --threads N      threads (all CPUs that we may use)\n"
+    "  -t, --threads N      threads (all CPUs that we may use)\n" CLI_DEVICE_HELP
     "  --isa RUNG           highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
-    "  --kv-type TYPE       numbers of the KV cache: f32, f16, bf16, q8_0 (f16)\n"
+    "  --kv-type TYPE       numbers of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "
+    "(f16)\n"
+    "  --session NAME       save the conversation under this name, after each answer\n"
+    "  --resume             go on with the conversation NAME, or with the last one\n"
+    "  --sessions           list those that were saved\n"
+    "  --json               with --sessions, for programs\n"
     "  --raw                continue PROMPT without the chat template\n"
     "  -v, --verbose        tell tokens and speed after each answer\n" CLI_MODELS_HELP
     "\nIn a conversation: /help, /clear, /system TEXT, /exit. A line that ends with a\n"
@@ -56,21 +64,35 @@ static void on_interrupt(int sig)
 struct run {
     struct cli_models models;
     struct conversation_params params;
-    bool verbose;
+    const char *device_name; /* NULL: not given */
+    struct cli_device device;
+    bool verbose, resume, list, json;
+    struct saved saved; /* name NULL: the conversation is not */
 };
 
 static void tell_stats(const struct conversation_stats *s)
 {
     const double rest = s->total_sec - s->first_sec;
 
-    fprintf(stderr, "[%u tokens read, first text after %.2f s; %u tokens written", s->n_prompt,
-            s->first_sec, s->n_generated);
+    fprintf(stderr, "[%u tokens read, %u of them known, first text after %.2f s; %u tokens written",
+            s->n_prompt, s->n_cached, s->first_sec, s->n_generated);
     if (rest > 0 && s->n_generated > 1)
         fprintf(stderr, ", %.1f tokens/s", (s->n_generated - 1) / rest);
     fputs("]\n", stderr);
 }
 
-static int say(struct conversation *c, const char *text, bool verbose)
+static int save(struct run *run, struct conversation *c)
+{
+    struct inf_err err;
+
+    if (!run->saved.name)
+        return CLI_OK;
+    json_decref(run->saved.messages);
+    run->saved.messages = json_incref(conversation_messages(c));
+    return saved_write(&run->saved, &err) < 0 ? cli_error("run", "%s", err.text) : CLI_OK;
+}
+
+static int say(struct run *run, struct conversation *c, const char *text)
 {
     struct conversation_stats stats;
     struct inf_err err;
@@ -79,31 +101,17 @@ static int say(struct conversation *c, const char *text, bool verbose)
         return cli_error("run", "%s", err.text);
     putchar('\n');
     fflush(stdout);
-    if (verbose)
+    if (run->verbose)
         tell_stats(&stats);
-    return CLI_OK;
+    return save(run, c);
 }
 
-/* $XDG_STATE_HOME/sconce/history, directories made; NULL: no history then. */
+/* $XDG_STATE_HOME/sconce/history; NULL: no history then. */
 static char *history_path(void)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    _cleanup_free_ char *base = NULL, *dir = NULL;
+    _cleanup_free_ char *dir = saved_state_dir();
 
-    if (state && state[0] == '/')
-        base = strdup(state);
-    else if (home && home[0] == '/')
-        base = path_join(home, ".local/state");
-    dir = base ? path_join(base, "sconce") : NULL;
-    if (!dir)
-        return NULL;
-    for (char *p = strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = 0;
-        mkdir(dir, 0700);
-        *p = '/';
-    }
-    mkdir(dir, 0700);
-    return path_join(dir, "history");
+    return dir ? path_join(dir, "history") : NULL;
 }
 
 static char *prompt(EditLine *el)
@@ -165,7 +173,7 @@ static bool read_input(EditLine *el, bool *more, struct str *out)
     }
 }
 
-static int converse(struct conversation *c, bool verbose)
+static int converse(struct run *run, struct conversation *c)
 {
     _cleanup_free_ char *file = history_path();
     EditLine *el = el_init("sconce", stdin, stderr, stderr);
@@ -195,7 +203,7 @@ static int converse(struct conversation *c, bool verbose)
         if (file)
             history(past, &ev, H_SAVE, file);
         if (!command(c, input.data, &end))
-            say(c, input.data, verbose);
+            say(run, c, input.data);
     }
     fputc('\n', stderr);
     str_done(&input);
@@ -252,12 +260,25 @@ static bool take_option(struct run *run, int c, const char *arg)
         return set_u32(arg, 1u << 24, &run->params.engine.n_ctx);
     case 't':
         return set_u32(arg, 1024, &run->params.engine.n_threads);
+    case 'D':
+        run->device_name = arg;
+        return true;
     case 'i':
         run->params.engine.isa = arg;
         return true;
     case 'K':
         run->params.engine.kv_type = arg;
         return true;
+    case 'N':
+        free(run->saved.name);
+        run->saved.name = saved_name_is_good(arg) ? strdup(arg) : NULL;
+        return run->saved.name;
+    case 'u':
+        return run->resume = true;
+    case 'l':
+        return run->list = true;
+    case 'j':
+        return run->json = true;
     case 'r':
         run->params.raw = true;
         return true;
@@ -269,9 +290,69 @@ static bool take_option(struct run *run, int c, const char *arg)
     }
 }
 
+/* What a saved conversation says of itself; @model is what it was held with. */
+static int describe(struct run *run, const char *model_name, const struct inf_model *model)
+{
+    const struct inf_model_info *info = inf_model_info(model);
+    struct saved *s = &run->saved;
+
+    if (!s->name)
+        return CLI_OK;
+    if (run->resume && (strcmp(s->arch, info->arch) != 0 || s->n_params != info->n_params ||
+                        s->n_bytes != info->n_bytes))
+        return cli_error("run", "the model %s is not the one that \"%s\" was held with", s->model,
+                         s->name);
+    if (!run->resume) {
+        s->model = strchr(model_name, '/') ? realpath(model_name, NULL) : strdup(model_name);
+        s->arch = strdup(info->arch);
+    }
+    s->n_params = info->n_params;
+    s->n_bytes = info->n_bytes;
+    s->sampling = run->params.sampling;
+    s->max_tokens = run->params.max_tokens;
+    s->n_ctx = run->params.engine.n_ctx;
+    if (run->params.engine.kv_type != s->kv_type) {
+        free(s->kv_type);
+        s->kv_type = run->params.engine.kv_type ? strdup(run->params.engine.kv_type) : NULL;
+        run->params.engine.kv_type = s->kv_type;
+    }
+    run->params.session = s->name;
+    run->params.messages = s->messages;
+    return s->model && s->arch ? CLI_OK : cli_error("run", "out of memory");
+}
+
+static int check_template(struct run *run, const char *model_name, const struct inf_model *model)
+{
+    if (!inf_model_tokenizer(model))
+        return cli_error("run", "%s has no tokenizer", model_name);
+    if (run->params.raw)
+        return CLI_OK;
+    if (inf_model_info(model)->template_error)
+        return cli_error("run", "the chat template of %s cannot be used (%s); --raw does without",
+                         model_name, inf_model_info(model)->template_error);
+    if (inf_model_chat_template(model))
+        return CLI_OK;
+    if (run->saved.name)
+        return cli_error("run", "%s has no chat template, so that there is no conversation to save",
+                         model_name);
+    if (isatty(STDERR_FILENO))
+        fputs("This model has no chat template: it continues your text (--raw).\n", stderr);
+    run->params.raw = true;
+    return CLI_OK;
+}
+
+static void tell_device(const struct run *run)
+{
+    const char *why = inf_device_why(run->device.device);
+
+    fprintf(stderr, "[%s%s%s]\n", cli_device_text(&run->device), why ? ": " : "", why ? why : "");
+}
+
 static int start(struct run *run, const char *model_name, const char *prompt_arg)
 {
+    _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+    _cleanup_(cli_tier_freep) struct inf_tier *tier = NULL;
     _cleanup_(conversation_freep) struct conversation *c = NULL;
     _cleanup_free_ char *text = NULL;
     const bool from_stdin = prompt_arg ? strcmp(prompt_arg, "-") == 0 : !isatty(STDIN_FILENO);
@@ -280,70 +361,144 @@ static int start(struct run *run, const char *model_name, const char *prompt_arg
     size_t len;
     int r;
 
-    r = cli_open_model("run", &run->models, model_name, false, &model);
-    if (r != CLI_OK)
+    if ((r = cli_open_device("run", run->device_name, &run->device)) != CLI_OK ||
+        (r = cli_config("run", &run->models, &config)) != CLI_OK ||
+        (r = cli_open_model("run", &run->models, model_name, false, &model)) != CLI_OK ||
+        (r = check_template(run, model_name, model)) != CLI_OK ||
+        (r = describe(run, model_name, model)) != CLI_OK)
         return r;
-    if (!inf_model_tokenizer(model))
-        return cli_error("run", "%s has no tokenizer", model_name);
-    if (!run->params.raw && inf_model_info(model)->template_error)
-        return cli_error("run", "the chat template of %s cannot be used (%s); --raw does without",
-                         model_name, inf_model_info(model)->template_error);
-    if (!run->params.raw && !inf_model_chat_template(model)) {
-        if (isatty(STDERR_FILENO))
-            fputs("This model has no chat template: it continues your text (--raw).\n", stderr);
-        run->params.raw = true;
-    }
+    tier = cli_tier_new(config);
     run->params.model = model;
+    run->params.engine.device = run->device.name;
+    run->params.engine.cache_dir = run->device.cache_dir;
+    run->params.engine.tier = tier;
+    run->params.engine.tier_model = model_name;
+    if (run->verbose)
+        tell_device(run);
     run->params.interrupt = &interrupted;
     if (conversation_new(&run->params, &c, &err) < 0)
         return cli_error("run", "%s", err.text);
     sigaction(SIGINT, &act, NULL);
     if (from_stdin) {
         r = cli_read("run", "-", &text, &len);
-        return r == CLI_OK ? say(c, text, run->verbose) : r;
+        return r == CLI_OK ? say(run, c, text) : r;
     }
-    return prompt_arg ? say(c, prompt_arg, run->verbose) : converse(c, run->verbose);
+    return prompt_arg ? say(run, c, prompt_arg) : converse(run, c);
 }
 
-int verb_run(int argc, char **argv)
+static const struct option options[] = {
+    {"system", required_argument, NULL, 's'},
+    {"max-tokens", required_argument, NULL, 'n'},
+    {"temperature", required_argument, NULL, 'T'},
+    {"top-p", required_argument, NULL, 'p'},
+    {"top-k", required_argument, NULL, 'k'},
+    {"min-p", required_argument, NULL, 'P'},
+    {"repetition-penalty", required_argument, NULL, 'R'},
+    {"seed", required_argument, NULL, 'S'},
+    {"context", required_argument, NULL, 'c'},
+    {"threads", required_argument, NULL, 't'},
+    CLI_DEVICE_OPTION,
+    {"isa", required_argument, NULL, 'i'},
+    {"kv-type", required_argument, NULL, 'K'},
+    {"session", required_argument, NULL, 'N'},
+    {"resume", no_argument, NULL, 'u'},
+    {"sessions", no_argument, NULL, 'l'},
+    {"json", no_argument, NULL, 'j'},
+    {"raw", no_argument, NULL, 'r'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    CLI_MODELS_OPTIONS,
+    {0},
+};
+
+/* 'h' when help was asked for, else an exit status. */
+static int take_options(struct run *run, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"system", required_argument, NULL, 's'},
-        {"max-tokens", required_argument, NULL, 'n'},
-        {"temperature", required_argument, NULL, 'T'},
-        {"top-p", required_argument, NULL, 'p'},
-        {"top-k", required_argument, NULL, 'k'},
-        {"min-p", required_argument, NULL, 'P'},
-        {"repetition-penalty", required_argument, NULL, 'R'},
-        {"seed", required_argument, NULL, 'S'},
-        {"context", required_argument, NULL, 'c'},
-        {"threads", required_argument, NULL, 't'},
-        {"isa", required_argument, NULL, 'i'},
-        {"kv-type", required_argument, NULL, 'K'},
-        {"raw", no_argument, NULL, 'r'},
-        {"verbose", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},
-        CLI_MODELS_OPTIONS,
-        {0},
-    };
-    struct run run = {
-        .params.sampling = {.temperature = 0.7f, .top_p = 0.95f, .top_k = 40, .min_p = 0.05f},
-    };
     int c, i_option = -1;
 
+    optind = 0; /* a resumed conversation's options are taken twice */
     while ((c = getopt_long(argc, argv, "s:n:c:t:vh", options, &i_option)) >= 0) {
         if (c == 'h')
-            return cli_help(help);
+            return 'h';
         if (c == '?')
             return cli_usage("run", "wrong option");
-        if (!take_option(&run, c, optarg))
+        if (!take_option(run, c, optarg))
             return cli_usage("run", "\"%s\" is no good value for --%s", optarg,
                              i_option >= 0 ? options[i_option].name : (char[]){(char)c, 0});
         i_option = -1;
     }
-    if (optind >= argc)
+    return CLI_OK;
+}
+
+/* The conversation's own options, and above them those of the command line. */
+static int resume(struct run *run, const char *name, int argc, char **argv)
+{
+    struct saved saved;
+    struct inf_err err;
+
+    if (run->saved.name || run->params.system || run->params.raw)
+        return cli_usage("run", "--session, --system and --raw are of new conversations");
+    if (name && !saved_name_is_good(name))
+        return cli_usage("run", "\"%s\" cannot be the name of a conversation", name);
+    if (saved_read(name, &saved, &err) < 0)
+        return cli_error("run", "%s", err.text);
+    *run = (struct run){
+        .params =
+            {
+                .sampling = saved.sampling,
+                .max_tokens = saved.max_tokens,
+                .engine = {.n_ctx = saved.n_ctx, .kv_type = saved.kv_type},
+            },
+        .saved = saved,
+    };
+    take_options(run, argc, argv);
+    if (run->verbose)
+        fprintf(stderr, "[%s, %zu messages]\n", saved.name, json_array_size(saved.messages));
+    return CLI_OK;
+}
+
+static int begin(struct run *run, int argc, char **argv)
+{
+    char *const *args = argv + optind;
+    const int n_args = argc - optind;
+    struct inf_err err;
+    int r;
+
+    if (run->list)
+        return saved_print(run->json, &err) < 0 ? cli_error("run", "%s", err.text) : CLI_OK;
+    if (run->json)
+        return cli_usage("run", "--json is of --sessions");
+    if (n_args > 2)
+        return cli_usage("run", "\"%s\" is too much; put the prompt into quotes", args[2]);
+    if (run->resume) {
+        r = resume(run, n_args > 0 ? args[0] : NULL, argc, argv);
+        return r == CLI_OK ? start(run, run->saved.model, n_args > 1 ? args[1] : NULL) : r;
+    }
+    if (n_args == 0)
         return cli_usage("run", "name a model; `sconce list` shows those that are installed");
-    if (optind + 2 < argc)
-        return cli_usage("run", "\"%s\" is too much; put the prompt into quotes", argv[optind + 2]);
-    return start(&run, argv[optind], optind + 1 < argc ? argv[optind + 1] : NULL);
+    if (run->saved.name && run->params.raw)
+        return cli_usage("run", "--raw is no conversation: there is nothing to save");
+    if (run->saved.name && saved_exists(run->saved.name))
+        return cli_error("run",
+                         "the conversation \"%s\" is there already; `sconce run --resume %s` goes "
+                         "on with it",
+                         run->saved.name, run->saved.name);
+    return start(run, args[0], n_args > 1 ? args[1] : NULL);
+}
+
+int verb_run(int argc, char **argv)
+{
+    struct run run = {
+        .params.sampling = {.temperature = 0.7f, .top_p = 0.95f, .top_k = 40, .min_p = 0.05f},
+    };
+    int r;
+
+    r = take_options(&run, argc, argv);
+    if (r == 'h')
+        return cli_help(help);
+    if (r == CLI_OK)
+        r = begin(&run, argc, argv);
+    cli_device_done(&run.device);
+    saved_done(&run.saved);
+    return r;
 }

@@ -28,37 +28,65 @@ static const char help[] =
     "  --listen ADDR:PORT   where clients connect (127.0.0.1:7266); port 0 takes a free one;\n"
     "                       unix:PATH is possible too\n"
     "  --runtime-dir DIR    for the sockets of the services "
-    "($XDG_RUNTIME_DIR/sconce)\n" CLI_MODELS_HELP;
+    "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
 
 enum {
     SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 1,
 };
 
-/* Paths that serve makes and removes. */
+/* In the order in which they are stopped: who asks goes before who answers. */
+enum part_id { GATEWAY, CHAT, CACHE, N_PARTS };
+
+static const struct {
+    const char *name, *program, *file, *kind;
+} part_rows[N_PARTS] = {
+    [GATEWAY] = {"gateway", "sconce-gateway", "gateway.sock", "unix"},
+    [CHAT] = {"chat", "sconce-chat", "chat.sock", "unix"},
+    [CACHE] = {"cache", "sconce-cache", "cache.sock", "seqpacket"},
+};
+
+struct part {
+    struct supervisor_service service;
+    char *program;
+    char *socket; /* which serve makes and removes; NULL: not yet */
+};
+
 struct serve {
     struct cli_models models;
+    const char *device; /* NULL: as configured */
     const char *listen[SERVE_MAX_LISTEN];
     size_t n_listen;
     char *dir;
     bool own_dir;
-    char *gateway_sock, *chat_sock;
-    char *gateway_bin, *chat_bin;
+    struct part parts[N_PARTS];
     unsigned port; /* of the first address; 0: unix */
 };
 
+/* Sockets whose paths are ours; their descriptors are closed as well unless the supervisor has
+ * them. */
+static void drop_sockets(struct serve *s, bool close_too)
+{
+    for (size_t i = 0; i < N_PARTS; i++) {
+        struct part *part = &s->parts[i];
+
+        if (!part->socket)
+            continue;
+        unlink(part->socket);
+        if (close_too)
+            close(part->service.sockets[--part->service.n_sockets].fd);
+        free(part->socket);
+        part->socket = NULL;
+    }
+}
+
 static void serve_done(struct serve *s)
 {
-    if (s->gateway_sock)
-        unlink(s->gateway_sock);
-    if (s->chat_sock)
-        unlink(s->chat_sock);
+    drop_sockets(s, false);
+    for (size_t i = 0; i < N_PARTS; i++)
+        free(s->parts[i].program);
     if (s->own_dir)
         rmdir(s->dir);
     free(s->dir);
-    free(s->gateway_sock);
-    free(s->chat_sock);
-    free(s->gateway_bin);
-    free(s->chat_bin);
 }
 
 char *serve_program(const char *folder, const char *name)
@@ -83,44 +111,33 @@ char *serve_program(const char *folder, const char *name)
     return access(path, X_OK) == 0 ? strdup(path) : NULL;
 }
 
-static int open_in_dir(struct serve *s, struct supervisor_service *gateway,
-                       struct supervisor_service *chat, struct inf_err *reterr)
+static int open_in_dir(struct serve *s, struct inf_err *reterr)
 {
-    char address[PATH_MAX + 8];
-    unsigned port;
-    int fd;
+    int r = 0;
 
     mkdir(s->dir, 0700);
-    s->gateway_sock = path_join(s->dir, "gateway.sock");
-    s->chat_sock = path_join(s->dir, "chat.sock");
-    if (!s->gateway_sock || !s->chat_sock)
-        return -ENOMEM;
-    snprintf(address, sizeof(address), "unix:%s", s->gateway_sock);
-    fd = supervisor_listen(address, &port, reterr);
-    if (fd < 0)
-        goto fail;
-    gateway->sockets[gateway->n_sockets++] = (struct supervisor_socket){"gateway-unix", fd};
-    snprintf(address, sizeof(address), "unix:%s", s->chat_sock);
-    fd = supervisor_listen(address, &port, reterr);
-    if (fd >= 0) {
-        chat->sockets[chat->n_sockets++] = (struct supervisor_socket){"chat", fd};
-        return 0;
-    }
-    close(gateway->sockets[--gateway->n_sockets].fd);
-    unlink(s->gateway_sock);
+    for (size_t i = 0; i < N_PARTS && r >= 0; i++) {
+        struct part *part = &s->parts[i];
+        _cleanup_free_ char *path = path_join(s->dir, part_rows[i].file);
+        char address[PATH_MAX + 16];
+        unsigned port;
 
-fail:
-    /* What is not ours must not be removed at the end. */
-    free(s->gateway_sock);
-    free(s->chat_sock);
-    s->gateway_sock = s->chat_sock = NULL;
-    return fd;
+        snprintf(address, sizeof(address), "%s:%s", part_rows[i].kind, path ? path : "");
+        r = path ? supervisor_listen(address, &port, reterr) : -ENOMEM;
+        if (r < 0)
+            break;
+        /* What is not ours is not removed at the end. */
+        part->socket = STEAL(path);
+        part->service.sockets[part->service.n_sockets++] =
+            (struct supervisor_socket){i == GATEWAY ? "gateway-unix" : part_rows[i].name, r};
+    }
+    if (r < 0)
+        drop_sockets(s, true);
+    return r;
 }
 
 /* The sockets of the services: the usual directory, or one of our own when that is in use. */
-static int open_sockets(struct serve *s, const char *runtime_dir,
-                        struct supervisor_service *gateway, struct supervisor_service *chat,
-                        struct inf_err *reterr)
+static int open_sockets(struct serve *s, const char *runtime_dir, struct inf_err *reterr)
 {
     char template[] = "/tmp/sconce-XXXXXX";
     int r = -ENOENT;
@@ -130,50 +147,62 @@ static int open_sockets(struct serve *s, const char *runtime_dir,
     else if (config_socket_dir(&s->dir) < 0)
         s->dir = NULL;
     if (s->dir)
-        r = open_in_dir(s, gateway, chat, reterr);
+        r = open_in_dir(s, reterr);
     if (r >= 0 || runtime_dir)
         return r;
     free(s->dir);
     s->dir = mkdtemp(template) ? strdup(template) : NULL;
     s->own_dir = s->dir != NULL;
-    return s->dir ? open_in_dir(s, gateway, chat, reterr) : -errno;
+    return s->dir ? open_in_dir(s, reterr) : -errno;
 }
 
-static size_t common_args(const struct cli_models *m, const char **argv)
+static void add_arg(struct part *part, const char *arg)
 {
     size_t n = 0;
 
-    if (m->config) {
-        argv[n++] = "--config";
-        argv[n++] = m->config;
-    }
-    return n;
+    while (part->service.argv[n])
+        n++;
+    /* The last one stays NULL. */
+    if (n + 1 < SUPERVISOR_MAX_ARGS)
+        part->service.argv[n] = arg;
+}
+
+static void add_option(struct part *part, const char *option, const char *value)
+{
+    add_arg(part, option);
+    add_arg(part, value);
 }
 
 /* @open: who can connect may ask. */
-static void fill_args(const struct serve *s, bool open, struct supervisor_service *gateway,
-                      struct supervisor_service *chat)
+static void fill_args(struct serve *s, bool open)
 {
-    size_t n = 0;
+    struct part *gateway = &s->parts[GATEWAY], *chat = &s->parts[CHAT];
 
-    gateway->name = "gateway";
-    gateway->argv[n++] = s->gateway_bin;
-    n += common_args(&s->models, gateway->argv + n);
-    gateway->argv[n++] = "--chat-socket";
-    gateway->argv[n++] = s->chat_sock;
-    if (open) {
-        gateway->argv[n++] = "--tcp-access";
-        gateway->argv[n++] = "open";
+    for (size_t i = 0; i < N_PARTS; i++) {
+        s->parts[i].service.name = part_rows[i].name;
+        add_arg(&s->parts[i], s->parts[i].program);
+        if (s->models.config)
+            add_option(&s->parts[i], "--config", s->models.config);
     }
+    add_option(gateway, "--chat-socket", chat->socket);
+    if (open)
+        add_option(gateway, "--tcp-access", "open");
+    add_option(chat, "--cache-socket", s->parts[CACHE].socket);
+    if (s->device)
+        add_option(chat, "--device", s->device);
+    for (size_t i = 0; i < MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5); i++)
+        add_option(chat, "--models", s->models.dirs[i]);
+}
 
-    n = 0;
-    chat->name = "chat";
-    chat->argv[n++] = s->chat_bin;
-    n += common_args(&s->models, chat->argv + n);
-    for (size_t i = 0; i < s->models.n_dirs && n + 3 < SUPERVISOR_MAX_ARGS; i++) {
-        chat->argv[n++] = "--models";
-        chat->argv[n++] = s->models.dirs[i];
+static int find_programs(struct serve *s)
+{
+    for (size_t i = 0; i < N_PARTS; i++) {
+        s->parts[i].program = serve_program(part_rows[i].name, part_rows[i].program);
+        if (!s->parts[i].program)
+            return cli_error("serve", "%s is not installed in %s", part_rows[i].program,
+                             SCONCE_LIBEXECDIR);
     }
+    return CLI_OK;
 }
 
 /* Whether others than programs of this machine can reach it. */
@@ -203,7 +232,7 @@ static void greet(const struct serve *s, const struct config *config, bool open,
                     (int)(strrchr(s->listen[i], ':') - s->listen[i]), s->listen[i],
                     i == 0 ? s->port : (unsigned)atoi(strrchr(s->listen[i], ':') + 1));
     }
-    fprintf(stderr, "Listening on unix:%s\n", s->gateway_sock);
+    fprintf(stderr, "Listening on unix:%s\n", s->parts[GATEWAY].socket);
     for (size_t i = 0; i < s->n_listen && open; i++)
         if (is_remote(s->listen[i]))
             fprintf(stderr, "Whoever reaches %s may ask, without an API key.\n", s->listen[i]);
@@ -237,7 +266,7 @@ static int serve(struct serve *s, const char *runtime_dir)
     _cleanup_(models_freep) struct models *models = NULL;
     _cleanup_(supervisor_freep) struct supervisor *sup = NULL;
     _cleanup_(key_list_done) struct key_list keys = {0};
-    struct supervisor_service gateway = {0}, chat = {0};
+    struct supervisor_service *gateway = &s->parts[GATEWAY].service;
     struct inf_err err = {.text = "out of memory"};
     bool open;
     int r;
@@ -247,11 +276,9 @@ static int serve(struct serve *s, const char *runtime_dir)
         return r;
     if (models_scan(config, &models, &err) < 0 || key_list_load(&keys, &err) < 0)
         return cli_error("serve", "%s", err.text);
-    s->gateway_bin = serve_program("gateway", "sconce-gateway");
-    s->chat_bin = serve_program("chat", "sconce-chat");
-    if (!s->gateway_bin || !s->chat_bin)
-        return cli_error("serve", "%s is not installed in %s",
-                         s->gateway_bin ? "sconce-chat" : "sconce-gateway", SCONCE_LIBEXECDIR);
+    r = find_programs(s);
+    if (r != CLI_OK)
+        return r;
     for (size_t i = 0; i < s->n_listen; i++) {
         unsigned port;
 
@@ -263,18 +290,20 @@ static int serve(struct serve *s, const char *runtime_dir)
                              err.text);
         if (r < 0)
             return cli_error("serve", "%s", err.text);
-        gateway.sockets[gateway.n_sockets++] = (struct supervisor_socket){"gateway", r};
+        gateway->sockets[gateway->n_sockets++] = (struct supervisor_socket){"gateway", r};
         if (i == 0)
             s->port = port;
     }
-    if (open_sockets(s, runtime_dir, &gateway, &chat, &err) < 0)
+    if (open_sockets(s, runtime_dir, &err) < 0)
         return cli_error("serve", "%s", err.text);
     /* What was started by hand serves whoever is here, unless there are keys to show. */
     open =
         config->gateway.n_api_keys + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
-    fill_args(s, open, &gateway, &chat);
-    if (supervisor_new(s->dir, &sup, &err) < 0 || supervisor_add(sup, &gateway) < 0 ||
-        supervisor_add(sup, &chat) < 0)
+    fill_args(s, open);
+    r = supervisor_new(s->dir, &sup, &err);
+    for (size_t i = 0; i < N_PARTS && r == 0; i++)
+        r = supervisor_add(sup, &s->parts[i].service);
+    if (r < 0)
         return cli_error("serve", "%s", err.text);
     greet(s, config, open, models);
     sd_notify(0, "READY=1");
@@ -283,11 +312,23 @@ static int serve(struct serve *s, const char *runtime_dir)
     return CLI_OK;
 }
 
+/* What the chat service would only say when it is asked. */
+static int check_device(const char *name)
+{
+    struct cli_device device;
+    const int r = cli_open_device("serve", name, &device);
+
+    if (r == CLI_OK)
+        cli_device_done(&device);
+    return r;
+}
+
 int verb_serve(int argc, char **argv)
 {
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},
         {"runtime-dir", required_argument, NULL, 'r'},
+        CLI_DEVICE_OPTION,
         {"help", no_argument, NULL, 'h'},
         CLI_MODELS_OPTIONS,
         {0},
@@ -303,6 +344,8 @@ int verb_serve(int argc, char **argv)
             s.listen[s.n_listen++] = optarg;
         else if (c == 'r')
             runtime_dir = optarg;
+        else if (c == 'D')
+            s.device = optarg;
         else if (c == 'h')
             return cli_help(help);
         else if (!cli_models_option(&s.models, c, optarg))
@@ -310,6 +353,12 @@ int verb_serve(int argc, char **argv)
     }
     if (optind < argc)
         return cli_usage("serve", "\"%s\" is too much", argv[optind]);
+    if (s.device) {
+        const int r = check_device(s.device);
+
+        if (r != CLI_OK)
+            return r;
+    }
     if (s.n_listen == 0)
         s.listen[s.n_listen++] = "127.0.0.1:7266";
     return serve(&s, runtime_dir);

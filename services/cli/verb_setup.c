@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/gpu_nodes.h"
 #include "cli/manager.h"
 #include "cli/setup.h"
 #include "common/config.h"
@@ -91,6 +92,26 @@ static bool needs_key(const struct setup *s)
            config->gateway.unix_access == CONFIG_UNIX_KEY;
 }
 
+/* What must be typed to mean these services again. */
+static const char *option_text(const struct setup *s)
+{
+    if (s->places.user == (geteuid() != 0))
+        return "";
+    return s->places.user ? " --user" : " --system";
+}
+
+/* A door of another kind, which is closed unless somebody opens it. */
+static void tell_gpu(const struct setup *s)
+{
+    _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_CHAT, "50-gpu.conf");
+    struct gpu_node nodes[GPU_MAX_NODES];
+
+    if (s->places.root[0] || !path || path_exists(path) || gpu_nodes_find("", nodes) == 0)
+        return;
+    printf("%s is closed to the services; `sconce setup gpu%s` opens it.\n", nodes[0].path,
+           option_text(s));
+}
+
 int setup_doors(struct setup *s, int argc __attribute__((unused)),
                 char **argv __attribute__((unused)))
 {
@@ -114,10 +135,8 @@ int setup_doors(struct setup *s, int argc __attribute__((unused)),
     if (manager_is_enabled(&s->places, SETUP_TCP_SOCKET))
         printf("Door  http://127.0.0.1:%u/v1\n", setup_port(&s->places));
     else
-        printf("TCP is closed; `sconce setup tcp%s` opens it with an API key.\n",
-               s->places.user == (geteuid() != 0) ? ""
-               : s->places.user                   ? " --user"
-                                                  : " --system");
+        printf("TCP is closed; `sconce setup tcp%s` opens it with an API key.\n", option_text(s));
+    tell_gpu(s);
     tell_linger(s);
     return CLI_OK;
 }

@@ -40,6 +40,7 @@ struct report {
     char address[512]; /* of the gateway that answered; "" none */
     int status;        /* of /metrics; 0: nobody listens */
     bool chat_up;
+    char device[32], description[256]; /* of the chat service; "" when it does not run */
     struct model_line models[STATUS_MAX_MODELS];
     size_t n_models;
 };
@@ -53,6 +54,24 @@ static struct model_line *model_line(struct report *r, const char *name, size_t 
         return NULL;
     memcpy(r->models[r->n_models].name, name, len);
     return &r->models[r->n_models++];
+}
+
+/* The text of a label whose beginning is @label, as in `,device="`. */
+static void take_label(const char *line, const char *label, char *text, size_t size)
+{
+    const char *value = strstr(line, label);
+
+    if (value)
+        snprintf(text, size, "%.*s", (int)strcspn(value + strlen(label), "\""),
+                 value + strlen(label));
+}
+
+static void take_device(struct report *r, const char *line)
+{
+    if (strncmp(line, "sconce_chat_device_info{", 24) != 0)
+        return;
+    take_label(line, "device=\"", r->device, sizeof(r->device));
+    take_label(line, "description=\"", r->description, sizeof(r->description));
 }
 
 /* One sample of the text format: name{labels} value. */
@@ -71,6 +90,7 @@ static void take_sample(struct report *r, const char *line)
     };
     static const char label[] = "{model_name=\"";
 
+    take_device(r, line);
     if (strncmp(line, up, sizeof(up) - 1) == 0)
         r->chat_up = line[sizeof(up) - 1] == '1';
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -132,9 +152,10 @@ static json_t *doors(const struct unit_state *s, bool user, bool is_gateway)
 /* The units of one manager; true when its gateway runs or could be asked without waking it. */
 static bool take_units(struct report *r, bool user)
 {
-    static const char *const names[] = {"sconce-gateway.socket", "sconce-gateway-tcp.socket",
+    static const char *const names[] = {"sconce-gateway.socket",  "sconce-gateway-tcp.socket",
                                         "sconce-gateway.service", "sconce-chat.socket",
-                                        "sconce-chat.service"};
+                                        "sconce-chat.service",    "sconce-cache.socket",
+                                        "sconce-cache.service"};
     _cleanup_(units_closep) struct units *u = NULL;
     bool active = false;
 
@@ -200,9 +221,9 @@ static int print_json(const struct report *r)
                                                 "decode_tok_s", m->decode_tok_s, "prefill_tok_s",
                                                 m->prefill_tok_s, "threads", m->threads));
     }
-    j = json_pack("{s:O, s:s?, s:b, s:o}", "units", r->units, "gateway",
-                  r->address[0] ? r->address : NULL, "chat_running", (int)r->chat_up, "models",
-                  models);
+    j = json_pack("{s:O, s:s?, s:b, s:s?, s:o}", "units", r->units, "gateway",
+                  r->address[0] ? r->address : NULL, "chat_running", (int)r->chat_up, "device",
+                  r->device[0] ? r->device : NULL, "models", models);
     bad = j ? json_dumpf(j, stdout, JSON_INDENT(2)) : -1;
     json_decref(j);
     putchar('\n');
@@ -249,6 +270,9 @@ static void print_text(const struct report *r)
            r->status == 401 ? ", which asks for an API key (--key)" : "");
     if (r->status == 200 && !r->chat_up)
         puts("chat     sleeps; the first request starts it");
+    if (r->device[0])
+        printf("device   %s%s%s%s\n", r->device, r->description[0] ? " (" : "", r->description,
+               r->description[0] ? ")" : "");
     for (size_t k = 0; k < r->n_models; k++) {
         const struct model_line *m = &r->models[k];
 
