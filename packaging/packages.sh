@@ -4,11 +4,16 @@
 # shellcheck shell=sh
 
 BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
-    libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev"
+    libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev
+    libsqlite3-dev libxxhash-dev"
+# For the Vulkan backend, which is left out where these are missing.
+VULKAN_PACKAGES="libvulkan-dev glslang-tools"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-httpx python3-yaml git curl ca-certificates procps strace systemd
     systemd-dev~ bash-completion zsh fish mandoc man-db"
+# Vulkan without a GPU, and what looks over its users' shoulders.
+VULKAN_TEST_PACKAGES="mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
 # For the tests under a real systemd, in containers.
 MACHINE_PACKAGES="mmdebstrap systemd-container util-linux iproute2 lintian~ blhc~"
 # Before packaging/build-deb.sh asks apt for what packaging/debian/control names.

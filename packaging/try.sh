@@ -119,6 +119,10 @@ fail() {
 }
 
 . packaging/packages.sh
+# Shaders take their time to install and to build; without a GPU nobody would run them.
+if ls /dev/dri/renderD* /dev/nvidiactl >/dev/null 2>&1; then
+    TRY_PACKAGES="$TRY_PACKAGES $VULKAN_PACKAGES"
+fi
 
 # shellcheck disable=SC2086
 if [ -n "$install" ] && command -v apt-get >/dev/null 2>&1; then
