@@ -15,12 +15,10 @@
 #include "core/cpu.h"
 #include "harness.h"
 
-static const char *const format_names[] = {"f32", "f16", "bf16", "q8_0"};
-
 /* A tile of rows and a block, with their memory. */
 struct block_case {
     const struct attn_fns *fns;
-    enum attn_format format;
+    enum codec format;
     uint32_t M, hd, bt;
     struct guarded q, q_ref, k, v, s, o;
     float *x; /* queries before query() */
@@ -28,40 +26,42 @@ struct block_case {
 };
 
 /* One number into the keys or values of a block, F32 and F16 and BF16. */
-static void put(enum attn_format format, void *to, size_t i, float x)
+static void put(enum codec format, void *to, size_t i, float x)
 {
-    if (format == ATTN_F32)
+    if (format == CODEC_F32)
         ((float *)to)[i] = x;
-    else if (format == ATTN_F16)
+    else if (format == CODEC_F16)
         elem_ref.f16_store((uint16_t *)to + i, &x, 1);
     else
         elem_ref.bf16_store((uint16_t *)to + i, &x, 1);
 }
 
-/* The order of elements does not matter to noise; with Q8_0, any bytes are a block. */
+/* The order of elements does not matter to noise; where there are scales, any bytes are a block,
+ * but for the NaN of FP8, which nobody stores. Numbers are at most about 3. */
 static void fill_head(struct check *ck, const struct block_case *c, void *head)
 {
-    const size_t n = (size_t)c->hd * c->bt;
+    const size_t n = (size_t)c->hd * c->bt, n_bytes = n * codec_info(c->format)->n_bits / 8;
+    const uint32_t shared = codec_scale_elements(c->format, c->hd);
+    uint8_t *bytes = head;
 
-    for (size_t i = 0; i < n; i++)
-        if (c->format == ATTN_Q8_0)
-            ((uint8_t *)head)[i] = (uint8_t)rng_u32(&ck->rng);
-        else
-            put(c->format, head, i, rng_normal(&ck->rng));
-    for (size_t i = 0; c->format == ATTN_Q8_0 && i < n / ATTN_Q8_BLOCK; i++) {
-        const float scale = (float)(rng_u32(&ck->rng) % 1000) / 40000;
+    for (size_t i = 0; shared == 0 && i < n; i++)
+        put(c->format, head, i, rng_normal(&ck->rng));
+    for (size_t i = 0; shared > 0 && i < n_bytes; i++) {
+        bytes[i] = (uint8_t)rng_u32(&ck->rng);
+        if (c->format == CODEC_FP8 && (bytes[i] & 0x7f) == 0x7f)
+            bytes[i]--;
+    }
+    for (size_t i = 0; shared > 0 && i < n / shared; i++) {
+        const float part = (float)(rng_u32(&ck->rng) % 1000) / 1000;
+        const float scale = part * (c->format == CODEC_FP8 ? 3.0f / 448 : 3.0f / 127);
 
-        elem_ref.f16_store((uint16_t *)((uint8_t *)head + n) + i, &scale, 1);
+        elem_ref.f16_store((uint16_t *)(bytes + n_bytes) + i, &scale, 1);
     }
 }
 
 static size_t head_size(const struct block_case *c)
 {
-    const size_t n = (size_t)c->hd * c->bt;
-
-    return c->format == ATTN_F32    ? n * 4
-           : c->format == ATTN_Q8_0 ? n + n / ATTN_Q8_BLOCK * 2
-                                    : n * 2;
+    return codec_head_bytes(c->format, c->hd) * c->bt;
 }
 
 static void block_init(struct check *ck, struct block_case *c)
@@ -92,7 +92,7 @@ static void block_done(struct check *ck, struct block_case *c)
     for (size_t i = 0; i < ARRAY_SIZE(all); i++)
         ok &= guarded_done(all[i]);
     if (!ok)
-        check_fail(ck, "%s M %u head_dim %u wrote out of bounds", format_names[c->format], c->M,
+        check_fail(ck, "%s M %u head_dim %u wrote out of bounds", codec_info(c->format)->name, c->M,
                    c->hd);
     free(c->x);
     free(c->range);
@@ -146,7 +146,7 @@ static void compare(struct check *ck, const struct block_case *c, const char *wh
 {
     if (!(fabs((double)got - (double)expected) <= tolerance))
         check_fail(ck, "%s %s M %u head_dim %u tokens %u: row %u, %u is %.9g, expected %.9g ± %.2g",
-                   format_names[c->format], what, c->M, c->hd, c->bt, row, i, (double)got,
+                   codec_info(c->format)->name, what, c->M, c->hd, c->bt, row, i, (double)got,
                    (double)expected, tolerance);
 }
 
@@ -169,7 +169,7 @@ static void check_scores(struct check *ck, const struct block_case *c)
                     tolerance_sum(c->hd + 1, 4, 6.0 * (c->hd + 1)));
             if (memcmp(&alone[at], &args.s[at], sizeof(float)) != 0)
                 check_fail(ck, "%s M %u head_dim %u: neighbours change a score",
-                           format_names[c->format], c->M, c->hd);
+                           codec_info(c->format)->name, c->M, c->hd);
         }
 }
 
@@ -200,12 +200,12 @@ static void check_values(struct check *ck, const struct block_case *c)
                     tolerance_sum(c->bt + 1, 4, 6.0 * (c->bt + 1)));
         }
     if (memcmp(alone, args.o, n * sizeof(float)) != 0)
-        check_fail(ck, "%s M %u head_dim %u: neighbours change a value", format_names[c->format],
-                   c->M, c->hd);
+        check_fail(ck, "%s M %u head_dim %u: neighbours change a value",
+                   codec_info(c->format)->name, c->M, c->hd);
 }
 
-static void one_block(struct check *ck, const struct attn_fns *fns, enum attn_format format,
-                      uint32_t M, uint32_t hd, uint32_t bt)
+static void one_block(struct check *ck, const struct attn_fns *fns, enum codec format, uint32_t M,
+                      uint32_t hd, uint32_t bt)
 {
     struct block_case c = {.fns = fns, .format = format, .M = M, .hd = hd, .bt = bt};
     const float scale = 0.3f;
@@ -240,11 +240,11 @@ void check_attention(struct check *c)
     const size_t n_tables = tables(c, fns);
 
     for (size_t k = 0; k < n_tables; k++)
-        for (int f = 0; f < ATTN_FORMAT_N; f++)
+        for (int f = 0; f < CODEC_N; f++)
             for (size_t i = 0; i < ARRAY_SIZE(Ms); i++)
                 for (size_t j = 0; j < ARRAY_SIZE(head_dims); j++)
-                    if (f != ATTN_Q8_0 || head_dims[j] % ATTN_Q8_BLOCK == 0)
-                        one_block(c, fns[k], (enum attn_format)f, Ms[i], head_dims[j],
+                    if (head_dims[j] % codec_info((enum codec)f)->head_unit == 0)
+                        one_block(c, fns[k], (enum codec)f, Ms[i], head_dims[j],
                                   tokens[rng_u32(&c->rng) % ARRAY_SIZE(tokens)]);
 }
 
@@ -340,9 +340,9 @@ void bench_attention(struct check *ck)
     const struct attn_fns *fns[2];
     const size_t n_tables = tables(ck, fns);
 
-    for (size_t i = 0; i < ARRAY_SIZE(Ms) * n_tables * ATTN_FORMAT_N; i++) {
-        struct block_case c = {.fns = fns[i / ARRAY_SIZE(Ms) / ATTN_FORMAT_N],
-                               .format = (enum attn_format)(i / ARRAY_SIZE(Ms) % ATTN_FORMAT_N),
+    for (size_t i = 0; i < ARRAY_SIZE(Ms) * n_tables * CODEC_N; i++) {
+        struct block_case c = {.fns = fns[i / ARRAY_SIZE(Ms) / CODEC_N],
+                               .format = (enum codec)(i / ARRAY_SIZE(Ms) % CODEC_N),
                                .M = Ms[i % ARRAY_SIZE(Ms)],
                                .hd = BENCH_HD,
                                .bt = BENCH_TOKENS};
@@ -366,7 +366,7 @@ void bench_attention(struct check *ck)
             memset(c.s.data, 0, c.s.size);
         }
         printf("%-10s %-5s M %-3u scores %8.1f GFLOP/s, values %8.1f GFLOP/s\n", c.fns->name,
-               format_names[c.format], c.M, n_ops / (double)nsec[0], n_ops / (double)nsec[1]);
+               codec_info(c.format)->name, c.M, n_ops / (double)nsec[0], n_ops / (double)nsec[1]);
         block_done(ck, &c);
     }
 }

@@ -154,6 +154,80 @@ void check_silu(struct check *c)
             silu_case(c, elem_pick(c->flags), lengths[i], (enum fill)f);
 }
 
+static void layer_norm_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
+{
+    double mean = 0, var = 0, most = 0;
+    struct rows r;
+
+    rows_init(c, &r, n, fill);
+    for (uint32_t i = 0; i < n; i++) {
+        mean += (double)((float *)r.a.data)[i] / n;
+        most = fmax(most, fabs((double)((float *)r.a.data)[i]));
+    }
+    for (uint32_t i = 0; i < n; i++)
+        var += pow((double)((float *)r.a.data)[i] - mean, 2) / n;
+    for (int with_bias = 0; with_bias < 2; with_bias++) {
+        const float *b = with_bias ? r.c.data : NULL;
+
+        elem_ref.layer_norm(r.expected.data, r.a.data, r.b.data, b, 1e-5f, n);
+        fns->layer_norm(r.y.data, r.a.data, r.b.data, b, 1e-5f, n);
+        for (uint32_t i = 0; i < n && fill == FILL_NORMAL; i++) {
+            const double y = (double)((float *)r.y.data)[i],
+                         e = (double)((float *)r.expected.data)[i];
+            /* The mean's error, in units of the deviation, is that of a sum of n terms. */
+            const double size = most / sqrt(var + 1e-5) * fabs((double)((float *)r.b.data)[i]);
+
+            if (!(fabs(y - e) <= tolerance_sum(n / 16 + 16, 4, size + fabs(e))))
+                check_fail(c, "n %u: y[%u] is %.9g, expected %.9g", n, i, y, e);
+        }
+    }
+    rows_done(c, &r);
+}
+
+void check_layer_norm(struct check *c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (int f = 0; f < FILL_N; f++)
+            layer_norm_case(c, elem_pick(c->flags), lengths[i], (enum fill)f);
+}
+
+/* What is left of a number beyond which the normal distribution has no more. */
+static void gelu_case(struct check *c, const struct elem_fns *fns, uint32_t n, bool erf)
+{
+    struct rows r;
+
+    rows_init(c, &r, n, FILL_NORMAL);
+    for (uint32_t i = 0; i < n; i++)
+        ((float *)r.a.data)[i] *= i % 3 == 0 ? 4.0f : 1.0f;
+    if (n >= 8)
+        memcpy(r.a.data, (const float[]){INFINITY, 1e30f, -1e30f, -14.5f, 14.5f, -5.5f, -0.0f, NAN},
+               8 * sizeof(float));
+    (erf ? elem_ref.gelu_erf : elem_ref.gelu_tanh)(r.expected.data, r.a.data, n);
+    (erf ? fns->gelu_erf : fns->gelu_tanh)(r.y.data, r.a.data, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const double x = (double)((float *)r.a.data)[i], e = (double)((float *)r.expected.data)[i];
+        const double y = (double)((float *)r.y.data)[i];
+        /* The exponent is rounded before exp() makes that an error of the factor: @x² / 2 of
+         * erf's, and 1.6 (x + 0.045 x³) of that with tanh. */
+        const double exponent = erf ? x * x / 2 : 1.6 * fabs(x) + 0.072 * fabs(x * x * x);
+        const double limit = tolerance_sum(8, 4, fabs(e)) * (1 + fmin(exponent, 100)) + 1e-36;
+
+        if ((isnan(e) && isnan(y)) || y == e)
+            continue;
+        if (!(fabs(y - e) <= limit))
+            check_fail(c, "%s n %u: of %.9g %.9g, expected %.9g", erf ? "erf" : "tanh", n, x, y, e);
+    }
+    rows_done(c, &r);
+}
+
+void check_gelu(struct check *c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+        gelu_case(c, elem_pick(c->flags), lengths[i], true);
+        gelu_case(c, elem_pick(c->flags), lengths[i], false);
+    }
+}
+
 /* Conversions and sums are exact: the same bits. */
 static void exact_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
 {
@@ -185,6 +259,9 @@ static void exact_case(struct check *c, const struct elem_fns *fns, uint32_t n, 
     fns->add(r.y.data, r.a.data, r.b.data, n);
     elem_ref.add(r.expected.data, r.a.data, r.b.data, n);
     SAME("add");
+    fns->mul(r.y.data, r.a.data, r.b.data, n);
+    elem_ref.mul(r.expected.data, r.a.data, r.b.data, n);
+    SAME("mul");
     fns->scale(r.y.data, r.a.data, 1.75f, n);
     elem_ref.scale(r.expected.data, r.a.data, 1.75f, n);
     SAME("scale");
@@ -226,4 +303,6 @@ static void bench_print(const struct check *c, const char *what, uint64_t nsec)
 BENCH(norm, "rms_norm", fns->rms_norm(y, a, b, 1e-6f, BENCH_N))
 BENCH(rope, "rope_half", fns->rope_half(y, a, b, BENCH_N))
 BENCH(silu, "silu_mul", fns->silu_mul(y, a, b, BENCH_N))
+BENCH(layer_norm, "layer_norm", fns->layer_norm(y, a, b, b, 1e-6f, BENCH_N))
+BENCH(gelu, "gelu_erf", fns->gelu_erf(y, a, BENCH_N))
 BENCH(convert, "f16_store", fns->f16_store((uint16_t *)y, a, BENCH_N))

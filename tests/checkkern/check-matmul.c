@@ -93,27 +93,44 @@ static double act_value(const struct product *p, uint32_t m, uint32_t k)
         return ((const float *)row)[k];
     if (p->args.kind == MATMUL_ACT_BF16)
         return bf16_to_f32(((const uint16_t *)row)[k]);
+    if (p->args.kind == MATMUL_ACT_F16) {
+        uint16_t h;
+
+        memcpy(&h, row + k / 32 * 68 + k % 32 * 2, sizeof(h));
+        memcpy(&d, row + k / 32 * 68 + 64, sizeof(d));
+        return 128.0 * d * f16_to_f32(h);
+    }
     row += k / 32 * 48;
     memcpy(&d, row + 32, sizeof(d));
     return (double)d * (int8_t)row[k % 32];
 }
 
-/* The sum of magnitudes of element (m, n); @mags: those of row n's weights. */
-static double magnitude(const struct product *p, uint32_t m, uint32_t n, const float *mags)
+/* The sum of magnitudes of element (m, n); @mags: those of row n's weights. And the root of the
+ * squares of the sums of blocks of 32. */
+static double magnitude(const struct product *p, uint32_t m, uint32_t n, const float *mags,
+                        double *ret_root)
 {
-    double sum = p->args.bias ? fabs(p->args.bias[n]) : 0;
+    double sum = p->args.bias ? fabs(p->args.bias[n]) : 0, squares = sum * sum;
 
-    for (uint32_t k = 0; k < p->K; k++)
-        sum += mags[k] * fabs(act_value(p, m, k));
+    for (uint32_t k = 0; k < p->K; k += 32) {
+        double block = 0;
+
+        for (uint32_t i = k; i < MIN(p->K, k + 32); i++)
+            block += mags[i] * fabs(act_value(p, m, i));
+        sum += block;
+        squares += block * block;
+    }
+    *ret_root = sqrt(squares);
     return sum;
 }
 
 static void compare_with_ref(struct check *c, struct product *p, const char *what)
 {
     const struct dtype_info *info = dtype_info(p->dtype);
-    const uint32_t chunk = p->args.kind == MATMUL_ACT_F32    ? 128
-                           : p->args.kind == MATMUL_ACT_BF16 ? 256
-                                                             : 0;
+    const bool half = p->args.kind == MATMUL_ACT_F16;
+    const uint32_t chunk = p->args.kind == MATMUL_ACT_F32  ? 128
+                           : p->args.kind == MATMUL_ACT_Q8 ? 0
+                                                           : 256;
     const uint64_t n_terms = chunk ? MIN(p->K, chunk) + p->K / chunk : p->K / 16 * 2;
     /* The unit for BF16 takes numbers below the normal range as zero. */
     const double flushed = p->args.kind == MATMUL_ACT_BF16 ? p->K * 0x1p-126 : 0;
@@ -122,7 +139,8 @@ static void compare_with_ref(struct check *c, struct product *p, const char *wha
     const size_t n_y = (size_t)p->M * p->N;
     _cleanup_free_ float *ref = NEW(float, n_y);
     _cleanup_free_ float *mags = NEW(float, p->K);
-    double squares = 0;
+    const double rms = tolerance_rms(n_terms, 6) + (half ? tolerance_half_rms() : 0);
+    double squares = 0, root;
     uint64_t n_squares = 0;
 
     args.y = ref;
@@ -134,20 +152,22 @@ static void compare_with_ref(struct check *c, struct product *p, const char *wha
                                    k / info->block_elems * info->block_bytes,
                                mags + k);
         for (uint32_t m = 0; m < p->M; m++) {
-            const double mag = magnitude(p, m, n, mags);
+            const double mag = magnitude(p, m, n, mags, &root);
+            const double allowed =
+                tolerance_sum(n_terms, 6, mag) + flushed + (half ? tolerance_half_sum(mag) : 0);
             const double e = fabs((double)y[m * p->N + n] - ref[m * p->N + n]);
 
             if (mag > 1e-30) {
-                squares += e / mag * (e / mag);
+                squares += half ? e / root * (e / root) : e / mag * (e / mag);
                 n_squares++;
             }
-            if (!(e <= tolerance_sum(n_terms, 6, mag) + flushed))
+            if (!(e <= allowed))
                 check_fail(c, "%s %s M %u N %u K %u: y[%u][%u] is %.9g, expected %.9g ± %.2g",
                            info->name, what, p->M, p->N, p->K, m, n, (double)y[m * p->N + n],
-                           (double)ref[m * p->N + n], tolerance_sum(n_terms, 6, mag));
+                           (double)ref[m * p->N + n], allowed);
         }
     }
-    if (n_squares > 0 && !(sqrt(squares / (double)n_squares) <= tolerance_rms(n_terms, 6)))
+    if (n_squares > 0 && !(sqrt(squares / (double)n_squares) <= rms))
         check_fail(c, "%s %s M %u N %u K %u: error %.3g u", info->name, what, p->M, p->N, p->K,
                    sqrt(squares / (double)n_squares) * 0x1p24);
 }

@@ -12,6 +12,11 @@
 
 #define GUARD_BYTE 0xa5
 
+bool check_draws(struct check *c)
+{
+    return c->share <= 1 || rng_u32(&c->rng) % c->share == 0;
+}
+
 void check_fail(struct check *c, const char *format, ...)
 {
     va_list ap;
@@ -24,6 +29,15 @@ void check_fail(struct check *c, const char *format, ...)
     vfprintf(stderr, format, ap);
     va_end(ap);
     fputc('\n', stderr);
+}
+
+void check_report(const struct check *c, double seconds)
+{
+    printf("%s %-20s %-8s %5u cases, %u failed, %.2f s", c->n_failed ? "not ok" : "ok", c->test,
+           c->rung, c->n_cases, c->n_failed, seconds);
+    if (c->n_other > 0)
+        printf(", %u of %u have other bits in other company", c->n_other, c->n_same);
+    putchar('\n');
 }
 
 struct guarded guarded_new(size_t size, bool at_end)

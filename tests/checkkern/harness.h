@@ -2,11 +2,13 @@
 #pragma once
 
 /*
- * checkkern: every rung of kernels against the reference, and its speed
+ * checkkern: every rung of kernels and every device against the reference, and its speed
  *
- * A check is a function that is called once for each rung that this CPU has, lowest first. It
- * takes its numbers from the given generator, its memory from guarded buffers, and tells what is
- * wrong with check_fail(). To add one: a file, its name in meson.build, a line in CHECKS.
+ * A check is a function that is called once for each rung that this CPU has, lowest first; checks
+ * of graphs once for each Vulkan device. It takes its numbers from the given generator, its memory
+ * from guarded buffers, and tells what is wrong with check_fail(). To add one: a file, its name in
+ * meson.build, a line in CHECKS (for
+ * devices: devices/checks.h).
  */
 
 #include <infer/types.h>
@@ -17,12 +19,16 @@
 
 struct check {
     struct rng rng;
-    const char *test; /* name of the running check */
-    const char *rung; /* "avx2", … */
-    unsigned flags;   /* of the rung, for the *_ops_get functions */
+    const char *test;        /* name of the running check */
+    const char *rung;        /* "avx2", …; or a device, "vulkan:0" */
+    unsigned flags;          /* of the rung, for the *_ops_get functions */
+    struct backend *backend; /* the device, for checks of devices */
     unsigned n_failed;
     unsigned n_cases;   /* that were compared */
+    unsigned n_same;    /* results that were compared bit for bit with others in other company */
+    unsigned n_other;   /* of these, other bits */
     unsigned n_threads; /* of benches */
+    unsigned share;     /* of the long checks, one case of so many is done; 0: all */
 };
 
 /* name: a function void check_<name>(struct check *), and its bench_<name>. */
@@ -31,12 +37,16 @@ struct check {
     X(prepare)                                                                                     \
     X(matmul)                                                                                      \
     X(matmul_invariance)                                                                           \
+    X(matmul_f16)                                                                                  \
     X(norm)                                                                                        \
     X(rope)                                                                                        \
     X(silu)                                                                                        \
+    X(layer_norm)                                                                                  \
+    X(gelu)                                                                                        \
     X(convert)                                                                                     \
     X(attention)                                                                                   \
     X(quantise)                                                                                    \
+    X(pack)                                                                                        \
     X(softmax)
 
 #define X(name)                                                                                    \
@@ -45,6 +55,24 @@ struct check {
 CHECKS(X)
 #undef X
 
+/* What of all checks is to be done. */
+struct selection {
+    const char *test, *rung; /* NULL: all */
+    uint64_t seed;
+    unsigned share;
+    bool bench;
+};
+
+/* devices/run.c: the checks of all devices; @current is what runs, for messages. Returns how many
+ * ran and adds to *n_failed. */
+unsigned devices_run(const struct selection *sel, struct check *current, unsigned *n_failed);
+/* Their names, one a line. */
+void devices_list(void);
+/* What became of a check. */
+void check_report(const struct check *c, double seconds);
+
+/* Whether a case of a long check is among those that are done: the seed decides. */
+bool check_draws(struct check *c);
 /* Says what differs; after ten of a check only counts. */
 void check_fail(struct check *c, const char *format, ...) PRINTF(2, 3);
 
@@ -86,6 +114,11 @@ void fill_floats(struct check *c, enum fill fill, float *x, size_t n);
 double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude);
 /* What the root mean square of (error / magnitude) may be: errors of random sign. */
 double tolerance_rms(uint64_t n_terms, unsigned n_roundings);
+
+/* Both for sums of F16 over blocks of 32 products: @magnitude is the sum, and what the error is
+ * divided by for the second is the root of the sum of squares, of the blocks' magnitudes. */
+double tolerance_half_sum(double magnitude);
+double tolerance_half_rms(void);
 
 /* bench.c */
 

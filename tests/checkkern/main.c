@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * checkkern [--seed N] [--test NAME] [--rung NAME] [--threads N] [--bench] [--list]
+ * checkkern [--seed N] [--test NAME] [--rung NAME] [--only cpu|devices] [--share N] [--threads N]
+ *           [--bench] [--list]
  *
+ * The rung of a device is its name, "vulkan:0"; "cpu" runs the checks of devices on the CPU.
+ * With --share, of the long checks of devices one case of N is done, by chance.
  * Prints its seed; the same seed repeats a failure. A crash inside a kernel is told with the
  * names of the check and the rung.
  */
@@ -41,38 +44,40 @@ static void crashed(int sig)
     _exit(2);
 }
 
-static int run(const char *test, const char *rung, uint64_t seed, bool bench)
+static void run_one(const struct selection *sel, size_t i, unsigned *n_failed)
 {
-    unsigned n_failed = 0, n_run = 0;
+    const uint64_t start = clock_usec();
+
+    rng_seed(&current.rng, sel->seed + i);
+    if (sel->bench) {
+        entries[i].bench(&current);
+        return;
+    }
+    entries[i].check(&current);
+    *n_failed += current.n_failed;
+    check_report(&current, (double)(clock_usec() - start) * 1e-6);
+}
+
+/* Every check on every rung. Returns how many ran. */
+static unsigned run_rungs(const struct selection *sel, unsigned *n_failed)
+{
+    unsigned n_run = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
-        if (test && strcmp(test, entries[i].name) != 0)
+        if (sel->test && strcmp(sel->test, entries[i].name) != 0)
             continue;
         for (size_t r = 0; cpu_rung_at(r); r++) {
-            const uint64_t start = clock_usec();
-
-            if (rung && strcmp(rung, cpu_rung_at(r)) != 0)
+            if (sel->rung && strcmp(sel->rung, cpu_rung_at(r)) != 0)
                 continue;
             current = (struct check){
                 .test = entries[i].name, .rung = cpu_rung_at(r), .n_threads = current.n_threads};
-            rng_seed(&current.rng, seed + i);
             if (cpu_rung_flags(current.rung, &current.flags) < 0)
                 continue;
+            run_one(sel, i, n_failed);
             n_run++;
-            if (bench) {
-                entries[i].bench(&current);
-                continue;
-            }
-            entries[i].check(&current);
-            n_failed += current.n_failed;
-            printf("%s %-20s %-8s %5u cases, %u failed, %.2f s\n",
-                   current.n_failed ? "not ok" : "ok", current.test, current.rung, current.n_cases,
-                   current.n_failed, (double)(clock_usec() - start) * 1e-6);
         }
     }
-    if (n_run == 0)
-        fprintf(stderr, "checkkern: nothing to do\n");
-    return n_failed > 0 || n_run == 0;
+    return n_run;
 }
 
 int main(int argc, char **argv)
@@ -81,37 +86,46 @@ int main(int argc, char **argv)
         {"seed", required_argument, NULL, 's'},
         {"test", required_argument, NULL, 't'},
         {"rung", required_argument, NULL, 'r'},
+        {"only", required_argument, NULL, 'o'},
         {"threads", required_argument, NULL, 'j'},
         {"bench", no_argument, NULL, 'b'},
         {"list", no_argument, NULL, 'l'},
+        {"share", required_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    const char *test = NULL, *rung = NULL;
-    uint64_t seed = clock_nsec();
-    bool bench = false;
+    struct selection sel = {.seed = clock_nsec()};
+    unsigned n_run = 0, n_failed = 0;
+    const char *only = "";
     int opt;
 
     current.n_threads = cpu_count();
     while ((opt = getopt_long(argc, argv, "", options, NULL)) >= 0) {
         switch (opt) {
         case 's':
-            seed = strtoull(optarg, NULL, 0);
+            sel.seed = strtoull(optarg, NULL, 0);
             break;
         case 't':
-            test = optarg;
+            sel.test = optarg;
             break;
         case 'r':
-            rung = optarg;
+            sel.rung = optarg;
+            break;
+        case 'o':
+            only = optarg;
             break;
         case 'j':
             current.n_threads = MAX((unsigned)strtoul(optarg, NULL, 0), 1u);
             break;
+        case 'h':
+            sel.share = (unsigned)strtoul(optarg, NULL, 0);
+            break;
         case 'b':
-            bench = true;
+            sel.bench = true;
             break;
         case 'l':
             for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
                 puts(entries[i].name);
+            devices_list();
             return 0;
         default:
             return 2;
@@ -122,6 +136,12 @@ int main(int argc, char **argv)
     signal(SIGBUS, crashed);
     signal(SIGILL, crashed);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("seed %llu\n", (unsigned long long)seed);
-    return run(test, rung, seed, bench);
+    printf("seed %llu\n", (unsigned long long)sel.seed);
+    if (strcmp(only, "devices") != 0)
+        n_run += run_rungs(&sel, &n_failed);
+    if (strcmp(only, "cpu") != 0)
+        n_run += devices_run(&sel, &current, &n_failed);
+    if (n_run == 0)
+        fprintf(stderr, "checkkern: nothing to do\n");
+    return n_failed > 0 || n_run == 0;
 }

@@ -8,13 +8,19 @@
  * Accuracy and Stability of Numerical Algorithms, §3.1, to first order). Signs of errors are as
  * good as random, so that their mean square grows with n only: 4 times the expected root is
  * allowed. Integer parts have no tolerance.
+ *
+ * Sums of F16 (matmul-avx512fp16.c): of the 32 products of a block, the even and the odd ones are
+ * chains of 16, whose sums are added: 17 roundings by at most u = 2^-11 of the block's magnitude.
+ * Blocks are scaled so that no sum is below the normal range.
  */
 
 #include <math.h>
 
 #include "harness.h"
 
-#define UNIT 0x1p-24
+#define UNIT           0x1p-24
+#define HALF_UNIT      0x1p-11
+#define HALF_ROUNDINGS 17
 
 double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude)
 {
@@ -25,4 +31,14 @@ double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude)
 double tolerance_rms(uint64_t n_terms, unsigned n_roundings)
 {
     return 4 * UNIT * sqrt((double)(n_terms + n_roundings));
+}
+
+double tolerance_half_sum(double magnitude)
+{
+    return HALF_ROUNDINGS * HALF_UNIT * magnitude;
+}
+
+double tolerance_half_rms(void)
+{
+    return 4 * HALF_UNIT * sqrt(HALF_ROUNDINGS);
 }

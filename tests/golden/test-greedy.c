@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Greedy texts of small real models against independent programs, on every rung of the CPU. The
- * models are not part of the tree: without the data directory these tests skip.
+ * Greedy texts of small real models against independent programs, on every rung of the CPU or on
+ * $SCONCE_DEVICE, alone and many at once. The models are not part of the tree: without the data
+ * directory these tests skip.
  */
 #include <infer/engine.h>
 #include <infer/tokenizer.h>
 
 #include <errno.h>
 
-#include "core/cpu.h"
 #include "core/file.h"
+#include "core/macros.h"
+#include "core/rng.h"
 #include "core/str.h"
-#include "lib/test.h"
+#include "lib/device.h"
 
 struct result {
     struct str text;
@@ -40,10 +42,11 @@ static void collect(struct inf_engine *engine, struct result *res)
     fail_msg("no event within a minute");
 }
 
-static void generate(struct inf_model *model, const char *isa, const int32_t *prompt, size_t n,
-                     uint32_t max_tokens, struct result *res)
+static void generate(struct inf_model *model, const struct test_target *on, const int32_t *prompt,
+                     size_t n, uint32_t max_tokens, struct result *res)
 {
-    const struct inf_engine_params params = {.model = model, .isa = isa, .n_threads = 2};
+    const struct inf_engine_params params = {
+        .model = model, .device = on->device, .isa = on->isa, .n_threads = 2};
     const struct inf_request req = {.tokens = prompt,
                                     .n_tokens = n,
                                     .max_tokens = max_tokens,
@@ -99,21 +102,21 @@ static char *story(void)
     return page;
 }
 
-TEST(stories260k_tells_its_story_on_every_rung)
+TEST(stories260k_tells_its_story)
 {
     const int32_t bos = 1;
     char *want = story();
+    struct test_target on;
     struct inf_model *model;
-    const char *isa;
 
     if (!want)
         skip();
     model = open_model(test_data("models/stories260K/stories260K.gguf"));
-    for (size_t i = 0; (isa = cpu_rung_at(i)); i++) {
+    for (size_t i = 0; test_target_at(i, &on); i++) {
         const char *text;
         struct result res;
 
-        generate(model, isa, &bos, 1, 256, &res);
+        generate(model, &on, &bos, 1, 256, &res);
         assert_int_equal(res.n, 256);
         text = res.text.data;
         /* The first piece starts with the blank that SentencePiece puts before a text. */
@@ -145,9 +148,9 @@ TEST(tinystories_continues_as_a_plain_forward_pass_does)
 {
     const char *path = test_data("models/TinyStories-656K/greedy-reference.txt");
     int32_t prompt[64], all[512];
+    struct test_target on;
     struct inf_model *model;
     size_t n_prompt, n_all;
-    const char *isa;
     char *text;
 
     if (!path)
@@ -158,10 +161,10 @@ TEST(tinystories_continues_as_a_plain_forward_pass_does)
     assert_true(n_prompt > 0 && n_all > n_prompt);
     free(text);
     model = open_model(test_data("models/TinyStories-656K"));
-    for (size_t i = 0; (isa = cpu_rung_at(i)); i++) {
+    for (size_t i = 0; test_target_at(i, &on); i++) {
         struct result res;
 
-        generate(model, isa, prompt, n_prompt, (uint32_t)(n_all - n_prompt), &res);
+        generate(model, &on, prompt, n_prompt, (uint32_t)(n_all - n_prompt), &res);
         assert_int_equal(res.n, n_all - n_prompt);
         assert_memory_equal(res.ids, all + n_prompt, res.n * sizeof(*all));
         str_done(&res.text);
@@ -169,5 +172,109 @@ TEST(tinystories_continues_as_a_plain_forward_pass_does)
     inf_model_unref(model);
 }
 
-RUN_TESTS(cmocka_unit_test(stories260k_tells_its_story_on_every_rung),
-          cmocka_unit_test(tinystories_continues_as_a_plain_forward_pass_does))
+enum { N_ASKED = 16, N_TOKENS = 60, MAX_PROMPT = 150 };
+
+/* Prompts are beginnings of what the model tells, of different lengths, from different places. */
+struct asked {
+    int32_t prompt[MAX_PROMPT];
+    struct inf_request q;
+    struct result res;
+    bool over;
+};
+
+static void asked_init(struct asked *a, const struct result *told, uint64_t seed)
+{
+    struct rng rng;
+
+    rng_seed(&rng, seed);
+    *a = (struct asked){.q = {.tokens = a->prompt,
+                              .n_tokens = 1 + rng_u32(&rng) % MAX_PROMPT,
+                              .max_tokens = 1 + rng_u32(&rng) % N_TOKENS,
+                              .ignore_eos = true,
+                              .n_logprobs = -1}};
+    a->prompt[0] = 1;
+    for (size_t i = 1; i < a->q.n_tokens; i++)
+        a->prompt[i] = told->ids[(i + seed * 7) % told->n];
+}
+
+static void take(struct asked *a, const struct inf_event *e)
+{
+    if (e->kind == INF_EVENT_FINISH)
+        a->over = true;
+    if (e->kind != INF_EVENT_TOKENS)
+        return;
+    ASSERT_OK(str_append(&a->res.text, e->text, e->text_len));
+    for (size_t i = 0; i < e->n_tokens; i++)
+        a->res.ids[a->res.n++] = e->tokens[i].token;
+}
+
+/* Requests join between the events of others, some at once and some when most are over. */
+static void ask_all(struct inf_engine *engine, struct asked *asked, struct rng *rng)
+{
+    uint32_t n_in = 0, n_over = 0;
+
+    while (n_over < N_ASKED) {
+        struct inf_event e;
+        struct inf_err err;
+        uint64_t id;
+
+        while (n_in < N_ASKED && (n_in == n_over || rng_u32(rng) % 12 == 0)) {
+            asked[n_in].q.user = &asked[n_in];
+            ASSERT_OK_ERR(inf_engine_submit(engine, &asked[n_in].q, &id, &err), err);
+            n_in++;
+        }
+        assert_int_equal(inf_engine_wait_event(engine, 60000, &e), 1);
+        if (e.kind == INF_EVENT_FINISH)
+            assert_int_equal(e.finish, INF_FINISH_LENGTH);
+        take(e.user, &e);
+        n_over += e.kind == INF_EVENT_FINISH;
+    }
+}
+
+TEST(sixteen_requests_get_what_each_gets_alone)
+{
+    const struct test_target cpu = {.device = "cpu"};
+    const char *path = test_data("models/stories260K/stories260K.gguf");
+    static struct asked alone[N_ASKED], together[N_ASKED];
+    const int32_t bos = 1;
+    struct test_target on;
+    struct inf_model *model;
+    struct result told;
+
+    if (!path)
+        skip();
+    model = open_model(path);
+    generate(model, &cpu, &bos, 1, 256, &told);
+    for (uint32_t i = 0; i < N_ASKED; i++) {
+        asked_init(&alone[i], &told, i);
+        generate(model, &cpu, alone[i].prompt, alone[i].q.n_tokens, alone[i].q.max_tokens,
+                 &alone[i].res);
+    }
+    for (size_t t = 0; test_target_at(t, &on); t++) {
+        const struct inf_engine_params params = {
+            .model = model, .device = on.device, .isa = on.isa, .n_threads = 2, .n_ctx = 256};
+        struct inf_engine *engine;
+        struct inf_err err;
+        struct rng rng;
+
+        rng_seed(&rng, t);
+        ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+        for (uint32_t i = 0; i < N_ASKED; i++)
+            asked_init(&together[i], &told, i);
+        ask_all(engine, together, &rng);
+        inf_engine_free(engine);
+        for (uint32_t i = 0; i < N_ASKED; i++) {
+            assert_int_equal(together[i].res.n, alone[i].res.n);
+            ASSERT_STREQ(together[i].res.text.data, alone[i].res.text.data);
+            str_done(&together[i].res.text);
+        }
+    }
+    for (uint32_t i = 0; i < N_ASKED; i++)
+        str_done(&alone[i].res.text);
+    str_done(&told.text);
+    inf_model_unref(model);
+}
+
+RUN_TESTS(cmocka_unit_test(stories260k_tells_its_story),
+          cmocka_unit_test(tinystories_continues_as_a_plain_forward_pass_does),
+          cmocka_unit_test(sixteen_requests_get_what_each_gets_alone))

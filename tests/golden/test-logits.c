@@ -2,17 +2,16 @@
 /*
  * Tiny random models of every architecture against transformers (make_models.py), as Hugging Face
  * directories and as GGUF files: first the model's graph in double precision, then the engine on
- * every rung of the CPU.
+ * every rung of the CPU or on $SCONCE_DEVICE.
  */
 #include <infer/bench.h>
 
 #include <math.h>
 
 #include "convert.h"
-#include "core/cpu.h"
 #include "core/file.h"
 #include "lib/graph_eval.h"
-#include "lib/test.h"
+#include "lib/device.h"
 #include "model/model.h"
 
 static const char *const names[] = {
@@ -149,15 +148,20 @@ TEST(graphs_of_gguf_files_compute_the_same)
 }
 
 /* Models of half precision keep K and V in half precision as well; for BF16 weights, CPUs that
- * multiply bfloat16 round rows to its 8 bits. */
-static double engine_bound(const struct inf_model *model, const char *isa)
+ * multiply bfloat16 round rows to its 8 bits, and for F16 those that multiply it round sums. */
+static double engine_bound(const struct inf_model *model, const struct test_target *on)
 {
     const enum inf_dtype dtype = inf_model_info(model)->dtype;
     unsigned flags = 0;
 
     if (dtype == INF_DTYPE_F32)
         return 1e-9;
-    assert_int_equal(cpu_rung_flags(isa, &flags), 0);
+    /* GPUs may multiply numbers of half precision. */
+    if (!on->isa)
+        return 2e-4;
+    assert_int_equal(cpu_rung_flags(on->isa, &flags), 0);
+    if (dtype == INF_DTYPE_F16 && (flags & CPU_AVX512_FP16))
+        return 3e-5;
     return dtype == INF_DTYPE_BF16 && (flags & CPU_AVX512_BF16) ? 2e-4 : 1e-5;
 }
 
@@ -165,24 +169,28 @@ static void check_engine(const char *name, const char *path, const struct golden
 {
     const struct inf_model_params params = {.path = path};
     struct inf_err err = {0};
+    struct test_target on;
     struct inf_model *model;
-    const char *isa;
 
     ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-    for (size_t i = 0; (isa = cpu_rung_at(i)); i++) {
+    for (size_t i = 0; test_target_at(i, &on); i++) {
         float *logits;
         double e;
 
-        ASSERT_OK_ERR(inf_logits(model, isa, 2, g->tokens, g->n_tokens, &logits, &err), err);
+        ASSERT_OK_ERR(inf_logits(
+                          &(struct inf_logits_params){
+                              .model = model, .device = on.device, .isa = on.isa, .n_threads = 2},
+                          g->tokens, g->n_tokens, &logits, &err),
+                      err);
         e = nmse_f32(logits, g->logits, g->n_tokens * g->n_vocab);
-        print_message("%-18s %-8s NMSE %.2g\n", name, isa, e);
-        assert_true(e < engine_bound(model, isa));
+        print_message("%-18s %-8s NMSE %.2g\n", name, on.name, e);
+        assert_true(e < engine_bound(model, &on));
         free(logits);
     }
     inf_model_unref(model);
 }
 
-TEST(the_engine_computes_the_same_on_every_rung)
+TEST(the_engine_computes_the_same)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct inf_err err = {0};
@@ -206,4 +214,4 @@ TEST(the_engine_computes_the_same_on_every_rung)
 
 RUN_TESTS(cmocka_unit_test(graphs_of_directories_compute_what_transformers_computes),
           cmocka_unit_test(graphs_of_gguf_files_compute_the_same),
-          cmocka_unit_test(the_engine_computes_the_same_on_every_rung))
+          cmocka_unit_test(the_engine_computes_the_same))

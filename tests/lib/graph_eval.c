@@ -10,6 +10,7 @@
 struct eval {
     const struct graph *g;
     const int32_t *tokens;
+    const double *input;
     size_t n;        /* rows; all of them are wanted */
     double **values; /* [nodes], each [n, width] */
 };
@@ -29,7 +30,11 @@ static void embed(const struct eval *e, const struct graph_node *node, double *y
     float *w = NEW(float, node->width);
 
     for (size_t i = 0; i < e->n; i++) {
-        row(&node->w, (size_t)e->tokens[i], w);
+        const size_t at = node->key == GRAPH_KEY_TOKEN      ? (size_t)e->tokens[i]
+                          : node->key == GRAPH_KEY_POSITION ? i
+                                                            : 0;
+
+        row(&node->w, at, w);
         for (uint32_t j = 0; j < node->width; j++)
             y[i * node->width + j] = (double)w[j] * (double)node->f;
     }
@@ -53,6 +58,43 @@ static void rms_norm(const struct eval *e, const struct graph_node *node, const 
             y[at + j] = x[at + j] * scale * (double)w[j];
     }
     free(w);
+}
+
+static void layer_norm(const struct eval *e, const struct graph_node *node, const double *x,
+                       double *y)
+{
+    const uint32_t width = node->width;
+    float *w = NEW(float, width), *bias = NEW(float, width);
+
+    row(&node->w, 0, w);
+    if (node->bias.data)
+        row(&node->bias, 0, bias);
+    for (size_t at = 0; at < e->n * width; at += width) {
+        double mean = 0, var = 0;
+
+        for (uint32_t j = 0; j < width; j++)
+            mean += x[at + j] / width;
+        for (uint32_t j = 0; j < width; j++)
+            var += (x[at + j] - mean) * (x[at + j] - mean) / width;
+        for (uint32_t j = 0; j < width; j++)
+            y[at + j] =
+                (x[at + j] - mean) / sqrt(var + (double)node->f) * (double)w[j] + (double)bias[j];
+    }
+    free(bias);
+    free(w);
+}
+
+/* One sequence: its mean, in the place of each row. */
+static void pool(const struct eval *e, const struct graph_node *node, const double *x, double *y)
+{
+    for (uint32_t j = 0; j < node->width; j++) {
+        double sum = 0;
+
+        for (size_t i = 0; i < e->n; i++)
+            sum += x[i * node->width + j];
+        for (size_t i = 0; i < e->n; i++)
+            y[i * node->width + j] = sum / (double)e->n;
+    }
 }
 
 static void matmul(const struct eval *e, const struct graph_node *node, const double *x, double *y)
@@ -98,14 +140,16 @@ static void rope(const struct eval *e, const struct graph_node *node, const doub
 }
 
 /* One row, one head. @out: [head_dim] */
-static void attend(const struct attn_params *p, size_t pos, const double *q, const double *k,
-                   const double *v, double *scores, double *out)
+static void attend(const struct attn_params *p, size_t n, size_t pos, const double *q,
+                   const double *k, const double *v, double *scores, double *out)
 {
     const size_t stride = (size_t)p->n_kv_heads * p->head_dim;
     const size_t first = p->window && pos + 1 > p->window ? pos + 1 - p->window : 0;
+    const size_t far = p->window && n - pos > p->window ? pos + p->window : n;
+    const size_t end = p->both_ways ? far : pos + 1;
     double max = -INFINITY, sum = 0;
 
-    for (size_t j = first; j <= pos; j++) {
+    for (size_t j = first; j < end; j++) {
         scores[j] = 0;
         for (uint32_t d = 0; d < p->head_dim; d++)
             scores[j] += q[d] * k[j * stride + d];
@@ -113,7 +157,7 @@ static void attend(const struct attn_params *p, size_t pos, const double *q, con
         max = fmax(max, scores[j]);
     }
     memset(out, 0, p->head_dim * sizeof(*out));
-    for (size_t j = first; j <= pos; j++) {
+    for (size_t j = first; j < end; j++) {
         const double weight = exp(scores[j] - max);
 
         sum += weight;
@@ -136,7 +180,7 @@ static void attention(const struct eval *e, const struct graph_node *node, const
             const size_t at = i * node->width + (size_t)h * p->head_dim;
             const size_t kv = (size_t)(h / n_shared) * p->head_dim;
 
-            attend(p, i, q + at, k + kv, v + kv, scores, y + at);
+            attend(p, e->n, i, q + at, k + kv, v + kv, scores, y + at);
         }
     free(scores);
 }
@@ -152,6 +196,8 @@ static double act(enum graph_act kind, double x)
         return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
     case GRAPH_ACT_RELU2:
         return x > 0 ? x * x : 0;
+    case GRAPH_ACT_TANH:
+        return tanh(x);
     }
     return x;
 }
@@ -173,8 +219,21 @@ static int eval_node(struct eval *e, size_t i)
     case GRAPH_EMBED:
         embed(e, node, y);
         return 0;
+    case GRAPH_INPUT:
+        memcpy(y, e->input, n * sizeof(*y));
+        return 0;
     case GRAPH_RMS_NORM:
         rms_norm(e, node, src[0], y);
+        return 0;
+    case GRAPH_LAYER_NORM:
+        layer_norm(e, node, src[0], y);
+        return 0;
+    case GRAPH_POOL:
+        pool(e, node, src[0], y);
+        return 0;
+    case GRAPH_ACT:
+        for (size_t j = 0; j < n; j++)
+            y[j] = act(node->act, src[0][j]);
         return 0;
     case GRAPH_MATMUL:
         matmul(e, node, src[0], y);
@@ -205,10 +264,18 @@ static int eval_node(struct eval *e, size_t i)
     return -EINVAL;
 }
 
-int graph_eval(const struct graph *g, const int32_t *tokens, size_t n_tokens, double **ret_logits)
+void graph_values_free(const struct graph *g, double **values)
+{
+    for (size_t i = 0; values && i < graph_n_nodes(g); i++)
+        free(values[i]);
+    free(values);
+}
+
+int graph_eval_values(const struct graph *g, const int32_t *tokens, size_t n_tokens,
+                      const double *input, double ***ret_values)
 {
     const size_t n_nodes = graph_n_nodes(g);
-    struct eval e = {.g = g, .tokens = tokens, .n = n_tokens};
+    struct eval e = {.g = g, .tokens = tokens, .input = input, .n = n_tokens};
     int r = 0;
 
     e.values = NEW(double *, n_nodes);
@@ -216,10 +283,28 @@ int graph_eval(const struct graph *g, const int32_t *tokens, size_t n_tokens, do
         return -ENOMEM;
     for (size_t i = 0; r == 0 && i < n_nodes; i++)
         r = eval_node(&e, i);
-    if (r == 0)
-        *ret_logits = STEAL(e.values[n_nodes - 1]);
-    for (size_t i = 0; i < n_nodes; i++)
-        free(e.values[i]);
-    free(e.values);
+    if (r < 0)
+        graph_values_free(g, e.values);
+    else
+        *ret_values = e.values;
     return r;
+}
+
+int graph_eval_input(const struct graph *g, const int32_t *tokens, size_t n_tokens,
+                     const double *input, double **ret_logits)
+{
+    double **values;
+    int r;
+
+    r = graph_eval_values(g, tokens, n_tokens, input, &values);
+    if (r < 0)
+        return r;
+    *ret_logits = STEAL(values[graph_n_nodes(g) - 1]);
+    graph_values_free(g, values);
+    return 0;
+}
+
+int graph_eval(const struct graph *g, const int32_t *tokens, size_t n_tokens, double **ret_logits)
+{
+    return graph_eval_input(g, tokens, n_tokens, NULL, ret_logits);
 }

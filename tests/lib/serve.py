@@ -22,6 +22,7 @@ class Serve:
 
     def __init__(self, sconce, directory, models, run=run_here, popen=popen_here):
         self.run = lambda argv: run(argv, check=False)
+        self.sconce = sconce
         self.directory = directory
         self.door = "%s/door.sock" % directory
         script = ("cd %s && echo $$ >serve.pid && export HOME=$PWD XDG_RUNTIME_DIR=$PWD && "
@@ -63,7 +64,10 @@ class Serve:
 
     def pid(self, service):
         """The process of a service, which runs when this returns."""
-        if not self.find(service):
+        if service == "cache":
+            # What it is asked by the chat service depends on what that has in memory.
+            self.run([self.sconce, "cache", "status", "--socket", self.runtime + "/cache.sock"])
+        elif not self.find(service):
             answer = self.ask()
             assert '"choices"' in answer, answer
         self.wait(lambda: self.find(service))

@@ -5,6 +5,7 @@ The tests of policies (what a service calls), of attacks (what it may not do) an
 lives under systemd) all go by this table, so that a new service joins them by one row.
 """
 import dataclasses
+import socket
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,11 +16,18 @@ class ServiceRow:
     max_calls: int = 70  # distinct system calls that the last filter may allow
     needs_models: bool = False  # reads the model store, and nothing else of the machine's data
     may_connect: tuple = ()  # the services whose unix sockets it opens
+    socket_type: int = socket.SOCK_STREAM  # of its unix socket
+    keeps_files: bool = False  # writes a directory of its own
     may_network: bool = False  # whether it may open a connection that leaves the machine
 
     @property
     def unit(self):
         return "sconce-%s.service" % self.name
+
+    @property
+    def answers(self):
+        """Whether requests pass through it: what others can do without is not waited for."""
+        return self.socket_type == socket.SOCK_STREAM
 
     @property
     def socket_units(self):
@@ -46,7 +54,8 @@ class ServiceRow:
 
 SERVICES = (
     ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat",)),
-    ServiceRow("chat", ("chat",), needs_models=True),
+    ServiceRow("chat", ("chat",), needs_models=True, may_connect=("cache",)),
+    ServiceRow("cache", ("cache",), socket_type=socket.SOCK_SEQPACKET, keeps_files=True),
 )
 
 # Socket units that nothing enables unless it is asked for.

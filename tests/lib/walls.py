@@ -184,7 +184,8 @@ class Table:
                 found.append("%s: a wall that holds alone does not hold in the service" % name)
             elif walls >= 2 or not with_unit or self.is_beyond_kernel(name):
                 continue
-            elif name in PROMISED or not self.excused(name, one_wall or {}):
+            elif (name in PROMISED and name not in (one_wall or {})) or \
+                    not self.excused(name, one_wall or {}):
                 found.append("%s: denied by %d wall" % (name, walls))
         return found
 
@@ -194,6 +195,6 @@ class Table:
         return int(self.notes["landlock"]) < LANDLOCK.get(name, 1)
 
     def excused(self, name, one_wall):
-        if name in TWO_FILTERS:
-            return self.filters(name) == 2
+        if name in TWO_FILTERS and self.filters(name) == 2:
+            return True
         return name in {**ONE_WALL, **one_wall} and self.walls(name) == 1

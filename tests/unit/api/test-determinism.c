@@ -2,9 +2,10 @@
 /*
  * The same request gives the same tokens and the same log-probabilities, bit for bit, whatever the
  * number of threads, the size of steps and the company: greedy and with a seed, with each kind of
- * sampling, after prompts that are computed at once or in pieces.
+ * sampling, after prompts that are computed at once, in pieces, or not at all since they are known.
+ * On the CPU or on $SCONCE_DEVICE.
  */
-#include "lib/test.h"
+#include "lib/device.h"
 
 #include <infer/infer.h>
 
@@ -83,6 +84,8 @@ static void take(struct answer *a, const struct inf_event *e)
 struct way {
     uint32_t n_threads, max_seqs, max_batch_tokens;
     bool company;
+    const char *kv_type;
+    unsigned n_known; /* times that all was asked before */
 };
 
 static void submit(struct inf_engine *engine, struct question *w, struct answer *a)
@@ -94,29 +97,22 @@ static void submit(struct inf_engine *engine, struct question *w, struct answer 
     ASSERT_OK_ERR(inf_engine_submit(engine, &w->q, &id, &err), err);
 }
 
-static void answer_all(struct inf_model *model, const struct way *way, struct answer *answers)
+/* Asks all questions, in company of others; whether some of their tokens were known is told. */
+static void ask_all(struct inf_engine *engine, uint32_t n_vocab, bool company, bool known,
+                    struct answer *answers)
 {
     static struct question questions[N_ASKED + N_COMPANY];
     static struct answer others[N_COMPANY];
-    const uint32_t n_vocab = inf_model_info(model)->n_vocab;
-    const struct inf_engine_params params = {
-        .model = model,
-        .n_threads = way->n_threads,
-        .n_ctx = 512,
-        .max_seqs = way->max_seqs,
-        .max_batch_tokens = way->max_batch_tokens,
-    };
-    struct inf_engine *engine;
-    struct inf_err err;
-    uint32_t n_over = 0, n_all = N_ASKED;
+    uint32_t n_over = 0, n_all = N_ASKED, n_cached = 0;
 
-    ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+    for (uint32_t i = 0; i < N_ASKED; i++)
+        str_done(&answers[i].text);
     memset(answers, 0, N_ASKED * sizeof(*answers));
     memset(others, 0, sizeof(others));
     for (uint32_t i = 0; i < N_ASKED; i++) {
         make_question(&questions[i], i, n_vocab);
         submit(engine, &questions[i], &answers[i]);
-        if (!way->company || i >= N_COMPANY)
+        if (!company || i >= N_COMPANY)
             continue;
         make_question(&questions[N_ASKED + i], 100 + i, n_vocab);
         questions[N_ASKED + i].q.max_tokens = 1 + 5 * i;
@@ -129,9 +125,32 @@ static void answer_all(struct inf_model *model, const struct way *way, struct an
         assert_int_equal(inf_engine_wait_event(engine, 120000, &e), 1);
         take(e.user, &e);
         n_over += e.kind == INF_EVENT_FINISH;
+        n_cached += e.kind == INF_EVENT_FINISH ? e.n_cached : 0;
     }
     for (uint32_t i = 0; i < N_COMPANY; i++)
         str_done(&others[i].text);
+    assert_int_equal(n_cached > 0, known);
+}
+
+static void answer_all(struct inf_model *model, const struct test_target *on, const struct way *way,
+                       struct answer *answers)
+{
+    const uint32_t n_vocab = inf_model_info(model)->n_vocab;
+    const struct inf_engine_params params = {
+        .model = model,
+        .device = on->device,
+        .n_threads = way->n_threads,
+        .n_ctx = 512,
+        .max_seqs = way->max_seqs,
+        .max_batch_tokens = way->max_batch_tokens,
+        .kv_type = way->kv_type,
+    };
+    struct inf_engine *engine;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+    for (unsigned i = 0; i <= way->n_known; i++)
+        ask_all(engine, n_vocab, way->company, i > 0, answers);
     inf_engine_free(engine);
 }
 
@@ -146,34 +165,66 @@ static void compare(const struct way *way, const struct answer *a, const struct 
                           memcmp(a[i].text.data, b[i].text.data, a[i].text.len) == 0;
 
         if (!same)
-            fail_msg("request %u differs with %u threads, %u sequences, %u rows%s", i,
+            fail_msg("request %u differs with %u threads, %u sequences, %u rows%s%s, %s", i,
                      way->n_threads, way->max_seqs, way->max_batch_tokens,
-                     way->company ? ", in company" : "");
+                     way->company ? ", in company" : "", way->n_known > 0 ? ", known" : "",
+                     way->kv_type ? way->kv_type : "auto");
     }
+}
+
+/* The first way is the measure of the others. */
+static void check_ways(struct inf_model *model, const struct test_target *on,
+                       const struct way *ways, size_t n_ways)
+{
+    static struct answer first[N_ASKED], again[N_ASKED];
+
+    answer_all(model, on, &ways[0], first);
+    for (size_t i = 1; i < n_ways; i++) {
+        answer_all(model, on, &ways[i], again);
+        compare(&ways[i], first, again);
+    }
+    for (size_t k = 0; k < N_ASKED; k++) {
+        str_done(&first[k].text);
+        str_done(&again[k].text);
+    }
+}
+
+static void check_kv_type(struct inf_model *model, const struct test_target *on,
+                          const char *kv_type)
+{
+    const struct way known[] = {
+        {2, 16, 512, false, kv_type},
+        {1, 3, 40, false, kv_type, 1},
+    };
+
+    if (kv_type[0] != 'q' || inf_model_info(model)->head_dim % 32 == 0)
+        check_ways(model, on, known, ARRAY_SIZE(known));
 }
 
 static void check(const char *path)
 {
-    /* The first is the measure: one thread, one sequence at a time. */
     static const struct way ways[] = {
-        {1, 1, 512, false}, {2, 1, 512, false}, {3, 1, 64, false}, {1, 16, 512, true},
-        {2, 16, 512, true}, {3, 16, 64, true},  {4, 5, 33, true},  {2, 8, 8, true},
+        {1, 1, 512, false}, {2, 1, 512, false}, {3, 1, 64, false},
+        {1, 16, 512, true}, {2, 16, 512, true}, {3, 16, 64, true},
+        {4, 5, 33, true},   {2, 8, 8, true},    {2, 16, 512, true, .n_known = 2},
     };
-    static struct answer first[N_ASKED], again[N_ASKED];
+    static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0"}, *const cpu_kv_types[] = {
+                                                                              "fp8", "q4_0",
+                                                                              "q8_0:fp8",
+                                                                              "fp8:f32"};
     const struct inf_model_params params = {.path = path};
+    struct test_target on;
     struct inf_model *model;
     struct inf_err err;
 
+    if (!test_target_at(0, &on))
+        skip();
     ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-    answer_all(model, &ways[0], first);
-    for (size_t i = 1; i < ARRAY_SIZE(ways); i++) {
-        answer_all(model, &ways[i], again);
-        compare(&ways[i], first, again);
-        for (size_t k = 0; k < N_ASKED; k++)
-            str_done(&again[k].text);
-    }
-    for (size_t k = 0; k < N_ASKED; k++)
-        str_done(&first[k].text);
+    check_ways(model, &on, ways, ARRAY_SIZE(ways));
+    for (size_t i = 0; i < ARRAY_SIZE(kv_types); i++)
+        check_kv_type(model, &on, kv_types[i]);
+    for (size_t i = 0; strcmp(on.device, "cpu") == 0 && i < ARRAY_SIZE(cpu_kv_types); i++)
+        check_kv_type(model, &on, cpu_kv_types[i]);
     inf_model_unref(model);
 }
 

@@ -226,7 +226,9 @@ TEST(log_probabilities_are_those_of_plain_forward_passes)
     assert_int_equal(a.n_tokens[0], 50);
     memcpy(all, ids, q.n_tokens * sizeof(*ids));
     memcpy(all + q.n_tokens, a.tokens[0], 50 * sizeof(*ids));
-    ASSERT_OK_ERR(inf_logits(model, NULL, 1, all, q.n_tokens + 50, &logits, &err), err);
+    ASSERT_OK_ERR(inf_logits(&(struct inf_logits_params){.model = model, .n_threads = 1}, all,
+                             q.n_tokens + 50, &logits, &err),
+                  err);
     assert_true(isnan(a.prompt_logprobs[0]));
     for (size_t i = 1; i < q.n_tokens + 50; i++) {
         const double want = log_softmax(logits + (i - 1) * n_vocab, n_vocab, all[i]);
@@ -319,9 +321,14 @@ TEST(engines_refuse_what_they_cannot_be)
     p = (struct inf_engine_params){.model = model, .n_ctx = 512, .kv_bytes = 100000};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
     ASSERT_CONTAINS(err.text, "n_ctx");
-    p = (struct inf_engine_params){.model = model, .kv_type = "q4_0"};
+    p = (struct inf_engine_params){.model = model, .kv_type = "q4_0:q9"};
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EOPNOTSUPP);
+    ASSERT_CONTAINS(err.text, "multiple of 32");
+    p = (struct inf_engine_params){.model = model, .kv_type = "f16:q9"};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
-    ASSERT_CONTAINS(err.text, "q4_0");
+    ASSERT_CONTAINS(err.text, ": q9;");
+    p = (struct inf_engine_params){.model = model, .kv_type = "f16:"};
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
     p = (struct inf_engine_params){.model = model, .kv_type = "q8_0"};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EOPNOTSUPP);
     ASSERT_CONTAINS(err.text, "multiple of 32");
@@ -333,7 +340,7 @@ TEST(engines_refuse_what_they_cannot_be)
     ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     assert_in_range(inf_engine_n_ctx(engine), 64, 192);
     inf_engine_free(engine);
-    p = (struct inf_engine_params){.model = model, .kv_type = "bf16"};
+    p = (struct inf_engine_params){.model = model, .kv_type = "fp8:bf16"};
     ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     inf_engine_free(engine);
     /* The fake device works through the front door, too. */

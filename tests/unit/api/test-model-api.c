@@ -185,13 +185,19 @@ TEST(logits_do_not_depend_on_the_length)
 
     for (int i = 0; i < 150; i++)
         tokens[i] = 1 + i * 7 % 500;
-    ASSERT_OK_ERR(inf_logits(model, NULL, 2, tokens, 150, &longer, &err), err);
-    ASSERT_OK_ERR(inf_logits(model, NULL, 1, tokens, 33, &shorter, &err), err);
+    ASSERT_OK_ERR(inf_logits(&(struct inf_logits_params){.model = model, .n_threads = 2}, tokens,
+                             150, &longer, &err),
+                  err);
+    ASSERT_OK_ERR(inf_logits(&(struct inf_logits_params){.model = model, .n_threads = 1}, tokens,
+                             33, &shorter, &err),
+                  err);
     assert_memory_equal(longer, shorter, 33 * 512 * sizeof(float));
     free(longer);
     free(shorter);
     tokens[3] = 512;
-    ASSERT_ERROR(inf_logits(model, NULL, 1, tokens, 33, &shorter, &err), EINVAL);
+    ASSERT_ERROR(inf_logits(&(struct inf_logits_params){.model = model, .n_threads = 1}, tokens, 33,
+                            &shorter, &err),
+                 EINVAL);
     inf_model_unref(model);
 }
 

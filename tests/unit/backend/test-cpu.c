@@ -5,13 +5,13 @@
 #include "backend/cpu/device.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 #include "backend/cpu/program.h"
 #include "core/cpu.h"
 #include "kv/pool.h"
 #include "lib/graph_eval.h"
 #include "lib/test.h"
+#include "unit/backend/allocs.h"
 #include "unit/backend/tiny.h"
 
 enum { MAX_ROWS = 96, MAX_SEQS = 5, MAX_CTX = 640, BLOCK = 16, N_BLOCKS = 220 };
@@ -42,6 +42,18 @@ static const struct tiny_options qwen = {.dtype = INF_DTYPE_Q8_0,
                                          .tied = true,
                                          .seed = 2};
 
+/* Of 16 bits, which some CPUs multiply as they are. */
+static const struct tiny_options halves = {.dtype = INF_DTYPE_F16,
+                                           .n_layers = 2,
+                                           .n_embd = 64,
+                                           .n_heads = 4,
+                                           .n_kv_heads = 2,
+                                           .head_dim = 20,
+                                           .n_ff = 100,
+                                           .n_vocab = 77,
+                                           .rope = ROPE_HALF,
+                                           .seed = 3};
+
 /* A model on a backend with a pool, and what is needed to run it. */
 struct bench {
     struct tiny model;
@@ -53,12 +65,12 @@ struct bench {
 };
 
 static void bench_init(struct bench *b, const struct tiny_options *options, const char *rung,
-                       uint32_t n_threads, enum inf_dtype kv, bool fuse)
+                       uint32_t n_threads, enum codec k, enum codec v, bool fuse)
 {
     const struct backend_params params = {.device = "cpu", .isa = rung, .n_threads = n_threads};
     const struct plan_limits limits = {MAX_ROWS, MAX_ROWS, MAX_SEQS, MAX_CTX};
-    const struct kv_layout layout = {options->n_layers, options->n_kv_heads, options->head_dim,
-                                     BLOCK, kv};
+    const struct kv_layout layout = {
+        options->n_layers, options->n_kv_heads, options->head_dim, BLOCK, k, v};
     struct inf_err err;
 
     *b = (struct bench){0};
@@ -66,7 +78,8 @@ static void bench_init(struct bench *b, const struct tiny_options *options, cons
     ASSERT_OK_ERR(backend_new(&params, &b->backend, &err), err);
     ((struct cpu_backend *)b->backend)->fuse = fuse;
     ASSERT_OK(kv_pool_new(b->backend, &layout, N_BLOCKS, &b->pool));
-    ASSERT_OK_ERR(b->backend->ops->compile(b->backend, b->model.graph, &limits, &b->plan, &err),
+    ASSERT_OK_ERR(b->backend->ops->compile(b->backend, b->model.graph, &limits,
+                                           kv_pool_store(b->pool), &b->plan, &err),
                   err);
     for (int i = 0; i < MAX_SEQS; i++)
         ASSERT_OK(kv_table_init(&b->tables[i], b->pool, MAX_CTX));
@@ -117,7 +130,8 @@ static void step(struct bench *b, const uint32_t n[MAX_SEQS])
         }
     }
     batch.n_logits = batch.n_rows;
-    ASSERT_OK(b->backend->ops->run(b->backend, b->plan, kv_pool_store(b->pool), &batch, b->logits));
+    ASSERT_OK(
+        b->backend->ops->run(b->backend, b->plan, kv_pool_store(b->pool), &batch, b->logits, NULL));
 }
 
 /* Logits [n, n_vocab] of the first n tokens of sequence @seq, in steps of at most @chunk. */
@@ -153,7 +167,7 @@ static void check_formulas(const struct tiny_options *options, const char *rung,
     struct bench b;
     float *got;
 
-    bench_init(&b, options, rung, 2, INF_DTYPE_F32, true);
+    bench_init(&b, options, rung, 2, CODEC_F32, CODEC_F32, true);
     for (uint32_t i = 0; i < N; i++)
         tokens[i] = token_at(&b, 0, i);
     ASSERT_OK(graph_eval(b.model.graph, tokens, N, &expected));
@@ -171,10 +185,14 @@ static void check_formulas(const struct tiny_options *options, const char *rung,
 
 TEST(logits_follow_the_formulas_on_every_rung)
 {
+    unsigned flags;
+
     for (size_t i = 0; cpu_rung_at(i); i++) {
         check_formulas(&llama, cpu_rung_at(i), 1e-11);
         /* The input of quantised products is quantised too. */
         check_formulas(&qwen, cpu_rung_at(i), 1e-3);
+        assert_int_equal(cpu_rung_flags(cpu_rung_at(i), &flags), 0);
+        check_formulas(&halves, cpu_rung_at(i), flags & CPU_AVX512_FP16 ? 3e-5 : 1e-11);
     }
 }
 
@@ -183,8 +201,8 @@ static void check_fusing(const struct tiny_options *options, const char *rung)
     struct bench fused, plain;
     float *a, *b;
 
-    bench_init(&fused, options, rung, 2, INF_DTYPE_F16, true);
-    bench_init(&plain, options, rung, 2, INF_DTYPE_F16, false);
+    bench_init(&fused, options, rung, 2, CODEC_F16, CODEC_F16, true);
+    bench_init(&plain, options, rung, 2, CODEC_F16, CODEC_F16, false);
     /* Embedding, head, and q·k·v, attention, its output, gate·up and down of each layer. */
     assert_int_equal(fused.plan->n_stages, 2 + 5 * options->n_layers);
     assert_true(plain.plan->n_stages > 2 + 12 * options->n_layers);
@@ -202,12 +220,13 @@ TEST(fusing_changes_no_bit)
     for (size_t i = 0; cpu_rung_at(i); i++) {
         check_fusing(&llama, cpu_rung_at(i));
         check_fusing(&qwen, cpu_rung_at(i));
+        check_fusing(&halves, cpu_rung_at(i));
     }
 }
 
 /* The whole prompt at once against steps of each length in @chunks; lists end with 0. */
-static void check_chunks(const struct tiny_options *options, const char *rung, enum inf_dtype kv,
-                         const uint32_t *threads, const uint32_t *chunks)
+static void check_chunks(const struct tiny_options *options, const char *rung, enum codec k,
+                         enum codec v, const uint32_t *threads, const uint32_t *chunks)
 {
     /* More than one stretch of blocks, so that threads share a sequence. */
     const uint32_t n = ATTN_STRETCH_BLOCKS * BLOCK + 24;
@@ -216,7 +235,7 @@ static void check_chunks(const struct tiny_options *options, const char *rung, e
     for (; *threads > 0; threads++) {
         struct bench b;
 
-        bench_init(&b, options, rung, *threads, kv, true);
+        bench_init(&b, options, rung, *threads, k, v, true);
         if (!expected)
             expected = alone(&b, 0, n, MAX_ROWS);
         for (const uint32_t *chunk = chunks; *chunk > 0; chunk++) {
@@ -236,13 +255,19 @@ TEST(chunks_and_threads_change_no_bit)
     static const uint32_t some_chunks[] = {1, 0}, all_chunks[] = {1, 7, 16, 50, 0};
 
     for (size_t i = 0; cpu_rung_at(i); i++) {
-        check_chunks(&llama, cpu_rung_at(i), INF_DTYPE_F16, some_threads, some_chunks);
-        check_chunks(&qwen, cpu_rung_at(i), INF_DTYPE_BF16, some_threads, some_chunks);
-        check_chunks(&qwen, cpu_rung_at(i), INF_DTYPE_Q8_0, some_threads, some_chunks);
+        check_chunks(&llama, cpu_rung_at(i), CODEC_F16, CODEC_F16, some_threads, some_chunks);
+        check_chunks(&qwen, cpu_rung_at(i), CODEC_BF16, CODEC_BF16, some_threads, some_chunks);
+        check_chunks(&qwen, cpu_rung_at(i), CODEC_Q8_0, CODEC_Q8_0, some_threads, some_chunks);
+        check_chunks(&qwen, cpu_rung_at(i), CODEC_FP8, CODEC_Q4_0, some_threads, some_chunks);
+        check_chunks(&halves, cpu_rung_at(i), CODEC_F16, CODEC_F16, some_threads, some_chunks);
     }
-    check_chunks(&llama, NULL, INF_DTYPE_BF16, all_threads, all_chunks);
-    check_chunks(&qwen, NULL, INF_DTYPE_F32, all_threads, all_chunks);
-    check_chunks(&qwen, NULL, INF_DTYPE_Q8_0, all_threads, all_chunks);
+    check_chunks(&llama, NULL, CODEC_BF16, CODEC_BF16, all_threads, all_chunks);
+    check_chunks(&qwen, NULL, CODEC_F32, CODEC_F32, all_threads, all_chunks);
+    check_chunks(&qwen, NULL, CODEC_Q8_0, CODEC_Q8_0, all_threads, all_chunks);
+    check_chunks(&qwen, NULL, CODEC_Q8_0, CODEC_F32, all_threads, all_chunks);
+    check_chunks(&qwen, NULL, CODEC_BF16, CODEC_Q8_0, some_threads, some_chunks);
+    check_chunks(&qwen, NULL, CODEC_Q4_0, CODEC_Q4_0, all_threads, all_chunks);
+    check_chunks(&llama, NULL, CODEC_FP8, CODEC_FP8, all_threads, all_chunks);
 }
 
 /* Random steps of all sequences together: every row as if its sequence were alone. */
@@ -253,7 +278,7 @@ static void check_batches(const struct tiny_options *options, uint32_t n_threads
     struct bench b;
     struct rng rng;
 
-    bench_init(&b, options, NULL, n_threads, INF_DTYPE_F16, true);
+    bench_init(&b, options, NULL, n_threads, CODEC_F16, CODEC_F16, true);
     rng_seed(&rng, n_threads);
     for (uint32_t i = 0; i < MAX_SEQS; i++) {
         expected[i] = alone(&b, i, n, MAX_ROWS);
@@ -288,6 +313,7 @@ TEST(rows_do_not_depend_on_their_neighbours)
 {
     check_batches(&llama, 2);
     check_batches(&qwen, 3);
+    check_batches(&halves, 2);
 }
 
 /* Rows of more than one tile of attention, which need not all be computed in the last layer. */
@@ -300,7 +326,7 @@ TEST(only_the_rows_asked_for_have_logits)
     struct bench b;
     float *all;
 
-    bench_init(&b, &llama, NULL, 2, INF_DTYPE_F32, true);
+    bench_init(&b, &llama, NULL, 2, CODEC_F32, CODEC_F32, true);
     assert_true(N > 2 * b.plan->tile_rows);
     for (uint32_t i = 0; i < N; i++) {
         tokens[i] = token_at(&b, 0, i);
@@ -315,15 +341,15 @@ TEST(only_the_rows_asked_for_have_logits)
 
         all = calloc((size_t)N * llama.n_vocab, sizeof(float));
         assert_non_null(all);
-        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, all));
+        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, all, NULL));
         batch.n_logits = ARRAY_SIZE(rows);
         batch.logit_rows = rows;
-        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, b.logits));
+        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, b.logits, NULL));
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
             assert_same(b.logits + i * llama.n_vocab, all + (size_t)rows[i] * llama.n_vocab,
                         llama.n_vocab, "row");
         batch.n_logits = 0;
-        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, NULL));
+        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, store, &batch, NULL, NULL));
     }
     free(all);
     bench_done(&b);
@@ -335,7 +361,7 @@ TEST(copied_blocks_read_like_the_originals)
     uint32_t take[MAX_SEQS] = {30};
     float *expected;
 
-    bench_init(&b, &qwen, NULL, 2, INF_DTYPE_F16, true);
+    bench_init(&b, &qwen, NULL, 2, CODEC_F16, CODEC_F16, true);
     expected = alone(&b, 0, 31, MAX_ROWS);
     kv_table_truncate(&b.tables[0], 0);
     step(&b, take);
@@ -350,46 +376,12 @@ TEST(copied_blocks_read_like_the_originals)
             .n_rows = 1, .pos = 30, .n_blocks = 2, .blocks = b.tables[1].blocks};
         const struct batch batch = {1, &token, 1, &seq, 1, &row};
 
-        ASSERT_OK(b.backend->ops->run(b.backend, b.plan, kv_pool_store(b.pool), &batch, b.logits));
+        ASSERT_OK(
+            b.backend->ops->run(b.backend, b.plan, kv_pool_store(b.pool), &batch, b.logits, NULL));
     }
     assert_same(b.logits, expected + (size_t)30 * qwen.n_vocab, qwen.n_vocab, "copy");
     free(expected);
     bench_done(&b);
-}
-
-/* Linked with --wrap: counts what our own code allocates. */
-static _Atomic unsigned n_allocs;
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__real_mmap(void *p, size_t size, int prot, int flags, int fd, long offset);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, long offset);
-
-void *__wrap_malloc(size_t size)
-{
-    n_allocs++;
-    return __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    n_allocs++;
-    return __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-    n_allocs++;
-    return __real_realloc(p, size);
-}
-
-void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, long offset)
-{
-    n_allocs++;
-    return __real_mmap(p, size, prot, flags, fd, offset);
 }
 
 TEST(a_step_allocates_nothing)
@@ -397,16 +389,16 @@ TEST(a_step_allocates_nothing)
     struct bench b;
     unsigned before;
 
-    bench_init(&b, &qwen, NULL, 3, INF_DTYPE_F16, true);
-    assert_true(n_allocs > 0);
+    bench_init(&b, &qwen, NULL, 3, CODEC_F16, CODEC_F16, true);
+    assert_true(allocs_count() > 0);
     for (uint32_t i = 0; i < MAX_SEQS; i++)
         kv_table_truncate(&b.tables[i], 0);
-    before = n_allocs;
+    before = allocs_count();
     step(&b, (const uint32_t[MAX_SEQS]){40, 3, 1});
     step(&b, (const uint32_t[MAX_SEQS]){1, 1, 1, 1});
     for (int i = 0; i < 300; i++)
         step(&b, (const uint32_t[MAX_SEQS]){1});
-    assert_int_equal(n_allocs, before);
+    assert_int_equal(allocs_count(), before);
     bench_done(&b);
 }
 
@@ -442,11 +434,11 @@ TEST(products_that_no_kernel_can_do_are_refused)
     /* A graph without layers is fine… */
     tiny_init(&t, &odd);
     ASSERT_OK(backend_new(&(struct backend_params){.n_threads = 1}, &backend, &err));
-    ASSERT_OK_ERR(backend->ops->compile(backend, t.graph, &limits, &plan, &err), err);
+    ASSERT_OK_ERR(backend->ops->compile(backend, t.graph, &limits, NULL, &plan, &err), err);
     backend->ops->plan_free(backend, plan);
     /* …one that is not whole is not. */
     ASSERT_OK(graph_new(&g));
-    ASSERT_ERROR(backend->ops->compile(backend, g, &limits, &plan, &err), EINVAL);
+    ASSERT_ERROR(backend->ops->compile(backend, g, &limits, NULL, &plan, &err), EINVAL);
     graph_free(g);
     backend_free(backend);
     tiny_done(&t);

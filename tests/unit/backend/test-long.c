@@ -35,23 +35,24 @@ static uint64_t plan_bytes(const struct plan *plan)
 }
 
 static void long_init(struct long_bench *b, const struct tiny *model, const char *rung,
-                      uint32_t n_threads, uint32_t max_ctx, enum inf_dtype kv)
+                      uint32_t n_threads, uint32_t max_ctx, enum codec k, enum codec v)
 {
     const struct backend_params params = {.device = "cpu", .isa = rung, .n_threads = n_threads};
     const struct plan_limits limits = {LONG_STEP, 1, 1, max_ctx};
-    const struct kv_layout layout = {model->o.n_layers, model->o.n_kv_heads, model->o.head_dim,
-                                     LONG_BLOCK, kv};
+    const struct kv_layout layout = {
+        model->o.n_layers, model->o.n_kv_heads, model->o.head_dim, LONG_BLOCK, k, v};
     struct inf_err err;
 
     ASSERT_OK_ERR(backend_new(&params, &b->backend, &err), err);
-    ASSERT_OK_ERR(b->backend->ops->compile(b->backend, model->graph, &limits, &b->plan, &err), err);
     ASSERT_OK(b->backend->ops->kv_new(b->backend, &layout, DIV_UP(max_ctx, LONG_BLOCK), &b->store));
+    ASSERT_OK_ERR(
+        b->backend->ops->compile(b->backend, model->graph, &limits, b->store, &b->plan, &err), err);
 }
 
 static void long_done(struct long_bench *b)
 {
-    b->backend->ops->kv_free(b->backend, b->store);
     b->backend->ops->plan_free(b->backend, b->plan);
+    b->backend->ops->kv_free(b->backend, b->store);
     backend_free(b->backend);
 }
 
@@ -70,7 +71,7 @@ static void long_step(struct long_bench *b, struct kv_store *store, uint32_t pos
         blocks[i] = (i * 5 + 3) % ARRAY_SIZE(blocks); /* anywhere */
     for (uint32_t i = 0; i < n; i++)
         tokens[i] = (int32_t)((pos + i) * 31 % 101 * 7 % N_VOCAB);
-    ASSERT_OK(b->backend->ops->run(b->backend, b->plan, store, &batch, logits));
+    ASSERT_OK(b->backend->ops->run(b->backend, b->plan, store, &batch, logits, NULL));
 }
 
 static double nmse(const float *x, const float *expected, size_t n)
@@ -85,12 +86,12 @@ static double nmse(const float *x, const float *expected, size_t n)
 }
 
 /* Logits of some rows of a short text with a store of @kv. */
-static void short_text(const struct tiny *model, const char *rung, enum inf_dtype kv,
+static void short_text(const struct tiny *model, const char *rung, enum codec k, enum codec v,
                        float logits[SHORT_STEPS][N_VOCAB])
 {
     struct long_bench b;
 
-    long_init(&b, model, rung, 2, LONG, kv);
+    long_init(&b, model, rung, 2, LONG, k, v);
     for (uint32_t i = 0; i < SHORT_STEPS; i++)
         long_step(&b, b.store, i * 37, 37, logits[i]);
     long_done(&b);
@@ -100,21 +101,25 @@ TEST(formats_of_the_kv_store_change_little)
 {
     /* Roundings to 11 and 8 bits, and to 8 bits of the largest of 32. */
     static const struct {
-        enum inf_dtype kv;
+        enum codec k, v;
         double limit;
-    } formats[] = {{INF_DTYPE_F16, 1e-6}, {INF_DTYPE_BF16, 1e-4}, {INF_DTYPE_Q8_0, 1e-4}};
+    } formats[] = {{CODEC_F16, CODEC_F16, 1e-6},   {CODEC_BF16, CODEC_BF16, 1e-4},
+                   {CODEC_Q8_0, CODEC_Q8_0, 1e-4}, {CODEC_F32, CODEC_BF16, 1e-4},
+                   {CODEC_Q8_0, CODEC_F16, 1e-4},  {CODEC_FP8, CODEC_FP8, 1e-3},
+                   {CODEC_Q4_0, CODEC_Q4_0, 1e-2}, {CODEC_Q8_0, CODEC_Q4_0, 1e-2}};
     float expected[SHORT_STEPS][N_VOCAB], got[SHORT_STEPS][N_VOCAB];
     struct tiny model;
 
     tiny_init(&model, &plain);
-    short_text(&model, "ref", INF_DTYPE_F32, expected);
+    short_text(&model, "ref", CODEC_F32, CODEC_F32, expected);
     for (size_t i = 0; cpu_rung_at(i); i++)
         for (size_t j = 0; j < ARRAY_SIZE(formats); j++) {
             double e;
 
-            short_text(&model, cpu_rung_at(i), formats[j].kv, got);
+            short_text(&model, cpu_rung_at(i), formats[j].k, formats[j].v, got);
             e = nmse(got[0], expected[0], (size_t)SHORT_STEPS * N_VOCAB);
-            print_message("%s, %s: NMSE %.2g\n", cpu_rung_at(i), inf_dtype_name(formats[j].kv), e);
+            print_message("%s, %s:%s: NMSE %.2g\n", cpu_rung_at(i), codec_info(formats[j].k)->name,
+                          codec_info(formats[j].v)->name, e);
             assert_true(e <= formats[j].limit);
         }
     tiny_done(&model);
@@ -128,14 +133,14 @@ TEST(long_contexts_are_exact)
     struct tiny model;
 
     tiny_init(&model, &plain);
-    long_init(&best, &model, NULL, 3, LONG, INF_DTYPE_F16);
+    long_init(&best, &model, NULL, 3, LONG, CODEC_F16, CODEC_F16);
     for (uint32_t pos = 0; pos < LONG; pos += LONG_STEP)
         long_step(&best, best.store, pos, LONG_STEP, expected);
     /* The last row alone, by as many threads and by one: the same bits. */
     long_step(&best, best.store, LONG - 1, 1, got);
     assert_memory_equal(got, expected, sizeof(got));
     for (size_t i = 0; cpu_rung_at(i); i++) {
-        long_init(&other, &model, cpu_rung_at(i), 1, LONG, INF_DTYPE_F16);
+        long_init(&other, &model, cpu_rung_at(i), 1, LONG, CODEC_F16, CODEC_F16);
         long_step(&other, best.store, LONG - 1, 1, got);
         print_message("%s: NMSE %.2g\n", cpu_rung_at(i), nmse(got, expected, N_VOCAB));
         assert_true(nmse(got, expected, N_VOCAB) <= 1e-10);
@@ -154,7 +159,8 @@ TEST(memory_of_a_plan_is_linear_in_the_context)
 
     tiny_init(&model, &plain);
     for (int i = 0; i < 3; i++) {
-        long_init(&b, &model, NULL, 4, i == 0 ? LONG_STEP : LONG * (uint32_t)i, INF_DTYPE_F16);
+        long_init(&b, &model, NULL, 4, i == 0 ? LONG_STEP : LONG * (uint32_t)i, CODEC_F16,
+                  CODEC_F16);
         bytes[i] = plan_bytes(b.plan);
         long_done(&b);
     }

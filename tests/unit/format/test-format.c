@@ -113,6 +113,30 @@ TEST(names_become_canonical)
     assert_false(hf_name(longest, name));
 }
 
+/* The same wherever they lie, another with another number or without a tensor. */
+TEST(models_have_an_identity)
+{
+    static const char *const names[] = {"lm_head.weight", "model.norm.weight"};
+    static const char *const configs[] = {CONFIG "}", CONFIG "}", CONFIG ",\"rope_theta\":7}"};
+    uint8_t digests[4][SHA256_BYTES];
+    struct inf_err err;
+    struct format *f;
+    struct dir d;
+
+    for (unsigned i = 0; i < 4; i++) {
+        dir_open(&d);
+        dir_puts(&d, "config.json", configs[i % 3]);
+        put_shard(&d, "model.safetensors", names, i < 3 ? 2 : 1);
+        ASSERT_OK_ERR(open_dir(&d, &f, &err), err);
+        format_identity(f, digests[i]);
+        format_close(f);
+        dir_done(&d);
+    }
+    assert_memory_equal(digests[0], digests[1], SHA256_BYTES);
+    assert_memory_not_equal(digests[0], digests[2], SHA256_BYTES);
+    assert_memory_not_equal(digests[0], digests[3], SHA256_BYTES);
+}
+
 TEST(shards_are_found_by_their_index)
 {
     static const char *const one[] = {"model.embed_tokens.weight"};
@@ -380,7 +404,7 @@ TEST(paths_that_are_no_model_say_what_to_do)
     dir_done(&d);
 }
 
-RUN_TESTS(cmocka_unit_test(names_become_canonical),
+RUN_TESTS(cmocka_unit_test(names_become_canonical), cmocka_unit_test(models_have_an_identity),
           cmocka_unit_test(shards_are_found_by_their_index),
           cmocka_unit_test(bad_indices_are_refused_by_name),
           cmocka_unit_test(a_tensor_in_two_shards_is_refused),

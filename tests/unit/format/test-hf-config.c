@@ -162,7 +162,70 @@ TEST(what_is_not_understood_is_refused_by_name)
     }
 }
 
-RUN_TESTS(cmocka_unit_test(missing_keys_have_the_defaults_of_their_class),
+#define BERT(class, more) "{" BASE(class) ",\"max_position_embeddings\":40" more "}"
+
+TEST(encoders_are_read_as_transformers_reads_them)
+{
+    struct hf_config c = parse_ok(BERT("BertModel", ""));
+
+    ASSERT_STREQ(c.hp.arch, "bert");
+    assert_true(c.hp.embed.encoder && !c.hp.embed.gated);
+    assert_int_equal(c.hp.embed.n_types, 2);
+    assert_int_equal(c.hp.embed.n_pos, 40);
+    assert_int_equal(c.hp.embed.n_labels, 0);
+    assert_int_equal(c.hp.n_ctx_train, 40);
+    assert_int_equal(c.hp.act, GRAPH_ACT_GELU_ERF);
+
+    c = parse_ok(BERT("XLMRobertaForSequenceClassification",
+                      ",\"id2label\":{\"0\":\"A\",\"1\":\"B\",\"2\":\"C\"},\"pad_token_id\":1"));
+    assert_int_equal(c.hp.embed.pos_first, 2);
+    assert_int_equal(c.hp.n_ctx_train, 38);
+    assert_int_equal(c.hp.embed.n_labels, 3);
+    assert_true(c.hp.embed.dense_tanh);
+
+    c = parse_ok("{\"architectures\":[\"NomicBertModel\"],\"vocab_size\":96,\"n_embd\":64,"
+                 "\"n_inner\":96,\"n_layer\":2,\"n_head\":4,\"n_positions\":128,"
+                 "\"activation_function\":\"swiglu\",\"rotary_emb_base\":500,"
+                 "\"rotary_emb_fraction\":1.0,\"prenorm\":false}");
+    assert_true(c.hp.embed.gated && c.hp.embed.n_pos == 0);
+    assert_true(c.hp.rope_theta == 500.0f);
+}
+
+TEST(encoders_that_compute_otherwise_are_refused)
+{
+    static const char *const bad[] = {
+        BERT("BertModel", ",\"position_embedding_type\":\"relative_key\""),
+        BERT("BertModel", ",\"hidden_act\":\"relu\""),
+        BERT("BertModel", ",\"is_decoder\":true"),
+        BERT("BertModel", ",\"quantization_config\":{}"),
+        BERT("NomicBertModel", ",\"prenorm\":true"),
+        BERT("NomicBertModel", ",\"rotary_emb_fraction\":0.5"),
+        BERT("NomicBertModel", ",\"moe_every_n_layers\":2"),
+        BERT("NomicBertModel", ",\"rope_parameters\":{\"rope_type\":\"yarn\"}"),
+    };
+    static const char *const broken[] = {
+        BERT("RobertaModel", ",\"pad_token_id\":39"),
+        BERT("BertModel", ",\"type_vocab_size\":-1"),
+        BERT("BertForSequenceClassification", ",\"num_labels\":0"),
+    };
+    struct hf_config c;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct inf_err err = {0};
+
+        assert_int_equal(parse(bad[i], &c, &err), -EOPNOTSUPP);
+        assert_non_null(strstr(err.text, "config.json: "));
+    }
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        struct inf_err err = {0};
+
+        assert_int_equal(parse(broken[i], &c, &err), -EBADMSG);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
+          cmocka_unit_test(encoders_that_compute_otherwise_are_refused),
+          cmocka_unit_test(missing_keys_have_the_defaults_of_their_class),
           cmocka_unit_test(windows_count_from_a_layer_or_by_a_list),
           cmocka_unit_test(rotary_scaling_is_read_in_both_spellings),
           cmocka_unit_test(what_is_not_understood_is_refused_by_name))

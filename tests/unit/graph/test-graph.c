@@ -169,6 +169,29 @@ TEST(heads_are_checked)
     assert_wrong(g, "not finite");
 }
 
+TEST(an_input_is_as_wide_as_it_says_and_alone)
+{
+    struct graph *g = graph_make();
+
+    graph_output(g, graph_rows(g, graph_input(g, 8)));
+    ASSERT_OK(graph_error(g, NULL));
+    assert_int_equal(graph_node(g, 0)->width, 8);
+    graph_free(g);
+
+    g = graph_make();
+    graph_input(g, 0);
+    assert_wrong(g, "no columns");
+
+    g = graph_make();
+    graph_input(g, UINT32_MAX);
+    assert_wrong(g, "too many");
+
+    g = graph_make();
+    graph_input(g, 8);
+    graph_input(g, 8);
+    assert_wrong(g, "one already");
+}
+
 TEST(rows_and_output_have_their_order)
 {
     struct graph *g = graph_make();
@@ -198,4 +221,5 @@ TEST(rows_and_output_have_their_order)
 
 RUN_TESTS(cmocka_unit_test(a_layer_dumps_as_text), cmocka_unit_test(the_first_mistake_sticks),
           cmocka_unit_test(weights_are_checked), cmocka_unit_test(heads_are_checked),
+          cmocka_unit_test(an_input_is_as_wide_as_it_says_and_alone),
           cmocka_unit_test(rows_and_output_have_their_order))

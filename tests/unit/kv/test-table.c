@@ -2,72 +2,12 @@
 /*
  * Pools and tables of KV blocks, over a device whose blocks are arrays of token numbers
  */
-#include "kv/pool.h"
+#include "store.h"
 
 #include "core/rng.h"
 #include "lib/test.h"
 
-enum { BLOCK = 4, N_BLOCKS = 24, N_TABLES = 6, MAX_TOKENS = 40 };
-
-struct kv_store {
-    uint32_t cells[N_BLOCKS][BLOCK];
-    unsigned n_copies, n_drops;
-};
-
-static struct kv_store the_store;
-static int store_error;
-
-static int store_new(struct backend *b UNUSED, const struct kv_layout *layout, uint32_t n_blocks,
-                     struct kv_store **ret_store)
-{
-    assert_int_equal(layout->block_tokens, BLOCK);
-    assert_true(n_blocks <= N_BLOCKS);
-    the_store = (struct kv_store){0};
-    if (store_error == 0)
-        *ret_store = &the_store;
-    return store_error;
-}
-
-static void store_free(struct backend *b UNUSED, struct kv_store *store)
-{
-    assert_ptr_equal(store, &the_store);
-}
-
-static void store_copy(struct backend *b UNUSED, struct kv_store *store, uint32_t dst, uint32_t src)
-{
-    memcpy(store->cells[dst], store->cells[src], sizeof(store->cells[dst]));
-    store->n_copies++;
-}
-
-static void store_drop(struct backend *b UNUSED, struct kv_store *store, uint32_t first, uint32_t n)
-{
-    assert_true(first + n <= N_BLOCKS);
-    memset(store->cells[first], 0xff, n * sizeof(store->cells[0]));
-    store->n_drops++;
-}
-
-static const struct backend_ops ops = {
-    .kv_new = store_new, .kv_free = store_free, .kv_copy = store_copy, .kv_drop = store_drop};
-static struct backend device = {.ops = &ops};
-static const struct kv_layout layout = {1, 1, 1, BLOCK, INF_DTYPE_F32};
-
-static struct kv_pool *pool_make(uint32_t n_blocks)
-{
-    struct kv_pool *pool;
-
-    ASSERT_OK(kv_pool_new(&device, &layout, n_blocks, &pool));
-    return pool;
-}
-
-static void put(struct kv_table *t, uint32_t pos, uint32_t value)
-{
-    kv_pool_store(t->pool)->cells[t->blocks[pos / BLOCK]][pos % BLOCK] = value;
-}
-
-static uint32_t get(const struct kv_table *t, uint32_t pos)
-{
-    return the_store.cells[t->blocks[pos / BLOCK]][pos % BLOCK];
-}
+enum { N_TABLES = 6, MAX_TOKENS = 40 };
 
 TEST(tables_take_and_give_back_blocks)
 {
@@ -149,7 +89,7 @@ TEST(failures_leave_nothing_behind)
     struct kv_pool *pool = NULL;
 
     store_error = -ENOMEM;
-    ASSERT_ERROR(kv_pool_new(&device, &layout, 2, &pool), ENOMEM);
+    ASSERT_ERROR(kv_pool_new(&store_device, &store_layout, 2, &pool), ENOMEM);
     store_error = 0;
     assert_null(pool);
     kv_pool_free(NULL);

@@ -22,21 +22,28 @@
 struct rig_params {
     struct null_options null;                                /* n_vocab is set by rig_new() */
     uint32_t n_ctx, max_seqs, max_queue, max_rows, n_blocks; /* 0: roomy */
+    bool no_prefix_cache;
+    uint32_t n_padding; /* logits of a row that belong to no token */
+    struct inf_tier *tier;
+    const struct file_map *weights; /* for the tier's names; NULL: none */
+    double tier_margin;             /* 0: whatever is found is loaded, however slowly it comes */
 };
 
 struct rig {
     struct backend *backend; /* the scheduler's */
     struct sched *sched;
+    struct rng rng; /* when the tier works, as long as it has no thread */
 };
 
 /* What one choice gave. */
 struct choice {
     struct str text;
+    struct str ids; /* int32_t of its tokens */
     uint32_t n_tokens, n_generated, n_cached, n_events;
     bool prompt, finished;
     enum inf_finish finish;
     uint32_t stop_index;
-    const char *error;
+    char error[256]; /* "": none */
     double logprobs; /* sum */
 };
 
@@ -53,6 +60,8 @@ void rig_done(struct rig *rig);
 uint64_t rig_submit(struct rig *rig, const struct inf_request *q);
 /* Reads all events that wait into the outcomes, and checks their order. */
 void rig_collect(struct rig *rig, struct outcome *outcomes, uint32_t n);
+/* One tick, and some work of the tier. As sched_tick(). */
+bool rig_tick(struct rig *rig);
 /* Ticks and collects until all is over. */
 void rig_finish(struct rig *rig, struct outcome *outcomes, uint32_t n);
 /* One request alone on a fresh roomy rig with the same null options. */
@@ -60,6 +69,8 @@ void rig_alone(const struct null_options *null, uint32_t n_ctx, const struct inf
                struct outcome *ret_outcome);
 void outcome_done(struct outcome *o);
 void outcomes_equal(const struct outcome *a, const struct outcome *b);
+/* But for sums of log-probabilities, which may differ by so much. */
+void outcomes_close(const struct outcome *a, const struct outcome *b, double tolerance);
 
 /* A prompt of @n random bytes and random sampling, made from @seed. */
 struct random_request {

@@ -3,6 +3,7 @@
  * The engine with its thread: callers submit, cancel and ask for statistics at the same time, one
  * reads events. Built with -Db_sanitize=thread it shows races.
  */
+#include "fake_tier.h"
 #include "rig.h"
 
 #include <poll.h>
@@ -100,6 +101,81 @@ TEST(an_engine_may_be_freed_while_it_works)
     }
 }
 
+/* The same requests again and again, of engines that come and go over one tier, which lies. */
+TEST(an_engine_and_its_tier_agree)
+{
+    struct fake_tier tier;
+    const struct rig_params params = {.n_ctx = 128,
+                                      .n_blocks = 60,
+                                      .max_seqs = 6,
+                                      .max_queue = 20,
+                                      .max_rows = 32,
+                                      .tier = &tier.base};
+    struct tier_counts counts = {0};
+    struct rig rig;
+
+    fake_tier_init(&tier, 1);
+    tier.lies = (struct fake_lies){.wrong_byte = 50, .bad_fd = 50, .fail_put = 100, .usec = 200};
+    for (unsigned i = 0; i < 3; i++) {
+        rig_init(&rig, &params);
+        ASSERT_OK(sched_start(rig.sched));
+        run_callers(&rig, N_CALLERS * N_REQUESTS);
+        tier_count(rig.sched->tier, &counts);
+        rig_done(&rig);
+    }
+    assert_true(counts.n_loaded > 0);
+    assert_true(tier.n_put_blocks > 0);
+    fake_tier_done(&tier);
+}
+
+TEST(an_engine_may_be_freed_while_blocks_travel)
+{
+    static int32_t tokens[61];
+    struct inf_request q = {
+        .tokens = tokens, .n_tokens = 61, .max_tokens = 30, .n_logprobs = -1, .ignore_eos = true};
+    struct fake_tier tier;
+
+    fake_tier_init(&tier, 1);
+    for (unsigned i = 0; i < 30; i++) {
+        const struct rig_params params = {.n_blocks = 60, .max_seqs = 6, .tier = &tier.base};
+        struct rig rig;
+
+        tier.lies.usec = i * 100;
+        rig_init(&rig, &params);
+        ASSERT_OK(sched_start(rig.sched));
+        for (unsigned k = 0; k < 20; k++) {
+            q.n_choices = 1 + k % 3;
+            tokens[30] = (int32_t)(k % 4);
+            rig_submit(&rig, &q);
+        }
+        usleep(i * 200);
+        rig_done(&rig);
+    }
+    assert_true(tier.n_put_blocks > 0);
+    fake_tier_done(&tier);
+}
+
+/* Without work all that was computed goes out by itself, and memory for it goes back. */
+TEST(an_idle_engine_keeps_what_it_has)
+{
+    static int32_t tokens[61];
+    struct inf_request q = {
+        .tokens = tokens, .n_tokens = 61, .max_tokens = 1, .n_logprobs = -1, .ignore_eos = true};
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base};
+    struct rig rig;
+
+    fake_tier_init(&tier, 1);
+    rig_init(&rig, &params);
+    ASSERT_OK(sched_start(rig.sched));
+    rig_submit(&rig, &q);
+    for (unsigned i = 0; i < 500 && tier.n_put_blocks < 15; i++)
+        usleep(10000);
+    assert_int_equal(tier.n_put_blocks, 15);
+    rig_done(&rig);
+    fake_tier_done(&tier);
+}
+
 /* A slow device: a long prompt is cut so that its cancellation does not wait for long. */
 TEST(a_long_prompt_is_cancelled_soon)
 {
@@ -127,6 +203,64 @@ TEST(a_long_prompt_is_cancelled_soon)
     rig_done(&rig);
 }
 
+/* Between two tries to open a lost device, cancelling and freeing do not wait. */
+TEST(nobody_waits_for_a_lost_device)
+{
+    const struct rig_params params = {.null = {.lose_step = 3, .n_bad_recovers = 1000}};
+    static const int32_t prompt[] = {1, 2, 3};
+    const struct inf_request q = {
+        .tokens = prompt, .n_tokens = 3, .n_logprobs = -1, .ignore_eos = true};
+    struct inf_event event = {0};
+    struct inf_engine_stats stats;
+    struct pollfd fd;
+    struct rig rig;
+    uint64_t id;
+
+    rig_init(&rig, &params);
+    rig.sched->loss.pause_usec = 3600 * 1000000ull;
+    fd = (struct pollfd){.fd = rig.sched->events.fd, .events = POLLIN};
+    ASSERT_OK(sched_start(rig.sched));
+    id = rig_submit(&rig, &q);
+    do {
+        usleep(1000);
+        sched_stats(rig.sched, &stats);
+    } while (stats.n_device_losses == 0);
+    rig_submit(&rig, &q);
+    sched_cancel(rig.sched, id);
+    while (event.kind != INF_EVENT_FINISH)
+        if (!events_next(&rig.sched->events, &event))
+            assert_int_equal(poll(&fd, 1, 20000), 1);
+    assert_int_equal(event.request, id);
+    assert_int_equal(event.finish, INF_FINISH_CANCELLED);
+    rig_done(&rig);
+}
+
+TEST(callers_and_the_engine_agree_on_losses)
+{
+    const struct rig_params params = {.null = {.lose_one_in = 50, .n_bad_recovers = 2},
+                                      .n_blocks = 60,
+                                      .max_seqs = 6,
+                                      .max_queue = 20,
+                                      .max_rows = 32};
+    struct inf_engine_stats stats;
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    rig.sched->loss.pause_usec = 100;
+    ASSERT_OK(sched_start(rig.sched));
+    run_callers(&rig, N_CALLERS * N_REQUESTS);
+    sched_stats(rig.sched, &stats);
+    assert_int_equal(stats.n_finished, N_CALLERS * N_REQUESTS);
+    assert_int_equal(stats.n_errors, 0);
+    assert_true(stats.n_device_losses > 0);
+    rig_done(&rig);
+}
+
 RUN_TESTS(cmocka_unit_test(callers_and_the_engine_agree),
           cmocka_unit_test(an_engine_may_be_freed_while_it_works),
-          cmocka_unit_test(a_long_prompt_is_cancelled_soon))
+          cmocka_unit_test(an_engine_and_its_tier_agree),
+          cmocka_unit_test(an_engine_may_be_freed_while_blocks_travel),
+          cmocka_unit_test(an_idle_engine_keeps_what_it_has),
+          cmocka_unit_test(a_long_prompt_is_cancelled_soon),
+          cmocka_unit_test(nobody_waits_for_a_lost_device),
+          cmocka_unit_test(callers_and_the_engine_agree_on_losses))

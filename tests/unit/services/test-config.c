@@ -39,6 +39,46 @@ TEST(values_replace_defaults)
     config_free(c);
 }
 
+TEST(devices_have_names)
+{
+    static const char *const names[] = {"auto", "cpu", "vulkan", "vulkan:0", "vulkan:15"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct config *c = NULL;
+        char text[64];
+        struct inf_err err;
+
+        snprintf(text, sizeof(text), "chat:\n  device: %s\n", names[i]);
+        ASSERT_OK_ERR(apply(&c, text, &err), err);
+        ASSERT_STREQ(c->chat.device, names[i]);
+        ASSERT_OK(config_set_device(c, "cpu"));
+        ASSERT_STREQ(c->chat.device, "cpu");
+        config_free(c);
+    }
+}
+
+TEST(the_directory_of_kernels_is_the_managers_or_the_users)
+{
+    char *dir;
+
+    setenv("HOME", "/h", 1);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("CACHE_DIRECTORY");
+    dir = config_cache_dir();
+    ASSERT_STREQ(dir, "/h/.cache/sconce");
+    free(dir);
+    setenv("XDG_CACHE_HOME", "/c", 1);
+    dir = config_cache_dir();
+    ASSERT_STREQ(dir, "/c/sconce");
+    free(dir);
+    setenv("CACHE_DIRECTORY", "/var/cache/sconce:/other", 1);
+    dir = config_cache_dir();
+    ASSERT_STREQ(dir, "/var/cache/sconce");
+    free(dir);
+    unsetenv("CACHE_DIRECTORY");
+    unsetenv("XDG_CACHE_HOME");
+}
+
 TEST(every_mistake_is_told_with_line_and_column)
 {
     static const struct {
@@ -63,6 +103,14 @@ TEST(every_mistake_is_told_with_line_and_column)
         {"gateway:\n  tcp_access: keys\n",
          "t.yaml:2:15: gateway.tcp_access must be \"key\" or \"open\""},
         {"gateway:\n  unix_access: []\n", "gateway.unix_access must be \"open\" or \"key\""},
+        {"chat:\n  device: gpu\n",
+         "t.yaml:2:11: chat.device must be auto, cpu, vulkan or vulkan:N"},
+        {"chat:\n  kv_type: q9\n", "t.yaml:2:12: chat.kv_type must be auto, f32, f16"},
+        {"chat:\n  kv_type: \"f16:\"\n", "t.yaml:2:12: chat.kv_type"},
+        {"chat:\n  kv_type: f16:f16:f16\n", "t.yaml:2:12: chat.kv_type"},
+        {"chat:\n  device: \"vulkan:\"\n", "t.yaml:2:11: chat.device"},
+        {"chat:\n  device: vulkan:1x\n", "t.yaml:2:11: chat.device"},
+        {"chat:\n  device: vulkan:1000\n", "t.yaml:2:11: chat.device"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -126,7 +174,8 @@ TEST(later_files_win_and_a_named_file_stands_alone)
     assert_int_equal(system(path), 0);
 }
 
-RUN_TESTS(cmocka_unit_test(values_replace_defaults),
+RUN_TESTS(cmocka_unit_test(values_replace_defaults), cmocka_unit_test(devices_have_names),
+          cmocka_unit_test(the_directory_of_kernels_is_the_managers_or_the_users),
           cmocka_unit_test(every_mistake_is_told_with_line_and_column),
           cmocka_unit_test(empty_files_and_sections_change_nothing),
           cmocka_unit_test(later_files_win_and_a_named_file_stands_alone))

@@ -155,11 +155,10 @@ TEST(gpus_are_their_nodes_and_nothing_else)
     put("dev/nvidia-caps/nvidia-cap1", "", 0600);
     put("dev/nvme0", "", 0600);
     n = gpu_nodes_find(dir, nodes);
-    assert_int_equal(n, 4);
+    assert_int_equal(n, 3);
     ASSERT_STREQ(nodes[0].path, "/dev/dri/renderD128");
-    ASSERT_STREQ(nodes[1].path, "/dev/kfd");
-    ASSERT_STREQ(nodes[2].path, "/dev/nvidia0");
-    ASSERT_STREQ(nodes[3].path, "/dev/nvidiactl");
+    ASSERT_STREQ(nodes[1].path, "/dev/nvidia0");
+    ASSERT_STREQ(nodes[2].path, "/dev/nvidiactl");
 }
 
 TEST(the_drop_in_opens_exactly_the_nodes)
@@ -177,6 +176,8 @@ TEST(the_drop_in_opens_exactly_the_nodes)
     ASSERT_CONTAINS(machine, "\nDeviceAllow=/dev/nvidia0 rw\n");
     ASSERT_CONTAINS(machine, "\nSupplementaryGroups=daemon\n");
     assert_null(strstr(own, "SupplementaryGroups"));
+    ASSERT_CONTAINS(machine, "\nCacheDirectory=sconce\n");
+    ASSERT_CONTAINS(own, "\nProcSubset=all\n");
     assert_true(gpu_drop_in_node(machine, 0, path, sizeof(path)));
     ASSERT_STREQ(path, "/dev/dri/renderD128");
     assert_true(gpu_drop_in_node(machine, 2, path, sizeof(path)));

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A small graph on a device, and what comes of it
+ *
+ * Checks of whole devices go through backend_ops as the engine does: a graph is compiled, rows of
+ * several sequences are computed in steps, blocks of the KV store lie scattered. Results are
+ * compared with the formulas (bound.h), and with each other bit for bit where rows were computed
+ * in other company.
+ */
+
+#include "backend/backend.h"
+#include "checkkern/devices/bound.h"
+#include "checkkern/harness.h"
+
+enum { BED_SEQS = 8, BED_BLOCKS = 96, BED_BLOCK_TOKENS = 64 };
+
+/* A sequence: its inputs, where it stands, and its results. */
+struct bed_seq {
+    uint32_t n;            /* rows */
+    const int32_t *tokens; /* [n] or NULL */
+    const float *input;    /* [n, width of the input] or NULL */
+    uint32_t n_done;
+    uint32_t *blocks;
+    uint32_t n_blocks;
+    float *out; /* [n, width of the output] */
+};
+
+struct bed {
+    struct check *c;
+    struct backend *backend;
+    const struct graph *g;
+    struct kv_layout layout;
+    struct plan_limits limits;
+    struct kv_store *store;
+    struct plan *plan;
+    uint32_t width, input_width;
+    uint32_t order[BED_BLOCKS], n_taken; /* blocks, shuffled */
+    int32_t *tokens;
+    float *input, *out;
+};
+
+/* Compiles for steps of at most @max_rows; false, and told, when the device cannot. @layout: NULL
+ * for graphs without attention. */
+bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
+              const struct kv_layout *layout, uint32_t max_rows, uint32_t max_ctx);
+void bed_done(struct bed *bed);
+void bed_seq_init(struct bed *bed, struct bed_seq *s, const int32_t *tokens, const float *input,
+                  uint32_t n);
+void bed_seq_done(struct bed_seq *s);
+/* One step with @take[i] more rows of sequence i; results go to their `out`. */
+void bed_step(struct bed *bed, struct bed_seq *seqs, uint32_t n_seqs, const uint32_t *take);
+/* All of one sequence from its beginning, in steps of at most @chunk rows. */
+void bed_run(struct bed *bed, struct bed_seq *s, uint32_t chunk);
+/* The next @n rows as if they stood at @pos, behind what lies in @blocks. */
+void bed_far_step(struct bed *bed, struct bed_seq *s, const uint32_t *blocks, uint32_t pos,
+                  uint32_t n);
+/* What this device rounds in steps of @n_rows. */
+struct bound_rules bed_rules(const struct bed *bed, uint32_t n_rows);
+/* Compares the results of a whole sequence with the formulas, and tells @what differs. Returns the
+ * root mean square of the errors' parts of their bounds. */
+double bed_compare(struct bed *bed, const struct bed_seq *s, const struct bound *b,
+                   const char *what);
+/* Compares one row with what it must be, and tells @what of row @i differs. */
+double bed_compare_row(struct bed *bed, const float *row, const double *expected,
+                       const double *errors, const char *what, size_t i);
+/* Whether rows are the same bits; told when they must be and are not, else counted. */
+void bed_same(struct bed *bed, const float *got, const float *expected, uint32_t n_rows,
+              const char *what);
+
+/* Numbers that live as long as a case. */
+struct case_memory {
+    struct guarded blocks[32];
+    unsigned n;
+};
+
+/* @size bytes, @offset bytes behind an address that is aligned to 64. */
+void *case_bytes(struct case_memory *m, size_t size, size_t offset);
+float *case_floats(struct check *c, struct case_memory *m, enum fill fill, size_t n);
+/* A matrix; numbers have the size that products with rows of K normal numbers stay near 1. */
+struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype dtype,
+                          uint32_t rows, uint32_t cols, size_t offset);
+void case_done(struct check *c, struct case_memory *m);

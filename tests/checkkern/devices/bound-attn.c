@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Error bounds of attention
+ *
+ * A weight of the softmax is exp(s - max) ÷ Σ: an error d of a score is a relative one of d of its
+ * weight. With weights p that sum to 1, out = Σ p v, relative errors r of them move it by at most
+ * Σ p |v - out| r.
+ */
+
+#include "checkkern/devices/bound-attn.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct attn {
+    const struct attn_params *p;
+    size_t n; /* rows */
+    enum bound_rounding rounding;
+    const double *q, *k, *v;
+    double *dq, *dk, *dv;
+    double *scores, *errors; /* [n] of one row: scores, then weights; errors of the scores */
+};
+
+static double *copy_of(const double *x, size_t n)
+{
+    double *y = calloc(n, sizeof(*y));
+
+    if (!y)
+        abort();
+    memcpy(y, x, n * sizeof(*y));
+    return y;
+}
+
+static enum bound_rounding stored_as(enum codec kv)
+{
+    return kv == CODEC_F16    ? BOUND_F16
+           : kv == CODEC_BF16 ? BOUND_BF16
+           : kv == CODEC_Q8_0 ? BOUND_Q8
+                              : BOUND_EXACT;
+}
+
+/* Errors of what is stored; blocks of 32 lie in a head. The scale of a block is a binary16. */
+static double *stored(const double *x, const double *dx, size_t n_heads, size_t hd, enum codec kv)
+{
+    double *d = copy_of(dx, n_heads * hd);
+
+    for (size_t h = 0; h < n_heads; h++)
+        bound_round(stored_as(kv), x + h * hd, d + h * hd, hd);
+    for (size_t i = 0; kv == CODEC_Q8_0 && i < n_heads * hd; i++)
+        d[i] += fabs(x[i]) * 0x1p-11;
+    return d;
+}
+
+static double score(const struct attn *a, size_t q, size_t k, double *ret_error)
+{
+    const uint32_t hd = a->p->head_dim;
+    double sum = 0, magnitude = 0, through = 0;
+
+    for (uint32_t d = 0; d < hd; d++) {
+        sum += a->q[q + d] * a->k[k + d];
+        magnitude += fabs(a->q[q + d] * a->k[k + d]);
+        through +=
+            fabs(a->q[q + d]) * a->dk[k + d] + (fabs(a->k[k + d]) + a->dk[k + d]) * a->dq[q + d];
+    }
+    *ret_error =
+        fabs((double)a->p->scale) * (through + (hd + 8) * BOUND_UNIT * magnitude + BOUND_FLUSH);
+    return sum * (double)a->p->scale;
+}
+
+/* Scores become weights that sum to 1, their errors relative ones of the weights. */
+static void soften(struct attn *a, size_t first, size_t pos)
+{
+    double max = -INFINITY, worst = 0, sum = 0;
+
+    for (size_t j = first; j <= pos; j++)
+        if (a->scores[j] > max)
+            max = a->scores[j];
+    for (size_t j = first; j <= pos; j++) {
+        const double x = a->scores[j] - max;
+
+        a->scores[j] = exp(x);
+        /* exp() of 0 at least is exact; others have 3 + 2 |x| ulp. */
+        a->errors[j] += BOUND_UNIT * (6 + 6 * fabs(x)) + (a->rounding == BOUND_F16 ? 0x1p-11 : 0) +
+                        (a->rounding == BOUND_BF16 ? 0x1p-8 : 0);
+        sum += a->scores[j];
+    }
+    /* What all weights have in common is divided out: the maximum's error weighs by its part. */
+    for (size_t j = first; j <= pos; j++) {
+        a->scores[j] /= sum;
+        worst += a->scores[j] * a->errors[j];
+    }
+    for (size_t j = first; j <= pos; j++)
+        a->errors[j] += worst;
+}
+
+static void row(struct attn *a, size_t pos, size_t q, size_t kv, double *error)
+{
+    const size_t stride = (size_t)a->p->n_kv_heads * a->p->head_dim;
+    const uint32_t window = a->p->window;
+    const size_t first = window && pos + 1 > window ? pos + 1 - window : 0;
+    const double units = (double)(pos - first + 16) * BOUND_UNIT;
+    /* Weights of 16 bits, of the largest. */
+    const double step = a->rounding == BOUND_Q8 ? 0x1p-15 : 0;
+
+    for (size_t j = first; j <= pos; j++)
+        a->scores[j] = score(a, q, kv + j * stride, &a->errors[j]);
+    soften(a, first, pos);
+    for (uint32_t d = 0; d < a->p->head_dim; d++) {
+        double out = 0, sum = 0;
+
+        for (size_t j = first; j <= pos; j++)
+            out += a->scores[j] * a->v[kv + j * stride + d];
+        for (size_t j = first; j <= pos; j++) {
+            const double v = a->v[kv + j * stride + d], dv = a->dv[kv + j * stride + d];
+
+            sum += a->scores[j] * (fabs(v - out) * a->errors[j] + dv + units * fabs(v)) +
+                   step * fabs(v);
+        }
+        error[d] = sum + BOUND_FLUSH * (double)(pos + 1);
+    }
+}
+
+void bound_attention(const struct bound *b, const struct graph_node *node,
+                     const struct bound_rules *rules, double *error)
+{
+    const struct attn_params *p = &node->attn;
+    const size_t n_q = b->n * p->n_heads, n_kv = b->n * p->n_kv_heads;
+    struct attn a = {
+        .p = p,
+        .n = b->n,
+        .rounding = rules->attention,
+        .q = b->values[node->src[0]],
+        .k = b->values[node->src[1]],
+        .v = b->values[node->src[2]],
+        .dq = copy_of(b->errors[node->src[0]], n_q * p->head_dim),
+        .dk = stored(b->values[node->src[1]], b->errors[node->src[1]], n_kv, p->head_dim, rules->k),
+        .dv = stored(b->values[node->src[2]], b->errors[node->src[2]], n_kv, p->head_dim, rules->v),
+        .scores = copy_of(b->values[node->src[0]], b->n),
+        .errors = copy_of(b->values[node->src[0]], b->n),
+    };
+
+    for (size_t h = 0; h < n_q; h++)
+        bound_round(rules->attention, a.q + h * p->head_dim, a.dq + h * p->head_dim, p->head_dim);
+    for (size_t i = 0; i < b->n; i++)
+        for (uint32_t h = 0; h < p->n_heads; h++) {
+            const size_t at = i * node->width + (size_t)h * p->head_dim;
+
+            row(&a, i, at, (size_t)(h / (p->n_heads / p->n_kv_heads)) * p->head_dim, error + at);
+        }
+    free(a.dq);
+    free(a.dk);
+    free(a.dv);
+    free(a.scores);
+    free(a.errors);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Error bounds, node by node
+ *
+ * u is the unit of float rounding. First order only: products of two errors are left out, which
+ * the constants outweigh. Devices may take numbers below the normal range for 0, operands and
+ * results alike (Vulkan leaves it to them), so every product may be off by the smallest normal
+ * number.
+ */
+
+#include "checkkern/devices/bound.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkkern/devices/bound-attn.h"
+#include "lib/graph_eval.h"
+#include "quant/dtype.h"
+#include "checkkern/weights.h"
+
+static double *new_doubles(size_t n)
+{
+    double *x = calloc(n > 0 ? n : 1, sizeof(*x));
+
+    if (!x) {
+        fprintf(stderr, "checkkern: out of memory\n");
+        exit(2);
+    }
+    return x;
+}
+
+/* Of the block of 32 that has element @i. */
+static double block_max(const double *x, size_t i, size_t n)
+{
+    double max = 0;
+
+    for (size_t j = i / 32 * 32; j < MIN(i / 32 * 32 + 32, n); j++)
+        max = fmax(max, fabs(x[j]));
+    return max;
+}
+
+/* What rounding adds to the errors of a row of @n numbers. */
+void bound_round(enum bound_rounding how, const double *x, double *error, size_t n)
+{
+    double row_max = 0;
+
+    for (size_t i = 0; i < n; i++)
+        row_max = fmax(row_max, fabs(x[i]));
+    for (size_t i = 0; i < n; i++) {
+        double max;
+
+        switch (how) {
+        case BOUND_EXACT:
+            break;
+        case BOUND_F16:
+            error[i] += fabs(x[i]) * 0x1p-11 + 0x1p-25;
+            break;
+        case BOUND_F16_ROWS:
+            /* The largest number of the row may be scaled to no more than 2^9. */
+            error[i] += fabs(x[i]) * 0x1p-11 + row_max * 0x1p-34 + 2 * BOUND_FLUSH;
+            break;
+        case BOUND_BF16:
+            error[i] += fabs(x[i]) * 0x1p-8 + BOUND_FLUSH;
+            break;
+        case BOUND_F16_SUMS:
+            max = block_max(x, i, n);
+            error[i] += max < 0x1p-99 ? max : fabs(x[i]) * 0x1p-11 + max * 0x1p-18;
+            break;
+        case BOUND_Q8:
+            max = block_max(x, i, n);
+            /* Blocks of nearly nothing count as zero. */
+            error[i] += max < 0x1p-99 ? max : max / 127 * 0.51;
+            break;
+        }
+    }
+}
+
+/* A row of a weight, and the magnitudes of what each number is the sum of. */
+static void weight_row(const struct weight *w, size_t i, float *row, float *magnitudes)
+{
+    const struct dtype_info *info = dtype_info(w->dtype);
+    uint64_t bytes = 0;
+    const uint8_t *p;
+
+    if (!dtype_row_bytes(w->dtype, w->cols, &bytes))
+        abort();
+    p = (const uint8_t *)w->data + i * bytes;
+    info->decode(p, row, w->cols);
+    for (uint32_t j = 0; j < w->cols; j += info->block_elems, p += info->block_bytes)
+        weights_magnitudes(w->dtype, p, magnitudes + j);
+}
+
+static void embed(const struct bound *b, const struct graph_node *node, const int32_t *tokens,
+                  double *error)
+{
+    float *row = NEW(float, node->width), *magnitudes = NEW(float, node->width);
+
+    for (size_t i = 0; i < b->n; i++) {
+        weight_row(&node->w, (size_t)tokens[i], row, magnitudes);
+        for (uint32_t j = 0; j < node->width; j++)
+            error[i * node->width + j] =
+                4 * BOUND_UNIT * (double)magnitudes[j] * fabs((double)node->f) + BOUND_FLUSH;
+    }
+    free(row);
+    free(magnitudes);
+}
+
+/* s = 1 / sqrt(mean + eps): a relative error e of the mean is one of e / 2 of s. */
+static void rms_norm(const struct bound *b, const struct graph_node *node, const double *x,
+                     const double *dx, double *error)
+{
+    const uint32_t n = node->group;
+    float *w = NEW(float, n), *magnitudes = NEW(float, n);
+
+    weight_row(&node->w, 0, w, magnitudes);
+    for (size_t at = 0; at < b->n * node->width; at += n) {
+        double squares = 0, along = 0, mean, s, own;
+
+        for (uint32_t j = 0; j < n; j++) {
+            squares += x[at + j] * x[at + j];
+            along += fabs(x[at + j]) * dx[at + j];
+        }
+        mean = squares / n + (double)node->f;
+        s = 1 / sqrt(mean);
+        /* Squares may be flushed as well. */
+        own = (n / 2.0 + 8) * BOUND_UNIT + along / n / mean + BOUND_FLUSH / mean;
+        for (uint32_t j = 0; j < n; j++)
+            error[at + j] = fabs((double)w[j]) * s * (dx[at + j] + fabs(x[at + j]) * own) +
+                            BOUND_FLUSH * (1 + s) * (1 + fabs((double)w[j]));
+    }
+    free(w);
+    free(magnitudes);
+}
+
+static void matmul(const struct bound *b, const struct graph_node *node, enum bound_rounding how,
+                   const double *x, const double *dx, double *error)
+{
+    const uint32_t K = node->w.cols, N = node->w.rows;
+    /* As for tolerance_half_sum(). */
+    const double units = (K + 8) * BOUND_UNIT + (how == BOUND_F16_ROWS   ? 0x1p-11
+                                                 : how == BOUND_F16_SUMS ? 17 * 0x1p-11
+                                                                         : 0);
+    float *w = NEW(float, K), *magnitudes = NEW(float, K), *bias = NEW(float, N);
+    double *d = new_doubles(b->n * K);
+
+    memcpy(d, dx, b->n * K * sizeof(*d));
+    for (size_t i = 0; i < b->n; i++)
+        bound_round(how, x + i * K, d + i * K, K);
+    if (node->bias.data)
+        dtype_info(node->bias.dtype)->decode(node->bias.data, bias, N);
+    for (uint32_t o = 0; o < N; o++) {
+        weight_row(&node->w, o, w, magnitudes);
+        for (size_t i = 0; i < b->n; i++) {
+            double sum = fabs((double)bias[o]), through = 0;
+
+            for (uint32_t k = 0; k < K; k++) {
+                sum += fabs(x[i * K + k]) * (double)magnitudes[k];
+                through += d[i * K + k] * (double)magnitudes[k];
+            }
+            error[i * N + o] = units * sum + through + 2 * (K + 1) * BOUND_FLUSH;
+        }
+    }
+    free(d);
+    free(bias);
+    free(magnitudes);
+    free(w);
+}
+
+/* Angles are products of floats, so that they are off by u × angle. */
+static void rope(const struct bound *b, const struct graph_node *node, const double *x,
+                 const double *dx, double *error)
+{
+    const struct rope_params *p = &node->rope;
+    const uint32_t half = p->n_dims / 2;
+
+    memcpy(error, dx, b->n * node->width * sizeof(*error));
+    for (size_t at = 0; at < b->n * node->width; at += node->group) {
+        const double pos = (double)(at / node->width);
+
+        for (uint32_t i = 0; i < half; i++) {
+            const size_t i0 = at + (p->style == ROPE_HALF ? i : 2 * i);
+            const size_t i1 = at + (p->style == ROPE_HALF ? i + half : 2 * i + 1);
+            const double angle = BOUND_UNIT * (pos * (double)p->inv_freq[i] + 6);
+
+            error[i0] = error[i1] =
+                fabs((double)p->mscale) * (dx[i0] + dx[i1] + angle * (fabs(x[i0]) + fabs(x[i1]))) +
+                4 * BOUND_FLUSH;
+        }
+    }
+}
+
+/* An activation and what its own arithmetic may be off by: exp() has (3 + 2 |x|) ulp of 2 u
+ * (Vulkan, "Precision and Operation of SPIR-V Instructions"), tanh() and erf() an absolute error
+ * like that of the usual approximations by polynomials, 2.5e-7. */
+static double act(enum graph_act kind, double x, double *ret_error)
+{
+    double y = 0;
+
+    *ret_error = 0;
+    switch (kind) {
+    case GRAPH_ACT_SILU:
+        y = x / (1 + exp(-x));
+        *ret_error = fabs(y) * BOUND_UNIT * (16 + 4 * fabs(x));
+        break;
+    case GRAPH_ACT_GELU_TANH:
+        y = 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+        *ret_error = fabs(x) * 5e-7 + fabs(y) * BOUND_UNIT * 8;
+        break;
+    case GRAPH_ACT_GELU_ERF:
+        y = 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+        *ret_error = fabs(x) * 5e-7 + fabs(y) * BOUND_UNIT * 8;
+        break;
+    case GRAPH_ACT_RELU2:
+        y = x > 0 ? x * x : 0;
+        *ret_error = y * BOUND_UNIT;
+        break;
+    case GRAPH_ACT_TANH:
+        y = tanh(x);
+        *ret_error = 5e-7;
+        break;
+    }
+    *ret_error += BOUND_FLUSH;
+    return y;
+}
+
+/* How much an activation enlarges errors at most, near x. */
+static double steepness(enum graph_act kind, double x, double dx)
+{
+    return kind == GRAPH_ACT_RELU2 ? 2 * (fabs(x) + dx) : 1.2;
+}
+
+static void glu(const struct bound *b, const struct graph_node *node, const double *gate,
+                const double *dgate, const double *up, const double *dup, double *error)
+{
+    for (size_t i = 0; i < b->n * node->width; i++) {
+        double own, y = act(node->act, gate[i], &own);
+
+        own += steepness(node->act, gate[i], dgate[i]) * dgate[i];
+        error[i] = own * (fabs(up[i]) + dup[i]) + fabs(y) * dup[i] +
+                   fabs(y * up[i]) * BOUND_UNIT * 2 + BOUND_FLUSH;
+    }
+}
+
+static void input(const struct bound *b, const struct graph_node *node, const double *x,
+                  double *error)
+{
+    for (size_t i = 0; i < b->n * node->width; i++)
+        error[i] = fabs(x[i]) < BOUND_FLUSH ? fabs(x[i]) : 0;
+}
+
+static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
+                        const struct bound_rules *rules)
+{
+    const struct graph_node *node = graph_node(b->g, (graph_ref)i);
+    const double *x[3] = {NULL, NULL, NULL}, *dx[3] = {NULL, NULL, NULL}, *y = b->values[i];
+    double *e = b->errors[i];
+
+    for (unsigned j = 0; j < 3; j++)
+        if (node->src[j] >= 0) {
+            x[j] = b->values[node->src[j]];
+            dx[j] = b->errors[node->src[j]];
+        }
+    switch (node->op) {
+    case GRAPH_EMBED:
+        embed(b, node, tokens, e);
+        return;
+    case GRAPH_INPUT:
+        input(b, node, y, e);
+        return;
+    case GRAPH_RMS_NORM:
+        rms_norm(b, node, x[0], dx[0], e);
+        return;
+    case GRAPH_MATMUL:
+        matmul(b, node, rules->products[node->w.dtype], x[0], dx[0], e);
+        return;
+    case GRAPH_ROPE:
+        rope(b, node, x[0], dx[0], e);
+        return;
+    case GRAPH_ATTENTION:
+        bound_attention(b, node, rules, e);
+        return;
+    case GRAPH_GLU:
+        glu(b, node, x[0], dx[0], x[1], dx[1], e);
+        return;
+    case GRAPH_ADD:
+        for (size_t j = 0; j < b->n * node->width; j++)
+            e[j] = dx[0][j] + dx[1][j] + fabs(y[j]) * BOUND_UNIT + BOUND_FLUSH;
+        return;
+    case GRAPH_SCALE:
+        for (size_t j = 0; j < b->n * node->width; j++)
+            e[j] = fabs((double)node->f) * dx[0][j] + fabs(y[j]) * BOUND_UNIT + BOUND_FLUSH;
+        return;
+    case GRAPH_ROWS:
+    case GRAPH_OUTPUT:
+        memcpy(e, dx[0], b->n * node->width * sizeof(*e));
+        return;
+    case GRAPH_LAYER_NORM:
+    case GRAPH_ACT:
+    case GRAPH_POOL:
+        assert(false); /* of encoders, which no device computes */
+        return;
+    }
+}
+
+void bound_init(struct bound *b, const struct graph *g, const int32_t *tokens, size_t n,
+                const float *in, const struct bound_rules *rules)
+{
+    const size_t n_nodes = graph_n_nodes(g);
+    double *x = NULL;
+
+    *b = (struct bound){.g = g, .n = n};
+    for (size_t i = 0; in && i < n_nodes; i++)
+        if (graph_node(g, (graph_ref)i)->op == GRAPH_INPUT) {
+            const size_t n_x = n * graph_node(g, (graph_ref)i)->width;
+
+            x = new_doubles(n_x);
+            for (size_t j = 0; j < n_x; j++)
+                x[j] = (double)in[j];
+        }
+    if (graph_eval_values(g, tokens, n, x, &b->values) < 0) {
+        fprintf(stderr, "checkkern: a graph cannot be computed\n");
+        exit(2);
+    }
+    free(x);
+    b->errors = NEW(double *, n_nodes);
+    for (size_t i = 0; i < n_nodes; i++) {
+        b->errors[i] = new_doubles(n * graph_node(g, (graph_ref)i)->width);
+        node_errors(b, i, tokens, rules);
+    }
+}
+
+void bound_done(struct bound *b)
+{
+    graph_values_free(b->g, b->errors);
+    graph_values_free(b->g, b->values);
+    *b = (struct bound){0};
+}
+
+const double *bound_values(const struct bound *b)
+{
+    return b->values[graph_n_nodes(b->g) - 1];
+}
+
+const double *bound_errors(const struct bound *b)
+{
+    return b->errors[graph_n_nodes(b->g) - 1];
+}

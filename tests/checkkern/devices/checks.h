@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Checks of whole devices, as those of harness.h. */
+
+#include "checkkern/harness.h"
+
+/* Name, and whether it is about products. */
+#define DEVICE_CHECKS(X)                                                                           \
+    X(graph_product, true)                                                                         \
+    X(graph_hostile, true)                                                                         \
+    X(graph_embed, false)                                                                          \
+    X(graph_norm, false)                                                                           \
+    X(graph_rope, false)                                                                           \
+    X(graph_act, false)                                                                            \
+    X(graph_rows, false)                                                                           \
+    X(graph_attention, false)                                                                      \
+    X(graph_steps, false)                                                                          \
+    X(graph_far, false)                                                                            \
+    X(graph_long, false)                                                                           \
+    X(graph_blocks, false)                                                                         \
+    X(graph_tops, false)
+
+#define X(name, products)                                                                          \
+    void check_##name(struct check *c);                                                            \
+    void bench_##name(struct check *c);
+DEVICE_CHECKS(X)
+#undef X

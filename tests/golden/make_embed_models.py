@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the tiny random encoders of tests/golden/embed and what they make of a few texts.
+
+Each model is a directory in Hugging Face layout with its sentence-transformers modules where it has
+such, and case.json: texts as ids and types, and the vectors or scores that transformers computes in
+double precision.
+
+Needs: torch 2.x, transformers 5.x, safetensors, numpy. Run it in this directory:
+
+    python3 make_embed_models.py [NAME…]
+"""
+
+import copy
+import json
+import pathlib
+import shutil
+import sys
+
+import torch
+from safetensors.torch import save_file
+from transformers import (BertConfig, BertForSequenceClassification, BertModel, NomicBertConfig,
+                          NomicBertModel, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
+                          RobertaModel, XLMRobertaConfig, XLMRobertaForSequenceClassification)
+
+from make_models import SMALL, fill, rope, write_tokenizer
+
+OUT = pathlib.Path(__file__).resolve().parent / "embed"
+LENGTHS = [5, 1, 70, 17, 64]
+
+BERT = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+            num_attention_heads=4, max_position_embeddings=80, pad_token_id=0)
+
+# name: (class, config, pooling, dense layers, how positions begin)
+MODELS = {
+    "bert-mean": (BertModel, BertConfig(**BERT, type_vocab_size=2), "mean", []),
+    "bert-cls-dense": (BertModel, BertConfig(**BERT | dict(hidden_size=48, num_attention_heads=3),
+                                             hidden_act="gelu_new"), "cls",
+                       [(24, "torch.nn.modules.activation.Tanh", True),
+                        (16, "torch.nn.modules.linear.Identity", False)]),
+    "bert-rank": (BertForSequenceClassification, BertConfig(**BERT, num_labels=1), "score", []),
+    "roberta-mean": (RobertaModel, RobertaConfig(**BERT | dict(pad_token_id=1),
+                                                 type_vocab_size=1), "mean", []),
+    "xlmr-rank": (XLMRobertaForSequenceClassification, XLMRobertaConfig(
+        **BERT | dict(pad_token_id=1), type_vocab_size=1, num_labels=3), "score", []),
+    "nomic": (NomicBertModel, NomicBertConfig(**BERT, rope_parameters=rope("default", 1000.0)),
+              "mean", []),
+    "bert-f16": (BertModel, BertConfig(**BERT, type_vocab_size=2), "mean", []),
+    "qwen3-last": (Qwen3ForCausalLM, Qwen3Config(
+        **SMALL | dict(tie_word_embeddings=True, max_position_embeddings=128), head_dim=16,
+        rope_parameters=rope("default", 1000000.0)), "last", []),
+    "qwen3-rank": (Qwen3ForCausalLM, Qwen3Config(
+        **SMALL | dict(max_position_embeddings=128), head_dim=16,
+        rope_parameters=rope("default", 1000000.0)), "no-yes", []),
+}
+
+# Tokens that rankers of decoders are asked for.
+NO, YES = 7, 40
+
+
+def write_modules(out, width, pooling, dense, seed):
+    """The steps behind the model; returns them as functions."""
+    gen = torch.Generator().manual_seed(seed + 500)
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
+    (out / "1_Pooling").mkdir()
+    (out / "1_Pooling/config.json").write_text(json.dumps({
+        "word_embedding_dimension": width, "pooling_mode_cls_token": pooling == "cls",
+        "pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_max_tokens": False,
+        "pooling_mode_lasttoken": pooling == "last"}) + "\n")
+    steps = []
+    for i, (n, act, bias) in enumerate(dense):
+        folder = out / f"{i + 2}_Dense"
+        folder.mkdir()
+        modules.append((folder.name, "Dense"))
+        (folder / "config.json").write_text(json.dumps({
+            "in_features": width, "out_features": n, "bias": bias,
+            "activation_function": act}) + "\n")
+        w = torch.randn((n, width), generator=gen) / width ** 0.5
+        tensors = {"linear.weight": w}
+        if bias:
+            tensors["linear.bias"] = torch.randn(n, generator=gen) * 0.3
+        save_file(tensors, folder / "model.safetensors")
+        steps.append((w.double(), tensors.get("linear.bias"), act))
+        width = n
+    modules.append((f"{len(modules)}_Normalize", "Normalize"))
+    (out / "modules.json").write_text(json.dumps([
+        {"idx": i, "name": str(i), "path": path, "type": "sentence_transformers.models." + kind}
+        for i, (path, kind) in enumerate(modules)]) + "\n")
+    return steps
+
+
+def vector(model, ids, types, pooling, steps):
+    more = {} if isinstance(model, (Qwen3ForCausalLM, XLMRobertaForSequenceClassification,
+                                    RobertaModel)) else dict(token_type_ids=types)
+    if pooling == "no-yes":
+        return model(input_ids=ids).logits[0, -1, [NO, YES]]
+    if pooling == "score":
+        return model(input_ids=ids, **more).logits[0]
+    inner = model.model if isinstance(model, Qwen3ForCausalLM) else model
+    rows = inner(input_ids=ids, **more).last_hidden_state[0]
+    x = rows.mean(0) if pooling == "mean" else rows[0 if pooling == "cls" else -1]
+    for w, b, act in steps:
+        x = w @ x + (b.double() if b is not None else 0)
+        x = torch.tanh(x) if act.endswith("Tanh") else x
+    return x / x.norm()
+
+
+def make(name, seed):
+    cls, config, pooling, dense = MODELS[name]
+    out = OUT / name
+    shutil.rmtree(out, ignore_errors=True)
+    config._attn_implementation = "eager"
+    model = cls(config).eval()
+    fill(model, seed + 100)
+    if name.endswith("f16"):
+        with torch.no_grad():
+            for p in model.parameters():
+                p.copy_(p.half())
+        copy.deepcopy(model).half().save_pretrained(out)
+    else:
+        model.save_pretrained(out)
+    (out / "generation_config.json").unlink(missing_ok=True)
+    write_tokenizer(out / "tokenizer.json", config.vocab_size)
+    steps = []
+    if pooling == "no-yes":
+        path = out / "tokenizer.json"
+        tok = json.loads(path.read_text())
+        vocab = {v: k for k, v in tok["model"]["vocab"].items()} | {NO: "no", YES: "yes"}
+        tok["model"]["vocab"] = {k: v for v, k in vocab.items()}
+        path.write_text(json.dumps(tok) + "\n")
+    elif pooling != "score":
+        steps = write_modules(out, config.hidden_size, pooling, dense, seed)
+    gen = torch.Generator().manual_seed(seed + 1000)
+    n_types = getattr(config, "type_vocab_size", 1)
+    texts = []
+    model = model.double()
+    with torch.no_grad():
+        for n in LENGTHS:
+            # Padding is no token: RoBERTa does not count it as a position.
+            ids = torch.randint(2, config.vocab_size, (1, n), generator=gen)
+            types = torch.randint(0, n_types, (1, n), generator=gen)
+            y = vector(model, ids, types, pooling, steps)
+            texts.append({"ids": ids[0].tolist(), "types": types[0].tolist(),
+                          "want": [float(f"{v:.9g}") for v in y.tolist()]})
+    (out / "case.json").write_text(json.dumps({
+        "kind": "scores" if pooling in ("score", "no-yes") else "vectors", "texts": texts}) + "\n")
+    print(f"{name}: {sum(f.stat().st_size for f in out.rglob('*') if f.is_file())} bytes")
+
+
+def main():
+    for seed, name in enumerate(MODELS):
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            make(name, seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A whole model, on whatever device a test brings
+ */
+
+#include "backend/backend.h"
+#include "model/model.h"
+
+enum { SUBJECT_PROMPT = 24, SUBJECT_TOKENS = 80 };
+
+/* Names of the models in tests/golden/models; NULL at the end. */
+extern const char *const subject_names[];
+
+struct subject {
+    struct format *f;
+    struct model *m;
+    struct graph *graph;
+};
+
+void subject_open(struct subject *s, const char *path);
+/* One of subject_names. */
+void subject_open_golden(struct subject *s, const char *name);
+void subject_close(struct subject *s);
+/* Half precision, as most models are run. */
+struct kv_layout subject_layout(const struct subject *s);
+uint32_t subject_n_vocab(const struct subject *s);
+
+/* A prompt in chunks, then the most likely tokens one by one, on @backend, which is taken over.
+ * @logits: of all rows, [SUBJECT_TOKENS, n_vocab]. */
+void subject_tell(const struct subject *s, struct backend *backend,
+                  int32_t tokens[SUBJECT_TOKENS + 1], float *logits);
+/* A CPU with two threads; another device, or NULL when it is not here. */
+struct backend *subject_cpu(void);
+struct backend *subject_device(const char *name);

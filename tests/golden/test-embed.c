@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tiny random encoders against transformers (make_embed_models.py), on every rung of the CPU:
+ * alone, in one batch, and as a large request that a small one interrupts.
+ */
+#include <infer/embed.h>
+#include <infer/engine.h>
+
+#include <errno.h>
+#include <math.h>
+
+#include "core/file.h"
+#include "format/json.h"
+#include "lib/device.h"
+
+static const char *const names[] = {"bert-mean",    "bert-cls-dense", "bert-rank",
+                                    "roberta-mean", "xlmr-rank",      "bert-f16",
+                                    "nomic",        "qwen3-last",     "qwen3-rank"};
+
+enum { MAX_TEXTS = 8, MAX_TOKENS = 128, MAX_WIDTH = 64 };
+
+struct golden {
+    char path[4096];
+    enum inf_embed_kind kind;
+    size_t n, width;
+    struct inf_embed_text texts[MAX_TEXTS];
+    int32_t ids[MAX_TEXTS][MAX_TOKENS];
+    uint8_t types[MAX_TEXTS][MAX_TOKENS];
+    float want[MAX_TEXTS][MAX_WIDTH];
+};
+
+static void text_read(struct golden *g, size_t i, const json_t *text)
+{
+    const json_t *ids = json_object_get(text, "ids"), *types = json_object_get(text, "types");
+    const json_t *want = json_object_get(text, "want");
+    const size_t n = json_array_size(ids);
+
+    assert_in_range(n, 1, MAX_TOKENS);
+    for (size_t j = 0; j < n; j++) {
+        g->ids[i][j] = (int32_t)json_integer_value(json_array_get(ids, j));
+        g->types[i][j] = (uint8_t)json_integer_value(json_array_get(types, j));
+    }
+    g->texts[i] = (struct inf_embed_text){g->ids[i], g->types[i], n};
+    g->width = json_array_size(want);
+    assert_in_range(g->width, 1, MAX_WIDTH);
+    for (size_t j = 0; j < g->width; j++)
+        g->want[i][j] = (float)json_number_value(json_array_get(want, j));
+}
+
+static void golden_open(struct golden *g, const char *name)
+{
+    _cleanup_json_ json_t *root = NULL;
+    struct inf_err err = {0};
+    char sub[128];
+    const json_t *texts;
+    char *path;
+
+    snprintf(sub, sizeof(sub), "embed/%s", name);
+    snprintf(g->path, sizeof(g->path), "%s", test_golden(sub));
+    path = path_join(g->path, "case.json");
+    ASSERT_OK_ERR(json_text_read(path, 1 << 20, 0, &root, &err), err);
+    free(path);
+    texts = json_object_get(root, "texts");
+    g->n = json_array_size(texts);
+    g->kind = strcmp(json_string_value(json_object_get(root, "kind")), "scores") == 0
+                  ? INF_EMBED_SCORES
+                  : INF_EMBED_VECTORS;
+    assert_in_range(g->n, 1, MAX_TEXTS);
+    for (size_t i = 0; i < g->n; i++)
+        text_read(g, i, json_array_get(texts, i));
+}
+
+static struct inf_embedder *embedder_open(const struct golden *g, struct inf_model *model,
+                                          const char *isa, uint32_t n_threads, uint32_t batch,
+                                          bool exact)
+{
+    const struct inf_embedder_params p = {.model = model,
+                                          .device = "cpu",
+                                          .isa = isa,
+                                          .n_threads = n_threads,
+                                          .kind = g->kind,
+                                          .batch_tokens = batch,
+                                          .exact = exact};
+    struct inf_embedder *e;
+    struct inf_err err = {0};
+
+    ASSERT_OK_ERR(inf_embedder_new(&p, &e, &err), err);
+    assert_int_equal(inf_embedder_width(e), g->width);
+    return e;
+}
+
+static struct inf_model *model_open_golden(const struct golden *g)
+{
+    const struct inf_model_params params = {.path = g->path};
+    struct inf_model *model;
+    struct inf_err err = {0};
+
+    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
+    return model;
+}
+
+static uint64_t submit(struct inf_embedder *e, const struct inf_embed_text *texts, size_t n,
+                       bool bulk)
+{
+    const struct inf_embed_request q = {.texts = texts, .n_texts = n, .bulk = bulk};
+    struct inf_err err = {0};
+    uint64_t id;
+
+    ASSERT_OK_ERR(inf_embedder_submit(e, &q, &id, &err), err);
+    return id;
+}
+
+static double nmse(const float *x, const float *want, size_t n)
+{
+    double err = 0, sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        err += pow((double)x[i] - (double)want[i], 2);
+        sum += pow((double)want[i], 2);
+    }
+    return err / sum;
+}
+
+static void check_rung(const char *name, const struct golden *g, struct inf_model *model,
+                       const char *isa, bool exact)
+{
+    struct inf_embedder *e = embedder_open(g, model, isa, 2, 0, exact);
+    float alone[MAX_TEXTS][MAX_WIDTH];
+    struct inf_embed_result *r;
+    double worst = 0;
+
+    for (size_t i = 0; i < g->n; i++) {
+        submit(e, &g->texts[i], 1, false);
+        r = inf_embedder_wait_result(e, -1);
+        assert_int_equal(r->error, 0);
+        memcpy(alone[i], r->vectors, g->width * sizeof(float));
+        worst = fmax(worst, nmse(alone[i], g->want[i], g->width));
+        inf_embed_result_free(r);
+    }
+    print_message("%-16s %-8s NMSE %.2g\n", name, isa, worst);
+    /* Sums of rounded rows and weights: 2^-9 of each. */
+    assert_true(worst < (exact ? 1e-9 : 1e-4));
+
+    submit(e, g->texts, g->n, false);
+    r = inf_embedder_wait_result(e, -1);
+    assert_int_equal(r->n_vectors, g->n);
+    for (size_t i = 0; i < g->n; i++)
+        assert_memory_equal(r->vectors + i * g->width, alone[i], g->width * sizeof(float));
+    inf_embed_result_free(r);
+    inf_embedder_free(e);
+}
+
+TEST(vectors_and_scores_are_those_of_transformers)
+{
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct inf_model *model;
+        struct test_target on;
+        struct golden g;
+
+        golden_open(&g, names[i]);
+        model = model_open_golden(&g);
+        for (size_t j = 0; test_target_at(j, &on); j++)
+            check_rung(names[i], &g, model, on.isa, true);
+        if (inf_model_info(model)->dtype == INF_DTYPE_F16)
+            for (size_t j = 0; test_target_at(j, &on); j++)
+                check_rung(names[i], &g, model, on.isa, false);
+        inf_model_unref(model);
+    }
+}
+
+/* Bits do not depend on threads, on the size of batches, nor on what goes between two layers. */
+TEST(an_interrupted_request_has_the_same_bits)
+{
+    struct inf_embed_text many[256];
+    struct inf_embed_result *r;
+    struct inf_embedder *e;
+    struct inf_model *model;
+    uint64_t large, last = 0;
+    float want[MAX_TEXTS][MAX_WIDTH];
+    size_t n_small = 0;
+    struct golden g;
+
+    golden_open(&g, "nomic");
+    model = model_open_golden(&g);
+    e = embedder_open(&g, model, NULL, 1, 16, true);
+    submit(e, g.texts, g.n, false);
+    r = inf_embedder_wait_result(e, -1);
+    for (size_t i = 0; i < g.n; i++)
+        memcpy(want[i], r->vectors + i * g.width, g.width * sizeof(float));
+    inf_embed_result_free(r);
+    inf_embedder_free(e);
+
+    e = embedder_open(&g, model, NULL, 2, 64, true);
+    for (size_t i = 0; i < 256; i++)
+        many[i] = g.texts[i % g.n];
+    large = submit(e, many, 256, true);
+    while (n_small < 20 || last != large) {
+        if (n_small < 20)
+            submit(e, g.texts, g.n, false);
+        r = inf_embedder_wait_result(e, -1);
+        last = r->request;
+        assert_int_equal(r->error, 0);
+        for (size_t i = 0; i < r->n_texts; i++)
+            assert_memory_equal(r->vectors + i * g.width, want[i % g.n], g.width * sizeof(float));
+        n_small += last != large;
+        inf_embed_result_free(r);
+    }
+    inf_embedder_free(e);
+    inf_model_unref(model);
+}
+
+TEST(rows_are_pooled_to_the_vector)
+{
+    float sum[MAX_WIDTH] = {0};
+    struct inf_embedder_params p;
+    struct inf_embed_request q;
+    struct inf_embed_result *r;
+    struct inf_embedder *e;
+    struct inf_model *model;
+    struct inf_err err = {0};
+    struct golden g;
+    uint64_t id;
+
+    golden_open(&g, "bert-mean");
+    model = model_open_golden(&g);
+    p = (struct inf_embedder_params){.model = model, .device = "cpu", .kind = INF_EMBED_ROWS};
+    ASSERT_OK_ERR(inf_embedder_new(&p, &e, &err), err);
+    q = (struct inf_embed_request){
+        .texts = g.texts, .n_texts = 3, .normalize = INF_NORMALIZE_NO, .dimensions = 24};
+    ASSERT_OK_ERR(inf_embedder_submit(e, &q, &id, &err), err);
+    r = inf_embedder_wait_result(e, -1);
+    assert_int_equal(r->n_vectors, r->first[3]);
+    assert_int_equal(r->width, 24);
+    for (size_t i = r->first[2]; i < r->first[3]; i++)
+        for (size_t j = 0; j < 24; j++)
+            sum[j] += r->vectors[i * 24 + j];
+    assert_true(inf_similarity(sum, g.want[2], 24) > 0.999999);
+    inf_embed_result_free(r);
+    inf_embedder_free(e);
+    inf_model_unref(model);
+}
+
+static int refused(struct inf_embedder *e, const struct inf_embed_request *q, struct inf_err *err)
+{
+    uint64_t id;
+    const int r = inf_embedder_submit(e, q, &id, err);
+
+    assert_true(r < 0 && err->text[0]);
+    return r;
+}
+
+TEST(bad_requests_are_refused_with_a_reason)
+{
+    int32_t outside[] = {3, 96}, *long_text = calloc(200, sizeof(int32_t));
+    const uint8_t types[] = {0, 2};
+    struct inf_embed_text t = {.tokens = outside, .n_tokens = 2};
+    struct inf_embed_request q = {.texts = &t, .n_texts = 1};
+    struct inf_err err = {0};
+    struct inf_embedder *e;
+    struct inf_model *model;
+    struct golden g;
+
+    golden_open(&g, "bert-mean");
+    model = model_open_golden(&g);
+    e = embedder_open(&g, model, NULL, 1, 0, true);
+    assert_int_equal(refused(e, &q, &err), -EINVAL);
+    outside[1] = 95;
+    t.types = types;
+    assert_int_equal(refused(e, &q, &err), -EINVAL);
+    t = (struct inf_embed_text){.tokens = outside};
+    assert_int_equal(refused(e, &q, &err), -EINVAL);
+    t = (struct inf_embed_text){.tokens = long_text, .n_tokens = 200};
+    assert_int_equal(refused(e, &q, &err), -E2BIG);
+    t.n_tokens = 2;
+    q.dimensions = 33;
+    assert_int_equal(refused(e, &q, &err), -EINVAL);
+    q.n_texts = 0;
+    assert_int_equal(refused(e, &q, &err), -EINVAL);
+    inf_embedder_free(e);
+    free(long_text);
+    inf_model_unref(model);
+}
+
+TEST(cancelled_requests_end_at_once)
+{
+    struct inf_embed_text many[512];
+    struct inf_embed_result *r;
+    struct inf_embedder *e;
+    struct inf_model *model;
+    struct golden g;
+    uint64_t id;
+
+    golden_open(&g, "bert-mean");
+    model = model_open_golden(&g);
+    e = embedder_open(&g, model, NULL, 1, 16, true);
+    for (size_t i = 0; i < 512; i++)
+        many[i] = g.texts[2];
+    id = submit(e, many, 512, true);
+    inf_embedder_cancel(e, id);
+    inf_embedder_cancel(e, id + 1);
+    r = inf_embedder_wait_result(e, -1);
+    assert_int_equal(r->error, -ECANCELED);
+    assert_null(r->vectors);
+    inf_embed_result_free(r);
+    submit(e, many, 300, true);
+    inf_embedder_free(e);
+    inf_model_unref(model);
+}
+
+TEST(encoders_do_not_generate)
+{
+    struct inf_engine_params p = {.device = "cpu"};
+    struct inf_engine *engine;
+    struct inf_err err = {0};
+    struct golden g;
+
+    golden_open(&g, "bert-mean");
+    p.model = model_open_golden(&g);
+    assert_int_equal(inf_engine_new(&p, &engine, &err), -EOPNOTSUPP);
+    assert_non_null(strstr(err.text, "generate none"));
+    inf_model_unref(p.model);
+}
+
+RUN_TESTS(cmocka_unit_test(vectors_and_scores_are_those_of_transformers),
+          cmocka_unit_test(an_interrupted_request_has_the_same_bits),
+          cmocka_unit_test(rows_are_pooled_to_the_vector),
+          cmocka_unit_test(bad_requests_are_refused_with_a_reason),
+          cmocka_unit_test(cancelled_requests_end_at_once),
+          cmocka_unit_test(encoders_do_not_generate))

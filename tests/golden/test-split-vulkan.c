@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole models split between the CPU and a Vulkan device, either way round: the CPU's answers
+ */
+#include "backend/layer_split.h"
+#include "golden/subject.h"
+#include "lib/test.h"
+
+/* NULL: there is no Vulkan device. */
+static struct backend *split_make(uint32_t i_layer, bool upper)
+{
+    struct backend *gpu = subject_device("vulkan"), *cpu, *b;
+
+    if (!gpu)
+        return NULL;
+    cpu = subject_cpu();
+    ASSERT_OK(layer_split_new(upper ? &cpu : &gpu, upper ? &gpu : &cpu, i_layer, &b));
+    return b;
+}
+
+static double nmse(const float *x, const float *want, size_t n)
+{
+    double err = 0, sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        err += ((double)x[i] - (double)want[i]) * ((double)x[i] - (double)want[i]);
+        sum += (double)want[i] * (double)want[i];
+    }
+    return err / sum;
+}
+
+struct answers {
+    int32_t tokens[SUBJECT_TOKENS + 1];
+    float *logits; /* [SUBJECT_TOKENS, n_vocab] */
+};
+
+static void answers_init(struct answers *a, const struct subject *s)
+{
+    a->logits = calloc((size_t)SUBJECT_TOKENS * subject_n_vocab(s), sizeof(float));
+    assert_non_null(a->logits);
+}
+
+/* Answers of the CPU alone, and of both; false: there is no Vulkan device. */
+static bool ask(const struct subject *s, uint32_t i_layer, bool upper, struct answers *cpu,
+                struct answers *both)
+{
+    struct backend *split = split_make(i_layer, upper);
+
+    if (!split)
+        return false;
+    answers_init(cpu, s);
+    answers_init(both, s);
+    subject_tell(s, subject_cpu(), cpu->tokens, cpu->logits);
+    subject_tell(s, split, both->tokens, both->logits);
+    return true;
+}
+
+/* The prompt's logits: behind it, what is nearly a draw may go on in another way. */
+static bool check_logits(const struct subject *s, const char *name, uint32_t i_layer, bool upper)
+{
+    /* CPUs that multiply bfloat16 round rows to its 8 bits, devices may round to the 11 of half. */
+    const bool short_rows = graph_node(s->graph, 0)->w.dtype == INF_DTYPE_BF16;
+    struct answers cpu, both;
+    double e;
+
+    if (!ask(s, i_layer, upper, &cpu, &both))
+        return false;
+    e = nmse(both.logits, cpu.logits, (size_t)SUBJECT_PROMPT * subject_n_vocab(s));
+    print_message("%-18s layer %u, Vulkan %s: NMSE %.2g\n", name, i_layer,
+                  upper ? "above" : "below", e);
+    assert_true(e < (short_rows ? 1e-3 : 1e-5));
+    free(cpu.logits);
+    free(both.logits);
+    return true;
+}
+
+TEST(tiny_models_of_every_architecture_give_the_same_logits)
+{
+    for (size_t i = 0; subject_names[i]; i++) {
+        struct subject s;
+        bool there;
+
+        subject_open_golden(&s, subject_names[i]);
+        there = check_logits(&s, subject_names[i], 0, true);
+        for (uint32_t j = 1; there && j < model_hparams(s.m)->n_layers; j++) {
+            check_logits(&s, subject_names[i], j, true);
+            check_logits(&s, subject_names[i], j, false);
+        }
+        subject_close(&s);
+        if (!there)
+            skip();
+    }
+}
+
+static void check_text(const struct subject *s, uint32_t i_layer, bool upper)
+{
+    struct answers cpu, both;
+
+    if (!ask(s, i_layer, upper, &cpu, &both))
+        return;
+    assert_memory_equal(both.tokens, cpu.tokens, sizeof(cpu.tokens));
+    free(cpu.logits);
+    free(both.logits);
+}
+
+TEST(real_models_tell_the_same)
+{
+    static const char *const files[] = {"models/stories260K/stories260K.gguf",
+                                        "models/TinyStories-656K"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        const char *path = test_data(files[i]);
+        struct subject s;
+
+        if (!path)
+            skip();
+        subject_open(&s, path);
+        check_text(&s, 0, true);
+        check_text(&s, 1, true);
+        check_text(&s, 1, false);
+        subject_close(&s);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(tiny_models_of_every_architecture_give_the_same_logits),
+          cmocka_unit_test(real_models_tell_the_same))

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The device that tests of whole models run on
+ *
+ * $SCONCE_DEVICE names it; without, it is the CPU, on every rung that it has.
+ */
+
+#include <infer/device.h>
+
+#include "core/cpu.h"
+#include "lib/test.h"
+
+struct test_target {
+    const char *device, *isa; /* as in inf_engine_params */
+    const char *name;         /* for messages */
+};
+
+/* The @i-th; false past the last one, and, with a line, when the device is not here. */
+static inline bool test_target_at(size_t i, struct test_target *ret_target)
+{
+    const char *device = getenv("SCONCE_DEVICE"), *isa = device ? NULL : cpu_rung_at(i);
+    const struct inf_device_info *info;
+    struct inf_device_list *list;
+    struct inf_err err;
+    int r;
+
+    *ret_target = (struct test_target){device ? device : "cpu", isa, device ? device : isa};
+    if (!device)
+        return isa;
+    if (i > 0)
+        return false;
+    ASSERT_OK_ERR(inf_devices(&list, &err), err);
+    r = inf_device_list_find(list, device, &info, &err);
+    inf_device_list_free(list);
+    if (r < 0)
+        print_message("skipped: %s\n", err.text);
+    return r == 0;
+}

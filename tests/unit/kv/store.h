@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A device whose blocks are arrays of token numbers, and a pool on it. */
+
+#include "kv/pool.h"
+
+enum { BLOCK = 4, N_BLOCKS = 24 };
+
+struct kv_store {
+    uint32_t cells[N_BLOCKS][BLOCK];
+    unsigned n_copies, n_drops;
+};
+
+extern struct kv_store the_store; /* of the pool that was made last */
+extern int store_error;           /* when not 0, what making a store says */
+extern struct backend store_device;
+extern const struct kv_layout store_layout;
+
+struct kv_pool *pool_make(uint32_t n_blocks);
+void put(struct kv_table *t, uint32_t pos, uint32_t value);
+uint32_t get(const struct kv_table *t, uint32_t pos);

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of blocks: what they are made of, who finds a block by its name, and which block goes when
+ * room is needed
+ */
+#include "store.h"
+
+#include "core/rng.h"
+#include "kv/block.h"
+#include "lib/test.h"
+
+enum { N_TABLES = 6, MAX_TOKENS = 40, MAX_NAMES = MAX_TOKENS / BLOCK };
+
+static const struct kv_name root = {{1, 2, 3}};
+
+/* A sequence: tokens, their names, and the table that holds them. */
+struct chain {
+    int32_t tokens[MAX_TOKENS];
+    uint32_t n;
+    struct kv_name names[MAX_NAMES];
+    struct kv_table table;
+};
+
+static void chain_init(struct chain *c, struct kv_pool *pool)
+{
+    *c = (struct chain){0};
+    ASSERT_OK(kv_table_init(&c->table, pool, MAX_TOKENS));
+}
+
+/* Says tokens; blocks that are known are shared and the others computed. Returns the former. */
+static uint32_t say(struct chain *c, const char *text)
+{
+    uint32_t n_known;
+
+    c->n = (uint32_t)strlen(text);
+    for (uint32_t i = 0; i < c->n; i++)
+        c->tokens[i] = text[i];
+    kv_name_blocks(&root, c->tokens, BLOCK, c->n / BLOCK, c->names);
+    n_known = kv_pool_n_known(c->table.pool, c->names, c->n / BLOCK);
+    for (uint32_t i = 0; i < c->n / BLOCK; i++)
+        assert_int_equal(kv_prefix_find(&c->table.pool->prefix, &c->names[i]) != KV_NO_BLOCK,
+                         i < n_known);
+    kv_table_adopt(&c->table, c->names, n_known * BLOCK);
+    assert_int_equal(kv_table_extend(&c->table, c->n - n_known * BLOCK), 0);
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (i >= n_known * BLOCK)
+            put(&c->table, i, (uint32_t)c->tokens[i]);
+        assert_int_equal(get(&c->table, i), c->tokens[i]);
+    }
+    kv_table_name(&c->table, c->names, c->n / BLOCK);
+    return n_known;
+}
+
+static void end(struct chain *c)
+{
+    kv_table_truncate(&c->table, 0);
+}
+
+static uint32_t known(struct kv_pool *pool, const char *text)
+{
+    int32_t tokens[MAX_TOKENS];
+    struct kv_name names[MAX_NAMES];
+    const uint32_t n = (uint32_t)strlen(text) / BLOCK;
+
+    for (uint32_t i = 0; i < n * BLOCK; i++)
+        tokens[i] = text[i];
+    kv_name_blocks(&root, tokens, BLOCK, n, names);
+    return kv_pool_n_known(pool, names, n);
+}
+
+static void assert_name(const struct kv_name *name, const char *hex)
+{
+    char text[2 * SHA256_BYTES + 1];
+
+    for (unsigned i = 0; i < SHA256_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", name->bytes[i]);
+    ASSERT_STREQ(text, hex);
+}
+
+/* Other processes and machines make the same ones: these were made by another implementation,
+ *   python3 tests/unit/kv/names.py */
+TEST(names_are_what_they_always_were)
+{
+    static const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 151643};
+    const struct kv_origin origin = {
+        .model = {{7}}, .numbers = "f16", .device = "cpu", .isa = "avx2", .block_tokens = 4};
+    struct kv_name name, top, names[2];
+
+    kv_name_origin(&origin, &name);
+    assert_name(&name, "ffba0480bcdfdaba92f2e291db53d6d594abc7890fc4757938570516333bb31e");
+    kv_name_root(&name, "uid 1000", "pepper", 6, &top);
+    assert_name(&top, "41a52ff933026bd7f8ee5a007b451406a8b573b43fd4eda9dda34b218d955f7a");
+    kv_name_blocks(&top, tokens, 4, 2, names);
+    assert_name(&names[0], "8a56fe6b8b422ae14285bc4da9921641db6ab958e6c3a6c6b5118d8b07d1b59a");
+    assert_name(&names[1], "88508672f5ab3760f16e82f5cfa9648420ba8f6a1b3d0d711602f7281e173985");
+    kv_name_root(&name, NULL, NULL, 0, &top);
+    assert_name(&top, "5baf26f53e4fc86dcad32562b9a585b1b7e010f6b295aa6d4a5f970f6601c0b2");
+}
+
+TEST(names_differ_by_all_that_makes_them)
+{
+    struct kv_origin origin = {.numbers = "f16", .device = "cpu", .isa = "ref", .block_tokens = 64};
+    struct kv_name names[9];
+    unsigned n = 0;
+
+    kv_name_origin(&origin, &names[n++]);
+    origin.model.bytes[31] = 1;
+    kv_name_origin(&origin, &names[n++]);
+    origin.numbers = "bf16";
+    kv_name_origin(&origin, &names[n++]);
+    origin.isa = "avx2";
+    kv_name_origin(&origin, &names[n++]);
+    origin.block_tokens = 32;
+    kv_name_origin(&origin, &names[n++]);
+    kv_name_root(&names[0], "ab", "c", 1, &names[n++]);
+    kv_name_root(&names[0], "a", "bc", 2, &names[n++]);
+    kv_name_root(&names[0], "a", "bc\0", 3, &names[n++]);
+    kv_name_root(&names[1], "a", "bc", 2, &names[n++]);
+    assert_int_equal(n, ARRAY_SIZE(names));
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned k = 0; k < i; k++)
+            assert_false(kv_name_equal(&names[i], &names[k]));
+}
+
+TEST(blocks_are_found_while_they_are_used_and_after)
+{
+    struct kv_pool *pool = pool_make(8);
+    struct chain a, b;
+
+    chain_init(&a, pool);
+    chain_init(&b, pool);
+    assert_int_equal(say(&a, "abcdefghij"), 0);
+    assert_int_equal(say(&b, "abcdefghkl"), 2);
+    assert_int_equal(a.table.blocks[1], b.table.blocks[1]);
+    assert_int_not_equal(a.table.blocks[2], b.table.blocks[2]);
+    assert_int_equal(kv_pool_n_free(pool), 4);
+    end(&a);
+    end(&b);
+    assert_int_equal(kv_pool_n_free(pool), 8);
+    assert_int_equal(kv_pool_n_idle(pool), 2);
+    /* What has other tokens before it is another block. */
+    assert_int_equal(known(pool, "efgh"), 0);
+    assert_int_equal(say(&a, "abcdefgh"), 2);
+    assert_int_equal(kv_pool_n_idle(pool), 0);
+    assert_int_equal(kv_pool_n_free(pool), 6);
+    kv_table_done(&a.table);
+    kv_table_done(&b.table);
+    kv_pool_free(pool);
+}
+
+TEST(the_oldest_go_first_and_ends_before_beginnings)
+{
+    struct kv_pool *pool = pool_make(6);
+    struct chain a, b, c;
+
+    chain_init(&a, pool);
+    chain_init(&b, pool);
+    chain_init(&c, pool);
+    say(&a, "aaaabbbbcccc");
+    say(&b, "aaaadddd");
+    end(&a);
+    end(&b);
+    assert_int_equal(kv_pool_n_idle(pool), 4);
+    /* Two that have no name, then the end of what ended first. */
+    say(&c, "eeeeffffgggg");
+    assert_int_equal(known(pool, "aaaabbbbcccc"), 2);
+    assert_int_equal(known(pool, "aaaadddd"), 2);
+    end(&c);
+    say(&a, "hhhh");
+    assert_int_equal(known(pool, "aaaabbbb"), 1);
+    assert_int_equal(known(pool, "aaaadddd"), 2);
+    say(&b, "iiiijjjj");
+    assert_int_equal(known(pool, "aaaa"), 0);
+    assert_int_equal(known(pool, "eeeeffffgggg"), 3);
+    kv_table_done(&a.table);
+    kv_table_done(&b.table);
+    kv_table_done(&c.table);
+    kv_pool_free(pool);
+}
+
+/* All of a prompt is known, and its last token is computed again. */
+TEST(a_named_block_is_copied_before_it_is_written)
+{
+    struct kv_pool *pool = pool_make(3);
+    struct chain a;
+
+    chain_init(&a, pool);
+    say(&a, "abcdefgh");
+    end(&a);
+    kv_table_adopt(&a.table, a.names, 7);
+    assert_int_equal(a.table.n_named, 1);
+    assert_int_equal(kv_table_need(&a.table, 1), 1);
+    assert_int_equal(kv_table_extend(&a.table, 1), 0);
+    assert_int_equal(the_store.n_copies, 1);
+    put(&a.table, 7, 'h');
+    assert_int_equal(get(&a.table, 6), 'g');
+    assert_int_equal(kv_pool_n_free(pool), 1);
+    /* It has become what is known already. */
+    kv_table_name(&a.table, a.names, 2);
+    assert_int_equal(kv_pool_n_free(pool), 1);
+    assert_int_equal(kv_pool_n_idle(pool), 0);
+    kv_table_truncate(&a.table, 6);
+    assert_int_equal(a.table.n_named, 1);
+    assert_int_equal(kv_table_extend(&a.table, 1), 0);
+    put(&a.table, 6, 'x');
+    assert_int_equal(known(pool, "abcdefgh"), 2);
+    kv_table_truncate(&a.table, 0);
+    assert_int_equal(say(&a, "abcdefgh"), 2);
+    kv_table_done(&a.table);
+    kv_pool_free(pool);
+}
+
+TEST(of_two_blocks_of_one_name_the_first_stays)
+{
+    struct kv_pool *pool = pool_make(8);
+    struct chain a, b;
+
+    chain_init(&a, pool);
+    chain_init(&b, pool);
+    say(&a, "abcdefgh");
+    kv_name_blocks(&root, a.tokens, BLOCK, 2, b.names);
+    assert_int_equal(kv_table_extend(&b.table, 8), 0);
+    for (uint32_t i = 0; i < 8; i++)
+        put(&b.table, i, (uint32_t)a.tokens[i]);
+    assert_int_equal(kv_pool_n_free(pool), 4);
+    kv_table_name(&b.table, b.names, 2);
+    assert_int_equal(kv_pool_n_free(pool), 6);
+    assert_memory_equal(a.table.blocks, b.table.blocks, 2 * sizeof(uint32_t));
+    kv_table_done(&a.table);
+    kv_table_done(&b.table);
+    assert_int_equal(kv_pool_n_idle(pool), 2);
+    kv_pool_free(pool);
+}
+
+TEST(what_is_forgotten_is_not_found_and_not_named_again)
+{
+    struct kv_pool *pool = pool_make(8);
+    struct chain a, b;
+
+    chain_init(&a, pool);
+    chain_init(&b, pool);
+    say(&a, "abcdefgh");
+    say(&b, "ijkl");
+    end(&b);
+    kv_pool_forget(pool);
+    assert_int_equal(known(pool, "abcdefgh") + known(pool, "ijkl"), 0);
+    assert_int_equal(kv_pool_n_idle(pool), 0);
+    assert_int_equal(kv_pool_n_free(pool), 6);
+    /* A table of before goes on without names. */
+    assert_false(kv_table_is_current(&a.table));
+    assert_int_equal(kv_table_extend(&a.table, 4), 0);
+    kv_table_name(&a.table, a.names, 3);
+    assert_int_equal(known(pool, "abcd"), 0);
+    end(&a);
+    assert_int_equal(kv_pool_n_free(pool), 8);
+    assert_int_equal(say(&a, "abcdefgh"), 0);
+    assert_int_equal(known(pool, "abcdefgh"), 2);
+    kv_table_done(&a.table);
+    kv_table_done(&b.table);
+    kv_pool_free(pool);
+}
+
+TEST(idle_blocks_keep_their_memory)
+{
+    struct kv_pool *pool = pool_make(N_BLOCKS);
+    struct chain a;
+
+    chain_init(&a, pool);
+    say(&a, "abcdefghij");
+    end(&a);
+    kv_pool_rest(pool);
+    assert_int_equal(the_store.n_drops, 1);
+    assert_int_equal(say(&a, "abcdefghij"), 2);
+    kv_table_done(&a.table);
+    kv_pool_free(pool);
+}
+
+/* Prompts of two words, so that beginnings repeat, over few blocks. say() checks what they hold. */
+TEST(random_chains_hold_their_tokens)
+{
+    struct kv_pool *pool = pool_make(N_BLOCKS);
+    static struct chain chains[N_TABLES];
+    unsigned n_known = 0;
+    struct rng rng;
+
+    rng_seed(&rng, 4);
+    for (unsigned i = 0; i < N_TABLES; i++)
+        chain_init(&chains[i], pool);
+    for (unsigned round = 0; round < 30000; round++) {
+        struct chain *c = &chains[rng_u32(&rng) % N_TABLES];
+        char text[MAX_TOKENS + 1] = "";
+        uint32_t n_used = 0;
+
+        end(c);
+        for (unsigned i = rng_u32(&rng) % 9; i > 0; i--)
+            strcat(text, rng_u32(&rng) % 3 ? "abcd" : "efgh");
+        strcat(text, (const char *[]){"", "x", "xy"}[rng_u32(&rng) % 3]);
+        if (rng_u32(&rng) % 500 == 0)
+            kv_pool_forget(pool);
+        if (DIV_UP(strlen(text), BLOCK) > kv_pool_n_free(pool))
+            continue;
+        n_known += say(c, text);
+        for (uint32_t i = 0; i < N_BLOCKS; i++)
+            n_used += pool->refs[i] > 0;
+        assert_int_equal(kv_pool_n_free(pool), N_BLOCKS - n_used);
+    }
+    assert_true(n_known > 10000);
+    for (unsigned i = 0; i < N_TABLES; i++)
+        kv_table_done(&chains[i].table);
+    assert_int_equal(kv_pool_n_free(pool), N_BLOCKS);
+    kv_pool_free(pool);
+}
+
+RUN_TESTS(cmocka_unit_test(names_are_what_they_always_were),
+          cmocka_unit_test(names_differ_by_all_that_makes_them),
+          cmocka_unit_test(blocks_are_found_while_they_are_used_and_after),
+          cmocka_unit_test(the_oldest_go_first_and_ends_before_beginnings),
+          cmocka_unit_test(a_named_block_is_copied_before_it_is_written),
+          cmocka_unit_test(of_two_blocks_of_one_name_the_first_stays),
+          cmocka_unit_test(what_is_forgotten_is_not_found_and_not_named_again),
+          cmocka_unit_test(idle_blocks_keep_their_memory),
+          cmocka_unit_test(random_chains_hold_their_tokens))

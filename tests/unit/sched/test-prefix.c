@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prompts that begin alike: what is known is not computed again, and nothing but the number of rows
+ * tells. The null device's logits show every block that is not what its name says.
+ */
+#include "rig.h"
+
+/* A prompt of @n tokens: the first @n_common are those of all prompts of @family. */
+static struct inf_request prompt_of(int32_t *tokens, uint32_t n, uint64_t family, uint32_t n_common,
+                                    uint64_t seed)
+{
+    struct rng common, own;
+
+    rng_seed(&common, family);
+    rng_seed(&own, seed);
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)(rng_u32(i < n_common ? &common : &own) % 256);
+    return (struct inf_request){
+        .tokens = tokens, .n_tokens = n, .max_tokens = 10, .n_logprobs = -1, .ignore_eos = true};
+}
+
+/* Runs one request to its end; rows that it took. */
+static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome *o)
+{
+    const uint64_t before = rig->sched->stats.n_prompt_tokens;
+    struct inf_request copy = *q;
+
+    *o = (struct outcome){.n_choices = MAX(q->n_choices, 1u)};
+    copy.user = o;
+    o->id = rig_submit(rig, &copy);
+    rig_finish(rig, o, 1);
+    return rig->sched->stats.n_prompt_tokens - before;
+}
+
+/* The same, compared with what the request gives alone; the answer is dropped. */
+static void check(struct rig *rig, const struct inf_request *q, uint64_t n_rows, uint32_t n_cached)
+{
+    struct outcome o, alone;
+
+    assert_int_equal(run(rig, q, &o), n_rows);
+    assert_int_equal(o.choices[0].n_cached, n_cached);
+    rig_alone(&(struct null_options){0}, 0, q, &alone);
+    outcomes_equal(&o, &alone);
+    outcome_done(&alone);
+    outcome_done(&o);
+}
+
+TEST(a_prompt_is_computed_once)
+{
+    const struct rig_params params = {0};
+    int32_t tokens[61];
+    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    check(&rig, &q, 61, 0);
+    check(&rig, &q, 1, 60);
+    /* All of it is known; the last token is computed all the same, into a copy of its block. */
+    q.n_tokens = 60;
+    check(&rig, &q, 1, 59);
+    q.n_tokens = 30;
+    check(&rig, &q, 2, 28);
+    q.n_tokens = 3;
+    check(&rig, &q, 3, 0);
+    q = prompt_of(tokens, 50, 1, 21, 7);
+    check(&rig, &q, 30, 20);
+    rig_done(&rig);
+}
+
+TEST(the_next_turn_finds_the_answer)
+{
+    const struct rig_params params = {0};
+    struct outcome o;
+    int32_t tokens[100];
+    struct inf_request q = prompt_of(tokens, 22, 1, 22, 0);
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    q.max_tokens = 31;
+    assert_int_equal(run(&rig, &q, &o), 22);
+    assert_int_equal(o.choices[0].ids.len, 31 * sizeof(int32_t));
+    memcpy(tokens + 22, o.choices[0].ids.data, o.choices[0].ids.len);
+    outcome_done(&o);
+    q.n_tokens = 22 + 31 + 5;
+    for (uint32_t i = 22 + 31; i < q.n_tokens; i++)
+        tokens[i] = 'a';
+    /* The answer's last token was never computed. */
+    check(&rig, &q, 58 - 52, 52);
+    rig_done(&rig);
+}
+
+TEST(who_comes_together_computes_once)
+{
+    enum { N = 5 };
+    static int32_t tokens[N][60];
+    const struct rig_params params = {.max_rows = 8};
+    struct outcome o[N], alone;
+    struct inf_request q[N];
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    for (uint32_t i = 0; i < N; i++) {
+        q[i] = prompt_of(tokens[i], 60, 1, i < 3 ? 60 : 40, i);
+        o[i] = (struct outcome){.n_choices = 1};
+        q[i].user = &o[i];
+        o[i].id = rig_submit(&rig, &q[i]);
+    }
+    rig_finish(&rig, o, N);
+    assert_int_equal(rig.sched->stats.n_prompt_tokens, 60 + 1 + 1 + 20 + 20);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal(o[i].choices[0].n_cached, i == 0 ? 0 : i < 3 ? 59 : 40);
+        rig_alone(&params.null, 0, &q[i], &alone);
+        outcomes_equal(&o[i], &alone);
+        outcome_done(&alone);
+        outcome_done(&o[i]);
+    }
+    rig_done(&rig);
+}
+
+/* Who waited for another's blocks computes them when that one leaves. */
+TEST(nobody_waits_for_who_has_left)
+{
+    static int32_t tokens[60];
+    const struct rig_params params = {.max_rows = 8};
+    struct outcome o[2] = {{.n_choices = 1}, {.n_choices = 1}};
+    struct inf_request q = prompt_of(tokens, 60, 1, 60, 0);
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    for (unsigned i = 0; i < 2; i++) {
+        q.user = &o[i];
+        o[i].id = rig_submit(&rig, &q);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        sched_tick(rig.sched);
+    assert_int_equal(rig.sched->n_running, 1);
+    sched_cancel(rig.sched, o[0].id);
+    rig_finish(&rig, o, 2);
+    assert_int_equal(o[1].choices[0].finish, INF_FINISH_LENGTH);
+    assert_int_equal(rig.sched->stats.n_prompt_tokens, 60);
+    assert_int_equal(o[1].choices[0].n_cached, 24);
+    for (unsigned i = 0; i < 2; i++)
+        outcome_done(&o[i]);
+    rig_done(&rig);
+}
+
+TEST(strangers_share_nothing)
+{
+    const struct rig_params params = {0};
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    q.no_cache = true;
+    check(&rig, &q, 41, 0);
+    q.no_cache = false;
+    check(&rig, &q, 41, 0);
+    q.no_cache = true;
+    check(&rig, &q, 41, 0);
+    q.no_cache = false;
+    q.cache_salt = "pepper";
+    q.cache_salt_len = 6;
+    check(&rig, &q, 41, 0);
+    check(&rig, &q, 1, 40);
+    q.cache_tenant = "somebody";
+    check(&rig, &q, 41, 0);
+    q.cache_salt_len = 0;
+    check(&rig, &q, 41, 0);
+    q.cache_tenant = NULL;
+    check(&rig, &q, 1, 40);
+    rig_done(&rig);
+}
+
+TEST(an_engine_may_keep_nothing)
+{
+    const struct rig_params params = {.no_prefix_cache = true};
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    check(&rig, &q, 41, 0);
+    check(&rig, &q, 41, 0);
+    assert_int_equal(kv_pool_n_idle(rig.sched->runner->pool), 0);
+    rig_done(&rig);
+}
+
+/* Each token of a prompt has its log-probability, so each row is computed; others may use them. */
+TEST(log_probabilities_of_a_prompt_take_all_rows)
+{
+    const struct rig_params params = {0};
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    check(&rig, &q, 41, 0);
+    q.n_logprobs = 2;
+    q.prompt_logprobs = true;
+    check(&rig, &q, 41, 0);
+    q.n_choices = 3;
+    check(&rig, &q, 43, 0);
+    q.prompt_logprobs = false;
+    q.n_choices = 1;
+    check(&rig, &q, 1, 40);
+    rig_done(&rig);
+}
+
+TEST(choices_take_what_is_known_too)
+{
+    const struct rig_params params = {.max_seqs = 2};
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    check(&rig, &q, 41, 0);
+    q.n_choices = 5;
+    q.sampling.temperature = 1;
+    q.sampling.has_seed = true;
+    check(&rig, &q, 5, 40);
+    rig_done(&rig);
+}
+
+/* The pool holds one sequence of full length and no block more: no copy fits beside it. */
+TEST(a_pool_of_one_sequence_is_enough)
+{
+    const struct rig_params params = {.n_ctx = 64, .n_blocks = 16};
+    int32_t tokens[60];
+    struct inf_request q = prompt_of(tokens, 60, 1, 60, 0);
+    struct rig rig;
+
+    q.max_tokens = 4;
+    rig_init(&rig, &params);
+    check(&rig, &q, 60, 0);
+    check(&rig, &q, 1, 59);
+    q.n_tokens = 59;
+    check(&rig, &q, 3, 56);
+    q = prompt_of(tokens, 60, 2, 60, 0);
+    q.max_tokens = 4;
+    check(&rig, &q, 60, 0);
+    rig_done(&rig);
+}
+
+/* What has to go away comes back by name, where its blocks were not needed meanwhile. */
+TEST(preempted_sequences_come_back_cheaply)
+{
+    enum { N = 6 };
+    static int32_t tokens[N][20];
+    uint64_t rows[2];
+
+    for (unsigned without = 0; without < 2; without++) {
+        const struct rig_params params = {.n_ctx = 64, .n_blocks = 40, .no_prefix_cache = without};
+        struct outcome o[N], alone;
+        struct inf_request q[N];
+        struct rig rig;
+
+        rig_init(&rig, &params);
+        for (uint32_t i = 0; i < N; i++) {
+            q[i] = prompt_of(tokens[i], 20, i, 20, 0);
+            q[i].max_tokens = 40;
+            o[i] = (struct outcome){.n_choices = 1};
+            q[i].user = &o[i];
+            o[i].id = rig_submit(&rig, &q[i]);
+        }
+        rig_finish(&rig, o, N);
+        rows[without] = rig.sched->stats.n_prompt_tokens;
+        for (uint32_t i = 0; i < N; i++) {
+            /* Its own blocks are no gift of others. */
+            assert_int_equal(o[i].choices[0].n_cached, 0);
+            rig_alone(&params.null, 64, &q[i], &alone);
+            outcomes_equal(&o[i], &alone);
+            outcome_done(&alone);
+            outcome_done(&o[i]);
+        }
+        rig_done(&rig);
+    }
+    assert_true(rows[1] > N * 20);
+    assert_true(rows[0] < rows[1]);
+}
+
+/* A device that fails or gives nonsense leaves nothing to be found. */
+TEST(doubtful_blocks_are_forgotten)
+{
+    const struct rig_params params = {
+        .null = {.fail_step = 3, .has_nan_token = true, .nan_token = 'N'}};
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct outcome o;
+    struct rig rig;
+
+    for (unsigned i = 0; i < 41; i++)
+        tokens[i] = 'a';
+    rig_init(&rig, &params);
+    assert_int_equal(run(&rig, &q, &o), 41);
+    assert_int_equal(o.choices[0].finish, INF_FINISH_ERROR);
+    outcome_done(&o);
+    assert_int_equal(kv_pool_n_idle(rig.sched->runner->pool), 0);
+    q.max_tokens = 1;
+    assert_int_equal(run(&rig, &q, &o), 41);
+    outcome_done(&o);
+    assert_int_equal(kv_pool_n_idle(rig.sched->runner->pool), 10);
+    tokens[40] = 'N';
+    run(&rig, &q, &o);
+    assert_int_equal(o.choices[0].finish, INF_FINISH_ERROR);
+    outcome_done(&o);
+    assert_int_equal(kv_pool_n_idle(rig.sched->runner->pool), 0);
+    rig_done(&rig);
+}
+
+enum { N_FAMILIES = 4, N_AT_ONCE = 40 };
+
+/* Of few families, so that beginnings repeat; some ask for privacy. */
+static void make_random(struct random_request *r, uint64_t seed)
+{
+    static const char *const tenants[] = {NULL, NULL, "a", "b"};
+    struct rng rng;
+
+    random_request(r, seed, 56, 40);
+    rng_seed(&rng, seed);
+    prompt_of(r->tokens, (uint32_t)r->q.n_tokens, rng_u32(&rng) % N_FAMILIES, rng_u32(&rng) % 80,
+              seed);
+    r->q.prompt_logprobs = rng_u32(&rng) % 16 == 0;
+    r->q.no_cache = rng_u32(&rng) % 16 == 0;
+    r->q.cache_tenant = tenants[rng_u32(&rng) % 4];
+    if (rng_u32(&rng) % 8 == 0) {
+        r->q.cache_salt = "salt";
+        r->q.cache_salt_len = 4;
+    }
+}
+
+static bool was_cancelled(const struct outcome *o)
+{
+    for (uint32_t i = 0; i < o->n_choices; i++)
+        if (o->choices[i].finish == INF_FINISH_CANCELLED)
+            return true;
+    return false;
+}
+
+/* Requests come and are cancelled at random; all others give what they give without a cache. */
+static void check_random(const struct rig_params *params, uint32_t n_rounds)
+{
+    static struct outcome outcomes[N_AT_ONCE], expected[N_AT_ONCE];
+    static struct random_request requests[N_AT_ONCE];
+    struct rig_params plain = {.null = params->null,
+                               .n_ctx = params->n_ctx,
+                               .n_padding = params->n_padding,
+                               .no_prefix_cache = true};
+    struct rig rig, without;
+    uint64_t n_cached = 0;
+    struct rng rng;
+
+    plain.null.lose_one_in = 0;
+    rng_seed(&rng, params->null.seed);
+    rig_init(&rig, params);
+    rig_init(&without, &plain);
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        for (uint32_t i = 0; i < N_AT_ONCE; i++) {
+            struct inf_request *q = &requests[i].q;
+
+            make_random(&requests[i], params->null.seed << 32 | (round * N_AT_ONCE + i));
+            outcomes[i] = expected[i] = (struct outcome){.n_choices = MAX(q->n_choices, 1u)};
+            q->user = &outcomes[i];
+            outcomes[i].id = rig_submit(&rig, q);
+            q->user = &expected[i];
+            expected[i].id = rig_submit(&without, q);
+            for (uint32_t k = rng_u32(&rng) % 4; k > 0; k--)
+                sched_tick(rig.sched);
+            if (rng_u32(&rng) % 8 == 0)
+                sched_cancel(rig.sched, outcomes[rng_u32(&rng) % (i + 1)].id);
+            rig_collect(&rig, outcomes, N_AT_ONCE);
+        }
+        rig_finish(&rig, outcomes, N_AT_ONCE);
+        rig_finish(&without, expected, N_AT_ONCE);
+        for (uint32_t i = 0; i < N_AT_ONCE; i++) {
+            n_cached += outcomes[i].choices[0].n_cached;
+            if (!was_cancelled(&outcomes[i]))
+                outcomes_equal(&outcomes[i], &expected[i]);
+            outcome_done(&outcomes[i]);
+            outcome_done(&expected[i]);
+        }
+    }
+    assert_true(n_cached > (uint64_t)n_rounds * N_AT_ONCE);
+    assert_int_equal(rig.sched->stats.n_errors, 0);
+    rig_done(&rig);
+    rig_done(&without);
+}
+
+TEST(twenty_thousand_requests_over_a_tiny_pool)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        const struct rig_params params = {.null = {.seed = 1 + i},
+                                          .n_ctx = 100,
+                                          .n_blocks = 25 + 7 * i,
+                                          .max_rows = 8 + 8 * i,
+                                          .max_seqs = 3 + i};
+
+        check_random(&params, 100);
+    }
+}
+
+TEST(twenty_thousand_requests_with_lists_and_losses)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        const struct rig_params params = {
+            .null = {.seed = 10 + i, .lose_one_in = 200, .makes_lists = i % 2},
+            .n_padding = i % 2 * 9,
+            .n_ctx = 100,
+            .n_blocks = 30 + 20 * i,
+            .max_rows = 40};
+
+        check_random(&params, 100);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(a_prompt_is_computed_once),
+          cmocka_unit_test(the_next_turn_finds_the_answer),
+          cmocka_unit_test(who_comes_together_computes_once),
+          cmocka_unit_test(nobody_waits_for_who_has_left),
+          cmocka_unit_test(strangers_share_nothing), cmocka_unit_test(an_engine_may_keep_nothing),
+          cmocka_unit_test(log_probabilities_of_a_prompt_take_all_rows),
+          cmocka_unit_test(choices_take_what_is_known_too),
+          cmocka_unit_test(a_pool_of_one_sequence_is_enough),
+          cmocka_unit_test(preempted_sequences_come_back_cheaply),
+          cmocka_unit_test(doubtful_blocks_are_forgotten),
+          cmocka_unit_test(twenty_thousand_requests_over_a_tiny_pool),
+          cmocka_unit_test(twenty_thousand_requests_with_lists_and_losses))

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks that outlive an engine: what one computed the next one reads, and whatever the tier does,
+ * the text is that of an engine without.
+ */
+#include "fake_tier.h"
+#include "rig.h"
+
+#include "core/clock.h"
+
+static struct inf_request prompt_of(int32_t *tokens, uint32_t n, uint64_t family, uint32_t n_common,
+                                    uint64_t seed)
+{
+    struct rng common, own;
+
+    rng_seed(&common, family);
+    rng_seed(&own, seed);
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)(rng_u32(i < n_common ? &common : &own) % 256);
+    return (struct inf_request){
+        .tokens = tokens, .n_tokens = n, .max_tokens = 10, .n_logprobs = -1, .ignore_eos = true};
+}
+
+static void submit(struct rig *rig, const struct inf_request *q, struct outcome *o)
+{
+    struct inf_request copy = *q;
+
+    *o = (struct outcome){.n_choices = MAX(q->n_choices, 1u)};
+    copy.user = o;
+    o->id = rig_submit(rig, &copy);
+}
+
+/* Compares what came out with what the request gives alone, and drops it. */
+static void check_outcome(struct outcome *o, const struct inf_request *q)
+{
+    struct outcome alone;
+
+    rig_alone(&(struct null_options){0}, 0, q, &alone);
+    outcomes_equal(o, &alone);
+    outcome_done(&alone);
+    outcome_done(o);
+}
+
+static void check(struct rig *rig, const struct inf_request *q, uint32_t n_rows, uint32_t n_cached)
+{
+    const uint64_t before = rig->sched->stats.n_prompt_tokens;
+    struct outcome o;
+
+    submit(rig, q, &o);
+    rig_finish(rig, &o, 1);
+    assert_int_equal(rig->sched->stats.n_prompt_tokens - before, n_rows);
+    assert_int_equal(o.choices[0].n_cached, n_cached);
+    check_outcome(&o, q);
+}
+
+static void run_fresh(struct fake_tier *tier, const struct inf_request *q)
+{
+    const struct rig_params params = {.tier = &tier->base};
+    struct outcome o;
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    submit(&rig, q, &o);
+    rig_finish(&rig, &o, 1);
+    check_outcome(&o, q);
+    rig_done(&rig);
+}
+
+/* On an engine of its own. */
+static void check_fresh(struct fake_tier *tier, const struct inf_request *q, uint32_t n_rows,
+                        uint32_t n_cached)
+{
+    const struct rig_params params = {.tier = &tier->base};
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    check(&rig, q, n_rows, n_cached);
+    rig_done(&rig);
+}
+
+TEST(the_next_engine_reads_what_this_one_computed)
+{
+    struct fake_tier tier;
+    int32_t tokens[61];
+    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+
+    fake_tier_init(&tier, 1);
+    check_fresh(&tier, &q, 61, 0);
+    assert_int_equal(tier.n_put_blocks, 17); /* of 61 + 9 tokens */
+    check_fresh(&tier, &q, 1, 60);
+    assert_int_equal(tier.n_put_blocks, 17);
+    q.n_tokens = 60; /* the last token is computed, and nothing else */
+    check_fresh(&tier, &q, 1, 59);
+    q.n_tokens = 30;
+    check_fresh(&tier, &q, 2, 28);
+    q.n_tokens = 4;
+    check_fresh(&tier, &q, 1, 3);
+    q.n_tokens = 3;
+    check_fresh(&tier, &q, 3, 0);
+    q = prompt_of(tokens, 50, 1, 21, 7);
+    check_fresh(&tier, &q, 30, 20);
+    assert_int_equal(tier.n_rejects, 0);
+    fake_tier_done(&tier);
+}
+
+TEST(strangers_share_nothing_there_either)
+{
+    struct fake_tier tier;
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+
+    fake_tier_init(&tier, 1);
+    q.no_cache = true;
+    check_fresh(&tier, &q, 41, 0);
+    assert_int_equal(tier.n_put_blocks + tier.n_finds, 0);
+    q.no_cache = false;
+    check_fresh(&tier, &q, 41, 0);
+    q.no_cache = true;
+    check_fresh(&tier, &q, 41, 0);
+    q.no_cache = false;
+    q.cache_salt = "pepper";
+    q.cache_salt_len = 6;
+    check_fresh(&tier, &q, 41, 0);
+    check_fresh(&tier, &q, 1, 40);
+    q.cache_tenant = "somebody";
+    q.session = "talk-1";
+    check_fresh(&tier, &q, 41, 0);
+    assert_string_equal(tier.tenant, "somebody");
+    assert_string_equal(tier.session, "talk-1");
+    q.session = NULL; /* names a conversation, and keeps nobody out */
+    check_fresh(&tier, &q, 1, 40);
+    fake_tier_done(&tier);
+}
+
+TEST(what_is_wrong_is_rejected_and_computed)
+{
+    const struct fake_lies lies[] = {
+        {.wrong_byte = 1}, {.wrong_sum = 1}, {.short_file = 1}, {.wrong_size = 1},
+        {.bad_fd = 1},     {.fail_find = 1}, {.count = 1},
+    };
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+
+    for (unsigned i = 0; i < ARRAY_SIZE(lies); i++) {
+        const bool is_only_count = lies[i].count > 0;
+        struct fake_tier tier;
+
+        fake_tier_init(&tier, i);
+        check_fresh(&tier, &q, 41, 0);
+        tier.lies = lies[i];
+        check_fresh(&tier, &q, is_only_count ? 1 : 41, is_only_count ? 40 : 0);
+        tier.lies = (struct fake_lies){0};
+        /* What was rejected was put again; a byte was changed in each block. */
+        for (unsigned k = 0; k < 12; k++)
+            run_fresh(&tier, &q);
+        check_fresh(&tier, &q, 1, 40);
+        fake_tier_done(&tier);
+    }
+}
+
+TEST(what_is_found_here_is_told_there)
+{
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base};
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct rig rig;
+
+    fake_tier_init(&tier, 1);
+    rig_init(&rig, &params);
+    check(&rig, &q, 41, 0);
+    sched_flush(rig.sched, 1000);
+    check(&rig, &q, 1, 40);
+    while (tier_work(rig.sched->tier))
+        ;
+    assert_int_equal(tier.n_used, 10);
+    assert_int_equal(tier.n_put_blocks, 12);
+    rig_done(&rig);
+    fake_tier_done(&tier);
+}
+
+/* Conversations with a name and what was found twice go first. */
+TEST(the_most_valuable_goes_first)
+{
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base};
+    int32_t tokens[3][41];
+    struct outcome o[3];
+    struct rig rig;
+
+    fake_tier_init(&tier, 1);
+    rig_init(&rig, &params);
+    while (tier_work(rig.sched->tier))
+        ;
+    for (unsigned i = 0; i < 3; i++) {
+        struct inf_request q = prompt_of(tokens[i], 41, i, 41, 0);
+
+        q.session = i == 2 ? "talk" : NULL;
+        submit(&rig, &q, &o[i]);
+    }
+    while (sched_tick(rig.sched))
+        tier_work(rig.sched->tier);
+    rig_collect(&rig, o, 3);
+    for (unsigned i = 0; i < 3; i++)
+        outcome_done(&o[i]);
+    /* A part of the time went into copies; what is left has the order of its worth. */
+    sched_flush(rig.sched, 1000);
+    assert_int_equal(tier.n_put_blocks, 3 * 12);
+    assert_string_equal(tier.session, "");
+    rig_done(&rig);
+    fake_tier_done(&tier);
+}
+
+/* An answer that comes late is taken at the border of a step. */
+TEST(late_answers_are_taken_too)
+{
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base, .max_rows = 8};
+    int32_t tokens[61];
+    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct outcome o;
+    struct rig rig;
+
+    fake_tier_init(&tier, 1);
+    check_fresh(&tier, &q, 61, 0);
+    rig_init(&rig, &params);
+    while (tier_work(rig.sched->tier))
+        ;
+    submit(&rig, &q, &o);
+    sched_tick(rig.sched);
+    assert_int_equal(rig.sched->n_running, 0); /* waits for the answer */
+    usleep(30000);
+    sched_tick(rig.sched);
+    sched_tick(rig.sched);
+    assert_int_equal(rig.sched->n_running, 1);
+    assert_int_equal(rig.sched->stats.n_prompt_tokens, 16);
+    rig_finish(&rig, &o, 1);
+    assert_true(rig.sched->stats.n_prompt_tokens < 61);
+    assert_int_equal(o.choices[0].n_cached, 60 - (rig.sched->stats.n_prompt_tokens - 1));
+    check_outcome(&o, &q);
+    rig_done(&rig);
+    fake_tier_done(&tier);
+}
+
+TEST(what_is_computed_faster_is_not_loaded)
+{
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base, .tier_margin = 1e12};
+    int32_t tokens[61];
+    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct rig rig;
+
+    fake_tier_init(&tier, 1);
+    check_fresh(&tier, &q, 61, 0);
+    tier.n_finds = 0;
+    rig_init(&rig, &params);
+    check(&rig, &q, 61, 0);
+    assert_int_equal(tier.n_finds, 0);
+    rig_done(&rig);
+    fake_tier_done(&tier);
+}
+
+/* A load that hangs is given up, and its blocks are nobody's but the sequence's. */
+TEST(a_load_that_hangs_is_given_up)
+{
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base, .tier_margin = 1};
+    int32_t tokens[61];
+    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct outcome o;
+    struct rig rig;
+    uint64_t begin;
+
+    fake_tier_init(&tier, 1);
+    check_fresh(&tier, &q, 61, 0);
+    rig_init(&rig, &params);
+    while (tier_work(rig.sched->tier))
+        ;
+    submit(&rig, &q, &o);
+    sched_tick(rig.sched);
+    tier_work(rig.sched->tier);
+    begin = clock_usec();
+    while (sched_tick(rig.sched))
+        ;
+    assert_true(clock_usec() - begin > 50000);
+    rig_collect(&rig, &o, 1);
+    assert_int_equal(rig.sched->stats.n_prompt_tokens, 61);
+    assert_int_equal(o.choices[0].n_cached, 0);
+    check_outcome(&o, &q);
+    rig_done(&rig);
+    fake_tier_done(&tier);
+}
+
+TEST(who_leaves_while_blocks_come_leaves_nothing_behind)
+{
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base};
+    int32_t tokens[61];
+    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+
+    fake_tier_init(&tier, 1);
+    check_fresh(&tier, &q, 61, 0);
+    for (unsigned n_ticks = 0; n_ticks < 4; n_ticks++) {
+        struct outcome o;
+        struct rig rig;
+
+        rig_init(&rig, &params);
+        while (tier_work(rig.sched->tier))
+            ;
+        submit(&rig, &q, &o);
+        for (unsigned i = 0; i < n_ticks; i++) {
+            sched_tick(rig.sched);
+            if (i == 0)
+                tier_work(rig.sched->tier);
+        }
+        sched_cancel(rig.sched, o.id);
+        rig_finish(&rig, &o, 1);
+        assert_int_equal(o.choices[0].finish, INF_FINISH_CANCELLED);
+        outcome_done(&o);
+        check(&rig, &q, 1, 60);
+        rig_done(&rig);
+    }
+    fake_tier_done(&tier);
+}
+
+/* Weights of the same bytes are one model, wherever they lie; they are read once. */
+TEST(weights_are_known_by_their_content)
+{
+    static uint8_t weights[3][9 << 20];
+    struct file_map maps[4];
+    struct fake_tier tier;
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+
+    weights[1][5 << 20] = 1;
+    for (unsigned i = 0; i < 4; i++)
+        maps[i] =
+            (struct file_map){weights[i % 3], sizeof(weights[0]), {.ino = i}, .settled = true};
+    maps[3].settled = false;
+    fake_tier_init(&tier, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        const struct rig_params params = {.tier = &tier.base, .weights = &maps[i]};
+
+        for (unsigned again = 0; again < 2; again++) {
+            struct rig rig;
+
+            rig_init(&rig, &params);
+            while (tier_work(rig.sched->tier))
+                ;
+            check(&rig, &q,
+                  i % 2 + again > 0 && i != 1 ? 1
+                  : again > 0                 ? 1
+                  : i >= 2                    ? 1
+                                              : 41,
+                  again > 0 || i >= 2 ? 40 : 0);
+            rig_done(&rig);
+        }
+        assert_int_equal(tier.n_remembered, MIN(i + 1, 3u));
+    }
+    fake_tier_done(&tier);
+}
+
+TEST(nothing_is_found_or_kept_until_weights_are_known)
+{
+    static uint8_t weights[64 << 10];
+    const struct file_map map = {weights, sizeof(weights), {.ino = 1}, .settled = true};
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base, .weights = &map};
+    int32_t tokens[41];
+    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct outcome o;
+    struct rig rig;
+
+    fake_tier_init(&tier, 1);
+    rig_init(&rig, &params);
+    tier_work(rig.sched->tier); /* nobody remembers it */
+    submit(&rig, &q, &o);
+    while (sched_tick(rig.sched))
+        ;
+    rig_collect(&rig, &o, 1);
+    check_outcome(&o, &q);
+    assert_int_equal(tier.n_finds + tier.n_puts, 0);
+    while (tier_work(rig.sched->tier))
+        ;
+    rig_done(&rig);
+    assert_int_equal(tier.n_put_blocks, 12);
+    fake_tier_done(&tier);
+}
+
+/* Who is not there is asked again when there is use for it, and no weights are read for nobody. */
+TEST(a_tier_that_was_away_is_found_later)
+{
+    static uint8_t weights[64 << 10];
+    const struct file_map map = {weights, sizeof(weights), {.ino = 1}, .settled = true};
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base, .weights = &map};
+    int32_t tokens[2][41];
+    struct inf_request q = prompt_of(tokens[0], 41, 1, 41, 0);
+    struct rig rig;
+
+    fake_tier_init(&tier, 1);
+    tier.lies.fail_recall = 1;
+    rig_init(&rig, &params);
+    while (tier_work(rig.sched->tier))
+        ;
+    check(&rig, &q, 41, 0);
+    assert_int_equal(sched_spill_idle(rig.sched), SPILLED_ALL);
+    assert_int_equal(tier.n_recalls, 1);
+    tier.lies.fail_recall = 0;
+    usleep(120000);
+    q = prompt_of(tokens[1], 41, 2, 41, 0);
+    check(&rig, &q, 41, 0);
+    while (tier_work(rig.sched->tier))
+        ;
+    assert_int_equal(tier.n_remembered, 1);
+    rig_done(&rig);
+    assert_int_equal(tier.n_put_blocks, 24);
+    fake_tier_done(&tier);
+}
+
+enum { N_FAMILIES = 4, N_AT_ONCE = 40 };
+
+static void make_random(struct random_request *r, uint64_t seed)
+{
+    static const char *const tenants[] = {NULL, NULL, "a", "b"};
+    struct rng rng;
+
+    random_request(r, seed, 56, 40);
+    rng_seed(&rng, seed);
+    prompt_of(r->tokens, (uint32_t)r->q.n_tokens, rng_u32(&rng) % N_FAMILIES, rng_u32(&rng) % 80,
+              seed);
+    r->q.prompt_logprobs = rng_u32(&rng) % 16 == 0;
+    r->q.no_cache = rng_u32(&rng) % 16 == 0;
+    r->q.cache_tenant = tenants[rng_u32(&rng) % 4];
+    r->q.session = rng_u32(&rng) % 4 == 0 ? "s" : NULL;
+}
+
+static bool was_cancelled(const struct outcome *o)
+{
+    for (uint32_t i = 0; i < o->n_choices; i++)
+        if (o->choices[i].finish == INF_FINISH_CANCELLED)
+            return true;
+    return false;
+}
+
+static struct outcome outcomes[N_AT_ONCE], expected[N_AT_ONCE];
+static struct random_request requests[N_AT_ONCE];
+
+static uint64_t run_round(struct rig *rig, struct rig *without, struct rng *rng, uint64_t seed)
+{
+    uint64_t n_cached = 0;
+
+    for (uint32_t i = 0; i < N_AT_ONCE; i++) {
+        struct inf_request *q = &requests[i].q;
+
+        make_random(&requests[i], seed + i);
+        outcomes[i] = expected[i] = (struct outcome){.n_choices = MAX(q->n_choices, 1u)};
+        q->user = &outcomes[i];
+        outcomes[i].id = rig_submit(rig, q);
+        q->user = &expected[i];
+        expected[i].id = rig_submit(without, q);
+        for (uint32_t k = rng_u32(rng) % 4; k > 0; k--)
+            rig_tick(rig);
+        if (rng_u32(rng) % 8 == 0)
+            sched_cancel(rig->sched, outcomes[rng_u32(rng) % (i + 1)].id);
+        rig_collect(rig, outcomes, N_AT_ONCE);
+    }
+    rig_finish(rig, outcomes, N_AT_ONCE);
+    rig_finish(without, expected, N_AT_ONCE);
+    for (uint32_t i = 0; i < N_AT_ONCE; i++) {
+        n_cached += outcomes[i].choices[0].n_cached;
+        if (!was_cancelled(&outcomes[i]))
+            outcomes_equal(&outcomes[i], &expected[i]);
+        outcome_done(&outcomes[i]);
+        outcome_done(&expected[i]);
+    }
+    return n_cached;
+}
+
+/* Engines come and go over one tier; the pool is so small that most of it lives there. */
+static void check_random(const struct rig_params *params, struct fake_tier *tier, uint32_t n_rounds)
+{
+    struct rig_params plain = {
+        .null = params->null, .n_ctx = params->n_ctx, .no_prefix_cache = true};
+    struct tier_counts counts;
+    struct rig rig, without;
+    uint64_t n_cached = 0, n_loaded = 0;
+    struct rng rng;
+
+    plain.null.lose_one_in = 0;
+    rng_seed(&rng, params->null.seed);
+    rig_init(&without, &plain);
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        if (round % 10 == 0)
+            rig_init(&rig, params);
+        n_cached +=
+            run_round(&rig, &without, &rng, params->null.seed << 32 | (uint64_t)round * N_AT_ONCE);
+        if (round % 10 < 9 && round + 1 < n_rounds)
+            continue;
+        tier_count(rig.sched->tier, &counts);
+        n_loaded += counts.n_loaded;
+        assert_int_equal(rig.sched->stats.n_errors, 0);
+        rig_done(&rig);
+    }
+    rig_done(&without);
+    assert_true(n_cached > (uint64_t)n_rounds * N_AT_ONCE);
+    assert_true(n_loaded > n_rounds);
+    assert_true(tier->n_put_blocks > n_rounds);
+}
+
+TEST(ten_thousand_requests_over_a_tier)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        struct fake_tier tier;
+        const struct rig_params params = {.null = {.seed = 1 + i},
+                                          .n_ctx = 100,
+                                          .n_blocks = 25 + 7 * i,
+                                          .max_rows = 8 + 8 * i,
+                                          .max_seqs = 3 + i,
+                                          .tier = &tier.base};
+
+        fake_tier_init(&tier, i);
+        check_random(&params, &tier, 50);
+        assert_int_equal(tier.n_rejects, 0);
+        fake_tier_done(&tier);
+    }
+}
+
+TEST(ten_thousand_requests_over_a_tier_that_lies)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        struct fake_tier tier;
+        const struct rig_params params = {.null = {.seed = 10 + i, .lose_one_in = i % 2 * 200},
+                                          .n_ctx = 100,
+                                          .n_blocks = 25 + 7 * i,
+                                          .max_rows = 40,
+                                          .tier = &tier.base};
+
+        fake_tier_init(&tier, i);
+        tier.lies = (struct fake_lies){
+            .wrong_byte = 30,
+            .wrong_sum = 30,
+            .short_file = 30,
+            .wrong_size = 30,
+            .bad_fd = 30,
+            .other_block = 30,
+            .count = 10,
+            .fail_find = 5000,
+            .fail_put = 500,
+            .half_put = 500,
+            .forget = 10,
+        };
+        check_random(&params, &tier, 50);
+        assert_true(tier.n_rejects > 0);
+        fake_tier_done(&tier);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(the_next_engine_reads_what_this_one_computed),
+          cmocka_unit_test(strangers_share_nothing_there_either),
+          cmocka_unit_test(what_is_wrong_is_rejected_and_computed),
+          cmocka_unit_test(what_is_found_here_is_told_there),
+          cmocka_unit_test(the_most_valuable_goes_first),
+          cmocka_unit_test(late_answers_are_taken_too),
+          cmocka_unit_test(what_is_computed_faster_is_not_loaded),
+          cmocka_unit_test(a_load_that_hangs_is_given_up),
+          cmocka_unit_test(who_leaves_while_blocks_come_leaves_nothing_behind),
+          cmocka_unit_test(weights_are_known_by_their_content),
+          cmocka_unit_test(nothing_is_found_or_kept_until_weights_are_known),
+          cmocka_unit_test(a_tier_that_was_away_is_found_later),
+          cmocka_unit_test(ten_thousand_requests_over_a_tier),
+          cmocka_unit_test(ten_thousand_requests_over_a_tier_that_lies))

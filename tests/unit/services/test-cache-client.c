@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tier that asks a cache service: one that answers, ends, hangs, speaks another version, or talks
+ * nonsense. The service is a thread of the test.
+ */
+#include "common/cache-client.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "lib/test.h"
+
+#define LIMIT_USEC 200000u
+
+static char dir[64], path[96];
+
+/* What the thread does with its connections; each ends when it returns. */
+struct service {
+    pthread_t thread;
+    int fd;
+    int n_connections;
+    void (*serve)(int fd, int n);
+};
+
+static struct cache_packet packet;
+
+/* The head of the next question; false: the end. */
+static bool hear(int fd, struct cache_head *head)
+{
+    struct cache_reader r;
+    const ssize_t n = recv(fd, packet.data, sizeof(packet.data), 0);
+
+    return n > 0 && cache_read_head(&r, packet.data, (size_t)n, head) == 0;
+}
+
+static void begin(const struct cache_head *question, uint32_t n)
+{
+    struct cache_head head = *question;
+
+    head.answer = true;
+    head.n = n;
+    cache_begin(&packet, &head);
+}
+
+static void say(int fd)
+{
+    send(fd, packet.data, packet.len, MSG_NOSIGNAL);
+}
+
+static void say_with(int fd, int other)
+{
+    struct iovec iov = {packet.data, packet.len};
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+
+    control.align = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(&control.align), &other, sizeof(int));
+    sendmsg(fd, &msg, MSG_NOSIGNAL);
+}
+
+static bool greet(int fd)
+{
+    const struct cache_hello hello = {.least = 1, .most = 1, .name = "test"};
+    struct cache_head head;
+
+    if (!hear(fd, &head) || head.type != CACHE_HELLO)
+        return false;
+    begin(&head, 0);
+    cache_put_hello(&packet, &hello);
+    say(fd);
+    return true;
+}
+
+static void *service_run(void *data)
+{
+    struct service *s = data;
+    int fd;
+
+    while ((fd = accept(s->fd, NULL, NULL)) >= 0) {
+        s->serve(fd, s->n_connections++);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void service_start(struct service *s, void (*serve)(int fd, int n))
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+
+    *s = (struct service){.serve = serve};
+    s->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    strcpy(sa.sun_path, path);
+    unlink(path);
+    ASSERT_OK(bind(s->fd, (struct sockaddr *)&sa, sizeof(sa)));
+    ASSERT_OK(listen(s->fd, 8));
+    assert_int_equal(pthread_create(&s->thread, NULL, service_run, s), 0);
+}
+
+static int service_end(struct service *s)
+{
+    shutdown(s->fd, SHUT_RDWR);
+    pthread_join(s->thread, NULL);
+    close(s->fd);
+    unlink(path);
+    return s->n_connections;
+}
+
+static const struct inf_tier_origin origin = {"model", "f16", "", NULL};
+static const uint8_t names[2][INF_TIER_NAME_BYTES] = {{1}, {2}};
+
+static struct inf_tier *client(void)
+{
+    struct inf_tier *tier = NULL;
+
+    ASSERT_OK(cache_client_new(path, "test", LIMIT_USEC, &tier));
+    return tier;
+}
+
+static int find(struct inf_tier *tier, struct inf_tier_place *places)
+{
+    return tier->ops->find(tier, &origin, names, 2, places);
+}
+
+static uint64_t now_msec(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* One block of segment 7, whose descriptor comes with the first answer of a connection alone. */
+static void serve_blocks(int fd, int n)
+{
+    struct cache_head head;
+    bool given = false;
+
+    (void)n;
+    if (!greet(fd))
+        return;
+    while (hear(fd, &head)) {
+        const struct cache_place place = {7, 4, 2, 99};
+        struct cache_found found = {.n_fresh = !given, .fresh = {7}};
+
+        if (head.type == CACHE_STATUS) {
+            const struct cache_status status = {.blocks = 5};
+
+            begin(&head, (uint32_t)cache_n_counters);
+            cache_put_status(&packet, &status);
+            say(fd);
+            continue;
+        }
+        begin(&head, 1);
+        cache_put_places(&packet, &found, &place, 1);
+        if (given) {
+            say(fd);
+        } else {
+            const int file = open(dir, O_TMPFILE | O_RDWR, 0600);
+
+            if (write(file, "0123456", 7) == 7)
+                say_with(fd, file);
+            close(file);
+        }
+        given = true;
+    }
+}
+
+TEST(places_lead_to_files)
+{
+    struct inf_tier_place places[2];
+    struct cache_status status;
+    struct service service;
+    struct inf_tier *tier;
+    char text[2];
+
+    service_start(&service, serve_blocks);
+    tier = client();
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(find(tier, places), 1);
+        assert_int_equal(places[0].size, 2);
+        assert_int_equal(places[0].sum, 99);
+        assert_int_equal(pread(places[0].fd, text, 2, (off_t)places[0].offset), 2);
+        assert_memory_equal(text, "45", 2);
+    }
+    assert_true(cache_client_status(&status));
+    assert_int_equal(status.blocks, 5);
+    cache_client_free(tier);
+    assert_int_equal(service_end(&service), 1);
+}
+
+/* The first connection ends after one answer, as of a service that was idle or was killed. */
+static void serve_once(int fd, int n)
+{
+    struct cache_head head;
+
+    if (n > 0) {
+        serve_blocks(fd, n);
+        return;
+    }
+    if (greet(fd) && hear(fd, &head)) {
+        begin(&head, 0);
+        cache_put_places(&packet, &(struct cache_found){0}, NULL, 0);
+        say(fd);
+    }
+}
+
+TEST(a_service_that_left_is_asked_anew)
+{
+    struct inf_tier_place places[2];
+    struct service service;
+    struct inf_tier *tier;
+
+    service_start(&service, serve_once);
+    tier = client();
+    assert_int_equal(find(tier, places), 0);
+    /* The loss is not even noticed; what the service that is gone had given is not used. */
+    assert_int_equal(find(tier, places), 1);
+    cache_client_free(tier);
+    assert_int_equal(service_end(&service), 2);
+}
+
+static void serve_nothing(int fd, int n)
+{
+    struct cache_head head;
+    char c;
+
+    (void)n;
+    if (greet(fd) && hear(fd, &head))
+        while (recv(fd, &c, 1, 0) > 0)
+            ;
+}
+
+TEST(a_service_that_hangs_is_a_miss_and_left_alone)
+{
+    struct inf_tier_place places[2];
+    struct service service;
+    struct inf_tier *tier;
+    uint64_t at;
+
+    service_start(&service, serve_nothing);
+    tier = client();
+    at = now_msec();
+    ASSERT_ERROR(find(tier, places), ETIMEDOUT);
+    assert_in_range(now_msec() - at, LIMIT_USEC / 1000 - 20, 5000);
+    at = now_msec();
+    for (int i = 0; i < 100; i++)
+        ASSERT_ERROR(find(tier, places), EAGAIN);
+    tier->ops->used(tier, &origin, names, 2);
+    tier->ops->reject(tier, names[0]);
+    assert_in_range(now_msec() - at, 0, 1000);
+    cache_client_free(tier);
+    assert_int_equal(service_end(&service), 1);
+}
+
+TEST(no_service_is_a_miss)
+{
+    struct inf_tier_place places[2];
+    struct inf_tier_file file = {0};
+    struct inf_tier *tier = client();
+    uint8_t digest[32];
+
+    ASSERT_ERROR(find(tier, places), ENOENT);
+    ASSERT_ERROR(find(tier, places), EAGAIN);
+    ASSERT_ERROR(tier->ops->recall(tier, &file, digest), EAGAIN);
+    ASSERT_ERROR(tier->ops->remember(tier, &file, digest), EAGAIN);
+    ASSERT_ERROR(tier->ops->put(tier, &origin, -1, NULL, 0), EAGAIN);
+    cache_client_free(tier);
+}
+
+static void serve_alien(int fd, int n)
+{
+    struct cache_head head;
+
+    (void)n;
+    if (hear(fd, &head)) {
+        head.version = CACHE_VERSION + 1;
+        begin(&head, 0);
+        say(fd);
+    }
+}
+
+TEST(another_version_is_a_miss)
+{
+    struct inf_tier_place places[2];
+    struct service service;
+    struct inf_tier *tier;
+
+    service_start(&service, serve_alien);
+    tier = client();
+    ASSERT_ERROR(find(tier, places), EPROTONOSUPPORT);
+    ASSERT_ERROR(find(tier, places), EAGAIN);
+    cache_client_free(tier);
+    assert_int_equal(service_end(&service), 1);
+}
+
+/* Answers that do not hold together. */
+static void serve_nonsense(int fd, int n)
+{
+    const struct cache_place places[3] = {{8, 0, 1, 0}, {8, 0, 1, 0}, {8, 0, 1, 0}};
+    struct cache_found found = {0};
+    struct cache_head head;
+    uint32_t count = 1;
+
+    if (!greet(fd) || !hear(fd, &head))
+        return;
+    if (n == 1)
+        count = 3; /* more than were asked for */
+    if (n == 2)
+        found.n_fresh = 1; /* and no descriptor */
+    if (n == 3)
+        head.request++;
+    if (n == 4)
+        head.type = CACHE_PUT;
+    begin(&head, count);
+    cache_put_places(&packet, &found, places, count);
+    if (n == 5)
+        packet.len -= 1;
+    if (n == 6)
+        packet.data[0] ^= 1;
+    say(fd);
+}
+
+TEST(nonsense_is_a_miss)
+{
+    struct inf_tier_place places[2];
+    struct service service;
+
+    service_start(&service, serve_nonsense);
+    for (int i = 0; i < 7; i++) {
+        struct inf_tier *tier = client();
+
+        ASSERT_ERROR(find(tier, places), EBADMSG);
+        cache_client_free(tier);
+    }
+    assert_int_equal(service_end(&service), 7);
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    strcpy(dir, "/tmp/test-cache-client-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof(path), "%s/cache.sock", dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    return rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(places_lead_to_files),
+        cmocka_unit_test(a_service_that_left_is_asked_anew),
+        cmocka_unit_test(a_service_that_hangs_is_a_miss_and_left_alone),
+        cmocka_unit_test(no_service_is_a_miss),
+        cmocka_unit_test(another_version_is_a_miss),
+        cmocka_unit_test(nonsense_is_a_miss),
+    };
+
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
