@@ -37,7 +37,7 @@ static void measure(const char *service, const struct config *config, int fd)
     if (confine_start(service, config, &err) < 0)
         goto failed;
     b = clock_usec();
-    if (confine_seal(service, &err) < 0)
+    if (confine_seal(&err) < 0)
         goto failed;
     c = clock_usec();
     times = (struct times){(double)(b - a) / 1000, (double)(c - b) / 1000};

@@ -97,12 +97,16 @@ static void fill_store(struct kv_store *store)
     }
 }
 
-static enum inf_dtype kv_dtype(const char *name)
+/* "K" or "K:V". */
+static void kv_codecs(const char *name, struct kv_layout *layout)
 {
-    for (int i = 0; name && i < INF_DTYPE_N; i++)
-        if (strcmp(name, inf_dtype_name((enum inf_dtype)i)) == 0)
-            return (enum inf_dtype)i;
-    return INF_DTYPE_F16;
+    const char *colon = strchr(name, ':'), *v = colon ? colon + 1 : name;
+
+    if (!codec_find(name, colon ? (size_t)(colon - name) : strlen(name), &layout->k) ||
+        !codec_find(v, strlen(v), &layout->v)) {
+        fprintf(stderr, "bench-step: unknown type of the KV cache: %s\n", name);
+        exit(2);
+    }
 }
 
 static void fail(const char *what, const struct inf_err *err)
@@ -147,16 +151,19 @@ int main(int argc, char **argv)
         fail("backend", &err);
 
     const struct hparams *hp = model_hparams(model);
-    const struct kv_layout layout = {hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK_TOKENS,
-                                     kv_dtype(argc > 7 ? argv[7] : NULL)};
+    struct kv_layout layout = {hp->n_layers, hp->n_kv_heads, hp->head_dim,
+                               BLOCK_TOKENS, CODEC_F16,      CODEC_F16};
     const struct plan_limits limits = {n_all, n_seqs, n_seqs, n_ctx};
     int32_t *tokens = NEW(int32_t, (size_t)n_all);
     float *logits = NEW(float, (size_t)hp->n_vocab *n_seqs);
     uint64_t best = UINT64_MAX, sum = 0;
     struct rng rng;
 
+    if (argc > 7)
+        kv_codecs(argv[7], &layout);
     if (kv_pool_new(backend, &layout, (uint32_t)DIV_UP(n_ctx, BLOCK_TOKENS) * n_seqs, &pool) < 0 ||
-        backend->ops->compile(backend, graph, &limits, &plan, &err) < 0 || !tokens || !logits)
+        backend->ops->compile(backend, graph, &limits, kv_pool_store(pool), &plan, &err) < 0 ||
+        !tokens || !logits)
         fail("plan", &err);
     for (uint32_t i = 0; i < n_seqs; i++) {
         if (kv_table_init(&tables[i], pool, n_ctx) < 0 || kv_table_extend(&tables[i], n_ctx) != 0)
@@ -176,7 +183,7 @@ int main(int argc, char **argv)
 
         for (uint32_t j = 0; j < n_all; j++)
             tokens[j] = (int32_t)(rng_u32(&rng) % hp->n_vocab);
-        backend->ops->run(backend, plan, kv_pool_store(pool), &batch, logits);
+        backend->ops->run(backend, plan, kv_pool_store(pool), &batch, logits, NULL);
         if (i == 0) { /* warms up */
             for (uint32_t j = 0; plan->stage_nsec && j < plan->n_stages; j++)
                 plan->stage_nsec[j] = 0;

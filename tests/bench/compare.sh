@@ -6,7 +6,7 @@
 #   compare.sh [--sconce PATH] [--llama-bench PATH] [--ik-bench PATH] [--llama-server PATH]
 #              [--part decode|prefill|clients|cold|growth]... [OPTION]...
 #
-# compare.sh --help names all options. Needs python3; numpy and gguf to make the models.
+# compare.sh --help names all options. Needs python3.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 command -v "${PYTHON:-python3}" >/dev/null || {

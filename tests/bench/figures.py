@@ -66,6 +66,12 @@ class Figures:
         print("  %-58s skipped: %s" % (name, why), flush=True)
         self.rows.append({"name": name, "skipped": why})
 
+    def failed(self, name, why):
+        """What could not be measured counts as short."""
+        self.n_short += 1
+        print("  %-58s failed: %s" % (name, why), flush=True)
+        self.rows.append({"name": name, "failed": why, "verdict": "short"})
+
     def table(self, section, header, rows, note=""):
         """A Markdown table for a section of docs/benchmarks.md, and a sentence below it."""
         lines = ["| %s |" % " | ".join(header), "|%s" % ("---|" * len(header))]

@@ -33,6 +33,7 @@ def chat_request(model, text, n_tokens):
 
 
 def completion_request(model, text, n_tokens):
+    """@text: a string, or a list of tokens."""
     return request("/v1/completions", {
         "model": model, "prompt": text, "stream": True, "max_tokens": n_tokens, "temperature": 0,
         "ignore_eos": True, "stream_options": {"include_usage": True}})
@@ -44,7 +45,8 @@ class Stream(asyncio.Protocol):
     def __init__(self, data):
         self.data = data
         self.times = []
-        self.n_tokens = self.n_prompt = 0
+        self.n_tokens = self.n_prompt = self.n_cached = 0
+        self.text = ""
         self.begin = self.end = 0.0
         self.buffer = b""
         self.body = b""
@@ -97,8 +99,12 @@ class Stream(asyncio.Protocol):
         if reply.get("usage"):
             self.n_tokens = reply["usage"]["completion_tokens"]
             self.n_prompt = reply["usage"]["prompt_tokens"]
+            details = reply["usage"].get("prompt_tokens_details") or {}
+            self.n_cached = details.get("cached_tokens", 0)
         for choice in reply.get("choices", ()):
-            if choice.get("text") or choice.get("delta", {}).get("content"):
+            piece = choice.get("text") or choice.get("delta", {}).get("content")
+            if piece:
+                self.text += piece
                 self.times.append(self.now)
                 if self.on_piece:
                     self.on_piece(self)

@@ -4,71 +4,100 @@
 
     make_model.py --shape qwen3-0.6b --type Q4_K_M OUT.gguf
 
-Needs the Python packages gguf and numpy. Quantised blocks are random, not the result of
-quantising: every block is valid and the numbers are of the size that a trained model has. The
-vocabulary is byte-level BPE in full size, as the time to open a model depends on it: of made-up
-words, or that of --tokenizer, a directory with vocab.json and merges.txt.
+Quantised blocks are random, not the result of quantising: every block is valid and the numbers are
+of the size that a trained model has. Weights repeat after some 65,000 blocks, which no row of a
+matrix begins with twice. The vocabulary is byte-level BPE in full size, as the time to open a model
+depends on it: of made-up words, or that of --tokenizer, a directory with vocab.json and merges.txt.
 """
 import argparse
+import array
 import json
 import os
+import random
+import struct
 import sys
 
-import gguf
-import numpy as np
-from gguf import GGMLQuantizationType as T
+from gguf_file import TYPES as KINDS
+from gguf_file import GgufWriter, row_bytes
 
 SHAPES = {
     # arch, layers, embd, heads, kv heads, head dim, ff, vocab, tied
     "tiny": ("qwen3", 2, 256, 4, 2, 64, 512, 1024, True),
     "qwen3-0.6b": ("qwen3", 28, 1024, 16, 8, 128, 3072, 151936, True),
     "qwen3-1.7b": ("qwen3", 28, 2048, 16, 8, 128, 6144, 151936, True),
+    "qwen3-8b": ("qwen3", 36, 4096, 32, 8, 128, 12288, 151936, False),
     "llama3.2-1b": ("llama", 16, 2048, 32, 8, 64, 8192, 128256, True),
     "tinyllama-1.1b": ("llama", 22, 2048, 32, 4, 64, 5632, 32000, False),
 }
-TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K",
-         "Q4_K_M", "Q5_K_M"]
+PRESETS = [*KINDS, "Q4_K_M", "Q5_K_M"]
 
 # Where the float16 scales of a block lie, and the span of the numbers that they multiply.
 SCALES = {
-    T.Q8_0: ([0], 127),
-    T.Q4_0: ([0], 8),
-    T.Q4_1: ([0, 2], 8),
-    T.Q5_0: ([0], 16),
-    T.Q5_1: ([0, 2], 16),
-    T.Q4_K: ([0, 2], 8 * 63),
-    T.Q5_K: ([0, 2], 16 * 63),
-    T.Q6_K: ([208], 32 * 128),
+    "Q8_0": ([0], 127),
+    "Q4_0": ([0], 8),
+    "Q4_1": ([0, 2], 8),
+    "Q5_0": ([0], 16),
+    "Q5_1": ([0, 2], 16),
+    "Q4_K": ([0, 2], 8 * 63),
+    "Q5_K": ([0, 2], 16 * 63),
+    "Q6_K": ([208], 32 * 128),
 }
+# Blocks that are different; a prime, so that rows begin at all of them.
+N_BLOCKS = 65521
 
 
-def random_blocks(rng, kind, n_elems, std):
-    """n_elems random weights of about this standard deviation, as bytes."""
-    if kind in (T.F32, T.F16, T.BF16):
-        x = rng.standard_normal(n_elems, dtype=np.float32) * np.float32(std)
-        if kind == T.F32:
-            return x.view(np.uint8)
-        if kind == T.F16:
-            return x.astype(np.float16).view(np.uint8)
-        return (x.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
-    elems, size = gguf.GGML_QUANT_SIZES[kind]
-    offsets, span = SCALES[kind]
-    n = n_elems // elems
-    blocks = np.frombuffer(rng.bytes(n * size), np.uint8).reshape(n, size).copy()
-    for i in offsets:
-        scale = rng.uniform(0.5, 1.5, n) * std * 1.7 / span
-        blocks[:, i:i + 2] = scale.astype(np.float16).view(np.uint8).reshape(n, 2)
-    return blocks.reshape(-1)
+class Weights:
+    """Random weights of one kind and of about one standard deviation, again and again."""
+
+    def __init__(self, rng, kind, std):
+        self.size = KINDS[kind][2]
+        if kind in SCALES:
+            data = self.blocks(rng, kind, std)
+        else:
+            data = self.floats(rng, kind, std)
+        # Once more behind its end, so that any stretch is one slice, and many times for large ones.
+        self.data = memoryview(data * 8)
+        self.period = N_BLOCKS * self.size
+        self.at = 0
+
+    def blocks(self, rng, kind, std):
+        offsets, span = SCALES[kind]
+        data = bytearray(rng.randbytes(N_BLOCKS * self.size))
+        for i in offsets:
+            scales = [rng.uniform(0.5, 1.5) * std * 1.7 / span for _ in range(N_BLOCKS)]
+            packed = struct.pack("<%de" % N_BLOCKS, *scales)
+            data[i::self.size] = packed[0::2]
+            data[i + 1::self.size] = packed[1::2]
+        return data
+
+    def floats(self, rng, kind, std):
+        x = array.array("f", (rng.gauss(0, std) for _ in range(N_BLOCKS)))
+        if kind == "F16":
+            return bytearray(struct.pack("<%de" % N_BLOCKS, *x))
+        data = bytearray(x.tobytes())
+        if kind == "F32":
+            return data
+        out = bytearray(2 * N_BLOCKS)
+        out[0::2], out[1::2] = data[2::4], data[3::4]
+        return out
+
+    def write(self, f, n):
+        """The next n bytes."""
+        while n > 0:
+            part = self.data[self.at:self.at + min(n, len(self.data) - self.at)]
+            done = f.write(part)
+            n -= done
+            self.at = (self.at + done) % self.period
 
 
 def tensor_type(preset, name, layer, n_layers):
     """What llama-quantize would choose for this tensor."""
     if not preset.endswith("_M"):
-        return T[preset]
-    base = T[preset[:-2]]
+        return preset
+    base = preset[:-2]
     more = layer < n_layers // 8 or layer >= 7 * n_layers // 8 or (layer - n_layers // 8) % 3 == 2
     if name in ("token_embd", "output") or (name in ("attn_v", "ffn_down") and more):
-        return T.Q6_K
+        return "Q6_K"
     return base
 
 
@@ -88,7 +117,7 @@ def byte_tokens():
 def made_up_merges(n):
     """The bytes and n pairs of ASCII, each of parts that came before; what came early is taken
     often."""
-    rng = np.random.default_rng(7)
+    rng = random.Random(7)
     tokens, merges = byte_tokens(), []
     space = chr(288)
     often = space + "etaoinshrdlcumwfgypbvkjxqzTAISWCBMPHD0123456789_.,-()=\"'/:;"
@@ -96,16 +125,14 @@ def made_up_merges(n):
                   key=lambda c: often.find(c) % 1000)
     seen = set(tokens)
     while len(merges) < n:
-        # What came early is taken often, as in texts.
-        for i, j in (len(pool) ** rng.random((4096, 2)) ** 0.5 - 1).astype(int):
-            left, right = pool[i], pool[j]
-            if (len(left) + len(right) > 32 or left + right in seen or len(merges) == n or
-                    (space in right and left.strip(space))):
-                continue
-            merges.append(left + " " + right)
-            seen.add(left + right)
-            pool.append(left + right)
-            tokens.append(left + right)
+        left, right = (pool[int(len(pool) ** rng.random() ** 0.5 - 1)] for _ in range(2))
+        if (len(left) + len(right) > 32 or left + right in seen or
+                (space in right and left.strip(space))):
+            continue
+        merges.append(left + " " + right)
+        seen.add(left + right)
+        pool.append(left + right)
+        tokens.append(left + right)
     return tokens, merges
 
 
@@ -122,6 +149,8 @@ CHATML = ("{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
           "{{ message['content'] }}<|im_end|>\n{% endfor %}"
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+# Kinds of tokens.
+NORMAL, IS_CONTROL, IS_UNUSED = 1, 3, 5
 
 
 BYTE = {c: b for b, c in enumerate(byte_tokens())}
@@ -145,86 +174,111 @@ def add_tokenizer(w, vocab, directory):
     n_pad = vocab - end - len(CONTROL)
     if n_pad < 0:
         sys.exit("this shape has no room for %d tokens" % end)
-    kind = gguf.TokenType
-    w.add_tokenizer_model("gpt2")
-    w.add_tokenizer_pre("qwen2")
-    w.add_token_list(tokens + CONTROL + ["[PAD%d]" % (vocab - n_pad + i) for i in range(n_pad)])
-    w.add_token_types([kind.NORMAL] * end + [kind.CONTROL] * len(CONTROL) + [kind.UNUSED] * n_pad)
-    w.add_token_merges(merges)
-    w.add_eos_token_id(end + 2)
-    w.add_bos_token_id(end)
-    w.add_pad_token_id(end)
-    w.add_add_bos_token(False)
-    w.add_chat_template(CHATML)
+    w.add_string("tokenizer.ggml.model", "gpt2")
+    w.add_string("tokenizer.ggml.pre", "qwen2")
+    w.add_strings("tokenizer.ggml.tokens",
+                  tokens + CONTROL + ["[PAD%d]" % (vocab - n_pad + i) for i in range(n_pad)])
+    w.add_ints("tokenizer.ggml.token_type",
+               [NORMAL] * end + [IS_CONTROL] * len(CONTROL) + [IS_UNUSED] * n_pad)
+    w.add_strings("tokenizer.ggml.merges", merges)
+    w.add_uint("tokenizer.ggml.eos_token_id", end + 2)
+    w.add_uint("tokenizer.ggml.bos_token_id", end)
+    w.add_uint("tokenizer.ggml.padding_token_id", end)
+    w.add_bool("tokenizer.ggml.add_bos_token", False)
+    w.add_string("tokenizer.chat_template", CHATML)
     return [i for i, token in enumerate(tokens) if not is_text(token)] + list(range(end, vocab))
 
 
-def write(path, shape, preset, seed, tokenizer):
-    arch, n_layers, embd, heads, kv_heads, hd, ff, vocab, tied = SHAPES[shape]
-    rng = np.random.default_rng(seed)
-    w = gguf.GGUFWriter(path, arch, use_temp_file=True)
-    w.add_name(f"random {shape} {preset}")
-    w.add_block_count(n_layers)
-    w.add_context_length(32768)
-    w.add_embedding_length(embd)
-    w.add_feed_forward_length(ff)
-    w.add_head_count(heads)
-    w.add_head_count_kv(kv_heads)
-    w.add_key_length(hd)
-    w.add_value_length(hd)
-    w.add_rope_dimension_count(hd)
-    w.add_rope_freq_base(1e6)
-    w.add_layer_norm_rms_eps(1e-6)
-    w.add_vocab_size(vocab)
+class Model:
+    """A file while it is put together."""
 
-    silent = add_tokenizer(w, vocab, tokenizer)
+    def __init__(self, shape, preset, seed, tokenizer):
+        self.shape = SHAPES[shape]
+        self.preset = preset
+        self.rng = random.Random(seed)
+        self.weights = {}  # (kind, columns) → Weights
+        self.file = GgufWriter()
+        self.silent = ()
+        self.add_keys("random %s %s" % (shape, preset))
+        self.silent = set(add_tokenizer(self.file, self.shape[7], tokenizer))
 
-    def matrix(name, key, rows, cols, layer=0):
-        kind = tensor_type(preset, key, layer, n_layers)
-        data = random_blocks(rng, kind, rows * cols, 1 / np.sqrt(cols))
-        elems, size = gguf.GGML_QUANT_SIZES[kind]
-        data = data.reshape(rows, cols // elems * size)
-        if rows == vocab:
-            data[silent] = 0  # logits of 0, which are never the highest
-        w.add_tensor(name, data, raw_dtype=kind)
+    def add_keys(self, name):
+        arch, n_layers, embd, heads, kv_heads, hd, ff, vocab, _ = self.shape
+        w = self.file
+        w.add_string("general.architecture", arch)
+        w.add_string("general.name", name)
+        for key, value in (("block_count", n_layers), ("context_length", 32768),
+                           ("embedding_length", embd), ("feed_forward_length", ff),
+                           ("attention.head_count", heads),
+                           ("attention.head_count_kv", kv_heads), ("attention.key_length", hd),
+                           ("attention.value_length", hd), ("rope.dimension_count", hd),
+                           ("vocab_size", vocab)):
+            w.add_uint("%s.%s" % (arch, key), value)
+        w.add_float(arch + ".rope.freq_base", 1e6)
+        w.add_float(arch + ".attention.layer_norm_rms_epsilon", 1e-6)
 
-    def vector(name, n):
-        w.add_tensor(name, rng.uniform(0.8, 1.2, n).astype(np.float32))
+    def write_rows(self, f, weights, rows, size):
+        """A matrix with a row for each token: those that an answer must not have get logits of 0,
+        which are never the highest."""
+        for i in range(rows):
+            if i in self.silent:
+                f.write(bytes(size))
+            else:
+                weights.write(f, size)
 
-    matrix("token_embd.weight", "token_embd", vocab, embd)
-    for i in range(n_layers):
-        p = f"blk.{i}."
-        vector(p + "attn_norm.weight", embd)
-        matrix(p + "attn_q.weight", "attn_q", heads * hd, embd, i)
-        matrix(p + "attn_k.weight", "attn_k", kv_heads * hd, embd, i)
-        matrix(p + "attn_v.weight", "attn_v", kv_heads * hd, embd, i)
+    def matrix(self, name, rows, cols, layer=0):
+        kind = tensor_type(self.preset, name.split(".")[-2], layer, self.shape[1])
+        size = row_bytes(kind, cols)
+        if (kind, cols) not in self.weights:
+            self.weights[kind, cols] = Weights(self.rng, kind, cols ** -0.5)
+        weights = self.weights[kind, cols]
+        if rows == self.shape[7]:
+            self.file.add_tensor(name, kind, rows, cols,
+                                 lambda f: self.write_rows(f, weights, rows, size))
+        else:
+            self.file.add_tensor(name, kind, rows, cols,
+                                 lambda f: weights.write(f, rows * size))
+
+    def vector(self, name, n):
+        data = array.array("f", (self.rng.uniform(0.8, 1.2) for _ in range(n))).tobytes()
+        self.file.add_tensor(name, "F32", 1, n, lambda f: f.write(data))
+
+    def layer(self, i):
+        arch, _, embd, heads, kv_heads, hd, ff, _, _ = self.shape
+        p = "blk.%d." % i
+        self.vector(p + "attn_norm.weight", embd)
+        self.matrix(p + "attn_q.weight", heads * hd, embd, i)
+        self.matrix(p + "attn_k.weight", kv_heads * hd, embd, i)
+        self.matrix(p + "attn_v.weight", kv_heads * hd, embd, i)
         if arch == "qwen3":
-            vector(p + "attn_q_norm.weight", hd)
-            vector(p + "attn_k_norm.weight", hd)
-        matrix(p + "attn_output.weight", "attn_output", embd, heads * hd, i)
-        vector(p + "ffn_norm.weight", embd)
-        matrix(p + "ffn_gate.weight", "ffn_gate", ff, embd, i)
-        matrix(p + "ffn_up.weight", "ffn_up", ff, embd, i)
-        matrix(p + "ffn_down.weight", "ffn_down", embd, ff, i)
-    vector("output_norm.weight", embd)
-    if not tied:
-        matrix("output.weight", "output", vocab, embd)
+            self.vector(p + "attn_q_norm.weight", hd)
+            self.vector(p + "attn_k_norm.weight", hd)
+        self.matrix(p + "attn_output.weight", embd, heads * hd, i)
+        self.vector(p + "ffn_norm.weight", embd)
+        self.matrix(p + "ffn_gate.weight", ff, embd, i)
+        self.matrix(p + "ffn_up.weight", ff, embd, i)
+        self.matrix(p + "ffn_down.weight", embd, ff, i)
 
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()
+    def write(self, path):
+        _, n_layers, embd, _, _, _, _, vocab, tied = self.shape
+        self.matrix("token_embd.weight", vocab, embd)
+        for i in range(n_layers):
+            self.layer(i)
+        self.vector("output_norm.weight", embd)
+        if not tied:
+            self.matrix("output.weight", vocab, embd)
+        self.file.write(path)
 
 
 def main():
     p = argparse.ArgumentParser(description="a model of random weights, to measure speed with")
     p.add_argument("--shape", choices=sorted(SHAPES), default="qwen3-0.6b")
-    p.add_argument("--type", choices=TYPES, default="Q4_K_M", dest="preset")
+    p.add_argument("--type", choices=PRESETS, default="Q4_K_M", dest="preset")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--tokenizer", metavar="DIR", help="take the vocabulary of this directory")
     p.add_argument("out")
     args = p.parse_args()
-    write(args.out, args.shape, args.preset, args.seed, args.tokenizer)
+    Model(args.shape, args.preset, args.seed, args.tokenizer).write(args.out)
 
 
 if __name__ == "__main__":

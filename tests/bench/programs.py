@@ -50,10 +50,12 @@ class Program:
         text = (self.dir / "log").read_text(errors="replace")
         return "%s\n%s" % (" ".join(self.argv), text[-3000:])
 
+    patience = 10  # seconds to end in
+
     def close(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(10)
+            self.process.wait(self.patience)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -67,18 +69,21 @@ class Program:
         self.close()
 
 
-def config_text(model, threads, context=0, sequences=0):
+def config_text(model, threads, context=0, sequences=0, blocks=None, more=()):
+    """@blocks: where the cache service keeps blocks; None: it is not used. @more: lines of chat."""
     lines = ["models:", "  directories: [%s]" % model.parent, "  default: %s" % model.stem,
              "gateway:", "  tcp_access: open", "chat:", "  threads: %d" % threads]
     if context:
         lines.append("  context: %d" % context)
     if sequences:
         lines.append("  max_sequences: %d" % sequences)
+    lines += ["  " + line for line in more]
+    lines += ["cache:", "  directory: %s" % blocks if blocks else "  enabled: false"]
     return "\n".join(lines) + "\n"
 
 
 class Suite(Program):
-    """Gateway and chat, started by `sconce serve` on a port of their own."""
+    """All services, started by `sconce serve` on a port of their own."""
 
     name = "sconce"
 

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes GGUF files with nothing but Python's own library, as fast as the disk takes them."""
+import struct
+
+ALIGNMENT = 32
+# name → (number in the file, elements of a block, bytes of a block)
+TYPES = {
+    "F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_0": (2, 32, 18), "Q4_1": (3, 32, 20),
+    "Q5_0": (6, 32, 22), "Q5_1": (7, 32, 24), "Q8_0": (8, 32, 34), "Q4_K": (12, 256, 144),
+    "Q5_K": (13, 256, 176), "Q6_K": (14, 256, 210), "BF16": (30, 1, 2),
+}
+UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+
+
+def row_bytes(kind, cols):
+    _, elems, size = TYPES[kind]
+    if cols % elems:
+        raise ValueError("rows of %d elements are none of %s" % (cols, kind))
+    return cols // elems * size
+
+
+def text(s):
+    data = s.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+class GgufWriter:
+    """Keys and tensors are collected, then written at once; a tensor's bytes come from a function
+    that is called while the file is written."""
+
+    def __init__(self):
+        self.keys = []
+        self.tensors = []
+
+    def add(self, key, kind, data):
+        self.keys.append(text(key) + struct.pack("<I", kind) + data)
+
+    def add_uint(self, key, value):
+        self.add(key, UINT32, struct.pack("<I", value))
+
+    def add_float(self, key, value):
+        self.add(key, FLOAT32, struct.pack("<f", value))
+
+    def add_bool(self, key, value):
+        self.add(key, BOOL, struct.pack("<?", value))
+
+    def add_string(self, key, value):
+        self.add(key, STRING, text(value))
+
+    def add_strings(self, key, values):
+        self.add(key, ARRAY, struct.pack("<IQ", STRING, len(values)) + b"".join(map(text, values)))
+
+    def add_ints(self, key, values):
+        self.add(key, ARRAY, struct.pack("<IQ%di" % len(values), INT32, len(values), *values))
+
+    def add_tensor(self, name, kind, rows, cols, write):
+        """@write(file): writes rows × row_bytes(kind, cols) bytes. Vectors have one row."""
+        self.tensors.append((name, kind, rows, cols, write))
+
+    def head(self):
+        infos, offset = [], 0
+        for name, kind, rows, cols, _ in self.tensors:
+            shape = (cols,) if rows == 1 else (cols, rows)
+            infos.append(text(name) + struct.pack("<I%dQIQ" % len(shape), len(shape), *shape,
+                                                  TYPES[kind][0], offset))
+            offset += -(-rows * row_bytes(kind, cols) // ALIGNMENT) * ALIGNMENT
+        return (b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors), len(self.keys)) +
+                b"".join(self.keys) + b"".join(infos))
+
+    def write(self, path):
+        with open(path, "wb", buffering=0) as f:
+            f.write(self.head())
+            for name, kind, rows, cols, write in self.tensors:
+                f.write(bytes(-f.tell() % ALIGNMENT))
+                begin = f.tell()
+                write(f)
+                if f.tell() - begin != rows * row_bytes(kind, cols):
+                    raise ValueError("%s has %d bytes" % (name, f.tell() - begin))
+            f.write(bytes(-f.tell() % ALIGNMENT))

@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Measures the Vulkan backend on a GPU beside llama.cpp's, prints each figure with its target, and
+# exits non-zero when one falls short. All of it in one call of at most 9 minutes.
+#
+#   gpu.sh [--build DIR] [--llama-bench PATH] [--llama-batched-bench PATH] [OPTION]...
+#   gpu.sh --lavapipe --llama-bench PATH     the same for Vulkan in software, with few tokens
+#
+# gpu.sh --help names all options. Needs python3.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+command -v "${PYTHON:-python3}" >/dev/null || {
+    echo "gpu.sh: no python3" >&2
+    exit 2
+}
+exec "${PYTHON:-python3}" "$here/gpu.py" "$@"

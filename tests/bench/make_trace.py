@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Writes a trace of requests in the format of Qwen-Bailian's, without anybody's requests in it.
+
+    make_trace.py [--kind consumer|business] [--requests N] [--seed N] > trace.jsonl
+
+It follows what "KVCache Cache in the Wild" (Wang et al., USENIX ATC 2025) tells of a large
+provider's traffic: programs that send a system prompt of theirs and one question, a few of them most
+of all; and people who chat for a few turns, whose turns come after exponentially distributed times.
+Of consumers' traffic some 62 % of the blocks, of businesses' some 54 %, could be had from a cache
+without limit, and a tenth of the blocks makes about three quarters of the reuses. What the trace
+came to is told on stderr.
+"""
+
+import argparse
+import collections
+import heapq
+import json
+import math
+import random
+import sys
+
+BLOCK = 16  # tokens
+
+# chats: part of the new conversations that are chats; programs: different ones, requested by
+# Zipf's law; system: median tokens of their prompts; turns: mean of a chat's; pause: mean seconds
+# from turn to turn; text: median tokens of what is asked, and of what is answered.
+KINDS = {
+    "consumer": dict(chats=0.7, programs=60, system=400, turns=2.1, pause=100, asked=170, answered=330),
+    "business": dict(chats=0.12, programs=250, system=800, turns=2.5, pause=45, asked=620, answered=160),
+}
+CONVERSATIONS_A_SECOND = 3.0
+
+
+class Names:
+    """Numbers for blocks that nobody else has."""
+
+    def __init__(self):
+        self.next = 0
+
+    def take(self, n):
+        self.next += n
+        return list(range(self.next - n, self.next))
+
+
+def tokens(rng, median, sigma=1.0, least=8, most=24000):
+    return int(min(max(rng.lognormvariate(math.log(median), sigma), least), most))
+
+
+class Chat:
+    """One conversation: what stands before, and what is said next."""
+
+    def __init__(self, rng, names, kind, programs, weights):
+        self.rng, self.names, self.kind = rng, names, kind
+        self.is_chat = rng.random() < kind["chats"]
+        program = rng.choices(programs, weights)[0]
+        # Chats of consumers mostly begin with the same few words or none.
+        self.length, self.blocks = (0, []) if self.is_chat and rng.random() < 0.5 else program
+        self.blocks = list(self.blocks)
+        self.turns_left = 1
+        if self.is_chat:
+            while rng.random() > 1 / kind["turns"]:
+                self.turns_left += 1
+        self.turn, self.last_id = 0, -1
+
+    def extend(self, n):
+        # A block that was not full is another once there is more text.
+        full = self.length // BLOCK
+        self.length += n
+        del self.blocks[full:]
+        self.blocks += self.names.take(math.ceil(self.length / BLOCK) - full)
+
+    def say(self, at, number):
+        self.extend(tokens(self.rng, self.kind["asked"]))
+        self.turn += 1
+        self.turns_left -= 1
+        answer = tokens(self.rng, self.kind["answered"], 0.8)
+        line = dict(
+            chat_id=number, parent_chat_id=self.last_id, timestamp=round(at, 3), input_length=self.length,
+            output_length=answer, type="text", turn=self.turn, hash_ids=list(self.blocks))
+        self.last_id = number
+        self.extend(answer)
+        return line
+
+
+def requests(kind, seed, n):
+    rng = random.Random(seed)
+    names = Names()
+    programs = []
+    for _ in range(kind["programs"]):
+        length = tokens(rng, kind["system"])
+        programs.append((length, names.take(math.ceil(length / BLOCK))))
+    weights = [1 / (i + 1) ** 1.1 for i in range(len(programs))]
+    due = []  # (time, tie breaker, conversation)
+    arrival, ties = 0.0, 0
+    for number in range(n):
+        while not due or due[0][0] > arrival:
+            heapq.heappush(due, (arrival, ties, Chat(rng, names, kind, programs, weights)))
+            arrival += rng.expovariate(CONVERSATIONS_A_SECOND)
+            ties += 1
+        at, tie, chat = heapq.heappop(due)
+        yield chat.say(at, number)
+        if chat.turns_left > 0:
+            heapq.heappush(due, (at + rng.expovariate(1 / kind["pause"]), tie, chat))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser.add_argument("--kind", choices=sorted(KINDS), default="consumer")
+    parser.add_argument("--requests", type=int, default=20000)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    uses = collections.Counter()
+    for line in requests(KINDS[args.kind], args.seed, args.requests):
+        uses.update(line["hash_ids"][: line["input_length"] // BLOCK])
+        print(json.dumps(line, separators=(",", ":")))
+    reuses = sorted((n - 1 for n in uses.values()), reverse=True)
+    total = max(sum(reuses), 1)
+    print(f"{args.kind}: {sum(uses.values())} blocks, {len(uses)} different, "
+          f"{100 * total / max(sum(uses.values()), 1):.0f} % could be hits, "
+          f"a tenth of the blocks makes {100 * sum(reuses[: len(reuses) // 10]) / total:.0f} % of them",
+          file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

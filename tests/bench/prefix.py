@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints each figure by which the two tiers of the KV cache are judged, its target, and whether it
+is reached. Programs are compared within one run, in turns. Exit status: 0 when all targets are
+reached, 1 when one falls short, 2 when something could not be run.
+"""
+import argparse
+import datetime
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+
+import keeping  # noqa: E402
+import tiers  # noqa: E402
+from compare import machine  # noqa: E402
+from figures import Figures  # noqa: E402
+from programs import Lock  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+TREE = HERE.parent.parent
+PARTS = {"restart": tiers.restart, "fresh": tiers.fresh, "faults": keeping.faults,
+         "traces": keeping.traces, "index": keeping.index, "texts": tiers.texts}
+
+
+def parse(argv):
+    p = argparse.ArgumentParser(prog="prefix.sh", description=__doc__,
+                                formatter_class=argparse.RawTextHelpFormatter)
+    add = p.add_argument
+    add("model", nargs="?", type=pathlib.Path, metavar="MODEL", help="a GGUF file (made)")
+    add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
+    add("--part", action="append", dest="parts", choices=list(PARTS), help="only this one")
+    add("--directory", type=pathlib.Path, metavar="DIR", default=pathlib.Path.cwd(),
+        help="where blocks are kept, on the disk that is measured (.)")
+    add("--models", type=pathlib.Path, metavar="DIR",
+        default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
+        help="where a model is made ($BENCH_DIR)")
+    add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
+    add("-p", "--prompt", type=int, default=8192, metavar="N", help="tokens of the prefix (8192)")
+    add("--rounds", type=int, default=5, metavar="N", help="restarts of each kind (5)")
+    add("--fresh-rounds", type=int, default=6, metavar="N", help="turns of prompts (6)")
+    add("--fresh-prompt", type=int, default=512, metavar="N", help="tokens of each (512)")
+    add("--faults", type=int, default=100000, metavar="N", help="faults to inject (100000)")
+    add("--blocks", type=int, default=10000000, metavar="N", help="of a large index (10000000)")
+    add("--trace", action="append", dest="traces", type=pathlib.Path, default=[], metavar="FILE",
+        help="a trace of requests, in Mooncake's or Qwen-Bailian's format")
+    add("--lock", metavar="FILE", help="locked (flock) while something is timed")
+    add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
+    o = p.parse_args(argv)
+    o.build = o.build.resolve()
+    o.sconce = o.build / "services/cli/sconce"
+    if not os.access(o.sconce, os.X_OK):
+        p.error("%s: not an executable" % o.sconce)
+    o.lock = Lock(o.lock)
+    if o.model and not o.model.is_file():
+        p.error("%s: no such file" % o.model)
+    return o
+
+
+def made_model(options):
+    path = options.models / "qwen3-0.6b-Q4_K_M.gguf"
+    if not path.exists():
+        print("making %s" % path, file=sys.stderr, flush=True)
+        options.models.mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, HERE / "make_model.py", "--shape", "qwen3-0.6b", "--type",
+                        "Q4_K_M", path.with_suffix(".part")], check=True)
+        path.with_suffix(".part").rename(path)
+    return path
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
+    options = parse(sys.argv[1:])
+    options.model = (options.model or made_model(options)).resolve()
+    options.directory = pathlib.Path(tempfile.mkdtemp(prefix="sconce-prefix-",
+                                                      dir=options.directory))
+    figures = Figures()
+    figures.tables["prefix-machine"] = "%s, %s:" % (machine(options.threads),
+                                                    datetime.date.today().isoformat())
+    try:
+        for name, part in PARTS.items():
+            if not options.parts or name in options.parts:
+                part(options, figures)
+                if options.docs:
+                    figures.write_docs(options.docs)
+    finally:
+        shutil.rmtree(options.directory, ignore_errors=True)
+    figures.summary()
+    return 1 if figures.n_short else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+        print("prefix.sh: %s" % error, file=sys.stderr)
+        sys.exit(2)

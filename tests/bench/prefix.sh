@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Measures what the two tiers of the KV cache are judged by, prints each figure with its target, and
+# exits non-zero when one falls short.
+#
+#   prefix.sh [--build DIR] [--part restart|fresh|faults|traces|index|texts]... [OPTION]... [MODEL]
+#
+# MODEL is a GGUF file, else one of random weights in the shape of Qwen3-0.6B is made. prefix.sh
+# --help names all options. Needs python3; root, to empty the page cache of all files.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+command -v "${PYTHON:-python3}" >/dev/null || {
+    echo "prefix.sh: no python3" >&2
+    exit 2
+}
+exec "${PYTHON:-python3}" "$here/prefix.py" "$@"
