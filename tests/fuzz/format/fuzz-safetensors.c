@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         for (uint64_t j = 0; j < t->size; j++)
             sum += ((const unsigned char *)t->data)[j];
-        sum += hf_name(t->name, name);
+        sum += hf_name(t->name, name) + hf_name_encoder(t->name, name);
         assert(safetensors_find(st, t->name) == t);
     }
     sink = sum;

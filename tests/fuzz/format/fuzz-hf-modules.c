@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* modules.json and, behind a NUL, what each folder's config.json is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "format/impl.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void put(const char *dir, const char *name, const uint8_t *data, size_t size)
+{
+    char *path = path_join(dir, name);
+    FILE *f = path ? fopen(path, "w") : NULL;
+
+    if (!f || fwrite(data, 1, size, f) != size || fclose(f) != 0)
+        abort();
+    free(path);
+}
+
+static const char *folder(void)
+{
+    static char dir[] = "/tmp/fuzz-hf-modules-XXXXXX";
+    static bool made;
+    char sub[64];
+
+    if (made)
+        return dir;
+    if (!mkdtemp(dir))
+        abort();
+    for (int i = 1; i <= 2; i++) {
+        snprintf(sub, sizeof(sub), "%s/%s", dir, i == 1 ? "1_Pooling" : "2_Dense");
+        if (mkdir(sub, 0700) < 0)
+            abort();
+    }
+    made = true;
+    return dir;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const uint8_t *end = size > 0 ? memchr(data, 0, size) : NULL;
+    const size_t n = end ? (size_t)(end - data) : size;
+    struct format f = {.hp = {.n_ctx_train = 512}};
+    const char *dir = folder();
+    struct inf_err err;
+
+    put(dir, "modules.json", data, n);
+    put(dir, "1_Pooling/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
+    put(dir, "2_Dense/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
+    put(dir, "sentence_bert_config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
+    f.dir = (char *)dir;
+    if (format_read_modules(&f, &err) == 0 && f.hp.embed.n_dense > HPARAMS_MAX_DENSE)
+        abort();
+    return 0;
+}
