@@ -105,8 +105,8 @@ class Service:
             s.close()
 
 
-def listen_unix(path):
-    s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def listen_unix(path, kind=socket.SOCK_STREAM):
+    s = socket.socket(socket.AF_UNIX, kind)
     s.bind(path)
     s.listen(4096)
     return s

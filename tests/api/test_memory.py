@@ -43,11 +43,14 @@ def test_a_small_model_takes_little(make_suite):
     assert private(suite.gateway, suite.chat) < 8 * MB
 
 
-def test_memory_goes_back_when_nothing_runs(make_suite):
-    suite = make_suite(chat="  context: 512\n  kv_memory: 64M\n")
+@pytest.mark.parametrize("off", ["service", "request"])
+def test_memory_goes_back_when_nothing_runs(make_suite, off):
+    """But for blocks that later prompts may share."""
+    suite = make_suite(chat="  context: 512\n  kv_memory: 64M\n  prefix_cache: %s\n" %
+                       ("false" if off == "service" else "true"))
     first = text_of(post(suite, SHORT))
     before = private(suite.chat)
-    assert post(suite, {**LONG, "max_tokens": 400})[0] == 200
+    assert post(suite, {**LONG, "max_tokens": 400, "cache_prompt": off == "service"})[0] == 200
     busy = private(suite.chat)
     assert busy > before + 4 * MB
     assert wait_below(before + 2 * MB, suite.chat) < before + 2 * MB

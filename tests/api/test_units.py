@@ -22,7 +22,10 @@ UNITS = all_units()
 GPU = """[Service]
 BindPaths=/dev/null
 DeviceAllow=/dev/null rw
-%s"""
+%sProcSubset=all
+CacheDirectory=sconce
+CacheDirectoryMode=0700
+"""
 # Tenths.
 LIMITS = {("system", False): 2, ("system", True): 4, ("user", False): 7, ("user", True): 7}
 

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 
     if (argc != 2)
         return 2;
-    if (confine_start(argv[1], NULL, &err) < 0 || confine_seal(argv[1], &err) < 0) {
+    if (confine_start(argv[1], NULL, &err) < 0 || confine_seal(&err) < 0) {
         fprintf(stderr, "confined: %s\n", err.text);
         return 1;
     }

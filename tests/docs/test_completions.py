@@ -95,10 +95,12 @@ def test_models(user, ask):
 @pytest.mark.parametrize("ask", [ask_bash, ask_fish])
 def test_words(user, ask):
     assert ask(user, "setup", "") >= {"tcp", "key", "access", "gpu", "models"}
+    assert ask(user, "cache", "") >= {"status", "ls", "verify", "purge"}
     assert ask(user, "setup", "access", "") == {"keys", "open", "group"}
     assert ask(user, "policy", "") >= {"check", "explain"}
-    assert ask(user, "policy", "explain", "") >= {"gateway", "chat", "decoder"}
-    assert ask(user, "run", "--isa", "avx5") == {"avx512"}
+    assert ask(user, "policy", "explain", "") >= {"gateway", "chat", "cache", "decoder"}
+    assert ask(user, "run", "--isa", "avx5") == {"avx512", "avx512fp16"}
+    assert ask(user, "serve", "--device", "") == {"auto", "cpu", "vulkan"}
 
 
 def test_zsh_completes(user):

@@ -130,6 +130,8 @@ def test_the_shipped_file_has_each_key_with_its_default(keys):
             assert value == data_directories(key.default.split()), key.name
         elif key.is_number():
             assert key.number(value) == int(key.default), key.name
+        elif isinstance(value, bool):
+            assert str(value).lower() == key.default, key.name
         else:
             assert (value or "") == key.default, key.name
 

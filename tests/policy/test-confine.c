@@ -23,7 +23,8 @@
 #include "common/policy.h"
 #include "lib/test.h"
 
-static const char *const services[] = {"chat", "decoder", "gateway"};
+static const char *const services[] = {"cache",         "chat",    "chat-gpu",
+                                       "chat-lavapipe", "decoder", "gateway"};
 
 static char dir[64];
 
@@ -58,7 +59,7 @@ static int confined(const char *service, enum phase phase, int (*attempt)(const 
         struct config *config = config_here();
 
         if (confine_start(service, config, &err) < 0 ||
-            (phase == SEALED && confine_seal(service, &err) < 0)) {
+            (phase == SEALED && confine_seal(&err) < 0)) {
             fprintf(stderr, "%s\n", err.text);
             _exit(100);
         }
@@ -151,18 +152,19 @@ static void gets(const char *service, int error, long a, long b, long c, long d)
 TEST(conditions_hold)
 {
     for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
-        killed(services[i], SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC);
         killed(services[i], SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
-        killed(services[i], SYS_mprotect, 0, 0, PROT_READ | PROT_EXEC);
+        killed(services[i], SYS_mprotect, 0, 0, PROT_READ | PROT_WRITE | PROT_EXEC);
         killed(services[i], SYS_tgkill, getpid(), getpid(), SIGABRT);
     }
-    for (size_t i = 0; i < 2; i++) {
-        const char *service = i == 0 ? "chat" : "gateway";
+    for (size_t i = 0; i < 4; i++) {
+        static const char *const of[] = {"cache", "chat", "chat-gpu", "gateway"};
+        const char *service = of[i];
 
+        killed(service, SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC);
+        killed(service, SYS_mprotect, 0, 0, PROT_READ | PROT_EXEC);
         killed(service, SYS_socket, AF_INET, SOCK_STREAM, 0);
         killed(service, SYS_socket, AF_INET6, SOCK_DGRAM, 0);
         killed(service, SYS_socket, AF_NETLINK, SOCK_RAW, 0);
-        killed(service, SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
         killed(service, SYS_fcntl, 0, F_SETOWN, getpid());
         killed(service, SYS_fcntl, 0, F_SETLEASE, 0);
         gets(service, EBADF, SYS_fcntl, -1, F_SETFL, 0);
@@ -170,6 +172,16 @@ TEST(conditions_hold)
         killed(service, SYS_setsockopt, 0, IPPROTO_IP, 64 /* IPT_SO_SET_REPLACE */);
         killed(service, SYS_ioctl, 0, 0x5412 /* TIOCSTI */, 0);
     }
+    /* Each reaches sockets of one type, or none. */
+    killed("cache", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
+    killed("cache", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
+    killed("cache", SYS_connect, -1, 0, 0);
+    killed("gateway", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
+    gets("chat", EBADF, SYS_connect, -1, 0, 0);
+    gets("chat", 0, SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    killed("chat", SYS_memfd_create, (long)"x", 0, 0);
+    gets("chat", 0, SYS_memfd_create, (long)"x", MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
+    killed("cache", SYS_memfd_create, (long)"x", MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
     gets("chat", 0, SYS_mprotect, 0, 0, PROT_READ);
     killed("chat", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
     killed("chat", SYS_clone, SIGCHLD, 0, 0);
@@ -182,6 +194,81 @@ TEST(conditions_hold)
         killed("chat", SYS_openat, AT_FDCWD, (long)"/dev/null", flags[i]);
     }
     gets("chat", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
+}
+
+/* A GPU's policy lets nodes be opened and commanded, and nothing be made. */
+TEST(conditions_of_drivers_hold)
+{
+    static const int flags[] = {O_WRONLY, O_RDWR | O_TRUNC, O_RDWR | O_TMPFILE};
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        killed("chat-gpu", SYS_openat, AT_FDCWD, (long)"/dev/null", flags[i]);
+    gets("chat-gpu", EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_WRONLY | O_CREAT);
+    gets("chat-gpu", EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CREAT | O_EXCL);
+    gets("chat-gpu", EACCES, SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    killed("chat-gpu", SYS_socket, AF_INET, SOCK_STREAM, 0);
+    gets("chat-gpu", EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR);
+    gets("chat-gpu", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
+    killed("chat-gpu", SYS_ioctl, -1, 0x5412 /* TIOCSTI */, 0);
+    killed("chat-gpu", SYS_ioctl, -1, 0x8912 /* SIOCGIFCONF */, 0);
+    gets("chat-gpu", EBADF, SYS_ioctl, -1, 0x6442 /* of DRM */, 0);
+    gets("chat-gpu", EBADF, SYS_ioctl, -1, 0xc0104629 /* of NVIDIA */, 0);
+    gets("chat-gpu", EPERM, SYS_sched_setaffinity, 0, 0, 0);
+    gets("chat-gpu", EPERM, SYS_memfd_create, 0, 0, 0);
+    killed("chat-gpu", SYS_renameat2, AT_FDCWD, (long)"/a", AT_FDCWD);
+    killed("chat-gpu", SYS_unlinkat, AT_FDCWD, (long)"/a", 0);
+    gets("chat-lavapipe", 0, SYS_mprotect, 0, 0, PROT_READ | PROT_EXEC);
+    killed("chat-lavapipe", SYS_ioctl, -1, 0x6442, 0);
+    killed("chat-lavapipe", SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR);
+}
+
+/* The cache service makes files, where Landlock says. */
+TEST(conditions_of_the_cache_service_hold)
+{
+    killed("cache", SYS_openat, AT_FDCWD, (long)"/tmp", O_TMPFILE | O_RDWR);
+    gets("cache", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
+    gets("cache", EACCES, SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CREAT);
+    killed("cache", SYS_fcntl, -1, F_ADD_SEALS, 0);
+    killed("cache", SYS_renameat2, AT_FDCWD, (long)"/a", AT_FDCWD);
+    killed("cache", SYS_clone, SIGCHLD, 0, 0);
+}
+
+/* Opens @path for writing, makes it when it is missing. */
+static int try_create(const void *arg)
+{
+    const int fd = open(arg, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    return fd >= 0 ? 0 : errno;
+}
+
+TEST(compiled_kernels_are_written_before_the_end_of_the_start)
+{
+    char path[256], other[256];
+    int status;
+
+    snprintf(path, sizeof(path), "%s/cache", dir);
+    ASSERT_OK(mkdir(path, 0700));
+    setenv("CACHE_DIRECTORY", path, 1);
+    snprintf(path, sizeof(path), "%s/cache/kernels", dir);
+    snprintf(other, sizeof(other), "%s/other", dir);
+    status = confined("chat-gpu", STARTED, try_create, path);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    status = confined("chat-gpu", STARTED, try_create, other);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EACCES);
+    status = confined("chat-gpu", SEALED, try_create, path);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EACCES);
+    assert_true(was_killed(confined("chat", STARTED, try_create, path)));
+    /* Kept blocks are written at any time, and nothing else is. */
+    status = confined("cache", SEALED, try_create, path);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    status = confined("cache", SEALED, try_create, other);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EACCES);
+    unsetenv("CACHE_DIRECTORY");
 }
 
 #ifdef __x86_64__
@@ -491,6 +578,9 @@ int main(void)
         cmocka_unit_test(every_call_that_no_rule_names_kills),
         cmocka_unit_test(newer_calls_do_not_exist),
         cmocka_unit_test(conditions_hold),
+        cmocka_unit_test(conditions_of_drivers_hold),
+        cmocka_unit_test(conditions_of_the_cache_service_hold),
+        cmocka_unit_test(compiled_kernels_are_written_before_the_end_of_the_start),
         cmocka_unit_test(other_abis_of_the_machine_kill),
         cmocka_unit_test(decoder_reads_allocates_writes_and_ends),
         cmocka_unit_test(a_broken_invariant_still_aborts),

@@ -23,8 +23,9 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/api"), os.path.dirname(__file__)]
 import recorder  # noqa: E402
+import cache_wire as wire  # noqa: E402
 from activator import Service, listen_tcp, listen_unix  # noqa: E402
-from lib.services import SERVICES  # noqa: E402
+from lib.services import SERVICES, service  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build"))
 SHORT = {"model": "tiny", "prompt": "What is sconce?", "max_tokens": 4}
@@ -35,10 +36,17 @@ gateway:
   idle_timeout: 1s
   tcp_access: open
   probe_interval: 200ms
+cache:
+  idle_timeout: 1s
+  min_free: 0
+  max_bytes: 8MiB
 chat:
   idle_timeout: 2s
   threads: 2
 """
+# Vulkan, on the GPU if there is one; else lavapipe, which is slow, and slower under strace.
+VULKAN = CONFIG + "  device: vulkan\n"
+DRIVERS = tuple("seccomp/fragments/%s" % name for name in ("drivers", "gpu", "lavapipe"))
 
 
 class Life:
@@ -65,9 +73,9 @@ class Life:
         self.services = {}
         for row in SERVICES:
             argv = [str(BUILD / row.build_path), "--config", str(path / "sconce.yaml")]
-            if "chat" in row.may_connect:
-                argv += ["--chat-socket", str(path / "chat.sock")]
-            sockets = [listen_unix(str(path / row.socket_file))]
+            for other in row.may_connect:
+                argv += ["--%s-socket" % other, str(path / service(other).socket_file)]
+            sockets = [listen_unix(str(path / row.socket_file), row.socket_type)]
             if row.name == "gateway":
                 sockets.append(tcp)
             self.services[row.name] = Service(recorder.wrap(argv, traces / row.name), sockets, env,
@@ -127,6 +135,9 @@ def ordinary(life):
     chat = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
     assert life.request("POST", "/v1/chat/completions", chat)[0] == 200
     assert life.request("POST", "/v1/completions", SHORT, unix="gateway.sock")[0] == 200
+    # Its blocks are kept, and found by the next life.
+    story = {**SHORT, "prompt": "Once upon a time there was a lamp. " * 60}
+    assert life.request("POST", "/v1/completions", story)[0] == 200
     for unix in (None, "chat.sock"):
         status, text = life.request("GET", "/metrics", unix=unix)
         assert status == 200 and b"_open_fds" in text and b"_resident_memory_bytes" in text
@@ -134,6 +145,30 @@ def ordinary(life):
         for status, _ in pool.map(lambda _: life.request("POST", "/v1/completions", SHORT),
                                   range(16)):
             assert status == 200
+
+
+def keep(life):
+    """Everything that the cache service is asked, by a client that is no chat service."""
+    blocks = [(name, name * 20000) for name in wire.names(6)]
+    file = bytes(40)
+    with wire.Client(life.path / "cache.sock") as c:
+        for salt in range(4):  # more than there may be
+            part = [(name, data + b"%d" % salt) for name, data in zip(wire.names(6, salt), dict(
+                blocks).values())]
+            assert c.put(part, session="drift") == 6
+            while c.status()["pending_blocks"]:
+                time.sleep(0.01)
+        assert len(c.find(wire.names(6, 3))) == 6
+        c.send(c.head(wire.USED, 1) + wire.origin() + wire.names(1, 3)[0])
+        c.send(c.head(wire.REJECT, 1) + wire.names(6, 3)[5])
+        assert c.call(wire.RECALL, file).status == 0
+        assert c.call(wire.REMEMBER, file + bytes(32)).status == 0
+        assert c.call(wire.LIST, bytes(8 + 40)).n >= 1
+        c.steps(wire.VERIFY)
+        c.steps(wire.PURGE, bytes(192 + 64) + wire.text("drift", 128) + bytes(8))
+        c.send(b"no question")
+        assert c.receive() is None
+    time.sleep(0.5)  # upkeep comes when nobody asks
 
 
 def errors(life):
@@ -183,6 +218,8 @@ def silence(life):
 def drain(life):
     """SIGTERM while an answer runs: it is finished."""
     s = life.stream({**LONG, "max_tokens": 100})
+    with wire.Client(life.path / "cache.sock") as c:
+        c.put([(name, name * 20000) for name in wire.names(4)])
     for service in life.services.values():
         service.kill(signal.SIGTERM)
     data = b""
@@ -194,16 +231,28 @@ def drain(life):
     life.wait_gone()
 
 
-@pytest.fixture(scope="session")
-def traces(tmp_path_factory):
+def skip_unless_possible():
     if not (BUILD / "services/cli/sconce").exists():
         pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
     if not recorder.available():
         pytest.skip("strace may not look at processes here")
+
+
+def drain_idle(life):
+    """SIGTERM while nothing runs."""
+    assert life.request("POST", "/v1/completions", SHORT)[0] == 200
+    for one in life.services.values():
+        one.kill(signal.SIGTERM)
+    life.wait_gone()
+
+
+@pytest.fixture(scope="session")
+def traces(tmp_path_factory):
+    skip_unless_possible()
     traces = tmp_path_factory.mktemp("traces")
     life = Life(tmp_path_factory.mktemp("life"), traces, CONFIG)
     try:
-        for part in (ordinary, errors, new_models, silence, ordinary):
+        for part in (keep, ordinary, errors, new_models, silence, ordinary, keep):
             part(life)
         life.wait_gone()
         drain(life)
@@ -217,6 +266,8 @@ def traces(tmp_path_factory):
     for name, config, journal in (("journal", CONFIG, True), ("wrong", "gateway: 1\n", False)):
         life = Life(tmp_path_factory.mktemp(name), traces, config, journal)
         try:
+            with wire.Client(life.path / "cache.sock") as c:
+                assert ("mapping" in c.status()["problem"]) == (name == "wrong")
             for unix in (None, "chat.sock"):
                 status, _ = life.request("POST", "/v1/completions", SHORT, unix=unix)
                 assert status == (503 if name == "wrong" else 200)
@@ -226,15 +277,51 @@ def traces(tmp_path_factory):
     return traces
 
 
+@pytest.fixture(scope="session")
+def vulkan(tmp_path_factory):
+    """The traces of a life on a Vulkan device, and the name of the policy that chat follows there."""
+    skip_unless_possible()
+    devices = json.loads(subprocess.run([str(BUILD / "services/cli/sconce"), "info", "--devices",
+                                         "--json"], capture_output=True, check=True).stdout)
+    usable = [d for d in devices["devices"] if d["api"] and not d["unusable"]]
+    if not usable:
+        pytest.skip("no Vulkan device: %s" % devices["no_vulkan"])
+    traces = tmp_path_factory.mktemp("vulkan-traces")
+    life = Life(tmp_path_factory.mktemp("vulkan"), traces, VULKAN)
+    try:
+        for part in (ordinary, ordinary):
+            part(life)
+            life.wait_gone()
+        drain_idle(life)
+        assert any(b"on vulkan:0" in w for w in life.words)
+    finally:
+        life.close()
+    return traces, "chat-lavapipe" if usable[0]["kind"] == "software" else "chat-gpu"
+
+
+def explain(policy, phase):
+    return json.loads(subprocess.run(
+        [str(BUILD / "services/cli/sconce"), "policy", "explain", policy, "--phase", phase,
+         "--json"], capture_output=True, text=True, check=True).stdout)
+
+
 @pytest.mark.parametrize("row, phase", [(row, phase) for row in SERVICES for phase in row.phases],
                          ids=lambda value: getattr(value, "name", value))
 def test_policy_and_use_are_the_same(traces, row, phase):
-    explained = json.loads(subprocess.run(
-        [str(BUILD / "services/cli/sconce"), "policy", "explain", row.name, "--phase", phase,
-         "--json"], capture_output=True, text=True, check=True).stdout)
+    check_policy(traces / row.name, explain(row.name, phase), row, phase, 4)
+
+
+@pytest.mark.parametrize("phase", ("start", "serve"))
+def test_policy_and_use_are_the_same_with_vulkan(vulkan, phase):
+    traces, policy = vulkan
+    check_policy(traces / "chat", explain(policy, phase), service("chat"), phase, 3, DRIVERS)
+
+
+def check_policy(trace, explained, row, phase, n_lives, files=""):
+    """@files: the beginning of the names of those whose rules must be needed."""
     policy = recorder.Policy(explained)
-    lives = recorder.read(traces / row.name)
-    assert len(lives) >= 4, "the scenario did not run"
+    lives = recorder.read(trace)
+    assert len(lives) >= n_lives, "the scenario did not run"
     denied = {}
     for life in lives:
         assert not life.end or "SIGSYS" not in life.end, "%s: %s" % (row.name, life.end)
@@ -244,7 +331,8 @@ def test_policy_and_use_are_the_same(traces, row, phase):
                 if not policy.allows(name, args, life.pid):
                     denied.setdefault(name, line.strip())
     assert not denied, "calls that no rule allows:\n" + "\n".join(denied.values())
-    unused = [recorder.describe(rule) for rule in policy.unused()]
+    unused = [recorder.describe(rule) for rule in policy.unused()
+              if rule["file"].startswith(files)]
     assert not unused, "rules that nothing needs, and that are not marked rare:\n" + \
         "\n".join(unused)
     if phase == "serve":

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCONCE = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build")) / "services/cli/sconce"
-ROW = re.compile(r"^\| (\w+) \| (\d+), (\d+) \| (\d+), (\d+) \| (\d+) \|$", re.M)
+ROW = re.compile(r"^\| ([\w-]+) \| (\d+), (\d+) \| (\d+), (\d+) \| (\d+) \|$", re.M)
 
 
 def explain(service, phase, arch):
@@ -39,7 +39,7 @@ def test_check_tells_every_policy():
     lines = subprocess.run([str(SCONCE), "policy", "check"], capture_output=True, check=True,
                            text=True).stdout
     told = {(name, arch): (int(start), int(serve)) for name, arch, start, serve in
-            re.findall(r"(?m)^(\w+) +(\S+) +(\d+) calls to start, (\d+) of at most \d+", lines)}
+            re.findall(r"(?m)^([\w-]+) +(\S+) +(\d+) calls to start, (\d+) of at most \d+", lines)}
     for name, *counts, _ in ROW.findall((ROOT / "docs/security.md").read_text()):
         counts = [int(c) for c in counts]
         assert told.pop((name, "x86-64")) == tuple(counts[:2])

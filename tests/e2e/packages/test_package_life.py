@@ -20,9 +20,10 @@ def enabled(chroot, unit):
 def test_installation_opens_the_doors_that_are_the_default(installed_chroot):
     root = installed_chroot
     assert enabled(root, "sconce.target") == "enabled"
-    for unit in ("sconce-gateway.socket", "sconce-chat.socket", "sconce-gateway-tcp.socket"):
+    for unit in ("sconce-gateway.socket", "sconce-chat.socket", "sconce-cache.socket",
+                 "sconce-gateway-tcp.socket"):
         assert enabled(root, unit) == "enabled"
-    for unit in ("sconce-gateway.service", "sconce-chat.service"):
+    for unit in ("sconce-gateway.service", "sconce-chat.service", "sconce-cache.service"):
         assert enabled(root, unit) == "static"
     assert root.run("systemctl --global is-enabled sconce.target", check=False).strip() != "enabled"
     keys = root.file(KEYS)
@@ -30,6 +31,7 @@ def test_installation_opens_the_doors_that_are_the_default(installed_chroot):
     assert len([line for line in keys.read_text().splitlines()
                 if line and not line.startswith("#")]) == 1
     assert root.run("getent group sconce").startswith("sconce:")
+    assert root.run("getent group sconce-kv").startswith("sconce-kv:")
     store = root.file("/var/lib/sconce/models").stat()
     assert (stat.S_IMODE(store.st_mode), store.st_uid) == (0o755, 0)
 
@@ -133,6 +135,7 @@ def test_purge_leaves_nothing(chroot, debs):
     assert "models" not in out
     assert chroot.snapshot() == before
     assert chroot.run("getent group sconce", check=False) == ""
+    assert chroot.run("getent group sconce-kv", check=False) == ""
 
 
 def test_purge_keeps_models_and_says_so(installed_chroot):

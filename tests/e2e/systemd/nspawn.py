@@ -225,15 +225,15 @@ class Machine:
                 continue
         return found
 
-    def programs(self, prefix="sconce"):
-        """Names of the running programs that begin so."""
+    def programs(self, prefix="sconce", but=()):
+        """Names of the running programs that begin so; those in @but come and go as they like."""
         names = []
         for pid, _ in self.processes():
             try:
                 name = os.path.basename(os.readlink("/proc/%d/exe" % pid))
             except OSError:
                 continue
-            if name.startswith(prefix):
+            if name.startswith(prefix) and name not in but:
                 names.append(name)
         return sorted(names)
 

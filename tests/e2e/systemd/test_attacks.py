@@ -7,6 +7,7 @@ systemd may leave out what a unit asks for.
 """
 import os
 import pathlib
+import socket as socket_module
 import subprocess
 
 import pytest
@@ -24,7 +25,19 @@ EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name))
         for mode in MODES for row in SERVICES]
 
 # For services that connect to others, which is more than seccomp can tell apart.
-CONNECTING = {"bus": "Landlock knows no unix sockets: what must not be called is hidden"}
+CONNECTING = {"bus": "Landlock knows no unix sockets: what must not be called is hidden",
+              "neighbour-socket": "a user's sockets lie in one directory: chat has no streams"}
+# For services that hand memory to others: the unit lets them make some.
+HANDING = {"exec-memfd": "execve is not allowed, by the service's own filter alone",
+           "map-memfd": "executable mappings are not, by the service's own filter alone"}
+# For services that keep files: their filters let them make some.
+KEEPING = {"write": "Landlock alone tells the directory of their own from others"}
+
+
+def excuses(row):
+    return {**(CONNECTING if row.may_connect else {}), **(KEEPING if row.keeps_files else {}),
+            **(HANDING if "cache" in row.may_connect else {})}
+
 
 # A machine beyond the cable; its first line is its process, for who lays the cable.
 OUTSIDE = """
@@ -51,7 +64,10 @@ class Field:
         """The service's process as the machine numbers it; starts it when it does not run."""
         user = self.user(mode)
         pid = self.machine.show(row.unit, "MainPID", user)
-        if pid == "0":
+        if pid == "0" and row.name == "cache":
+            self.machine.run(["sconce", "cache", "status"], user=user)
+            pid = self.machine.show(row.unit, "MainPID", user)
+        elif pid == "0":
             assert ask(self.machine, user=user).status == 200
             pid = self.machine.show(row.unit, "MainPID", user)
         return int(pid)
@@ -60,7 +76,8 @@ class Field:
         other = next(r for r in SERVICES if r != row)
         user = self.user(mode)
         runtime = "/run/user/%d" % self.machine.uid(USER) if user else "/run"
-        forbidden = [r for r in SERVICES if r != row and r.name not in row.may_connect]
+        forbidden = [r for r in SERVICES if r != row and r.name not in row.may_connect and
+                     r.socket_type == socket_module.SOCK_STREAM]
         socket = "%s/sconce/%s" % (runtime, forbidden[0].socket_file) if forbidden else None
         home = "/home/%s" % USER
         return {
@@ -196,7 +213,7 @@ def test_each_attack_meets_two_walls(field, mode, row, capsys):
     table = walls.Table("%s, %s" % (row.name, mode), result, alone)
     with capsys.disabled():
         table.show()
-    assert table.problems(CONNECTING if row.may_connect else {}) == []
+    assert table.problems(excuses(row)) == []
     missing = [name for name in (*walls.PROMISED, "dev-gpu") if name not in table.rows]
     assert missing == []
     # It was its copies that tried; the service itself noticed nothing.
@@ -218,7 +235,7 @@ def test_a_graphics_device_opens_no_other_wall(field, mode):
         machine.systemctl("stop", row.unit, user=user)
     table.show()
     assert table.rows["dev-gpu"]["spaces"] == "done"
-    assert [p for p in table.problems() if not p.startswith("dev-gpu")] == []
+    assert [p for p in table.problems(excuses(row)) if not p.startswith("dev-gpu")] == []
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -9,7 +9,8 @@ import pytest
 from client import Stream, ask, long_body
 from services import SERVICES
 
-ROWS = pytest.mark.parametrize("row", SERVICES, ids=lambda row: row.name)
+ROWS = pytest.mark.parametrize("row", [row for row in SERVICES if row.answers],
+                               ids=lambda row: row.name)
 
 
 @ROWS

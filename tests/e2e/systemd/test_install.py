@@ -45,16 +45,16 @@ def test_nothing_of_ours_runs_until_somebody_connects(machine):
     # Listening sockets of systemd alone hold the doors.
     listening = machine.run(["ss", "-xlp"]).stdout
     lines = [line for line in listening.splitlines() if "/run/sconce/" in line]
-    assert len(lines) == 2 and all('"systemd",pid=1' in line for line in lines), listening
+    assert len(lines) == 3 and all('"systemd",pid=1' in line for line in lines), listening
 
 
 def test_first_connection_starts_gateway_and_then_chat(machine):
     cursor = machine.cursor()
     answer = ask(machine)
     assert answer.status == 200 and answer.json["choices"][0]["message"]["content"]
-    assert machine.programs() == ["sconce-chat", "sconce-gateway"]
+    assert machine.programs(but=("sconce-cache",)) == ["sconce-chat", "sconce-gateway"]
     started = [entry["UNIT"] for entry in machine.journal(cursor)
-               if entry.get("UNIT") in [row.unit for row in SERVICES]
+               if entry.get("UNIT") in [row.unit for row in SERVICES if row.answers]
                and entry["MESSAGE"].startswith("Started ")]
     assert started == ["sconce-gateway.service", "sconce-chat.service"]
 
@@ -62,7 +62,7 @@ def test_first_connection_starts_gateway_and_then_chat(machine):
 def test_health_and_metrics_start_the_gateway_alone(machine):
     assert get(machine, "/health").status == 200
     assert b"sconce_gateway" in get(machine, "/metrics").data
-    assert machine.programs() == ["sconce-gateway"]
+    assert machine.programs(but=("sconce-cache",)) == ["sconce-gateway"]
 
 
 def test_the_group_opens_the_unix_socket(machine):
@@ -72,7 +72,11 @@ def test_the_group_opens_the_unix_socket(machine):
     assert MODEL in machine.run(curl, user="member").stdout
     refused = machine.run(curl, user="other", check=False)
     assert refused.returncode == 7 and refused.stdout == ""
-    # Members may also talk to a service itself; others may not.
+    # Members may also talk to a service itself; others may not. What is kept is the chat service's
+    # and root's alone.
+    status = ["sconce", "cache", "status"]
+    assert machine.run(status, user="member", check=False).returncode == 1
+    assert "/var/cache/sconce-cache" in machine.run(status).stdout
     chat = [word.replace("gateway", "chat") for word in curl]
     assert MODEL in machine.run(chat, user="member").stdout
     assert machine.run(chat, user="other", check=False).returncode == 7
@@ -91,7 +95,7 @@ def test_tcp_asks_for_the_key_of_the_installation(machine, packaged):
     for wrong in (None, "x" + key[1:], key + "x", ""):
         refused = ask(machine, port=7266, key=wrong)
         assert refused.status == 401 and "API key" in refused.json["error"]["message"], refused
-    assert machine.programs() == ["sconce-gateway"]
+    assert machine.programs(but=("sconce-cache",)) == ["sconce-gateway"]
     assert ask(machine, port=7266, key=key).status == 200
     # The port is open on the loopback address alone.
     assert "127.0.0.1:7266" in machine.run(["ss", "-tln"]).stdout
@@ -120,7 +124,7 @@ def test_three_commands_from_a_bare_system_to_the_first_token(make_machine, debs
     out = machine.run(["curl", "-sS", "--unix-socket", "/run/sconce/gateway.sock", "-d", body,
                        "http://localhost/v1/chat/completions"], user="ada")
     assert '"finish_reason"' in out.stdout
-    assert machine.programs() == ["sconce-chat", "sconce-gateway"]
+    assert machine.programs(but=("sconce-cache",)) == ["sconce-chat", "sconce-gateway"]
     assert ask(machine, chat_body(4)).status == 200
 
 
@@ -132,3 +136,23 @@ def test_units_of_the_suite_are_all_there(installed):
     assert set(COMMON_UNITS) <= names
     failed = installed.machine.run(["systemctl", "--failed", "--no-legend"]).stdout
     assert failed == ""
+
+
+def test_a_long_prompt_is_kept_and_the_cache_ends_after_chat(machine):
+    body = {**chat_body(4), "messages": [{"role": "user", "content": "Hello there, " * 200}]}
+    assert ask(machine, body).status == 200
+    machine.wait(lambda: "blocks" in machine.show("sconce-cache.service", "StatusText"),
+                 "blocks to be kept")
+    groups = machine.run("grep Groups /proc/%s/status" %
+                         machine.show("sconce-chat.service", "MainPID")).stdout.split()
+    assert machine.run("getent group sconce-kv").stdout.split(":")[2] in groups
+    cursor = machine.cursor()
+    machine.systemctl("stop", "sconce.target")
+    machine.wait_inactive(*[row.unit for row in SERVICES])
+    ended = [entry["UNIT"] for entry in machine.journal(cursor)
+             if entry.get("UNIT") in [row.unit for row in SERVICES]
+             and entry["MESSAGE"].startswith("Stopped ")]
+    assert ended.index("sconce-chat.service") < ended.index("sconce-cache.service")
+    for unit in ended:
+        assert machine.show(unit, "Result") == "success"
+    machine.systemctl("start", "sconce.target")

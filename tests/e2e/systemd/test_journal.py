@@ -11,7 +11,7 @@ def test_each_request_is_one_entry_with_fields(machine):
     answer = ask(machine, headers={"x-request-id": "from-the-client-1"})
     assert answer.status == 200
     identity = answer.headers["x-request-id"]
-    for row in SERVICES:
+    for row in (row for row in SERVICES if row.answers):
         entries = machine.journal(cursor, SCONCE_SERVICE=row.name,
                                   SCONCE_REQUEST_ID=identity)
         assert len(entries) == 1, (row.name, entries)

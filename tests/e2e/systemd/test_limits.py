@@ -64,6 +64,7 @@ def test_limits_stand_in_the_cgroup_where_it_has_them(running, row, user):
 @ROWS
 @MANAGERS
 def test_descriptors_and_core_files_are_limited(running, row, user):
+    running.wait(lambda: running.is_active(row.unit, user), "the end of its start", 20)
     pid = running.host_pid(row.unit, user)
     limits = open("/proc/%d/limits" % pid).read()
     files = re.search(r"Max open files\s+(\d+)\s+(\d+)", limits)

@@ -267,11 +267,17 @@ def test_the_chat_service_gets_the_gpu_and_nothing_beside(m):
     try:
         for user in (None, "alice"):
             assert "dri" not in seen_by_chat(m, "/dev", user)
+            assert "/dev/dri/renderD128 is closed to the services" in run_setup(m, user=user).stdout
             out = run_setup(m, "gpu", user=user).stdout
             assert "Open to the chat service: /dev/dri/renderD128" in out
+            assert "until a Vulkan driver is installed" in out or user
             if user:
                 assert "usermod -aG render" in out
             assert seen_by_chat(m, "/dev/dri", user) == ["renderD128"]
+            cache = "/home/alice/.cache" if user else "/var/cache/private"
+            assert seen_by_chat(m, cache, user) == ["sconce"]
+            assert m.run(["stat", "-c", "%a", cache + "/sconce"]).stdout.strip() == "700"
+            assert m.show("sconce-chat.service", "StatusText", user).endswith("on cpu")
             assert "sda" not in seen_by_chat(m, "/dev", user)
             pid = m.show("sconce-gateway.service", "MainPID", user)
             assert "dri" not in m.run("ls /proc/%s/root%s" % (pid, "/dev"), check=False).stdout.split()

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chat service on devices: what it says when there is none, and that Vulkan answers as the CPU.
+
+Where there is no GPU these tests take lavapipe, for which the service follows a policy of its own.
+"""
+import concurrent.futures
+import json
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import BUILD, CHAT, SLOW
+
+PR_SET_MDWE, PR_GET_MDWE = 65, 66
+QUESTION = {"model": "tiny", "prompt": "Once upon a time", "max_tokens": 32, "temperature": 0}
+
+
+def ask(suite, path="/v1/completions", **body):
+    request = urllib.request.Request(suite.url + path, json.dumps({**QUESTION, **body}).encode())
+    with urllib.request.urlopen(request, timeout=120 * SLOW) as answer:
+        return json.load(answer)["choices"][0]["text"]
+
+
+def refusal(suite):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(suite)
+    body = json.loads(caught.value.read())
+    return caught.value.code, body["error"]["code"], body["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def vulkan():
+    """The devices of this machine by `sconce info --devices`, one of Vulkan among them."""
+    if SLOW > 1:
+        pytest.skip("drivers are not built for sanitizers")
+    sconce = BUILD / "services/cli/sconce"
+    if not sconce.exists():
+        pytest.skip("no build in %s" % BUILD)
+    told = json.loads(subprocess.run([str(sconce), "info", "--devices", "--json"], check=True,
+                                     capture_output=True, timeout=60).stdout)
+    found = [d for d in told["devices"] if d["api"] and not d["unusable"]]
+    if not found:
+        pytest.skip("no Vulkan device: %s" % told["no_vulkan"])
+    return found
+
+
+def test_the_cpu_is_told_as_the_device(make_suite):
+    suite = make_suite(chat="  device: cpu\n")
+    ask(suite)
+    info = [name for name in suite.chat_metrics() if name.startswith("sconce_chat_device_info")]
+    assert len(info) == 1 and 'device="cpu"' in info[0]
+
+
+@pytest.mark.skipif(SLOW > 1, reason="drivers, which it loads to look, are not built for sanitizers")
+def test_a_device_that_is_not_here_is_told(make_suite):
+    suite = make_suite(chat="  device: vulkan:99\n")
+    status, code, message = refusal(suite)
+    assert (status, code) == (503, "misconfigured")
+    assert "vulkan:99" in message and "cpu" in message
+
+
+def test_the_option_wins_over_the_configuration(make_suite):
+    suite = make_suite(chat="  device: vulkan:99\n")
+    suite.chat.argv += ["--device", "cpu"]
+    assert ask(suite)
+
+
+def test_vulkan_answers_as_the_cpu(make_suite, vulkan):
+    suite = make_suite(chat="  device: vulkan\n")
+    cpu = make_suite(chat="  device: cpu\n")
+    expected = [ask(cpu, prompt="%d, and then" % i) for i in range(4)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda i: ask(suite, prompt="%d, and then" % i), range(4))) == expected
+    assert any('device="vulkan:0"' in name for name in suite.chat_metrics())
+
+
+def test_models_take_turns_on_vulkan(make_suite, vulkan):
+    suite = make_suite(chat="  device: vulkan\n")
+    texts = [ask(suite, model=model) for model in ("tiny", "plain", "tiny")]
+    assert texts[0] == texts[1] == texts[2]
+    assert suite.chat.starts == 1
+
+
+def test_two_models_share_a_device(make_suite, vulkan):
+    suite = make_suite(chat="  device: vulkan\n  max_models: 2\n")
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        texts = list(pool.map(lambda model: ask(suite, model=model), ("tiny", "plain")))
+    assert texts[0] == texts[1]
+
+
+def test_without_executable_memory_software_is_refused(make_suite, vulkan, tmp_path):
+    """As under our units."""
+    if vulkan[0]["kind"] != "software":
+        pytest.skip("there is a GPU, which is taken")
+    walled = tmp_path / "sconce-chat"
+    walled.write_text("#!/usr/bin/env python3\nimport ctypes, os, sys\n"
+                      "ctypes.CDLL(None).prctl(%d, 1, 0, 0, 0)\n"
+                      "os.execv(%r, [%r] + sys.argv[1:])\n" % (PR_SET_MDWE, str(CHAT), str(CHAT)))
+    walled.chmod(0o755)
+    check = "import ctypes, sys; c = ctypes.CDLL(None); c.prctl(%d, 1, 0, 0, 0); " \
+            "sys.exit(c.prctl(%d, 0, 0, 0, 0) <= 0)" % (PR_SET_MDWE, PR_GET_MDWE)
+    if subprocess.run(["python3", "-c", check]).returncode:
+        pytest.skip("a kernel without PR_SET_MDWE")
+    suite = make_suite(chat="  device: vulkan\n")
+    suite.chat.argv[0] = str(walled)
+    status, code, message = refusal(suite)
+    assert (status, code) == (503, "misconfigured")
+    assert "executable" in message and "sconce setup gpu" in message
