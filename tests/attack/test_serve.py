@@ -14,10 +14,8 @@ from services import SERVICES
 UDP = {"udp"}
 # Who reads models may open files; which ones, Landlock says.
 READS = {"other-file", "home-file", "root-file", "shadow", "cache", "state", "proc-mem"}
-
-
-# Who keeps files may change some, and which ones, Landlock says.
-KEEPS = READS - {"cache", "state"} | {"write", "store-create", "store-write", "store-unlink"}
+# Who keeps files may change some, too.
+KEEPS = READS | {"write", "store-create", "store-write", "store-unlink"}
 
 
 def denied_once(table):
