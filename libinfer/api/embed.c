@@ -91,8 +91,11 @@ static int choose_max_tokens(const struct inf_embedder_params *p, uint32_t *ret_
 static int make_embedder(const struct inf_embedder_params *p, uint32_t max_tokens,
                          struct embedder **ret_embedder, struct inf_err *reterr)
 {
-    const struct backend_params on = {
-        .device = p->device, .isa = p->isa, .n_threads = p->n_threads, .cache_dir = p->cache_dir};
+    const struct backend_params on = {.device = p->device,
+                                      .isa = p->isa,
+                                      .n_threads = p->n_threads,
+                                      .exact = p->exact,
+                                      .cache_dir = p->cache_dir};
     struct model *m = p->model->model;
     const struct hparams *hp = model_hparams(m);
     _cleanup_(backend_freep) struct backend *backend = NULL;

@@ -168,6 +168,8 @@ int cpu_backend_new(const struct backend_params *params, struct backend **ret_ba
         return err_set(reterr, EOPNOTSUPP, "this CPU has no %s", params->isa);
     if (r < 0)
         return err_set(reterr, -r, "unknown instruction set %s", params->isa);
+    if (params->exact)
+        flags &= ~(unsigned)CPU_AVX512_FP16;
 
     cpu = NEW(struct cpu_backend, 1);
     if (!cpu)

@@ -49,8 +49,9 @@ struct inf_embedder_params {
     uint32_t n_threads;      /* 0: the CPUs that affinity and the cgroup's quota allow */
     enum inf_embed_kind kind;
     enum inf_pooling pooling;
-    bool exact; /* weights of F16 are multiplied as such, also by CPUs that are faster with a copy
-                   of them in BF16: vectors then differ by a cosine of about 0.99999 */
+    bool exact; /* products of F16 weights are summed as floats, also by CPUs that are faster with
+                   a copy of them in BF16, or with sums in F16: vectors then differ by a cosine of
+                   about 0.99999 */
     uint32_t max_tokens;       /* of one text; 0: what the model's files say */
     uint32_t batch_tokens;     /* of texts computed together; longer ones are alone; 0: 256 */
     uint64_t max_queue_tokens; /* of requests that wait; 0: 4 million */
