@@ -48,9 +48,8 @@ static void choose_graph(const struct inf_embedder_params *p, struct model_embed
         .pooling = p->pooling == INF_POOLING_MODEL ? model_pooling(m) : poolings[p->pooling],
         .tokens = {token_of(p->model, "no"), token_of(p->model, "yes")},
     };
-    /* Classifiers were trained on one row, whatever a file says of pooling. */
     if (p->kind == INF_EMBED_SCORES && p->pooling == INF_POOLING_MODEL)
-        ret_how->pooling = model_hparams(m)->embed.encoder ? POOLING_CLS : POOLING_LAST;
+        ret_how->pooling = model_score_pooling(m);
 }
 
 static enum job_pick pick_of(const struct model_embed *how)

@@ -81,6 +81,26 @@ static int read_meta(struct format *f, struct inf_err *reterr)
     return 0;
 }
 
+/* Tensors have canonical names, but for the layers behind the pooling. */
+static int add_tensor(struct format *f, const struct format_tensor *raw, struct inf_err *reterr)
+{
+    static const char *const names[][2] = {{"dense_2.weight", "dense.0.weight"},
+                                           {"dense_3.weight", "dense.1.weight"}};
+    struct format_tensor *t;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (strcmp(raw->name, names[i][0]) != 0)
+            continue;
+        t = arena_alloc(&f->arena, sizeof(*t));
+        if (!t)
+            return err_set(reterr, ENOMEM, "out of memory");
+        *t = *raw;
+        t->name = names[i][1];
+        return format_add(f, t, reterr);
+    }
+    return format_add(f, raw, reterr);
+}
+
 int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr)
 {
     const char *slash = strrchr(path, '/');
@@ -100,7 +120,7 @@ int format_read_gguf(struct format *f, const char *path, unsigned flags, struct 
         gguf_hparams_names(f->gguf, &f->hp);
     r = format_reserve(f, gguf_n_tensors(f->gguf), reterr);
     for (size_t i = 0; r == 0 && i < gguf_n_tensors(f->gguf); i++)
-        r = format_add(f, gguf_tensor_at(f->gguf, i), reterr);
+        r = add_tensor(f, gguf_tensor_at(f->gguf, i), reterr);
     if (r < 0)
         return r;
     if (gguf_string(f->gguf, "tokenizer.chat_template", &text)) {

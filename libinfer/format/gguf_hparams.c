@@ -8,6 +8,7 @@
 #include "format/gguf_hparams.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +20,8 @@ static const struct gguf_arch {
     const char *file_name, *arch;
     enum rope_style rope_style;
     bool encoder, gated;
+    bool rms;       /* encoders: norms without means */
+    uint32_t every; /* encoders: so many layers with one that has no window */
 } archs[] = {
     {"llama", "llama", ROPE_PAIRS},
     {"mistral3", "llama", ROPE_PAIRS},
@@ -26,6 +29,8 @@ static const struct gguf_arch {
     {"qwen3", "qwen3", ROPE_HALF},
     {"bert", "bert", ROPE_HALF, .encoder = true},
     {"nomic-bert", "bert", ROPE_HALF, .encoder = true, .gated = true},
+    {"modern-bert", "modern-bert", ROPE_HALF, .encoder = true, .gated = true, .every = 3},
+    {"gemma-embedding", "gemma-embedding", ROPE_HALF, .encoder = true, .rms = true, .every = 6},
 };
 
 /* Keys behind "<arch>." whose value must be absent or 0. */
@@ -134,8 +139,8 @@ static int get_counts(struct keys *k, struct hparams *hp)
         r = get_u32(k, "rope.dimension_count", false, &hp->rope_dims);
     if (r == 0)
         r = get_f32(k,
-                    k->arch->encoder ? "attention.layer_norm_epsilon"
-                                     : "attention.layer_norm_rms_epsilon",
+                    k->arch->encoder && !k->arch->rms ? "attention.layer_norm_epsilon"
+                                                      : "attention.layer_norm_rms_epsilon",
                     true, &hp->norm_eps);
     return r;
 }
@@ -207,17 +212,8 @@ static int get_rope(struct keys *k, struct hparams *hp)
 }
 
 /* The pattern says per layer whether the window applies; a number n means all but each n-th. */
-static int get_window(struct keys *k, struct hparams *hp)
+static int get_pattern(struct keys *k, const struct gguf_value *v, struct hparams *hp)
 {
-    const struct gguf_value *v;
-    int r;
-
-    r = get_u32(k, "attention.sliding_window", false, &hp->window);
-    if (r < 0 || hp->window == 0)
-        return r;
-    v = gguf_find(k->g, key(k, "attention.sliding_window_pattern"));
-    if (!v)
-        return 0;
     if (v->elem == GGUF_STRING || (v->type == GGUF_ARRAY && v->n < hp->n_layers))
         return err_set(k->err, EBADMSG, "the key %s does not fit %u layers", k->key, hp->n_layers);
     for (uint32_t i = 0; i < MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS); i++) {
@@ -227,6 +223,46 @@ static int get_window(struct keys *k, struct hparams *hp)
             hparams_set_full(hp, i);
     }
     return 0;
+}
+
+/* Of encoders the window is the number of tokens on both sides together. A number n as the pattern
+ * means all layers but one of each n: of ModernBERT the first, else the last. */
+static int get_encoder_window(struct keys *k, struct hparams *hp)
+{
+    const uint32_t first = strcmp(hp->arch, "modern-bert") == 0 ? 0 : 1;
+    const struct gguf_value *v;
+    uint32_t both = 0, every = k->arch->every;
+    int r;
+
+    r = get_u32(k, "attention.sliding_window", false, &both);
+    if (r < 0 || both == 0)
+        return r;
+    hp->window = both / 2 + 1;
+    hp->rope_theta_window = 10000;
+    r = get_f32(k, "rope.freq_base_swa", false, &hp->rope_theta_window);
+    v = gguf_find(k->g, key(k, "attention.sliding_window_pattern"));
+    if (v && v->type == GGUF_ARRAY)
+        return r == 0 ? get_pattern(k, v, hp) : r;
+    if (r == 0)
+        r = get_u32(k, "attention.sliding_window_pattern", false, &every);
+    for (uint32_t i = 0; every > 0 && i < MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS); i++)
+        if ((i + first) % every == 0)
+            hparams_set_full(hp, i);
+    return r;
+}
+
+static int get_window(struct keys *k, struct hparams *hp)
+{
+    const struct gguf_value *v;
+    int r;
+
+    if (k->arch->encoder)
+        return k->arch->every > 0 ? get_encoder_window(k, hp) : 0;
+    r = get_u32(k, "attention.sliding_window", false, &hp->window);
+    if (r < 0 || hp->window == 0)
+        return r;
+    v = gguf_find(k->g, key(k, "attention.sliding_window_pattern"));
+    return v ? get_pattern(k, v, hp) : 0;
 }
 
 static int get_vocab(struct keys *k, struct hparams *hp)
@@ -280,6 +316,22 @@ static int get_pooling(struct keys *k, struct hparams *hp)
     return 0;
 }
 
+/* Of the units of ModernBERT. */
+static int get_act(struct keys *k, enum graph_act *ret)
+{
+    struct gguf_str name;
+
+    *ret = GRAPH_ACT_GELU_ERF;
+    if (!gguf_string(k->g, key(k, "hidden_activation"), &name))
+        return 0;
+    if (name.len == 4 && memcmp(name.data, "silu", 4) == 0)
+        *ret = GRAPH_ACT_SILU;
+    else if (name.len != 4 || memcmp(name.data, "gelu", 4) != 0)
+        return err_set(k->err, EOPNOTSUPP, "%s is \"%.*s\", which is not supported", k->key,
+                       (int)MIN(name.len, 32u), name.data);
+    return 0;
+}
+
 /* What is not told in keys, the tensors tell. Tables of positions begin with the first that is
  * used. */
 static int get_encoder(struct keys *k, struct hparams *hp)
@@ -287,9 +339,17 @@ static int get_encoder(struct keys *k, struct hparams *hp)
     struct hparams_embed *e = &hp->embed;
     bool causal = false;
     uint64_t i;
+    int r;
 
     e->encoder = true;
     e->gated = k->arch->gated;
+    for (uint32_t rows; e->n_dense < 2; e->n_dense++) {
+        rows = tensor_rows(k->g, e->n_dense == 0 ? "dense_2.weight" : "dense_3.weight");
+        if (rows == 0)
+            break;
+        e->dense_out[e->n_dense] = rows;
+        e->dense_linear[e->n_dense] = true;
+    }
     e->n_pos = tensor_rows(k->g, "position_embd.weight");
     e->n_types = map_find(&k->g->tensor_map, "token_types.weight", 18, &i)
                      ? MAX(tensor_rows(k->g, "token_types.weight"), 1u)
@@ -297,8 +357,20 @@ static int get_encoder(struct keys *k, struct hparams *hp)
     e->n_labels = map_find(&k->g->tensor_map, "cls.output.weight", 17, &i)
                       ? MAX(tensor_rows(k->g, "cls.output.weight"), 1u)
                       : 0;
-    e->dense_tanh = map_find(&k->g->tensor_map, "cls.weight", 10, &i);
+    e->has_head = map_find(&k->g->tensor_map, "cls.weight", 10, &i);
+    e->head_act = GRAPH_ACT_TANH;
     hp->act = e->gated ? GRAPH_ACT_SILU : GRAPH_ACT_GELU_ERF;
+    if (k->arch->rms) {
+        hp->act = GRAPH_ACT_GELU_TANH;
+        hp->embd_scale = sqrtf((float)hp->n_embd);
+    }
+    if (strcmp(hp->arch, "modern-bert") == 0) {
+        e->head_act = GRAPH_ACT_GELU_ERF;
+        e->score_pooling = POOLING_MEAN; /* as llama.cpp takes it */
+        r = get_act(k, &hp->act);
+        if (r < 0)
+            return r;
+    }
     if (gguf_bool(k->g, key(k, "attention.causal"), &causal) && causal)
         return err_set(k->err, EOPNOTSUPP, "%s is true, which is not supported", k->key);
     if (e->n_pos > 0) {

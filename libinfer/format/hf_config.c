@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "format/hf_reader.h"
 
 /* What the classes of transformers differ in. */
 static const struct hf_class {
@@ -84,16 +85,6 @@ static const struct {
     {"add_cross_attention", 0},
     {"no_rope_layers", 0},
     {"attention_sinks", 0},
-};
-
-static const struct {
-    const char *name;
-    enum graph_act act;
-} acts[] = {
-    {"silu", GRAPH_ACT_SILU},           {"swish", GRAPH_ACT_SILU},
-    {"gelu", GRAPH_ACT_GELU_ERF},       {"gelu_new", GRAPH_ACT_GELU_TANH},
-    {"gelu_fast", GRAPH_ACT_GELU_TANH}, {"gelu_pytorch_tanh", GRAPH_ACT_GELU_TANH},
-    {"relu2", GRAPH_ACT_RELU2},
 };
 
 struct reader {
@@ -357,20 +348,6 @@ static int get_window(struct reader *r, struct hparams *hp)
     return rc;
 }
 
-static int get_act(struct reader *r, struct hparams *hp)
-{
-    const json_t *x = get(r->config, "hidden_act");
-    const char *name = x ? json_string_value(x) : "silu";
-
-    for (size_t i = 0; name && i < ARRAY_SIZE(acts); i++)
-        if (strcmp(acts[i].name, name) == 0) {
-            hp->act = acts[i].act;
-            return 0;
-        }
-    return err_set(r->err, EOPNOTSUPP, "config.json: hidden_act \"%.32s\" is not supported",
-                   name ? name : "?");
-}
-
 static int get_biases(struct reader *r, struct hf_config *c)
 {
     bool attention = false;
@@ -405,6 +382,8 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
 
     if (hf_config_is_encoder(config))
         return hf_config_encoder(config, ret_config, reterr);
+    if (hf_config_is_windowed(config))
+        return hf_config_windowed(config, ret_config, reterr);
     r.class = find_class(config, &name);
     if (!r.class)
         return err_set(reterr, EOPNOTSUPP,
@@ -413,6 +392,7 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
     hf_config_names(config, &c.hp);
     snprintf(c.hp.arch, sizeof(c.hp.arch), "%s", r.class->arch);
     c.hp.rope_style = ROPE_HALF;
+    c.tensor_name = hf_name;
     rc = check_refused(&r);
     if (rc == 0)
         rc = get_counts(&r, &c.hp);
@@ -424,7 +404,7 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
     if (rc == 0)
         rc = get_window(&r, &c.hp);
     if (rc == 0)
-        rc = get_act(&r, &c.hp);
+        rc = hf_get_act(&(struct hf_reader){config, reterr}, "hidden_act", "silu", &c.hp.act);
     if (rc == 0)
         rc = get_biases(&r, &c);
     if (rc == 0)

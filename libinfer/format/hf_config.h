@@ -3,6 +3,7 @@
 
 /* config.json of transformers: hyperparameters of the classes that this build runs. */
 
+#include "format/hf_names.h"
 #include "format/hparams.h"
 #include "format/json.h"
 
@@ -10,6 +11,8 @@ struct hf_config {
     struct hparams hp;
     bool bias_qkv, bias_out, bias_mlp; /* the layers have these biases */
     bool tied;                         /* the head is the embedding */
+    /* Canonical names of its tensors (hf_names.h). */
+    bool (*tensor_name)(const char *name, char out[HF_NAME_MAX]);
 };
 
 /* -EOPNOTSUPP names the class or feature that nothing here computes; -EBADMSG. */
@@ -17,5 +20,8 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
 /* hf_config_bert.c: encoders, which hf_config_parse() leaves to it. */
 bool hf_config_is_encoder(const json_t *config);
 int hf_config_encoder(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
+/* hf_config_window.c: those of whose layers some see a window only. */
+bool hf_config_is_windowed(const json_t *config);
+int hf_config_windowed(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
 /* Only arch (model_type) and name, as far as the file tells. */
 void hf_config_names(const json_t *config, struct hparams *hp);

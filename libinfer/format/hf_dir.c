@@ -166,7 +166,7 @@ static int add_tensor(struct format *f, const struct hf_config *c, const struct 
 {
     char name[HF_NAME_MAX];
 
-    if (!(c->hp.embed.encoder ? hf_name_encoder(raw->name, name) : hf_name(raw->name, name)))
+    if (!c->tensor_name(raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
     /* Of a tied pair either may be stored; where both are, the embedding counts. */
     if (c->tied && strcmp(name, "output.weight") == 0)

@@ -24,6 +24,13 @@ static const struct name_pair in_layer[] = {
     {"mlp.down_proj.", "ffn_down."},
 };
 
+/* What Gemma calls otherwise. */
+static const struct name_pair in_layer_gemma[] = {
+    {"post_attention_layernorm.", "post_attention_norm."},
+    {"pre_feedforward_layernorm.", "ffn_norm."},
+    {"post_feedforward_layernorm.", "post_ffw_norm."},
+};
+
 /* The number behind "layers.", without leading zeros; the rest of the name, or NULL. */
 static const char *skip_layer(const char *name, unsigned *ret_layer)
 {
@@ -40,9 +47,24 @@ static const char *skip_layer(const char *name, unsigned *ret_layer)
     return name + n + 1;
 }
 
-bool hf_name(const char *name, char out[HF_NAME_MAX])
+static const char *find_pair(const struct name_pair *pairs, size_t n, const char *name,
+                             const char **ret_rest)
 {
-    const char *s = strncmp(name, "model.", 6) == 0 ? name + 6 : name, *rest;
+    for (size_t i = 0; i < n; i++) {
+        const size_t len = strlen(pairs[i].hf);
+
+        if (strncmp(name, pairs[i].hf, len) == 0) {
+            *ret_rest = name + len;
+            return pairs[i].canonical;
+        }
+    }
+    return NULL;
+}
+
+static bool name_of(const char *name, bool gemma, char out[HF_NAME_MAX])
+{
+    const char *s = strncmp(name, "model.", 6) == 0 ? name + 6 : name;
+    const char *rest, *canonical = NULL;
     unsigned i_layer;
 
     for (size_t i = 0; i < ARRAY_SIZE(whole); i++)
@@ -53,12 +75,21 @@ bool hf_name(const char *name, char out[HF_NAME_MAX])
         out[0] = 0;
         return true;
     }
-    for (size_t i = 0; rest && i < ARRAY_SIZE(in_layer); i++) {
-        const size_t n = strlen(in_layer[i].hf);
-
-        if (strncmp(rest, in_layer[i].hf, n) == 0)
-            return snprintf(out, HF_NAME_MAX, "blk.%u.%s%s", i_layer, in_layer[i].canonical,
-                            rest + n) < HF_NAME_MAX;
-    }
+    if (rest && gemma)
+        canonical = find_pair(in_layer_gemma, ARRAY_SIZE(in_layer_gemma), rest, &rest);
+    if (rest && !canonical)
+        canonical = find_pair(in_layer, ARRAY_SIZE(in_layer), rest, &rest);
+    if (canonical)
+        return snprintf(out, HF_NAME_MAX, "blk.%u.%s%s", i_layer, canonical, rest) < HF_NAME_MAX;
     return snprintf(out, HF_NAME_MAX, "%s", name) < HF_NAME_MAX;
+}
+
+bool hf_name(const char *name, char out[HF_NAME_MAX])
+{
+    return name_of(name, false, out);
+}
+
+bool hf_name_gemma(const char *name, char out[HF_NAME_MAX])
+{
+    return name_of(name, true, out);
 }

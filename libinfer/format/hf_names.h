@@ -12,5 +12,7 @@
  * when they fit. A name that holds nothing to compute with (old rotary tables) becomes "".
  */
 bool hf_name(const char *name, char out[HF_NAME_MAX]);
+/* The same of Gemma's classes, whose layers have norms behind both parts too. */
+bool hf_name_gemma(const char *name, char out[HF_NAME_MAX]);
 /* hf_names_bert.c: the same of encoders. */
 bool hf_name_encoder(const char *name, char out[HF_NAME_MAX]);

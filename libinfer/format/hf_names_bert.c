@@ -14,7 +14,8 @@ struct name_pair {
 };
 
 /* In front of everything else. */
-static const char *const prefixes[] = {"bert.", "roberta.", "nomic_bert.", "model."};
+static const char *const prefixes[] = {"bert.", "roberta.", "nomic_bert.",
+                                       "new.",  "gte.",     "model."};
 
 static const struct name_pair whole[] = {
     {"embeddings.word_embeddings.", "token_embd."},
@@ -22,6 +23,11 @@ static const struct name_pair whole[] = {
     {"embeddings.token_type_embeddings.", "token_types."},
     {"embeddings.LayerNorm.", "token_embd_norm."},
     {"emb_ln.", "token_embd_norm."},
+    {"embeddings.tok_embeddings.", "token_embd."},
+    {"embeddings.norm.", "token_embd_norm."},
+    {"final_norm.", "output_norm."},
+    {"head.dense.", "cls."},
+    {"head.norm.", "cls.norm."},
     {"pooler.dense.", "cls."},
     {"classifier.dense.", "cls."},
     {"classifier.out_proj.", "cls.output."},
@@ -30,8 +36,8 @@ static const struct name_pair whole[] = {
 
 /* Heads that predict words, and positions 0, 1, 2… as a table. */
 static const char *const unused[] = {
-    "cls.predictions.",        "cls.seq_relationship.",     "lm_head.",
-    "embeddings.position_ids", "embeddings.token_type_ids",
+    "cls.predictions.", "cls.seq_relationship.",   "lm_head.",
+    "decoder.",         "embeddings.position_ids", "embeddings.token_type_ids",
 };
 
 static const char *const layers[] = {"encoder.layer.", "encoder.layers.", "layers."};
@@ -63,6 +69,18 @@ static const struct name_pair in_layer[] = {
     {"mlp.gate_proj.", "ffn_gate."},
     {"mlp.down_proj.", "ffn_down."},
     {"post_mlp_layernorm.", "layer_output_norm."},
+    /* GTE, where half of a matrix is the gate's, */
+    {"attention.qkv_proj.", "attn_qkv."},
+    {"attention.o_proj.", "attn_output."},
+    {"attn_ln.", "attn_output_norm."},
+    {"mlp_ln.", "layer_output_norm."},
+    {"mlp.up_gate_proj.", "ffn_up_gate."},
+    /* ModernBERT, the same the other way round */
+    {"attn_norm.", "attn_norm."},
+    {"attn.Wo.", "attn_output."},
+    {"mlp_norm.", "ffn_norm."},
+    {"mlp.Wi.", "ffn_up."},
+    {"mlp.Wo.", "ffn_down."},
 };
 
 /* What follows @start in @name, or NULL. */

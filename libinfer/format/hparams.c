@@ -49,6 +49,9 @@ static int check_rope(const struct hparams *hp, struct inf_err *reterr)
 {
     if (!is_within(hp->rope_theta, 1.0f, 1e12f))
         return err_set(reterr, EBADMSG, "the rotary base is %g", (double)hp->rope_theta);
+    if (hp->rope_theta_window != 0 && !is_within(hp->rope_theta_window, 1.0f, 1e12f))
+        return err_set(reterr, EBADMSG, "the rotary base of layers with a window is %g",
+                       (double)hp->rope_theta_window);
     if (!is_within(hp->rope_attn_factor, 0, 1e3f))
         return err_set(reterr, EBADMSG, "the rotary attention factor is %g",
                        (double)hp->rope_attn_factor);
@@ -56,7 +59,7 @@ static int check_rope(const struct hparams *hp, struct inf_err *reterr)
         return 0;
     if (!is_within(hp->rope_factor, 1e-3f, 1e6f))
         return err_set(reterr, EBADMSG, "the rotary scaling factor is %g", (double)hp->rope_factor);
-    if (hp->rope_scaling == ROPE_SCALING_LINEAR)
+    if (hp->rope_scaling == ROPE_SCALING_LINEAR || hp->rope_scaling == ROPE_SCALING_NTK)
         return 0;
     if (hp->rope_ctx_orig == 0 || hp->rope_ctx_orig > INT32_MAX)
         return err_set(reterr, EBADMSG, "the original context length is %u", hp->rope_ctx_orig);
@@ -88,5 +91,8 @@ int hparams_check(const struct hparams *hp, struct inf_err *reterr)
         return r;
     if (!is_within(hp->norm_eps, 0, 1.0f))
         return err_set(reterr, EBADMSG, "the epsilon of the norms is %g", (double)hp->norm_eps);
+    if (!is_within(hp->embd_scale, 0, 1e6f) || !is_within(hp->attn_scale, 0, 1e6f))
+        return err_set(reterr, EBADMSG, "embeddings are scaled by %g, attention by %g",
+                       (double)hp->embd_scale, (double)hp->attn_scale);
     return check_rope(hp, reterr);
 }

@@ -20,6 +20,7 @@ enum rope_scaling {
     ROPE_SCALING_LINEAR,
     ROPE_SCALING_LLAMA3,
     ROPE_SCALING_YARN,
+    ROPE_SCALING_NTK,
 };
 
 /* How the rows of a text become one vector. */
@@ -35,15 +36,17 @@ enum pooling {
 
 /* What models that make vectors or scores have beside the others. */
 struct hparams_embed {
-    bool encoder;       /* BERT and its kin: rows see both sides, norms have means and come last */
+    bool encoder;       /* rows see both sides */
     bool gated;         /* encoders: the feed-forward layers are gated units */
     uint32_t pos_first; /* encoders: the row of the table of positions that position 0 has */
     uint32_t n_pos;     /* rows of that table; 0: positions are rotations */
     uint32_t n_types;   /* kinds of segments; 0: none */
     enum pooling pooling;
     uint32_t n_labels; /* of a classifier; 0: there is none */
-    bool dense_tanh;   /* in front of the classifier there is a layer with tanh */
-    uint32_t n_dense;  /* layers behind the pooling: "dense.0.weight"… */
+    bool has_head;     /* in front of the classifier there is a layer with head_act */
+    enum graph_act head_act;
+    enum pooling score_pooling; /* what the classifier is given; NONE: what is usual */
+    uint32_t n_dense;           /* layers behind the pooling: "dense.0.weight"… */
     enum graph_act dense_act[HPARAMS_MAX_DENSE];
     bool dense_linear[HPARAMS_MAX_DENSE]; /* no activation */
     uint32_t dense_out[HPARAMS_MAX_DENSE];
@@ -57,10 +60,14 @@ struct hparams {
     uint32_t n_vocab, n_ctx_train, n_embd, n_layers, n_ff;
     uint32_t n_heads, n_kv_heads, head_dim;
     float norm_eps;
+    bool norms_add_one; /* the weight of a norm is 1 + what is stored */
+    float embd_scale;   /* on the rows of the embedding; 0: 1 */
+    float attn_scale;   /* of q·k; 0: 1/sqrt(head_dim) */
 
     enum rope_style rope_style;
     uint32_t rope_dims;
     float rope_theta;
+    float rope_theta_window; /* of layers with a window, which then have no scaling; 0: as others */
     enum rope_scaling rope_scaling;
     float rope_factor;
     float rope_attn_factor; /* on sin and cos, beside that of yarn; 0: 1 */
@@ -71,7 +78,8 @@ struct hparams {
     float yarn_mscale, yarn_mscale_all_dim; /* 0: not given */
     bool yarn_no_truncate; /* the ramp's ends are not rounded to whole dimensions */
 
-    uint32_t window;                             /* sliding window in tokens; 0: none */
+    /* Sliding window in tokens; 0: none. Rows that see both sides have it on each. */
+    uint32_t window;
     uint8_t full_layers[HPARAMS_MAX_LAYERS / 8]; /* with a window: bit i, layer i has none */
 
     enum graph_act act;

@@ -26,6 +26,8 @@ struct model_layer {
     /* Encoders: norms behind attention and behind the feed-forward layers; q, k and v in one. */
     struct weight attn_out_norm, attn_out_norm_bias, out_norm, out_norm_bias;
     struct weight qkv, qkv_bias;
+    struct weight up_gate, up_gate_bias; /* [2 n_ff, n_embd]: both in one */
+    struct weight attn_norm_bias, ffn_norm_bias;
 };
 
 struct model {
@@ -34,17 +36,19 @@ struct model {
     const struct arch *arch;
     struct arena arena; /* layers, inv_freq, vectors that are not stored as F32 */
 
-    struct weight embd;     /* [n_vocab, n_embd] */
-    struct weight out_norm; /* [n_embd] */
-    struct weight head;     /* [n_vocab, n_embd]; the embedding when tied */
+    struct weight embd;                    /* [n_vocab, n_embd] */
+    struct weight out_norm, out_norm_bias; /* [n_embd] */
+    struct weight head;                    /* [n_vocab, n_embd]; the embedding when tied */
     bool tied;
     struct weight pos_embd, type_embd;       /* [n_pos, n_embd], [n_types, n_embd] */
     struct weight embd_norm, embd_norm_bias; /* [n_embd] */
     struct weight pooler, pooler_bias;       /* [n_embd, n_embd] in front of the classifier */
+    struct weight pooler_norm;               /* [n_embd], behind it */
     struct weight labels, labels_bias;       /* [n_labels, n_embd] */
     struct weight dense[HPARAMS_MAX_DENSE], dense_bias[HPARAMS_MAX_DENSE];
     struct model_layer *layers; /* [n_layers] */
     float *inv_freq;            /* [rope_dims / 2] */
+    float *inv_freq_window;     /* the same of layers with a window, when theirs are others */
     float rope_mscale;
     uint64_t bytes_token;
     uint64_t madds_layers, madds_head;
@@ -62,7 +66,8 @@ struct arch {
 
 /* archs.c; NULL: none. */
 const struct arch *arch_find(const char *name);
-extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert;
+extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
+    arch_gemma_embedding;
 
 /* weights.c: what a block must have beyond q, k, v, out, gate, up, down and its two norms. Other
  * biases are bound when the file has them. */
@@ -96,16 +101,23 @@ struct bind_slot {
         name, offsetof(struct model_layer, field), rows, cols, needed                              \
     }
 
+/* Rows @first … of a packed matrix, or elements of a vector; none of none. */
+struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows);
 int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, uint32_t cols,
                 struct weight *ret);
 int bind_slots(struct binder *b, uint32_t i_layer, const struct bind_slot *slots, size_t n);
-/* The layers behind the pooling. */
+/* Encoders: the classifier and what is in front of it; the layers behind the pooling. */
+int bind_labels(struct binder *b);
 int bind_dense(struct binder *b);
+/* Encoders: q, k and v of a block, which may be one matrix. */
+int bind_qkv(struct binder *b, uint32_t i_layer);
 int bind_layers_new(struct binder *b);
 int bind_all_used(struct binder *b);
 
 /* rope.c: inverse frequencies with all scaling applied, into m->inv_freq and m->rope_mscale. */
 int rope_bind(struct model *m, struct inf_err *reterr);
+/* The rotation in a layer. */
+struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer);
 
 /* layers.c: parts of graphs. @x is the residual stream, [rows, n_embd]. */
 graph_ref layer_embed(const struct model *m, struct graph *g);
@@ -115,6 +127,16 @@ graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_lay
 graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x);
 /* Final norm, head, output. */
 void layer_head(const struct model *m, struct graph *g, graph_ref x);
+/* Attention of layer @i_layer over layer @i_store of the KV store to q, k and v of the rows @h,
+ * with norms of heads and rotation where the model has them; @both_ways as in attn_params. */
+graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer, uint32_t i_store,
+                       graph_ref h, bool both_ways);
+/* Behind a model's last attention only the rows that are pooled are needed, where pooling names
+ * them. */
+static inline bool layer_rows_end(const struct model *m, uint32_t i_layer, enum pooling pooling)
+{
+    return i_layer == m->hp->n_layers - 1 && (pooling == POOLING_CLS || pooling == POOLING_LAST);
+}
 /* As arch.build_rows, of a plain decoder. Each layer's keys and values take the place of those of
  * the layer before it in the KV store. */
 graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum pooling pooling);

@@ -1,115 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Encoders: BERT (Devlin et al. 2019), RoBERTa and XLM-RoBERTa (Liu et al. 2019, Conneau et al.
- * 2020), Nomic's BERT with rotations and gated units (Nussbaum et al. 2024)
+ * 2020), Nomic's BERT with rotations and gated units (Nussbaum et al. 2024), GTE (Zhang et al.
+ * 2024)
  *
  * The norm of a layer comes behind its sum: x = norm(x + attention(x)), then
  * x = norm(x + feed_forward(x)). What they differ in is in the hyperparameters and in which weights
  * are there.
  */
-#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 
-#include "core/err.h"
 #include "model/arch.h"
-#include "quant/dtype.h"
 
-/* Rows @first … of a packed matrix. */
-static struct weight rows_of(const struct weight *w, uint32_t first, uint32_t rows)
+/* Whether the matrices of a gated unit are one. */
+static bool has_both(const struct model *m, uint32_t i_layer)
 {
-    struct weight part = *w;
-    uint64_t row_bytes = 0;
+    char name[64];
 
-    if (!w->data)
-        return part;
-    /* A vector is one row: its elements are what a matrix has rows of. */
-    if (w->rows == 1) {
-        part.data = (const float *)w->data + first;
-        part.cols = rows;
-        return part;
-    }
-    if (!dtype_row_bytes(w->dtype, w->cols, &row_bytes))
-        assert(false);
-    part.data = (const unsigned char *)w->data + first * row_bytes;
-    part.rows = rows;
-    return part;
-}
-
-static int bind_qkv(struct binder *b, uint32_t i_layer)
-{
-    const struct hparams *hp = b->m->hp;
-    const uint32_t n = hp->n_heads * hp->head_dim, n_embd = hp->n_embd;
-    struct model_layer *l = &b->m->layers[i_layer];
-    const struct bind_slot packed[] = {
-        BIND_SLOT("attn_qkv.weight", qkv, 3 * n, n_embd, false),
-        BIND_SLOT("attn_qkv.bias", qkv_bias, 1, 3 * n, false),
-    };
-    const struct bind_slot single[] = {
-        BIND_SLOT("attn_q.weight", q, n, n_embd, true),
-        BIND_SLOT("attn_k.weight", k, n, n_embd, true),
-        BIND_SLOT("attn_v.weight", v, n, n_embd, true),
-        BIND_SLOT("attn_q.bias", q_bias, 1, n, false),
-        BIND_SLOT("attn_k.bias", k_bias, 1, n, false),
-        BIND_SLOT("attn_v.bias", v_bias, 1, n, false),
-    };
-    int r;
-
-    r = bind_slots(b, i_layer, packed, ARRAY_SIZE(packed));
-    if (r < 0)
-        return r;
-    if (!l->qkv.data)
-        return bind_slots(b, i_layer, single, ARRAY_SIZE(single));
-    l->q = rows_of(&l->qkv, 0, n);
-    l->k = rows_of(&l->qkv, n, n);
-    l->v = rows_of(&l->qkv, 2 * n, n);
-    l->q_bias = rows_of(&l->qkv_bias, 0, n);
-    l->k_bias = rows_of(&l->qkv_bias, n, n);
-    l->v_bias = rows_of(&l->qkv_bias, 2 * n, n);
-    return 0;
+    snprintf(name, sizeof(name), "blk.%u.ffn_up_gate.weight", i_layer);
+    return m->hp->embed.gated && format_find(m->f, name);
 }
 
 static int bind_layer(struct binder *b, uint32_t i_layer)
 {
     const struct hparams *hp = b->m->hp;
     const uint32_t n_embd = hp->n_embd, n_ff = hp->n_ff, n = hp->n_heads * hp->head_dim;
+    const bool both = has_both(b->m, i_layer);
     const struct bind_slot slots[] = {
         BIND_SLOT("attn_output.weight", out, n_embd, n, true),
         BIND_SLOT("attn_output.bias", out_bias, 1, n_embd, false),
         BIND_SLOT("attn_output_norm.weight", attn_out_norm, 1, n_embd, true),
         BIND_SLOT("attn_output_norm.bias", attn_out_norm_bias, 1, n_embd, false),
-        BIND_SLOT("ffn_gate.weight", gate, n_ff, n_embd, hp->embed.gated),
+        BIND_SLOT("ffn_up_gate.weight", up_gate, 2 * n_ff, n_embd, false),
+        BIND_SLOT("ffn_gate.weight", gate, n_ff, n_embd, hp->embed.gated && !both),
         BIND_SLOT("ffn_gate.bias", gate_bias, 1, n_ff, false),
-        BIND_SLOT("ffn_up.weight", up, n_ff, n_embd, true),
+        BIND_SLOT("ffn_up.weight", up, n_ff, n_embd, !both),
         BIND_SLOT("ffn_up.bias", up_bias, 1, n_ff, false),
         BIND_SLOT("ffn_down.weight", down, n_embd, n_ff, true),
         BIND_SLOT("ffn_down.bias", down_bias, 1, n_embd, false),
         BIND_SLOT("layer_output_norm.weight", out_norm, 1, n_embd, true),
         BIND_SLOT("layer_output_norm.bias", out_norm_bias, 1, n_embd, false),
     };
-    const int r = bind_qkv(b, i_layer);
-
-    return r < 0 ? r : bind_slots(b, i_layer, slots, ARRAY_SIZE(slots));
-}
-
-static int bind_head(struct binder *b)
-{
-    const struct hparams *hp = b->m->hp;
-    const bool labels = hp->embed.n_labels > 0;
-    struct model *m = b->m;
+    struct model_layer *l = &b->m->layers[i_layer];
     int r;
 
-    /* A file may bring the layer in front of a classifier that it does not have. */
-    r = bind_weight(b, "cls.weight", labels && hp->embed.dense_tanh, hp->n_embd, hp->n_embd,
-                    &m->pooler);
+    r = bind_qkv(b, i_layer);
     if (r == 0)
-        r = bind_weight(b, "cls.bias", false, 1, hp->n_embd, &m->pooler_bias);
-    if (r == 0)
-        r = bind_weight(b, "cls.output.weight", labels, MAX(hp->embed.n_labels, 1u), hp->n_embd,
-                        &m->labels);
-    if (r == 0)
-        r = bind_weight(b, "cls.output.bias", false, 1, MAX(hp->embed.n_labels, 1u),
-                        &m->labels_bias);
-    return r;
+        r = bind_slots(b, i_layer, slots, ARRAY_SIZE(slots));
+    if (r < 0 || !both)
+        return r;
+    l->up = bind_rows(&l->up_gate, 0, n_ff);
+    l->gate = bind_rows(&l->up_gate, n_ff, n_ff);
+    return 0;
 }
 
 static int bind_encoder(struct model *m, struct inf_err *reterr)
@@ -136,12 +79,13 @@ static int bind_encoder(struct model *m, struct inf_err *reterr)
     for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
         r = bind_layer(&b, i);
     if (r == 0)
-        r = bind_head(&b);
+        r = bind_labels(&b);
     if (r == 0)
         r = bind_dense(&b);
     if (r < 0)
         return r;
-    m->pos_embd = rows_of(&m->pos_embd, hp->embed.pos_first, hp->embed.n_pos - hp->embed.pos_first);
+    m->pos_embd =
+        bind_rows(&m->pos_embd, hp->embed.pos_first, hp->embed.n_pos - hp->embed.pos_first);
     return bind_all_used(&b);
 }
 
@@ -156,18 +100,7 @@ static graph_ref embed(const struct model *m, struct graph *g)
     return graph_layer_norm(g, x, &m->embd_norm, &m->embd_norm_bias, m->hp->norm_eps);
 }
 
-static graph_ref rotate(const struct model *m, struct graph *g, graph_ref x)
-{
-    const struct rope_params rope = {
-        .style = m->hp->rope_style,
-        .n_dims = m->hp->rope_dims,
-        .inv_freq = m->inv_freq,
-        .mscale = m->rope_mscale,
-    };
-
-    return m->pos_embd.data ? x : graph_rope(g, x, m->hp->head_dim, &rope);
-}
-
+/* Models with a table of positions do not rotate. */
 static graph_ref attend(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
 {
     const struct model_layer *l = &m->layers[i_layer];
@@ -179,11 +112,12 @@ static graph_ref attend(const struct model *m, struct graph *g, uint32_t i_layer
         .scale = (float)(1.0 / sqrt((double)hp->head_dim)),
         .both_ways = true,
     };
-    const graph_ref q = rotate(m, g, graph_matmul(g, x, &l->q, &l->q_bias));
-    const graph_ref k = rotate(m, g, graph_matmul(g, x, &l->k, &l->k_bias));
-    const graph_ref v = graph_matmul(g, x, &l->v, &l->v_bias);
 
-    return graph_attention(g, q, k, v, &attn);
+    if (!m->pos_embd.data)
+        return layer_attend(m, g, i_layer, 0, x, true);
+    return graph_attention(g, graph_matmul(g, x, &l->q, &l->q_bias),
+                           graph_matmul(g, x, &l->k, &l->k_bias),
+                           graph_matmul(g, x, &l->v, &l->v_bias), &attn);
 }
 
 static graph_ref feed_forward(const struct model *m, struct graph *g, const struct model_layer *l,
@@ -206,7 +140,7 @@ static graph_ref build_rows(const struct model *m, struct graph *g, enum pooling
         const struct model_layer *l = &m->layers[i];
         graph_ref h = attend(m, g, i, x);
 
-        if (i == m->hp->n_layers - 1 && (pooling == POOLING_CLS || pooling == POOLING_LAST)) {
+        if (layer_rows_end(m, i, pooling)) {
             h = graph_rows(g, h);
             x = graph_rows(g, x);
         }

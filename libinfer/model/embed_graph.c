@@ -16,6 +16,13 @@ enum pooling model_pooling(const struct model *m)
     return m->hp->embed.encoder ? POOLING_MEAN : POOLING_LAST;
 }
 
+enum pooling model_score_pooling(const struct model *m)
+{
+    if (m->hp->embed.score_pooling != POOLING_NONE)
+        return m->hp->embed.score_pooling;
+    return m->hp->embed.encoder ? POOLING_CLS : POOLING_LAST;
+}
+
 uint32_t model_embed_width(const struct model *m, const struct model_embed *how)
 {
     const struct hparams_embed *e = &m->hp->embed;
@@ -55,8 +62,10 @@ static int head_rows(struct model *m, const int32_t tokens[2], struct weight *re
 
 static graph_ref classify(const struct model *m, struct graph *g, graph_ref x)
 {
-    if (m->hp->embed.dense_tanh)
-        x = graph_act(g, graph_matmul(g, x, &m->pooler, &m->pooler_bias), GRAPH_ACT_TANH);
+    if (m->hp->embed.has_head)
+        x = graph_act(g, graph_matmul(g, x, &m->pooler, &m->pooler_bias), m->hp->embed.head_act);
+    if (m->hp->embed.has_head && m->pooler_norm.data)
+        x = graph_layer_norm(g, x, &m->pooler_norm, NULL, m->hp->norm_eps);
     return graph_matmul(g, x, &m->labels, &m->labels_bias);
 }
 

@@ -9,29 +9,22 @@
 
 graph_ref layer_embed(const struct model *m, struct graph *g)
 {
-    return graph_embed(g, &m->embd, 1.0f);
+    return graph_embed(g, &m->embd, m->hp->embd_scale > 0 ? m->hp->embd_scale : 1.0f);
 }
 
 /* Norm per head where the model has one, then rotation. */
-static graph_ref rotate(const struct model *m, struct graph *g, graph_ref x,
+static graph_ref rotate(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                         const struct weight *norm)
 {
-    const struct hparams *hp = m->hp;
-    const struct rope_params rope = {
-        .style = hp->rope_style,
-        .n_dims = hp->rope_dims,
-        .inv_freq = m->inv_freq,
-        .mscale = m->rope_mscale,
-    };
+    const struct rope_params rope = rope_of_layer(m, i_layer);
 
     if (norm->data)
-        x = graph_rms_norm(g, x, norm, hp->norm_eps, hp->head_dim);
-    return graph_rope(g, x, hp->head_dim, &rope);
+        x = graph_rms_norm(g, x, norm, m->hp->norm_eps, m->hp->head_dim);
+    return graph_rope(g, x, m->hp->head_dim, &rope);
 }
 
-/* Attention of layer @i_layer over layer @i_store of the KV store. */
-static graph_ref attend(const struct model *m, struct graph *g, uint32_t i_layer, uint32_t i_store,
-                        graph_ref h)
+graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer, uint32_t i_store,
+                       graph_ref h, bool both_ways)
 {
     const struct model_layer *l = &m->layers[i_layer];
     const struct hparams *hp = m->hp;
@@ -40,13 +33,14 @@ static graph_ref attend(const struct model *m, struct graph *g, uint32_t i_layer
         .n_heads = hp->n_heads,
         .n_kv_heads = hp->n_kv_heads,
         .head_dim = hp->head_dim,
-        .scale = (float)(1.0 / sqrt((double)hp->head_dim)),
+        .scale = hp->attn_scale > 0 ? hp->attn_scale : (float)(1.0 / sqrt((double)hp->head_dim)),
         .window = hparams_window(hp, i_layer),
+        .both_ways = both_ways,
     };
     graph_ref q, k, v;
 
-    q = rotate(m, g, graph_matmul(g, h, &l->q, &l->q_bias), &l->q_norm);
-    k = rotate(m, g, graph_matmul(g, h, &l->k, &l->k_bias), &l->k_norm);
+    q = rotate(m, g, i_layer, graph_matmul(g, h, &l->q, &l->q_bias), &l->q_norm);
+    k = rotate(m, g, i_layer, graph_matmul(g, h, &l->k, &l->k_bias), &l->k_norm);
     v = graph_matmul(g, h, &l->v, &l->v_bias);
     return graph_attention(g, q, k, v, &attn);
 }
@@ -56,7 +50,7 @@ graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_lay
     const struct model_layer *l = &m->layers[i_layer];
     graph_ref h = graph_rms_norm(g, x, &l->attn_norm, m->hp->norm_eps, 0);
 
-    h = attend(m, g, i_layer, i_layer, h);
+    h = layer_attend(m, g, i_layer, i_layer, h, false);
     /* From here on no row looks at another: those without logits are done. */
     if (i_layer == m->hp->n_layers - 1) {
         h = graph_rows(g, h);
@@ -102,8 +96,8 @@ graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum poolin
         const struct model_layer *l = &m->layers[i];
 
         h = graph_rms_norm(g, x, &l->attn_norm, m->hp->norm_eps, 0);
-        h = attend(m, g, i, 0, h);
-        if (i == m->hp->n_layers - 1 && (pooling == POOLING_CLS || pooling == POOLING_LAST)) {
+        h = layer_attend(m, g, i, 0, h, false);
+        if (layer_rows_end(m, i, pooling)) {
             h = graph_rows(g, h);
             x = graph_rows(g, x);
         }

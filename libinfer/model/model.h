@@ -49,6 +49,8 @@ struct model_embed {
 
 /* The model's own pooling, or what is usual for its kind. */
 enum pooling model_pooling(const struct model *m);
+/* What scores are made of, whatever the files say of pooling: most often one row. */
+enum pooling model_score_pooling(const struct model *m);
 /*
  * The forward pass of texts as wholes, over a KV store of one layer. A batch names the row of each
  * text that is pooled; of ROWS all rows. -EOPNOTSUPP: the model makes no such thing; else as

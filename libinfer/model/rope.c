@@ -4,8 +4,8 @@
  *
  * linear: all divided by the factor. llama3 (Llama 3.1): low frequencies divided, high ones kept,
  * a ramp between. yarn (Peng et al. 2023): the same by rotations over the original context, and a
- * factor on sin and cos. A tensor rope_freqs.weight holds divisors and comes on top. Computed in
- * double, so that only the last rounding is ours.
+ * factor on sin and cos. ntk: another base. A tensor rope_freqs.weight holds divisors and comes on
+ * top. Computed in double, so that only the last rounding is ours.
  */
 #include <errno.h>
 #include <math.h>
@@ -85,10 +85,19 @@ static double scaled(const struct hparams *hp, double freq, uint32_t i)
         return llama3(hp, freq);
     case ROPE_SCALING_YARN:
         return yarn(hp, freq, i);
+    case ROPE_SCALING_NTK:
+        return freq / pow((double)hp->rope_factor, 2.0 / hp->rope_dims);
     case ROPE_SCALING_NONE:
         break;
     }
     return freq;
+}
+
+/* NTK-aware (Su 2023, "mixed" without an exponent): the base times the factor, and all divided by
+ * what that leaves to be stretched at the highest frequency. */
+static double ntk_base(const struct hparams *hp)
+{
+    return hp->rope_scaling == ROPE_SCALING_NTK ? (double)hp->rope_factor : 1;
 }
 
 static int divide(struct model *m, const struct format_tensor *t, struct inf_err *reterr)
@@ -112,12 +121,31 @@ int rope_bind(struct model *m, struct inf_err *reterr)
     const struct format_tensor *t = format_find(m->f, "rope_freqs.weight");
     const struct hparams *hp = m->hp;
 
-    m->inv_freq = arena_alloc(&m->arena, hp->rope_dims / 2 * sizeof(float));
+    const double theta = (double)hp->rope_theta * ntk_base(hp);
+    const double theta_window = (double)hp->rope_theta_window;
+    const uint32_t n = hp->rope_dims / 2;
+
+    m->inv_freq = arena_alloc(&m->arena, 2 * n * sizeof(float));
     if (!m->inv_freq)
         return err_set(reterr, ENOMEM, "out of memory");
-    for (uint32_t i = 0; i < hp->rope_dims / 2; i++)
-        m->inv_freq[i] =
-            (float)scaled(hp, pow((double)hp->rope_theta, -2.0 * i / hp->rope_dims), i);
+    for (uint32_t i = 0; i < n; i++)
+        m->inv_freq[i] = (float)scaled(hp, pow(theta, -2.0 * i / hp->rope_dims), i);
+    if (theta_window > 0)
+        m->inv_freq_window = m->inv_freq + n;
+    for (uint32_t i = 0; theta_window > 0 && i < n; i++)
+        m->inv_freq_window[i] = (float)pow(theta_window, -2.0 * i / hp->rope_dims);
     m->rope_mscale = (float)attn_factor(hp);
     return t ? divide(m, t, reterr) : 0;
+}
+
+struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer)
+{
+    const bool own = m->inv_freq_window && hparams_window(m->hp, i_layer) > 0;
+
+    return (struct rope_params){
+        .style = m->hp->rope_style,
+        .n_dims = m->hp->rope_dims,
+        .inv_freq = own ? m->inv_freq_window : m->inv_freq,
+        .mscale = own ? 1 : m->rope_mscale,
+    };
 }

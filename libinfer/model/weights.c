@@ -37,17 +37,27 @@ static int check_shape(struct binder *b, const struct format_tensor *t, uint64_t
                    (unsigned long long)rows, (unsigned long long)cols);
 }
 
+static bool is_norm(const char *name)
+{
+    const size_t n = strlen(name), end = strlen("norm.weight");
+
+    return n >= end && strcmp(name + n - end, "norm.weight") == 0;
+}
+
 /* A vector as F32, decoded if it must be. */
 static int decode_vector(struct binder *b, const struct format_tensor *t, struct weight *w)
 {
+    const bool add_one = b->m->hp->norms_add_one && is_norm(t->name);
     float *data;
 
-    if (t->dtype == INF_DTYPE_F32)
+    if (t->dtype == INF_DTYPE_F32 && !add_one)
         return 0;
     data = arena_alloc(&b->m->arena, t->dims[0] * sizeof(float));
     if (!data)
         return err_set(b->err, ENOMEM, "out of memory");
     dtype_info(t->dtype)->decode(t->data, data, t->dims[0]);
+    for (uint64_t i = 0; add_one && i < t->dims[0]; i++)
+        data[i] += 1;
     w->data = data;
     w->dtype = INF_DTYPE_F32;
     return 0;
@@ -140,10 +150,10 @@ static int bind_layer(struct binder *b, uint32_t i_layer, unsigned need)
 
 static bool is_bound(const struct model *m, const struct format_tensor *t)
 {
-    const struct weight *const whole[] = {&m->embd,           &m->out_norm,   &m->head,
-                                          &m->pos_embd,       &m->type_embd,  &m->embd_norm,
-                                          &m->embd_norm_bias, &m->pooler,     &m->pooler_bias,
-                                          &m->labels,         &m->labels_bias};
+    const struct weight *const whole[] = {
+        &m->embd,        &m->out_norm,       &m->head,         &m->pos_embd,    &m->type_embd,
+        &m->embd_norm,   &m->embd_norm_bias, &m->pooler,       &m->pooler_bias, &m->labels,
+        &m->labels_bias, &m->pooler_norm,    &m->out_norm_bias};
     const struct weight *w = (const struct weight *)m->layers;
     const size_t n = m->hp->n_layers * (sizeof(*m->layers) / sizeof(*w));
 
@@ -186,24 +196,6 @@ int bind_layers_new(struct binder *b)
                   "a layer is an array of weights");
     m->layers = arena_zalloc(&m->arena, m->hp->n_layers * sizeof(*m->layers));
     return m->layers ? 0 : err_set(b->err, ENOMEM, "out of memory");
-}
-
-int bind_dense(struct binder *b)
-{
-    const struct hparams_embed *e = &b->m->hp->embed;
-    uint32_t width = b->m->hp->n_embd;
-    char name[64];
-    int r = 0;
-
-    for (uint32_t i = 0; r == 0 && i < e->n_dense; i++) {
-        snprintf(name, sizeof(name), "dense.%u.weight", i);
-        r = bind_weight(b, name, true, e->dense_out[i], width, &b->m->dense[i]);
-        snprintf(name, sizeof(name), "dense.%u.bias", i);
-        if (r == 0)
-            r = bind_weight(b, name, false, 1, e->dense_out[i], &b->m->dense_bias[i]);
-        width = e->dense_out[i];
-    }
-    return r;
 }
 
 int weights_bind(struct model *m, unsigned need, struct inf_err *reterr)

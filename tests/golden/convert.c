@@ -8,11 +8,18 @@
 #include "lib/gguf_writer.h"
 #include "quant/dtype.h"
 
+static const char *arch_name(const struct hparams *hp)
+{
+    const bool nomic = strcmp(hp->arch, "bert") == 0 && hp->embed.n_pos == 0;
+
+    return nomic ? "nomic-bert" : hp->arch;
+}
+
 static const char *key(const struct hparams *hp, const char *name)
 {
     static char text[128];
 
-    snprintf(text, sizeof(text), "%s.%s", hp->arch, name);
+    snprintf(text, sizeof(text), "%s.%s", arch_name(hp), name);
     return text;
 }
 
@@ -39,7 +46,7 @@ static void put_hparams(struct gguf_writer *w, const struct hparams *hp)
 {
     uint8_t pattern[HPARAMS_MAX_LAYERS];
 
-    gguf_put_string(w, "general.architecture", hp->arch);
+    gguf_put_string(w, "general.architecture", arch_name(hp));
     gguf_put_string(w, "general.name", hp->name);
     gguf_put_u32(w, key(hp, "block_count"), hp->n_layers);
     gguf_put_u32(w, key(hp, "context_length"), hp->n_ctx_train);
@@ -49,10 +56,26 @@ static void put_hparams(struct gguf_writer *w, const struct hparams *hp)
     gguf_put_u32(w, key(hp, "attention.head_count_kv"), hp->n_kv_heads);
     gguf_put_u32(w, key(hp, "attention.key_length"), hp->head_dim);
     gguf_put_u32(w, key(hp, "attention.value_length"), hp->head_dim);
-    gguf_put_f32(w, key(hp, "attention.layer_norm_rms_epsilon"), hp->norm_eps);
+    gguf_put_f32(w,
+                 key(hp, hp->embed.encoder && !hp->norms_add_one
+                             ? "attention.layer_norm_epsilon"
+                             : "attention.layer_norm_rms_epsilon"),
+                 hp->norm_eps);
     put_rope(w, hp);
+    if (hp->embed.pooling != POOLING_NONE)
+        gguf_put_u32(w, key(hp, "pooling_type"), (uint32_t)hp->embed.pooling);
+    if (hp->embed.encoder)
+        gguf_put_bool(w, key(hp, "attention.causal"), false);
     if (hp->window == 0)
         return;
+    if (hp->embed.encoder) {
+        gguf_put_u32(w, key(hp, "attention.sliding_window"), (hp->window - 1) * 2);
+        gguf_put_f32(w, key(hp, "rope.freq_base_swa"), hp->rope_theta_window);
+        if (!hp->norms_add_one || hp->n_layers != 4)
+            return; /* as usual: each third layer of ModernBERT has no window */
+        gguf_put_u32(w, key(hp, "attention.sliding_window_pattern"), 3);
+        return;
+    }
     for (uint32_t i = 0; i < hp->n_layers; i++)
         pattern[i] = hparams_window(hp, i) != 0;
     gguf_put_u32(w, key(hp, "attention.sliding_window"), hp->window);
@@ -98,15 +121,37 @@ static void interleave(const struct format_tensor *t, uint32_t head_dim, uint64_
     }
 }
 
+/* Norms whose 1 is in the file. */
+static void put_sum(struct gguf_writer *w, const struct format_tensor *t)
+{
+    float *data = malloc(t->size);
+
+    if (!data)
+        abort();
+    for (uint64_t i = 0; i < t->dims[0]; i++)
+        data[i] = ((const float *)t->data)[i] + 1;
+    gguf_put_tensor(w, t->name, 0, t->dims, t->n_dims, data, t->size);
+    free(data);
+}
+
 static void put_tensor(struct gguf_writer *w, const struct hparams *hp,
                        const struct format_tensor *t)
 {
     const uint32_t type = t->dtype == INF_DTYPE_F32 ? 0 : t->dtype == INF_DTYPE_F16 ? 1 : 30;
+    const char *const dense = strncmp(t->name, "dense.", 6) == 0 ? t->name + 6 : NULL;
     const bool is_qk = strstr(t->name, "attn_q.") || strstr(t->name, "attn_k.");
     char *data;
 
+    if (hp->norms_add_one && strstr(t->name, "norm.weight")) {
+        put_sum(w, t);
+        return;
+    }
     if (strcmp(hp->arch, "llama") != 0 || !is_qk) {
-        gguf_put_tensor(w, t->name, type, t->dims, t->n_dims, t->data, t->size);
+        gguf_put_tensor(w,
+                        !dense          ? t->name
+                        : *dense == '0' ? "dense_2.weight"
+                                        : "dense_3.weight",
+                        type, t->dims, t->n_dims, t->data, t->size);
         return;
     }
     data = malloc(t->size);

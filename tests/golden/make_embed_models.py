@@ -19,9 +19,12 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (BertConfig, BertForSequenceClassification, BertModel, NomicBertConfig,
-                          NomicBertModel, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
-                          RobertaModel, XLMRobertaConfig, XLMRobertaForSequenceClassification)
+from transformers import (BertConfig, BertForSequenceClassification, BertModel, Gemma3TextConfig,
+                          Gemma3TextModel, GteConfig, GteForSequenceClassification, GteModel,
+                          ModernBertConfig, ModernBertForSequenceClassification, ModernBertModel,
+                          NomicBertConfig, NomicBertModel, Qwen3Config, Qwen3ForCausalLM,
+                          RobertaConfig, RobertaModel, XLMRobertaConfig,
+                          XLMRobertaForSequenceClassification)
 
 from make_models import SMALL, fill, rope, write_tokenizer
 
@@ -31,7 +34,17 @@ LENGTHS = [5, 1, 70, 17, 64]
 BERT = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
             num_attention_heads=4, max_position_embeddings=80, pad_token_id=0)
 
-# name: (class, config, pooling, dense layers, how positions begin)
+NO_BIAS = "torch.nn.modules.linear.Identity", False
+GEMMA = dict(vocab_size=96, hidden_size=48, intermediate_size=48, num_hidden_layers=4,
+             num_attention_heads=3, num_key_value_heads=1, head_dim=32,
+             max_position_embeddings=128, query_pre_attn_scalar=32, sliding_window=13,
+             layer_types=["sliding_attention", "sliding_attention", "full_attention",
+                          "sliding_attention"], use_bidirectional_attention=True)
+MODERN = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
+              num_attention_heads=4, max_position_embeddings=128, local_attention=12,
+              pad_token_id=0, bos_token_id=1, eos_token_id=1, cls_token_id=1, sep_token_id=1)
+
+# name: (class, config, pooling, dense layers)
 MODELS = {
     "bert-mean": (BertModel, BertConfig(**BERT, type_vocab_size=2), "mean", []),
     "bert-cls-dense": (BertModel, BertConfig(**BERT | dict(hidden_size=48, num_attention_heads=3),
@@ -52,6 +65,19 @@ MODELS = {
     "qwen3-rank": (Qwen3ForCausalLM, Qwen3Config(
         **SMALL | dict(max_position_embeddings=128), head_dim=16,
         rope_parameters=rope("default", 1000000.0)), "no-yes", []),
+    "gemma": (Gemma3TextModel, Gemma3TextConfig(**GEMMA | dict(query_pre_attn_scalar=24)), "mean",
+              []),
+    "gemma-old": (Gemma3TextModel, Gemma3TextConfig(**GEMMA), "mean",
+                  [(80, *NO_BIAS), (48, *NO_BIAS)]),
+    "modernbert": (ModernBertModel, ModernBertConfig(**MODERN), "cls", []),
+    "modernbert-rank": (ModernBertForSequenceClassification, ModernBertConfig(
+        **MODERN, classifier_pooling="mean", num_labels=1), "score", []),
+    "gte": (GteModel, GteConfig(**BERT, type_vocab_size=1, rope_parameters=rope("default")),
+            "mean", []),
+    "gte-new": (GteModel, GteConfig(**BERT, type_vocab_size=0, rope_parameters=rope("default")),
+                "cls", []),
+    "gte-rank": (GteForSequenceClassification, GteConfig(
+        **BERT, type_vocab_size=1, num_labels=1, rope_parameters=rope("default")), "score", []),
 }
 
 # Tokens that rankers of decoders are asked for.
@@ -89,9 +115,52 @@ def write_modules(out, width, pooling, dense, seed):
     return steps
 
 
+def use_new_names(out):
+    """As Alibaba's own code has it, with a rotary base that is stretched."""
+    path = out / "config.json"
+    config = json.loads(path.read_text())
+    config.pop("rope_parameters")
+    config |= {"architectures": [config["architectures"][0].replace("Gte", "New")],
+               "model_type": "new", "rope_theta": 500.0, "pack_qkv": True,
+               "rope_scaling": {"type": "ntk", "factor": 2.0},
+               "position_embedding_type": "rope", "layer_norm_type": "layer_norm",
+               "logn_attention_scale": False, "logn_attention_clip1": False}
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def stretch(model):
+    """The rotation of such a config: rope type "ntk" is not among those of transformers."""
+    dim = model.config.hidden_size // model.config.num_attention_heads
+    base, factor = 500.0, 2.0
+    freq = 1.0 / (base * factor) ** (torch.arange(0, dim, 2).double() / dim)
+    rotary = (model.gte if hasattr(model, "gte") else model).rotary_emb
+    rotary.inv_freq = freq / factor ** (2 / dim)
+
+
+def use_old_gemma(path):
+    """As released, before transformers 5: both bases beside each other, a pattern for layers."""
+    config = json.loads(path.read_text())
+    bases = config.pop("rope_parameters")
+    config["rope_theta"] = bases["full_attention"]["rope_theta"]
+    config["rope_local_base_freq"] = bases["sliding_attention"]["rope_theta"]
+    config.pop("layer_types")
+    config |= {"rope_scaling": None, "_sliding_window_pattern": 3}
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def fill_from_zero(model):
+    """Gemma's norms add 1 to what is stored."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith("norm.weight"):
+                p.sub_(1.0)
+
+
 def vector(model, ids, types, pooling, steps):
-    more = {} if isinstance(model, (Qwen3ForCausalLM, XLMRobertaForSequenceClassification,
-                                    RobertaModel)) else dict(token_type_ids=types)
+    more = {} if isinstance(model, (
+        Qwen3ForCausalLM, XLMRobertaForSequenceClassification, RobertaModel, Gemma3TextModel,
+        ModernBertModel, ModernBertForSequenceClassification, GteModel,
+        GteForSequenceClassification)) else dict(token_type_ids=types)
     if pooling == "no-yes":
         return model(input_ids=ids).logits[0, -1, [NO, YES]]
     if pooling == "score":
@@ -112,6 +181,8 @@ def make(name, seed):
     config._attn_implementation = "eager"
     model = cls(config).eval()
     fill(model, seed + 100)
+    if name.startswith("gemma"):
+        fill_from_zero(model)
     if name.endswith("f16"):
         with torch.no_grad():
             for p in model.parameters():
@@ -121,6 +192,10 @@ def make(name, seed):
         model.save_pretrained(out)
     (out / "generation_config.json").unlink(missing_ok=True)
     write_tokenizer(out / "tokenizer.json", config.vocab_size)
+    if name == "gemma-old":
+        use_old_gemma(out / "config.json")
+    if name in ("gte-new", "gte-rank"):
+        use_new_names(out)
     steps = []
     if pooling == "no-yes":
         path = out / "tokenizer.json"
@@ -131,9 +206,11 @@ def make(name, seed):
     elif pooling != "score":
         steps = write_modules(out, config.hidden_size, pooling, dense, seed)
     gen = torch.Generator().manual_seed(seed + 1000)
-    n_types = getattr(config, "type_vocab_size", 1)
+    n_types = max(getattr(config, "type_vocab_size", 1), 1)
     texts = []
     model = model.double()
+    if name in ("gte-new", "gte-rank"):
+        stretch(model)
     with torch.no_grad():
         for n in LENGTHS:
             # Padding is no token: RoBERTa does not count it as a position.

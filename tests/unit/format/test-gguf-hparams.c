@@ -202,7 +202,39 @@ TEST(unknown_architectures_and_missing_keys_are_named)
     ASSERT_CONTAINS(err.text, "general.architecture is missing");
 }
 
+TEST(encoders_have_windows_on_both_sides)
+{
+    static const struct {
+        const char *arch, *eps;
+        uint32_t full; /* the only layer of four without a window */
+    } table[] = {
+        {"modern-bert", "modern-bert.attention.layer_norm_epsilon", 0},
+        {"gemma-embedding", "gemma-embedding.attention.layer_norm_rms_epsilon", 2},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        struct gguf_writer w = {0};
+        struct inf_err err = {0};
+        struct hparams hp;
+        char key[96];
+
+        write_base(&w, table[i].arch);
+        if (i == 0)
+            gguf_put_f32(&w, table[i].eps, 1e-5f);
+        snprintf(key, sizeof(key), "%s.attention.sliding_window", table[i].arch);
+        gguf_put_u32(&w, key, 128);
+        snprintf(key, sizeof(key), "%s.attention.sliding_window_pattern", table[i].arch);
+        gguf_put_u32(&w, key, i == 0 ? 4 : 3);
+        ASSERT_OK_ERR(finish(&w, &hp, &err), err);
+        ASSERT_STREQ(hp.arch, table[i].arch);
+        assert_true(hp.embed.encoder && hp.rope_theta_window == 10000);
+        for (uint32_t j = 0; j < 4; j++)
+            assert_int_equal(hparams_window(&hp, j), j == table[i].full ? 0 : 65);
+    }
+}
+
 RUN_TESTS(cmocka_unit_test(llama_has_defaults),
+          cmocka_unit_test(encoders_have_windows_on_both_sides),
           cmocka_unit_test(qwen_rotates_halves_and_windows_have_patterns),
           cmocka_unit_test(scaling_has_old_and_new_keys),
           cmocka_unit_test(counts_per_layer_must_agree),

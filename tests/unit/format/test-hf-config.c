@@ -181,7 +181,7 @@ TEST(encoders_are_read_as_transformers_reads_them)
     assert_int_equal(c.hp.embed.pos_first, 2);
     assert_int_equal(c.hp.n_ctx_train, 38);
     assert_int_equal(c.hp.embed.n_labels, 3);
-    assert_true(c.hp.embed.dense_tanh);
+    assert_true(c.hp.embed.has_head && c.hp.embed.head_act == GRAPH_ACT_TANH);
 
     c = parse_ok("{\"architectures\":[\"NomicBertModel\"],\"vocab_size\":96,\"n_embd\":64,"
                  "\"n_inner\":96,\"n_layer\":2,\"n_head\":4,\"n_positions\":128,"
@@ -191,12 +191,58 @@ TEST(encoders_are_read_as_transformers_reads_them)
     assert_true(c.hp.rope_theta == 500.0f);
 }
 
+TEST(encoders_with_windows_have_two_bases)
+{
+    struct hf_config c = parse_ok(BERT("ModernBertModel", ",\"local_attention\":20"));
+
+    ASSERT_STREQ(c.hp.arch, "modern-bert");
+    assert_true(c.hp.rope_theta == 160000.0f && c.hp.rope_theta_window == 10000.0f);
+    assert_int_equal(hparams_window(&c.hp, 0), 0);
+    assert_int_equal(hparams_window(&c.hp, 1), 11);
+    assert_int_equal(hparams_window(&c.hp, 3), 0);
+
+    c = parse_ok(BERT("ModernBertForSequenceClassification", ",\"classifier_pooling\":\"mean\""));
+    assert_int_equal(c.hp.embed.score_pooling, POOLING_MEAN);
+    assert_int_equal(c.hp.embed.n_labels, 2);
+
+    c = parse_ok(BERT("Gemma3TextModel",
+                      ",\"use_bidirectional_attention\":true,\"head_dim\":16,"
+                      "\"_sliding_window_pattern\":2,\"sliding_window\":512,\"rope_theta\":5e5"));
+    ASSERT_STREQ(c.hp.arch, "gemma-embedding");
+    assert_true(c.hp.norms_add_one && c.hp.embd_scale == 8 && c.hp.attn_scale == 1.0f / 16);
+    assert_true(c.hp.rope_theta == 5e5f);
+    assert_int_equal(hparams_window(&c.hp, 0), 257);
+    assert_int_equal(hparams_window(&c.hp, 1), 0);
+}
+
+TEST(a_base_may_be_stretched)
+{
+    struct hf_config c = parse_ok(BERT("NewModel", ",\"rope_theta\":500000,\"rope_scaling\":"
+                                                   "{\"type\":\"ntk\",\"factor\":2.0}"));
+
+    assert_int_equal(c.hp.rope_scaling, ROPE_SCALING_NTK);
+    assert_true(c.hp.rope_theta == 500000.0f && c.hp.rope_factor == 2.0f);
+    assert_int_equal(c.hp.embed.n_types, 1);
+    assert_true(c.hp.embed.gated && c.hp.embed.n_pos == 0);
+    c = parse_ok(BERT("GteModel", ""));
+    assert_true(c.hp.rope_theta == 160000.0f && c.hp.rope_scaling == ROPE_SCALING_NONE);
+}
+
 TEST(encoders_that_compute_otherwise_are_refused)
 {
     static const char *const bad[] = {
         BERT("BertModel", ",\"position_embedding_type\":\"relative_key\""),
         BERT("BertModel", ",\"hidden_act\":\"relu\""),
         BERT("BertModel", ",\"is_decoder\":true"),
+        BERT("Gemma3TextModel", ""),
+        BERT("Gemma3TextModel", ",\"use_bidirectional_attention\":true,\"attention_bias\":true"),
+        BERT("ModernBertModel", ",\"layer_types\":[\"chunked_attention\",\"\",\"\",\"\"]"),
+        BERT("ModernBertModel",
+             ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"yarn\"}}"),
+        BERT("NewModel", ",\"position_embedding_type\":\"absolute\""),
+        BERT("NewModel", ",\"layer_norm_type\":\"rms_norm\""),
+        BERT("NewModel", ",\"logn_attention_scale\":true"),
+        BERT("NewModel", ",\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2,\"mixed_b\":0.6}"),
         BERT("BertModel", ",\"quantization_config\":{}"),
         BERT("NomicBertModel", ",\"prenorm\":true"),
         BERT("NomicBertModel", ",\"rotary_emb_fraction\":0.5"),
@@ -224,6 +270,8 @@ TEST(encoders_that_compute_otherwise_are_refused)
 }
 
 RUN_TESTS(cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
+          cmocka_unit_test(encoders_with_windows_have_two_bases),
+          cmocka_unit_test(a_base_may_be_stretched),
           cmocka_unit_test(encoders_that_compute_otherwise_are_refused),
           cmocka_unit_test(missing_keys_have_the_defaults_of_their_class),
           cmocka_unit_test(windows_count_from_a_layer_or_by_a_list),

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ModernBERT (Warner et al. 2024)
+ *
+ * An encoder with norms in front of attention and of gated units, but for the first attention,
+ * which takes the normalised embedding as it is. Each third layer sees the whole text, the others a
+ * window, for which the rotation has a base of its own.
+ */
+#include "model/arch.h"
+
+static int bind_layer(struct binder *b, uint32_t i_layer)
+{
+    const struct hparams *hp = b->m->hp;
+    const uint32_t n_embd = hp->n_embd, n_ff = hp->n_ff, n = hp->n_heads * hp->head_dim;
+    const struct bind_slot slots[] = {
+        BIND_SLOT("attn_norm.weight", attn_norm, 1, n_embd, i_layer > 0),
+        BIND_SLOT("attn_norm.bias", attn_norm_bias, 1, n_embd, false),
+        BIND_SLOT("attn_output.weight", out, n_embd, n, true),
+        BIND_SLOT("attn_output.bias", out_bias, 1, n_embd, false),
+        BIND_SLOT("ffn_norm.weight", ffn_norm, 1, n_embd, true),
+        BIND_SLOT("ffn_norm.bias", ffn_norm_bias, 1, n_embd, false),
+        BIND_SLOT("ffn_up.weight", up_gate, 2 * n_ff, n_embd, true),
+        BIND_SLOT("ffn_up.bias", up_gate_bias, 1, 2 * n_ff, false),
+        BIND_SLOT("ffn_down.weight", down, n_embd, n_ff, true),
+        BIND_SLOT("ffn_down.bias", down_bias, 1, n_embd, false),
+    };
+    struct model_layer *l = &b->m->layers[i_layer];
+    int r;
+
+    r = bind_qkv(b, i_layer);
+    if (r == 0)
+        r = bind_slots(b, i_layer, slots, ARRAY_SIZE(slots));
+    if (r < 0)
+        return r;
+    /* The first half goes through the activation. */
+    l->gate = bind_rows(&l->up_gate, 0, n_ff);
+    l->gate_bias = bind_rows(&l->up_gate_bias, 0, n_ff);
+    l->up = bind_rows(&l->up_gate, n_ff, n_ff);
+    l->up_bias = bind_rows(&l->up_gate_bias, n_ff, n_ff);
+    return 0;
+}
+
+static int bind_modern(struct model *m, struct inf_err *reterr)
+{
+    struct binder b = {.m = m, .err = reterr};
+    const struct hparams *hp = m->hp;
+    int r;
+
+    r = bind_layers_new(&b);
+    if (r == 0)
+        r = bind_weight(&b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
+    if (r == 0)
+        r = bind_weight(&b, "token_embd_norm.weight", true, 1, hp->n_embd, &m->embd_norm);
+    if (r == 0)
+        r = bind_weight(&b, "token_embd_norm.bias", false, 1, hp->n_embd, &m->embd_norm_bias);
+    if (r == 0)
+        r = bind_weight(&b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
+    if (r == 0)
+        r = bind_weight(&b, "output_norm.bias", false, 1, hp->n_embd, &m->out_norm_bias);
+    m->bytes_token = 0;
+    m->madds_layers = 0; /* of embeddings */
+    for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
+        r = bind_layer(&b, i);
+    if (r == 0)
+        r = bind_labels(&b);
+    if (r == 0)
+        r = bind_dense(&b);
+    return r == 0 ? bind_all_used(&b) : r;
+}
+
+static graph_ref build_rows(const struct model *m, struct graph *g, enum pooling pooling)
+{
+    const float eps = m->hp->norm_eps;
+    graph_ref x, h;
+
+    x = graph_layer_norm(g, layer_embed(m, g), &m->embd_norm, &m->embd_norm_bias, eps);
+    for (uint32_t i = 0; i < m->hp->n_layers; i++) {
+        const struct model_layer *l = &m->layers[i];
+
+        h = l->attn_norm.data ? graph_layer_norm(g, x, &l->attn_norm, &l->attn_norm_bias, eps) : x;
+        h = layer_attend(m, g, i, 0, h, true);
+        if (layer_rows_end(m, i, pooling)) {
+            h = graph_rows(g, h);
+            x = graph_rows(g, x);
+        }
+        x = graph_add(g, x, graph_matmul(g, h, &l->out, &l->out_bias));
+        h = graph_layer_norm(g, x, &l->ffn_norm, &l->ffn_norm_bias, eps);
+        h = graph_glu(g, graph_matmul(g, h, &l->gate, &l->gate_bias),
+                      graph_matmul(g, h, &l->up, &l->up_bias), m->hp->act);
+        x = graph_add(g, x, graph_matmul(g, h, &l->down, &l->down_bias));
+    }
+    return graph_layer_norm(g, x, &m->out_norm, &m->out_norm_bias, eps);
+}
+
+const struct arch arch_modern_bert = {
+    .name = "modern-bert", .bind = bind_modern, .build_rows = build_rows};
