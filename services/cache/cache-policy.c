@@ -30,6 +30,9 @@
 #define GHOSTS_PER_SLOT UINT64_C(16)
 #define GHOST_MAX       (UINT64_C(1) << 21)
 
+/* Later ones take the place of earlier ones. */
+#define MISSES (UINT64_C(1) << 16)
+
 /* The sample: sets of SAMPLE_WAYS, of which a shadow holds SHADOW_MAX at most. */
 #define SAMPLE_WAYS UINT64_C(8)
 #define SAMPLE_SETS UINT64_C(1024)
@@ -89,13 +92,20 @@ struct saved {
     double length, scores[N_RULES];
 };
 
+/* A block that was asked for and not there. */
+struct miss {
+    uint32_t print;
+    uint32_t after; /* blocks of its chain that were asked for from it on */
+};
+
 struct cache_policy {
     uint64_t capacity;
     uint32_t rule;
     double length; /* mean, as blocks see it */
 
     struct ghost *ghosts;
-    uint64_t n_ghosts; /* a power of two */
+    uint64_t n_ghosts;   /* a power of two */
+    struct miss *misses; /* [MISSES] */
 
     struct sample *samples;
     uint32_t shift;  /* one block of 2^shift is in the sample */
@@ -183,7 +193,8 @@ int cache_policy_new(uint64_t capacity, const void *saved, size_t size,
     if (!p)
         return -ENOMEM;
     p->samples = NEW(struct sample, SAMPLES);
-    if (!p->samples)
+    p->misses = NEW(struct miss, MISSES);
+    if (!p->samples || !p->misses)
         return -ENOMEM;
     p->rule = RULE_FIRST;
     p->length = 1;
@@ -201,6 +212,7 @@ struct cache_policy *cache_policy_free(struct cache_policy *p)
     if (!p)
         return NULL;
     free(p->ghosts);
+    free(p->misses);
     free(p->samples);
     free(p);
     return NULL;
@@ -251,6 +263,28 @@ static uint32_t ghost_seen(struct cache_policy *p, uint64_t hash, uint64_t seq)
     }
     *oldest = (struct ghost){.print = print & 0xffffff, .age = now};
     return 0;
+}
+
+static struct miss *miss_of(struct cache_policy *p, uint64_t hash)
+{
+    return &p->misses[hash >> 20 & (MISSES - 1)];
+}
+
+void cache_policy_missed(struct cache_policy *p, uint64_t name, uint32_t after)
+{
+    const uint64_t hash = mix(name) | 1;
+
+    *miss_of(p, hash) = (struct miss){(uint32_t)(hash >> 32), after};
+}
+
+/* The length of the chain of @use, as far as it is known. */
+static uint32_t length_of(struct cache_policy *p, const struct cache_policy_use *use, uint64_t hash)
+{
+    const struct miss *miss = miss_of(p, hash);
+    const bool missed = !use->kept && miss->print == (uint32_t)(hash >> 32);
+    const uint64_t length = missed ? (uint64_t)use->index + miss->after : 0;
+
+    return (uint32_t)MIN(MAX(length, MAX(use->length, 1u)), UINT32_MAX);
 }
 
 static int64_t rank_by(const struct cache_policy *p, const struct rule *rule,
@@ -381,17 +415,19 @@ static void judge(struct cache_policy *p, const struct cache_policy_use *use, ui
     scores_age(p);
 }
 
-uint64_t cache_policy_rank(struct cache_policy *p, const struct cache_policy_use *use)
+uint64_t cache_policy_rank(struct cache_policy *p, const struct cache_policy_use *told)
 {
-    const uint64_t hash = mix(use->name) | 1;
-    const uint32_t seen = ghost_seen(p, hash, use->seq), uses = use->kept ? MAX(seen, 1u) : seen;
-    int64_t rank;
+    const uint64_t hash = mix(told->name) | 1;
+    const uint32_t seen = ghost_seen(p, hash, told->seq), uses = told->kept ? MAX(seen, 1u) : seen;
+    struct cache_policy_use use = *told;
+    uint64_t rank;
 
-    p->length += (MAX(use->length, 1u) - p->length) * LENGTH_WEIGHT;
+    use.length = length_of(p, told, hash);
+    p->length += (use.length - p->length) * LENGTH_WEIGHT;
     if ((hash >> 1 & ((UINT64_C(1) << p->shift) - 1)) == 0)
-        judge(p, use, hash);
-    rank = MAX(rank_by(p, &rules[p->rule], use, uses), 1);
-    return use->kept ? MAX(use->rank, (uint64_t)rank) : (uint64_t)rank;
+        judge(p, &use, hash);
+    rank = (uint64_t)MAX(rank_by(p, &rules[p->rule], &use, uses), 1);
+    return use.kept ? MAX(use.rank, rank) : rank;
 }
 
 const char *cache_policy_rule_name(const struct cache_policy *p)

@@ -14,7 +14,7 @@
  * compete: each has a small imaginary store that holds a sample of the blocks, and the rule whose
  * store has had the most hits makes the ranks. Plain LRU is one of them.
  *
- * No I/O and no time; the same calls give the same ranks. Memory: 0.5 MiB, and 128 bytes for each
+ * No I/O and no time; the same calls give the same ranks. Memory: 1 MiB, and 128 bytes for each
  * block of capacity to recognize those that were evicted, 16 MiB at most. One thread calls.
  */
 
@@ -47,6 +47,10 @@ int cache_policy_save(const struct cache_policy *p, void **ret_saved, size_t *re
 /* How many blocks fit now. To be called when it may have changed by a tenth; what was learned is
  * forgotten only when it changes by more than half. -ENOMEM: it is as before. */
 int cache_policy_resize(struct cache_policy *p, uint64_t capacity);
+
+/* A block that is not kept was asked for, and of its chain @after blocks from it on: when it is
+ * put, that is known to be the length of its chain, of which it may be put alone. */
+void cache_policy_missed(struct cache_policy *p, uint64_t name, uint32_t after);
 
 /* The rank that the block has from now on; below 2^63, and not below the one it had. Blocks of a
  * chain are told from its first to its last. */

@@ -73,19 +73,32 @@ void rank_close(struct store *s)
     s->policy = cache_policy_free(s->policy);
 }
 
+static uint64_t number_of(const uint8_t name[STORE_NAME_BYTES])
+{
+    uint64_t number;
+
+    memcpy(&number, name, sizeof(number));
+    return number;
+}
+
 uint64_t rank_of(struct store *s, const uint8_t name[STORE_NAME_BYTES], uint32_t index,
                  uint32_t length, uint64_t seq, uint64_t has)
 {
-    struct cache_policy_use use = {
+    const struct cache_policy_use use = {
         .seq = seq,
         .rank = has,
+        .name = number_of(name),
         .index = index,
         .length = length,
         .kept = has > 0,
     };
 
-    memcpy(&use.name, name, sizeof(use.name));
     return cache_policy_rank(s->policy, &use);
+}
+
+void rank_missed(struct store *s, const uint8_t name[STORE_NAME_BYTES], uint32_t after)
+{
+    cache_policy_missed(s->policy, number_of(name), after);
 }
 
 void rank_resize(struct store *s)

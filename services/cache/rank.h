@@ -13,5 +13,8 @@ void rank_close(struct store *s);
  * blocks of the chain that is put or asked for. */
 uint64_t rank_of(struct store *s, const uint8_t name[STORE_NAME_BYTES], uint32_t index,
                  uint32_t length, uint64_t seq, uint64_t has);
+/* Tells the policy of a block that is not kept and was asked for, @after blocks of its chain from
+ * it on. */
+void rank_missed(struct store *s, const uint8_t name[STORE_NAME_BYTES], uint32_t after);
 /* Tells the policy how many blocks fit, if that has changed. */
 void rank_resize(struct store *s);

@@ -114,23 +114,6 @@ int room_segment(struct store *s, uint64_t bytes, struct segment **ret_segment)
     return 0;
 }
 
-/* Takes away the leaf that goes next. 1, 0: there is none, or an error. */
-static int evict_one(struct store *s, uint32_t tenant, uint64_t *freed)
-{
-    struct row row;
-    int r = catalog_lowest(s->catalog, tenant, &row);
-
-    if (r <= 0)
-        return r;
-    r = change_remove(s, &row);
-    if (r < 0)
-        return r;
-    *freed += record_bytes(row.size);
-    s->stats.evictions++;
-    s->stats.bytes_evicted += record_bytes(row.size);
-    return 1;
-}
-
 static bool tenant_is_over(const struct store *s, uint32_t id, uint64_t need)
 {
     const struct tenant *t = &s->accounts.tenants[id];
@@ -155,71 +138,74 @@ static uint64_t disk_lacks(const struct store *s, uint64_t need)
     return want > have ? want - have : 0;
 }
 
-int room_is_worth(struct store *s, uint64_t need, uint64_t rank,
-                  const uint8_t parent[STORE_NAME_BYTES])
-{
-    struct row row;
-    int r;
-
-    if (!all_is_over(s, need))
-        return 1;
-    r = catalog_lowest(s->catalog, 0, &row);
-    if (r <= 0)
-        return r < 0 ? r : 1;
-    /* Nor is it worth what it continues, without which it is not found. */
-    return cache_policy_admits(rank, row.rank) && memcmp(row.name, parent, sizeof(row.name)) != 0;
-}
-
-/* Bytes that are to be evicted so that, where files cannot be punched, a quarter of them is dead
- * and moving blocks together gives space. */
-static uint64_t not_dead_enough(const struct store *s, uint64_t need)
-{
-    const uint64_t want = max_bytes(s) / 4 * 3, have = s->accounts.bytes + s->reserved + need;
-
-    return !s->can_punch && have > want ? have - want : 0;
-}
-
-static int make(struct store *s, uint32_t tenant, uint64_t need, uint64_t lacks)
-{
-    uint64_t freed = 0;
-    int r = change_touches(s, TOUCHES_MAX);
-
-    while (r >= 0 && tenant && tenant_is_over(s, tenant, need)) {
-        r = evict_one(s, tenant, &freed);
-        if (r == 0)
-            return -EDQUOT;
-    }
-    while (r >= 0 && ((s->can_punch && all_is_over(s, need)) || freed < lacks)) {
-        r = evict_one(s, 0, &freed);
-        /* A forest without leaves has no trees. */
-        if (r == 0)
-            return s->accounts.blocks > 0 ? -EUCLEAN : -ENOSPC;
-    }
-    return r < 0 ? r : 0;
-}
-
-static int make_by_evicting(struct store *s, uint32_t tenant, uint64_t need, uint64_t lacks)
-{
-    int r = change_begin(s);
-
-    if (r < 0)
-        return r;
-    r = make(s, tenant, need, lacks);
-    /* What was evicted in vain stays evicted: the limits were exceeded, or are nearly. */
-    if (r == -ENOSPC || r == -EDQUOT) {
-        const int end = change_commit(s);
-
-        return end < 0 ? end : r;
-    }
-    return change_end(s, r);
-}
-
-/* Bytes of files that no block has, where files cannot be punched. */
-static uint64_t dead_bytes(const struct store *s)
+/* Bytes that no block has any more, which the file system gets: those of holes when the transaction
+ * ends that @freed them, else those of files when what is left in them has moved. */
+static uint64_t dead_bytes(const struct store *s, uint64_t freed)
 {
     const uint64_t has = s->accounts.bytes + s->reserved, taken = room_taken(s);
 
-    return !s->can_punch && taken > has ? taken - has : 0;
+    if (s->can_punch)
+        return freed;
+    return taken > has ? taken - has : 0;
+}
+
+/* Whether blocks must go for @need bytes more. */
+static bool is_full(const struct store *s, uint64_t need, uint64_t freed)
+{
+    if (disk_lacks(s, need) > dead_bytes(s, freed))
+        return true;
+    if (!all_is_over(s, need))
+        return false;
+    /* Where files cannot be punched, a quarter of them must be dead for moving blocks together to
+     * give space. */
+    return s->can_punch || s->accounts.bytes + s->reserved + need > max_bytes(s) / 4 * 3;
+}
+
+bool room_fits(const struct store *s, uint32_t tenant, uint64_t need)
+{
+    return !(tenant && tenant_is_over(s, tenant, need)) && !is_full(s, need, 0);
+}
+
+int room_begin(struct store *s, struct room *room)
+{
+    int r;
+
+    if (room->is_open)
+        return 0;
+    r = change_begin(s);
+    if (r < 0)
+        return r;
+    room->is_open = true;
+    return change_touches(s, TOUCHES_MAX);
+}
+
+int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank)
+{
+    for (;;) {
+        const bool of_tenant = room->tenant && tenant_is_over(s, room->tenant, need);
+        struct row row;
+        int r;
+
+        if (!of_tenant && !is_full(s, need, room->freed))
+            return 1;
+        r = catalog_lowest(s->catalog, of_tenant ? room->tenant : 0, &row);
+        if (r < 0)
+            return r;
+        if (r == 0 && of_tenant)
+            return -EDQUOT;
+        /* A forest without leaves has no trees. */
+        if (r == 0)
+            return s->accounts.blocks > 0 ? -EUCLEAN : -ENOSPC;
+        /* Nothing is worth what it continues, without which it is not found. */
+        if (!cache_policy_admits(rank, row.rank) || write_continues(s, room->write, row.name))
+            return 0;
+        r = change_remove(s, &row);
+        if (r < 0)
+            return r;
+        room->freed += record_bytes(row.size);
+        s->stats.evictions++;
+        s->stats.bytes_evicted += record_bytes(row.size);
+    }
 }
 
 /* Moves what is left in segments together until there is room. */
@@ -238,18 +224,26 @@ static int make_by_moving(struct store *s, uint64_t need)
     return 0;
 }
 
-int room_make(struct store *s, uint32_t tenant, uint64_t need)
+int room_end(struct store *s, struct room *room, uint64_t need, int r)
 {
-    const bool over = all_is_over(s, need);
-    const uint64_t dead = dead_bytes(s);
-    uint64_t lacks = disk_lacks(s, need);
+    /* What was evicted in vain stays evicted: the limits were exceeded, or are nearly. */
+    const bool in_vain = r == -ENOSPC || r == -EDQUOT;
+    const int end = room->is_open ? change_end(s, in_vain ? 0 : r) : 0;
+
+    if (end < 0 || r < 0)
+        return end < 0 ? end : r;
+    return s->can_punch ? 0 : make_by_moving(s, need);
+}
+
+int room_make(struct store *s)
+{
+    struct room room = {0};
     int r = 0;
 
-    /* What is dead already is not evicted again. */
-    lacks -= MIN(lacks, dead);
-    if (over)
-        lacks = MAX(lacks, not_dead_enough(s, need));
-    if ((tenant && tenant_is_over(s, tenant, need)) || (over && s->can_punch) || lacks > 0)
-        r = make_by_evicting(s, tenant, need, lacks);
-    return r < 0 || s->can_punch ? r : make_by_moving(s, need);
+    if (!room_fits(s, 0, 0)) {
+        r = room_begin(s, &room);
+        if (r == 0)
+            r = room_clear(s, &room, 0, UINT64_MAX);
+    }
+    return room_end(s, &room, 0, MIN(r, 0));
 }

@@ -103,9 +103,8 @@ int change_remove(struct store *s, const struct row *row);
 int change_add(struct store *s, struct row *row, const uint8_t parent[STORE_NAME_BYTES]);
 /* Writes down the first @most of the uses. */
 int change_touches(struct store *s, uint32_t most);
-/* Remembers a use of @row, the child of @parent in a chain (0: not known), of which @length
- * blocks are asked for. When there are many, the
- * oldest are forgotten, so that nobody waits for them to be written. */
+/* Remembers a use of @row, the child of @parent (0: not known) in a chain of @length blocks. When
+ * there are many, the oldest are forgotten, so that nobody waits for them to be written. */
 void touch_add(struct store *s, const struct row *row, int64_t parent, uint32_t length);
 /* Remembers space to be given back at the end of the transaction. */
 int free_add(struct store *s, uint32_t segment, uint64_t offset, uint64_t bytes);
@@ -117,12 +116,28 @@ uint64_t store_now(const struct store *s);
 uint64_t room_taken(const struct store *s);
 /* What one write may ask for. */
 uint64_t room_most(const struct store *s);
-/* Whether a block of @rank that continues @parent is worth evicting others, if @need bytes more do
- * not fit. 1, 0, or an error. */
-int room_is_worth(struct store *s, uint64_t need, uint64_t rank,
-                  const uint8_t parent[STORE_NAME_BYTES]);
-/* Evicts until @need more bytes of @tenant fit. -EDQUOT, -ENOSPC. */
-int room_make(struct store *s, uint32_t tenant, uint64_t need);
+/* Whether @need bytes more of @tenant (0: nobody's) fit beside all that is kept. */
+bool room_fits(const struct store *s, uint32_t tenant, uint64_t need);
+
+/* A transaction in which blocks go for others. */
+struct room {
+    const struct store_write *write; /* that the room is for; NULL: none */
+    uint32_t tenant;                 /* whose limit holds; 0: nobody's */
+    bool is_open;
+    uint64_t freed; /* bytes that the file system has back at its end */
+};
+
+/* Begins it, unless it was. */
+int room_begin(struct store *s, struct room *room);
+/* Evicts until @need bytes more fit. 1; 0: they do not, for what would go next is expected back
+ * sooner than @rank, or is continued by what is being written; -EDQUOT, -ENOSPC: nothing is left
+ * to go. */
+int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank);
+/* Ends it, if it was begun, and sees to it that there is space for @need bytes. @r: what was
+ * decided on the way; its error is passed on. */
+int room_end(struct store *s, struct room *room, uint64_t need, int r);
+/* Keeps to the limits as they are. -ENOSPC. */
+int room_make(struct store *s);
 /* The segment that has room for @bytes more; its descriptor for writing is open. */
 int room_segment(struct store *s, uint64_t bytes, struct segment **ret_segment);
 /* Removes the file of a segment that has nothing any more: 1, and @seg is gone, 0, or an error. */
@@ -137,6 +152,9 @@ int tidy_one(struct store *s);
 
 /* write.c: what is being written */
 
+/* Whether a write under way, or @more (NULL: none), continues the block of @name. */
+bool write_continues(const struct store *s, const struct store_write *more,
+                     const uint8_t name[STORE_NAME_BYTES]);
 /* Where the first of the writes under way in @seg begins, or the end of it. */
 uint64_t write_from(const struct store *s, const struct segment *seg);
 /* Counts what writes under way have reserved, after accounts were loaded again. */

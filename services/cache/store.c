@@ -192,7 +192,7 @@ static int look_up(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], ui
             ret_places[i] = (struct store_place){row.segment, row.offset, row.size, row.sum};
             s->stats.bytes_found += row.size;
         }
-        touch_add(s, &row, w.last, n);
+        touch_add(s, &row, w.last, row.index + n - i);
         w.last = row.id;
     }
     catalog_rest(s->catalog);
@@ -209,6 +209,8 @@ int store_find(struct store *s, const struct store_origin *origin,
         r = look_up(s, names, n, ret_places);
     if (store_settle(s, r))
         r = look_up(s, names, n, ret_places);
+    for (uint32_t i = r >= 0 ? (uint32_t)r : n; i < n; i++)
+        rank_missed(s, names[i], n - i);
     s->stats.hits += r > 0 ? (uint32_t)r : 0;
     s->stats.misses += n - (r > 0 ? (uint32_t)r : 0);
     return r;

@@ -27,7 +27,7 @@ static int tend(struct store *s)
     /* File systems may take a while to tell of space that they were given back. */
     if (clock_usec() - s->tended_usec >= ROOM_USEC) {
         s->tended_usec = clock_usec();
-        r = room_make(s, 0, 0);
+        r = room_make(s);
         /* The file system is too full, and not by what is here. */
         if (r < 0 && r != -ENOSPC)
             return r;

@@ -66,65 +66,106 @@ static int write_new(struct store *s, const struct store_origin *origin, uint32_
     return 0;
 }
 
-/* Which of the blocks are to be written, as far as they fit into @most bytes. */
-static int choose(struct store *s, struct store_write *w, const struct store_block *blocks,
-                  uint64_t most)
+/* Whether a write that is under way, or is becoming one, continues the block of @name. */
+static bool continues(const struct store_write *w, const uint8_t name[STORE_NAME_BYTES])
 {
-    for (uint32_t i = 0; i < w->n; i++) {
-        const uint64_t bytes = record_bytes(blocks[i].size);
-        struct row row;
-        int r;
-
-        if (blocks[i].size == 0 || blocks[i].size > STORE_BLOCK_MAX)
-            return -EINVAL;
-        r = catalog_by_name(s->catalog, blocks[i].name, &row);
-        if (r < 0)
-            return r;
-        if (r == 0 && w->bytes + bytes > most)
-            break;
-        w->n_given++;
-        w->given[i] = -1;
-        if (r > 0)
-            continue;
-        w->given[i] = (int32_t)w->n_plans;
-        w->plans[w->n_plans++] = (struct plan){.block = blocks[i], .fd = -1, .result = -ECANCELED};
-        w->bytes += bytes;
-    }
-    return 0;
+    for (uint32_t i = w->n_plans; i-- > 0;)
+        if (memcmp(w->plans[i].block.parent, name, STORE_NAME_BYTES) == 0)
+            return true;
+    return false;
 }
 
-/* The block that the first new one continues is not the next to go. */
-static int keep_parent(struct store *s, const struct store_write *w)
+static bool brings(const struct store_write *w, const uint8_t name[STORE_NAME_BYTES])
 {
+    for (uint32_t i = w->n_plans; i-- > 0;)
+        if (memcmp(w->plans[i].block.name, name, STORE_NAME_BYTES) == 0)
+            return true;
+    return false;
+}
+
+bool write_continues(const struct store *s, const struct store_write *more,
+                     const uint8_t name[STORE_NAME_BYTES])
+{
+    for (const struct store_write *w = s->writes; w; w = w->next)
+        if (continues(w, name))
+            return true;
+    return more && continues(more, name);
+}
+
+/* Whether what a block continues is kept or on its way; else nobody would find it. 1, 0, or an
+ * error. */
+static int has_parent(struct store *s, const struct store_write *w, const struct store_block *block)
+{
+    static const uint8_t none[STORE_NAME_BYTES];
     struct row row;
-    const int r = catalog_by_name(s->catalog, w->plans[0].block.parent, &row);
 
-    if (r > 0)
-        touch_add(s, &row, 0, w->plans[0].block.index + w->n_plans);
-    return MIN(r, 0);
+    if (memcmp(block->parent, none, sizeof(none)) == 0 || brings(w, block->parent))
+        return 1;
+    for (const struct store_write *other = s->writes; other; other = other->next)
+        if (brings(other, block->parent))
+            return 1;
+    return catalog_by_name(s->catalog, block->parent, &row);
 }
 
-/* Ranks blocks, and takes none if the first would be the next to go: their engine need not know. */
-static int weigh(struct store *s, struct store_write *w)
+/* Makes room for one block more, if it is worth what would go for it. 1, 0, or an error. */
+static int admit(struct store *s, struct room *room, const struct store_write *w,
+                 const struct plan *p)
 {
     int r;
 
-    for (uint32_t i = 0; i < w->n_plans; i++) {
-        struct plan *p = &w->plans[i];
+    if (!room->is_open && room_fits(s, room->tenant, w->bytes))
+        return 1;
+    r = room_begin(s, room);
+    if (r == 0)
+        r = has_parent(s, w, &p->block);
+    return r > 0 ? room_clear(s, room, w->bytes, p->rank) : r;
+}
 
-        p->used = ++s->state.seq;
-        p->rank =
-            rank_of(s, p->block.name, p->block.index, p->block.index + w->n_plans - i, p->used, 0);
-    }
-    r = room_is_worth(s, w->bytes, w->plans[0].rank, w->plans[0].block.parent);
-    if (r == 0) {
-        for (uint32_t i = 0; i < w->n_given; i++)
-            w->given[i] = -1;
-        s->stats.declined += w->n_plans;
-        w->n_plans = 0;
-        w->bytes = 0;
+/* Plans to write a block that is not kept, unless others are worth more: its engine need not know.
+ * @length: of its chain. */
+static int plan(struct store *s, struct room *room, struct store_write *w,
+                const struct store_block *block, uint32_t length)
+{
+    struct plan *p = &w->plans[w->n_plans++];
+    int r;
+
+    *p = (struct plan){.block = *block, .fd = -1, .result = -ECANCELED, .used = ++s->state.seq};
+    p->rank = rank_of(s, block->name, block->index, length, p->used, 0);
+    w->bytes += record_bytes(block->size);
+    r = admit(s, room, w, p);
+    if (r <= 0) {
+        w->n_plans--;
+        w->bytes -= record_bytes(block->size);
+        s->stats.declined += r == 0;
     }
     return MIN(r, 0);
+}
+
+/* Decides which blocks are to be written, as far as they fit into what one write may have. */
+static int choose(struct store *s, struct room *room, struct store_write *w,
+                  const struct store_block *blocks)
+{
+    const uint64_t most = room_most(s);
+    int r = 0;
+
+    for (; w->n_given < w->n; w->n_given++) {
+        const struct store_block *b = &blocks[w->n_given];
+        const int32_t i = (int32_t)w->n_plans;
+        struct row row;
+
+        if (b->size == 0 || b->size > STORE_BLOCK_MAX)
+            return -EINVAL;
+        r = catalog_by_name(s->catalog, b->name, &row);
+        if (r == 0 && w->bytes + record_bytes(b->size) > most)
+            r = -ENOSPC;
+        if (r == 0)
+            r = plan(s, room, w, b, b->index + w->n - w->n_given);
+        if (r < 0)
+            break;
+        w->given[w->n_given] = (int32_t)w->n_plans > i ? i : -1;
+    }
+    /* What has no room now does not keep those before it from being written. */
+    return w->n_given > 0 && (r == -ENOSPC || r == -EDQUOT) ? 0 : MIN(r, 0);
 }
 
 static int place(struct store *s, struct store_write *w)
@@ -185,25 +226,19 @@ static int put_begin(struct store *s, const struct store_origin *origin,
                      const struct store_block *blocks, uint32_t n, struct store_write **ret_write)
 {
     _cleanup_(write_freep) struct store_write *w = NULL;
+    struct room room;
     uint32_t id;
     int r = write_new(s, origin, n, &w);
 
     if (r == 0)
-        r = choose(s, w, blocks, room_most(s));
-    if (r == 0 && w->n_given == 0 && n > 0)
-        r = -ENOSPC;
-    if (r == 0)
         r = accounts_origin(&s->accounts, origin, &id);
-    if (r == 0 && w->n_plans > 0)
-        r = keep_parent(s, w);
-    rank_resize(s);
-    if (r == 0 && w->n_plans > 0)
-        r = weigh(s, w);
-    if (r == 0 && w->n_plans > 0)
-        r = room_make(s, s->accounts.origins[id].tenant, w->bytes);
     if (r < 0)
         return r;
-    r = place(s, w);
+    rank_resize(s);
+    room = (struct room){.write = w, .tenant = s->accounts.origins[id].tenant};
+    r = room_end(s, &room, w->bytes, choose(s, &room, w, blocks));
+    if (r == 0)
+        r = place(s, w);
     if (r < 0) {
         unplace(w);
         return r;

@@ -7,22 +7,27 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <infer/tier.h>
+
 #include "sim.h"
 
 #define MAX_SIZES 16
 
 static const char usage[] =
-    "usage: cache-sim [--partial] [--sizes PERCENT,…] [--need PERCENT] TRACE…\n"
+    "usage: cache-sim [OPTION]… TRACE…\n"
     "Replays traces (Mooncake's or Qwen-Bailian's format) and prints which part of the blocks "
     "that\n"
     "were asked for was kept, for plain LRU, the service's policy and others, at sizes that are a\n"
     "part of the trace's different blocks.\n"
+    "  --store N   also by the service's own store, N blocks in a PUT; the gain is that of it\n"
+    "  --halves    also each half of a trace by itself\n"
     "  --partial   also blocks that a prompt does not fill, which the service never keeps\n"
     "  --sizes     2,5,10,20\n"
     "  --need      how much better than LRU it must be (8)\n";
 
 struct options {
     bool partial, halves;
+    uint32_t store; /* blocks in a PUT; 0: the store is not asked */
     double sizes[MAX_SIZES], need;
     int n_sizes;
 };
@@ -37,11 +42,16 @@ static double gain(double ours, double lru)
     return lru > 0 ? 100 * (ours / lru - 1) : 0;
 }
 
-static int size_line(const struct trace *t, double percent, double *ret_gain)
+static double rate_of(const struct sim_result *r)
+{
+    return rate(r->hits, r->asked);
+}
+
+static int size_line(const struct trace *t, const struct options *o, double percent,
+                     double *ret_gain)
 {
     const uint32_t capacity = (uint32_t)((double)t->n_blocks * percent / 100);
-    struct sim_result all[SIM_CONTENDERS];
-    double lru, ours;
+    struct sim_result all[SIM_CONTENDERS], ours;
 
     printf("  %6.4g %%", percent);
     for (int i = 0; i < SIM_CONTENDERS; i++) {
@@ -49,15 +59,20 @@ static int size_line(const struct trace *t, double percent, double *ret_gain)
 
         if (r < 0)
             return r;
-        printf(" %8.4f", rate(all[i].hits, all[i].asked));
+        printf(" %8.4f", rate_of(&all[i]));
     }
-    lru = rate(all[SIM_LRU].hits, all[SIM_LRU].asked);
-    ours = rate(all[SIM_OURS].hits, all[SIM_OURS].asked);
-    *ret_gain = gain(ours, lru);
+    ours = all[SIM_OURS];
+    if (o->store) {
+        const int r = sim_run_store(t, capacity, o->store, &ours);
+
+        if (r < 0)
+            return r;
+        printf(" %8.4f", rate_of(&ours));
+    }
+    *ret_gain = gain(rate_of(&ours), rate_of(&all[SIM_LRU]));
     printf("  %+6.1f %% %+6.1f %%  %3.0f %%  %s\n", *ret_gain,
-           gain(rate(all[SIM_OURS].late_hits, all[SIM_OURS].late),
-                rate(all[SIM_LRU].late_hits, all[SIM_LRU].late)),
-           100 * rate(all[SIM_OURS].put, all[SIM_LRU].put), all[SIM_OURS].rule);
+           gain(rate(ours.late_hits, ours.late), rate(all[SIM_LRU].late_hits, all[SIM_LRU].late)),
+           100 * rate(ours.put, all[SIM_LRU].put), ours.rule);
     return 0;
 }
 
@@ -72,10 +87,12 @@ static int replay(const struct trace *t, const struct options *o, const char *pa
     printf("  %8s", "size");
     for (int i = 0; i < SIM_CONTENDERS; i++)
         printf(" %8s", sim_names[i]);
+    if (o->store)
+        printf(" %8s", "store");
     printf("  %8s %8s  %5s  %s\n", "gain", "2nd half", "puts", "rule");
     for (int i = 0; i < o->n_sizes; i++) {
         double g;
-        const int r = size_line(t, o->sizes[i], &g);
+        const int r = size_line(t, o, o->sizes[i], &g);
 
         if (r < 0)
             return r;
@@ -150,11 +167,9 @@ static int read_sizes(char *text, struct options *o)
 static int read_options(int argc, char **argv, struct options *o)
 {
     static const struct option names[] = {
-        {"halves", no_argument, NULL, 'h'},
-        {"partial", no_argument, NULL, 'p'},
-        {"sizes", required_argument, NULL, 's'},
-        {"need", required_argument, NULL, 'n'},
-        {},
+        {"halves", no_argument, NULL, 'h'},      {"partial", no_argument, NULL, 'p'},
+        {"sizes", required_argument, NULL, 's'}, {"store", required_argument, NULL, 'S'},
+        {"need", required_argument, NULL, 'n'},  {},
     };
     char *end;
     int c;
@@ -166,6 +181,10 @@ static int read_options(int argc, char **argv, struct options *o)
             o->partial = true;
         } else if (c == 's') {
             if (read_sizes(optarg, o) < 0)
+                return -EINVAL;
+        } else if (c == 'S') {
+            o->store = (uint32_t)strtoul(optarg, &end, 10);
+            if (*end || o->store == 0 || o->store > INF_TIER_MAX_BLOCKS)
                 return -EINVAL;
         } else if (c == 'n') {
             o->need = strtod(optarg, &end);

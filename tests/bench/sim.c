@@ -227,12 +227,8 @@ int sim_run(const struct trace *t, enum contender_id who, uint32_t capacity,
 
     for (uint64_t i = 0; i < t->n_requests && r == 0; i++) {
         const uint32_t hits = request(&s, i, &result);
-        const bool late = i >= t->n_requests / 2;
 
-        result.asked += t->requests[i].n;
-        result.hits += hits;
-        result.late += late ? t->requests[i].n : 0;
-        result.late_hits += late ? hits : 0;
+        sim_count(&result, i >= t->n_requests / 2, t->requests[i].n, hits);
     }
     if (s.policy)
         result.rule = cache_policy_rule_name(s.policy);

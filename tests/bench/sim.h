@@ -28,6 +28,18 @@ struct sim_result {
     const char *rule;         /* ours: the rule at the end */
 };
 
+static inline void sim_count(struct sim_result *result, bool late, uint32_t asked, uint32_t hits)
+{
+    result->asked += asked;
+    result->hits += hits;
+    result->late += late ? asked : 0;
+    result->late_hits += late ? hits : 0;
+}
+
 /* -ENOMEM. */
 int sim_run(const struct trace *t, enum contender_id who, uint32_t capacity,
             struct sim_result *ret_result);
+/* By the store of the service itself, with room for @capacity blocks and what its files take
+ * besides, @at_once blocks in a PUT. Its errors. */
+int sim_run_store(const struct trace *t, uint32_t capacity, uint32_t at_once,
+                  struct sim_result *ret_result);

@@ -438,6 +438,44 @@ TEST(a_scan_does_not_drive_out_what_comes_back)
     assert_true(stats().evictions + stats().declined > 1000);
 }
 
+TEST(what_nobody_would_find_is_declined_where_room_is_short)
+{
+    struct store_stats before;
+
+    kit.params.limits.max_bytes = 2 * MIB;
+    kit_open(&kit);
+    /* What it continues may still come. */
+    assert_int_equal(put(500, 5, 5), 5);
+    assert_int_equal(put(500, 0, 5), 5);
+    assert_int_equal(find(500, 10), 10);
+    for (uint32_t chain = 0; chain < 20; chain++)
+        assert_int_equal(put(chain, 0, 20), 20);
+    before = stats();
+    assert_int_equal(put(501, 5, 5), 5);
+    assert_int_equal(stats().declined, before.declined + 5);
+    assert_int_equal(stats().blocks, before.blocks);
+}
+
+TEST(blocks_are_weighed_one_by_one)
+{
+    uint64_t declined;
+
+    kit.params.limits.max_bytes = 2 * MIB;
+    kit_open(&kit);
+    for (uint32_t chain = 0; chain < 20; chain++)
+        assert_int_equal(put(chain, 0, 20), 20);
+    for (int round = 0; round < 3; round++)
+        for (uint32_t chain = 17; chain < 20; chain++)
+            assert_int_equal(find(chain, 20), 20);
+    declined = stats().declined;
+    /* There is room for some beside what comes back. */
+    assert_int_equal(put(500, 0, 120), 120);
+    for (uint32_t chain = 17; chain < 20; chain++)
+        assert_int_equal(find(chain, 20), 20);
+    assert_in_range(find(500, 120), 1, 119);
+    assert_int_equal(stats().declined - declined, 120 - find(500, 120));
+}
+
 static int punch_error;
 
 static int punch_or_not(void *data, int fd, uint64_t offset, uint64_t n)
@@ -545,6 +583,8 @@ int main(void)
         STORE_TEST(verify_removes_what_changed),
         STORE_TEST(what_is_under_way_counts_and_others_go_on),
         STORE_TEST(a_scan_does_not_drive_out_what_comes_back),
+        STORE_TEST(what_nobody_would_find_is_declined_where_room_is_short),
+        STORE_TEST(blocks_are_weighed_one_by_one),
         STORE_TEST(without_holes_blocks_move_together),
         STORE_TEST(space_that_could_not_be_given_back_is_later),
         STORE_TEST(blocks_of_a_segment_that_is_gone_are_gone),
