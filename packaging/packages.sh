@@ -8,10 +8,12 @@ BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev~ li
     libsqlite3-dev libxxhash-dev"
 # For the Vulkan backend, which is left out where these are missing.
 VULKAN_PACKAGES="libvulkan-dev glslang-tools"
+# For files of sound, which are left out where these are missing.
+AUDIO_PACKAGES="libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-httpx python3-yaml git curl ca-certificates procps strace systemd
-    systemd-dev~ bash-completion zsh fish mandoc man-db"
+    systemd-dev~ bash-completion zsh fish mandoc man-db ffmpeg"
 # Vulkan without a GPU, and what looks over its users' shoulders.
 VULKAN_TEST_PACKAGES="mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
 # For the tests under a real systemd, in containers.

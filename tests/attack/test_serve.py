@@ -61,13 +61,12 @@ def test_a_child_denies_each_attack(policy, program, build, scene, neighbour, tm
     confined = build / "tests/attack/confined"
     if not confined.exists():
         pytest.skip("a build without confinement")
-    child = subprocess.Popen([str(confined), policy], stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE)
+    child = subprocess.Popen([str(confined), policy], stdout=subprocess.PIPE, bufsize=0)
     try:
         assert child.stdout.readline() == b"sealed\n"
         result = walls.attack(program, child.pid, store=tmp_path, neighbour=neighbour, **scene)
     finally:
-        child.stdin.close()
+        child.stdout.close()
         child.wait(10)
     table = walls.Table(policy + ", alone", result)
     with capsys.disabled():

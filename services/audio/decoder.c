@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce-audio-decoder: makes a sealed child for each file that is to be decoded
+ *
+ * The audio service starts it with a socket as descriptor 3 and nothing else; see
+ * decoder-protocol.h. The policy `decoder` is in force before the first order: in its phase
+ * `start` this process can make and end children and speak to its socket, in the phase `serve`,
+ * which each child enters before it looks at a byte of its file, a child can need memory, write
+ * and end. The file lies in its memory already.
+ *
+ * Children end by themselves, by limits of memory and processor time, by an order to stop, and with
+ * this process, which ends with the service: its socket is closed then. Signals that end a service
+ * are left to the service, which finishes what runs.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "audio/decode.h"
+#include "common/config.h"
+#include "common/confine.h"
+#include "common/log.h"
+
+struct decoder_child {
+    pid_t pid; /* 0: free */
+    uint32_t id;
+};
+
+static struct {
+    struct decoder_child children[DECODER_MAX];
+    int signals;
+    uint64_t own_memory; /* bytes of address space */
+} decoder;
+
+/* --- the child --- */
+
+static int write_all(int fd, const void *data, size_t len)
+{
+    for (const char *p = data; len;) {
+        const ssize_t n = write(fd, p, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -EPIPE;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int child_samples(void *user, const float *samples, size_t n)
+{
+    struct {
+        struct decoder_frame head;
+        float samples[DECODER_FRAME_SAMPLES];
+    } frame = {.head = {DECODER_SAMPLES, (uint32_t)n}};
+
+    memcpy(frame.samples, samples, n * sizeof(*samples));
+    return write_all(*(const int *)user, &frame, sizeof(frame.head) + n * sizeof(*samples));
+}
+
+static void child_limit(int resource, uint64_t value)
+{
+    /* One more until SIGKILL: what ended it is seen by the signal. */
+    const struct rlimit limit = {value, value + (resource == RLIMIT_CPU ? 1 : 0)};
+
+    if (setrlimit(resource, &limit) < 0)
+        _exit(1);
+}
+
+/* Never returns. */
+static void child_run(const struct decoder_order *order, int file, int pipe)
+{
+    struct decode_params params = {
+        .size = order->size,
+        .max_samples = order->max_samples,
+        .samples = child_samples,
+        .user = &pipe,
+    };
+    struct {
+        struct decoder_frame head;
+        struct decoder_end end;
+    } last = {.head = {DECODER_END, sizeof(last.end)}};
+    struct inf_err err;
+    void *data = MAP_FAILED;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(DECODER_SOCKET);
+    close(decoder.signals);
+    close(STDERR_FILENO); /* the journal */
+    if (order->size && order->size <= SIZE_MAX)
+        data = mmap(NULL, order->size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    child_limit(RLIMIT_AS, decoder.own_memory + order->size + order->max_memory);
+    child_limit(RLIMIT_CPU, order->max_cpu_sec);
+    child_limit(RLIMIT_CORE, 0);
+    if (data == MAP_FAILED || confine_seal(&err) < 0)
+        _exit(1);
+    params.data = data;
+    if (decode_file(&params, &last.end) == 0)
+        write_all(pipe, &last, sizeof(last));
+    _exit(0);
+}
+
+/* --- the parent --- */
+
+static void tell(uint32_t id, int status)
+{
+    const struct decoder_notice notice = {id, status};
+
+    if (write(DECODER_SOCKET, &notice, sizeof(notice)) < 0)
+        _exit(0);
+}
+
+/* @pid 0: a free place. */
+static struct decoder_child *find_child(pid_t pid)
+{
+    for (size_t i = 0; i < DECODER_MAX; i++)
+        if (decoder.children[i].pid == pid)
+            return &decoder.children[i];
+    return NULL;
+}
+
+static void start(const struct decoder_order *order, int file, int pipe)
+{
+    struct decoder_child *child = find_child(0);
+    const pid_t pid = child ? fork() : -1;
+
+    if (pid == 0)
+        child_run(order, file, pipe);
+    if (pid < 0) {
+        tell(order->id, -1);
+        return;
+    }
+    *child = (struct decoder_child){pid, order->id};
+}
+
+static void stop(uint32_t id)
+{
+    for (size_t i = 0; i < DECODER_MAX; i++)
+        if (decoder.children[i].pid && decoder.children[i].id == id)
+            kill(decoder.children[i].pid, SIGKILL);
+}
+
+static void on_signal(void)
+{
+    struct signalfd_siginfo info;
+    int status;
+    pid_t pid;
+
+    if (read(decoder.signals, &info, sizeof(info)) < 0)
+        return;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        struct decoder_child *child = find_child(pid);
+
+        if (child) {
+            tell(child->id, status);
+            *child = (struct decoder_child){0};
+        }
+    }
+}
+
+/* The descriptors that came with a message; those that are not there are -1. */
+static void take_fds(struct msghdr *msg, int fds[2])
+{
+    const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+
+    fds[0] = fds[1] = -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(fds, CMSG_DATA(c), MIN(c->cmsg_len - CMSG_LEN(0), 2 * sizeof(int)));
+}
+
+static void on_order(void)
+{
+    union {
+        char space[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct decoder_order order;
+    struct iovec iov = {&order, sizeof(order)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.space,
+                         .msg_controllen = sizeof(control.space)};
+    const ssize_t n = recvmsg(DECODER_SOCKET, &msg, MSG_CMSG_CLOEXEC);
+    int fds[2];
+
+    if (n < 0 && errno == EINTR)
+        return;
+    if (n != sizeof(order))
+        _exit(0); /* the service is gone */
+    take_fds(&msg, fds);
+    if (order.kind == DECODER_START && fds[0] >= 0 && fds[1] >= 0)
+        start(&order, fds[0], fds[1]);
+    else if (order.kind == DECODER_STOP)
+        stop(order.id);
+    for (size_t i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+static void serve(void)
+{
+    struct pollfd fds[] = {{decoder.signals, POLLIN, 0}, {DECODER_SOCKET, POLLIN, 0}};
+
+    for (;;) {
+        if (ppoll(fds, 2, NULL, NULL) < 0)
+            continue;
+        if (fds[0].revents)
+            on_signal();
+        if (fds[1].revents)
+            on_order();
+    }
+}
+
+/* --- before orders --- */
+
+/* Address space of this process in bytes; 0: unknown. */
+static uint64_t memory_now(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+
+    if (f && fscanf(f, "%lu", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static int prepare(bool landlock_optional, struct inf_err *reterr)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    sigset_t set;
+    int r;
+
+    /* Listening sockets of the service, which must stay its own. */
+    close_range(DECODER_SOCKET + 1, ~0U, 0);
+    decode_prepare();
+    decoder.own_memory = memory_now();
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    decoder.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    r = decoder.signals < 0 ? -errno : config_new(&config);
+    if (r < 0) {
+        snprintf(reterr->text, sizeof(reterr->text), "%s", strerror(-r));
+        return r;
+    }
+    if (landlock_optional)
+        config->confinement.landlock = CONFIG_LANDLOCK_OPTIONAL;
+    return confine_start("decoder", config, reterr);
+}
+
+int main(int argc, char **argv)
+{
+    const bool landlock_optional = argc == 2 && strcmp(argv[1], "--landlock-optional") == 0;
+    struct inf_err err = {};
+
+    log_open("audio-decoder");
+    if (argc > 2 || (argc == 2 && !landlock_optional)) {
+        fprintf(stderr, "sconce-audio-decoder is started by sconce-audio\n");
+        return 2;
+    }
+    if (prepare(landlock_optional, &err) < 0) {
+        log_error("%s", err.text);
+        return 1;
+    }
+    serve();
+}
