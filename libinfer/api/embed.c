@@ -87,6 +87,18 @@ static int choose_max_tokens(const struct inf_embedder_params *p, uint32_t *ret_
     return 0;
 }
 
+/* One a task. Those that were built are the caller's, also when one fails. */
+static int build_graphs(struct model *m, struct model_embed *how, uint32_t n, struct graph **graphs,
+                        struct inf_err *reterr)
+{
+    int r = 0;
+
+    static_assert(LANE_MAX_PLANS >= HPARAMS_MAX_TASKS, "each task has a plan");
+    for (how->i_task = 0; r == 0 && how->i_task < n; how->i_task++)
+        r = model_build_embed(m, how, &graphs[how->i_task], reterr);
+    return r;
+}
+
 static int make_embedder(const struct inf_embedder_params *p, uint32_t max_tokens,
                          struct embedder **ret_embedder, struct inf_err *reterr)
 {
@@ -97,36 +109,42 @@ static int make_embedder(const struct inf_embedder_params *p, uint32_t max_token
                                       .cache_dir = p->cache_dir};
     struct model *m = p->model->model;
     const struct hparams *hp = model_hparams(m);
+    const uint32_t n_graphs = MAX(hp->embed.n_tasks, 1u);
     _cleanup_(backend_freep) struct backend *backend = NULL;
-    _cleanup_(graph_freep) struct graph *graph = NULL;
+    struct graph *graphs[LANE_MAX_PLANS] = {0};
     struct embedder_params params;
     struct model_embed how;
     int r;
 
     choose_graph(p, &how);
-    r = model_build_embed(m, &how, &graph, reterr);
+    r = build_graphs(m, &how, n_graphs, graphs, reterr);
     if (r == 0)
         r = backend_new(&on, &backend, reterr);
-    if (r < 0)
-        return r;
     params = (struct embedder_params){
-        .lane = {.graph = graph,
-                 .width = model_embed_width(m, &how),
+        .lane = {.width = model_embed_width(m, &how),
                  .batch_tokens = p->batch_tokens > 0 ? p->batch_tokens : DEFAULT_BATCH,
                  .max_tokens = max_tokens,
                  .n_kv_heads = hp->n_kv_heads,
                  .head_dim = hp->head_dim,
                  .pick = pick_of(&how)},
+        .graphs = (const struct graph *const *)graphs,
+        .n_graphs = n_graphs,
         .exact = p->exact,
         .shape = {.n_vocab = hp->n_vocab,
                   .n_types = hp->embed.n_types,
                   .max_tokens = max_tokens,
                   .width = model_embed_width(m, &how),
                   .pick = pick_of(&how),
-                  .normalize = how.make != MODEL_MAKE_SCORE && !hp->embed.raw},
+                  .normalize = how.make != MODEL_MAKE_SCORE && !hp->embed.raw,
+                  .tasks = hp->embed.tasks,
+                  .n_tasks = hp->embed.n_tasks},
         .max_queue_tokens = p->max_queue_tokens > 0 ? p->max_queue_tokens : DEFAULT_MAX_QUEUE,
     };
-    return embedder_new(&backend, &params, ret_embedder, reterr);
+    if (r == 0)
+        r = embedder_new(&backend, &params, ret_embedder, reterr);
+    for (uint32_t i = 0; i < n_graphs; i++)
+        graph_free(graphs[i]);
+    return r;
 }
 
 int inf_embedder_new(const struct inf_embedder_params *params, struct inf_embedder **ret_embedder,
@@ -220,6 +238,13 @@ struct inf_embed_result *inf_embed_result_free(struct inf_embed_result *result)
 void inf_embedder_stats(struct inf_embedder *embedder, struct inf_embedder_stats *ret_stats)
 {
     embedder_stats(embedder->e, ret_stats);
+}
+
+const char *inf_embedder_task(const struct inf_embedder *embedder, uint32_t i)
+{
+    const struct job_shape *shape = &embedder->e->params.shape;
+
+    return i < shape->n_tasks ? shape->tasks[i] : NULL;
 }
 
 uint32_t inf_embedder_width(const struct inf_embedder *embedder)

@@ -44,7 +44,7 @@ static bool next_text(struct job_queue *q, const struct lane *lane, struct job *
         if (job->error < 0 || job->n_begun == job->n_texts)
             continue;
         *ret_job = job;
-        return lane_has_room(lane, job->texts[job->n_begun].n);
+        return lane_has_room(lane, job->i_task, job->texts[job->n_begun].n);
     }
     return false;
 }
@@ -133,19 +133,30 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* The graph is only needed until the lanes have compiled it. */
-static int make_lanes(struct embedder *e, struct backend *backend, struct inf_err *reterr)
+/* Graphs are only needed until the lanes have compiled them. */
+static int make_plans(struct embedder *e, struct backend *backend, const struct graph *graph,
+                      struct inf_err *reterr)
 {
-    _cleanup_(graph_freep) struct graph *graph = NULL;
-    struct lane_params params = e->params.lane;
+    _cleanup_(graph_freep) struct graph *copy = NULL;
     int r = 0;
 
     if (!e->params.exact) {
-        r = reformat_graph(backend, params.graph, &e->weights, &graph, reterr);
-        params.graph = graph;
+        r = reformat_graph(backend, graph, &e->weights, &copy, reterr);
+        graph = copy;
     }
     for (unsigned i = 0; r == 0 && i < QUEUE_N; i++)
-        r = lane_init(&e->lanes[i], backend, &params, reterr);
+        r = lane_add_plan(&e->lanes[i], graph, reterr);
+    return r;
+}
+
+static int make_lanes(struct embedder *e, struct backend *backend, struct inf_err *reterr)
+{
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < QUEUE_N; i++)
+        r = lane_init(&e->lanes[i], backend, &e->params.lane, reterr);
+    for (uint32_t i = 0; r == 0 && i < e->params.n_graphs; i++)
+        r = make_plans(e, backend, e->params.graphs[i], reterr);
     return r;
 }
 
@@ -202,7 +213,7 @@ struct embedder *embedder_free(struct embedder *e)
     while ((result = embedder_next(e)))
         free(result);
     backend_free(e->backend);
-    arena_done(&e->weights);
+    reformat_done(&e->weights);
     if (e->fd >= 0)
         close(e->fd);
     pthread_cond_destroy(&e->wake);

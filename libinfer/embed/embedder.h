@@ -11,8 +11,8 @@
 
 #include <pthread.h>
 
-#include "core/arena.h"
 #include "embed/lane.h"
+#include "embed/reformat.h"
 
 enum {
     QUEUE_SMALL,
@@ -26,13 +26,15 @@ struct job_queue {
 
 struct embedder_params {
     struct lane_params lane;
+    const struct graph *const *graphs; /* [n_graphs], one a task; only embedder_new() needs them */
+    uint32_t n_graphs;                 /* up to LANE_MAX_PLANS */
     bool exact;
     struct job_shape shape;
     uint64_t max_queue_tokens;
 };
 
 struct embedder {
-    struct arena weights; /* in formats of their own */
+    struct reformat weights; /* in formats of their own */
     struct embedder_params params;
     struct backend *backend;
     struct lane lanes[QUEUE_N]; /* of the thread */

@@ -30,6 +30,23 @@ static int check_text(const struct inf_embed_text *t, size_t i, const struct job
     return 0;
 }
 
+static int find_task(const struct inf_embed_request *q, const struct job_shape *shape,
+                     uint32_t *ret_task, struct inf_err *reterr)
+{
+    *ret_task = 0;
+    if (!q->task)
+        return 0;
+    for (uint32_t i = 0; i < shape->n_tasks; i++)
+        if (strcmp(shape->tasks[i], q->task) == 0) {
+            *ret_task = i;
+            return 0;
+        }
+    return shape->n_tasks > 0
+               ? err_set(reterr, EINVAL, "the model has no task \"%.64s\"", q->task)
+               : err_set(reterr, EINVAL, "the model has no tasks, and \"%.64s\" was asked for",
+                         q->task);
+}
+
 static int check(const struct inf_embed_request *q, const struct job_shape *shape,
                  size_t *ret_tokens, bool *ret_types, struct inf_err *reterr)
 {
@@ -109,10 +126,13 @@ int job_new(const struct inf_embed_request *q, const struct job_shape *shape, st
 {
     _cleanup_(job_freep) struct job *job = NULL;
     bool types = false;
+    uint32_t i_task = 0;
     size_t n = 0;
     int r;
 
     r = check(q, shape, &n, &types, reterr);
+    if (r == 0)
+        r = find_task(q, shape, &i_task, reterr);
     if (r < 0)
         return r;
     job = NEW(struct job, 1);
@@ -122,6 +142,7 @@ int job_new(const struct inf_embed_request *q, const struct job_shape *shape, st
     job->n_texts = q->n_texts;
     job->n_tokens = n;
     job->full_width = shape->width;
+    job->i_task = i_task;
     job->normalize =
         q->normalize == INF_NORMALIZE_MODEL ? shape->normalize : q->normalize == INF_NORMALIZE_YES;
     job->tokens = NEW(int32_t, n);

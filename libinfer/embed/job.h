@@ -6,6 +6,7 @@
 #include <infer/embed.h>
 
 #include "core/macros.h"
+#include "format/hparams.h"
 
 /* Which rows of a text are asked for. */
 enum job_pick {
@@ -30,6 +31,7 @@ struct job {
     size_t n_texts, n_tokens;
     size_t n_begun, n_ended; /* texts; they begin in order */
     uint32_t full_width;     /* of what the model makes */
+    uint32_t i_task;
     bool normalize;
     int error;
     struct inf_embed_result *result; /* complete but for the vectors' floats */
@@ -40,7 +42,9 @@ struct job {
 struct job_shape {
     uint32_t n_vocab, n_types, max_tokens, width;
     enum job_pick pick;
-    bool normalize; /* unless the request says otherwise */
+    bool normalize;                         /* unless the request says otherwise */
+    const char (*tasks)[HPARAMS_TASK_NAME]; /* [n_tasks] of the model */
+    uint32_t n_tasks;
 };
 
 /* Checks @request and copies it. -EINVAL, -E2BIG with the reason; -ENOMEM. */

@@ -51,7 +51,6 @@ static int make_arrays(struct lane *l)
 int lane_init(struct lane *l, struct backend *backend, const struct lane_params *params,
               struct inf_err *reterr)
 {
-    struct plan_limits limits;
     int r;
 
     l->backend = backend;
@@ -62,21 +61,31 @@ int lane_init(struct lane *l, struct backend *backend, const struct lane_params 
     r = make_store(l);
     if (r == 0)
         r = make_arrays(l);
-    if (r < 0)
-        return err_set(reterr, -r, "no memory for batches of %u tokens", l->max_rows);
-    limits = (struct plan_limits){
+    return r < 0 ? err_set(reterr, -r, "no memory for batches of %u tokens", l->max_rows) : 0;
+}
+
+int lane_add_plan(struct lane *l, const struct graph *graph, struct inf_err *reterr)
+{
+    const struct plan_limits limits = {
         .max_rows = l->max_rows,
         .max_logits = l->max_logits,
         .max_seqs = l->max_seqs,
-        .max_ctx = params->max_tokens,
+        .max_ctx = l->params.max_tokens,
     };
-    return backend->ops->compile(backend, params->graph, &limits, l->store, &l->plan, reterr);
+    int r;
+
+    assert(l->n_plans < LANE_MAX_PLANS);
+    r = l->backend->ops->compile(l->backend, graph, &limits, l->store, &l->plans[l->n_plans],
+                                 reterr);
+    if (r == 0)
+        l->n_plans++;
+    return r;
 }
 
 void lane_done(struct lane *l)
 {
-    if (l->plan)
-        l->backend->ops->plan_free(l->backend, l->plan);
+    for (uint32_t i = 0; i < l->n_plans; i++)
+        l->backend->ops->plan_free(l->backend, l->plans[i]);
     if (l->store)
         l->backend->ops->kv_free(l->backend, l->store);
     free(l->seqs);
@@ -90,10 +99,10 @@ void lane_done(struct lane *l)
     *l = (struct lane){0};
 }
 
-bool lane_has_room(const struct lane *l, size_t n)
+bool lane_has_room(const struct lane *l, uint32_t i_task, size_t n)
 {
-    return l->batch.n_seqs == 0 ||
-           (l->batch.n_seqs < l->max_seqs && l->batch.n_rows + n <= l->params.batch_tokens);
+    return l->batch.n_seqs == 0 || (l->i_task == i_task && l->batch.n_seqs < l->max_seqs &&
+                                    l->batch.n_rows + n <= l->params.batch_tokens);
 }
 
 static void ask_rows(struct lane *l, uint32_t first, uint32_t n)
@@ -120,7 +129,8 @@ void lane_add(struct lane *l, struct job *job, size_t i_text)
     const uint32_t first = l->batch.n_rows, n = (uint32_t)t->n, i = l->batch.n_seqs;
     const struct batch_seq *before = i > 0 ? &l->seqs[i - 1] : NULL;
 
-    assert(lane_has_room(l, t->n) && first + n <= l->max_rows);
+    assert(lane_has_room(l, job->i_task, t->n) && first + n <= l->max_rows);
+    l->i_task = job->i_task;
     l->large = i == 0 && n > l->params.batch_tokens;
     l->texts[i] = (struct lane_text){job, i_text};
     l->seqs[i] = (struct batch_seq){
@@ -142,6 +152,7 @@ void lane_add(struct lane *l, struct job *job, size_t i_text)
 bool lane_run(struct lane *l, bool part, int *ret_error)
 {
     const struct backend_ops *ops = l->backend->ops;
+    struct plan *plan = l->plans[l->i_task];
     struct batch *b = &l->batch;
 
     b->tokens = l->tokens;
@@ -149,10 +160,10 @@ bool lane_run(struct lane *l, bool part, int *ret_error)
     b->seqs = l->seqs;
     b->logit_rows = l->logit_rows;
     if (part && ops->run_part) {
-        *ret_error = ops->run_part(l->backend, l->plan, l->store, b, l->out, &l->i_stage);
+        *ret_error = ops->run_part(l->backend, plan, l->store, b, l->out, &l->i_stage);
         return *ret_error < 0 || l->i_stage == 0;
     }
-    *ret_error = ops->run(l->backend, l->plan, l->store, b, l->out, NULL);
+    *ret_error = ops->run(l->backend, plan, l->store, b, l->out, NULL);
     return true;
 }
 
@@ -180,7 +191,8 @@ void lane_rest(struct lane *l)
     if (!l->large)
         return;
     l->large = false;
-    l->backend->ops->plan_rest(l->backend, l->plan);
+    for (uint32_t i = 0; i < l->n_plans; i++)
+        l->backend->ops->plan_rest(l->backend, l->plans[i]);
     l->backend->ops->kv_drop(l->backend, l->store, 0, l->n_blocks);
     pages_drop(l->out, l->out_size);
 }

@@ -4,16 +4,17 @@
 /*
  * A lane: one batch of texts on its way through the model
  *
- * A lane has a plan and a KV store of one layer to itself, so that the batch of another lane can be
- * computed while its own is between two products.
+ * A lane has plans, one for each task, and a KV store of one layer to itself, so that the batch of
+ * another lane can be computed while its own is between two products.
  */
 
 #include "backend/backend.h"
 #include "embed/job.h"
 
+#define LANE_MAX_PLANS 8u
+
 struct lane_params {
-    const struct graph *graph;
-    uint32_t width;        /* of the graph's output */
+    uint32_t width;        /* of the graphs' output */
     uint32_t batch_tokens; /* of several texts together */
     uint32_t max_tokens;   /* of one text */
     uint32_t n_kv_heads, head_dim;
@@ -28,7 +29,9 @@ struct lane_text {
 
 struct lane {
     struct backend *backend; /* borrowed */
-    struct plan *plan;
+    struct plan *plans[LANE_MAX_PLANS];
+    uint32_t n_plans;
+    uint32_t i_task; /* of all texts of the batch */
     struct kv_store *store;
     struct lane_params params;
     struct batch batch;
@@ -49,9 +52,11 @@ struct lane {
 int lane_init(struct lane *lane, struct backend *backend, const struct lane_params *params,
               struct inf_err *reterr);
 void lane_done(struct lane *lane);
+/* The next task's. -EOPNOTSUPP with the reason, -ENOMEM. */
+int lane_add_plan(struct lane *lane, const struct graph *graph, struct inf_err *reterr);
 
-/* Whether another text of @n tokens goes into the batch. */
-bool lane_has_room(const struct lane *lane, size_t n);
+/* Whether another text of @n tokens, for task @i_task, goes into the batch. */
+bool lane_has_room(const struct lane *lane, uint32_t i_task, size_t n);
 /* The text @i_text of @job joins the batch. */
 void lane_add(struct lane *lane, struct job *job, size_t i_text);
 static inline bool lane_is_empty(const struct lane *lane)

@@ -10,8 +10,16 @@
 
 #include "backend/backend.h"
 #include "core/arena.h"
+#include "core/map.h"
 
-/* The same graph; matrices that @backend wants in another format are copied into @arena, which
+/* What was copied; zeroed: nothing. Graphs of one model share their copies. */
+struct reformat {
+    struct arena arena;
+    struct map copies; /* from a weight's data to its copy */
+};
+
+void reformat_done(struct reformat *rf);
+/* The same graph; matrices that @backend wants in another format are copied into @rf, which
  * outlives the graph. -ENOMEM. */
-int reformat_graph(const struct backend *backend, const struct graph *g, struct arena *arena,
+int reformat_graph(const struct backend *backend, const struct graph *g, struct reformat *rf,
                    struct graph **ret_graph, struct inf_err *reterr);

@@ -27,6 +27,7 @@ static const struct hf_class {
     bool bias_qkv;       /* always */
     bool has_biases;     /* attention_bias counts */
     bool has_mlp_bias;   /* mlp_bias counts */
+    bool adapted;        /* to tasks; the language model's keys are in text_config */
 } classes[] = {
     {.name = "LlamaForCausalLM",
      .model_type = "llama",
@@ -60,6 +61,16 @@ static const struct hf_class {
      .has_window = true,
      .has_switch = true,
      .has_biases = true},
+    {.name = "JinaEmbeddingsV4Model",
+     .model_type = "jina_embeddings_v4",
+     .arch = "jina-embeddings-v4",
+     .n_kv_heads = 8,
+     .n_ctx = 32768,
+     .window = 4096,
+     .has_window = true,
+     .has_switch = true,
+     .bias_qkv = true,
+     .adapted = true},
 };
 
 /* Keys that must be absent, null, false, or the neutral number. */
@@ -290,7 +301,8 @@ static int get_rope(struct reader *r, struct hparams *hp)
     if (!type && (get(rope, "full_attention") || get(rope, "sliding_attention")))
         return err_set(r->err, EOPNOTSUPP,
                        "config.json: rope parameters per kind of layer are not supported");
-    if (!type || strcmp(type, "default") == 0)
+    /* Of texts alone all three positions of "mrope" are the same one. */
+    if (!type || strcmp(type, "default") == 0 || strcmp(type, "mrope") == 0)
         return 0;
     if (strcmp(type, "linear") == 0)
         hp->rope_scaling = ROPE_SCALING_LINEAR;
@@ -389,6 +401,8 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
         return err_set(reterr, EOPNOTSUPP,
                        "config.json: the architecture \"%.64s\" is not supported",
                        name ? name : "");
+    if (r.class->adapted && json_is_object(get(config, "text_config")))
+        r.config = get(config, "text_config");
     hf_config_names(config, &c.hp);
     snprintf(c.hp.arch, sizeof(c.hp.arch), "%s", r.class->arch);
     c.hp.rope_style = ROPE_HALF;
@@ -404,9 +418,11 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
     if (rc == 0)
         rc = get_window(&r, &c.hp);
     if (rc == 0)
-        rc = hf_get_act(&(struct hf_reader){config, reterr}, "hidden_act", "silu", &c.hp.act);
+        rc = hf_get_act(&(struct hf_reader){r.config, reterr}, "hidden_act", "silu", &c.hp.act);
     if (rc == 0)
         rc = get_biases(&r, &c);
+    if (rc == 0 && r.class->adapted)
+        rc = hf_config_adapted(config, &c, reterr);
     if (rc == 0)
         rc = hparams_check(&c.hp, reterr);
     if (rc < 0)

@@ -23,5 +23,7 @@ int hf_config_encoder(const json_t *config, struct hf_config *ret_config, struct
 /* hf_config_window.c: those of whose layers some see a window only. */
 bool hf_config_is_windowed(const json_t *config);
 int hf_config_windowed(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr);
+/* hf_adapters.c: what jina-embeddings-v4 has beside the language model, into @c. */
+int hf_config_adapted(const json_t *config, struct hf_config *c, struct inf_err *reterr);
 /* Only arch (model_type) and name, as far as the file tells. */
 void hf_config_names(const json_t *config, struct hparams *hp);

@@ -240,6 +240,8 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
     int r;
 
     r = open_shards(f, reterr);
+    if (r == 0 && c->hp.embed.n_tasks > 0)
+        r = open_shard(f, "adapters/adapter_model.safetensors", reterr);
     if (r < 0)
         return r;
     for (size_t i = 0; i < f->n_shards; i++)
@@ -315,6 +317,8 @@ static int read_config(struct format *f, unsigned flags, struct inf_err *reterr)
     r = read_meta(f, config, reterr);
     if (r == 0 && !vocab_only)
         r = format_read_modules(f, reterr);
+    if (r == 0 && !vocab_only)
+        r = format_read_adapters(f, reterr);
     return r == 0 && !vocab_only ? read_tensors(f, &c, reterr) : r;
 }
 

@@ -33,6 +33,9 @@ enum pooling {
 
 /* Dense layers behind the pooling at most. */
 #define HPARAMS_MAX_DENSE 4
+/* Tasks that a model is adapted to at most, and bytes of a name with its end. */
+#define HPARAMS_MAX_TASKS 8
+#define HPARAMS_TASK_NAME 32
 
 /* What models that make vectors or scores have beside the others. */
 struct hparams_embed {
@@ -52,6 +55,13 @@ struct hparams_embed {
     uint32_t dense_out[HPARAMS_MAX_DENSE];
     uint32_t max_tokens; /* texts are cut there unless more is asked for; 0: n_ctx_train */
     bool raw;            /* vectors keep their length */
+    uint32_t multi_out;  /* columns of the vectors of single tokens; 0: n_embd */
+    /* Low-rank matrices that are added to those of all layers, some for each task; a name is no
+     * path and has no dots. */
+    uint32_t n_tasks;
+    char tasks[HPARAMS_MAX_TASKS][HPARAMS_TASK_NAME];
+    uint32_t lora_rank;
+    float lora_scale;
 };
 
 struct hparams {

@@ -13,13 +13,14 @@ static void add_hparams(struct sha256 *h, const struct hparams *hp)
     const uint32_t counts[] = {
         hp->n_vocab,       hp->n_embd,           hp->n_layers,   hp->n_ff,      hp->n_heads,
         hp->n_kv_heads,    hp->head_dim,         hp->rope_style, hp->rope_dims, hp->rope_scaling,
-        hp->rope_ctx_orig, hp->yarn_no_truncate, hp->window,     hp->act,
+        hp->rope_ctx_orig, hp->yarn_no_truncate, hp->window,     hp->act,       hp->norms_add_one,
     };
     const float values[] = {
         hp->norm_eps,         hp->rope_theta,           hp->rope_factor,
         hp->rope_attn_factor, hp->rope_low_freq_factor, hp->rope_high_freq_factor,
         hp->yarn_beta_fast,   hp->yarn_beta_slow,       hp->yarn_attn_factor,
-        hp->yarn_mscale,      hp->yarn_mscale_all_dim,
+        hp->yarn_mscale,      hp->yarn_mscale_all_dim,  hp->rope_theta_window,
+        hp->embd_scale,       hp->attn_scale,
     };
 
     sha256_add_part(h, hp->arch, strlen(hp->arch));

@@ -40,5 +40,7 @@ int format_read_gguf(struct format *f, const char *path, unsigned flags, struct 
 int format_read_dir(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 /* hf_modules.c: f->hp.embed, and f->dense, from modules.json of f->dir, where it is. */
 int format_read_modules(struct format *f, struct inf_err *reterr);
+/* hf_adapters.c: the rank and scale of f->hp.embed's tasks, where it has any. */
+int format_read_adapters(struct format *f, struct inf_err *reterr);
 /* hf_template.c: finds the chat template of f->dir. */
 int format_read_dir_template(struct format *f, struct inf_err *reterr);

@@ -30,6 +30,15 @@ struct model_layer {
     struct weight attn_norm_bias, ffn_norm_bias;
 };
 
+/* What a task adds to a matrix: b · a. */
+struct model_lora {
+    struct weight a, b; /* [rank, in], [out, rank]; zeroed: nothing */
+};
+
+/* Weights of a block, and one more for those of single tokens' vectors. */
+#define MODEL_LORAS(n_layers)                                                                      \
+    ((size_t)(n_layers) * (sizeof(struct model_layer) / sizeof(struct weight)) + 1)
+
 struct model {
     const struct format *f;
     const struct hparams *hp; /* of f */
@@ -46,9 +55,13 @@ struct model {
     struct weight pooler_norm;               /* [n_embd], behind it */
     struct weight labels, labels_bias;       /* [n_labels, n_embd] */
     struct weight dense[HPARAMS_MAX_DENSE], dense_bias[HPARAMS_MAX_DENSE];
-    struct model_layer *layers; /* [n_layers] */
-    float *inv_freq;            /* [rope_dims / 2] */
-    float *inv_freq_window;     /* the same of layers with a window, when theirs are others */
+    struct weight multi, multi_bias; /* [multi_out, n_embd]: vectors of single tokens */
+    struct model_layer *layers;      /* [n_layers] */
+    struct model_lora *loras; /* [n_tasks, MODEL_LORAS], in the order of the layers' weights */
+    /* While a graph is built: those of its task, of a copy of the model. */
+    const struct model_lora *task_loras;
+    float *inv_freq;        /* [rope_dims / 2] */
+    float *inv_freq_window; /* the same of layers with a window, when theirs are others */
     float rope_mscale;
     uint64_t bytes_token;
     uint64_t madds_layers, madds_head;
@@ -67,7 +80,7 @@ struct arch {
 /* archs.c; NULL: none. */
 const struct arch *arch_find(const char *name);
 extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
-    arch_gemma_embedding;
+    arch_gemma_embedding, arch_jina_v4;
 
 /* weights.c: what a block must have beyond q, k, v, out, gate, up, down and its two norms. Other
  * biases are bound when the file has them. */
@@ -79,6 +92,9 @@ enum weights_need {
 /* Binds all weights of a dense decoder. -EBADMSG: missing, of another shape, or not part of the
  * architecture; -EOPNOTSUPP: stored in a format that nothing here computes with; -ENOMEM. */
 int weights_bind(struct model *m, unsigned need, struct inf_err *reterr);
+/* The same for those who have more weights: bind_all_used() is left to the caller. */
+struct binder;
+int weights_bind_decoder(struct binder *b, unsigned need);
 
 /* weights.c, for those whose blocks are others: one tensor after another, then whether all of the
  * file were bound. */
@@ -120,6 +136,9 @@ int rope_bind(struct model *m, struct inf_err *reterr);
 struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer);
 
 /* layers.c: parts of graphs. @x is the residual stream, [rows, n_embd]. */
+/* x · wᵀ + bias, with what the task adds; @w is one of the model's layers, or m->multi. */
+graph_ref layer_product(const struct model *m, struct graph *g, graph_ref x, const struct weight *w,
+                        const struct weight *bias);
 graph_ref layer_embed(const struct model *m, struct graph *g);
 /* x + attention(norm(x)). In the last layer only rows whose logits are wanted go on. */
 graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x);

@@ -5,7 +5,8 @@
 #include "model/arch.h"
 
 static const struct arch *const archs[] = {
-    &arch_llama, &arch_qwen2, &arch_qwen3, &arch_bert, &arch_modern_bert, &arch_gemma_embedding,
+    &arch_llama,       &arch_qwen2,           &arch_qwen3,   &arch_bert,
+    &arch_modern_bert, &arch_gemma_embedding, &arch_jina_v4,
 };
 
 const struct arch *arch_find(const char *name)

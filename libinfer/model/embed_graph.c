@@ -31,6 +31,8 @@ uint32_t model_embed_width(const struct model *m, const struct model_embed *how)
         return e->n_labels > 0 ? e->n_labels : 2;
     if (how->make == MODEL_MAKE_VECTOR && e->n_dense > 0)
         return e->dense_out[e->n_dense - 1];
+    if (how->make == MODEL_MAKE_ROWS && m->multi.data)
+        return m->multi.rows;
     return m->hp->n_embd;
 }
 
@@ -82,57 +84,62 @@ static graph_ref dense(const struct model *m, struct graph *g, graph_ref x)
 }
 
 /* Pooling that names rows does so in the last layer already. */
+static graph_ref all_rows(const struct model *m, struct graph *g, enum pooling pooling)
+{
+    return m->arch->build_rows ? m->arch->build_rows(m, g, pooling)
+                               : layer_decoder_rows(m, g, pooling);
+}
+
 static graph_ref pooled(const struct model *m, struct graph *g, enum pooling pooling)
 {
-    graph_ref x;
+    const graph_ref x = all_rows(m, g, pooling);
 
-    if (m->arch->build_rows)
-        x = m->arch->build_rows(m, g, pooling);
-    else
-        x = layer_decoder_rows(m, g, pooling);
     return pooling == POOLING_MEAN ? graph_pool(g, x) : x;
 }
 
-static int build(struct model *m, const struct model_embed *how, struct graph *g,
-                 struct inf_err *reterr)
+/* One vector for each row. */
+static graph_ref single_rows(const struct model *m, struct graph *g)
 {
-    struct weight head = {0};
-    graph_ref x;
-    int r;
+    const graph_ref x = graph_rows(g, all_rows(m, g, POOLING_NONE));
 
-    if (how->make == MODEL_MAKE_SCORE && m->hp->embed.n_labels == 0) {
-        if (!m->head.data)
-            return err_set(reterr, EOPNOTSUPP, "this model has no classifier: it does not rank");
-        r = head_rows(m, how->tokens, &head, reterr);
-        if (r < 0)
-            return r;
-    }
-    if (how->make == MODEL_MAKE_ROWS) {
-        x = m->arch->build_rows ? m->arch->build_rows(m, g, POOLING_NONE)
-                                : layer_decoder_rows(m, g, POOLING_NONE);
-        x = graph_rows(g, x);
-    } else {
-        x = pooled(m, g, how->pooling);
-        if (how->make == MODEL_MAKE_VECTOR)
-            x = dense(m, g, x);
-        else
-            x = head.data ? graph_matmul(g, x, &head, NULL) : classify(m, g, x);
-    }
-    graph_output(g, x);
-    return 0;
+    return m->multi.data ? layer_product(m, g, x, &m->multi, &m->multi_bias) : x;
+}
+
+/* @head: of two tokens, or none. */
+static graph_ref build(const struct model *m, const struct model_embed *how,
+                       const struct weight *head, struct graph *g)
+{
+    graph_ref x;
+
+    if (how->make == MODEL_MAKE_ROWS)
+        return single_rows(m, g);
+    x = pooled(m, g, how->pooling);
+    if (how->make == MODEL_MAKE_VECTOR)
+        return dense(m, g, x);
+    return head->data ? graph_matmul(g, x, head, NULL) : classify(m, g, x);
 }
 
 int model_build_embed(struct model *m, const struct model_embed *how, struct graph **ret_graph,
                       struct inf_err *reterr)
 {
     _cleanup_(graph_freep) struct graph *g = NULL;
-    int r;
+    struct weight head = {0};
+    struct model view = *m;
+    int r = 0;
 
-    if (graph_new(&g) < 0)
-        return err_set(reterr, ENOMEM, "out of memory");
-    r = build(m, how, g, reterr);
-    if (r == 0)
-        r = graph_error(g, reterr);
+    if (m->loras)
+        view.task_loras = m->loras + how->i_task * MODEL_LORAS(m->hp->n_layers);
+    if (how->make == MODEL_MAKE_SCORE && m->hp->embed.n_labels == 0) {
+        if (!m->head.data)
+            return err_set(reterr, EOPNOTSUPP, "this model has no classifier: it does not rank");
+        r = head_rows(m, how->tokens, &head, reterr);
+    }
+    if (r == 0 && graph_new(&g) < 0)
+        r = err_set(reterr, ENOMEM, "out of memory");
+    if (r < 0)
+        return r;
+    graph_output(g, build(&view, how, &head, g));
+    r = graph_error(g, reterr);
     if (r < 0)
         return r;
     *ret_graph = STEAL(g);

@@ -12,6 +12,39 @@ graph_ref layer_embed(const struct model *m, struct graph *g)
     return graph_embed(g, &m->embd, m->hp->embd_scale > 0 ? m->hp->embd_scale : 1.0f);
 }
 
+/* NULL: the task adds nothing, or there is none. */
+static const struct model_lora *lora_of(const struct model *m, const struct weight *w)
+{
+    const struct weight *first = (const struct weight *)m->layers;
+    const size_t n = MODEL_LORAS(m->hp->n_layers) - 1;
+    const struct model_lora *lora;
+
+    if (!m->task_loras)
+        return NULL;
+    if (w == &m->multi)
+        lora = &m->task_loras[n];
+    else if (w >= first && w < first + n)
+        lora = &m->task_loras[w - first];
+    else
+        return NULL;
+    return lora->a.data ? lora : NULL;
+}
+
+graph_ref layer_product(const struct model *m, struct graph *g, graph_ref x, const struct weight *w,
+                        const struct weight *bias)
+{
+    const struct model_lora *lora = lora_of(m, w);
+    const graph_ref y = graph_matmul(g, x, w, bias);
+    graph_ref h;
+
+    if (!lora)
+        return y;
+    h = graph_matmul(g, x, &lora->a, NULL);
+    if (m->hp->embed.lora_scale != 1)
+        h = graph_scale(g, h, m->hp->embed.lora_scale);
+    return graph_add(g, y, graph_matmul(g, h, &lora->b, NULL));
+}
+
 /* Norm per head where the model has one, then rotation. */
 static graph_ref rotate(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                         const struct weight *norm)
@@ -39,9 +72,9 @@ graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer,
     };
     graph_ref q, k, v;
 
-    q = rotate(m, g, i_layer, graph_matmul(g, h, &l->q, &l->q_bias), &l->q_norm);
-    k = rotate(m, g, i_layer, graph_matmul(g, h, &l->k, &l->k_bias), &l->k_norm);
-    v = graph_matmul(g, h, &l->v, &l->v_bias);
+    q = rotate(m, g, i_layer, layer_product(m, g, h, &l->q, &l->q_bias), &l->q_norm);
+    k = rotate(m, g, i_layer, layer_product(m, g, h, &l->k, &l->k_bias), &l->k_norm);
+    v = layer_product(m, g, h, &l->v, &l->v_bias);
     return graph_attention(g, q, k, v, &attn);
 }
 
@@ -56,7 +89,7 @@ graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_lay
         h = graph_rows(g, h);
         x = graph_rows(g, x);
     }
-    return graph_add(g, x, graph_matmul(g, h, &l->out, &l->out_bias));
+    return graph_add(g, x, layer_product(m, g, h, &l->out, &l->out_bias));
 }
 
 graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
@@ -65,10 +98,10 @@ graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_
     graph_ref h, gate, up;
 
     h = graph_rms_norm(g, x, &l->ffn_norm, m->hp->norm_eps, 0);
-    gate = graph_matmul(g, h, &l->gate, &l->gate_bias);
-    up = graph_matmul(g, h, &l->up, &l->up_bias);
+    gate = layer_product(m, g, h, &l->gate, &l->gate_bias);
+    up = layer_product(m, g, h, &l->up, &l->up_bias);
     h = graph_glu(g, gate, up, m->hp->act);
-    return graph_add(g, x, graph_matmul(g, h, &l->down, &l->down_bias));
+    return graph_add(g, x, layer_product(m, g, h, &l->down, &l->down_bias));
 }
 
 void layer_head(const struct model *m, struct graph *g, graph_ref x)
@@ -101,7 +134,7 @@ graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum poolin
             h = graph_rows(g, h);
             x = graph_rows(g, x);
         }
-        x = graph_add(g, x, graph_matmul(g, h, &l->out, &l->out_bias));
+        x = graph_add(g, x, layer_product(m, g, h, &l->out, &l->out_bias));
         x = layer_feed_forward(m, g, i, x);
     }
     return graph_rms_norm(g, x, &m->out_norm, m->hp->norm_eps, 0);

@@ -43,6 +43,7 @@ enum model_make {
 
 struct model_embed {
     enum model_make make;
+    uint32_t i_task; /* of models that are adapted to tasks */
     enum pooling pooling;
     int32_t tokens[2]; /* SCORE without a classifier: "no" and "yes" */
 };

@@ -151,9 +151,9 @@ static int bind_layer(struct binder *b, uint32_t i_layer, unsigned need)
 static bool is_bound(const struct model *m, const struct format_tensor *t)
 {
     const struct weight *const whole[] = {
-        &m->embd,        &m->out_norm,       &m->head,         &m->pos_embd,    &m->type_embd,
-        &m->embd_norm,   &m->embd_norm_bias, &m->pooler,       &m->pooler_bias, &m->labels,
-        &m->labels_bias, &m->pooler_norm,    &m->out_norm_bias};
+        &m->embd,        &m->out_norm,       &m->head,          &m->pos_embd,    &m->type_embd,
+        &m->embd_norm,   &m->embd_norm_bias, &m->pooler,        &m->pooler_bias, &m->labels,
+        &m->labels_bias, &m->pooler_norm,    &m->out_norm_bias, &m->multi,       &m->multi_bias};
     const struct weight *w = (const struct weight *)m->layers;
     const size_t n = m->hp->n_layers * (sizeof(*m->layers) / sizeof(*w));
 
@@ -167,6 +167,9 @@ static bool is_bound(const struct model *m, const struct format_tensor *t)
             return true;
     for (size_t i = 0; i < n; i++)
         if (w[i].name == t->name)
+            return true;
+    for (size_t i = 0; i < m->hp->embed.n_tasks * MODEL_LORAS(m->hp->n_layers); i++)
+        if (m->loras && (m->loras[i].a.name == t->name || m->loras[i].b.name == t->name))
             return true;
     return false;
 }
@@ -198,27 +201,27 @@ int bind_layers_new(struct binder *b)
     return m->layers ? 0 : err_set(b->err, ENOMEM, "out of memory");
 }
 
-int weights_bind(struct model *m, unsigned need, struct inf_err *reterr)
+int weights_bind_decoder(struct binder *b, unsigned need)
 {
-    struct binder b = {.m = m, .err = reterr};
+    struct model *m = b->m;
     const struct hparams *hp = m->hp;
     int r;
 
-    r = bind_layers_new(&b);
+    r = bind_layers_new(b);
     if (r < 0)
         return r;
-    r = bind_weight(&b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
+    r = bind_weight(b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
     m->bytes_token = 0; /* one row of it */
     if (r == 0)
-        r = bind_weight(&b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
+        r = bind_weight(b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
     if (r == 0)
-        r = bind_weight(&b, "output.weight", false, hp->n_vocab, hp->n_embd, &m->head);
+        r = bind_weight(b, "output.weight", false, hp->n_vocab, hp->n_embd, &m->head);
     m->madds_head = (uint64_t)hp->n_vocab * hp->n_embd;
     m->madds_layers = 0; /* of embedding and head */
     for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
-        r = bind_layer(&b, i, need);
+        r = bind_layer(b, i, need);
     if (r == 0)
-        r = bind_dense(&b);
+        r = bind_dense(b);
     if (r < 0)
         return r;
     m->tied = !m->head.data;
@@ -226,5 +229,13 @@ int weights_bind(struct model *m, unsigned need, struct inf_err *reterr)
         m->head = m->embd;
         m->bytes_token += format_find(m->f, "token_embd.weight")->size;
     }
-    return bind_all_used(&b);
+    return 0;
+}
+
+int weights_bind(struct model *m, unsigned need, struct inf_err *reterr)
+{
+    struct binder b = {.m = m, .err = reterr};
+    const int r = weights_bind_decoder(&b, need);
+
+    return r == 0 ? bind_all_used(&b) : r;
 }

@@ -25,6 +25,8 @@ from transformers import (BertConfig, BertForSequenceClassification, BertModel, 
                           NomicBertConfig, NomicBertModel, Qwen3Config, Qwen3ForCausalLM,
                           RobertaConfig, RobertaModel, XLMRobertaConfig,
                           XLMRobertaForSequenceClassification)
+from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLTextConfig
+from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLTextModel
 
 from make_models import SMALL, fill, rope, write_tokenizer
 
@@ -224,10 +226,82 @@ def make(name, seed):
     print(f"{name}: {sum(f.stat().st_size for f in out.rglob('*') if f.is_file())} bytes")
 
 
+JINA_TASKS = ["retrieval", "text-matching", "code"]
+JINA_RANK, JINA_ALPHA, JINA_MULTI = 4, 6, 24
+ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+def make_jina(name, seed):
+    """jina-embeddings-v4 as it is stored: the language model, a projector, adapters of all tasks in
+    one file, and things of images. A task's model has its matrices added to the others."""
+    out = OUT / name
+    shutil.rmtree(out, ignore_errors=True)
+    (out / "adapters").mkdir(parents=True)
+    config = Qwen2_5_VLTextConfig(
+        **SMALL | dict(hidden_size=64, max_position_embeddings=128), use_sliding_window=False,
+        rope_parameters=dict(rope_type="default", rope_theta=1000000.0, mrope_section=[2, 3, 3]))
+    config._attn_implementation = "eager"
+    base = Qwen2_5_VLTextModel(config).eval()
+    fill(base, seed)
+    gen = torch.Generator().manual_seed(seed + 1)
+    projector = torch.randn((JINA_MULTI, 64), generator=gen) / 8
+    bias = torch.randn(JINA_MULTI, generator=gen) * 0.3
+    save_file({"model.language_model." + k: v.contiguous() for k, v in base.state_dict().items()} |
+              {"multi_vector_projector.weight": projector, "multi_vector_projector.bias": bias,
+               "lm_head.weight": torch.zeros(96, 64), "visual.merger.ln_q.weight": torch.ones(4)},
+              out / "model.safetensors")
+    text = {k: v for k, v in config.to_dict().items() if v is not None}
+    (out / "config.json").write_text(json.dumps({
+        "architectures": ["JinaEmbeddingsV4Model"], "model_type": "qwen2_5_vl",
+        "multi_vector_projector_dim": JINA_MULTI, "single_vector_pool_strategy": "mean",
+        "task_names": JINA_TASKS, "matryoshka_dims": [16, 32, 64],
+        "text_config": text}, indent=2, sort_keys=True) + "\n")
+    (out / "adapters/adapter_config.json").write_text(json.dumps({
+        "peft_type": "LORA", "r": JINA_RANK, "lora_alpha": JINA_ALPHA, "bias": "none",
+        "use_rslora": False, "use_dora": False, "lora_bias": False, "fan_in_fan_out": False,
+        "rank_pattern": {}, "alpha_pattern": {}, "modules_to_save": None}) + "\n")
+    write_tokenizer(out / "tokenizer.json", config.vocab_size)
+    adapters, models = {}, {}
+    for task in JINA_TASKS:
+        model = copy.deepcopy(base).double()
+        whole = dict(model.named_parameters()) | {"projector": projector.double()}
+        for key, w in whole.items():
+            if key != "projector" and not any(f".{p}.weight" in key for p in ADAPTED):
+                continue
+            a = torch.randn((JINA_RANK, w.shape[1]), generator=gen) / w.shape[1] ** 0.5
+            b = torch.randn((w.shape[0], JINA_RANK), generator=gen) / JINA_RANK ** 0.5
+            with torch.no_grad():
+                w += b.double() @ a.double() * (JINA_ALPHA / JINA_RANK)
+            stem = "base_model.model." + (
+                "multi_vector_projector" if key == "projector" else
+                "model.language_model." + key.removesuffix(".weight"))
+            adapters[f"{stem}.lora_A.{task}.weight"] = a
+            adapters[f"{stem}.lora_B.{task}.weight"] = b
+        models[task] = model, whole["projector"]
+    save_file(adapters, out / "adapters/adapter_model.safetensors")
+    texts, rows = [], []
+    with torch.no_grad():
+        for i, n in enumerate([5, 40, 1, 17, 30, 9]):
+            ids = torch.randint(2, config.vocab_size, (1, n), generator=gen)
+            task = JINA_TASKS[i % 3]
+            y = models[task][0](input_ids=ids).last_hidden_state[0]
+            x = y.mean(0)
+            z = y @ models[task][1].T + bias.double()
+            texts.append({"ids": ids[0].tolist(), "types": [0] * n, "task": task,
+                          "want": [float(f"{v:.9g}") for v in (x / x.norm()).tolist()]})
+            rows.append({"ids": ids[0].tolist(), "types": [0] * n, "task": task, "want": [
+                float(f"{v:.9g}") for v in (z[-1] / z[-1].norm()).tolist()]})
+    (out / "case.json").write_text(json.dumps({"kind": "vectors", "texts": texts}) + "\n")
+    (out / "case-rows.json").write_text(json.dumps({"kind": "rows", "texts": rows}) + "\n")
+    print(f"{name}: {sum(f.stat().st_size for f in out.rglob('*') if f.is_file())} bytes")
+
+
 def main():
     for seed, name in enumerate(MODELS):
         if len(sys.argv) == 1 or name in sys.argv[1:]:
             make(name, seed)
+    if len(sys.argv) == 1 or "jina-v4" in sys.argv[1:]:
+        make_jina("jina-v4", 700)
 
 
 if __name__ == "__main__":

@@ -30,13 +30,14 @@ struct golden {
     struct inf_embed_text texts[MAX_TEXTS];
     int32_t ids[MAX_TEXTS][MAX_TOKENS];
     uint8_t types[MAX_TEXTS][MAX_TOKENS];
+    char tasks[MAX_TEXTS][32]; /* "": none is asked for */
     float want[MAX_TEXTS][MAX_WIDTH];
 };
 
 static void text_read(struct golden *g, size_t i, const json_t *text)
 {
     const json_t *ids = json_object_get(text, "ids"), *types = json_object_get(text, "types");
-    const json_t *want = json_object_get(text, "want");
+    const json_t *want = json_object_get(text, "want"), *task = json_object_get(text, "task");
     const size_t n = json_array_size(ids);
 
     assert_in_range(n, 1, MAX_TOKENS);
@@ -44,6 +45,7 @@ static void text_read(struct golden *g, size_t i, const json_t *text)
         g->ids[i][j] = (int32_t)json_integer_value(json_array_get(ids, j));
         g->types[i][j] = (uint8_t)json_integer_value(json_array_get(types, j));
     }
+    snprintf(g->tasks[i], sizeof(g->tasks[i]), "%s", task ? json_string_value(task) : "");
     g->texts[i] = (struct inf_embed_text){g->ids[i], g->types[i], n};
     g->width = json_array_size(want);
     assert_in_range(g->width, 1, MAX_WIDTH);
@@ -51,27 +53,34 @@ static void text_read(struct golden *g, size_t i, const json_t *text)
         g->want[i][j] = (float)json_number_value(json_array_get(want, j));
 }
 
-static void golden_open(struct golden *g, const char *name)
+static void golden_read(struct golden *g, const char *name, const char *file)
 {
     _cleanup_json_ json_t *root = NULL;
     struct inf_err err = {0};
+    const char *kind;
     char sub[128];
     const json_t *texts;
     char *path;
 
     snprintf(sub, sizeof(sub), "embed/%s", name);
     snprintf(g->path, sizeof(g->path), "%s", test_golden(sub));
-    path = path_join(g->path, "case.json");
+    path = path_join(g->path, file);
     ASSERT_OK_ERR(json_text_read(path, 1 << 20, 0, &root, &err), err);
     free(path);
     texts = json_object_get(root, "texts");
     g->n = json_array_size(texts);
-    g->kind = strcmp(json_string_value(json_object_get(root, "kind")), "scores") == 0
-                  ? INF_EMBED_SCORES
-                  : INF_EMBED_VECTORS;
+    kind = json_string_value(json_object_get(root, "kind"));
+    g->kind = strcmp(kind, "scores") == 0 ? INF_EMBED_SCORES
+              : strcmp(kind, "rows") == 0 ? INF_EMBED_ROWS
+                                          : INF_EMBED_VECTORS;
     assert_in_range(g->n, 1, MAX_TEXTS);
     for (size_t i = 0; i < g->n; i++)
         text_read(g, i, json_array_get(texts, i));
+}
+
+static void golden_open(struct golden *g, const char *name)
+{
+    golden_read(g, name, "case.json");
 }
 
 static struct inf_embedder *embedder_open(const struct golden *g, struct inf_model *model,
@@ -125,11 +134,6 @@ static double nmse(const float *x, const float *want, size_t n)
     return err / sum;
 }
 
-static bool multiplies_f16(struct inf_model *model, const char *isa)
-{
-    return inf_model_info(model)->dtype == INF_DTYPE_F16 && strcmp(isa, "avx512fp16") == 0;
-}
-
 static void check_rung(const char *name, const struct golden *g, struct inf_model *model,
                        const char *isa, bool exact)
 {
@@ -148,7 +152,7 @@ static void check_rung(const char *name, const struct golden *g, struct inf_mode
     }
     print_message("%-16s %-8s NMSE %.2g\n", name, isa, worst);
     /* Rows and weights rounded to BF16, or rows to F16 with sums in it: 2^-9 of each. */
-    assert_true(worst < (exact && !multiplies_f16(model, isa) ? 1e-9 : 1e-4));
+    assert_true(worst < (exact ? 1e-9 : 1e-4));
 
     submit(e, g->texts, g->n, false);
     r = inf_embedder_wait_result(e, -1);
@@ -202,6 +206,97 @@ TEST(gguf_files_make_the_same_vectors)
         unlink(path);
         free(path);
     }
+}
+
+static uint64_t submit_task(struct inf_embedder *e, const struct golden *g, size_t i)
+{
+    const struct inf_embed_request q = {.texts = &g->texts[i], .n_texts = 1, .task = g->tasks[i]};
+    struct inf_err err = {0};
+    uint64_t id;
+
+    ASSERT_OK_ERR(inf_embedder_submit(e, &q, &id, &err), err);
+    return id;
+}
+
+/* Of each text the vector, or that of its last token. */
+static void check_tasks(const struct golden *g, struct inf_model *model, const char *isa)
+{
+    struct inf_embedder *e = embedder_open(g, model, isa, 2, 0, true);
+    float alone[MAX_TEXTS][MAX_WIDTH];
+    struct inf_embed_result *r;
+    uint64_t ids[MAX_TEXTS];
+    double worst = 0;
+
+    for (size_t i = 0; i < g->n; i++) {
+        submit_task(e, g, i);
+        r = inf_embedder_wait_result(e, -1);
+        assert_int_equal(r->n_vectors, g->kind == INF_EMBED_ROWS ? g->texts[i].n_tokens : 1);
+        memcpy(alone[i], r->vectors + (r->n_vectors - 1) * g->width, g->width * sizeof(float));
+        worst = fmax(worst, nmse(alone[i], g->want[i], g->width));
+        inf_embed_result_free(r);
+    }
+    print_message("%-16s %-8s NMSE %.2g\n", "tasks", isa, worst);
+    assert_true(worst < 1e-9);
+
+    /* Of several tasks at once none is in a batch of another. */
+    for (size_t i = 0; i < g->n; i++)
+        ids[i] = submit_task(e, g, i);
+    for (size_t i = 0; i < g->n; i++) {
+        r = inf_embedder_wait_result(e, -1);
+        for (size_t j = 0; j < g->n; j++)
+            if (ids[j] == r->request)
+                assert_memory_equal(r->vectors + (r->n_vectors - 1) * g->width, alone[j],
+                                    g->width * sizeof(float));
+        inf_embed_result_free(r);
+    }
+    inf_embedder_free(e);
+}
+
+TEST(tasks_add_to_what_a_model_computes)
+{
+    static const char *const files[] = {"case.json", "case-rows.json"};
+    struct test_target on;
+    struct golden g;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct inf_model *model;
+
+        golden_read(&g, "jina-v4", files[i]);
+        model = model_open_golden(&g);
+        for (size_t j = 0; test_target_at(j, &on); j++)
+            check_tasks(&g, model, on.isa);
+        inf_model_unref(model);
+    }
+}
+
+TEST(tasks_have_names)
+{
+    struct inf_embed_request q = {.n_texts = 1, .task = "clustering"};
+    struct inf_err err = {0};
+    struct inf_embedder *e;
+    struct inf_model *model;
+    struct golden g;
+    uint64_t id;
+
+    golden_open(&g, "jina-v4");
+    model = model_open_golden(&g);
+    e = embedder_open(&g, model, NULL, 1, 0, true);
+    ASSERT_STREQ(inf_embedder_task(e, 0), "retrieval");
+    ASSERT_STREQ(inf_embedder_task(e, 2), "code");
+    assert_null(inf_embedder_task(e, 3));
+    q.texts = g.texts;
+    assert_int_equal(inf_embedder_submit(e, &q, &id, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "no task \"clustering\""));
+    inf_embedder_free(e);
+    inf_model_unref(model);
+
+    golden_open(&g, "bert-mean");
+    model = model_open_golden(&g);
+    e = embedder_open(&g, model, NULL, 1, 0, true);
+    assert_null(inf_embedder_task(e, 0));
+    assert_int_equal(inf_embedder_submit(e, &q, &id, &err), -EINVAL);
+    inf_embedder_free(e);
+    inf_model_unref(model);
 }
 
 /* Bits do not depend on threads, on the size of batches, nor on what goes between two layers. */
@@ -359,6 +454,7 @@ TEST(encoders_do_not_generate)
 
 RUN_TESTS(cmocka_unit_test(vectors_and_scores_are_those_of_transformers),
           cmocka_unit_test(gguf_files_make_the_same_vectors),
+          cmocka_unit_test(tasks_add_to_what_a_model_computes), cmocka_unit_test(tasks_have_names),
           cmocka_unit_test(an_interrupted_request_has_the_same_bits),
           cmocka_unit_test(rows_are_pooled_to_the_vector),
           cmocka_unit_test(bad_requests_are_refused_with_a_reason),

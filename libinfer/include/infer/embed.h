@@ -74,6 +74,7 @@ enum inf_normalize {
 struct inf_embed_request {
     const struct inf_embed_text *texts;
     size_t n_texts;               /* at least one */
+    const char *task;             /* of a model that is adapted to tasks; NULL: its first */
     uint32_t dimensions;          /* the first ones of each vector alone (Matryoshka); 0: all */
     enum inf_normalize normalize; /* after that; scores never are */
     bool bulk;                    /* large requests are so anyway */
@@ -126,6 +127,8 @@ INF_PUBLIC struct inf_embed_result *inf_embed_result_free(struct inf_embed_resul
 
 INF_PUBLIC void inf_embedder_stats(struct inf_embedder *embedder,
                                    struct inf_embedder_stats *ret_stats);
+/* The @i-th task that the model is adapted to, borrowed; NULL past the last. */
+INF_PUBLIC const char *inf_embedder_task(const struct inf_embedder *embedder, uint32_t i);
 /* Floats of a vector, or the number of scores. */
 INF_PUBLIC uint32_t inf_embedder_width(const struct inf_embedder *embedder);
 /* What 0 in the parameters became. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* modules.json and, behind a NUL, what each folder's config.json is. */
+/* modules.json and, behind a NUL, what each folder's config.json is, and that of adapters. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,7 @@ static void put(const char *dir, const char *name, const uint8_t *data, size_t s
 
 static const char *folder(void)
 {
+    static const char *const folders[] = {"1_Pooling", "2_Dense", "adapters"};
     static char dir[] = "/tmp/fuzz-hf-modules-XXXXXX";
     static bool made;
     char sub[64];
@@ -31,8 +32,8 @@ static const char *folder(void)
         return dir;
     if (!mkdtemp(dir))
         abort();
-    for (int i = 1; i <= 2; i++) {
-        snprintf(sub, sizeof(sub), "%s/%s", dir, i == 1 ? "1_Pooling" : "2_Dense");
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        snprintf(sub, sizeof(sub), "%s/%s", dir, folders[i]);
         if (mkdir(sub, 0700) < 0)
             abort();
     }
@@ -52,8 +53,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     put(dir, "1_Pooling/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
     put(dir, "2_Dense/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
     put(dir, "sentence_bert_config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
+    put(dir, "adapters/adapter_config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
     f.dir = (char *)dir;
     if (format_read_modules(&f, &err) == 0 && f.hp.embed.n_dense > HPARAMS_MAX_DENSE)
+        abort();
+    f.hp.embed.n_tasks = 1;
+    if (format_read_adapters(&f, &err) == 0 &&
+        (f.hp.embed.lora_rank == 0 || f.hp.embed.lora_rank > 4096))
         abort();
     return 0;
 }

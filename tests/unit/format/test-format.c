@@ -113,6 +113,31 @@ TEST(names_become_canonical)
     assert_false(hf_name(longest, name));
 }
 
+TEST(adapters_are_named_by_what_they_add_to)
+{
+    static const char *const pairs[][2] = {
+        {"model.language_model.layers.3.mlp.up_proj.weight", "blk.3.ffn_up.weight"},
+        {"model.layers.3.self_attn.q_proj.bias", "blk.3.attn_q.bias"},
+        {"base_model.model.model.language_model.layers.3.self_attn.q_proj.lora_A.code.weight",
+         "blk.3.attn_q.lora_a.code"},
+        {"base_model.model.model.layers.3.mlp.down_proj.lora_B.default.text-matching.weight",
+         "blk.3.ffn_down.lora_b.text-matching"},
+        {"base_model.model.multi_vector_projector.lora_A.code.weight", "multi_vector.lora_a.code"},
+        {"multi_vector_projector.bias", "multi_vector.bias"},
+        {"base_model.model.visual.blocks.1.mlp.up_proj.lora_A.code.weight", ""},
+        {"model.visual.merger.ln_q.weight", ""},
+        {"lm_head.weight", ""},
+    };
+    char name[HF_NAME_MAX];
+
+    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+        assert_true(hf_name_jina(pairs[i][0], name));
+        ASSERT_STREQ(name, pairs[i][1]);
+    }
+    assert_false(hf_name_jina("model.layers.3.mlp.down_proj.lora_B.code.bias", name));
+    assert_false(hf_name_jina("model.layers.3.mlp.gate.lora_B", name) && strstr(name, "lora_b"));
+}
+
 /* The same wherever they lie, another with another number or without a tensor. */
 TEST(models_have_an_identity)
 {
@@ -404,7 +429,9 @@ TEST(paths_that_are_no_model_say_what_to_do)
     dir_done(&d);
 }
 
-RUN_TESTS(cmocka_unit_test(names_become_canonical), cmocka_unit_test(models_have_an_identity),
+RUN_TESTS(cmocka_unit_test(names_become_canonical),
+          cmocka_unit_test(adapters_are_named_by_what_they_add_to),
+          cmocka_unit_test(models_have_an_identity),
           cmocka_unit_test(shards_are_found_by_their_index),
           cmocka_unit_test(bad_indices_are_refused_by_name),
           cmocka_unit_test(a_tensor_in_two_shards_is_refused),

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of tensors of jina-embeddings-v4, a Qwen 2.5 VL with adapters
+ *
+ * "base_model.model.model.language_model.layers.7.self_attn.q_proj.lora_A.retrieval.weight" is
+ * "blk.7.attn_q.lora_a.retrieval". What only images and generating need has no name here.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "format/hf_names.h"
+
+/* What follows @start in @name, or @name. */
+static const char *skip(const char *name, const char *start)
+{
+    const size_t n = strlen(start);
+
+    return strncmp(name, start, n) == 0 ? name + n : name;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    const size_t n = strlen(s), m = strlen(end);
+
+    return n > m && strcmp(s + n - m, end) == 0;
+}
+
+/* The name of a matrix and of what is added to it. */
+static bool name_whole(const char *name, char out[HF_NAME_MAX])
+{
+    static const char projector[] = "multi_vector_projector.";
+
+    if (strncmp(name, projector, strlen(projector)) == 0)
+        return snprintf(out, HF_NAME_MAX, "multi_vector.%s", name + strlen(projector)) <
+               HF_NAME_MAX;
+    return hf_name(name, out);
+}
+
+/* @side: "a" or "b"; @task with ".weight" behind it. */
+static bool name_part(const char *name, size_t n_base, const char *side, const char *task,
+                      char out[HF_NAME_MAX])
+{
+    char whole[HF_NAME_MAX], base[HF_NAME_MAX];
+    size_t n;
+
+    task = skip(task, "default.");
+    if (!ends_with(task, ".weight") ||
+        snprintf(whole, sizeof(whole), "%.*s.weight", (int)n_base, name) >= HF_NAME_MAX ||
+        !name_whole(whole, base) || !ends_with(base, ".weight"))
+        return false;
+    n = strlen(base) - strlen(".weight");
+    return snprintf(out, HF_NAME_MAX, "%.*s.lora_%s.%.*s", (int)n, base, side,
+                    (int)(strlen(task) - strlen(".weight")), task) < HF_NAME_MAX;
+}
+
+bool hf_name_jina(const char *name, char out[HF_NAME_MAX])
+{
+    const char *s = skip(name, "base_model.model."), *part;
+
+    if (strncmp(skip(s, "model."), "visual.", 7) == 0 || strncmp(s, "lm_head.", 8) == 0) {
+        out[0] = 0;
+        return true;
+    }
+    s = skip(skip(s, "model."), "language_model.");
+    s = skip(s, "model.");
+    part = strstr(s, ".lora_A.");
+    if (part)
+        return name_part(s, (size_t)(part - s), "a", part + strlen(".lora_A."), out);
+    part = strstr(s, ".lora_B.");
+    if (part)
+        return name_part(s, (size_t)(part - s), "b", part + strlen(".lora_B."), out);
+    return name_whole(s, out);
+}
