@@ -62,13 +62,18 @@ struct backend_ops {
     void (*kv_copy)(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
     /* Gives back the memory of @n blocks; what they held is lost. */
     void (*kv_drop)(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);
-    /* NULL: blocks do not lie in the host's memory as bytes of one piece. Where those of a block
-     * are, and how many; other threads may write them while no step uses the block. */
-    void *(*kv_bytes)(struct backend *b, struct kv_store *store, uint32_t block,
-                      uint64_t *ret_size);
-    /* With kv_bytes(): what they mean, in words. Devices of one text, numbers, name and rung read
-     * and write the same bits. Static. */
-    const char *kv_format;
+    /* NULL: what blocks hold does not leave the device. The bytes of one. */
+    uint64_t (*kv_size)(const struct backend *b, const struct kv_store *store);
+    /* NULL: they do not lie in the host's memory in one piece. Where those of a block are; other
+     * threads may write them while no step uses the block. */
+    void *(*kv_bytes)(struct backend *b, struct kv_store *store, uint32_t block);
+    /* NULL: see kv_bytes(). Between steps: copies a block to @to and from @from [kv_size()]. 0,
+     * -ENOMEM; -ENODEV: the device is lost. */
+    int (*kv_export)(struct backend *b, struct kv_store *store, uint32_t block, void *to);
+    int (*kv_import)(struct backend *b, struct kv_store *store, uint32_t block, const void *from);
+    /* With kv_size(): what the bytes mean, in words. Devices of one text, numbers, name and rung
+     * read and write the same bits. Lives as long as the backend. */
+    const char *(*kv_format)(const struct backend *b);
 
     /* Compiles for steps over @store, which outlives the plan, as do the graph's weights; the graph
      * need not. -EOPNOTSUPP with the reason, -ENOMEM. */
@@ -133,3 +138,7 @@ DEFINE_CLEANUP(struct backend *, backend_free);
 
 /* Bytes of one block, all layers, K and V. */
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout);
+
+/* Of any backend with kv_size(): as kv_export() and kv_import(). */
+int backend_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to);
+int backend_kv_import(struct backend *b, struct kv_store *store, uint32_t block, const void *from);

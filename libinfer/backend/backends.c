@@ -100,3 +100,19 @@ uint64_t kv_layout_block_bytes(const struct kv_layout *layout)
         return UINT64_MAX;
     return n;
 }
+
+int backend_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to)
+{
+    if (!b->ops->kv_bytes)
+        return b->ops->kv_export(b, store, block, to);
+    memcpy(to, b->ops->kv_bytes(b, store, block), b->ops->kv_size(b, store));
+    return 0;
+}
+
+int backend_kv_import(struct backend *b, struct kv_store *store, uint32_t block, const void *from)
+{
+    if (!b->ops->kv_bytes)
+        return b->ops->kv_import(b, store, block, from);
+    memcpy(b->ops->kv_bytes(b, store, block), from, b->ops->kv_size(b, store));
+    return 0;
+}

@@ -21,6 +21,7 @@ struct layer_split {
     struct backend *host; /* one of them: its threads serve both */
     uint32_t i_layer;
     bool low_lost, high_lost;
+    char *kv_format; /* NULL: blocks of one of them do not leave it */
 };
 
 struct kv_store {
@@ -122,6 +123,44 @@ static void split_kv_copy(struct backend *b, struct kv_store *store, uint32_t ds
 
     s->low->ops->kv_copy(s->low, store->low, dst, src);
     s->high->ops->kv_copy(s->high, store->high, dst, src);
+}
+
+static uint64_t split_kv_size(const struct backend *b, const struct kv_store *store)
+{
+    const struct layer_split *s = (const struct layer_split *)b;
+
+    return s->low->ops->kv_size(s->low, store->low) + s->high->ops->kv_size(s->high, store->high);
+}
+
+/* A part that was lost says so until it is opened again, which is what a step notices. */
+static int split_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to)
+{
+    struct layer_split *s = split_of(b);
+    const uint64_t low_size = s->low->ops->kv_size(s->low, store->low);
+    int r;
+
+    r = backend_kv_export(s->low, store->low, block, to);
+    if (r < 0)
+        return r;
+    return backend_kv_export(s->high, store->high, block, (uint8_t *)to + low_size);
+}
+
+static int split_kv_import(struct backend *b, struct kv_store *store, uint32_t block,
+                           const void *from)
+{
+    struct layer_split *s = split_of(b);
+    const uint64_t low_size = s->low->ops->kv_size(s->low, store->low);
+    int r;
+
+    r = backend_kv_import(s->low, store->low, block, from);
+    if (r < 0)
+        return r;
+    return backend_kv_import(s->high, store->high, block, (const uint8_t *)from + low_size);
+}
+
+static const char *split_kv_format(const struct backend *b)
+{
+    return ((const struct layer_split *)b)->kv_format;
 }
 
 static void split_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n)
@@ -265,6 +304,7 @@ static void split_free(struct backend *b)
 
     backend_free(s->low);
     backend_free(s->high);
+    free(s->kv_format);
     free(s);
 }
 
@@ -297,6 +337,10 @@ static const struct backend_ops split_ops = {
     .kv_free = split_kv_free,
     .kv_copy = split_kv_copy,
     .kv_drop = split_kv_drop,
+    .kv_size = split_kv_size,
+    .kv_export = split_kv_export,
+    .kv_import = split_kv_import,
+    .kv_format = split_kv_format,
     .compile = split_compile,
     .plan_free = split_plan_free,
     .plan_rest = split_plan_rest,
@@ -308,6 +352,22 @@ static const struct backend_ops split_ops = {
     .n_threads = split_n_threads,
     .isa = split_isa,
 };
+
+/* Rungs are of the bits as well, and the name has but one of them. */
+static int make_kv_format(struct layer_split *s, const struct backend *low,
+                          const struct backend *high)
+{
+    if (!low->ops->kv_size || !high->ops->kv_size) {
+        s->ops.kv_size = NULL;
+        return 0;
+    }
+    if (asprintf(&s->kv_format, "%u layers of %s, %s; then %s, %s", s->i_layer,
+                 low->ops->kv_format(low), low->ops->isa(low), high->ops->kv_format(high),
+                 high->ops->isa(high)) >= 0)
+        return 0;
+    s->kv_format = NULL;
+    return -ENOMEM;
+}
 
 int layer_split_new(struct backend **low, struct backend **high, uint32_t i_layer,
                     struct backend **ret_backend)
@@ -325,6 +385,10 @@ int layer_split_new(struct backend **low, struct backend **high, uint32_t i_laye
     snprintf(s->backend.device, sizeof(s->backend.device), "%.9s+%.9s", device_name(*low),
              device_name(*high));
     s->i_layer = i_layer;
+    if (make_kv_format(s, *low, *high) < 0) {
+        free(s);
+        return -ENOMEM;
+    }
     s->low = STEAL(*low);
     s->high = STEAL(*high);
     /* Work of the host goes to whom most of its threads belong. */

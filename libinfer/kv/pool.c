@@ -126,11 +126,16 @@ const struct kv_name *kv_pool_name(const struct kv_pool *pool, uint32_t block)
     return kv_prefix_has(&pool->prefix, block) ? &pool->prefix.entries[block].name : NULL;
 }
 
-void *kv_pool_bytes(const struct kv_pool *pool, uint32_t block, uint64_t *ret_size)
+uint64_t kv_pool_block_bytes(const struct kv_pool *pool)
 {
     const struct backend_ops *ops = pool->backend->ops;
 
-    return ops->kv_bytes ? ops->kv_bytes(pool->backend, pool->store, block, ret_size) : NULL;
+    return ops->kv_size ? ops->kv_size(pool->backend, pool->store) : 0;
+}
+
+int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to)
+{
+    return backend_kv_export(pool->backend, pool->store, block, to);
 }
 
 void kv_pool_forget(struct kv_pool *pool)

@@ -53,8 +53,10 @@ uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names
 uint32_t kv_pool_find(const struct kv_pool *pool, const struct kv_name *name);
 /* The name of a block, or NULL. */
 const struct kv_name *kv_pool_name(const struct kv_pool *pool, uint32_t block);
-/* Where the bytes of a block lie; NULL: not in the host's memory. */
-void *kv_pool_bytes(const struct kv_pool *pool, uint32_t block, uint64_t *ret_size);
+/* The bytes of a block; 0: they do not leave the device. */
+uint64_t kv_pool_block_bytes(const struct kv_pool *pool);
+/* Between steps: copies those of a block to @to. 0, -ENOMEM; -ENODEV: the device is lost. */
+int kv_pool_export(const struct kv_pool *pool, uint32_t block, void *to);
 /* What the blocks hold is gone or doubtful: no block has a name any more, and the blocks of tables
  * that have some get none. */
 void kv_pool_forget(struct kv_pool *pool);
@@ -77,8 +79,11 @@ void kv_table_adopt(struct kv_table *table, const struct kv_name *names, uint32_
 /* The first @n blocks are full and have the names @names. Where another block has one already,
  * which holds the same, the table shares that and drops its own. */
 void kv_table_name(struct kv_table *table, const struct kv_name *names, uint32_t n);
-/* Where the bytes of block @i lie, which is the table's alone and has no name. */
+/* Where the bytes of block @i lie, which is the table's alone and has no name; NULL: on a device
+ * that takes copies. */
 void *kv_table_bytes(const struct kv_table *table, uint32_t i);
+/* Between steps: fills it with the bytes @from. As kv_pool_export(). */
+int kv_table_import(struct kv_table *table, uint32_t i, const void *from);
 /* Whether blocks of @table may be named. */
 bool kv_table_is_current(const struct kv_table *table);
 /* Forgets all but the first @n_tokens. */

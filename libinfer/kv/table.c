@@ -121,14 +121,31 @@ void kv_table_adopt(struct kv_table *table, const struct kv_name *names, uint32_
     table->epoch = pool->epoch;
 }
 
+/* Block @i, which others neither read nor find. */
+static uint32_t own_block(const struct kv_table *table, uint32_t i)
+{
+    const struct kv_pool *pool = table->pool;
+
+    assert(i < table->n_blocks && pool->refs[table->blocks[i]] == 1 &&
+           !kv_prefix_has(&pool->prefix, table->blocks[i]));
+    return table->blocks[i];
+}
+
 void *kv_table_bytes(const struct kv_table *table, uint32_t i)
 {
     const struct kv_pool *pool = table->pool;
-    const uint32_t block = table->blocks[i];
-    uint64_t size;
+    const uint32_t block = own_block(table, i);
 
-    assert(i < table->n_blocks && pool->refs[block] == 1 && !kv_prefix_has(&pool->prefix, block));
-    return kv_pool_bytes(pool, block, &size);
+    if (!pool->backend->ops->kv_bytes)
+        return NULL;
+    return pool->backend->ops->kv_bytes(pool->backend, pool->store, block);
+}
+
+int kv_table_import(struct kv_table *table, uint32_t i, const void *from)
+{
+    struct kv_pool *pool = table->pool;
+
+    return backend_kv_import(pool->backend, pool->store, own_block(table, i), from);
 }
 
 bool kv_table_is_current(const struct kv_table *table)

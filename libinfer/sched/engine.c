@@ -102,10 +102,10 @@ int sched_add_tier(struct sched *s, const struct tier_params *params, double fir
     int r;
 
     assert(!s->tier && !s->has_thread);
-    if (s->limits.no_prefix_cache || !kv_pool_bytes(s->runner->pool, 0, &p.block_bytes) ||
-        p.block_bytes == 0)
+    p.block_bytes = kv_pool_block_bytes(s->runner->pool);
+    if (s->limits.no_prefix_cache || p.block_bytes == 0)
         return -EOPNOTSUPP;
-    p.format = s->runner->backend->ops->kv_format;
+    p.format = s->runner->backend->ops->kv_format(s->runner->backend);
     p.news = take_news;
     p.data = s;
     r = keep_init(&s->keep, s->runner->pool);

@@ -4,9 +4,10 @@
  *
  * A sequence that waits asks for the blocks that the pool does not know. It is admitted when the
  * answer is there, or when waiting longer would be felt; then it computes, and takes an answer that
- * comes late at the border of a step. Loading goes into blocks that the sequence has already, while
- * the others go on; what does not come, or not fast enough, is computed. Nothing is asked for, and
- * nothing loaded, unless that is faster than computing, by what both took lately.
+ * comes late at the border of a step. Loading goes into blocks that the sequence has already, on a
+ * device that takes copies by way of memory where some at a time land, while the others go on; what
+ * does not come, or not fast enough, is computed. Nothing is asked for, and nothing loaded, unless
+ * that is faster than computing, by what both took lately.
  */
 #include "core/clock.h"
 #include "sched/sched.h"
@@ -16,6 +17,7 @@
 #define STALL_USEC     50000 /* beside what computing would take: the longest for a load */
 #define TRY_ONE_IN     64    /* of the asks that seem to be of no use, so that times are measured */
 #define MAX_STALL_USEC 1e12
+#define LANDING_BYTES  (64u << 20)
 
 static uint32_t block_tokens(const struct sched *s)
 {
@@ -101,25 +103,52 @@ bool sched_awaits_answer(struct sched *s, const struct seq *seq)
     return true;
 }
 
+/* Where blocks land that a device takes as copies; true where none need to. */
+static bool have_landing(struct sched *s, struct seq *seq, uint32_t first, uint32_t n)
+{
+    const uint64_t size = kv_pool_block_bytes(s->runner->pool);
+
+    if (kv_table_bytes(&seq->table, first))
+        return true;
+    assert(!seq->landing);
+    seq->n_landing = (uint32_t)MIN(MAX(LANDING_BYTES / size, 1u), (uint64_t)n);
+    seq->landing = malloc(seq->n_landing * size);
+    return seq->landing;
+}
+
+/* Has the blocks loaded from @first on: all of them, or as many as land at a time. */
+static bool load_part(struct sched *s, struct seq *seq, uint32_t first)
+{
+    const uint64_t size = kv_pool_block_bytes(s->runner->pool);
+    const uint32_t n = seq->load_end - first;
+    _cleanup_free_ void **to = NULL;
+
+    seq->load_first = first;
+    seq->n_load = seq->landing ? MIN(n, seq->n_landing) : n;
+    to = NEW(void *, seq->n_load);
+    if (!to)
+        return false;
+    for (uint32_t i = 0; i < seq->n_load; i++)
+        to[i] = seq->landing ? seq->landing + i * size : kv_table_bytes(&seq->table, first + i);
+    seq->fetch_until_usec = clock_usec();
+    fetch_load(seq->fetch, first - seq->fetch_first, seq->n_load, to,
+               block_usec(s) / MAX(s->fetching.margin, 1e-9));
+    return true;
+}
+
 /* Has the blocks from the one that the next token goes to up to @end loaded; false: that is of no
  * use. */
 static bool begin_load(struct sched *s, struct seq *seq, uint32_t end)
 {
     const uint32_t first = seq->n_kv / block_tokens(s);
-    _cleanup_free_ void **to = NULL;
 
-    if (end <= first || !is_worth_it(s, end - first, end * block_tokens(s) - seq->n_kv))
+    if (end <= first || !is_worth_it(s, end - first, end * block_tokens(s) - seq->n_kv) ||
+        !have_landing(s, seq, first, end - first))
         return false;
-    to = NEW(void *, end - first);
-    for (uint32_t i = first; to && i < end; i++)
-        to[i - first] = kv_table_bytes(&seq->table, i);
-    if (!to || fetch_load(seq->fetch, first - seq->fetch_first, to,
-                          block_usec(s) / MAX(s->fetching.margin, 1e-9)) < 0)
-        return false;
-    seq->loading = true;
+    seq->load_end = end;
     seq->n_kv = first * block_tokens(s);
-    seq->fetch_until_usec = clock_usec();
-    return true;
+    seq->loading = load_part(s, seq, first);
+    return seq->loading;
 }
 
 static void take_answer(struct sched *s, struct seq *seq, uint32_t n_found)
@@ -128,10 +157,10 @@ static void take_answer(struct sched *s, struct seq *seq, uint32_t n_found)
 
     if (first < seq->fetch_first) {
         /* Blocks that were known when it asked are not any more. */
-        seq->fetch = fetch_drop(seq->fetch);
+        seq_stop_fetch(seq);
         ask(s, seq, first);
     } else if (!begin_load(s, seq, seq->fetch_first + n_found)) {
-        seq->fetch = fetch_drop(seq->fetch);
+        seq_stop_fetch(seq);
     }
 }
 
@@ -143,20 +172,39 @@ static uint64_t load_due(const struct sched *s, const struct seq *seq, uint32_t 
     return seq->fetch_until_usec + STALL_USEC + (uint64_t)MIN(usec, MAX_STALL_USEC);
 }
 
-/* The loaded blocks are the sequence's, and known by their names. */
-static void end_load(struct sched *s, struct seq *seq, uint32_t n_loaded)
+/* The blocks up to @end are the sequence's, and known by their names. */
+static void end_load(struct sched *s, struct seq *seq, uint32_t end)
 {
-    const uint32_t first = seq->n_kv / block_tokens(s), end = first + n_loaded;
     const bool more = seq->fetch_first + seq->n_asked == end;
 
-    seq->fetch = fetch_drop(seq->fetch);
-    seq->loading = false;
+    seq_stop_fetch(seq);
     /* The last token is computed all the same, for its logits. */
     seq->n_kv = MIN(end * block_tokens(s), seq->n_tokens - 1);
+    seq->n_stored = MAX(seq->n_stored, end);
     seq_note_kv(seq, false);
-    sched_name_blocks(s, seq, true);
+    sched_name_blocks(s, seq);
     if (more)
         ask(s, seq, end);
+}
+
+/* Brings what landed to where it is used; how many of @n blocks that were. */
+static uint32_t take_landed(struct sched *s, struct seq *seq, uint32_t n)
+{
+    const uint64_t size = kv_pool_block_bytes(s->runner->pool);
+
+    for (uint32_t i = 0; seq->landing && i < n; i++)
+        if (kv_table_import(&seq->table, seq->load_first + i, seq->landing + i * size) < 0)
+            return i;
+    return n;
+}
+
+/* @n_loaded blocks came, and no more will of those that were to come now. */
+static void take_blocks(struct sched *s, struct seq *seq, uint32_t n_loaded)
+{
+    const uint32_t n = take_landed(s, seq, n_loaded), end = seq->load_first + n;
+
+    if (n < seq->n_load || end == seq->load_end || !load_part(s, seq, end))
+        end_load(s, seq, end);
 }
 
 void sched_fetch(struct sched *s)
@@ -173,7 +221,7 @@ void sched_fetch(struct sched *s)
             take_answer(s, seq, n_found);
         else if (state == FETCH_LOADED ||
                  (state == FETCH_LOADING && clock_usec() >= load_due(s, seq, n_loaded)))
-            end_load(s, seq, n_loaded);
+            take_blocks(s, seq, n_loaded);
         if (seq->loading)
             await(s, load_due(s, seq, n_loaded));
     }

@@ -151,6 +151,12 @@ uint32_t keep_take(struct keep *k)
     return KV_NO_BLOCK;
 }
 
+void keep_failed(struct keep *k, uint32_t block)
+{
+    assert(k->entries[block].state == KEEP_GOING);
+    k->entries[block].state = KEEP_NONE;
+}
+
 void keep_over(struct keep *k, const struct tier_kept *copy)
 {
     struct keep_entry *e = &k->entries[copy->block];

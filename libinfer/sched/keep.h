@@ -47,5 +47,7 @@ void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uin
 bool keep_found(struct keep *k, uint32_t block);
 /* The block that shall go next, or KV_NO_BLOCK; afterwards it is KEEP_GOING. */
 uint32_t keep_take(struct keep *k);
+/* No copy of it was made; it is not tried again. */
+void keep_failed(struct keep *k, uint32_t block);
 /* What became of a copy. */
 void keep_over(struct keep *k, const struct tier_kept *copy);

@@ -178,6 +178,8 @@ int seq_start(struct seq *s, struct kv_pool *pool, const struct inf_tokenizer *t
 void seq_stop_fetch(struct seq *s)
 {
     s->fetch = fetch_drop(s->fetch);
+    free(s->landing);
+    s->landing = NULL;
     s->loading = false;
 }
 

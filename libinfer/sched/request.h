@@ -48,8 +48,13 @@ struct seq {
     uint32_t n_names;      /* that are made, of full blocks of `tokens` */
     struct fetch *fetch;   /* of its names [n_asked] from fetch_first on; NULL: none */
     uint32_t fetch_first, n_asked;
-    uint64_t fetch_until_usec; /* how long an answer is waited for; when loading, its begin */
-    bool loading;              /* into its blocks: it computes nothing */
+    uint64_t fetch_until_usec;   /* how long an answer is waited for; when loading, its begin */
+    bool loading;                /* into its blocks: it computes nothing */
+    uint32_t load_first, n_load; /* the blocks of the table that come now, */
+    uint32_t load_end;           /* and the end of all that shall come */
+    uint8_t *landing;            /* [n_landing] blocks, for a device that takes copies; else NULL */
+    uint32_t n_landing;
+    uint32_t n_stored; /* of its first blocks the tier has so many */
     struct rng rng;
     struct output output;
     bool prompt_told; /* INF_EVENT_PROMPT has left */

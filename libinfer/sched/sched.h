@@ -171,8 +171,8 @@ void step_done(struct step *step);
 int sched_step(struct sched *s);
 /* Picks those that compute; false: none. */
 bool sched_pick_ready(struct sched *s);
-/* Names the blocks that a sequence has filled; @kept: they came from the tier. */
-void sched_name_blocks(struct sched *s, struct seq *seq, bool kept);
+/* Names the blocks that a sequence has filled. */
+void sched_name_blocks(struct sched *s, struct seq *seq);
 
 /* fetch.c */
 /* A sequence that is about to wait asks the tier for what it lacks. */

@@ -4,8 +4,6 @@
  * they need not be held. While there are steps that has a small part of the time, what the tier's
  * thread and the other end take included; without steps all goes out that was not kept yet.
  */
-#include <string.h>
-
 #include "core/clock.h"
 #include "sched/sched.h"
 
@@ -40,14 +38,17 @@ static bool have_batch(struct sched *s)
     return s->spill.batch;
 }
 
+/* What a lost device held is nobody's any more. */
 static void copy_block(struct sched *s, uint32_t block)
 {
     const struct keep_entry *e = &s->keep.entries[block];
+    const uint64_t size = kv_pool_block_bytes(s->runner->pool);
     struct tier_batch *b = s->spill.batch;
-    uint64_t size;
-    const void *bytes = kv_pool_bytes(s->runner->pool, block, &size);
 
-    memcpy(b->data + b->n_blocks * size, bytes, size);
+    if (kv_pool_export(s->runner->pool, block, b->data + b->n_blocks * size) < 0) {
+        keep_failed(&s->keep, block);
+        return;
+    }
     b->blocks[b->n_blocks++] = (struct tier_kept){
         .block = block,
         .name = e->name,

@@ -251,7 +251,7 @@ static void take_all_logits(struct sched *s)
         take_logits(s, 0, 1);
 }
 
-void sched_name_blocks(struct sched *s, struct seq *seq, bool kept)
+void sched_name_blocks(struct sched *s, struct seq *seq)
 {
     const uint32_t n = seq->names ? seq->n_kv / seq->req->block_tokens : 0;
     uint32_t i = seq->table.n_named;
@@ -261,7 +261,8 @@ void sched_name_blocks(struct sched *s, struct seq *seq, bool kept)
     seq_make_names(seq, seq->n_kv);
     kv_table_name(&seq->table, seq->names, n);
     for (; s->tier && i < seq->table.n_named; i++)
-        keep_named(&s->keep, seq->table.blocks[i], seq->names, i, seq->req->owner, kept);
+        keep_named(&s->keep, seq->table.blocks[i], seq->names, i, seq->req->owner,
+                   i < seq->n_stored);
 }
 
 /* What the step computed is in the KV store now: others find the blocks that it filled. */
@@ -273,7 +274,7 @@ static void count_rows(struct sched *s)
 
         part->seq->n_kv += part->n_rows;
         seq_note_kv(part->seq, true);
-        sched_name_blocks(s, part->seq, false);
+        sched_name_blocks(s, part->seq);
         if (part->n_prompt_logits > 0)
             plp->n_done = MAX(plp->n_done, part->pos + part->n_prompt_logits + 1);
     }

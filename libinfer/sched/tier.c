@@ -57,7 +57,6 @@ int tier_new(const struct tier_params *params, struct tier **ret_tier)
         return -ENOMEM;
     t->params = *params;
     pthread_mutex_init(&t->lock, NULL);
-    pthread_mutex_init(&t->copy, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&t->wake, &monotonic);
@@ -66,9 +65,7 @@ int tier_new(const struct tier_params *params, struct tier **ret_tier)
     t->used_end = &t->used;
     t->batches_end = &t->batches;
     t->reading = (struct tier_pace){FIRST_READ_SIZE, FIRST_READ_SIZE / FIRST_READ};
-    t->sum = sum_new();
-    t->piece = malloc(TIER_PIECE_BYTES);
-    if (!t->sum || !t->piece) {
+    if (tier_readers_init(t) < 0) {
         tier_free(t);
         return -ENOMEM;
     }
@@ -76,7 +73,7 @@ int tier_new(const struct tier_params *params, struct tier **ret_tier)
     return 0;
 }
 
-static void stop_thread(struct tier *t)
+static void stop_threads(struct tier *t)
 {
     if (!t->has_thread)
         return;
@@ -85,6 +82,7 @@ static void stop_thread(struct tier *t)
     pthread_cond_signal(&t->wake);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
+    tier_helper_stop(t);
 }
 
 static void free_batches(struct tier_batch *b)
@@ -101,7 +99,7 @@ struct tier *tier_free(struct tier *t)
 {
     if (!t)
         return NULL;
-    stop_thread(t);
+    stop_threads(t);
     assert(!t->fetches);
     while (t->used) {
         struct used *next = t->used->next;
@@ -113,10 +111,8 @@ struct tier *tier_free(struct tier *t)
     free_batches(t->batches);
     free_batches(t->over);
     free_batches(t->spare);
-    sum_free(t->sum);
-    free(t->piece);
+    tier_readers_done(t);
     pthread_cond_destroy(&t->wake);
-    pthread_mutex_destroy(&t->copy);
     pthread_mutex_destroy(&t->lock);
     free(t);
     return NULL;
@@ -280,10 +276,10 @@ static bool work_fetch(struct tier *t)
     pthread_mutex_lock(&t->lock);
     f = t->fetches;
     if (f) {
-        t->fetches = f->next;
+        t->fetches = f->after;
         if (!t->fetches)
             t->fetches_end = &t->fetches;
-        f->next = NULL;
+        f->after = NULL;
         f->queued = false;
         f->at_work = true;
     }
@@ -342,22 +338,29 @@ bool tier_work(struct tier *t)
         return tier_work_digest(t);
     return work_fetch(t) ||
            (atomic_load(&t->digest_state) == DIGEST_HASHING && tier_work_digest(t)) ||
-           work_used(t) || work_batch(t) || work_spare(t);
+           work_used(t) || work_batch(t) || work_spare(t) || tier_work_rest(t);
 }
 
-/* Waits for work, or for the time to hash the next piece; false when the thread shall end. */
+/* When there is something to do without anybody wanting it; 0: never. */
+static uint64_t next_due(const struct tier *t)
+{
+    if (atomic_load(&t->digest_state) != DIGEST_HASHING)
+        return t->rest_usec;
+    return t->rest_usec > 0 ? MIN(t->rest_usec, t->hash_usec) : MAX(t->hash_usec, UINT64_C(1));
+}
+
+/* Waits for work, or for the time of some; false when the thread shall end. */
 static bool await_work(struct tier *t, bool worked)
 {
-    const bool hashing = atomic_load(&t->digest_state) == DIGEST_HASHING;
-    const struct timespec until = {(time_t)(t->hash_usec / 1000000),
-                                   (long)(t->hash_usec % 1000000) * 1000};
+    const uint64_t due = next_due(t);
+    const struct timespec until = {(time_t)(due / 1000000), (long)(due % 1000000) * 1000};
     bool go_on;
     int r = 0;
 
     pthread_mutex_lock(&t->lock);
     while (!worked && r == 0 && !t->stop && !t->fetches && !t->used && !t->batches &&
            !(t->want_spare && !t->spare && t->n_batches < TIER_MAX_BATCHES))
-        r = hashing ? pthread_cond_timedwait(&t->wake, &t->lock, &until)
+        r = due > 0 ? pthread_cond_timedwait(&t->wake, &t->lock, &until)
                     : pthread_cond_wait(&t->wake, &t->lock);
     go_on = !t->stop;
     pthread_mutex_unlock(&t->lock);
@@ -382,10 +385,13 @@ int tier_start(struct tier *t)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = pthread_create(&t->thread, NULL, thread_main, t);
+    r = tier_helper_start(t);
+    if (r == 0) {
+        r = -pthread_create(&t->thread, NULL, thread_main, t);
+        t->has_thread = r == 0;
+        if (r < 0)
+            tier_helper_stop(t);
+    }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (r != 0)
-        return -r;
-    t->has_thread = true;
-    return 0;
+    return r;
 }

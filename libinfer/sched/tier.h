@@ -5,10 +5,10 @@
  * The thread that speaks to the tier
  *
  * The engine thread asks for blocks, has them loaded, and hands over copies of blocks that are to
- * be kept; nothing here waits for the tier but the thread "infer-tier". Answers are seen by
- * looking; news() is called when there may be some. Blocks go into the pool's memory in pieces, and
- * only as long as the fetch was not dropped: whoever drops one may give its blocks to others at
- * once.
+ * be kept; nothing here waits for the tier but the thread "infer-tier" and a second one that reads
+ * blocks along with it. Answers are seen by looking; news() is called when there may be some.
+ * Blocks go into the pool's memory in pieces, and only as long as the fetch was not dropped:
+ * whoever drops one may give its blocks to others at once.
  *
  * Until the digest of all weights is known nothing is found or kept. It is recalled by what the
  * files' times and sizes are, or made by reading them, slowly while the engine computes.
@@ -87,9 +87,9 @@ struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv
                        uint32_t n);
 /* How many of the first were found, from FETCH_FOUND on; how many came in order, when LOADING. */
 enum fetch_state fetch_look(const struct fetch *f, uint32_t *ret_n_found, uint32_t *ret_n_loaded);
-/* FETCH_FOUND only. Loads the blocks from @first to the end of those that were found to @to [their
- * number], as long as that is faster than @usec a block. -ENOMEM. */
-int fetch_load(struct fetch *f, uint32_t first, void *const *to, double usec);
+/* FETCH_FOUND, or FETCH_LOADED to go on. Loads @n of the blocks that were found, from @first on, to
+ * @to [n], as long as that is faster than @usec a block. */
+void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, double usec);
 /* Nothing is written to the blocks afterwards. NULL is fine; returns NULL. */
 struct fetch *fetch_drop(struct fetch *f);
 

@@ -10,6 +10,7 @@
 
 #define TIER_MAX_BATCHES 2            /* on their way */
 #define TIER_PIECE_BYTES (256u << 10) /* stays in the second level of caches */
+#define TIER_READERS     2
 
 /* Sums that fade: what things take, lately. */
 struct tier_pace {
@@ -28,20 +29,42 @@ struct tier_pause {
     uint64_t usec, until_usec;
 };
 
+/* What became of a block that is loaded. */
+enum tier_read {
+    READ_NOT, /* nobody began */
+    READ_AT_WORK,
+    READ_WHOLE, /* and right */
+    READ_BAD,
+};
+
 struct fetch {
-    struct fetch *next; /* in the queue */
+    struct fetch *after; /* in the queue */
     struct tier *tier;
     struct tier_owner *owner;
     enum fetch_state state; /* under tier->lock, as all that follows */
     bool queued, at_work, orphan;
-    uint32_t n, n_found, first, n_loaded;
+    uint32_t n, n_found;
+    uint32_t first, n_loaded; /* of a load: where it begins, and how many came in order */
+    uint32_t next, end;       /* the next that somebody shall read; none from the end on */
+    uint32_t n_ahead;         /* the disk was asked for those before it */
+    uint8_t *reads;           /* [n]: enum tier_read */
+    uint64_t begin_usec;
     double usec_a_block;
-    void **to;                     /* [n_found - first] */
+    void **to;                     /* [n]: those from first on are set */
     uint64_t serial;               /* of the find() that gave the places */
-    bool dropped;                  /* under tier->copy */
+    bool dropped;                  /* under the locks of all readers */
     struct kv_name *names;         /* [n] as they are stored */
     struct inf_tier_place *places; /* [n] */
     bool has_names;
+};
+
+/* Who reads blocks. */
+struct tier_reader {
+    struct tier *tier;
+    pthread_mutex_t copy; /* while bytes go into a block */
+    struct sum *sum;
+    uint8_t *piece; /* [TIER_PIECE_BYTES]: what comes from the disk comes by it */
+    bool must_wait; /* the file system does not tell what is in memory */
 };
 
 struct used {
@@ -79,17 +102,21 @@ struct tier {
     struct tier_pace reading, keeping; /* usec for bytes, and CPU time for blocks */
     struct tier_pause find_pause, put_pause;
 
-    pthread_mutex_t copy; /* while bytes go into blocks */
+    /* Readers are the thread, and a helper while there is something to load. */
+    struct tier_reader readers[TIER_READERS];
+    pthread_t helper;
+    pthread_cond_t help, helped;
+    struct fetch *loading;
+    bool is_helping;
 
     /* of the thread alone */
-    uint64_t serial; /* of find() */
+    uint64_t serial;    /* of find() */
+    uint64_t rest_usec; /* when places are given back; 0: there are none */
     uint8_t digest[SHA256_BYTES];
     struct sha256 all, file; /* digests of all files, and of the one that is read */
     size_t i_file;
     uint64_t offset;
     uint64_t hash_usec; /* when the next piece is due */
-    struct sum *sum;
-    uint8_t *piece;
 };
 
 /* tier.c */
@@ -103,6 +130,20 @@ bool tier_work_digest(struct tier *t);
 bool tier_digest_is_near(const struct tier *t);
 /* tier_load.c */
 void tier_work_fetch(struct tier *t, struct fetch *f);
+/* Gives places back that nobody used for a while. */
+bool tier_work_rest(struct tier *t);
+/* tier_read.c */
+int tier_readers_init(struct tier *t);
+void tier_readers_done(struct tier *t);
+/* Reads the blocks of @f from next to end, until one of them is bad or comes too slowly. */
+void tier_read_blocks(struct tier *t, struct fetch *f);
+/* Nothing is written to the blocks of @f afterwards. */
+void tier_read_drop(struct tier *t, struct fetch *f);
+bool tier_read_is_dropped(struct tier *t, struct fetch *f);
+/* -errno. */
+int tier_helper_start(struct tier *t);
+/* Also says that the tier stops. */
+void tier_helper_stop(struct tier *t);
 /* tier_keep.c */
 void tier_work_batch(struct tier *t, struct tier_batch *b);
 struct tier_batch *tier_batch_new(const struct tier *t);

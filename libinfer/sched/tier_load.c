@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding and loading
- *
- * A block is read in pieces that stay in the cache while they are summed and copied into the pool,
- * and the pages that come next are asked for meanwhile, so that the disk always has something to
- * do. A copy holds the lock that fetch_drop() takes: the engine never waits for a disk.
+ * Finding and loading: what was asked for, and where it stands.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "sched/tier_impl.h"
 
-#define AHEAD_BYTES (32u << 20)
-#define GRACE_USEC  20000 /* before slowness is judged */
+#define REST_USEC 10000000 /* without a question: then places are given back */
+
+static void free_fetch(struct fetch *f)
+{
+    tier_owner_unref(f->owner);
+    free(f->names);
+    free(f->places);
+    free(f->to);
+    free(f->reads);
+    free(f);
+}
 
 struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
                        uint32_t n)
@@ -26,10 +30,10 @@ struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv
         return NULL;
     f->names = NEW(struct kv_name, n);
     f->places = NEW(struct inf_tier_place, n);
-    if (!f->names || !f->places) {
-        free(f->names);
-        free(f->places);
-        free(f);
+    f->to = NEW(void *, n);
+    f->reads = NEW(uint8_t, n);
+    if (!f->names || !f->places || !f->to || !f->reads) {
+        free_fetch(f);
         return NULL;
     }
     memcpy(f->names, names, n * sizeof(*names));
@@ -39,20 +43,11 @@ struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv
     f->queued = true;
     pthread_mutex_lock(&t->lock);
     *t->fetches_end = f;
-    t->fetches_end = &f->next;
+    t->fetches_end = &f->after;
     t->counts.n_asked += n;
     pthread_cond_signal(&t->wake);
     pthread_mutex_unlock(&t->lock);
     return f;
-}
-
-static void free_fetch(struct fetch *f)
-{
-    tier_owner_unref(f->owner);
-    free(f->names);
-    free(f->places);
-    free(f->to);
-    free(f);
 }
 
 enum fetch_state fetch_look(const struct fetch *f, uint32_t *ret_n_found, uint32_t *ret_n_loaded)
@@ -67,26 +62,25 @@ enum fetch_state fetch_look(const struct fetch *f, uint32_t *ret_n_found, uint32
     return state;
 }
 
-int fetch_load(struct fetch *f, uint32_t first, void *const *to, double usec)
+void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, double usec)
 {
     struct tier *t = f->tier;
-    const uint32_t n = f->n_found - first;
 
-    assert(f->state == FETCH_FOUND && first < f->n_found);
-    f->to = NEW(void *, n);
-    if (!f->to)
-        return -ENOMEM;
-    memcpy(f->to, to, n * sizeof(*to));
-    f->first = first;
+    assert(f->state == FETCH_FOUND || f->state == FETCH_LOADED);
+    assert(first < f->n_found && n > 0 && n <= f->n_found - first);
+    memcpy(f->to + first, to, n * sizeof(*to));
+    memset(f->reads + first, READ_NOT, n);
+    f->first = f->next = first;
+    f->end = first + n;
+    f->n_loaded = 0;
     f->usec_a_block = usec;
     pthread_mutex_lock(&t->lock);
     f->state = FETCH_LOADING;
     f->queued = true;
     *t->fetches_end = f;
-    t->fetches_end = &f->next;
+    t->fetches_end = &f->after;
     pthread_cond_signal(&t->wake);
     pthread_mutex_unlock(&t->lock);
-    return 0;
 }
 
 static void unqueue(struct tier *t, struct fetch *f)
@@ -94,9 +88,9 @@ static void unqueue(struct tier *t, struct fetch *f)
     struct fetch **at = &t->fetches;
 
     while (*at != f)
-        at = &(*at)->next;
-    *at = f->next;
-    if (!f->next)
+        at = &(*at)->after;
+    *at = f->after;
+    if (!f->after)
         t->fetches_end = at;
     f->queued = false;
 }
@@ -105,10 +99,9 @@ static void unqueue(struct tier *t, struct fetch *f)
  * block multiplies the rest by zero. */
 static void wipe(struct fetch *f)
 {
-    const uint32_t i = f->first + f->n_loaded;
-
-    if (f->to && i < f->n_found)
-        memset(f->to[f->n_loaded], 0, f->tier->params.block_bytes);
+    for (uint32_t i = f->first; i < f->next; i++)
+        if (f->reads[i] != READ_WHOLE)
+            memset(f->to[i], 0, f->tier->params.block_bytes);
 }
 
 struct fetch *fetch_drop(struct fetch *f)
@@ -118,9 +111,7 @@ struct fetch *fetch_drop(struct fetch *f)
     if (!f)
         return NULL;
     t = f->tier;
-    pthread_mutex_lock(&t->copy);
-    f->dropped = true;
-    pthread_mutex_unlock(&t->copy);
+    tier_read_drop(t, f);
     pthread_mutex_lock(&t->lock);
     if (f->queued)
         unqueue(t, f);
@@ -135,16 +126,6 @@ struct fetch *fetch_drop(struct fetch *f)
     return NULL;
 }
 
-static bool is_dropped(struct fetch *f)
-{
-    bool dropped;
-
-    pthread_mutex_lock(&f->tier->copy);
-    dropped = f->dropped;
-    pthread_mutex_unlock(&f->tier->copy);
-    return dropped;
-}
-
 /* Where the blocks are, from @first on; how many of them follow each other. What the tier says is
  * checked as far as that can be done without reading. */
 static uint32_t find(struct tier *t, struct fetch *f, uint32_t first)
@@ -156,6 +137,7 @@ static uint32_t find(struct tier *t, struct fetch *f, uint32_t first)
 
     r = impl->ops->find(impl, &origin, &f->names[first].bytes, f->n - first, f->places + first);
     f->serial = ++t->serial;
+    t->rest_usec = clock_usec() + REST_USEC;
     tier_pause_note(t, &t->find_pause, r < 0);
     while (r > 0 && n < MIN((uint32_t)r, f->n - first)) {
         const struct inf_tier_place *p = &f->places[first + n];
@@ -184,124 +166,48 @@ static void work_find(struct tier *t, struct fetch *f)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* All of @n bytes, or false. */
-static bool read_piece(int fd, uint8_t *to, size_t n, uint64_t offset)
+/* What was not what it should be is rejected. What reading took is noted for all that came; a load
+ * that brought nothing took its time, too. */
+static void end_load(struct tier *t, struct fetch *f)
 {
-    while (n > 0) {
-        const ssize_t k = pread(fd, to, n, (off_t)offset);
+    const double usec = (double)(clock_usec() - f->begin_usec);
 
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return false;
-        to += k;
-        n -= (size_t)k;
-        offset += (size_t)k;
-    }
-    return true;
-}
-
-static bool copy_piece(struct tier *t, struct fetch *f, uint8_t *to, const uint8_t *piece, size_t n)
-{
-    bool copied;
-
-    pthread_mutex_lock(&t->copy);
-    copied = !f->dropped;
-    if (copied)
-        memcpy(to, piece, n);
-    pthread_mutex_unlock(&t->copy);
-    return copied;
-}
-
-enum loaded {
-    LOADED,
-    LOAD_DROPPED,
-    LOAD_BAD,
-};
-
-static enum loaded load_block(struct tier *t, struct fetch *f, uint32_t i)
-{
-    const struct inf_tier_place *p = &f->places[i];
-    uint8_t *to = f->to[i - f->first];
-
-    sum_begin(t->sum);
-    for (uint64_t at = 0; at < p->size;) {
-        const size_t n = (size_t)MIN(p->size - at, (uint64_t)TIER_PIECE_BYTES);
-
-        if (!read_piece(p->fd, t->piece, n, p->offset + at))
-            return LOAD_BAD;
-        sum_add(t->sum, t->piece, n);
-        if (!copy_piece(t, f, to + at, t->piece, n))
-            return LOAD_DROPPED;
-        at += n;
-    }
-    return sum_end(t->sum) == p->sum ? LOADED : LOAD_BAD;
-}
-
-/* Asks for the pages of blocks behind @i as far as they were not asked for, up to @*n_ahead. */
-static void look_ahead(const struct tier *t, const struct fetch *f, uint32_t i, uint32_t *n_ahead)
-{
-    const uint64_t n = MAX(AHEAD_BYTES / t->params.block_bytes, 2u);
-
-    for (*n_ahead = MAX(*n_ahead, i); *n_ahead < f->n_found && *n_ahead < i + n; ++*n_ahead) {
-        const struct inf_tier_place *p = &f->places[*n_ahead];
-
-        posix_fadvise(p->fd, (off_t)p->offset, (off_t)p->size, POSIX_FADV_WILLNEED);
-    }
-}
-
-static void note_block(struct tier *t, struct fetch *f, uint64_t usec)
-{
+    for (uint32_t i = f->first; i < f->next; i++)
+        if (f->reads[i] == READ_BAD) {
+            pthread_mutex_lock(&t->lock);
+            t->counts.n_bad++;
+            pthread_mutex_unlock(&t->lock);
+            t->params.impl->ops->reject(t->params.impl, f->names[i].bytes);
+        }
     pthread_mutex_lock(&t->lock);
-    f->n_loaded++;
-    t->counts.n_loaded++;
-    t->counts.loaded_bytes += t->params.block_bytes;
-    tier_pace_add(&t->reading, (double)t->params.block_bytes, (double)usec);
+    for (uint32_t i = 0; i < f->n_loaded; i++)
+        tier_pace_add(&t->reading, (double)t->params.block_bytes, usec / f->n_loaded);
+    if (f->n_loaded == 0)
+        tier_pace_add(&t->reading, 0, usec);
+    f->state = FETCH_LOADED;
     pthread_mutex_unlock(&t->lock);
-}
-
-static void refuse_block(struct tier *t, const struct fetch *f, uint32_t i)
-{
-    pthread_mutex_lock(&t->lock);
-    t->counts.n_bad++;
-    pthread_mutex_unlock(&t->lock);
-    t->params.impl->ops->reject(t->params.impl, f->names[i].bytes);
 }
 
 static void work_load(struct tier *t, struct fetch *f)
 {
-    const uint64_t begin = clock_usec();
-    uint32_t n_found = f->n_found, n_ahead = 0;
-
+    f->begin_usec = clock_usec();
     if (f->serial != t->serial) {
         const uint32_t n = find(t, f, f->first);
 
-        n_found = MIN(n_found, n);
+        pthread_mutex_lock(&t->lock);
+        f->n_found = MIN(f->n_found, n);
+        f->end = MIN(f->end, n);
+        pthread_mutex_unlock(&t->lock);
     }
-    for (uint32_t i = f->first; i < n_found; i++) {
-        const uint64_t at = clock_usec();
-        enum loaded r;
-
-        if ((double)(at - begin) > GRACE_USEC + (i - f->first + 1) * f->usec_a_block)
-            break;
-        look_ahead(t, f, i, &n_ahead);
-        r = load_block(t, f, i);
-        if (r == LOAD_BAD)
-            refuse_block(t, f, i);
-        if (r != LOADED)
-            break;
-        note_block(t, f, clock_usec() - at);
-    }
-    pthread_mutex_lock(&t->lock);
-    f->state = FETCH_LOADED;
-    pthread_mutex_unlock(&t->lock);
+    tier_read_blocks(t, f);
+    end_load(t, f);
 }
 
 void tier_work_fetch(struct tier *t, struct fetch *f)
 {
     bool orphan;
 
-    if (!is_dropped(f)) {
+    if (!tier_read_is_dropped(t, f)) {
         if (f->state == FETCH_ASKED)
             work_find(t, f);
         else
@@ -314,4 +220,15 @@ void tier_work_fetch(struct tier *t, struct fetch *f)
     if (orphan)
         free_fetch(f);
     t->params.news(t->params.data);
+}
+
+bool tier_work_rest(struct tier *t)
+{
+    if (t->rest_usec == 0 || clock_usec() < t->rest_usec)
+        return false;
+    t->rest_usec = 0;
+    t->serial++;
+    if (t->params.impl->ops->rest)
+        t->params.impl->ops->rest(t->params.impl);
+    return true;
 }

@@ -341,6 +341,15 @@ static int client_remember(struct inf_tier *t, const struct inf_tier_file *file,
                                  .type = CACHE_REMEMBER, .fd = -1, .file = file, .digest = digest});
 }
 
+/* The service gives them again when it is asked; until then it may free what it moved. */
+static void client_rest(struct inf_tier *t)
+{
+    struct cache_client *c = client_of(t);
+
+    forget_segments(c);
+    cache_conn_close(&c->conn);
+}
+
 static const struct inf_tier_ops client_ops = {
     .find = client_find,
     .put = client_put,
@@ -348,6 +357,7 @@ static const struct inf_tier_ops client_ops = {
     .reject = client_reject,
     .recall = client_recall,
     .remember = client_remember,
+    .rest = client_rest,
 };
 
 int cache_client_new(const char *path, const char *name, uint64_t timeout_usec,

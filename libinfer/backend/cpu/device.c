@@ -83,12 +83,20 @@ static void kv_drop(struct backend *b UNUSED, struct kv_store *store, uint32_t f
     pages_drop(store->data + first * store->block_bytes, n * store->block_bytes);
 }
 
-static void *kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t block,
-                      uint64_t *ret_size)
+static uint64_t kv_size(const struct backend *b UNUSED, const struct kv_store *store)
+{
+    return store->block_bytes;
+}
+
+static void *kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t block)
 {
     assert(block < store->n_blocks);
-    *ret_size = store->block_bytes;
     return store->data + block * store->block_bytes;
+}
+
+static const char *kv_format(const struct backend *b UNUSED)
+{
+    return "cpu, heads of a layer together, 1, by sconce " SCONCE_VERSION;
 }
 
 void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
@@ -142,8 +150,9 @@ static const struct backend_ops cpu_ops = {
     .kv_free = kv_free,
     .kv_copy = kv_copy,
     .kv_drop = kv_drop,
+    .kv_size = kv_size,
     .kv_bytes = kv_bytes,
-    .kv_format = "cpu, heads of a layer together, 1, by sconce " SCONCE_VERSION,
+    .kv_format = kv_format,
     .compile = program_compile,
     .plan_free = program_free,
     .plan_rest = program_rest,

@@ -119,12 +119,20 @@ static void null_kv_drop(struct backend *b, struct kv_store *store, uint32_t fir
         store->cells[i] = CELL_POISON;
 }
 
-static void *null_kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t block,
-                           uint64_t *ret_size)
+static uint64_t null_kv_size(const struct backend *b UNUSED, const struct kv_store *store)
+{
+    return store->block_tokens * sizeof(store->cells[0]);
+}
+
+static void *null_kv_bytes(struct backend *b UNUSED, struct kv_store *store, uint32_t block)
 {
     assert(block < store->n_blocks);
-    *ret_size = store->block_tokens * sizeof(store->cells[0]);
     return &store->cells[(size_t)block * store->block_tokens];
+}
+
+static const char *null_kv_format(const struct backend *b UNUSED)
+{
+    return "null";
 }
 
 static int null_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
@@ -371,8 +379,9 @@ static const struct backend_ops null_ops = {
     .kv_free = null_kv_free,
     .kv_copy = null_kv_copy,
     .kv_drop = null_kv_drop,
+    .kv_size = null_kv_size,
     .kv_bytes = null_kv_bytes,
-    .kv_format = "null",
+    .kv_format = null_kv_format,
     .compile = null_compile,
     .plan_free = null_plan_free,
     .plan_rest = null_plan_rest,

@@ -9,6 +9,8 @@
 #include "backend/vulkan/kv.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "backend/vulkan/submit.h"
 #include "core/err.h"
@@ -36,6 +38,8 @@ void vkb_store_unrealise(struct vkb_device *dev, struct kv_store *store)
         if (store->v[i].handle)
             vkb_buffer_done(dev, &store->v[i]);
     }
+    if (store->staging.handle)
+        vkb_buffer_done(dev, &store->staging);
 }
 
 int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr)
@@ -151,4 +155,115 @@ void vkb_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint
 {
     (void)b;
     assert(first <= store->n_blocks && n <= store->n_blocks - first);
+}
+
+uint64_t vkb_kv_size(const struct backend *b UNUSED, const struct kv_store *store)
+{
+    return store->block_bytes * 2 * store->layout.n_layers;
+}
+
+/* One of them each way: the host's memory is read as fast as it is written. */
+static int make_staging(struct vkb_device *dev, struct kv_store *store)
+{
+    if (!dev || dev->lost)
+        return -ENODEV;
+    if (store->staging.handle)
+        return 0;
+    return vkb_buffer_new(dev, VKB_READBACK, vkb_kv_size(NULL, store), &store->staging, NULL);
+}
+
+static void barrier(struct vkb_device *dev, VkCommandBuffer c, VkPipelineStageFlags from,
+                    VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags read)
+{
+    const VkMemoryBarrier b = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = written,
+        .dstAccessMask = read,
+    };
+
+    dev->fn.CmdPipelineBarrier(c, from, to, 0, 1, &b, 0, NULL, 0, NULL);
+}
+
+/* Copies K and V of all layers of @block to the staging buffer, or from it. */
+static void copy_staging(struct vkb_device *dev, VkCommandBuffer c, struct kv_store *store,
+                         uint32_t block, bool out)
+{
+    const uint64_t size = store->block_bytes, at = block * size;
+
+    for (uint32_t i = 0; i < 2 * store->layout.n_layers; i++) {
+        const VkBuffer layer = (i % 2 ? store->v : store->k)[i / 2].handle;
+        const VkBufferCopy copy = {
+            .srcOffset = out ? at : i * size,
+            .dstOffset = out ? i * size : at,
+            .size = size,
+        };
+
+        dev->fn.CmdCopyBuffer(c, out ? layer : store->staging.handle,
+                              out ? store->staging.handle : layer, 1, &copy);
+    }
+}
+
+/* A copy that fails is a device that is lost; the next step notices that, too. */
+static int move_block(struct vkb_device *dev, struct kv_store *store, uint32_t block, bool out)
+{
+    const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                               transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    VkCommandBuffer c;
+
+    assert(block < store->n_blocks);
+    c = vkb_once_begin(dev);
+    if (!c) {
+        dev->lost = true;
+        return -ENODEV;
+    }
+    barrier(dev, c, compute, VK_ACCESS_SHADER_WRITE_BIT, transfer,
+            VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    copy_staging(dev, c, store, block, out);
+    barrier(dev, c, transfer, VK_ACCESS_TRANSFER_WRITE_BIT,
+            out ? VK_PIPELINE_STAGE_HOST_BIT : compute,
+            out ? VK_ACCESS_HOST_READ_BIT : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    if (vkb_once_end(dev, c) == 0)
+        return 0;
+    dev->lost = true;
+    return -ENODEV;
+}
+
+int vkb_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to)
+{
+    struct vkb_device *dev = ((struct vkb_backend *)b)->dev;
+    int r = make_staging(dev, store);
+
+    if (r == 0)
+        r = move_block(dev, store, block, true);
+    if (r == 0)
+        memcpy(to, store->staging.map, vkb_kv_size(b, store));
+    return r;
+}
+
+int vkb_kv_import(struct backend *b, struct kv_store *store, uint32_t block, const void *from)
+{
+    struct vkb_device *dev = ((struct vkb_backend *)b)->dev;
+    int r = make_staging(dev, store);
+
+    if (r < 0)
+        return r;
+    memcpy(store->staging.map, from, vkb_kv_size(b, store));
+    return move_block(dev, store, block, false);
+}
+
+const char *vkb_kv_format(const struct backend *b)
+{
+    return ((const struct vkb_backend *)b)->kv_format;
+}
+
+void vkb_kv_describe(struct vkb_backend *vkb)
+{
+    const struct vkb_device_info *info = vkb->info;
+    char driver[2 * sizeof(info->pipeline_uuid) + 1];
+
+    for (size_t i = 0; i < sizeof(info->pipeline_uuid); i++)
+        snprintf(driver + 2 * i, 3, "%02x", info->pipeline_uuid[i]);
+    snprintf(vkb->kv_format, sizeof(vkb->kv_format),
+             "vulkan, K and V of each layer, 1, by sconce " SCONCE_VERSION ", on %s, driver %s",
+             info->name, driver);
 }

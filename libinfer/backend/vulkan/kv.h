@@ -12,3 +12,9 @@ int vkb_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blo
 void vkb_kv_free(struct backend *b, struct kv_store *store);
 void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
 void vkb_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);
+uint64_t vkb_kv_size(const struct backend *b, const struct kv_store *store);
+int vkb_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to);
+int vkb_kv_import(struct backend *b, struct kv_store *store, uint32_t block, const void *from);
+const char *vkb_kv_format(const struct backend *b);
+/* What vkb_kv_format() says from now on: other drivers round in other ways. */
+void vkb_kv_describe(struct vkb_backend *vkb);

@@ -143,6 +143,8 @@ struct kv_store {
     uint32_t n_blocks;
     uint64_t block_bytes;     /* of K or V of one layer */
     struct vkb_buffer *k, *v; /* [n_layers] */
+    /* A block on its way from or to the host: K, then V of each layer. None until one goes. */
+    struct vkb_buffer staging;
 };
 
 struct vkb_backend {
@@ -157,6 +159,7 @@ struct vkb_backend {
     struct kv_store *stores;
     struct workers *workers; /* for what the host does between steps */
     struct vkb_fault fault;
+    char kv_format[sizeof(((struct vkb_device_info *)0)->name) + 128];
 };
 
 /* compile.c: the device-independent part of a plan. */

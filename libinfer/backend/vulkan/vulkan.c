@@ -160,6 +160,10 @@ static const struct backend_ops vkb_ops = {
     .kv_free = vkb_kv_free,
     .kv_copy = vkb_kv_copy,
     .kv_drop = vkb_kv_drop,
+    .kv_size = vkb_kv_size,
+    .kv_export = vkb_kv_export,
+    .kv_import = vkb_kv_import,
+    .kv_format = vkb_kv_format,
     .compile = vkb_plan_new,
     .plan_free = vkb_plan_free,
     .plan_rest = vkb_plan_rest,
@@ -221,6 +225,7 @@ int vkb_backend_new(const struct backend_params *params, struct backend **ret_ba
         vkb_free(&vkb->base);
         return r;
     }
+    vkb_kv_describe(vkb);
     vkb->submit_usec = vkb->info->caps.kind == VKB_SOFTWARE ? 0 : SUBMIT_USEC;
     if (vkb_pretend.submit_usec > 0)
         vkb->submit_usec = vkb_pretend.submit_usec;

@@ -75,6 +75,9 @@ struct inf_tier_ops {
      * 1 and *ret_digest, 0, or a negative errno. */
     int (*recall)(struct inf_tier *t, const struct inf_tier_file *file, uint8_t ret_digest[32]);
     int (*remember)(struct inf_tier *t, const struct inf_tier_file *file, const uint8_t digest[32]);
+    /* NULL: nothing is kept open. Nobody looks any more at what find() gave; there was no question
+     * for some seconds. */
+    void (*rest)(struct inf_tier *t);
 };
 
 /* Implementations begin with it. */

@@ -2,7 +2,7 @@
 /*
  * Tiny models of every architecture, with keys and values as each kind of numbers: what one engine
  * computed the next one reads, and tokens and log-probabilities are those of an engine without a
- * tier, bit for bit.
+ * tier, bit for bit. On a Vulkan device also with a part of the layers on the CPU.
  */
 #include "../sched/fake_tier.h"
 #include "lib/test.h"
@@ -12,10 +12,13 @@
 #include "api/handle.h"
 #include "core/macros.h"
 #include "core/rng.h"
+#include "lib/device.h"
 
 #define BLOCK    64
 #define N_PROMPT 200
 #define N_TOKENS 80
+/* These models fit into it. */
+#define DEVICE_BYTES (256u << 20)
 
 static const char *const names[] = {
     "llama-gqa",  "llama3-scaled",    "llama-linear", "llama-yarn", "mistral-window",
@@ -56,17 +59,25 @@ static void ask(struct inf_engine *engine, const int32_t *prompt, struct answer 
     a->n_cached = e.n_cached;
 }
 
-/* On an engine of its own; false: its numbers are none for this model. */
-static bool run(struct inf_model *model, const char *kv_type, struct fake_tier *tier,
-                const int32_t *prompt, struct answer *a)
+/* What an engine is made of. */
+struct subject {
+    struct inf_model *model;
+    const char *device, *kv_type;
+    uint64_t device_bytes;
+};
+
+/* On an engine of its own; false: its numbers are none for this model, or for the device. */
+static bool run(const struct subject *s, struct fake_tier *tier, const int32_t *prompt,
+                struct answer *a)
 {
     const struct inf_engine_params params = {
-        .model = model,
-        .device = "cpu",
+        .model = s->model,
+        .device = s->device,
+        .device_bytes = s->device_bytes,
         .n_threads = 2,
         .n_ctx = 512,
         .max_seqs = 1,
-        .kv_type = kv_type,
+        .kv_type = s->kv_type,
         .tier = tier ? &tier->base : NULL,
     };
     struct inf_engine *engine;
@@ -85,7 +96,7 @@ static bool run(struct inf_model *model, const char *kv_type, struct fake_tier *
     return true;
 }
 
-static void check(struct inf_model *model, const char *kv_type)
+static void check(const struct subject *s)
 {
     struct answer alone, first, again;
     int32_t prompt[N_PROMPT];
@@ -94,13 +105,13 @@ static void check(struct inf_model *model, const char *kv_type)
 
     rng_seed(&rng, 1);
     for (uint32_t i = 0; i < N_PROMPT; i++)
-        prompt[i] = (int32_t)(rng_u32(&rng) % inf_model_info(model)->n_vocab);
-    if (!run(model, kv_type, NULL, prompt, &alone))
+        prompt[i] = (int32_t)(rng_u32(&rng) % inf_model_info(s->model)->n_vocab);
+    if (!run(s, NULL, prompt, &alone))
         return;
     fake_tier_init(&tier, 1);
-    assert_true(run(model, kv_type, &tier, prompt, &first));
+    assert_true(run(s, &tier, prompt, &first));
     assert_int_equal(tier.n_put_blocks, (N_PROMPT + N_TOKENS - 1) / BLOCK);
-    assert_true(run(model, kv_type, &tier, prompt, &again));
+    assert_true(run(s, &tier, prompt, &again));
     assert_int_equal(again.n_cached, N_PROMPT / BLOCK * BLOCK);
     assert_int_equal(tier.n_rejects, 0);
     assert_memory_equal(alone.tokens, first.tokens, sizeof(alone.tokens));
@@ -110,22 +121,104 @@ static void check(struct inf_model *model, const char *kv_type)
     fake_tier_done(&tier);
 }
 
+/* What of a GPU's memory holds some of the layers, and not all. */
+static uint64_t part_of_it(const struct subject *s)
+{
+    uint64_t least = 0, most = DEVICE_BYTES;
+
+    while (least < most) {
+        const uint64_t middle = (least + most) / 2;
+        const struct inf_engine_params params = {
+            .model = s->model,
+            .device = s->device,
+            .device_bytes = middle,
+            .n_ctx = 512,
+            .max_seqs = 1,
+            .kv_type = s->kv_type,
+        };
+        struct inf_engine *engine;
+        struct inf_err err;
+        const char *name;
+
+        ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+        name = engine->sched->runner->backend->ops->name;
+        inf_engine_free(engine);
+        if (strcmp(name, "split") == 0)
+            return middle;
+        if (strcmp(name, "cpu") == 0)
+            least = middle + 1;
+        else
+            most = middle;
+    }
+    fail_msg("no memory holds a part of the model");
+    return 0;
+}
+
+static void open_model(struct subject *s, const char *name)
+{
+    struct inf_model_params params = {0};
+    struct inf_err err;
+    char sub[64], path[4096];
+
+    snprintf(sub, sizeof(sub), "models/%s", name);
+    snprintf(path, sizeof(path), "%s", test_golden(sub));
+    params.path = path;
+    ASSERT_OK_ERR(inf_model_open(&params, &s->model, &err), err);
+}
+
 TEST(every_model_reads_what_it_left)
 {
     for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
-        struct inf_model_params params = {0};
-        struct inf_model *model;
-        struct inf_err err;
-        char sub[64], path[4096];
+        struct subject s = {.device = "cpu"};
 
-        snprintf(sub, sizeof(sub), "models/%s", names[i]);
-        snprintf(path, sizeof(path), "%s", test_golden(sub));
-        params.path = path;
-        ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-        for (unsigned k = 0; k < ARRAY_SIZE(numbers); k++)
-            check(model, numbers[k]);
-        inf_model_unref(model);
+        open_model(&s, names[i]);
+        for (unsigned k = 0; k < ARRAY_SIZE(numbers); k++) {
+            s.kv_type = numbers[k];
+            check(&s);
+        }
+        inf_model_unref(s.model);
     }
 }
 
-RUN_TESTS(cmocka_unit_test(every_model_reads_what_it_left))
+TEST(a_device_with_memory_of_its_own_does_so_too)
+{
+    static const char *const own_numbers[] = {"f16", "q8_0"};
+    struct subject s = {0};
+    struct test_target on = {0};
+
+    if (!test_target_at(0, &on))
+        skip();
+    s.device = on.device;
+    open_model(&s, "qwen2-window-mix");
+    for (unsigned k = 0; k < ARRAY_SIZE(own_numbers); k++) {
+        s.kv_type = own_numbers[k];
+        check(&s);
+    }
+    inf_model_unref(s.model);
+}
+
+TEST(so_does_one_on_two_devices)
+{
+    struct subject s = {.kv_type = "f16"};
+    struct test_target on = {0};
+
+    if (!test_target_at(0, &on))
+        skip();
+    s.device = on.device;
+    open_model(&s, "qwen3-norm");
+    s.device_bytes = part_of_it(&s);
+    check(&s);
+    inf_model_unref(s.model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest cpu[] = {cmocka_unit_test(every_model_reads_what_it_left)};
+    const struct CMUnitTest other[] = {
+        cmocka_unit_test(a_device_with_memory_of_its_own_does_so_too),
+        cmocka_unit_test(so_does_one_on_two_devices),
+    };
+
+    return getenv("SCONCE_DEVICE") ? cmocka_run_group_tests(other, NULL, NULL)
+                                   : cmocka_run_group_tests(cpu, NULL, NULL);
+}

@@ -399,6 +399,47 @@ TEST(the_smaller_part_bounds_the_blocks)
     }
 }
 
+/* Steps into one engine's blocks, which another one takes over. */
+TEST(blocks_go_from_one_to_the_next)
+{
+    const uint32_t last = N_BLOCKS - 1;
+    struct bench from, to;
+    struct kv_store *store;
+    struct backend *b;
+    uint8_t *bytes, *again;
+    struct rng rng;
+    uint64_t size;
+
+    bench_init(&from, &qwen, CODEC_F16, split_make(cpu_make(1), cpu_make(2), 1));
+    bench_init(&to, &qwen, CODEC_F16, split_make(cpu_make(2), cpu_make(1), 1));
+    rng_seed(&rng, 1);
+    ASSERT_OK(run_some(&from, &rng));
+    b = from.runner->backend;
+    store = kv_pool_store(from.runner->pool);
+    size = kv_pool_block_bytes(from.runner->pool);
+    assert_int_equal(size, kv_layout_block_bytes(kv_pool_layout(from.runner->pool)));
+    assert_string_equal(b->ops->kv_format(b),
+                        to.runner->backend->ops->kv_format(to.runner->backend));
+    bytes = malloc(size);
+    again = malloc(size);
+    assert_true(bytes && again);
+    for (uint32_t i = 0; i < 4; i++) {
+        ASSERT_OK(b->ops->kv_export(b, store, i, bytes));
+        b = to.runner->backend;
+        store = kv_pool_store(to.runner->pool);
+        ASSERT_OK(b->ops->kv_import(b, store, last - i, bytes));
+        memset(again, 1, size);
+        ASSERT_OK(b->ops->kv_export(b, store, last - i, again));
+        assert_memory_equal(bytes, again, size);
+        b = from.runner->backend;
+        store = kv_pool_store(from.runner->pool);
+    }
+    free(bytes);
+    free(again);
+    bench_done(&from);
+    bench_done(&to);
+}
+
 TEST(a_step_allocates_nothing)
 {
     struct bench b;
@@ -478,6 +519,7 @@ RUN_TESTS(cmocka_unit_test(a_split_at_any_border_changes_no_bit),
           cmocka_unit_test(what_no_part_can_do_the_whole_cannot),
           cmocka_unit_test(lists_are_those_of_the_upper_part),
           cmocka_unit_test(the_smaller_part_bounds_the_blocks),
+          cmocka_unit_test(blocks_go_from_one_to_the_next),
           cmocka_unit_test(a_step_allocates_nothing),
           cmocka_unit_test(threads_and_names_are_those_of_the_parts),
           cmocka_unit_test(a_model_without_that_border_is_refused))
