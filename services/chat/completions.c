@@ -9,7 +9,7 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "chat/fields.h"
+#include "common/fields.h"
 #include "chat/generation.h"
 #include "chat/logprobs.h"
 #include "common/json.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "chat/fields.h"
+#include "common/fields.h"
 #include "common/config.h"
 #include "common/json.h"
 #include "common/log.h"

@@ -69,8 +69,12 @@ static int put_model(struct chat *chat, struct str *out, const struct models_ent
         r = r < 0 ? r : json_put_text(out, entry->aliases[i]);
     }
     r = r < 0 ? r
-              : str_printf(out, "],\"size\":%llu,\"status\":\"%s\",\"meta\":",
-                           (unsigned long long)entry->size, resident ? "loaded" : "unloaded");
+              : str_printf(out, "],\"size\":%llu,\"task\":\"%s\"", (unsigned long long)entry->size,
+                           models_task_name(entry->task));
+    /* What other services have in memory is not known here. */
+    if (r == 0 && (resident || entry->task == MODELS_CHAT))
+        r = str_printf(out, ",\"status\":\"%s\"", resident ? "loaded" : "unloaded");
+    r = r < 0 ? r : str_puts(out, ",\"meta\":");
     if (r == 0)
         r = resident ? put_meta(out, resident) : str_puts(out, "null");
     return r < 0 ? r : str_putc(out, '}');

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chat/fields.h"
+#include "common/fields.h"
 #include "core/str.h"
 
 #define MESSAGES_MAX 65536

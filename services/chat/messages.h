@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "chat/problem.h"
+#include "common/problem.h"
 
 /*
  * Checks @messages in place and rewrites it: text parts become one string, arguments of tool calls

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chat/fields.h"
+#include "common/fields.h"
 #include "common/kv-type.h"
 
 const char *const params_names[] = {

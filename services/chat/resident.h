@@ -12,7 +12,7 @@
 
 #include <infer/engine.h>
 
-#include "chat/problem.h"
+#include "common/problem.h"
 #include "common/jobs.h"
 #include "common/loop.h"
 

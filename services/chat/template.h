@@ -3,7 +3,7 @@
 
 /* From a generation's messages to the prompt that its model's chat template makes of them. */
 
-#include "chat/problem.h"
+#include "common/problem.h"
 
 struct generation;
 

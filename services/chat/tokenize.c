@@ -6,7 +6,7 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "chat/fields.h"
+#include "common/fields.h"
 #include "chat/generation.h"
 #include "chat/template.h"
 #include "common/json.h"

@@ -50,10 +50,13 @@ static void ask(struct doctor *d, const struct doctor_side *side)
     struct inf_err err;
     int status;
 
-    if (models_scan(side->config, &models, &err) < 0 || models_count(models) == 0)
+    if (models_scan(side->config, &models, &err) < 0)
         return;
     e = models_default(models, side->config);
-    text = question(e ? e->name : models_at(models, 0)->name);
+    for (size_t i = 0; !e && i < models_count(models); i++)
+        if (models_at(models, i)->task == MODELS_CHAT)
+            e = models_at(models, i);
+    text = e ? question(e->name) : NULL;
     if (!text)
         return;
     api_keys_load(side->places.key_file, &keys, &err);

@@ -20,11 +20,12 @@ enum {
 };
 
 static const char *const all_units[] = {
-    "sconce.target",       "sconce-gateway.socket", "sconce-gateway-tcp.socket",
-    "sconce-chat.socket",  "sconce-cache.socket",   "sconce-gateway.service",
-    "sconce-chat.service", "sconce-cache.service",
+    "sconce.target",          "sconce-gateway.socket", "sconce-gateway-tcp.socket",
+    "sconce-chat.socket",     "sconce-embed.socket",   "sconce-cache.socket",
+    "sconce-gateway.service", "sconce-chat.service",   "sconce-embed.service",
+    "sconce-cache.service",
 };
-static const char *const services[] = {"gateway", "chat", "cache"};
+static const char *const services[] = {"gateway", "chat", "embed", "cache"};
 
 void doctor_install(struct doctor *d)
 {

@@ -22,6 +22,7 @@ enum {
 #define SETUP_UNIX_SOCKET "sconce-gateway.socket"
 #define SETUP_GATEWAY     "sconce-gateway.service"
 #define SETUP_CHAT        "sconce-chat.service"
+#define SETUP_EMBED       "sconce-embed.service"
 #define SETUP_TARGET      "sconce.target"
 
 struct setup {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce setup models: the configured model directories, made visible to the chat service
+ * sconce setup models: the configured model directories, made visible to the services
  *
- * A directory that the unit hides is bound back, read-only, by a drop-in; one that is named here is
+ * A directory that the units hide is bound back, read-only, by drop-ins; one that is named here is
  * first added to models.directories by a file of its own.
  */
 #include <errno.h>
@@ -122,12 +122,24 @@ static int bind_dirs(const struct setup *s, const struct config *config, struct 
     return r;
 }
 
+/* The drop-in of one service; none where its unit shows everything. */
+static int drop_in(struct setup *s, const char *unit, const char *body, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = places_drop_in(&s->places, unit, "50-models.conf");
+    _cleanup_str_ struct str text = {0};
+
+    if (!path || str_printf(&text, "[Service]\n%s", body) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    return body[0] ? edit_generate(&s->edits, path, text.data, reterr)
+                   : edit_remove(&s->edits, path, reterr);
+}
+
 int setup_models(struct setup *s, int argc, char **argv)
 {
-    static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_CHAT}};
-    _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_CHAT, "50-models.conf");
+    static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_CHAT},
+                                                 {"TryRestartUnit", SETUP_EMBED}};
     _cleanup_(config_freep) struct config *config = NULL;
-    _cleanup_str_ struct str body = {0}, text = {0};
+    _cleanup_str_ struct str body = {0};
     struct inf_err err;
     int r;
 
@@ -136,11 +148,10 @@ int setup_models(struct setup *s, int argc, char **argv)
         r = add_dirs(s, &config, (size_t)(argc - 1), argv + 1, &err);
     if (r < 0)
         return setup_failed(s, &err);
-    if (!path || bind_dirs(s, config, &body) < 0 ||
-        str_printf(&text, "[Service]\n%s", body.data ? body.data : "") < 0)
+    if (bind_dirs(s, config, &body) < 0)
         return cli_error("setup", "out of memory");
-    r = body.len ? edit_generate(&s->edits, path, text.data, &err)
-                 : edit_remove(&s->edits, path, &err);
+    for (size_t i = 0; i < ARRAY_SIZE(restart) && r >= 0; i++)
+        r = drop_in(s, restart[i].unit, body.data ? body.data : "", &err);
     if (r >= 0 && s->edits.n_changes)
         r = manager_reload(s->manager, &err);
     if (r >= 0 && s->edits.n_changes && !s->no_start)

@@ -35,13 +35,14 @@ enum {
 };
 
 /* In the order in which they are stopped: who asks goes before who answers. */
-enum part_id { GATEWAY, CHAT, CACHE, N_PARTS };
+enum part_id { GATEWAY, CHAT, EMBED, CACHE, N_PARTS };
 
 static const struct {
     const char *name, *program, *file, *kind;
 } part_rows[N_PARTS] = {
     [GATEWAY] = {"gateway", "sconce-gateway", "gateway.sock", "unix"},
     [CHAT] = {"chat", "sconce-chat", "chat.sock", "unix"},
+    [EMBED] = {"embed", "sconce-embed", "embed.sock", "unix"},
     [CACHE] = {"cache", "sconce-cache", "cache.sock", "seqpacket"},
 };
 
@@ -176,7 +177,7 @@ static void add_option(struct part *part, const char *option, const char *value)
 /* @open: who can connect may ask. */
 static void fill_args(struct serve *s, bool open)
 {
-    struct part *gateway = &s->parts[GATEWAY], *chat = &s->parts[CHAT];
+    struct part *gateway = &s->parts[GATEWAY], *chat = &s->parts[CHAT], *embed = &s->parts[EMBED];
 
     for (size_t i = 0; i < N_PARTS; i++) {
         s->parts[i].service.name = part_rows[i].name;
@@ -185,13 +186,16 @@ static void fill_args(struct serve *s, bool open)
             add_option(&s->parts[i], "--config", s->models.config);
     }
     add_option(gateway, "--chat-socket", chat->socket);
+    add_option(gateway, "--embed-socket", embed->socket);
     if (open)
         add_option(gateway, "--tcp-access", "open");
     add_option(chat, "--cache-socket", s->parts[CACHE].socket);
     if (s->device)
         add_option(chat, "--device", s->device);
-    for (size_t i = 0; i < MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5); i++)
+    for (size_t i = 0; i < MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5); i++) {
         add_option(chat, "--models", s->models.dirs[i]);
+        add_option(embed, "--models", s->models.dirs[i]);
+    }
 }
 
 static int find_programs(struct serve *s)
@@ -222,8 +226,9 @@ static void greet(const struct serve *s, const struct config *config, bool open,
     _cleanup_free_ char *names = models_names(models);
     const struct models_entry *first = models_default(models, config);
 
-    if (!first && models_count(models) > 0)
-        first = models_at(models, 0);
+    for (size_t i = 0; !first && i < models_count(models); i++)
+        if (models_at(models, i)->task == MODELS_CHAT)
+            first = models_at(models, i);
     for (size_t i = 0; i < s->n_listen; i++) {
         if (strncmp(s->listen[i], "unix:", 5) == 0)
             fprintf(stderr, "Listening on %s\n", s->listen[i]);
@@ -238,7 +243,7 @@ static void greet(const struct serve *s, const struct config *config, bool open,
             fprintf(stderr, "Whoever reaches %s may ask, without an API key.\n", s->listen[i]);
     if (!open)
         fputs("Over TCP, requests must show one of the configured API keys.\n", stderr);
-    if (!first) {
+    if (models_count(models) == 0) {
         fputs("No model is installed yet. Put a .gguf file or a model directory into one of:\n",
               stderr);
         for (size_t i = 0; i < config->n_model_dirs; i++)
@@ -246,7 +251,7 @@ static void greet(const struct serve *s, const struct config *config, bool open,
         return;
     }
     fprintf(stderr, "Models: %s\n", names ? names : "");
-    if (s->port) {
+    if (s->port && first) {
         const int n_host = (int)(strrchr(s->listen[0], ':') - s->listen[0]);
         const bool any = n_host == 0 || strncmp(s->listen[0], "0.0.0.0", 7) == 0 ||
                          strncmp(s->listen[0], "[::]", 4) == 0;

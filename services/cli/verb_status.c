@@ -152,10 +152,10 @@ static json_t *doors(const struct unit_state *s, bool user, bool is_gateway)
 /* The units of one manager; true when its gateway runs or could be asked without waking it. */
 static bool take_units(struct report *r, bool user)
 {
-    static const char *const names[] = {"sconce-gateway.socket",  "sconce-gateway-tcp.socket",
-                                        "sconce-gateway.service", "sconce-chat.socket",
-                                        "sconce-chat.service",    "sconce-cache.socket",
-                                        "sconce-cache.service"};
+    static const char *const names[] = {
+        "sconce-gateway.socket", "sconce-gateway-tcp.socket", "sconce-gateway.service",
+        "sconce-chat.socket",    "sconce-chat.service",       "sconce-embed.socket",
+        "sconce-embed.service",  "sconce-cache.socket",       "sconce-cache.service"};
     _cleanup_(units_closep) struct units *u = NULL;
     bool active = false;
 

@@ -174,6 +174,12 @@ int config_new(struct config **ret_config)
     c->chat.max_models = 1;
     c->chat.idle_timeout_usec = SECONDS(300);
     c->chat.request_timeout_usec = SECONDS(600);
+    c->embed.max_texts = 2048;
+    c->embed.max_queue = 1024;
+    c->embed.max_queue_tokens = 4u << 20;
+    c->embed.max_models = 2;
+    c->embed.idle_timeout_usec = SECONDS(300);
+    c->embed.request_timeout_usec = SECONDS(600);
     c->cache.enabled = CONFIG_TRUE;
     c->cache.max_bytes = MEBIBYTES(16384);
     c->cache.min_free = MEBIBYTES(4096);
@@ -220,6 +226,9 @@ struct config *config_free(struct config *c)
     free(c->chat.device);
     free(c->chat.isa);
     free(c->chat.kv_type);
+    free(c->embed.default_model);
+    free(c->embed.default_reranker);
+    free(c->embed.isa);
     free(c->cache.directory);
     free(c);
     return NULL;

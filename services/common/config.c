@@ -84,6 +84,17 @@ const struct config_key config_keys[] = {
     {"chat", "max_tokens", KEY_U32, AT(chat.max_tokens), 0, 0, 1u << 24},
     {"chat", "idle_timeout", KEY_USEC, AT(chat.idle_timeout_usec), 0, ANY_USEC},
     {"chat", "request_timeout", KEY_USEC, AT(chat.request_timeout_usec), 0, ANY_USEC},
+    {"embed", "default_model", KEY_STRING, AT(embed.default_model), 0, 0, 0},
+    {"embed", "default_reranker", KEY_STRING, AT(embed.default_reranker), 0, 0, 0},
+    {"embed", "isa", KEY_STRING, AT(embed.isa), 0, 0, 0},
+    {"embed", "threads", KEY_U32, AT(embed.threads), 0, 0, 1024},
+    {"embed", "context", KEY_U32, AT(embed.context), 0, 0, 1u << 17},
+    {"embed", "max_texts", KEY_U32, AT(embed.max_texts), 0, 1, 65536},
+    {"embed", "max_queue", KEY_U32, AT(embed.max_queue), 0, 1, 1u << 20},
+    {"embed", "max_queue_tokens", KEY_U32, AT(embed.max_queue_tokens), 0, 1024, 1u << 30},
+    {"embed", "max_models", KEY_U32, AT(embed.max_models), 0, 1, 64},
+    {"embed", "idle_timeout", KEY_USEC, AT(embed.idle_timeout_usec), 0, ANY_USEC},
+    {"embed", "request_timeout", KEY_USEC, AT(embed.request_timeout_usec), 0, ANY_USEC},
     {"cache", "enabled", KEY_CHOICE, AT(cache.enabled), 0, 0, 0, bool_choices},
     {"cache", "directory", KEY_STRING, AT(cache.directory), 0, 0, 0, NULL, check_directory},
     {"cache", "max_bytes", KEY_BYTES, AT(cache.max_bytes), 0, 0, UINT64_MAX / 2},
@@ -166,10 +177,10 @@ static int apply_document(const struct config_source *s, struct config *config)
         if (section)
             key_find(section, NULL, &known);
         if (!known)
-            return config_bad(
-                s, &key_node->start_mark,
-                "unknown section \"%s\"; there are models, gateway, chat, cache, confinement",
-                section ? section : "?");
+            return config_bad(s, &key_node->start_mark,
+                              "unknown section \"%s\"; there are models, gateway, chat, embed, "
+                              "cache, confinement",
+                              section ? section : "?");
         if (is_double(s, root, p))
             return config_bad(s, &key_node->start_mark, "section \"%s\" stands here twice",
                               section);

@@ -62,6 +62,20 @@ struct config {
     } chat;
 
     struct {
+        char *default_model;        /* for requests that name none; NULL: the only one there is */
+        char *default_reranker;     /* the same for requests that rank */
+        char *isa;                  /* NULL: best */
+        uint32_t threads;           /* 0: all */
+        uint32_t context;           /* tokens of a text; 0: what the model's files say */
+        uint32_t max_texts;         /* of a request; 2048 */
+        uint32_t max_queue;         /* requests that are not answered; 1024 */
+        uint32_t max_queue_tokens;  /* of texts that wait; 4194304 */
+        uint32_t max_models;        /* resident at the same time; 2 */
+        uint64_t idle_timeout_usec; /* exits after so long without requests; 300 s; 0: never */
+        uint64_t request_timeout_usec; /* whole request; 0: none; 600 s */
+    } embed;
+
+    struct {
         unsigned enabled;           /* enum config_bool; true */
         char *directory;            /* NULL: what the service manager named, or the user's own */
         uint64_t max_bytes;         /* of blocks; 16 GiB; 0: no limit but min_free */

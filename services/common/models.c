@@ -79,6 +79,7 @@ static int add(struct models *m, const char *name, size_t name_len, const char *
     e.path = arena_strndup(&m->arena, path, strlen(path));
     if (!e.name || !e.path)
         return -ENOMEM;
+    e.task = models_task_find(e.name, e.path, strcmp(kind, "gguf") == 0);
     m->entries[m->n++] = e;
     return 0;
 }
@@ -395,24 +396,51 @@ const struct models_entry *models_default(const struct models *m, const struct c
 {
     if (config->default_model)
         return models_find(m, config->default_model);
-    return m->n == 1 ? &m->entries[0] : NULL;
+    return models_only(m, MODELS_CHAT);
 }
 
-char *models_names(const struct models *m)
+const struct models_entry *models_only(const struct models *m, enum models_task task)
+{
+    const struct models_entry *found = NULL;
+
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->entries[i].task != task)
+            continue;
+        if (found)
+            return NULL;
+        found = &m->entries[i];
+    }
+    return found;
+}
+
+/* A set of tasks, as bits. */
+static char *names_of(const struct models *m, unsigned tasks)
 {
     struct str s = {0};
     int r = 0;
 
     for (size_t i = 0; i < m->n && r == 0; i++) {
+        if (!(tasks & 1u << m->entries[i].task))
+            continue;
         if (s.len > 400) {
             r = str_puts(&s, ", …");
             break;
         }
-        r = str_printf(&s, "%s%s", i ? ", " : "", m->entries[i].name);
+        r = str_printf(&s, "%s%s", s.len ? ", " : "", m->entries[i].name);
     }
     if (r < 0) {
         str_done(&s);
         return NULL;
     }
     return str_take(&s, NULL);
+}
+
+char *models_names(const struct models *m)
+{
+    return names_of(m, ~0u);
+}
+
+char *models_names_of(const struct models *m, enum models_task task)
+{
+    return names_of(m, 1u << task);
 }

@@ -17,6 +17,7 @@ enum {
     OPTION_CHAT_SOCKET,
     OPTION_DEVICE,
     OPTION_DRAIN,
+    OPTION_EMBED_SOCKET,
     OPTION_TCP_ACCESS,
     OPTION_VERSION,
 };
@@ -29,12 +30,15 @@ static void options_help(const char *service)
            service);
     if (strcmp(service, "gateway") == 0)
         printf("  --chat-socket PATH    where the chat service listens\n"
+               "  --embed-socket PATH   where the embed service listens\n"
                "  --tcp-access KIND     key: requests over TCP must show a key; open: they need\n"
                "                        none\n");
     else if (strcmp(service, "chat") == 0)
         printf("  --models DIR          look for models here first; may be given more than once\n"
                "  --device NAME         instead of chat.device of the configuration\n"
                "  --cache-socket PATH   where the cache service listens\n");
+    else if (strcmp(service, "embed") == 0)
+        printf("  --models DIR          look for models here first; may be given more than once\n");
     printf("  --drain-timeout SEC   how long running %s may take after SIGTERM (30)\n"
            "  -h, --help            this text\n"
            "  --version             the version\n",
@@ -57,6 +61,7 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         {"chat-socket", required_argument, NULL, OPTION_CHAT_SOCKET},
         {"device", required_argument, NULL, OPTION_DEVICE},
         {"drain-timeout", required_argument, NULL, OPTION_DRAIN},
+        {"embed-socket", required_argument, NULL, OPTION_EMBED_SOCKET},
         {"tcp-access", required_argument, NULL, OPTION_TCP_ACCESS},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, OPTION_VERSION},
@@ -89,6 +94,9 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
             break;
         case OPTION_DEVICE:
             device = optarg;
+            break;
+        case OPTION_EMBED_SOCKET:
+            o.embed_socket = optarg;
             break;
         case OPTION_DRAIN:
             o.drain_timeout_usec = (uint64_t)(strtod(optarg, &end) * 1e6);

@@ -13,6 +13,7 @@ struct options {
     struct key_list keys;        /* of files of their own; for the gateway */
     const char *cache_socket;    /* --cache-socket; NULL: not given */
     const char *chat_socket;     /* --chat-socket; NULL: not given */
+    const char *embed_socket;    /* --embed-socket; NULL: not given */
     uint64_t drain_timeout_usec; /* --drain-timeout; 30 s */
 };
 

@@ -28,7 +28,7 @@
 
 static void forward_mark_awake(struct gw_request *r)
 {
-    const uint64_t idle = r->gateway->config->chat.idle_timeout_usec;
+    const uint64_t idle = gw_service_idle_usec(r->gateway, r->target);
 
     if (!idle)
         r->gateway->awake_until_usec[r->target] = UINT64_MAX;
@@ -168,7 +168,7 @@ static void forward_count(struct gw_request *r, enum http_call_result result)
             forward_mark_awake(r);
         return;
     }
-    r->gateway->n_failures[failures[result]]++;
+    r->gateway->n_failures[r->target][failures[result]]++;
     r->gateway->awake_until_usec[r->target] = 0;
 }
 
@@ -275,7 +275,7 @@ void gw_forward_give_up(struct gw_request *r)
     const char *name = gw_service_name(r->target);
 
     gw_forward_cancel(r);
-    r->gateway->n_failures[GW_FAIL_SILENT]++;
+    r->gateway->n_failures[r->target][GW_FAIL_SILENT]++;
     r->gateway->awake_until_usec[r->target] = 0;
     r->note = "service silent";
     api_error_send(r->http, 503, "service_down", NULL, 5,
@@ -286,7 +286,21 @@ void gw_forward_give_up(struct gw_request *r)
 
 const char *gw_service_name(enum gw_service target)
 {
-    static const char *const names[GW_N_SERVICES] = {"chat"};
+    static const char *const names[GW_N_SERVICES] = {[GW_CHAT] = "chat", [GW_EMBED] = "embed"};
 
     return names[target];
+}
+
+uint64_t gw_service_idle_usec(const struct gateway *gateway, enum gw_service target)
+{
+    const struct config *config = gateway->config;
+    const uint64_t times[GW_N_SERVICES] = {
+        [GW_CHAT] = config->chat.idle_timeout_usec, [GW_EMBED] = config->embed.idle_timeout_usec};
+
+    return times[target];
+}
+
+bool gw_service_is_awake(const struct gateway *gateway, enum gw_service target)
+{
+    return gateway->n_forwarded[target] || clock_usec() < gateway->awake_until_usec[target];
 }

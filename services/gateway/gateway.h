@@ -21,6 +21,7 @@ struct service;
 
 enum gw_service {
     GW_CHAT,
+    GW_EMBED,
     GW_N_SERVICES,
 };
 
@@ -54,7 +55,7 @@ struct gateway {
     uint32_t n_forwarded[GW_N_SERVICES]; /* calls that run now */
     uint64_t n_answers[6];               /* by status / 100; [0]: none, the client left */
     uint64_t n_unauthorized;
-    uint64_t n_failures[GW_N_FAILURES];
+    uint64_t n_failures[GW_N_SERVICES][GW_N_FAILURES];
     struct metrics_histogram duration;
 };
 
@@ -78,6 +79,8 @@ struct gw_request {
     void (*answered)(struct gw_request *r); /* health and metrics: the call is over */
     struct loop_timer patience;             /* for these */
     struct str text;                        /* what they have written so far */
+    bool any_ill;                           /* health: a service did not answer well */
+    bool is_up[GW_N_SERVICES];              /* metrics: it answered */
 };
 
 /* handler.c */
@@ -112,6 +115,10 @@ void gw_forward_cancel(struct gw_request *r);
 /* The same, and tells the client that the service does not start, or hangs. */
 void gw_forward_give_up(struct gw_request *r);
 const char *gw_service_name(enum gw_service target);
+/* After so long without requests the service exits; 0: never. */
+uint64_t gw_service_idle_usec(const struct gateway *gateway, enum gw_service target);
+/* It runs, as far as is known without waking it. */
+bool gw_service_is_awake(const struct gateway *gateway, enum gw_service target);
 
 /* liveness.c: a request waits from when it is sent until its first byte comes or it is over. */
 void gw_liveness_init(struct gateway *gateway);

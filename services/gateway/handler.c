@@ -36,6 +36,12 @@ static const struct route routes[] = {
     {"/tokenize", METHOD_POST, .service = GW_CHAT},
     {"/detokenize", METHOD_POST, .service = GW_CHAT},
     {"/apply-template", METHOD_POST, .service = GW_CHAT},
+    {"/v1/embeddings", METHOD_POST, .service = GW_EMBED},
+    {"/v1/rerank", METHOD_POST, .service = GW_EMBED},
+    {"/v1/similarity", METHOD_POST, .service = GW_EMBED},
+    {"/embed", METHOD_POST, .service = GW_EMBED},
+    {"/rerank", METHOD_POST, .service = GW_EMBED},
+    {"/similarity", METHOD_POST, .service = GW_EMBED},
     {"/health", METHOD_GET, .is_open = true, .handle = gw_health},
     {"/metrics", METHOD_GET, .handle = gw_metrics},
 };

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "common/service.h"
-#include "core/clock.h"
 #include "gateway/gateway.h"
 
 static bool health_query_has(const struct gw_request *r, const char *pair)
@@ -28,19 +27,40 @@ static bool health_query_has(const struct gw_request *r, const char *pair)
     return false;
 }
 
+static void health_end(struct gw_request *r)
+{
+    _cleanup_str_ struct str out = {};
+
+    str_printf(&out, "{\"status\":\"%s\",\"version\":\"%s\",\"services\":{%s}}",
+               r->any_ill ? "error" : "ok", SCONCE_VERSION, r->text.data ? r->text.data : "");
+    http_respond(r->http, r->any_ill ? 503 : 200, "application/json", out.data, out.len);
+}
+
+static void health_ask(struct gw_request *r, enum gw_service target);
+
+/* What one service said; then the next is asked. */
 static void health_answer(struct gw_request *r)
 {
     const bool well = r->status == 200;
-    _cleanup_str_ struct str out = {};
 
-    str_printf(&out, "{\"status\":\"%s\",\"version\":\"%s\",\"services\":{\"chat\":",
-               well ? "ok" : "error", SCONCE_VERSION);
+    r->any_ill |= !well;
+    str_printf(&r->text, "%s\"%s\":", r->target ? "," : "", gw_service_name(r->target));
     if (r->status && r->body.len)
-        str_append(&out, r->body.data, r->body.len);
+        str_append(&r->text, r->body.data, r->body.len);
     else
-        str_puts(&out, "{\"status\":\"unreachable\"}");
-    str_puts(&out, "}}");
-    http_respond(r->http, well ? 200 : 503, "application/json", out.data, out.len);
+        str_puts(&r->text, "{\"status\":\"unreachable\"}");
+    if (r->target + 1 < GW_N_SERVICES)
+        health_ask(r, r->target + 1);
+    else
+        health_end(r);
+}
+
+static void health_ask(struct gw_request *r, enum gw_service target)
+{
+    str_clear(&r->body);
+    r->status = 0;
+    r->answered = health_answer;
+    gw_ask(r, target, "/health");
 }
 
 bool gw_health_is_deep(const struct gw_request *r)
@@ -56,17 +76,44 @@ void gw_health(struct gw_request *r)
     if (service_is_draining(r->gateway->service)) {
         http_respond(r->http, 503, "application/json", stopping, sizeof(stopping) - 1);
     } else if (gw_health_is_deep(r)) {
-        r->answered = health_answer;
-        gw_ask(r, GW_CHAT, "/health");
+        health_ask(r, (enum gw_service)0);
     } else {
         http_respond(r->http, 200, "application/json", ok, sizeof(ok) - 1);
     }
 }
 
-static void metrics_write(const struct gateway *gateway, bool chat_is_up, struct str *out)
+static void metrics_services(const struct gw_request *r, struct str *out)
 {
     static const char *const failures[GW_N_FAILURES] = {"connect", "lost", "timeout", "truncated",
                                                         "silent"};
+    const struct gateway *gateway = r->gateway;
+    char labels[64];
+
+    metrics_head(out, "sconce_gateway_service_failures_total", "counter",
+                 "Calls of services that failed, by how.");
+    for (unsigned i = 0; i < GW_N_SERVICES; i++)
+        for (unsigned k = 0; k < GW_N_FAILURES; k++) {
+            snprintf(labels, sizeof(labels), "service=\"%s\",kind=\"%s\"", gw_service_name(i),
+                     failures[k]);
+            metrics_sample(out, "sconce_gateway_service_failures_total", labels,
+                           (double)gateway->n_failures[i][k]);
+        }
+    metrics_head(out, "sconce_gateway_service_calls_active", "gauge",
+                 "Calls of services that run.");
+    for (unsigned i = 0; i < GW_N_SERVICES; i++) {
+        snprintf(labels, sizeof(labels), "service=\"%s\"", gw_service_name(i));
+        metrics_sample(out, "sconce_gateway_service_calls_active", labels, gateway->n_forwarded[i]);
+    }
+    metrics_head(out, "sconce_service_up", "gauge", "Whether a service is known to run.");
+    for (unsigned i = 0; i < GW_N_SERVICES; i++) {
+        snprintf(labels, sizeof(labels), "service=\"%s\"", gw_service_name(i));
+        metrics_sample(out, "sconce_service_up", labels, r->is_up[i]);
+    }
+}
+
+static void metrics_write(const struct gw_request *r, struct str *out)
+{
+    const struct gateway *gateway = r->gateway;
     char labels[64];
 
     metrics_server(out, "sconce_gateway", http_server_stats(service_server(gateway->service)));
@@ -82,38 +129,43 @@ static void metrics_write(const struct gateway *gateway, bool chat_is_up, struct
     }
     metrics_counter(out, "sconce_gateway_unauthorized_total", "Requests without a valid key.", NULL,
                     (double)gateway->n_unauthorized);
-    metrics_head(out, "sconce_gateway_service_failures_total", "counter",
-                 "Calls of services that failed, by how.");
-    for (unsigned i = 0; i < GW_N_FAILURES; i++) {
-        snprintf(labels, sizeof(labels), "service=\"chat\",kind=\"%s\"", failures[i]);
-        metrics_sample(out, "sconce_gateway_service_failures_total", labels,
-                       (double)gateway->n_failures[i]);
-    }
-    metrics_gauge(out, "sconce_gateway_service_calls_active", "Calls of services that run.",
-                  "service=\"chat\"", gateway->n_forwarded[GW_CHAT]);
-    metrics_gauge(out, "sconce_service_up", "Whether a service is known to run.",
-                  "service=\"chat\"", chat_is_up);
+    metrics_services(r, out);
     metrics_write_histogram(out, "sconce_gateway_request_duration_seconds",
                             "From the arrival of a request to the end of its answer.", NULL,
                             &gateway->duration);
     metrics_process(out, "sconce_gateway");
 }
 
+/* Asks the services that run, from @target on; at the end their lines follow ours. */
+static void metrics_ask(struct gw_request *r, unsigned target);
+
 static void metrics_answer(struct gw_request *r)
 {
-    metrics_write(r->gateway, r->status == 200, &r->text);
+    r->is_up[r->target] = r->status == 200;
     if (r->status == 200)
         str_append(&r->text, r->body.data, r->body.len);
-    http_respond(r->http, 200, METRICS_TYPE, r->text.data, r->text.len);
+    metrics_ask(r, r->target + 1);
+}
+
+static void metrics_ask(struct gw_request *r, unsigned target)
+{
+    _cleanup_str_ struct str out = {};
+
+    while (target < GW_N_SERVICES && !gw_service_is_awake(r->gateway, target))
+        target++;
+    if (target < GW_N_SERVICES) {
+        str_clear(&r->body);
+        r->status = 0;
+        r->answered = metrics_answer;
+        gw_ask(r, target, "/metrics");
+        return;
+    }
+    metrics_write(r, &out);
+    str_append(&out, r->text.data, r->text.len);
+    http_respond(r->http, 200, METRICS_TYPE, out.data, out.len);
 }
 
 void gw_metrics(struct gw_request *r)
 {
-    const struct gateway *gateway = r->gateway;
-
-    r->answered = metrics_answer;
-    if (gateway->n_forwarded[GW_CHAT] || clock_usec() < gateway->awake_until_usec[GW_CHAT])
-        gw_ask(r, GW_CHAT, "/metrics");
-    else
-        metrics_answer(r);
+    metrics_ask(r, 0);
 }

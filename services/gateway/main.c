@@ -16,20 +16,27 @@
 /* Connections to services stay open for so long; shorter than the services keep them. */
 #define GATEWAY_KEEP_USEC (5 * 1000000u)
 
-static int gateway_connect(struct gateway *gateway, const char *chat_socket)
+static int gateway_connect(struct gateway *gateway, const struct options *options)
 {
-    _cleanup_free_ char *path = NULL;
+    const char *const given[GW_N_SERVICES] = {
+        [GW_CHAT] = options->chat_socket, [GW_EMBED] = options->embed_socket};
+    int r = 0;
 
-    if (!chat_socket) {
-        const int r = config_socket_path("chat", &path);
+    for (unsigned i = 0; i < GW_N_SERVICES && r == 0; i++) {
+        _cleanup_free_ char *path = NULL;
 
-        if (r < 0)
+        if (!given[i] && (r = config_socket_path(gw_service_name(i), &path)) < 0) {
+            log_error("cannot find the socket of the %s service: %s", gw_service_name(i),
+                      strerror(-r));
             return r;
-        chat_socket = path;
+        }
+        r = http_upstream_new(service_loop(gateway->service), given[i] ? given[i] : path,
+                              gateway->config->gateway.backend_timeout_usec, GATEWAY_KEEP_USEC,
+                              &gateway->upstreams[i]);
+        if (r < 0)
+            log_error("out of memory");
     }
-    return http_upstream_new(service_loop(gateway->service), chat_socket,
-                             gateway->config->gateway.backend_timeout_usec, GATEWAY_KEEP_USEC,
-                             &gateway->upstreams[GW_CHAT]);
+    return r;
 }
 
 int main(int argc, char **argv)
@@ -75,9 +82,7 @@ int main(int argc, char **argv)
         &gateway.service, &err);
     if (r < 0) {
         log_error("%s", err.text);
-    } else if ((r = gateway_connect(&gateway, options.chat_socket)) < 0) {
-        log_error("cannot find the socket of the chat service: %s", strerror(-r));
-    } else {
+    } else if ((r = gateway_connect(&gateway, &options)) == 0) {
         r = service_run(gateway.service);
     }
     if (gateway.service)

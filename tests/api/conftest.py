@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts sconce-chat and sconce-gateway on sockets of their own, for each module or test.
+"""Starts sconce-chat, sconce-embed and sconce-gateway on sockets of their own, for each module or test.
 
 SCONCE_BUILD names the build directory. The model is SCONCE_TEST_MODEL (GGUF), or stories260K of the
 data directory (SCONCE_DATA), or the bundled one.
@@ -24,6 +24,7 @@ BUILD = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build"))
 DATA = pathlib.Path(os.environ.get("SCONCE_DATA", ROOT.parent / "shared" / "data"))
 GATEWAY = BUILD / "services/gateway/sconce-gateway"
 CHAT = BUILD / "services/chat/sconce-chat"
+EMBED = BUILD / "services/embed/sconce-embed"
 # Sanitizers make everything slower; limits of time grow with this.
 SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
 
@@ -46,9 +47,9 @@ def model_dir(tmp_path_factory):
 
 
 class Suite:
-    """Both services; `url` is the gateway's, `chat_sock` the chat service's own socket."""
+    """All three; `url` is the gateway's, `chat_sock` the chat service's own socket."""
 
-    def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s"):
+    def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s", embed=""):
         self.dir = tempfile.mkdtemp(prefix="sconce-")
         self.log_path = os.path.join(self.dir, "log")
         self.log = open(self.log_path, "ab")
@@ -59,8 +60,10 @@ class Suite:
             if "api_keys" not in gateway and "access" not in gateway:
                 gateway += "  tcp_access: open\n"
             f.write("gateway:\n  idle_timeout: %s\n%s" % (gateway_idle, gateway))
+            f.write("embed:\n  threads: 1\n%s" % embed)
             f.write("chat:\n  threads: 1\n%s" % chat)
         self.chat_sock = os.path.join(self.dir, "chat.sock")
+        self.embed_sock = os.path.join(self.dir, "embed.sock")
         self.gateway_sock = os.path.join(self.dir, "gateway.sock")
         tcp = listen_tcp()
         self.port = tcp.getsockname()[1]
@@ -68,13 +71,17 @@ class Suite:
         env = {"XDG_RUNTIME_DIR": self.dir, "HOME": self.dir}
         self.chat = Service([str(CHAT), "--config", config, *args], [listen_unix(self.chat_sock)],
                             env, self.log)
+        self.embed = Service([str(EMBED), "--config", config, *args],
+                             [listen_unix(self.embed_sock)], env, self.log)
         self.gateway = Service(
-            [str(GATEWAY), "--config", config, "--chat-socket", self.chat_sock, *args],
+            [str(GATEWAY), "--config", config, "--chat-socket", self.chat_sock,
+             "--embed-socket", self.embed_sock, *args],
             [tcp, listen_unix(self.gateway_sock)], env, self.log)
 
     def close(self):
         self.gateway.close()
         self.chat.close()
+        self.embed.close()
         self.log.close()
         text = open(self.log_path, errors="replace").read()
         shutil.rmtree(self.dir, ignore_errors=True)
@@ -96,11 +103,10 @@ class Suite:
                 **self.chat_metrics()}
 
     def chat_metrics(self):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(30)
-            s.connect(self.chat_sock)
-            s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            return parse_metrics(read_all(s).split(b"\r\n\r\n", 1)[1])
+        return own_metrics(self.chat_sock)
+
+    def embed_metrics(self):
+        return own_metrics(self.embed_sock)
 
     def wait_metric(self, name, value, timeout=10):
         """Seconds until a metric of chat has a value."""
@@ -123,6 +129,15 @@ def read_all(s):
         if not piece:
             return out
         out += piece
+
+
+def own_metrics(path):
+    """What the service at a unix socket says of itself."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(30)
+        s.connect(path)
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return parse_metrics(read_all(s).split(b"\r\n\r\n", 1)[1])
 
 
 def parse_metrics(text):

@@ -67,6 +67,9 @@ class Serve:
         if service == "cache":
             # What it is asked by the chat service depends on what that has in memory.
             self.run([self.sconce, "cache", "status", "--socket", self.runtime + "/cache.sock"])
+        elif not self.find(service) and service not in ("gateway", "chat"):
+            self.run(["curl", "-sS", "--max-time", "30", "--unix-socket",
+                      "%s/%s.sock" % (self.runtime, service), "http://localhost/health"])
         elif not self.find(service):
             answer = self.ask()
             assert '"choices"' in answer, answer

@@ -19,15 +19,11 @@ class ServiceRow:
     socket_type: int = socket.SOCK_STREAM  # of its unix socket
     keeps_files: bool = False  # writes a directory of its own
     may_network: bool = False  # whether it may open a connection that leaves the machine
+    answers: bool = True  # whether questions to a chat model pass through it
 
     @property
     def unit(self):
         return "sconce-%s.service" % self.name
-
-    @property
-    def answers(self):
-        """Whether requests pass through it: what others can do without is not waited for."""
-        return self.socket_type == socket.SOCK_STREAM
 
     @property
     def socket_units(self):
@@ -53,9 +49,11 @@ class ServiceRow:
 
 
 SERVICES = (
-    ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat",)),
+    ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat", "embed")),
     ServiceRow("chat", ("chat",), needs_models=True, may_connect=("cache",)),
-    ServiceRow("cache", ("cache",), socket_type=socket.SOCK_SEQPACKET, keeps_files=True),
+    ServiceRow("embed", ("embed",), needs_models=True, answers=False),
+    ServiceRow("cache", ("cache",), socket_type=socket.SOCK_SEQPACKET, keeps_files=True,
+               answers=False),
 )
 
 # Socket units that nothing enables unless it is asked for.

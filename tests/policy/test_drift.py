@@ -40,6 +40,9 @@ cache:
   idle_timeout: 1s
   min_free: 0
   max_bytes: 8MiB
+embed:
+  idle_timeout: 2s
+  threads: 2
 chat:
   idle_timeout: 2s
   threads: 2
@@ -56,6 +59,8 @@ class Life:
         self.path = path
         (path / "models").mkdir(parents=True)
         shutil.copy(ROOT / "packaging/guide/sconce-guide.gguf", path / "models/tiny.gguf")
+        for name in ("bert-mean", "bert-rank"):
+            shutil.copytree(ROOT / "tests/golden/embed" / name, path / "models" / name)
         (path / "sconce.yaml").write_text(config % path if "%s" in config else config)
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify.bind(str(path / "notify"))
@@ -135,10 +140,16 @@ def ordinary(life):
     chat = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
     assert life.request("POST", "/v1/chat/completions", chat)[0] == 200
     assert life.request("POST", "/v1/completions", SHORT, unix="gateway.sock")[0] == 200
+    texts = {"input": ["a", "bc"] * 40}
+    assert life.request("POST", "/v1/embeddings", texts)[0] == 200
+    assert life.request("POST", "/v1/embeddings", {"input": ["abc " * 5] * 1000})[0] == 200
+    ranked = {"query": "a", "documents": ["b", "c"] * 200}
+    assert life.request("POST", "/v1/rerank", ranked)[0] == 200
+    assert life.request("POST", "/v1/rerank", ranked, unix="embed.sock")[0] == 200
     # Its blocks are kept, and found by the next life.
     story = {**SHORT, "prompt": "Once upon a time there was a lamp. " * 60}
     assert life.request("POST", "/v1/completions", story)[0] == 200
-    for unix in (None, "chat.sock"):
+    for unix in (None, "chat.sock", "embed.sock"):
         status, text = life.request("GET", "/metrics", unix=unix)
         assert status == 200 and b"_open_fds" in text and b"_resident_memory_bytes" in text
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
@@ -176,6 +187,8 @@ def errors(life):
     assert life.request("GET", "/nothing")[0] == 404
     assert life.request("POST", "/v1/completions", "{")[0] == 400
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "none"})[0] == 404
+    assert life.request("POST", "/v1/embeddings", "{")[0] == 400
+    assert life.request("POST", "/v1/embeddings", {"model": "none", "input": "a"})[0] == 404
     long_prompt = {**SHORT, "prompt": "word " * 3000000}
     assert life.request("POST", "/v1/completions", long_prompt)[0] == 400
     chunks = iter([b" " * 100000] * 20 + [json.dumps(SHORT).encode()])
@@ -190,6 +203,7 @@ def errors(life):
 def new_models(life):
     """A model that comes later, and a link that leads out of the model directories."""
     tiny = life.path / "models/tiny.gguf"
+    assert life.request("POST", "/v1/embeddings", {"input": "a"})[0] == 200
     shutil.copy(tiny, life.path / "models/late.gguf")
     shutil.copy(tiny, life.path / "outside.gguf")
     (life.path / "models/link.gguf").symlink_to(life.path / "outside.gguf")
@@ -200,6 +214,8 @@ def new_models(life):
     assert status == 500 and b"leads out of the model directories" in text
     assert str(life.path / "outside.gguf").encode() in text
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "broken"})[0] == 500
+    status, text = life.request("POST", "/v1/embeddings", {"input": "a", "model": "link"})
+    assert status == 500 and b"leads out of the model directories" in text
     # The service leaves when nothing runs, and the next one follows the link.
     life.services["chat"].wait_gone()
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "link"})[0] == 200
@@ -218,6 +234,7 @@ def silence(life):
 def drain(life):
     """SIGTERM while an answer runs: it is finished."""
     s = life.stream({**LONG, "max_tokens": 100})
+    assert life.request("POST", "/v1/embeddings", {"input": "a"})[0] == 200
     with wire.Client(life.path / "cache.sock") as c:
         c.put([(name, name * 20000) for name in wire.names(4)])
     for service in life.services.values():
@@ -271,6 +288,8 @@ def traces(tmp_path_factory):
             for unix in (None, "chat.sock"):
                 status, _ = life.request("POST", "/v1/completions", SHORT, unix=unix)
                 assert status == (503 if name == "wrong" else 200)
+            status, _ = life.request("POST", "/v1/embeddings", {"input": "a"}, unix="embed.sock")
+            assert status == (503 if name == "wrong" else 200)
             life.wait_gone()
         finally:
             life.close()

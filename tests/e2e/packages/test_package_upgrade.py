@@ -9,8 +9,8 @@ from client import Crowd, Stream, ask, chat_body, long_body
 from conftest import LATER
 from services import SERVICES, all_units
 
-SOCKETS = ("sconce-gateway.socket", "sconce-chat.socket", "sconce-cache.socket",
-           "sconce-gateway-tcp.socket")
+SOCKETS = ("sconce-gateway.socket", "sconce-chat.socket", "sconce-embed.socket",
+           "sconce-cache.socket", "sconce-gateway-tcp.socket")
 
 
 def apt(machine, command):

@@ -67,18 +67,25 @@ class Field:
         if pid == "0" and row.name == "cache":
             self.machine.run(["sconce", "cache", "status"], user=user)
             pid = self.machine.show(row.unit, "MainPID", user)
+        elif pid == "0" and not row.answers:
+            self.machine.run(["curl", "-sS", "-m", "30", "--unix-socket", self.socket(mode, row),
+                              "http://localhost/health"])
+            pid = self.machine.show(row.unit, "MainPID", user)
         elif pid == "0":
             assert ask(self.machine, user=user).status == 200
             pid = self.machine.show(row.unit, "MainPID", user)
         return int(pid)
 
+    def socket(self, mode, row):
+        runtime = "/run/user/%d" % self.machine.uid(USER) if self.user(mode) else "/run"
+        return "%s/sconce/%s" % (runtime, row.socket_file)
+
     def options(self, mode, row):
         other = next(r for r in SERVICES if r != row)
         user = self.user(mode)
-        runtime = "/run/user/%d" % self.machine.uid(USER) if user else "/run"
         forbidden = [r for r in SERVICES if r != row and r.name not in row.may_connect and
                      r.socket_type == socket_module.SOCK_STREAM]
-        socket = "%s/sconce/%s" % (runtime, forbidden[0].socket_file) if forbidden else None
+        socket = self.socket(mode, forbidden[0]) if forbidden else None
         home = "/home/%s" % USER
         return {
             "out": "192.0.2.2:7777",

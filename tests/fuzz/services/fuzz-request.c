@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chat/fields.h"
 #include "chat/messages.h"
 #include "chat/params.h"
+#include "common/fields.h"
 #include "common/head.h"
 #include "common/json.h"
 

@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "chat/problem.h"
+#include "common/problem.h"
 #include "core/macros.h"
 
 /* The field, or NULL when it is absent or null. */

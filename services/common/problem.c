@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts may carry pieces of what a client sent: they are cut, and cleaned by the JSON writer. */
-#include "chat/problem.h"
+#include "common/problem.h"
 
 #include <errno.h>
 #include <stdarg.h>

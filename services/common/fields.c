@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Booleans are not numbers, and 1.0 is an integer: as JSON's own model has it. */
-#include "chat/fields.h"
+#include "common/fields.h"
 
 #include <errno.h>
 #include <inttypes.h>

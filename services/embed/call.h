@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One request, from its body to its answer
+ *
+ * Three stages: the body is read, its texts become tokens, and what was computed is written. Each
+ * is done on the loop when it is small, and beside it when it is not, so that a large request does
+ * not keep small ones waiting.
+ */
+
+#include <infer/embed.h>
+#include <infer/tokenizer.h>
+
+#include "common/json.h"
+#include "common/jobs.h"
+#include "common/loop.h"
+#include "common/problem.h"
+#include "common/request-id.h"
+#include "core/str.h"
+#include "embed/inputs.h"
+#include "embed/embed-params.h"
+#include "embed/embed-resident.h"
+
+struct call;
+struct embed;
+struct http_request;
+
+/* What differs between endpoints. All three may run beside the loop, and none touches c->http. */
+struct endpoint {
+    const char *const *fields; /* all that the body may have */
+    enum inf_embed_kind kind;
+    bool tei; /* errors are those of text-embeddings-inference */
+    /* Reads and checks the body. */
+    int (*read)(struct call *c, struct problem *problem);
+    /* Makes c->texts, with the model at hand. */
+    int (*prepare)(struct call *c, struct problem *problem);
+    /* Writes c->out of c->result. -ENOMEM. */
+    int (*answer)(struct call *c);
+};
+
+struct call {
+    struct embed *embed;
+    const struct endpoint *endpoint;
+    struct http_request *http; /* NULL: over */
+    unsigned n_refs;
+    char request_id[REQUEST_ID_SIZE];
+    bool tei;
+    struct str body_text; /* a copy, for the stage beside the loop */
+    json_t *body;
+    struct params params;
+    struct inputs inputs; /* texts, documents, or sentences */
+    struct inputs more;   /* what they are compared with */
+    struct input query;   /* of a ranking */
+
+    /* The endpoints' own fields. */
+    bool base64, raw_scores, with_texts, is_matrix;
+    uint32_t top_n; /* 0: all */
+
+    struct resident_waiter waiter;
+    struct resident *resident;
+    struct job job;
+    void (*stage)(struct call *c);
+    void (*staged)(struct call *c);
+    int status;             /* of a stage */
+    struct problem problem; /* of a stage */
+    struct inf_embed_text *texts;
+    struct inf_encoding *encodings; /* [n_texts], what texts point into */
+    size_t n_texts;
+    uint64_t n_tokens;
+    uint64_t embed_id; /* 0: not submitted, or over */
+    struct inf_embed_result *result;
+    struct loop_timer timer;
+    uint64_t start_usec, deadline_usec;
+    struct str out;
+    bool ended, failed;
+    struct call *prev, *next;
+};
+
+void call_new(struct embed *embed, const struct endpoint *endpoint, struct http_request *request);
+/* From an embedder; takes the result. */
+void call_on_result(struct call *c, struct inf_embed_result *result);
+void call_fail(struct call *c, int status, const char *code, const char *format, ...) PRINTF(4, 5);
+/* In a stage: there is no memory. */
+int call_no_memory(struct problem *problem);
+
+/* tokens.c: texts become tokens, for `prepare`. */
+int tokens_of_inputs(struct call *c, struct problem *problem);
+int tokens_of_ranking(struct call *c, struct problem *problem);
+
+/* For `answer`: appends {"prompt_tokens":…,"total_tokens":…} to c->out. */
+int call_put_usage(struct call *c);
+
+extern const struct endpoint endpoint_embeddings; /* embeddings.c */
+extern const struct endpoint endpoint_embed;
+extern const struct endpoint endpoint_rerank;        /* rerank.c */
+extern const struct endpoint endpoint_v1_similarity; /* similarity.c */
+extern const struct endpoint endpoint_similarity;

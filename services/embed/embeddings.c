@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /v1/embeddings, as OpenAI has it, and POST /embed, as text-embeddings-inference has it
+ */
+#include <string.h>
+
+#include "common/config.h"
+#include "common/fields.h"
+#include "embed/call.h"
+#include "embed/embed.h"
+#include "embed/vectors.h"
+
+static const char *const embeddings_fields[] = {
+    "model",  "input",       "encoding_format", "dimensions",
+    "user",   "prompt_name", "truncate",        "truncation_direction",
+    "prompt", "instruction", "normalize",       NULL,
+};
+static const char *const embed_fields[] = {
+    "model",  "inputs",    "dimensions", "prompt_name", "truncate", "truncation_direction",
+    "prompt", "normalize", NULL,
+};
+
+static int check_prompt(const struct call *c, struct problem *problem)
+{
+    const struct inputs_prompt *p = &c->params.prompt;
+
+    for (size_t i = 0; i < c->inputs.n; i++)
+        if (c->inputs.items[i].tokens && (p->name || p->text || p->instruction))
+            return problem_set(problem, 400, "invalid_value",
+                               p->name   ? "prompt_name"
+                               : p->text ? "prompt"
+                                         : "instruction",
+                               "Token ids are taken as they are: no prompt can be put before "
+                               "them.");
+    return 0;
+}
+
+static int read_common(struct call *c, const char *param, struct problem *problem)
+{
+    if (params_read_cut(&c->params, c->body, problem) < 0 ||
+        params_read_prompt(&c->params, c->body, problem) < 0 ||
+        params_read_normalize(&c->params, c->body, problem) < 0 ||
+        params_read_dimensions(&c->params, c->body, problem) < 0)
+        return -1;
+    if (inputs_read(&c->inputs, json_object_get(c->body, param), param,
+                    c->embed->config->embed.max_texts, problem) < 0)
+        return -1;
+    return check_prompt(c, problem);
+}
+
+static int embeddings_read(struct call *c, struct problem *problem)
+{
+    const char *format = "float", *user;
+    size_t len;
+
+    if (field_string(c->body, "encoding_format", &format, &len, problem) < 0 ||
+        field_string(c->body, "user", &user, &len, problem) < 0)
+        return -1;
+    c->base64 = strcmp(format, "base64") == 0;
+    if (!c->base64 && strcmp(format, "float") != 0)
+        return problem_set(problem, 400, "invalid_value", "encoding_format",
+                           "Invalid value for 'encoding_format': it is \"float\" or \"base64\".");
+    return read_common(c, "input", problem);
+}
+
+static int embeddings_answer(struct call *c)
+{
+    const struct inf_embed_result *result = c->result;
+    int r = str_puts(&c->out, "{\"object\":\"list\",\"data\":[");
+
+    for (size_t i = 0; i < result->n_vectors && r == 0; i++) {
+        const float *vector = result->vectors + i * result->width;
+
+        r = str_printf(&c->out,
+                       "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i ? "," : "", i);
+        if (r == 0)
+            r = c->base64 ? vectors_put_base64(&c->out, vector, result->width)
+                          : vectors_put_array(&c->out, vector, result->width);
+        r = r < 0 ? r : str_putc(&c->out, '}');
+    }
+    r = r < 0 ? r : str_puts(&c->out, "],\"model\":");
+    r = r < 0 ? r : json_put_text(&c->out, c->resident->name);
+    r = r < 0 ? r : str_puts(&c->out, ",\"usage\":");
+    r = r < 0 ? r : call_put_usage(c);
+    return r < 0 ? r : str_putc(&c->out, '}');
+}
+
+static int embed_read(struct call *c, struct problem *problem)
+{
+    c->params.normalize = INF_NORMALIZE_YES;
+    return read_common(c, "inputs", problem);
+}
+
+static int embed_answer(struct call *c)
+{
+    const struct inf_embed_result *result = c->result;
+    int r = str_putc(&c->out, '[');
+
+    for (size_t i = 0; i < result->n_vectors && r == 0; i++) {
+        r = i ? str_putc(&c->out, ',') : 0;
+        r = r < 0 ? r
+                  : vectors_put_array(&c->out, result->vectors + i * result->width, result->width);
+    }
+    return r < 0 ? r : str_putc(&c->out, ']');
+}
+
+const struct endpoint endpoint_embeddings = {
+    .fields = embeddings_fields,
+    .kind = INF_EMBED_VECTORS,
+    .read = embeddings_read,
+    .prepare = tokens_of_inputs,
+    .answer = embeddings_answer,
+};
+
+const struct endpoint endpoint_embed = {
+    .fields = embed_fields,
+    .kind = INF_EMBED_VECTORS,
+    .tei = true,
+    .read = embed_read,
+    .prepare = tokens_of_inputs,
+    .answer = embed_answer,
+};

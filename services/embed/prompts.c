@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "embed/prompts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "embed/inputs.h"
+
+enum { PROMPTS_MAX_FILE = 1 << 20 };
+
+int prompts_read(const char *path, json_t **ret_prompts, struct inf_err *reterr)
+{
+    static const char name[] = "config_sentence_transformers.json";
+    _cleanup_free_ char *file = path_is_dir(path) ? path_join(path, name) : NULL, *text = NULL;
+    _cleanup_json_ json_t *json = NULL;
+    const char *key;
+    struct inf_err why = {};
+    json_t *value;
+    size_t len;
+    int r;
+
+    *ret_prompts = NULL;
+    if (!file || !path_exists(file))
+        return 0;
+    r = file_read(file, PROMPTS_MAX_FILE, &text, &len, reterr);
+    if (r < 0)
+        return r;
+    r = json_parse(text, len, &json, &why);
+    if (r < 0)
+        return err_set(reterr, -r, "%s: %.200s", name, why.text);
+    json_object_foreach(json_object_get(json, "prompts"), key, value)
+    {
+        if (!json_is_string(value))
+            return err_set(reterr, EBADMSG, "%s: the prompt \"%.64s\" is no text", name, key);
+    }
+    *ret_prompts = STEAL(json);
+    return 0;
+}
+
+static int unknown_name(json_t *table, const char *name, struct problem *problem)
+{
+    char names[256] = "none";
+    const char *key;
+    json_t *value;
+    size_t n = 0;
+
+    json_object_foreach(table, key, value)
+    {
+        if (n < sizeof(names) - 1)
+            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n ? ", " : "", key);
+    }
+    return problem_set(problem, 400, "unknown_prompt", "prompt_name",
+                       "This model has no prompt named '%.100s'. It has: %s.", name, names);
+}
+
+int prompts_choose(json_t *prompts, const struct inputs_prompt *wanted, char **ret_text,
+                   struct problem *problem)
+{
+    json_t *table = json_object_get(prompts, "prompts");
+    const char *name = wanted->name, *text = wanted->text;
+    char *copy = NULL;
+
+    *ret_text = NULL;
+    if (wanted->instruction) {
+        /* As e5-instruct, Qwen3-Embedding and their kind were trained. */
+        if (asprintf(&copy, "Instruct: %s\nQuery:", wanted->instruction) < 0)
+            return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        *ret_text = copy;
+        return 0;
+    }
+    if (!text && !name)
+        name = json_string_value(json_object_get(prompts, "default_prompt_name"));
+    if (!text && name) {
+        text = json_string_value(json_object_get(table, name));
+        if (!text && wanted->name)
+            return unknown_name(table, name, problem);
+    }
+    if (!text || !text[0])
+        return 0;
+    copy = strdup(text);
+    if (!copy)
+        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+    *ret_text = copy;
+    return 0;
+}

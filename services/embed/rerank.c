@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /v1/rerank and /rerank: how well documents answer a query
+ *
+ * Two shapes, told apart by their names of the documents: `documents` is that of Jina and Cohere,
+ * `texts` that of text-embeddings-inference.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/config.h"
+#include "common/fields.h"
+#include "embed/call.h"
+#include "embed/embed.h"
+#include "embed/vectors.h"
+
+static const char *const rerank_fields[] = {
+    "model",       "query",
+    "documents",   "texts",
+    "top_n",       "return_documents",
+    "truncate",    "truncation_direction",
+    "instruction", "raw_scores",
+    "return_text", NULL,
+};
+
+static int read_query(struct call *c, struct problem *problem)
+{
+    const int r = field_string(c->body, "query", &c->query.text, &c->query.len, problem);
+
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return problem_set(problem, 400, "missing_field", "query",
+                           "Missing required parameter: 'query'.");
+    if (!c->query.len)
+        return problem_set(problem, 400, "empty_input", "query", "'query' is empty.");
+    return 0;
+}
+
+/* Fields of the other shape have no meaning here. */
+static int refuse_fields(struct call *c, const char *const *names, struct problem *problem)
+{
+    for (; *names; names++)
+        if (json_object_get(c->body, *names))
+            return problem_set(problem, 400, "unknown_field", *names,
+                               "Unrecognized request argument supplied: %s, beside '%s'.", *names,
+                               c->tei ? "texts" : "documents");
+    return 0;
+}
+
+static int read_documents(struct call *c, struct problem *problem)
+{
+    static const char *const others[] = {"raw_scores", "return_text", NULL};
+    int64_t top_n = 0;
+
+    /* Documents are often longer than what models read of them. */
+    c->params.cut = INF_CUT_END;
+    if (refuse_fields(c, others, problem) < 0 ||
+        field_int(c->body, "top_n", 1, INT32_MAX, &top_n, problem) < 0 ||
+        field_bool(c->body, "return_documents", &c->with_texts, problem) < 0)
+        return -1;
+    c->top_n = (uint32_t)top_n;
+    return inputs_read_documents(&c->inputs, json_object_get(c->body, "documents"), "documents",
+                                 c->embed->config->embed.max_texts, problem);
+}
+
+static int read_texts(struct call *c, struct problem *problem)
+{
+    static const char *const others[] = {"documents", "top_n", "return_documents", NULL};
+
+    if (refuse_fields(c, others, problem) < 0 ||
+        field_bool(c->body, "raw_scores", &c->raw_scores, problem) < 0 ||
+        field_bool(c->body, "return_text", &c->with_texts, problem) < 0)
+        return -1;
+    return inputs_read_texts(&c->inputs, json_object_get(c->body, "texts"), "texts",
+                             c->embed->config->embed.max_texts, true, problem);
+}
+
+static int rerank_read(struct call *c, struct problem *problem)
+{
+    c->tei = json_object_get(c->body, "texts") != NULL;
+    if (read_query(c, problem) < 0 ||
+        (c->tei ? read_texts(c, problem) : read_documents(c, problem)) < 0)
+        return -1;
+    if (params_read_prompt(&c->params, c->body, problem) < 0)
+        return -1;
+    return params_read_cut(&c->params, c->body, problem);
+}
+
+struct rank {
+    float score;
+    size_t index;
+};
+
+/* Best first; equal ones in their order. */
+static int compare(const void *a, const void *b)
+{
+    const struct rank *x = a, *y = b;
+
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+static struct rank *make_ranks(const struct call *c)
+{
+    const struct inf_embed_result *result = c->result;
+    struct rank *ranks = NEW(struct rank, result->n_texts);
+
+    for (size_t i = 0; ranks && i < result->n_texts; i++) {
+        const float *s = result->vectors + i * result->width;
+        /* Of two classes, "no" and "yes", the difference is what a classifier of one says. */
+        const float logit = result->width == 2 ? s[1] - s[0] : s[0];
+
+        ranks[i].index = i;
+        ranks[i].score = c->raw_scores ? logit : (float)(1 / (1 + exp(-(double)logit)));
+    }
+    if (ranks)
+        qsort(ranks, result->n_texts, sizeof(*ranks), compare);
+    return ranks;
+}
+
+static int put_rank(struct call *c, const struct rank *rank)
+{
+    const struct input *document = &c->inputs.items[rank->index];
+    int r = str_printf(&c->out, "{\"index\":%zu,\"%s\":", rank->index,
+                       c->tei ? "score" : "relevance_score");
+
+    r = r < 0 ? r : vectors_put_float(&c->out, rank->score);
+    if (r == 0 && c->with_texts) {
+        r = str_puts(&c->out, c->tei ? ",\"text\":" : ",\"document\":{\"text\":");
+        r = r < 0 ? r : json_put_string(&c->out, document->text, document->len);
+        r = r < 0 || c->tei ? r : str_putc(&c->out, '}');
+    }
+    return r < 0 ? r : str_putc(&c->out, '}');
+}
+
+static int put_ranks(struct call *c, const struct rank *ranks)
+{
+    const size_t n = c->top_n ? MIN(c->top_n, c->result->n_texts) : c->result->n_texts;
+    int r = str_putc(&c->out, '[');
+
+    for (size_t i = 0; i < n && r == 0; i++) {
+        r = i ? str_putc(&c->out, ',') : 0;
+        r = r < 0 ? r : put_rank(c, &ranks[i]);
+    }
+    return r < 0 ? r : str_putc(&c->out, ']');
+}
+
+static int rerank_answer(struct call *c)
+{
+    _cleanup_free_ struct rank *ranks = make_ranks(c);
+    int r;
+
+    if (!ranks)
+        return -ENOMEM;
+    if (c->tei)
+        return put_ranks(c, ranks);
+    r = str_printf(&c->out, "{\"id\":\"%s\",\"object\":\"list\",\"model\":", c->request_id);
+    r = r < 0 ? r : json_put_text(&c->out, c->resident->name);
+    r = r < 0 ? r : str_puts(&c->out, ",\"results\":");
+    r = r < 0 ? r : put_ranks(c, ranks);
+    r = r < 0 ? r : str_puts(&c->out, ",\"usage\":");
+    r = r < 0 ? r : call_put_usage(c);
+    return r < 0 ? r : str_putc(&c->out, '}');
+}
+
+const struct endpoint endpoint_rerank = {
+    .fields = rerank_fields,
+    .kind = INF_EMBED_SCORES,
+    .read = rerank_read,
+    .prepare = tokens_of_ranking,
+    .answer = rerank_answer,
+};

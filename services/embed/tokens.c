@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Texts to tokens, as models were trained on them
+ *
+ * What stands in a text is letters: the names of special tokens in it mean nothing, so that no
+ * document can speak to a model in their stead.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "embed/call.h"
+#include "embed/prompts.h"
+
+/* Pieces of the prompt of Qwen3-Reranker, from its model card, and of all that are trained like
+ * it. */
+#define RANK_BEGIN                                                                                 \
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "    \
+    "and "                                                                                         \
+    "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"       \
+    "<|im_start|>user\n"
+#define RANK_END "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+#define RANK_INSTRUCTION                                                                           \
+    "Given a web search query, retrieve relevant passages that answer the query"
+
+static int reserve(struct call *c, size_t n, struct problem *problem)
+{
+    c->texts = NEW(struct inf_embed_text, n);
+    c->encodings = NEW(struct inf_encoding, n);
+    if (!c->texts || !c->encodings)
+        return call_no_memory(problem);
+    return 0;
+}
+
+static void add(struct call *c, const struct inf_encoding *e)
+{
+    c->encodings[c->n_texts] = *e;
+    c->texts[c->n_texts] =
+        (struct inf_embed_text){.tokens = e->ids, .types = e->types, .n_tokens = e->n};
+    c->n_texts++;
+}
+
+static int failed(const struct call *c, int r, const char *at, struct problem *problem)
+{
+    if (r != -E2BIG)
+        return call_no_memory(problem);
+    return problem_set(
+        problem, 400, "context_length_exceeded", at,
+        "'%s' is longer than the %u tokens that this model takes. Please shorten it, "
+        "or ask for \"truncate\".",
+        at, inf_embedder_max_tokens(c->resident->embedder));
+}
+
+/* Ids that a client made itself. */
+static int take_ids(struct call *c, const struct input *input, const char *at,
+                    struct problem *problem)
+{
+    const size_t n = json_array_size(input->tokens);
+    const uint32_t max = inf_embedder_max_tokens(c->resident->embedder);
+    const uint32_t n_vocab = inf_model_info(c->resident->model)->n_vocab;
+    const size_t n_kept = c->params.cut == INF_CUT_NONE ? n : MIN(n, max);
+    const size_t first = c->params.cut == INF_CUT_START ? n - n_kept : 0;
+    struct inf_encoding e = {.n = n_kept};
+
+    if (n_kept > max)
+        return failed(c, -E2BIG, at, problem);
+    for (size_t i = 0; i < n; i++) {
+        const json_int_t id = json_integer_value(json_array_get(input->tokens, i));
+
+        if (id < 0 || id >= n_vocab)
+            return problem_set(problem, 400, "invalid_value", at,
+                               "Invalid value for '%s': %lld is no token id of this model.", at,
+                               (long long)id);
+    }
+    e.ids = NEW(int32_t, n_kept);
+    if (!e.ids)
+        return call_no_memory(problem);
+    for (size_t i = 0; i < n_kept; i++)
+        e.ids[i] = (int32_t)json_integer_value(json_array_get(input->tokens, first + i));
+    add(c, &e);
+    return 0;
+}
+
+static int take_text(struct call *c, const struct input *input, const char *prompt, const char *at,
+                     struct problem *problem)
+{
+    struct inf_encode_text text = {input->text, input->len};
+    _cleanup_str_ struct str whole = {};
+    struct inf_encoding e;
+    int r;
+
+    if (prompt) {
+        if (str_puts(&whole, prompt) < 0 || str_append(&whole, input->text, input->len) < 0)
+            return call_no_memory(problem);
+        text = (struct inf_encode_text){whole.data, whole.len};
+    }
+    r = inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->model), &text, NULL,
+                                   INF_ENCODE_ADD_SPECIAL, c->params.cut,
+                                   inf_embedder_max_tokens(c->resident->embedder), &e);
+    if (r < 0)
+        return failed(c, r, at, problem);
+    if (!e.n) {
+        free(e.ids);
+        return problem_set(problem, 400, "empty_input", at, "'%s' is empty: it has no tokens.", at);
+    }
+    add(c, &e);
+    return 0;
+}
+
+static int take_list(struct call *c, const struct inputs *inputs, const char *prompt,
+                     struct problem *problem)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < inputs->n && r == 0; i++) {
+        const struct input *input = &inputs->items[i];
+        char at[INPUTS_NAME];
+
+        inputs_name(inputs, i, at);
+        r = input->tokens ? take_ids(c, input, at, problem)
+                          : take_text(c, input, prompt, at, problem);
+    }
+    return r;
+}
+
+int tokens_of_inputs(struct call *c, struct problem *problem)
+{
+    _cleanup_free_ char *prompt = NULL;
+    int r = reserve(c, c->inputs.n + c->more.n, problem);
+
+    if (r == 0)
+        r = prompts_choose(c->resident->prompts, &c->params.prompt, &prompt, problem);
+    if (r == 0)
+        r = take_list(c, &c->inputs, prompt, problem);
+    return r < 0 ? r : take_list(c, &c->more, prompt, problem);
+}
+
+/* --- rankings --- */
+
+/* Query and document are one text of two parts. */
+static int take_pair(struct call *c, const struct input *document, const char *at,
+                     struct problem *problem)
+{
+    const struct inf_encode_text query = {c->query.text, c->query.len};
+    const struct inf_encode_text pair = {document->text, document->len};
+    struct inf_encoding e;
+    const int r = inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->model), &query, &pair,
+                                             INF_ENCODE_ADD_SPECIAL, c->params.cut,
+                                             inf_embedder_max_tokens(c->resident->embedder), &e);
+
+    if (r < 0)
+        return failed(c, r, at, problem);
+    add(c, &e);
+    return 0;
+}
+
+/* Tokens around every question to a decoder. */
+struct frame {
+    int32_t *begin, *end;
+    size_t n_begin, n_end;
+};
+
+static void frame_done(struct frame *frame)
+{
+    free(frame->begin);
+    free(frame->end);
+}
+
+static int frame_init(struct frame *frame, const struct inf_tokenizer *tok)
+{
+    const int r = inf_tokenizer_encode(tok, RANK_BEGIN, sizeof(RANK_BEGIN) - 1,
+                                       INF_ENCODE_PARSE_SPECIAL, 0, &frame->begin, &frame->n_begin);
+
+    return r < 0 ? r
+                 : inf_tokenizer_encode(tok, RANK_END, sizeof(RANK_END) - 1,
+                                        INF_ENCODE_PARSE_SPECIAL, 0, &frame->end, &frame->n_end);
+}
+
+/* What stands between: cut as one text. */
+static int take_question(struct call *c, const struct frame *frame, const struct input *document,
+                         const char *at, struct problem *problem)
+{
+    const char *instruction = c->params.prompt.instruction;
+    const size_t n_frame = frame->n_begin + frame->n_end;
+    const uint32_t max = inf_embedder_max_tokens(c->resident->embedder);
+    _cleanup_str_ struct str text = {};
+    struct inf_encoding e, whole;
+    int r;
+
+    r = str_printf(&text,
+                   "<Instruct>: %s\n<Query>: ", instruction ? instruction : RANK_INSTRUCTION);
+    r = r < 0 ? r : str_append(&text, c->query.text, c->query.len);
+    r = r < 0 ? r : str_puts(&text, "\n<Document>: ");
+    r = r < 0 ? r : str_append(&text, document->text, document->len);
+    if (r == 0)
+        r = max <= n_frame
+                ? -E2BIG
+                : inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->model),
+                                             &(struct inf_encode_text){text.data, text.len}, NULL,
+                                             0, c->params.cut, max - n_frame, &e);
+    if (r < 0)
+        return failed(c, r, at, problem);
+    whole = (struct inf_encoding){.ids = NEW(int32_t, n_frame + e.n), .n = n_frame + e.n};
+    if (whole.ids) {
+        memcpy(whole.ids, frame->begin, frame->n_begin * sizeof(*whole.ids));
+        memcpy(whole.ids + frame->n_begin, e.ids, e.n * sizeof(*whole.ids));
+        memcpy(whole.ids + frame->n_begin + e.n, frame->end, frame->n_end * sizeof(*whole.ids));
+    }
+    free(e.ids);
+    if (!whole.ids)
+        return call_no_memory(problem);
+    add(c, &whole);
+    return 0;
+}
+
+/* Encoders read pairs, decoders are asked. */
+static bool is_encoder(const struct inf_model *model)
+{
+    return strstr(inf_model_info(model)->arch, "bert") != NULL;
+}
+
+/* Other words than those that a model was trained on would make scores of noise. */
+static bool knows_question(const struct inf_model *model)
+{
+    static const char mark[] = "<|im_start|>";
+
+    return inf_tokenizer_find(inf_model_tokenizer(model), mark, sizeof(mark) - 1) >= 0;
+}
+
+int tokens_of_ranking(struct call *c, struct problem *problem)
+{
+    const bool asked = !is_encoder(c->resident->model);
+    _cleanup_(frame_done) struct frame frame = {};
+    int r;
+
+    if (inf_embedder_width(c->resident->embedder) > 2)
+        return problem_set(problem, 400, "unsupported_model", "model",
+                           "The model '%s' tells %u classes apart; it does not rank.",
+                           c->resident->name, inf_embedder_width(c->resident->embedder));
+    if (asked && !knows_question(c->resident->model))
+        return problem_set(problem, 400, "unsupported_model", "model",
+                           "The model '%s' is no reranker whose prompt is known here.",
+                           c->resident->name);
+    if (c->params.prompt.instruction && !asked)
+        return problem_set(problem, 400, "unsupported_field", "instruction",
+                           "The model '%s' takes no instruction.", c->resident->name);
+    r = reserve(c, c->inputs.n, problem);
+    if (r == 0 && asked && frame_init(&frame, inf_model_tokenizer(c->resident->model)) < 0)
+        r = call_no_memory(problem);
+    for (size_t i = 0; i < c->inputs.n && r == 0; i++) {
+        char at[INPUTS_NAME];
+
+        inputs_name(&c->inputs, i, at);
+        r = asked ? take_question(c, &frame, &c->inputs.items[i], at, problem)
+                  : take_pair(c, &c->inputs.items[i], at, problem);
+    }
+    return r;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The beginning of a model file, whatever kind it is. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "common/models-task.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (models_task_of_gguf((const char *)data, size) > MODELS_RERANK ||
+        models_task_of_config((const char *)data, size) > MODELS_RERANK)
+        abort();
+    return 0;
+}
