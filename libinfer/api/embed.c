@@ -64,7 +64,7 @@ static int check_params(const struct inf_embedder_params *p, struct inf_err *ret
     if (!p || !p->model)
         return err_set(reterr, EINVAL, "no model was given");
     if (!p->model->model)
-        return err_set(reterr, EINVAL, "only the vocabulary of this model was opened");
+        return model_lacking(p->model, reterr);
     if ((unsigned)p->kind > INF_EMBED_SCORES || (unsigned)p->pooling > INF_POOLING_LAST)
         return err_set(reterr, EINVAL, "unknown kind or pooling");
     if (p->batch_tokens > MAX_BATCH)

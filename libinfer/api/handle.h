@@ -10,19 +10,24 @@
 
 #include "format/format.h"
 #include "model/model.h"
+#include "model/whisper_model.h"
 #include "sched/sched.h"
 #include "tokenizer/tokenizer.h"
 
 struct inf_model {
     atomic_uint n_refs;
-    struct format *format; /* NULL: a lone tokenizer file */
-    struct model *model;   /* NULL: vocabulary only */
+    struct format *format;         /* NULL: a lone tokenizer file */
+    struct model *model;           /* NULL: vocabulary only, or Whisper */
+    struct whisper_model *whisper; /* NULL: another model */
     struct inf_tokenizer *tok;
     struct inf_chat_template *tmpl;
     struct inf_model_info info;
     char dtype_text[64];
     char template_error[256];
 };
+
+/* -EINVAL: why it has no weights that make tokens or vectors of texts. */
+int model_lacking(const struct inf_model *m, struct inf_err *reterr);
 
 struct inf_engine {
     struct inf_model *model;

@@ -111,7 +111,7 @@ static int open_template(struct inf_model *m, const char *given, struct inf_err 
     return 0;
 }
 
-/* A file without "GGUF" at its beginning can only be a tokenizer. */
+/* A file that begins neither as GGUF nor as .bin can only be a tokenizer. */
 static bool is_lone_tokenizer(const char *path)
 {
     _cleanup_close_ int fd = -1;
@@ -121,7 +121,7 @@ static bool is_lone_tokenizer(const char *path)
         return false;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd >= 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
-           memcmp(magic, "GGUF", sizeof(magic)) != 0;
+           memcmp(magic, "GGUF", sizeof(magic)) != 0 && !ggml_bin_probe(path);
 }
 
 static int open_parts(struct inf_model *m, const struct inf_model_params *p, struct inf_err *reterr)
@@ -134,7 +134,8 @@ static int open_parts(struct inf_model *m, const struct inf_model_params *p, str
     if (r < 0)
         return r;
     if (!p->vocab_only) {
-        r = model_open(m->format, &m->model, reterr);
+        r = format_whisper(m->format) ? whisper_model_open(m->format, &m->whisper, reterr)
+                                      : model_open(m->format, &m->model, reterr);
         if (r < 0)
             return r;
     }
@@ -169,6 +170,13 @@ int inf_model_open(const struct inf_model_params *params, struct inf_model **ret
     return 0;
 }
 
+int model_lacking(const struct inf_model *m, struct inf_err *reterr)
+{
+    return err_set(reterr, EINVAL, "%s",
+                   m->whisper ? "this model makes text of speech alone"
+                              : "only the vocabulary of this model was opened");
+}
+
 struct inf_model *inf_model_ref(struct inf_model *m)
 {
     const unsigned old = atomic_fetch_add_explicit(&m->n_refs, 1, memory_order_relaxed);
@@ -183,6 +191,7 @@ struct inf_model *inf_model_unref(struct inf_model *m)
         return NULL;
     inf_chat_template_free(m->tmpl);
     tokenizer_free(m->tok);
+    whisper_model_close(m->whisper);
     model_close(m->model);
     format_close(m->format);
     free(m);

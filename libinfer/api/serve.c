@@ -112,7 +112,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     if (!params || !params->model || !ret_engine)
         return err_set(reterr, EINVAL, "no model was given");
     if (!params->model->model)
-        return err_set(reterr, EINVAL, "only the vocabulary of this model was opened");
+        return model_lacking(params->model, reterr);
     r = make_setup(params, &setup, reterr);
     if (r < 0)
         return r;

@@ -33,6 +33,9 @@ int format_open(const char *path, unsigned flags, struct format **ret_format,
     } else if (ends_with(path, ".safetensors") && path_exists(path)) {
         r = err_set(reterr, EINVAL,
                     "%.160s: open its directory instead, which has config.json as well", path);
+    } else if (ggml_bin_probe(path)) {
+        f->kind = "ggml";
+        r = format_read_bin(f, path, reterr);
     } else {
         f->kind = "gguf";
         r = format_read_gguf(f, path, flags, reterr);
@@ -50,6 +53,7 @@ struct format *format_close(struct format *f)
     map_done(&f->map);
     free(f->tensors);
     gguf_close(f->gguf);
+    ggml_bin_close(f->bin);
     for (size_t i = 0; i < f->n_shards; i++)
         safetensors_close(f->shards[i]);
     free(f->shards);
@@ -105,6 +109,8 @@ const struct file_map *format_file(const struct format *f, size_t i)
 {
     if (f->gguf)
         return gguf_file(f->gguf, i);
+    if (f->bin)
+        return i == 0 ? ggml_bin_file(f->bin) : NULL;
     return i < f->n_shards ? safetensors_file(f->shards[i]) : NULL;
 }
 
@@ -118,6 +124,16 @@ const struct format_tensor *format_find(const struct format *f, const char *name
 const struct gguf *format_gguf(const struct format *f)
 {
     return f->gguf;
+}
+
+const struct ggml_bin *format_bin(const struct format *f)
+{
+    return f->bin;
+}
+
+const struct whisper_config *format_whisper(const struct format *f)
+{
+    return f->whisper;
 }
 
 const char *format_dir(const struct format *f)

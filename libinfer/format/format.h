@@ -18,7 +18,9 @@
 #include "format/hparams.h"
 
 struct format;
+struct ggml_bin;
 struct gguf;
+struct whisper_config;
 
 #define FORMAT_MAX_DIMS 4
 
@@ -37,13 +39,14 @@ enum format_flags {
     FORMAT_VOCAB_ONLY = 1 << 0, /* weights and hyperparameters may be absent */
 };
 
-/* Opens a GGUF file (split files from the first part) or a Hugging Face directory. */
+/* Opens a GGUF file (split files from the first part), a Hugging Face directory, or a .bin file of
+ * whisper.cpp. Whisper's tensors have the names of their file. */
 int format_open(const char *path, unsigned flags, struct format **ret_format,
                 struct inf_err *reterr);
 struct format *format_close(struct format *f);
 DEFINE_CLEANUP(struct format *, format_close);
 
-const char *format_kind(const struct format *f); /* "gguf" or "safetensors" */
+const char *format_kind(const struct format *f); /* "gguf", "safetensors" or "ggml" */
 /* Only valid (n_layers > 0) when the file has hyperparameters. */
 const struct hparams *format_hparams(const struct format *f);
 size_t format_n_tensors(const struct format *f);
@@ -51,8 +54,13 @@ const struct format_tensor *format_tensor_at(const struct format *f, size_t i);
 /* NULL: absent, which is normal. */
 const struct format_tensor *format_find(const struct format *f, const char *name);
 
-/* Where the tokenizer lies: the GGUF's metadata, or the directory. The other is NULL. */
+/* NULL: no Whisper model. */
+const struct whisper_config *format_whisper(const struct format *f);
+
+/* Where the tokenizer lies: the GGUF's metadata, the directory, or the .bin file. Others are NULL.
+ */
 const struct gguf *format_gguf(const struct format *f);
+const struct ggml_bin *format_bin(const struct format *f);
 const char *format_dir(const struct format *f);
 /* The chat template's text: "tokenizer.chat_template" of a GGUF; of a directory
  * chat_template.jinja, chat_template.json, or the key of tokenizer_config.json (its "default"

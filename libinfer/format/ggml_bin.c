@@ -393,6 +393,11 @@ const struct ggml_bin_token *ggml_bin_tokens(const struct ggml_bin *bin, size_t 
     return bin->tokens;
 }
 
+const struct file_map *ggml_bin_file(const struct ggml_bin *bin)
+{
+    return &bin->file;
+}
+
 size_t ggml_bin_n(const struct ggml_bin *bin)
 {
     return bin->n_tensors;

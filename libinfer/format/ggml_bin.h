@@ -49,6 +49,8 @@ enum ggml_bin_kind ggml_bin_kind(const struct ggml_bin *bin);
 const struct ggml_bin_whisper *ggml_bin_whisper(const struct ggml_bin *bin);
 const struct ggml_bin_token *ggml_bin_tokens(const struct ggml_bin *bin, size_t *ret_n);
 
+/* Where it lies. */
+const struct file_map *ggml_bin_file(const struct ggml_bin *bin);
 size_t ggml_bin_n(const struct ggml_bin *bin);
 const struct format_tensor *ggml_bin_at(const struct ggml_bin *bin, size_t i);
 /* NULL: absent. */

@@ -291,6 +291,19 @@ static void set_name(struct format *f)
     snprintf(f->hp.name, sizeof(f->hp.name), "%.*s", (int)(f->dir + len - start), start);
 }
 
+static int read_whisper(struct format *f, json_t *config, unsigned flags, struct inf_err *reterr)
+{
+    int r;
+
+    r = format_read_whisper_config(f, config, reterr);
+    if (r == 0)
+        r = read_meta(f, config, reterr);
+    if (r < 0 || (flags & FORMAT_VOCAB_ONLY))
+        return r;
+    r = open_shards(f, reterr);
+    return r == 0 ? format_add_whisper_tensors(f, reterr) : r;
+}
+
 /* Config and tensors; the configuration may be missing when only the vocabulary is wanted. */
 static int read_config(struct format *f, unsigned flags, struct inf_err *reterr)
 {
@@ -307,6 +320,8 @@ static int read_config(struct format *f, unsigned flags, struct inf_err *reterr)
     r = json_text_read(path, CONFIG_MAX, 0, &config, reterr);
     if (r < 0)
         return r;
+    if (whisper_config_is(config))
+        return read_whisper(f, config, flags, reterr);
     r = hf_config_parse(config, &c, vocab_only ? NULL : reterr);
     if (r < 0 && !vocab_only)
         return r;

@@ -8,6 +8,7 @@
 #include "format/format.h"
 #include "format/gguf.h"
 #include "format/safetensors.h"
+#include "format/whisper_config.h"
 
 struct format_pair {
     const char *key, *value;
@@ -24,6 +25,8 @@ struct format {
     char *dir;
     struct safetensors **shards; /* [n_shards] */
     size_t n_shards;
+    struct ggml_bin *bin;
+    struct whisper_config *whisper;    /* NULL: another model */
     char dense[HPARAMS_MAX_DENSE][96]; /* files of the layers behind the pooling */
     const char *chat_template;         /* NULL: none */
     size_t chat_template_len;
@@ -35,9 +38,14 @@ struct format {
 int format_reserve(struct format *f, size_t n, struct inf_err *reterr);
 int format_add(struct format *f, const struct format_tensor *t, struct inf_err *reterr);
 
-/* The two readers; @f is zeroed but for kind, and freed by the caller if they fail. */
+/* The three readers; @f is zeroed but for kind, and freed by the caller if they fail. */
 int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_dir(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
+int format_read_bin(struct format *f, const char *path, struct inf_err *reterr);
+/* whisper_files.c: f->whisper from config.json and what lies beside it; then all tensors of the
+ * shards, which are open. */
+int format_read_whisper_config(struct format *f, const json_t *config, struct inf_err *reterr);
+int format_add_whisper_tensors(struct format *f, struct inf_err *reterr);
 /* hf_modules.c: f->hp.embed, and f->dense, from modules.json of f->dir, where it is. */
 int format_read_modules(struct format *f, struct inf_err *reterr);
 /* hf_adapters.c: the rank and scale of f->hp.embed's tasks, where it has any. */

@@ -8,6 +8,7 @@
  * one run.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct batch_seq {
@@ -16,6 +17,10 @@ struct batch_seq {
     uint32_t pos;    /* position of the first row; positions below it are in the KV store */
     uint32_t n_blocks;
     const uint32_t *blocks; /* KV blocks that cover positions 0 … pos + n_rows - 1 */
+    /* Of graphs that attend to it: KV blocks of which the first n_memory tokens, at least one, are
+     * seen by all rows. */
+    const uint32_t *memory;
+    uint32_t n_memory;
 };
 
 struct batch {
@@ -27,4 +32,9 @@ struct batch {
     const uint32_t *logit_rows; /* [n_logits], ascending: rows whose logits are wanted */
     const float *input;         /* [n_rows, width] for graphs with GRAPH_INPUT, else NULL */
     const uint8_t *types;       /* [n_rows] for graphs that embed them; NULL: all are 0 */
+    /* NULL, or where the scores of heads i_kept … i_kept + n_kept - 1 of those that a graph keeps
+     * go: row r of head h at r × kept_row + h × kept_head, the first kept_tokens of the memory. */
+    float *kept;
+    uint32_t i_kept, n_kept, kept_tokens;
+    size_t kept_row, kept_head;
 };

@@ -41,11 +41,15 @@ static int dump_params(const struct graph_node *n, struct str *out)
         return str_printf(out, " %s head %u dims %u mscale %.9g",
                           n->rope.style == ROPE_HALF ? "half" : "pairs", n->group, n->rope.n_dims,
                           (double)n->rope.mscale);
+    case GRAPH_STORE:
+        return str_printf(out, " layer %u heads %u dim %u", n->attn.i_layer, n->attn.n_kv_heads,
+                          n->attn.head_dim);
     case GRAPH_ATTENTION:
-        return str_printf(out, " layer %u heads %u/%u dim %u scale %.9g window %u%s",
+        return str_printf(out, " layer %u heads %u/%u dim %u scale %.9g window %u%s%s",
                           n->attn.i_layer, n->attn.n_heads, n->attn.n_kv_heads, n->attn.head_dim,
                           (double)n->attn.scale, n->attn.window,
-                          n->attn.both_ways ? " both ways" : "");
+                          n->attn.both_ways ? " both ways" : "",
+                          n->attn.memory ? " over memory" : "");
     case GRAPH_GLU:
     case GRAPH_ACT:
         return str_printf(out, " %s", act_names[n->act]);

@@ -167,6 +167,23 @@ graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v
     return graph_append(g, node);
 }
 
+graph_ref graph_attention_memory(struct graph *g, graph_ref q, const struct attn_params *attn)
+{
+    struct graph_node node = node_init(GRAPH_ATTENTION, q, GRAPH_NONE, GRAPH_NONE);
+
+    node.attn = *attn;
+    node.attn.memory = true;
+    return graph_append(g, node);
+}
+
+graph_ref graph_store(struct graph *g, graph_ref k, graph_ref v, const struct attn_params *attn)
+{
+    struct graph_node node = node_init(GRAPH_STORE, k, v, GRAPH_NONE);
+
+    node.attn = *attn;
+    return graph_append(g, node);
+}
+
 graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act)
 {
     struct graph_node node = node_init(GRAPH_GLU, gate, up, GRAPH_NONE);

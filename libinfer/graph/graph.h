@@ -59,6 +59,10 @@ struct attn_params {
     /* Encoders: a row sees those behind it too, within the same distance. All rows of a sequence
      * are then in one batch, from position 0 on. */
     bool both_ways;
+    /* Only queries are given: rows see all that the sequence's memory holds (graph/batch.h). */
+    bool memory;
+    uint64_t kept;   /* heads below 64 whose scores a batch may ask for: bit h, head h */
+    uint32_t i_kept; /* index of the first of them among those of all layers */
 };
 
 /* What names the row of a table. */
@@ -76,6 +80,7 @@ enum graph_op {
     GRAPH_MATMUL,     /* x · Wᵀ + bias */
     GRAPH_ROPE,
     GRAPH_ATTENTION, /* stores k and v, then softmax(q·kᵀ × scale) · v over the sequence's past */
+    GRAPH_STORE,     /* stores k and v, for those to whom they are memory */
     GRAPH_GLU,       /* act(gate) × up */
     GRAPH_ACT,       /* act(x) */
     GRAPH_ADD,
@@ -126,6 +131,10 @@ graph_ref graph_rope(struct graph *g, graph_ref x, uint32_t head_dim,
 /* q: [rows, n_heads × head_dim]; k, v: [rows, n_kv_heads × head_dim]; result like q. */
 graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v,
                           const struct attn_params *attn);
+/* The same over the memory of each sequence; k and v are stored by steps before. */
+graph_ref graph_attention_memory(struct graph *g, graph_ref q, const struct attn_params *attn);
+/* Stores k and v of all rows as those of layer attn->i_layer. Its value is not read. */
+graph_ref graph_store(struct graph *g, graph_ref k, graph_ref v, const struct attn_params *attn);
 graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act);
 graph_ref graph_act(struct graph *g, graph_ref x, enum graph_act act);
 graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);

@@ -21,7 +21,7 @@ static const char *const op_names[] = {
     [GRAPH_ROPE] = "rope",     [GRAPH_ATTENTION] = "attention", [GRAPH_GLU] = "glu",
     [GRAPH_ADD] = "add",       [GRAPH_SCALE] = "scale",         [GRAPH_ROWS] = "rows",
     [GRAPH_OUTPUT] = "output", [GRAPH_INPUT] = "input",         [GRAPH_LAYER_NORM] = "layer_norm",
-    [GRAPH_ACT] = "act",       [GRAPH_POOL] = "pool",
+    [GRAPH_ACT] = "act",       [GRAPH_POOL] = "pool",           [GRAPH_STORE] = "store",
 };
 
 const char *graph_op_name(enum graph_op op)
@@ -30,14 +30,15 @@ const char *graph_op_name(enum graph_op op)
 }
 
 /* How many inputs an operation has. */
-static unsigned n_inputs(enum graph_op op)
+static unsigned n_inputs(const struct graph_node *node)
 {
-    switch (op) {
+    switch (node->op) {
     case GRAPH_EMBED:
     case GRAPH_INPUT:
         return 0;
     case GRAPH_ATTENTION:
-        return 3;
+        return node->attn.memory ? 1 : 3;
+    case GRAPH_STORE:
     case GRAPH_GLU:
     case GRAPH_ADD:
         return 2;
@@ -144,6 +145,21 @@ static int check_rope(const struct graph_node *node, const struct graph_node *x,
     return check_factor(node, p->mscale, reterr);
 }
 
+static int check_keys(const struct graph_node *node, const struct graph_node *k,
+                      const struct graph_node *v, struct inf_err *reterr)
+{
+    const struct attn_params *p = &node->attn;
+    const char *op = graph_op_name(node->op);
+
+    if (p->head_dim == 0 || k->width != (uint64_t)p->n_kv_heads * p->head_dim ||
+        v->width != k->width)
+        return err_set(reterr, EINVAL, "%s: keys and values have %u and %u columns, not %u x %u",
+                       op, k->width, v->width, p->n_kv_heads, p->head_dim);
+    if (k->rows_kept || v->rows_kept)
+        return err_set(reterr, EINVAL, "%s: its input has lost rows", op);
+    return 0;
+}
+
 static int check_attention(const struct graph_node *node, const struct graph_node *q,
                            const struct graph_node *k, const struct graph_node *v,
                            struct inf_err *reterr)
@@ -157,13 +173,10 @@ static int check_attention(const struct graph_node *node, const struct graph_nod
     if (q->width != (uint64_t)p->n_heads * p->head_dim)
         return err_set(reterr, EINVAL, "attention: queries have %u columns, not %u x %u", q->width,
                        p->n_heads, p->head_dim);
-    if (k->width != (uint64_t)p->n_kv_heads * p->head_dim || v->width != k->width)
-        return err_set(reterr, EINVAL,
-                       "attention: keys and values have %u and %u columns, not "
-                       "%u x %u",
-                       k->width, v->width, p->n_kv_heads, p->head_dim);
-    if (q->rows_kept || k->rows_kept || v->rows_kept)
+    if (q->rows_kept)
         return err_set(reterr, EINVAL, "attention: its input has lost rows");
+    if (!p->memory && check_keys(node, k, v, reterr) < 0)
+        return -EINVAL;
     return check_factor(node, p->scale, reterr);
 }
 
@@ -211,6 +224,8 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
         return check_rope(node, src[0], reterr);
     case GRAPH_ATTENTION:
         return check_attention(node, src[0], src[1], src[2], reterr);
+    case GRAPH_STORE:
+        return check_keys(node, src[0], src[1], reterr);
     case GRAPH_GLU:
     case GRAPH_ADD:
         return check_pair(node, src[0], src[1], reterr);
@@ -237,7 +252,7 @@ int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *nod
     const struct graph_node *src[3] = {NULL, NULL, NULL};
     int r;
 
-    for (unsigned i = 0; i < n_inputs(node->op); i++) {
+    for (unsigned i = 0; i < n_inputs(node); i++) {
         const graph_ref ref = node->src[i];
 
         if (ref < 0 || (size_t)ref >= n || nodes[ref].op == GRAPH_OUTPUT)

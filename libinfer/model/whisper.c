@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Binding the encoder's weights under either set of names, and its graphs. */
-#include "model/whisper.h"
+#include "model/whisper_bind.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,8 +10,6 @@
 #include "core/arena.h"
 #include "core/err.h"
 #include "quant/dtype.h"
-
-#define NORM_EPS 1e-5f
 
 enum { TAPS = 3 };
 
@@ -33,104 +31,25 @@ struct whisper_encoder {
     struct block *blocks; /* [n_layers] */
 };
 
-struct binder {
-    struct whisper_encoder *e;
-    const struct whisper_source *src;
-    struct inf_err *err;
-};
-
-/* Names in either kind of file. */
-struct names {
-    const char *openai, *hugging_face;
-};
-
-static int find(struct binder *b, const char *name, const struct format_tensor **ret)
-{
-    const struct format_tensor *t = b->src->find(b->src->file, name);
-
-    if (!t)
-        return err_set(b->err, EBADMSG, "the tensor %s is missing", name);
-    if (t->dtype == INF_DTYPE_INVALID)
-        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is stored as %s, which is not supported",
-                       name, t->type_name);
-    *ret = t;
-    return 0;
-}
-
-static const char *name_in(const struct binder *b, const struct names *names)
-{
-    return b->src->hugging_face ? names->hugging_face : names->openai;
-}
-
-static int misshapen(struct binder *b, const char *name)
-{
-    return err_set(b->err, EBADMSG, "tensor %.64s does not have the shape that the model tells",
-                   name);
-}
-
-/* As floats in the encoder's memory; NULL when there is none left. */
-static float *decoded(struct binder *b, const struct format_tensor *t, uint64_t n)
-{
-    float *data = arena_alloc(&b->e->arena, n * sizeof(float));
-
-    if (data)
-        dtype_info(t->dtype)->decode(t->data, data, n);
-    return data;
-}
-
-/* @n values, whatever dimensions of 1 stand around them. */
-static int bind_vector(struct binder *b, const char *name, uint32_t n, struct weight *ret)
-{
-    const struct format_tensor *t = NULL;
-    uint64_t n_elems = 1;
-    int r;
-
-    r = find(b, name, &t);
-    if (r < 0)
-        return r;
-    for (uint32_t i = 0; i < t->n_dims; i++)
-        n_elems *= t->dims[i];
-    if (n_elems != n || (t->dims[0] != 1 && t->dims[0] != n))
-        return misshapen(b, name);
-    if (dtype_info(t->dtype)->block_elems > 1)
-        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is quantised", name);
-    *ret = (struct weight){decoded(b, t, n), INF_DTYPE_F32, 1, n, t->name};
-    return ret->data ? 0 : err_set(b->err, ENOMEM, "out of memory");
-}
-
-static int bind_matrix(struct binder *b, const char *name, uint32_t rows, uint32_t cols,
-                       struct weight *ret)
-{
-    const struct format_tensor *t = NULL;
-    int r;
-
-    r = find(b, name, &t);
-    if (r < 0)
-        return r;
-    if (t->n_dims != 2 || t->dims[0] != cols || t->dims[1] != rows)
-        return misshapen(b, name);
-    *ret = (struct weight){t->data, t->dtype, rows, cols, t->name};
-    return 0;
-}
-
 /* Turns [outputs, channels, taps] into [outputs, taps × channels], in the same number format. */
-static int bind_conv(struct binder *b, const char *name, uint32_t n_channels, struct weight *ret)
+static int bind_conv(struct whisper_binder *b, const char *name, uint32_t n_channels,
+                     uint32_t n_out, struct weight *ret)
 {
-    const uint32_t n_out = b->e->shape.n_embd, cols = TAPS * n_channels;
+    const uint32_t cols = TAPS * n_channels;
     const uint64_t n = (uint64_t)n_out * cols;
     const struct format_tensor *t = NULL;
     _cleanup_free_ float *turned = NULL;
     float *data;
     int r;
 
-    r = find(b, name, &t);
+    r = whisper_find(b, name, &t);
     if (r < 0)
         return r;
     if (t->n_dims != 3 || t->dims[0] != TAPS || t->dims[1] != n_channels || t->dims[2] != n_out)
-        return misshapen(b, name);
+        return whisper_misshapen(b, name);
     if (dtype_info(t->dtype)->block_elems > 1)
         return err_set(b->err, EOPNOTSUPP, "tensor %.64s is quantised", name);
-    data = decoded(b, t, n);
+    data = whisper_floats(b, t, n);
     turned = NEW(float, n);
     if (!data || !turned)
         return err_set(b->err, ENOMEM, "out of memory");
@@ -144,40 +63,43 @@ static int bind_conv(struct binder *b, const char *name, uint32_t n_channels, st
     return 0;
 }
 
-static int bind_front(struct binder *b)
+static int bind_front(struct whisper_encoder *e, struct whisper_binder *b)
 {
-    static const struct names conv[] = {
+    static const struct whisper_names conv[] = {
         {"encoder.conv1.weight", "model.encoder.conv1.weight"},
         {"encoder.conv2.weight", "model.encoder.conv2.weight"},
     };
-    static const struct names bias[] = {
+    static const struct whisper_names bias[] = {
         {"encoder.conv1.bias", "model.encoder.conv1.bias"},
         {"encoder.conv2.bias", "model.encoder.conv2.bias"},
     };
-    static const struct names positions = {"encoder.positional_embedding",
-                                           "model.encoder.embed_positions.weight"};
-    struct whisper_encoder *e = b->e;
+    static const struct whisper_names positions = {"encoder.positional_embedding",
+                                                   "model.encoder.embed_positions.weight"};
     int r = 0;
 
     for (int i = 0; r == 0 && i < 2; i++) {
-        r = bind_conv(b, name_in(b, &conv[i]), i == 0 ? e->shape.n_mels : e->shape.n_embd,
-                      &e->conv[i]);
+        r = bind_conv(b, whisper_name(b, &conv[i]), i == 0 ? e->shape.n_mels : e->shape.n_embd,
+                      e->shape.n_embd, &e->conv[i]);
         if (r == 0)
-            r = bind_vector(b, name_in(b, &bias[i]), e->shape.n_embd, &e->conv_bias[i]);
+            r = whisper_bind_vector(b, whisper_name(b, &bias[i]), e->shape.n_embd,
+                                    &e->conv_bias[i]);
     }
     if (r < 0)
         return r;
-    return bind_matrix(b, name_in(b, &positions), e->shape.n_ctx, e->shape.n_embd, &e->positions);
+    return whisper_bind_matrix(b, whisper_name(b, &positions), e->shape.n_ctx, e->shape.n_embd,
+                               &e->positions);
 }
 
-static int bind_end(struct binder *b)
+static int bind_end(struct whisper_encoder *e, struct whisper_binder *b)
 {
-    static const struct names norm = {"encoder.ln_post.weight", "model.encoder.layer_norm.weight"};
-    static const struct names bias = {"encoder.ln_post.bias", "model.encoder.layer_norm.bias"};
-    const uint32_t n = b->e->shape.n_embd;
-    const int r = bind_vector(b, name_in(b, &norm), n, &b->e->norm);
+    static const struct whisper_names norm = {"encoder.ln_post.weight",
+                                              "model.encoder.layer_norm.weight"};
+    static const struct whisper_names bias = {"encoder.ln_post.bias",
+                                              "model.encoder.layer_norm.bias"};
+    const uint32_t n = e->shape.n_embd;
+    const int r = whisper_bind_vector(b, whisper_name(b, &norm), n, &e->norm);
 
-    return r < 0 ? r : bind_vector(b, name_in(b, &bias), n, &b->e->norm_bias);
+    return r < 0 ? r : whisper_bind_vector(b, whisper_name(b, &bias), n, &e->norm_bias);
 }
 
 #define SLOT(openai, hugging_face, field, rows, cols)                                              \
@@ -185,14 +107,10 @@ static int bind_end(struct binder *b)
         {openai, hugging_face}, offsetof(struct block, field), rows, cols                          \
     }
 
-static int bind_block(struct binder *b, uint32_t i_layer)
+static int bind_block(struct whisper_encoder *e, struct whisper_binder *b, uint32_t i_layer)
 {
-    const uint32_t n = b->e->shape.n_embd, n_ff = b->e->shape.n_ff;
-    const struct {
-        struct names names;
-        size_t offset;
-        uint32_t rows, cols;
-    } slots[] = {
+    const uint32_t n = e->shape.n_embd, n_ff = e->shape.n_ff;
+    const struct whisper_slot slots[] = {
         SLOT("attn_ln.weight", "self_attn_layer_norm.weight", attn_norm, 1, n),
         SLOT("attn_ln.bias", "self_attn_layer_norm.bias", attn_norm_bias, 1, n),
         SLOT("attn.query.weight", "self_attn.q_proj.weight", q, n, n),
@@ -209,38 +127,30 @@ static int bind_block(struct binder *b, uint32_t i_layer)
         SLOT("mlp.2.weight", "fc2.weight", down, n, n_ff),
         SLOT("mlp.2.bias", "fc2.bias", down_bias, 1, n),
     };
-    const char *prefix = b->src->hugging_face ? "model.encoder.layers" : "encoder.blocks";
-    int r = 0;
+    static const struct whisper_names prefix = {"encoder.blocks", "model.encoder.layers"};
 
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(slots); i++) {
-        struct weight *to = (struct weight *)((char *)&b->e->blocks[i_layer] + slots[i].offset);
-        char name[96];
-
-        snprintf(name, sizeof(name), "%s.%u.%s", prefix, i_layer, name_in(b, &slots[i].names));
-        r = slots[i].rows == 1 ? bind_vector(b, name, slots[i].cols, to)
-                               : bind_matrix(b, name, slots[i].rows, slots[i].cols, to);
-    }
-    return r;
+    return whisper_bind_slots(b, &prefix, i_layer, slots, ARRAY_SIZE(slots), &e->blocks[i_layer]);
 }
 
 int whisper_encoder_new(const struct whisper_source *src, const struct whisper_shape *shape,
                         struct whisper_encoder **ret_encoder, struct inf_err *reterr)
 {
     _cleanup_(whisper_encoder_freep) struct whisper_encoder *e = NEW(struct whisper_encoder, 1);
-    struct binder b = {e, src, reterr};
+    struct whisper_binder b = {NULL, src, reterr};
     int r;
 
     if (!e)
         return err_set(reterr, ENOMEM, "out of memory");
+    b.arena = &e->arena;
     e->shape = *shape;
     e->blocks = arena_zalloc(&e->arena, shape->n_layers * sizeof(*e->blocks));
     if (!e->blocks)
         return err_set(reterr, ENOMEM, "out of memory");
-    r = bind_front(&b);
+    r = bind_front(e, &b);
     for (uint32_t i = 0; r == 0 && i < shape->n_layers; i++)
-        r = bind_block(&b, i);
+        r = bind_block(e, &b, i);
     if (r == 0)
-        r = bind_end(&b);
+        r = bind_end(e, &b);
     if (r < 0)
         return r;
     *ret_encoder = STEAL(e);
@@ -280,7 +190,7 @@ static graph_ref attend(const struct whisper_encoder *e, struct graph *g, const 
         .scale = (float)(1.0 / sqrt((double)head_dim)),
         .both_ways = true,
     };
-    const graph_ref h = graph_layer_norm(g, x, &l->attn_norm, &l->attn_norm_bias, NORM_EPS);
+    const graph_ref h = graph_layer_norm(g, x, &l->attn_norm, &l->attn_norm_bias, WHISPER_NORM_EPS);
     const graph_ref q = graph_matmul(g, h, &l->q, &l->q_bias);
     const graph_ref k = graph_matmul(g, h, &l->k, NULL);
     const graph_ref v = graph_matmul(g, h, &l->v, &l->v_bias);
@@ -290,7 +200,7 @@ static graph_ref attend(const struct whisper_encoder *e, struct graph *g, const 
 
 static graph_ref feed_forward(struct graph *g, const struct block *l, graph_ref x)
 {
-    graph_ref h = graph_layer_norm(g, x, &l->ffn_norm, &l->ffn_norm_bias, NORM_EPS);
+    graph_ref h = graph_layer_norm(g, x, &l->ffn_norm, &l->ffn_norm_bias, WHISPER_NORM_EPS);
 
     h = graph_act(g, graph_matmul(g, h, &l->up, &l->up_bias), GRAPH_ACT_GELU_ERF);
     return graph_matmul(g, h, &l->down, &l->down_bias);
@@ -305,7 +215,7 @@ static graph_ref build_blocks(const struct whisper_encoder *e, struct graph *g)
         x = graph_add(g, x, attend(e, g, &e->blocks[i], x));
         x = graph_add(g, x, feed_forward(g, &e->blocks[i], x));
     }
-    return graph_layer_norm(g, x, &e->norm, &e->norm_bias, NORM_EPS);
+    return graph_layer_norm(g, x, &e->norm, &e->norm_bias, WHISPER_NORM_EPS);
 }
 
 int whisper_encoder_graph(const struct whisper_encoder *e, enum whisper_part part,

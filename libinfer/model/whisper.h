@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The encoder of Whisper
+ * Whisper: the encoder and the decoder
  *
  * Frames of 10 ms pass two convolutions over three of them, the second in steps of two, then blocks
  * of attention to both sides (Radford et al. 2022). A graph has the same number of rows throughout,
@@ -47,3 +47,38 @@ const struct whisper_shape *whisper_encoder_shape(const struct whisper_encoder *
 /* The graph of one part; its input is the batch's, its output all rows. -ENOMEM. */
 int whisper_encoder_graph(const struct whisper_encoder *e, enum whisper_part part,
                           struct graph **ret_graph, struct inf_err *reterr);
+
+/*
+ * The decoder writes text about what the encoder made: its blocks attend to the text so far, then
+ * to the memory, keys and values of the encoder's rows that are computed once for a window
+ * (graph/batch.h). The table of tokens is the head as well.
+ */
+struct whisper_text_shape {
+    uint32_t n_vocab, n_ctx;
+    uint32_t n_embd, n_heads, n_ff, n_layers;
+};
+
+/* Heads of the attention to the memory, of each layer: bit h, head h below 64. */
+struct whisper_heads {
+    const uint64_t *masks; /* [n_layers] */
+};
+
+struct whisper_decoder;
+
+/* As whisper_encoder_new(). */
+int whisper_decoder_new(const struct whisper_source *src, const struct whisper_text_shape *shape,
+                        struct whisper_decoder **ret_decoder, struct inf_err *reterr);
+struct whisper_decoder *whisper_decoder_free(struct whisper_decoder *d);
+DEFINE_CLEANUP(struct whisper_decoder *, whisper_decoder_free);
+
+const struct whisper_text_shape *whisper_decoder_shape(const struct whisper_decoder *d);
+/* The format of its table of tokens. */
+enum inf_dtype whisper_decoder_dtype(const struct whisper_decoder *d);
+/* Tokens to logits; batches may ask for the scores of the heads @kept (NULL: of none), counted
+ * layer by layer. -ENOMEM. */
+int whisper_decoder_graph(const struct whisper_decoder *d, const struct whisper_heads *kept,
+                          struct graph **ret_graph, struct inf_err *reterr);
+/* From the encoder's rows, the batch's input, to keys and values of the memory, in the blocks that
+ * the batch names. Asks for no logits. -ENOMEM. */
+int whisper_memory_graph(const struct whisper_decoder *d, struct graph **ret_graph,
+                         struct inf_err *reterr);

@@ -17,6 +17,8 @@ int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struc
 {
     if (format_gguf(f))
         return tokenizer_open_gguf(format_gguf(f), ret_tok, reterr);
+    if (format_bin(f))
+        return tokenizer_open_bin(format_bin(f), ret_tok, reterr);
     if (format_dir(f))
         return tokenizer_open_dir(format_dir(f), ret_tok, reterr);
     return err_set(reterr, EINVAL, "the model has no tokenizer");

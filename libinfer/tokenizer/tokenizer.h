@@ -8,6 +8,7 @@
 #include "core/macros.h"
 
 struct format;
+struct ggml_bin;
 struct gguf;
 
 /* From what format_open() found: GGUF metadata (tokenizer.ggml.*), or a directory with
@@ -18,6 +19,9 @@ int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struc
 int tokenizer_open_gguf(const struct gguf *g, struct inf_tokenizer **ret_tok,
                         struct inf_err *reterr);
 int tokenizer_open_dir(const char *dir, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
+/* The vocabulary of a Whisper model. */
+int tokenizer_open_bin(const struct ggml_bin *bin, struct inf_tokenizer **ret_tok,
+                       struct inf_err *reterr);
 /* A lone file, recognised by its first bytes: tokenizer.json, a SentencePiece model, vocab.txt, or
  * GGUF. tokenizer_config.json and its kin are read where they lie beside it. */
 int tokenizer_open_file(const char *path, struct inf_tokenizer **ret_tok, struct inf_err *reterr);

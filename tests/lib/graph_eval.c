@@ -242,6 +242,8 @@ static int eval_node(struct eval *e, size_t i)
         rope(e, node, src[0], y);
         return 0;
     case GRAPH_ATTENTION:
+        if (node->attn.memory)
+            return -EOPNOTSUPP; /* it knows no steps before */
         attention(e, node, src[0], src[1], src[2], y);
         return 0;
     case GRAPH_GLU:
@@ -257,6 +259,7 @@ static int eval_node(struct eval *e, size_t i)
             y[j] = src[0][j] * (double)node->f;
         return 0;
     case GRAPH_ROWS:
+    case GRAPH_STORE:
     case GRAPH_OUTPUT:
         memcpy(y, src[0], n * sizeof(*y));
         return 0;

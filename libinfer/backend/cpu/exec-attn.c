@@ -57,7 +57,7 @@ static struct sums sums_of_head(const struct task *t, const struct sums *sums, u
 
 static uint32_t first_visible(const struct attn_params *p, uint32_t pos)
 {
-    return p->window > 0 && pos >= p->window ? pos - p->window + 1 : 0;
+    return !p->memory && p->window > 0 && pos >= p->window ? pos - p->window + 1 : 0;
 }
 
 /* Behind the last position that the row at @pos sees. */
@@ -65,6 +65,8 @@ static uint32_t end_visible(const struct attn_params *p, const struct attn_tile 
 {
     const uint32_t end = tile->seq->pos + tile->seq->n_rows;
 
+    if (p->memory)
+        return tile->seq->n_memory;
     if (!p->both_ways)
         return pos + 1;
     return p->window > 0 && end - pos > p->window ? pos + p->window : end;
@@ -158,8 +160,10 @@ static void softmax_rows(const struct task *t, const struct sums *sums)
 static const unsigned char *head_of(const struct task *t, enum kv_part part, uint32_t i,
                                     uint32_t i_block)
 {
+    const struct batch_seq *seq = t->tile->seq;
+
     return kv_store_head(t->x->store, part, t->p->i_layer, t->i_head + i,
-                         t->tile->seq->blocks[i_block]);
+                         (t->p->memory ? seq->memory : seq->blocks)[i_block]);
 }
 
 /* What is read as far behind the values of head @i as values lie behind keys: whatever the sizes of
@@ -171,6 +175,37 @@ static const unsigned char *after_values(const struct task *t, uint32_t i, uint3
     if (i + 1 < t->n_heads)
         return head_of(t, KV_VALUES, i, i_block) + t->x->store->head_bytes[KV_KEYS];
     return i_block + 1 < n_blocks ? head_of(t, KV_KEYS, 0, i_block + 1) : NULL;
+}
+
+/* Where the batch wants the scores of the head @i_head; -1: nowhere. */
+static int64_t kept_at(const struct task *t, uint32_t i_head)
+{
+    const struct batch *b = t->x->batch;
+    uint32_t i;
+
+    if (i_head >= 64 || !(t->p->kept >> i_head & 1))
+        return -1;
+    i = t->p->i_kept + (uint32_t)__builtin_popcountll(t->p->kept & ((UINT64_C(1) << i_head) - 1));
+    return i >= b->i_kept && i - b->i_kept < b->n_kept ? (int64_t)i - b->i_kept : -1;
+}
+
+/* Copies the scores of head @i of the task for block @i_block to the batch, if it wants them. */
+static void keep_scores(const struct task *t, uint32_t i, uint32_t i_block)
+{
+    const struct batch *b = t->x->batch;
+    const uint32_t base = i_block * t->bt;
+
+    if (base >= b->kept_tokens)
+        return;
+    for (uint32_t j = 0; j < t->n_q; j++) {
+        const uint32_t row = t->tile->i_row + j / t->group;
+        const int64_t at = kept_at(t, (t->i_head + i) * t->group + j % t->group);
+
+        if (at >= 0)
+            memcpy(b->kept + row * b->kept_row + (size_t)at * b->kept_head + base,
+                   t->s + (size_t)j * t->bt,
+                   MIN(t->range[j].hi, b->kept_tokens - base) * sizeof(float));
+    }
 }
 
 /* Head @i of block @i_block, one of @n_blocks. */
@@ -194,6 +229,8 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
     };
 
     fns->scores[codec[KV_KEYS]](&args);
+    if (t->x->batch->kept)
+        keep_scores(t, i, i_block);
     softmax_rows(t, &mine);
     args.kv = head_of(t, KV_VALUES, i, i_block);
     args.ahead = ahead ? after_values(t, i, i_block, n_blocks) : NULL;

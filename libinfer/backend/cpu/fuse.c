@@ -114,7 +114,21 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
     return 0;
 }
 
-/* Per-head norm, rope and storing of k or v behind the product @p, whose value is *cur. */
+/* Keys and values are the last two inputs of those who store them. */
+static graph_ref source_of(const struct graph_node *n, enum kv_part part)
+{
+    return n->src[(n->op == GRAPH_STORE ? 0 : 1) + (part == KV_VALUES)];
+}
+
+/* What @ref is to the node @n. */
+static enum kv_part part_of(const struct graph_node *n, graph_ref ref)
+{
+    return source_of(n, KV_KEYS) == ref     ? KV_KEYS
+           : source_of(n, KV_VALUES) == ref ? KV_VALUES
+                                            : KV_NONE;
+}
+
+/* Per-head norm and rope behind the product @p, whose value is *cur. */
 static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
 {
     graph_ref next = only_user(f, *cur, GRAPH_RMS_NORM);
@@ -144,18 +158,28 @@ static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
         *cur = next;
     }
 
-    next = only_user(f, *cur, GRAPH_ATTENTION);
-    if (next < 0)
-        return 0;
-    n = node_at(f, next);
-    if (n->src[0] == *cur || n->attn.head_dim > FUSED_HEAD_MAX ||
-        (p->head_dim != 0 && p->head_dim != n->attn.head_dim))
-        return 0;
-    p->head_dim = n->attn.head_dim;
-    p->kv = n->src[1] == *cur ? KV_KEYS : KV_VALUES;
-    p->i_layer = n->attn.i_layer;
-    f->stored[*cur] = true;
     return 0;
+}
+
+/* Storing of k or v behind the product @p, whose value is @cur. */
+static void fuse_store(struct fuser *f, struct product *p, graph_ref cur)
+{
+    const graph_ref attention = only_user(f, cur, GRAPH_ATTENTION);
+    const graph_ref user = attention >= 0 ? attention : only_user(f, cur, GRAPH_STORE);
+    const struct graph_node *n;
+    enum kv_part part;
+
+    if (user < 0)
+        return;
+    n = node_at(f, user);
+    part = part_of(n, cur);
+    if (part == KV_NONE || n->attn.head_dim > FUSED_HEAD_MAX ||
+        (p->head_dim != 0 && p->head_dim != n->attn.head_dim))
+        return;
+    p->head_dim = n->attn.head_dim;
+    p->kv = part;
+    p->i_layer = n->attn.i_layer;
+    f->stored[cur] = true;
 }
 
 static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_ref *cur)
@@ -243,6 +267,8 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
         r = glu >= 0 ? fuse_gate(f, p, glu, &cur) : fuse_heads(f, p, &cur);
     if (r < 0)
         return r;
+    if (glu < 0)
+        fuse_store(f, p, cur);
     fuse_act(f, p, &cur);
     fuse_sum(f, p, &cur);
     if (p->kv == KV_NONE)
@@ -304,7 +330,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
 /* k or v that no product has stored. */
 static void stage_store(struct fuser *f, const struct graph_node *n, enum kv_part part)
 {
-    const graph_ref src = n->src[part == KV_KEYS ? 1 : 2];
+    const graph_ref src = source_of(n, part);
     struct stage *s;
 
     if (f->stored[src])
@@ -321,8 +347,10 @@ static void stage_attention(struct fuser *f, graph_ref ref)
     const struct graph_node *n = node_at(f, ref);
     struct stage *s;
 
-    stage_store(f, n, KV_KEYS);
-    stage_store(f, n, KV_VALUES);
+    if (!n->attn.memory) {
+        stage_store(f, n, KV_KEYS);
+        stage_store(f, n, KV_VALUES);
+    }
     s = stage_new(f, STAGE_ATTENTION);
     s->src[0] = n->src[0];
     value_made(f, s->dst = ref);
@@ -415,6 +443,12 @@ static int fuse_node(struct fuser *f, graph_ref ref)
         return stage_products(f, ref);
     case GRAPH_ATTENTION:
         stage_attention(f, ref);
+        return 0;
+    case GRAPH_STORE:
+        stage_store(f, n, KV_KEYS);
+        stage_store(f, n, KV_VALUES);
+        f->plan->max_head_dim = MAX(f->plan->max_head_dim, n->attn.head_dim);
+        f->done[ref] = true;
         return 0;
     case GRAPH_OUTPUT: {
         const struct graph_node *src = node_at(f, n->src[0]);

@@ -317,6 +317,8 @@ static const char *encoder_part(const struct graph_node *n)
         return "layers of encoders";
     if (n->op == GRAPH_EMBED && n->key != GRAPH_KEY_TOKEN)
         return "embeddings of positions or types";
+    if (n->op == GRAPH_STORE || (n->op == GRAPH_ATTENTION && n->attn.memory))
+        return "attention to a memory";
     if (n->op == GRAPH_ATTENTION && n->attn.both_ways)
         return "attention to both sides";
     return n->op == GRAPH_GLU && n->act == GRAPH_ACT_TANH ? "units gated by tanh" : NULL;

@@ -5,10 +5,11 @@
 /*
  * Models
  *
- * A model is a GGUF file (v2, v3; split files are found from the first part) or a directory in
+ * A model is a GGUF file (v2, v3; split files are found from the first part), a directory in
  * Hugging Face layout: config.json, *.safetensors (with model.safetensors.index.json when
- * sharded) and tokenizer files. Weights are mapped read-only and used where they lie.
- * A model is immutable after it was opened and may be used by any number of threads.
+ * sharded) and tokenizer files, or a .bin file of whisper.cpp. Weights are mapped read-only and
+ * used where they lie. A model is immutable after it was opened and may be used by any number of
+ * threads.
  */
 
 #include <infer/types.h>
@@ -32,9 +33,10 @@ struct inf_model_params {
 
 /* All strings live as long as the model. Counts are 0 where the file does not tell. */
 struct inf_model_info {
-    const char *arch;       /* "llama", "qwen2", "qwen3" */
+    const char *arch;       /* "llama", "qwen2", "qwen3", "whisper" */
     const char *name;       /* what the file calls itself; never NULL, may be "" */
-    const char *format;     /* "gguf", "safetensors"; "tokenizer" when only that was opened */
+    const char *format;     /* "gguf", "safetensors", "ggml"; "tokenizer" when only that was
+                               opened */
     enum inf_dtype dtype;   /* the format that holds most bytes of the weights */
     const char *dtype_text; /* the same for people: "Q4_K + Q6_K" */
     uint64_t n_params;

@@ -300,6 +300,7 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
     case GRAPH_LAYER_NORM:
     case GRAPH_ACT:
     case GRAPH_POOL:
+    case GRAPH_STORE:
         assert(false); /* of encoders, which no device computes */
         return;
     }

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whisper's files as a model: tensors keep the names of their file. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "format/impl.h"
+
+#define CONFIG_MAX ((size_t)4 << 20)
+
+static struct whisper_config *config_new(struct format *f)
+{
+    return f->whisper = arena_zalloc(&f->arena, sizeof(*f->whisper));
+}
+
+static int read_generation(const struct format *f, json_t **ret_json, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(f->dir, "generation_config.json");
+
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    return path_exists(path) ? json_text_read(path, CONFIG_MAX, 0, ret_json, reterr) : 0;
+}
+
+int format_read_whisper_config(struct format *f, const json_t *config, struct inf_err *reterr)
+{
+    struct whisper_config *c = config_new(f);
+    _cleanup_json_ json_t *generation = NULL;
+    int r;
+
+    if (!c)
+        return err_set(reterr, ENOMEM, "out of memory");
+    r = read_generation(f, &generation, reterr);
+    if (r == 0)
+        r = whisper_config_parse(config, generation, &f->arena, c, reterr);
+    if (r == 0)
+        whisper_config_hparams(c, &f->hp);
+    return r;
+}
+
+int format_add_whisper_tensors(struct format *f, struct inf_err *reterr)
+{
+    size_t n = 0;
+    int r;
+
+    for (size_t i = 0; i < f->n_shards; i++)
+        n += safetensors_n(f->shards[i]);
+    r = format_reserve(f, n, reterr);
+    for (size_t i = 0; r == 0 && i < f->n_shards; i++)
+        for (size_t j = 0; r == 0 && j < safetensors_n(f->shards[i]); j++)
+            r = format_add(f, safetensors_at(f->shards[i], j), reterr);
+    return r;
+}
+
+/* The file's name without its end. */
+static void set_name(struct format *f, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+
+    snprintf(f->hp.name, sizeof(f->hp.name), "%.*s",
+             (int)(dot && dot > name ? dot - name : (ptrdiff_t)strlen(name)), name);
+}
+
+int format_read_bin(struct format *f, const char *path, struct inf_err *reterr)
+{
+    struct whisper_config *c = config_new(f);
+    int r;
+
+    if (!c)
+        return err_set(reterr, ENOMEM, "out of memory");
+    r = ggml_bin_open(path, &f->bin, reterr);
+    if (r < 0)
+        return r;
+    if (ggml_bin_kind(f->bin) != GGML_BIN_WHISPER)
+        return err_set(reterr, EOPNOTSUPP, "%.160s: a model of voice activity alone", path);
+    r = whisper_config_from_bin(ggml_bin_whisper(f->bin), c, reterr);
+    if (r == 0)
+        r = format_reserve(f, ggml_bin_n(f->bin), reterr);
+    for (size_t i = 0; r == 0 && i < ggml_bin_n(f->bin); i++)
+        r = format_add(f, ggml_bin_at(f->bin, i), reterr);
+    if (r < 0)
+        return r;
+    whisper_config_hparams(c, &f->hp);
+    set_name(f, path);
+    return 0;
+}

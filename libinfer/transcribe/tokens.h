@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Whisper's own tokens, found in its vocabulary by their texts
+ */
+
+#include <infer/tokenizer.h>
+
+#include "core/macros.h"
+#include "format/whisper_config.h"
+
+enum { SPEECH_MAX_LANGUAGES = 100 };
+
+struct speech_tokens {
+    uint32_t n_vocab;
+    int32_t end; /* of the text */
+    int32_t start, translate, transcribe, previous, no_timestamps;
+    int32_t no_speech;       /* -1: there is none */
+    int32_t timestamp_begin; /* all ids from here on are times */
+    bool multilingual;
+    uint32_t n_languages;
+    int32_t languages[SPEECH_MAX_LANGUAGES];
+    const char *codes[SPEECH_MAX_LANGUAGES]; /* "en"; static */
+    int32_t *forbidden, *not_first;          /* as struct rules has them */
+    size_t n_forbidden, n_not_first;
+};
+
+/* -EBADMSG: one is missing; -ENOMEM. @t is zeroed; speech_tokens_done() also after a failure. */
+int speech_tokens_init(struct speech_tokens *t, const struct inf_tokenizer *tok,
+                       const struct whisper_config *config, struct inf_err *reterr);
+void speech_tokens_done(struct speech_tokens *t);
+
+/* Index of the language called @name, "en" or "english", in any case; -1: the model has none. */
+int speech_language(const struct speech_tokens *t, const char *name);
