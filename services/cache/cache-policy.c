@@ -17,8 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define N_RULES 4
-#define VERSION 1
+#define N_RULES 5
 /* Ranks begin here, so that a life may be negative. */
 #define RANK_ZERO    (INT64_C(1) << 48)
 #define CAPACITY_MIN UINT64_C(64)
@@ -40,9 +39,10 @@
 #define SHADOW_MAX  (SAMPLES / 8)
 #define NOWHERE     UINT16_MAX
 
-/* Another rule must be better by this to take over, and hits of this many turnovers ago count half.
+/* Another rule must be better by this to take over, for a store that changes between rules is
+ * filled by neither; hits of this many turnovers ago count half.
  */
-#define RULE_MARGIN   1.03
+#define RULE_MARGIN   1.1
 #define SCORE_HALVES  16.0
 #define LENGTH_WEIGHT (1.0 / 4096)
 /* A chain counts as this many mean ones at most. */
@@ -56,10 +56,8 @@ struct rule {
 };
 
 static const struct rule rules[N_RULES] = {
-    {"lru", 0, 0, 0, 0},
-    {"reused", 0.5, -0.3, 0.5, 0},
-    {"held", 4, -6, 0, 0},
-    {"long", 4, -6, 0.2, 1},
+    {"lru", 0, 0, 0, 0},     {"reused", 0.5, -0.3, 0.5, 0}, {"long", 4, -6, 0, 1},
+    {"both", 4, -6, 0.2, 1}, {"mild", 1, -1, 0, 1},
 };
 #define RULE_FIRST 1
 
@@ -86,7 +84,7 @@ struct shadow {
 
 /* What is saved, with the ghosts behind it. On a machine of the other byte order the magic number
  * is another. */
-#define SAVED_MAGIC UINT32_C(0x53505231)
+#define SAVED_MAGIC UINT32_C(0x53505232)
 struct saved {
     uint32_t magic, rule;
     double length, scores[N_RULES];

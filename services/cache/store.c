@@ -137,27 +137,41 @@ struct store *store_close(struct store *s)
 /* A walk along a chain. */
 struct walk {
     int64_t last;  /* the row of the name before; 0: none */
-    bool in_order; /* the rows before lay in the order of the chain */
+    int64_t apart; /* from the row before that to it */
+    int64_t steps; /* from there to the next, if it is as it was; 0: who knows */
     bool running;  /* rows are read one after the other, and @last was the last */
 };
 
-/* The row of the next name. Those of a chain often lie in its order, and the row that is expected
- * is cheaper to look at than another to look for. */
+/* How many rows the next one is from the last. Blocks of a chain that came together lie side by
+ * side, and those of chains that grew by turns lie as far apart each time. */
+static void learn(struct walk *w, const struct row *row)
+{
+    const int64_t apart = row->id - w->last;
+
+    w->steps = w->last == 0 || apart == 1 ? 1 : apart > 0 && apart == w->apart ? apart : 0;
+    w->apart = apart;
+}
+
+/* The row of the next name. The row that is expected is cheaper to look at than another to look
+ * for. */
 static int walk_on(struct store *s, struct walk *w, const uint8_t name[STORE_NAME_BYTES],
                    struct row *ret_row)
 {
     int r;
 
-    if (w->in_order) {
+    if (w->steps > 0) {
         r = w->running ? catalog_next(s->catalog, ret_row)
-                       : catalog_from(s->catalog, w->last + 1, ret_row);
-        w->running = r > 0 && memcmp(ret_row->name, name, STORE_NAME_BYTES) == 0;
-        if (w->running || r < 0)
+                       : catalog_from(s->catalog, w->last + w->steps, ret_row);
+        if (r < 0)
+            return r;
+        w->running = w->steps == 1;
+        if (r > 0 && memcmp(ret_row->name, name, STORE_NAME_BYTES) == 0)
             return r;
     }
+    w->running = false;
     r = catalog_by_name(s->catalog, name, ret_row);
-    /* Blocks of several chains may have come by turns. */
-    w->in_order = r > 0 && (w->last == 0 || ret_row->id == w->last + 1);
+    if (r > 0)
+        learn(w, ret_row);
     return r;
 }
 

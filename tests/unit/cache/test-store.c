@@ -240,7 +240,7 @@ TEST(what_is_there_is_listed_and_purged)
     purge(&(struct store_filter){.session = "s"}, 4);
     purge(&(struct store_filter){.model = "m"}, 3);
     ASSERT_STREQ(list(STORE_MODELS), "n/c/-/-:5 ");
-    purge(&(struct store_filter){.older_than = 1}, 0);
+    purge(&(struct store_filter){.older_than = 86400}, 0);
     purge(&(struct store_filter){0}, 5);
     ASSERT_STREQ(list(STORE_MODELS), "");
     assert_int_equal(stats().bytes, 0);
