@@ -93,18 +93,6 @@ static void prepare_head(const struct align_params *p, float *head, float *padde
         smooth(head + (size_t)t * p->n_frames, p->n_frames, padded);
 }
 
-/* The mean of all heads, into the first. */
-static void merge_heads(const struct align_params *p, float *scores)
-{
-    const size_t n = (size_t)p->n_tokens * p->n_frames;
-
-    for (uint32_t h = 1; h < p->n_heads; h++)
-        for (size_t i = 0; i < n; i++)
-            scores[i] += scores[h * n + i];
-    for (size_t i = 0; i < n; i++)
-        scores[i] /= (float)p->n_heads;
-}
-
 /*
  * Costs of the cheapest paths to each place of @x, [n][m], with a border of one before the first
  * row and column, and the step that leads there. Rows of cost are kept two at a time.
@@ -157,19 +145,42 @@ static void walk_back(const uint8_t *steps, uint32_t n, uint32_t m, uint32_t *re
     }
 }
 
-int align_tokens(const struct align_params *p, float *scores, uint32_t *ret_frames)
+int align_add(const struct align_params *p, float *scores, float *sum)
+{
+    const size_t n = (size_t)p->n_tokens * p->n_frames;
+    _cleanup_free_ float *padded = NEW(float, (size_t)p->n_frames + 2 * MEDIAN_REACH);
+
+    if (!padded)
+        return -ENOMEM;
+    for (uint32_t h = 0; h < p->n_heads; h++) {
+        prepare_head(p, scores + h * n, padded);
+        for (size_t i = 0; i < n; i++)
+            sum[i] += scores[h * n + i];
+    }
+    return 0;
+}
+
+int align_path(const struct align_params *p, float *sum, uint32_t *ret_frames)
 {
     const uint32_t n = p->n_tokens - p->n_skip - 1, m = p->n_frames;
-    _cleanup_free_ float *padded = NEW(float, (size_t)m + 2 * MEDIAN_REACH);
     _cleanup_free_ float *cost = NEW(float, 2 * ((size_t)m + 1));
     _cleanup_free_ uint8_t *steps = NEW(uint8_t, (size_t)n * m);
 
-    if (!padded || !cost || !steps)
+    if (!cost || !steps)
         return -ENOMEM;
-    for (uint32_t h = 0; h < p->n_heads; h++)
-        prepare_head(p, scores + (size_t)h * p->n_tokens * m, padded);
-    merge_heads(p, scores);
-    find_steps(scores + (size_t)p->n_skip * m, n, m, cost, steps);
+    for (size_t i = 0; i < (size_t)p->n_tokens * m; i++)
+        sum[i] /= (float)p->n_heads;
+    find_steps(sum + (size_t)p->n_skip * m, n, m, cost, steps);
     walk_back(steps, n, m, ret_frames);
     return 0;
+}
+
+int align_tokens(const struct align_params *p, float *scores, uint32_t *ret_frames)
+{
+    _cleanup_free_ float *sum = NEW(float, (size_t)p->n_tokens * p->n_frames);
+    int r = sum ? 0 : -ENOMEM;
+
+    if (r == 0)
+        r = align_add(p, scores, sum);
+    return r == 0 ? align_path(p, sum, ret_frames) : r;
 }

@@ -26,3 +26,8 @@ struct align_params {
  * last begins. Counts are at least 1, and n_tokens ≥ n_skip + 2. -ENOMEM.
  */
 int align_tokens(const struct align_params *p, float *scores, uint32_t *ret_frames);
+/* The same, some heads after others: adds those of @scores to @sum, [n_tokens][n_frames], zeroed
+ * before the first. -ENOMEM. */
+int align_add(const struct align_params *p, float *scores, float *sum);
+/* Then, with the number of all heads in @p; @sum is overwritten. -ENOMEM. */
+int align_path(const struct align_params *p, float *sum, uint32_t *ret_frames);

@@ -20,12 +20,14 @@ struct encode {
     const struct whisper_shape *shape;
     struct kv_store *store;
     struct plan *plans[WHISPER_N_PARTS];
-    uint32_t *blocks;     /* [n_blocks], all of the store */
-    uint32_t n_blocks;    /* that hold all rows of the first part */
-    uint32_t *logit_rows; /* [2 × n_ctx] */
-    int32_t *tokens;      /* the same, all 0 */
-    float *rows;          /* input of a convolution */
-    float *values;        /* output of one: [2 × n_ctx, n_embd] */
+    uint32_t *blocks;       /* [n_blocks], all of the store */
+    uint32_t n_blocks;      /* that hold all rows of the first part */
+    uint32_t *logit_rows;   /* [2 × n_ctx] */
+    int32_t *tokens;        /* the same, all 0 */
+    float *rows;            /* input of a convolution */
+    float *values;          /* output of one: [2 × n_ctx, n_embd] */
+    enum whisper_part part; /* that comes next */
+    uint32_t i_stage;       /* of it */
 };
 
 static int make_store(struct encode *enc)
@@ -136,8 +138,10 @@ static void lay_out(const float *x, uint32_t n_in, uint32_t width, uint32_t step
         }
 }
 
+/* One part, or a piece of it: @enc->i_stage is then where to go on. */
 static int run_part(struct encode *enc, enum whisper_part part, const float *input, float *out)
 {
+    const struct backend_ops *ops = enc->backend->ops;
     const uint32_t n = rows_of(enc, part);
     const struct batch_seq seq = {
         .n_rows = n, .n_blocks = DIV_UP(n, BLOCK_TOKENS), .blocks = enc->blocks};
@@ -151,21 +155,39 @@ static int run_part(struct encode *enc, enum whisper_part part, const float *inp
         .input = input,
     };
 
-    return enc->backend->ops->run(enc->backend, enc->plans[part], enc->store, &batch, out, NULL);
+    if (!ops->run_part)
+        return ops->run(enc->backend, enc->plans[part], enc->store, &batch, out, NULL);
+    return ops->run_part(enc->backend, enc->plans[part], enc->store, &batch, out, &enc->i_stage);
+}
+
+void encode_begin(struct encode *enc, const float *mel)
+{
+    lay_out(mel, 2 * enc->shape->n_ctx, enc->shape->n_mels, 1, enc->rows);
+    enc->part = WHISPER_CONV1;
+    enc->i_stage = 0;
+}
+
+int encode_go_on(struct encode *enc, float *out)
+{
+    const struct whisper_shape *s = enc->shape;
+    const bool last = enc->part == WHISPER_BLOCKS;
+    int r;
+
+    assert(enc->part < WHISPER_N_PARTS);
+    r = run_part(enc, enc->part, last ? enc->values : enc->rows, last ? out : enc->values);
+    if (r < 0 || enc->i_stage > 0)
+        return r;
+    if (enc->part++ == WHISPER_CONV1)
+        lay_out(enc->values, 2 * s->n_ctx, s->n_embd, 2, enc->rows);
+    return last ? ENCODE_DONE : 0;
 }
 
 int encode_run(struct encode *enc, const float *mel, float *out)
 {
-    const struct whisper_shape *s = enc->shape;
-    int r;
+    int r = 0;
 
-    lay_out(mel, 2 * s->n_ctx, s->n_mels, 1, enc->rows);
-    r = run_part(enc, WHISPER_CONV1, enc->rows, enc->values);
-    if (r < 0)
-        return r;
-    lay_out(enc->values, 2 * s->n_ctx, s->n_embd, 2, enc->rows);
-    r = run_part(enc, WHISPER_CONV2, enc->rows, enc->values);
-    if (r < 0)
-        return r;
-    return run_part(enc, WHISPER_BLOCKS, enc->values, out);
+    encode_begin(enc, mel);
+    while (r == 0)
+        r = encode_go_on(enc, out);
+    return r < 0 ? r : 0;
 }

@@ -21,3 +21,10 @@ DEFINE_CLEANUP(struct encode *, encode_free);
 
 /* @mel: [2 × n_ctx, n_mels]. @out: [n_ctx, n_embd]. 0, or what the backend says when it fails. */
 int encode_run(struct encode *enc, const float *mel, float *out);
+/* The same in pieces, between which other plans of the backend may run: encode_go_on() until it
+ * says ENCODE_DONE, with the same @out. A window that is not wanted any more is left by the next
+ * encode_begin(). */
+enum { ENCODE_DONE = 1 };
+
+void encode_begin(struct encode *enc, const float *mel);
+int encode_go_on(struct encode *enc, float *out);

@@ -22,7 +22,7 @@ struct longform {
     size_t n_said, n_said_max, n_initial;
     size_t n_forgotten; /* the first of them are no prompt any more */
     struct longform_segment *segments;
-    size_t n_segments_max;
+    size_t n_segments, n_segments_max;
 };
 
 /* Room for @n more tokens. */
@@ -251,7 +251,7 @@ int longform_take(struct longform *lf, const struct longform_result *result,
     /* Nothing below can fail. */
     lf->i_temperature = 0;
     *ret_segments = lf->segments;
-    *ret_n = 0;
+    *ret_n = lf->n_segments = 0;
     if (is_silence(lf, result)) {
         lf->silent_end = true;
         lf->seek = lf->window_start + lf->window_frames;
@@ -267,8 +267,25 @@ int longform_take(struct longform *lf, const struct longform_result *result,
     }
     if (!lf->params.carry || temperature > 0.5)
         lf->n_forgotten = lf->n_said;
-    *ret_n = n;
+    *ret_n = lf->n_segments = n;
     return 0;
+}
+
+void longform_forget(struct longform *lf, size_t i)
+{
+    struct longform_segment *s = &lf->segments[i];
+    size_t behind = 0;
+
+    assert(i < lf->n_segments);
+    if (s->is_empty)
+        return;
+    for (size_t j = i + 1; j < lf->n_segments; j++)
+        behind += lf->segments[j].is_empty ? 0 : lf->segments[j].n_tokens;
+    memmove(lf->said + lf->n_said - behind - s->n_tokens, lf->said + lf->n_said - behind,
+            behind * sizeof(*lf->said));
+    lf->n_said -= s->n_tokens;
+    lf->n_forgotten = MIN(lf->n_forgotten, lf->n_said);
+    s->is_empty = true;
 }
 
 void longform_words_end(struct longform *lf, int64_t frame)

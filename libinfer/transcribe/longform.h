@@ -89,6 +89,8 @@ typedef bool (*longform_blank_fn)(void *arg, const int32_t *tokens, size_t n);
 int longform_take(struct longform *lf, const struct longform_result *result,
                   longform_blank_fn is_blank, void *arg,
                   const struct longform_segment **ret_segments, size_t *ret_n);
+/* After longform_take(): segment @i, whose words were looked at, is empty after all. */
+void longform_forget(struct longform *lf, size_t i);
 /* After longform_take(): words tell that speech ended at @frame, so that the next window begins
  * there, if the last window did not end in silence. */
 void longform_words_end(struct longform *lf, int64_t frame);

@@ -61,6 +61,14 @@ static struct slice strip(struct slice s)
     return s;
 }
 
+void words_strip(const char **text, size_t *len)
+{
+    const struct slice s = strip((struct slice){*text, *len});
+
+    *text = s.text;
+    *len = s.len;
+}
+
 /* Whether a part of the text ends inside of a code point, which the text then completes. */
 static bool is_cut(const struct words_text *text, size_t begin, size_t end)
 {

@@ -29,6 +29,8 @@ struct words_text {
     size_t n_tokens;
 };
 
+/* Takes white space off both ends of a text; one that is no UTF-8 stays as it is. */
+void words_strip(const char **text, size_t *len);
 /* Cuts tokens into words. @words: [n_tokens]; their times are not set. Returns how many. */
 size_t words_split(const struct words_text *text, bool has_blanks, struct word *words);
 

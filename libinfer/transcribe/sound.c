@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transcribe/sound.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { MAX_SPEECH_MS = 28000 };
+
+struct sound_piece {
+    uint64_t heard, start; /* the first sample, of what is heard and of the recording */
+    uint64_t n;
+};
+
+void sound_init(struct sound *s, const struct mel *mel, const struct vad_model *vad)
+{
+    static const struct speech_params params = {
+        .threshold = 0.5f,
+        .low_threshold = -1,
+        .min_speech_ms = 0,
+        .max_speech_ms = MAX_SPEECH_MS,
+        .min_silence_ms = 2000,
+        .min_pause_ms = 98,
+        .pad_ms = 400,
+    };
+
+    *s = (struct sound){.mel = mel, .vad = vad, .peak = -INFINITY};
+    speech_finder_init(&s->finder, &params);
+}
+
+void sound_done(struct sound *s)
+{
+    free(s->raw);
+    free(s->heard);
+    free(s->frames);
+    free(s->pieces);
+    *s = (struct sound){0};
+}
+
+/* Room for @n elements of @size bytes. */
+static int reserve(void *array, size_t *cap, size_t n, size_t size)
+{
+    void **p = array;
+    void *bigger;
+
+    if (n <= *cap)
+        return 0;
+    bigger = realloc(*p, 2 * n * size);
+    if (!bigger)
+        return -ENOMEM;
+    *p = bigger;
+    *cap = 2 * n;
+    return 0;
+}
+
+/* Drops the first of @n floats so that the one with index @first becomes the first. */
+static void drop_before(float *x, size_t *n, uint64_t *start, uint64_t first)
+{
+    size_t gone;
+
+    if (first <= *start)
+        return;
+    gone = (size_t)MIN(first - *start, (uint64_t)*n);
+    memmove(x, x + gone, (*n - gone) * sizeof(*x));
+    *n -= gone;
+    *start += gone;
+}
+
+/* Frames up to those that need samples which are not there yet. */
+static int make_frames(struct sound *s, bool last)
+{
+    const uint32_t n_bins = mel_n_bins(s->mel);
+    const uint64_t n_samples = s->heard_start + s->n_heard;
+    const struct mel_signal signal = {s->heard, s->heard_start, s->n_heard};
+    uint64_t end = n_samples > MEL_REACH ? (n_samples - MEL_REACH) / MEL_HOP + 1 : 0;
+    uint32_t n;
+
+    end = MIN(end, mel_n_frames(n_samples));
+    if (last)
+        end = mel_n_frames(n_samples);
+    if (end <= s->n_frames)
+        return 0;
+    n = (uint32_t)(end - s->n_frames);
+    if (reserve(&s->frames, &s->frames_cap, (size_t)(end - s->first_frame) * n_bins,
+                sizeof(float)) < 0)
+        return -ENOMEM;
+    mel_frames(s->mel, &signal, s->n_frames, n,
+               s->frames + (size_t)(s->n_frames - s->first_frame) * n_bins);
+    s->n_frames = end;
+    drop_before(s->heard, &s->n_heard, &s->heard_start,
+                end * MEL_HOP > MEL_REACH ? end * MEL_HOP - MEL_REACH : 0);
+    return 0;
+}
+
+static int hear(struct sound *s, const float *samples, size_t n)
+{
+    if (reserve(&s->heard, &s->heard_cap, s->n_heard + n, sizeof(float)) < 0)
+        return -ENOMEM;
+    memcpy(s->heard + s->n_heard, samples, n * sizeof(*samples));
+    s->n_heard += n;
+    return make_frames(s, false);
+}
+
+static int hear_span(struct sound *s, struct speech_span span)
+{
+    const uint64_t end = MIN(span.end, s->raw_start + s->n_raw);
+    struct sound_piece *piece;
+
+    if (end <= span.start)
+        return 0;
+    assert(span.start >= s->raw_start);
+    if (reserve(&s->pieces, &s->pieces_cap, s->n_pieces + 1, sizeof(*s->pieces)) < 0)
+        return -ENOMEM;
+    piece = &s->pieces[s->n_pieces++];
+    *piece = (struct sound_piece){s->heard_start + s->n_heard, span.start, end - span.start};
+    return hear(s, s->raw + (span.start - s->raw_start), (size_t)piece->n);
+}
+
+/* The first sample that a span may begin with which is not told yet. */
+static uint64_t first_needed(const struct speech_finder *f)
+{
+    const uint64_t pad = (uint64_t)f->params.pad_ms * MEL_RATE / 1000 + VAD_CHUNK;
+    const uint64_t at = f->speaking ? f->start : f->at, start = at > pad ? at - pad : 0;
+
+    return f->has_pending ? MIN(f->pending.start, start) : start;
+}
+
+/* Judges what came, a chunk at a time; the last one may be short. */
+static int judge(struct sound *s, bool last)
+{
+    const uint64_t end = s->raw_start + s->n_raw;
+    int r = 0;
+
+    while (r == 0 && (s->judged + VAD_CHUNK <= end || (last && s->judged < end))) {
+        const size_t n = (size_t)MIN((uint64_t)VAD_CHUNK, end - s->judged);
+        float chunk[VAD_CHUNK] = {0};
+        struct speech_span span;
+
+        memcpy(chunk, s->raw + (s->judged - s->raw_start), n * sizeof(*chunk));
+        s->judged += n;
+        if (speech_finder_push(&s->finder, vad_step(s->vad, &s->vad_state, chunk), &span))
+            r = hear_span(s, span);
+    }
+    if (r == 0)
+        drop_before(s->raw, &s->n_raw, &s->raw_start, MIN(first_needed(&s->finder), s->judged));
+    return r;
+}
+
+int sound_put(struct sound *s, const float *samples, size_t n)
+{
+    if (!s->vad)
+        return hear(s, samples, n);
+    if (reserve(&s->raw, &s->raw_cap, s->n_raw + n, sizeof(float)) < 0)
+        return -ENOMEM;
+    memcpy(s->raw + s->n_raw, samples, n * sizeof(*samples));
+    s->n_raw += n;
+    return judge(s, false);
+}
+
+int sound_end(struct sound *s)
+{
+    struct speech_span span;
+    int r = 0;
+
+    if (s->vad)
+        r = judge(s, true);
+    while (s->vad && r == 0 && speech_finder_end(&s->finder, s->raw_start + s->n_raw, &span))
+        r = hear_span(s, span);
+    if (r == 0)
+        r = make_frames(s, true);
+    s->ended = true;
+    return r;
+}
+
+bool sound_is_ready(const struct sound *s, uint64_t seek)
+{
+    return s->ended || s->n_frames >= seek + SOUND_AHEAD;
+}
+
+void sound_window(struct sound *s, uint64_t seek, uint32_t n, float *out)
+{
+    const uint32_t n_bins = mel_n_bins(s->mel);
+    const uint64_t ahead = MIN(seek + SOUND_AHEAD, s->n_frames);
+
+    assert(seek >= s->first_frame && seek + n <= s->n_frames && n <= LONGFORM_WINDOW);
+    if (ahead > s->n_peaked) {
+        const uint64_t from = MAX(s->n_peaked, s->first_frame);
+
+        s->peak = fmaxf(s->peak, mel_peak(s->frames + (size_t)(from - s->first_frame) * n_bins,
+                                          (size_t)(ahead - from) * n_bins));
+        s->n_peaked = ahead;
+    }
+    memcpy(out, s->frames + (size_t)(seek - s->first_frame) * n_bins,
+           (size_t)n * n_bins * sizeof(*out));
+    mel_scale(out, (size_t)n * n_bins, s->peak);
+    memset(out + (size_t)n * n_bins, 0, (size_t)(LONGFORM_WINDOW - n) * n_bins * sizeof(*out));
+}
+
+uint64_t sound_drop(struct sound *s, uint64_t seek)
+{
+    const uint32_t n_bins = mel_n_bins(s->mel);
+    const uint64_t first = MIN(seek, s->n_frames);
+
+    if (first > s->first_frame) {
+        memmove(s->frames, s->frames + (size_t)(first - s->first_frame) * n_bins,
+                (size_t)(s->n_frames - first) * n_bins * sizeof(*s->frames));
+        s->first_frame = first;
+    }
+    return s->n_raw + (s->n_frames - s->first_frame) * MEL_HOP;
+}
+
+double sound_time(const struct sound *s, double seconds, bool end)
+{
+    const double at = seconds * MEL_RATE;
+    size_t i = 0;
+
+    if (s->n_pieces == 0)
+        return seconds;
+    while (i + 1 < s->n_pieces &&
+           (end ? at > (double)s->pieces[i + 1].heard : at >= (double)s->pieces[i + 1].heard))
+        i++;
+    return ((double)s->pieces[i].start +
+            fmin(at - (double)s->pieces[i].heard, (double)s->pieces[i].n)) /
+           MEL_RATE;
+}

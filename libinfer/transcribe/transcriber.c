@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread, the queue, events, and what callers put in. */
+#include "transcribe/transcriber.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/cpu.h"
+#include "core/err.h"
+
+/* With the lock. */
+static void push_event(struct transcriber *t, struct inf_audio_event *event)
+{
+    struct event_item *item = event ? NEW(struct event_item, 1) : NULL;
+
+    if (!item) {
+        free(event);
+        return;
+    }
+    item->event = event;
+    *t->events_tail = item;
+    t->events_tail = &item->next;
+    eventfd_write(t->fd, 1);
+}
+
+void transcriber_tell(struct transcriber *t, struct hearing *h, struct inf_audio_event *event)
+{
+    if (!event) {
+        h->error = -ENOMEM;
+        h->state = HEARING_OVER;
+        return;
+    }
+    pthread_mutex_lock(&t->lock);
+    push_event(t, event);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* The last event of a request, which goes. With the lock. */
+static void end(struct transcriber *t, struct hearing *h)
+{
+    struct inf_audio_event *e =
+        speech_event_new(h, h->error < 0 ? INF_AUDIO_FAILED : INF_AUDIO_DONE);
+
+    if (e) {
+        e->error = h->error;
+        e->language = h->language >= 0 ? t->tokens.codes[h->language] : NULL;
+        e->seconds = (double)h->n_samples / MEL_RATE;
+    }
+    t->stats.audio_seconds += (double)h->n_samples / MEL_RATE;
+    push_event(t, e);
+    hearing_free(h);
+}
+
+/* With the lock. */
+static struct hearing *find(struct transcriber *t, uint64_t id)
+{
+    for (uint32_t i = 0; i < t->n_running; i++)
+        if (t->running[i]->id == id)
+            return t->running[i];
+    for (struct hearing *h = t->waiting; h; h = h->next)
+        if (h->id == id)
+            return h;
+    return NULL;
+}
+
+/* Those that wait begin when others have ended. With the lock. */
+static void admit(struct transcriber *t)
+{
+    while (t->waiting && t->n_running < t->params.max_running) {
+        struct hearing *h = t->waiting;
+
+        t->waiting = h->next;
+        if (!t->waiting)
+            t->waiting_tail = &t->waiting;
+        if (hearing_open(h, &t->decode, &t->tokens, t->mel, t->vad) < 0) {
+            h->error = -ENOMEM;
+            h->state = HEARING_OVER;
+        }
+        t->running[t->n_running++] = h;
+    }
+}
+
+/* Moves what came in to the thread's side. The lock is given up in between. */
+static bool take_input(struct transcriber *t, struct hearing *h)
+{
+    _cleanup_free_ float *samples = STEAL(h->incoming);
+    const size_t n = h->n_incoming;
+    const bool finished = h->finished;
+    uint64_t n_held = 0;
+    int r = 0;
+
+    h->incoming_cap = h->n_incoming = 0;
+    h->n_held += n;
+    if (h->cancelled) {
+        h->error = -ECANCELED;
+        h->state = HEARING_OVER;
+    }
+    if (h->state == HEARING_OVER || (n == 0 && (!finished || h->sound.ended)))
+        return false;
+    pthread_mutex_unlock(&t->lock);
+    h->n_samples += n;
+    if (n > 0)
+        r = sound_put(&h->sound, samples, n);
+    if (r == 0 && finished)
+        r = sound_end(&h->sound);
+    n_held = sound_drop(&h->sound, longform_seek(h->lf));
+    pthread_mutex_lock(&t->lock);
+    h->n_held = n_held;
+    if (r < 0) {
+        h->error = r;
+        h->state = HEARING_OVER;
+    }
+    return true;
+}
+
+/* With the lock. */
+static void tell_room(struct transcriber *t, struct hearing *h)
+{
+    if (!h->told_full || h->finished || h->n_held + h->n_incoming >= TRANSCRIBER_MAX_HELD)
+        return;
+    h->told_full = false;
+    push_event(t, speech_event_new(h, INF_AUDIO_ROOM));
+}
+
+/* With the lock, which is given up in between. True: something changed. */
+static bool listen(struct transcriber *t)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < t->n_running; i++) {
+        struct hearing *h = t->running[i];
+
+        any |= take_input(t, h);
+        pthread_mutex_unlock(&t->lock);
+        any |= transcriber_listen(t, h);
+        pthread_mutex_lock(&t->lock);
+        if (h->state != HEARING_OVER)
+            tell_room(t, h);
+    }
+    return any;
+}
+
+/* With the lock. True: there is room for others. */
+static bool drop_ended(struct transcriber *t)
+{
+    const uint32_t n = t->n_running;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < t->n_running; i++) {
+        struct hearing *h = t->running[i];
+
+        if (h->state != HEARING_OVER) {
+            t->running[kept++] = h;
+            continue;
+        }
+        if (t->encoding == h)
+            t->encoding = NULL;
+        end(t, h);
+    }
+    t->n_running = kept;
+    return kept < n;
+}
+
+static void *run(void *arg)
+{
+    struct transcriber *t = arg;
+
+    pthread_mutex_lock(&t->lock);
+    while (!t->stop) {
+        const uint64_t begin = clock_nsec();
+        bool any;
+
+        t->dirty = false;
+        admit(t);
+        any = listen(t);
+        pthread_mutex_unlock(&t->lock);
+        any |= transcriber_encode(t);
+        any |= transcriber_step(t);
+        pthread_mutex_lock(&t->lock);
+        any |= drop_ended(t);
+        if (any)
+            t->stats.busy_seconds += (double)(clock_nsec() - begin) * 1e-9;
+        if (any || t->dirty || t->stop)
+            continue;
+        if (t->n_running == 0)
+            kv_pool_rest(t->decode.pool);
+        pthread_cond_wait(&t->wake, &t->lock);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+static int make_decode(struct transcriber *t, struct inf_err *reterr)
+{
+    const struct whisper_config *c = t->params.model->config;
+    const bool exact = whisper_model_dtype(t->params.model) == INF_DTYPE_F32;
+    const uint32_t max_texts = t->params.max_running * ATTEMPT_MAX_TEXTS;
+    const uint32_t max_logits = 2 * max_texts;
+    struct decode_params p = {
+        .backend = t->backend,
+        .decoder = t->params.model->decoder,
+        .n_audio = c->n_audio_ctx,
+        .max_memories = t->params.max_running,
+        .max_texts = max_texts,
+        .max_rows = c->n_text_ctx + max_texts,
+        .max_logits = max_logits,
+        .codec = exact ? CODEC_F32 : CODEC_F16,
+    };
+
+    t->masks = NEW(uint64_t, c->n_text_layers);
+    t->items = NEW(struct decode_item, max_texts);
+    t->logits = NEW(float, (size_t)max_logits * c->n_vocab);
+    t->window = NEW(float, (size_t)LONGFORM_WINDOW * c->n_mels);
+    t->rows = NEW(float, (size_t)c->n_audio_ctx * c->n_embd);
+    t->said = NEW(int32_t, c->n_text_ctx);
+    if (!t->said || !t->masks || !t->items || !t->logits || !t->window || !t->rows ||
+        attempt_space_init(&t->space, row_kernels_get(cpu_flags()), c->n_vocab) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    t->n_heads = whisper_model_heads(t->params.model, t->masks);
+    p.kept.masks = t->masks;
+    return decode_init(&t->decode, &p, reterr);
+}
+
+static int make_parts(struct transcriber *t, struct inf_err *reterr)
+{
+    const struct transcriber_params *p = &t->params;
+    int r;
+
+    r = speech_tokens_init(&t->tokens, p->tok, p->model->config, reterr);
+    if (r == 0 && mel_new(p->model->config->n_mels, cpu_flags(), &t->mel) < 0)
+        r = err_set(reterr, ENOMEM, "out of memory");
+    if (r == 0 && p->vad_path)
+        r = vad_model_open(p->vad_path, cpu_flags(), &t->vad, reterr);
+    if (r == 0)
+        r = encode_new(t->backend, p->model->encoder, &t->encode, reterr);
+    return r == 0 ? make_decode(t, reterr) : r;
+}
+
+int transcriber_new(struct backend **backend, const struct transcriber_params *params,
+                    struct transcriber **ret_transcriber, struct inf_err *reterr)
+{
+    struct transcriber *t = NEW(struct transcriber, 1);
+    int r;
+
+    if (!t)
+        return err_set(reterr, ENOMEM, "out of memory");
+    t->params = *params;
+    t->backend = *backend;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->wake, NULL);
+    t->waiting_tail = &t->waiting;
+    t->events_tail = &t->events;
+    t->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r = t->fd < 0 ? err_set(reterr, errno, "eventfd: %s", strerror(errno)) : make_parts(t, reterr);
+    if (r == 0) {
+        r = -pthread_create(&t->thread, NULL, run, t);
+        if (r < 0)
+            err_set(reterr, -r, "the transcriber's thread could not be started: %s", strerror(-r));
+    }
+    if (r < 0) {
+        t->backend = NULL; /* stays the caller's */
+        transcriber_free(t);
+        return r;
+    }
+    t->has_thread = true;
+    *backend = NULL;
+    *ret_transcriber = t;
+    return 0;
+}
+
+static void free_requests(struct transcriber *t)
+{
+    struct inf_audio_event *e;
+
+    for (uint32_t i = 0; i < t->n_running; i++)
+        hearing_free(t->running[i]);
+    for (struct hearing *h = t->waiting, *next; h; h = next) {
+        next = h->next;
+        hearing_free(h);
+    }
+    while ((e = transcriber_next(t)))
+        free(e);
+}
+
+struct transcriber *transcriber_free(struct transcriber *t)
+{
+    if (!t)
+        return NULL;
+    if (t->has_thread) {
+        pthread_mutex_lock(&t->lock);
+        t->stop = true;
+        pthread_cond_signal(&t->wake);
+        pthread_mutex_unlock(&t->lock);
+        pthread_join(t->thread, NULL);
+    }
+    free_requests(t);
+    if (t->decode.params.backend)
+        decode_done(&t->decode);
+    encode_free(t->encode);
+    attempt_space_done(&t->space);
+    backend_free(t->backend);
+    speech_tokens_done(&t->tokens);
+    mel_free(t->mel);
+    vad_model_close(t->vad);
+    arena_done(&t->weights);
+    free(t->masks);
+    free(t->items);
+    free(t->logits);
+    free(t->window);
+    free(t->rows);
+    free(t->said);
+    if (t->fd >= 0)
+        close(t->fd);
+    pthread_cond_destroy(&t->wake);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+    return NULL;
+}
+
+/* With the lock. */
+static void wake(struct transcriber *t)
+{
+    t->dirty = true;
+    pthread_cond_signal(&t->wake);
+}
+
+static uint32_t count_waiting(const struct transcriber *t)
+{
+    uint32_t n = 0;
+
+    for (const struct hearing *h = t->waiting; h; h = h->next)
+        n++;
+    return n;
+}
+
+int transcriber_submit(struct transcriber *t, const struct inf_audio_request *request,
+                       uint64_t *ret_id, struct inf_err *reterr)
+{
+    _cleanup_(hearing_freep) struct hearing *h = NULL;
+    bool full;
+    int r;
+
+    r = hearing_new(request, &t->tokens, t->params.tok, t->params.model->config->n_text_ctx, &h,
+                    reterr);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&t->lock);
+    full = count_waiting(t) >= t->params.max_waiting && t->n_running >= t->params.max_running;
+    if (full) {
+        t->stats.n_rejected++;
+    } else {
+        t->stats.n_requests++;
+        *ret_id = h->id = ++t->last_id;
+        *t->waiting_tail = h;
+        t->waiting_tail = &h->next;
+        (void)STEAL(h);
+        wake(t);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return full ? INF_AUDIO_FULL : 0;
+}
+
+/* With the lock. */
+static int append(struct hearing *h, const float *samples, size_t n)
+{
+    const size_t max = MAX(h->incoming_cap * 2, h->n_incoming + n);
+    float *incoming;
+
+    if (h->n_incoming + n > h->incoming_cap) {
+        incoming = realloc(h->incoming, max * sizeof(*incoming));
+        if (!incoming)
+            return -ENOMEM;
+        h->incoming = incoming;
+        h->incoming_cap = max;
+    }
+    memcpy(h->incoming + h->n_incoming, samples, n * sizeof(*samples));
+    h->n_incoming += n;
+    return 0;
+}
+
+int transcriber_feed(struct transcriber *t, uint64_t id, const float *samples, size_t n)
+{
+    struct hearing *h;
+    int r = 0;
+
+    if (n > SIZE_MAX / sizeof(*samples) / 4)
+        return -ENOMEM;
+    pthread_mutex_lock(&t->lock);
+    h = find(t, id);
+    if (!h || h->finished || h->cancelled) {
+        r = -ENOENT;
+    } else if (h->n_held + h->n_incoming >= TRANSCRIBER_MAX_HELD) {
+        h->told_full = true;
+        r = INF_AUDIO_FULL;
+    } else if (n > 0) {
+        r = append(h, samples, n);
+        wake(t);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return r;
+}
+
+void transcriber_finish(struct transcriber *t, uint64_t id)
+{
+    struct hearing *h;
+
+    pthread_mutex_lock(&t->lock);
+    h = find(t, id);
+    if (h) {
+        h->finished = true;
+        wake(t);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+void transcriber_cancel(struct transcriber *t, uint64_t id)
+{
+    pthread_mutex_lock(&t->lock);
+    for (struct hearing **p = &t->waiting; *p; p = &(*p)->next) {
+        struct hearing *h = *p;
+
+        if (h->id != id)
+            continue;
+        *p = h->next;
+        if (!h->next)
+            t->waiting_tail = p;
+        h->error = -ECANCELED;
+        end(t, h);
+        break;
+    }
+    for (uint32_t i = 0; i < t->n_running; i++)
+        if (t->running[i]->id == id)
+            t->running[i]->cancelled = true;
+    wake(t);
+    pthread_mutex_unlock(&t->lock);
+}
+
+struct inf_audio_event *transcriber_next(struct transcriber *t)
+{
+    struct inf_audio_event *event = NULL;
+    struct event_item *item;
+    eventfd_t count;
+
+    pthread_mutex_lock(&t->lock);
+    item = t->events;
+    if (item) {
+        t->events = item->next;
+        event = item->event;
+        free(item);
+    }
+    /* Readable exactly while there are more. */
+    if (!t->events) {
+        t->events_tail = &t->events;
+        eventfd_read(t->fd, &count);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return event;
+}
+
+void transcriber_stats(struct transcriber *t, struct inf_transcriber_stats *ret_stats)
+{
+    pthread_mutex_lock(&t->lock);
+    *ret_stats = t->stats;
+    ret_stats->n_waiting = count_waiting(t);
+    ret_stats->n_running = t->n_running;
+    pthread_mutex_unlock(&t->lock);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From window to window: the encoder, the language, the text. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "transcribe/heard.h"
+
+/* A piece of the encoder's work, while others write and while none does. */
+#define SLICE_NSEC      UINT64_C(20000000)
+#define SLICE_LONG_NSEC UINT64_C(100000000)
+
+static void fail(struct hearing *h, int error)
+{
+    h->error = error;
+    h->state = HEARING_OVER;
+}
+
+static void tell_language(struct transcriber *t, struct hearing *h, double probability)
+{
+    struct inf_audio_event *e = speech_event_new(h, INF_AUDIO_LANGUAGE);
+
+    if (e) {
+        e->language = h->language >= 0 ? t->tokens.codes[h->language] : NULL;
+        e->language_probability = (float)probability;
+    }
+    h->told_language = true;
+    transcriber_tell(t, h, e);
+}
+
+bool transcriber_listen(struct transcriber *t, struct hearing *h)
+{
+    if (h->state != HEARING_LISTEN || !sound_is_ready(&h->sound, longform_seek(h->lf)))
+        return false;
+    if (longform_next(h->lf, h->sound.n_frames, &h->window) == LONGFORM_END) {
+        h->state = HEARING_OVER;
+        return true;
+    }
+    h->state = HEARING_ENCODE;
+    if (!h->told_language && h->language >= 0)
+        tell_language(t, h, 1);
+    return true;
+}
+
+/* Requests take turns. */
+static struct hearing *next_window(struct transcriber *t)
+{
+    for (uint32_t i = 0; i < t->n_running; i++) {
+        const uint32_t at = (t->turn + i) % t->n_running;
+        struct hearing *h = t->running[at];
+
+        if (h->state != HEARING_ENCODE)
+            continue;
+        t->turn = at + 1;
+        sound_window(&h->sound, h->window.seek, h->window.n_frames, t->window);
+        encode_begin(t->encode, t->window);
+        return h;
+    }
+    return NULL;
+}
+
+static bool is_writing(const struct transcriber *t)
+{
+    for (uint32_t i = 0; i < t->n_running; i++)
+        if (t->running[i]->state == HEARING_TEXT || t->running[i]->state == HEARING_LANGUAGE)
+            return true;
+    return false;
+}
+
+static void end_window(struct transcriber *t, struct hearing *h, int r)
+{
+    if (r >= 0)
+        r = decode_remember(&t->decode, &h->memory, t->rows);
+    if (r < 0) {
+        fail(h, r);
+        return;
+    }
+    pthread_mutex_lock(&t->lock);
+    t->stats.n_windows++;
+    pthread_mutex_unlock(&t->lock);
+    if (t->tokens.multilingual && h->language < 0)
+        h->state = HEARING_LANGUAGE;
+    else
+        hearing_begin_text(h, &t->tokens, t->params.model->config->n_text_ctx);
+}
+
+bool transcriber_encode(struct transcriber *t)
+{
+    const uint64_t end = clock_nsec() + (is_writing(t) ? SLICE_NSEC : SLICE_LONG_NSEC);
+    struct hearing *h = t->encoding;
+    int r = 0;
+
+    if (!h || h->state != HEARING_ENCODE)
+        h = t->encoding = next_window(t);
+    if (!h)
+        return false;
+    do
+        r = encode_go_on(t->encode, t->rows);
+    while (r == 0 && clock_nsec() < end);
+    if (r != 0) {
+        t->encoding = NULL;
+        end_window(t, h, r);
+    }
+    return true;
+}
+
+static void take_language(struct transcriber *t, struct hearing *h, const float *logits)
+{
+    const struct speech_tokens *k = &t->tokens;
+    const int32_t best = rules_likeliest(logits, k->languages, k->n_languages);
+    double sum = 0;
+
+    kv_table_truncate(&h->attempt.texts[0].table, 0);
+    for (uint32_t i = 0; i < k->n_languages; i++)
+        sum += exp((double)logits[k->languages[i]] - (double)logits[k->languages[best]]);
+    h->language = best;
+    tell_language(t, h, 1 / sum);
+    if (h->state != HEARING_OVER)
+        hearing_begin_text(h, k, t->params.model->config->n_text_ctx);
+}
+
+/* Of a request in a step: how many rows of logits its items have. */
+struct part {
+    struct hearing *h;
+    uint32_t n_logits;
+};
+
+/* Items of one request; 0: none, or no room in this step. */
+static uint32_t add_items(struct transcriber *t, struct hearing *h, struct decode_item *items,
+                          uint32_t *n_rows)
+{
+    uint32_t n = 0, rows = 0;
+
+    if (h->state == HEARING_LANGUAGE) {
+        items[0] = (struct decode_item){
+            &h->attempt.texts[0].table, &h->memory, &t->tokens.start, 1, 1, -1};
+        n = 1;
+    } else if (h->state == HEARING_TEXT) {
+        n = attempt_items(&h->attempt, &h->memory, items);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        rows += items[i].n_tokens;
+    if (rows > t->decode.params.max_rows - *n_rows)
+        return 0;
+    *n_rows += rows;
+    return n;
+}
+
+static void count_tokens(struct transcriber *t, uint64_t n)
+{
+    pthread_mutex_lock(&t->lock);
+    t->stats.n_tokens += n;
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void take_part(struct transcriber *t, struct hearing *h, float *logits)
+{
+    if (h->state == HEARING_LANGUAGE)
+        take_language(t, h, logits);
+    else if (attempt_take(&h->attempt, &t->space, &h->rng, logits))
+        heard_take(t, h);
+}
+
+bool transcriber_step(struct transcriber *t)
+{
+    struct part parts[TRANSCRIBER_MAX_RUNNING];
+    uint32_t n_parts = 0, n_items = 0, n_rows = 0;
+    float *logits = t->logits;
+    int r;
+
+    for (uint32_t i = 0; i < t->n_running; i++) {
+        const uint32_t n = add_items(t, t->running[i], t->items + n_items, &n_rows);
+        struct part *p = &parts[n_parts];
+
+        if (n == 0)
+            continue;
+        *p = (struct part){.h = t->running[i]};
+        for (uint32_t j = n_items; j < n_items + n; j++)
+            p->n_logits += t->items[j].n_logits + (t->items[j].i_first_logit >= 0);
+        n_items += n;
+        n_parts++;
+    }
+    if (n_items == 0)
+        return false;
+    r = decode_run(&t->decode, t->items, n_items, t->logits, NULL);
+    for (uint32_t i = 0; i < n_parts; i++) {
+        if (r < 0)
+            fail(parts[i].h, r);
+        else
+            take_part(t, parts[i].h, logits);
+        logits += (size_t)parts[i].n_logits * t->tokens.n_vocab;
+    }
+    count_tokens(t, n_items);
+    return true;
+}
