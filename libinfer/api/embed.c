@@ -17,7 +17,7 @@
 #define MAX_TOKENS        (1u << 17)
 #define MAX_BATCH         16384u
 #define DEFAULT_TOKENS    8192u /* of models that take more */
-#define DEFAULT_BATCH     256u
+#define DEFAULT_BATCH     512u
 #define DEFAULT_MAX_QUEUE ((uint64_t)4 << 20)
 
 struct inf_embedder {
@@ -105,6 +105,7 @@ static int make_embedder(const struct inf_embedder_params *p, uint32_t max_token
     const struct backend_params on = {.device = p->device,
                                       .isa = p->isa,
                                       .n_threads = p->n_threads,
+                                      .many_rows = true,
                                       .exact = p->exact,
                                       .cache_dir = p->cache_dir};
     struct model *m = p->model->model;

@@ -125,6 +125,7 @@ struct backend_params {
     const char *device;    /* "auto", "cpu", "vulkan", "vulkan:N", "null"; NULL: "auto" */
     const char *isa;       /* NULL: best */
     uint32_t n_threads;    /* 0: all that we may use */
+    bool many_rows;        /* steps of a single row are rare: units for many count */
     bool exact;            /* sums of F16 products are floats, whatever a CPU's units offer */
     const char *cache_dir; /* for compiled kernels, made when missing; NULL: they are not kept */
     bool cache_read_only;  /* nothing is written there */

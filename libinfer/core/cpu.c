@@ -12,6 +12,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -25,6 +27,24 @@ static uint64_t xcr0(void)
 
     __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
     return (uint64_t)d << 32 | a;
+}
+
+/*
+ * A process asks for the state of tiles before its first use of them (Linux
+ * Documentation/arch/x86/xstate.rst). Asked for when the program is loaded: later the filters of
+ * services would not let it pass, and threads would have to be looked at.
+ */
+static bool have_tiles;
+
+__attribute__((constructor)) static void ask_for_tiles(void)
+{
+    enum { REQ_XCOMP_PERM = 0x1023, XTILE_DATA = 18 };
+    unsigned a, b, c, d;
+
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || (xcr0() >> 17 & 3) != 3)
+        return;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & 1u << 22) && (d & 1u << 24))
+        have_tiles = syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILE_DATA) == 0;
 }
 
 /* Bits as in Intel SDM vol. 2A, CPUID leaves 1 and 7. */
@@ -55,7 +75,7 @@ static void detect(void)
         if ((f & CPU_AVX2) && (a & 1u << 4))
             f |= CPU_AVX_VNNI;
         if ((f & CPU_AVX512) && (a & 1u << 5))
-            f |= CPU_AVX512_BF16;
+            f |= CPU_AVX512_BF16 | (have_tiles ? CPU_AMX_BF16 : 0);
     }
     detected = f;
 }
@@ -97,6 +117,9 @@ static const struct rung {
     {"avx512fp16", CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16,
      CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_VBMI | CPU_AVX512_BF16 |
          CPU_AVX512_FP16},
+    {"amx", CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16 | CPU_AMX_BF16,
+     CPU_AVX2 | CPU_AVX_VNNI | CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_VBMI | CPU_AVX512_BF16 |
+         CPU_AVX512_FP16 | CPU_AMX_BF16},
     {"neon", CPU_NEON, CPU_NEON},
     {"dotprod", CPU_NEON | CPU_DOTPROD, CPU_NEON | CPU_DOTPROD | CPU_I8MM},
 };

@@ -4,8 +4,8 @@
 /*
  * What this CPU can do, and how many CPUs we may use
  *
- * Rungs are named sets of flags, lowest first: "ref", "avx2", "avx512", "avx512fp16" (x86), "neon",
- * "dotprod" (arm64). A rung may be chosen below the best one, never above.
+ * Rungs are named sets of flags, lowest first: "ref", "avx2", "avx512", "avx512fp16", "amx" (x86),
+ * "neon", "dotprod" (arm64). A rung may be chosen below the best one, never above.
  */
 
 #include <stdbool.h>
@@ -23,6 +23,7 @@ enum cpu_flags {
     CPU_NEON = 1 << 7,
     CPU_DOTPROD = 1 << 8,
     CPU_I8MM = 1 << 9,
+    CPU_AMX_BF16 = 1 << 10, /* with tiles, which Linux lets us use */
 };
 
 /* What the CPU and the kernel offer; detected once. */

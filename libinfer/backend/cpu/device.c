@@ -132,11 +132,15 @@ static const char *isa(const struct backend *b)
     return cpu_rung_name(((const struct cpu_backend *)b)->flags);
 }
 
-/* F16 is multiplied as floats, unless the CPU multiplies halves: twice the work of BF16. */
+/* F16 is multiplied as floats, unless the CPU multiplies halves: twice the work of BF16. Tiles are
+ * faster than all else, and more exact than rows of int8. */
 static enum inf_dtype product_dtype(const struct backend *b, enum inf_dtype dtype)
 {
     const struct matmul_ops *ops = ((const struct cpu_backend *)b)->matmul;
+    const bool tiles = ((const struct cpu_backend *)b)->flags & CPU_AMX_BF16;
 
+    if (tiles && (dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_Q8_0))
+        return INF_DTYPE_BF16;
     return dtype == INF_DTYPE_F16 && matmul_act_kind(ops, INF_DTYPE_F16) == MATMUL_ACT_F32 &&
                    matmul_act_kind(ops, INF_DTYPE_BF16) == MATMUL_ACT_BF16
                ? INF_DTYPE_BF16
@@ -178,7 +182,9 @@ int cpu_backend_new(const struct backend_params *params, struct backend **ret_ba
     if (r < 0)
         return err_set(reterr, -r, "unknown instruction set %s", params->isa);
     if (params->exact)
-        flags &= ~(unsigned)CPU_AVX512_FP16;
+        flags &= ~(unsigned)(CPU_AVX512_FP16 | CPU_AMX_BF16);
+    if (!params->many_rows && !params->isa)
+        flags &= ~(unsigned)CPU_AMX_BF16;
 
     cpu = NEW(struct cpu_backend, 1);
     if (!cpu)

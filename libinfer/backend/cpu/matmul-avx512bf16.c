@@ -32,8 +32,8 @@ static void prepare_bf16(const float *x, uint32_t K, uint16_t *dst)
     }
 }
 
-static void decode_bf16(struct matmul_panel *p, unsigned half, const uint8_t *w, size_t row_bytes,
-                        uint32_t kc, const uint8_t **ahead)
+void matmul_decode_bf16_avx512(struct matmul_panel *p, unsigned half, const uint8_t *w,
+                               size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
     for (uint32_t k = 0; k < kc; k += 32, w += 64) {
         __m512i v[16];
@@ -125,6 +125,6 @@ const struct matmul_ops matmul_avx512bf16 = {
     .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16,
     .base = &matmul_avx512,
     .prepare_bf16 = prepare_bf16,
-    .kernels = {[INF_DTYPE_BF16] = {"matmul_bf16_avx512bf16", decode_bf16, multiply_bf16,
-                                    direct_bf16, 16}},
+    .kernels = {[INF_DTYPE_BF16] = {"matmul_bf16_avx512bf16", matmul_decode_bf16_avx512,
+                                    multiply_bf16, direct_bf16, 16}},
 };

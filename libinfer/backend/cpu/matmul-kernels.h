@@ -119,6 +119,7 @@ struct matmul_ops {
     struct matmul_kernel kernels[INF_DTYPE_N]; /* decode NULL: the reference */
 };
 
+extern const struct matmul_ops matmul_amx;
 extern const struct matmul_ops matmul_avx512fp16;
 extern const struct matmul_ops matmul_avx512bf16;
 extern const struct matmul_ops matmul_avx512;
@@ -127,6 +128,10 @@ extern const struct matmul_ops matmul_avx2;
 extern const struct matmul_ops matmul_dotprod;
 extern const struct matmul_ops matmul_neon;
 extern const struct matmul_ops matmul_ref;
+
+/* matmul-avx512bf16.c: a panel of BF16 is the same for tiles. */
+void matmul_decode_bf16_avx512(struct matmul_panel *panel, unsigned half, const uint8_t *w,
+                               size_t row_bytes, uint32_t kc, const uint8_t **ahead);
 
 /* matmul-ref.c: the definition, in doubles. */
 void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1);

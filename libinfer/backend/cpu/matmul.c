@@ -19,7 +19,8 @@
 /* The first row whose flags the CPU has wins; the reference needs none and comes last. */
 static const struct matmul_ops *const rungs[] = {
 #if defined(__x86_64__)
-    &matmul_avx512fp16, &matmul_avx512bf16, &matmul_avx512, &matmul_avxvnni, &matmul_avx2,
+    &matmul_amx,    &matmul_avx512fp16, &matmul_avx512bf16,
+    &matmul_avx512, &matmul_avxvnni,    &matmul_avx2,
 #elif defined(__aarch64__)
     &matmul_dotprod,
     &matmul_neon,

@@ -51,9 +51,10 @@ struct inf_embedder_params {
     enum inf_pooling pooling;
     bool exact; /* products of F16 weights are summed as floats, also by CPUs that are faster with
                    a copy of them in BF16, or with sums in F16: vectors then differ by a cosine of
-                   about 0.99999 */
+                   about 0.99999. Those of quantised weights are sums of integers, also by CPUs that
+                   are faster, and more exact, with copies in BF16. */
     uint32_t max_tokens;       /* of one text; 0: what the model's files say */
-    uint32_t batch_tokens;     /* of texts computed together; longer ones are alone; 0: 256 */
+    uint32_t batch_tokens;     /* of texts computed together; longer ones are alone; 0: 512 */
     uint64_t max_queue_tokens; /* of requests that wait; 0: 4 million */
 };
 
