@@ -25,6 +25,7 @@ complete -c sconce -f
 complete -c sconce -n __fish_use_subcommand -s h -l help -d 'show the verbs'
 complete -c sconce -n __fish_use_subcommand -s V -l version -d 'show the version'
 complete -c sconce -n __fish_use_subcommand -a run -d 'talk to a model, or answer one prompt'
+complete -c sconce -n __fish_use_subcommand -a embed -d 'vectors of texts, or of the lines of a file'
 complete -c sconce -n __fish_use_subcommand -a list -d 'the models that are installed'
 complete -c sconce -n __fish_use_subcommand -a info -d 'what a model is, or what computes'
 complete -c sconce -n __fish_use_subcommand -a serve -d 'start the services here, without systemd'
@@ -60,6 +61,20 @@ complete -c sconce -n '__sconce_verb run' -l models -xa '(__fish_complete_direct
 complete -c sconce -n '__sconce_verb run' -l config -rF -d 'read this configuration file alone'
 complete -c sconce -n '__sconce_verb run' -s h -l help -d 'show a short help'
 complete -c sconce -n '__sconce_verb run' -Fa '(__sconce_models)'
+
+complete -c sconce -n '__sconce_verb embed' -F
+complete -c sconce -n '__sconce_verb embed' -s m -l model -xa '(__sconce_models)' -d 'the model'
+complete -c sconce -n '__sconce_verb embed' -s o -l output -rF -d 'an array of NumPy, or lines of JSON'
+complete -c sconce -n '__sconce_verb embed' -l anew -d 'begin the output again'
+complete -c sconce -n '__sconce_verb embed' -s b -l batch -x -d 'texts of one request'
+complete -c sconce -n '__sconce_verb embed' -l prompt-name -xa 'query document' -d 'of the words before each text'
+complete -c sconce -n '__sconce_verb embed' -l dimensions -x -d 'so many of the first numbers'
+complete -c sconce -n '__sconce_verb embed' -l truncate -d 'cut texts that are too long'
+complete -c sconce -n '__sconce_verb embed' -l jsonl -d 'lines are JSON'
+complete -c sconce -n '__sconce_verb embed' -l field -x -d 'of objects that holds the text'
+complete -c sconce -n '__sconce_verb embed' -l address -x -d 'of the gateway'
+complete -c sconce -n '__sconce_verb embed' -l key -x -d 'API key'
+complete -c sconce -n '__sconce_verb embed' -s h -l help -d 'show a short help'
 
 complete -c sconce -n '__sconce_verb list' -l json -d 'as a JSON array'
 complete -c sconce -n '__sconce_verb list' -l names -d 'names and aliases alone'

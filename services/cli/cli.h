@@ -41,6 +41,7 @@ int verb_render(int argc, char **argv);
 int verb_bench(int argc, char **argv);
 int verb_policy(int argc, char **argv);
 int verb_cache(int argc, char **argv);
+int verb_embed(int argc, char **argv);
 
 /* "sconce VERB: text" on standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);

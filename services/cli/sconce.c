@@ -10,6 +10,7 @@
 
 static const struct cli_verb verbs[] = {
     {"run", verb_run, "talk to a model, or answer one prompt"},
+    {"embed", verb_embed, "vectors of texts, or of the lines of a file"},
     {"list", verb_list, "the models that are installed"},
     {"info", verb_info, "what a model is, or what computes here"},
     {"serve", verb_serve, "start the services here, without systemd"},

@@ -298,6 +298,7 @@ static void call_submit(struct call *c)
     const struct inf_embed_request request = {
         .texts = c->texts,
         .n_texts = c->n_texts,
+        .task = inf_embedder_task(c->resident->embedder, c->i_task),
         .dimensions = c->params.dimensions,
         .normalize = c->params.normalize,
         .user = c,
@@ -351,6 +352,23 @@ static int check_dimensions(const struct call *c, struct problem *problem)
                        "Invalid value for 'dimensions': vectors of this model have %u.", width);
 }
 
+/* Where the task stands among those of the model. */
+static int find_task(struct call *c, struct problem *problem)
+{
+    const char *task, *first = inf_embedder_task(c->resident->embedder, 0);
+
+    if (!c->params.task)
+        return 0;
+    while ((task = inf_embedder_task(c->resident->embedder, c->i_task))) {
+        if (strcmp(task, c->params.task) == 0)
+            return 0;
+        c->i_task++;
+    }
+    return problem_set(problem, 400, "unknown_task", "task",
+                       "This model has no task '%.64s'; %s%.64s.", c->params.task,
+                       first ? "its first is " : "it has none", first ? first : "");
+}
+
 static void call_ready(struct resident_waiter *waiter, struct resident *resident,
                        const struct problem *problem)
 {
@@ -361,7 +379,7 @@ static void call_ready(struct resident_waiter *waiter, struct resident *resident
         return;
     }
     c->resident = resident;
-    if (check_dimensions(c, &c->problem) < 0)
+    if (check_dimensions(c, &c->problem) < 0 || find_task(c, &c->problem) < 0)
         call_refuse(c, &c->problem);
     else
         call_stage(c, is_large_body(c), stage_prepare, prepared);

@@ -64,6 +64,7 @@ struct call {
     void (*staged)(struct call *c);
     int status;             /* of a stage */
     struct problem problem; /* of a stage */
+    uint32_t i_task;        /* of params.task among those of the model */
     struct inf_embed_text *texts;
     struct inf_encoding *encodings; /* [n_texts], what texts point into */
     size_t n_texts;

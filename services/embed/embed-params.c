@@ -37,6 +37,13 @@ int params_read_model(struct params *p, json_t *body, struct problem *problem)
     return MIN(r, 0);
 }
 
+int params_read_task(struct params *p, json_t *body, struct problem *problem)
+{
+    const int r = read_text(body, "task", &p->task, problem);
+
+    return MIN(r, 0);
+}
+
 int params_read_cut(struct params *p, json_t *body, struct problem *problem)
 {
     static const char *const sides[] = {"none", "end", "start", NULL};

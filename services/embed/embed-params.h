@@ -11,6 +11,7 @@
 #include "embed/inputs.h"
 
 struct params {
+    const char *task;  /* that a model is adapted to; borrowed; NULL: its first */
     const char *model; /* borrowed from the body; NULL: the default one */
     enum inf_cut cut;
     struct inputs_prompt prompt;
@@ -20,6 +21,8 @@ struct params {
 
 /* "model" */
 int params_read_model(struct params *p, json_t *body, struct problem *problem);
+/* "task" */
+int params_read_task(struct params *p, json_t *body, struct problem *problem);
 /* "truncate": a boolean (TEI's), or "none", "start", "end"; "truncation_direction": "left",
  * "right". Without a word the cut stays as it is. */
 int params_read_cut(struct params *p, json_t *body, struct problem *problem);

@@ -8,12 +8,12 @@
 #include "common/fields.h"
 #include "embed/call.h"
 #include "embed/embed.h"
-#include "embed/vectors.h"
+#include "common/vectors.h"
 
 static const char *const embeddings_fields[] = {
-    "model",  "input",       "encoding_format", "dimensions",
-    "user",   "prompt_name", "truncate",        "truncation_direction",
-    "prompt", "instruction", "normalize",       NULL,
+    "task",        "model",       "input",    "encoding_format",      "dimensions",
+    "user",        "prompt_name", "truncate", "truncation_direction", "prompt",
+    "instruction", "normalize",   NULL,
 };
 static const char *const embed_fields[] = {
     "model",  "inputs",    "dimensions", "prompt_name", "truncate", "truncation_direction",
@@ -39,6 +39,7 @@ static int read_common(struct call *c, const char *param, struct problem *proble
 {
     if (params_read_cut(&c->params, c->body, problem) < 0 ||
         params_read_prompt(&c->params, c->body, problem) < 0 ||
+        params_read_task(&c->params, c->body, problem) < 0 ||
         params_read_normalize(&c->params, c->body, problem) < 0 ||
         params_read_dimensions(&c->params, c->body, problem) < 0)
         return -1;

@@ -13,7 +13,7 @@
 #include "common/fields.h"
 #include "embed/call.h"
 #include "embed/embed.h"
-#include "embed/vectors.h"
+#include "common/vectors.h"
 
 static const char *const rerank_fields[] = {
     "model",       "query",

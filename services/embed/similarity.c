@@ -7,7 +7,7 @@
 #include "common/fields.h"
 #include "embed/call.h"
 #include "embed/embed.h"
-#include "embed/vectors.h"
+#include "common/vectors.h"
 
 static const char *const similarity_fields[] = {"model", "inputs", "parameters", NULL};
 static const char *const inputs_fields[] = {"source_sentence", "sentences", NULL};

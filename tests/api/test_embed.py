@@ -185,6 +185,24 @@ def test_truncation(embed_suite):
         vectors(embed_suite, input=ids[20:])
 
 
+def test_tasks(models, tmp_path):
+    copy_models(tmp_path, "jina-v4")
+    suite = Suite(tmp_path)
+    try:
+        plain = vectors(suite, input="abc")
+        named = {task: vectors(suite, input="abc", task=task)
+                 for task in ("retrieval", "text-matching", "code")}
+        assert plain in named.values() and len({str(v) for v in named.values()}) == 3
+        case = json.loads((GOLDEN / "jina-v4/case.json").read_text())["texts"]
+        for text in case:
+            got, = vectors(suite, input=text["ids"], task=text["task"])
+            assert sum(x * y for x, y in zip(got, text["want"])) > 0.999
+        status, answer, _ = post(suite, "/v1/embeddings", {"input": "a", "task": "none"})
+        assert status == 400 and answer["error"]["code"] == "unknown_task"
+    finally:
+        check_log(suite.close())
+
+
 def test_a_ranking_in_all_three_shapes(embed_suite):
     texts = ["first", "zzz", "abc def", ""]
     status, plain, _ = post(embed_suite, "/v1/rerank", {"query": "abc", "documents": texts,
@@ -324,7 +342,8 @@ BAD = [
      "encoding_format"),
     ("/v1/embeddings", {"input": "a", "dimensions": 33}, "invalid_value", "dimensions"),
     ("/v1/embeddings", {"input": "a", "dimensions": 0}, "invalid_value", "dimensions"),
-    ("/v1/embeddings", {"input": "a", "task": "x"}, "unknown_field", "task"),
+    ("/v1/embeddings", {"input": "a", "task": "x"}, "unknown_task", "task"),
+    ("/v1/embeddings", {"input": "a", "late_chunking": True}, "unknown_field", "late_chunking"),
     ("/v1/embeddings", {"input": "a", "truncate": "middle"}, "invalid_value", "truncate"),
     ("/v1/embeddings", {"input": "a", "truncate": 5}, "invalid_type", "truncate"),
     ("/v1/embeddings", {"input": "a", "truncation_direction": "up"}, "invalid_value",

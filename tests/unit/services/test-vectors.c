@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "embed/vectors.h"
+#include "common/vectors.h"
 #include "lib/test.h"
 
 static void check_text(float value, const char *want)

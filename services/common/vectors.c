@@ -4,7 +4,7 @@
  * is far below half the distance of two floats, and without printf: an answer has hundred thousands
  * of them.
  */
-#include "embed/vectors.h"
+#include "common/vectors.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce embed: vectors of the lines of a file, made by the embed service
+ *
+ * Two batches are on their way at a time. What is written is whole lines in their order, so that an
+ * interrupted run is continued by the same command.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/embed_batch.h"
+#include "cli/embed_lines.h"
+#include "cli/embed_store.h"
+#include "common/config.h"
+#include "core/file.h"
+#include "common/vectors.h"
+
+static const char help[] =
+    "Usage: sconce embed [OPTION]... FILE.txt | FILE.jsonl | - | TEXT\n"
+    "Turns each line of a file into a vector, by the embed service; or one text.\n\n"
+    "  -m, --model NAME     the model (as configured)\n"
+    "  -o, --output FILE    FILE.npy: an array of NumPy; FILE.jsonl: lines of JSON (to standard\n"
+    "                       output). A run that was interrupted is continued\n"
+    "  --anew               begin the output again, whatever is there\n"
+    "  -b, --batch N        texts of one request (64)\n"
+    "  --prompt-name NAME   the model's own words before each text, such as query or document\n"
+    "  --dimensions N       so many of the first numbers alone\n"
+    "  --truncate           cut texts that are too long instead of refusing them\n"
+    "  --jsonl              lines are JSON: strings, or objects with a text\n"
+    "  --field NAME         which field of objects holds the text (text)\n"
+    "  --address WHERE      ADDR:PORT or unix:PATH of the gateway (the user's, else the system's)\n"
+    "  --key KEY            API key ($SCONCE_API_KEY)\n";
+
+enum {
+    OPTION_ANEW = 256,
+    OPTION_PROMPT,
+    OPTION_DIMENSIONS,
+    OPTION_TRUNCATE,
+    OPTION_JSONL,
+    OPTION_FIELD,
+    OPTION_ADDRESS,
+    OPTION_KEY,
+};
+
+enum {
+    MAX_BATCH = 512,
+    N_BATCHES = 2, /* on their way */
+};
+
+struct request {
+    struct embed_ask ask;
+    const char *input, *output, *field;
+    uint64_t batch;
+    bool json, anew;
+    uint64_t n_bad;
+};
+
+/* The gateway of the user, or the one of the system when the user has none. */
+static char *find_gateway(void)
+{
+    _cleanup_free_ char *path = NULL;
+    char *address = NULL;
+
+    if (config_socket_path("gateway", &path) < 0 || !path_exists(path)) {
+        free(path);
+        path = strdup("/run/sconce/gateway.sock");
+    }
+    if (!path || asprintf(&address, "unix:%s", path) < 0)
+        return NULL;
+    return address;
+}
+
+static int failed(const struct request *q, int r, const struct inf_err *err)
+{
+    if (r == -ECONNREFUSED || r == -ENOENT)
+        return cli_error("embed",
+                         "no gateway listens at %s; `sconce serve` starts one, `sconce doctor` "
+                         "finds out why there is none",
+                         q->ask.address);
+    return cli_error("embed", "%s", err->text[0] ? err->text : strerror(-r));
+}
+
+static int one_text(struct request *q)
+{
+    struct embed_batch batch;
+    _cleanup_str_ struct str out = {0};
+    int r = embed_batch_init(&batch, &q->ask, 1);
+
+    if (r == 0) {
+        batch.lines[0] = (struct embed_line){.number = 1, .text = strdup(q->input)};
+        batch.n = 1;
+        r = batch.lines[0].text ? embed_batch_start(&batch) : -ENOMEM;
+    }
+    r = r < 0 ? r : embed_batch_wait(&batch);
+    if (r < 0)
+        r = failed(q, r, &batch.err);
+    else if (!batch.vectors)
+        r = cli_error("embed", "%s", batch.lines[0].error);
+    else if (vectors_put_array(&out, batch.vectors, batch.width) < 0)
+        r = cli_error("embed", "out of memory");
+    else
+        r = puts(out.data) < 0 ? CLI_FAILED : CLI_OK;
+    embed_batch_done(&batch);
+    return r;
+}
+
+/* Lines until the batch is full; 0: there are no more. */
+static int fill(struct embed_lines *lines, struct embed_batch *batch)
+{
+    int r = 1;
+
+    embed_batch_clear(batch);
+    while (batch->n < batch->cap && r > 0) {
+        r = embed_lines_next(lines, &batch->lines[batch->n]);
+        batch->n += r > 0;
+    }
+    return r < 0 ? r : batch->n > 0;
+}
+
+/* Writes what came of a batch; tells errors itself. */
+static int put(struct request *q, const struct embed_lines *lines, struct embed_store *store,
+               struct embed_batch *batch)
+{
+    size_t n = 0;
+    int r = embed_batch_wait(batch);
+
+    if (r < 0)
+        return failed(q, r, &batch->err);
+    for (size_t i = 0; i < batch->n && r == 0; i++) {
+        const struct embed_line *line = &batch->lines[i];
+
+        if (!line->text) {
+            fprintf(stderr, "sconce embed: %s:%llu: %s\n", lines->name,
+                    (unsigned long long)line->number, line->error);
+            q->n_bad++;
+        }
+        r = embed_store_put(store, line, line->text ? batch->vectors + n++ * batch->width : NULL,
+                            batch->width);
+    }
+    if (r == 0 && fflush(store->file) != 0)
+        r = -errno;
+    if (r == -EMSGSIZE)
+        return cli_error("embed",
+                         "%s has vectors of %u numbers, and these have %u; --anew begins "
+                         "it again",
+                         q->output, store->width, batch->width);
+    return r < 0 ? cli_error("embed", "cannot write: %s", strerror(-r)) : CLI_OK;
+}
+
+static int run(struct request *q, struct embed_lines *lines, struct embed_store *store,
+               struct embed_batch *batches)
+{
+    struct cli_progress progress = {.label = "embedding"};
+    size_t first = 0, n = 0; /* batches that are on their way, in a ring */
+    int r = 1, status = CLI_OK;
+
+    while (status == CLI_OK && (r > 0 || n > 0)) {
+        struct embed_batch *next = &batches[(first + n) % N_BATCHES];
+
+        if (r > 0 && n < N_BATCHES) {
+            r = fill(lines, next);
+            if (r > 0)
+                r = embed_batch_start(next) < 0 ? -EAGAIN : 1;
+            n += r > 0;
+            if (r >= 0)
+                continue;
+            status = cli_error("embed", "%s: %s", lines->name, strerror(-r));
+            break;
+        }
+        status = put(q, lines, store, &batches[first]);
+        first = (first + 1) % N_BATCHES;
+        n--;
+        if (lines->size)
+            cli_progress(&progress, (double)lines->n_read / (double)lines->size);
+    }
+    cli_progress_done(&progress);
+    return status;
+}
+
+/* What is told of an output that is not complete. */
+static int put_work(const struct request *q, struct str *out)
+{
+    return str_printf(out, "input=%s model=%s prompt=%s dimensions=%u%s%s field=%s", q->input,
+                      q->ask.model ? q->ask.model : "",
+                      q->ask.prompt_name ? q->ask.prompt_name : "", q->ask.dimensions,
+                      q->ask.truncate ? " truncate" : "", q->json ? " jsonl" : "", q->field);
+}
+
+static int with_store(struct request *q, struct embed_lines *lines, struct embed_store *store)
+{
+    struct embed_batch batches[N_BATCHES] = {0};
+    int r = 0, status;
+
+    if (store->n_rows > 0) {
+        fprintf(stderr, "Going on behind line %llu of %s\n", (unsigned long long)store->n_rows,
+                lines->name);
+        r = embed_lines_skip(lines, store->n_rows);
+    }
+    if (r < 0)
+        return cli_error("embed", "%s has fewer lines than %s", lines->name, q->output);
+    for (size_t i = 0; i < N_BATCHES && r == 0; i++)
+        r = embed_batch_init(&batches[i], &q->ask, q->batch);
+    status = r < 0 ? cli_error("embed", "out of memory") : run(q, lines, store, batches);
+    for (size_t i = 0; i < N_BATCHES; i++)
+        embed_batch_done(&batches[i]);
+    if (status == CLI_OK && (r = embed_store_finish(store)) < 0)
+        status = cli_error("embed", "cannot write: %s", strerror(-r));
+    if (status == CLI_OK && q->n_bad)
+        status = cli_error("embed", "%llu lines have no vector", (unsigned long long)q->n_bad);
+    return status;
+}
+
+static int whole_file(struct request *q)
+{
+    _cleanup_(embed_lines_done) struct embed_lines lines = {0};
+    _cleanup_(embed_store_done) struct embed_store store = {0};
+    _cleanup_str_ struct str work = {0};
+    struct inf_err err;
+
+    if (put_work(q, &work) < 0)
+        return cli_error("embed", "out of memory");
+    for (size_t i = 0; i < work.len; i++)
+        if (work.data[i] == '\n')
+            work.data[i] = ' ';
+    if (embed_lines_open(&lines, q->input, q->json, q->field, &err) < 0 ||
+        embed_store_open(&store, q->output, work.data, q->anew, &err) < 0)
+        return cli_error("embed", "%s", err.text);
+    return with_store(q, &lines, &store);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Takes one option; false: it is wrong, which was told. */
+static bool take_option(struct request *q, int c, const char *arg)
+{
+    uint64_t number = 0;
+
+    switch (c) {
+    case 'm':
+        q->ask.model = arg;
+        return true;
+    case 'o':
+        q->output = arg;
+        return true;
+    case 'b':
+        if (!cli_number(arg, MAX_BATCH, &q->batch) || !q->batch)
+            return cli_usage("embed", "--batch is 1 to %d", MAX_BATCH), false;
+        return true;
+    case OPTION_ANEW:
+        return q->anew = true;
+    case OPTION_PROMPT:
+        q->ask.prompt_name = arg;
+        return true;
+    case OPTION_DIMENSIONS:
+        if (!cli_number(arg, 1 << 20, &number) || !number)
+            return cli_usage("embed", "--dimensions is a number above 0"), false;
+        q->ask.dimensions = (uint32_t)number;
+        return true;
+    case OPTION_TRUNCATE:
+        return q->ask.truncate = true;
+    case OPTION_JSONL:
+        return q->json = true;
+    case OPTION_FIELD:
+        q->field = arg;
+        return q->json = true;
+    case OPTION_ADDRESS:
+        q->ask.address = arg;
+        return true;
+    case OPTION_KEY:
+        q->ask.key = arg;
+        return true;
+    default:
+        return cli_usage("embed", "wrong option"), false;
+    }
+}
+
+static int embed(struct request *q)
+{
+    _cleanup_free_ char *address = q->ask.address ? NULL : find_gateway();
+    const bool named = ends_with(q->input, ".txt") || ends_with(q->input, ".jsonl");
+
+    if (!q->ask.address)
+        q->ask.address = address;
+    if (!q->ask.address)
+        return cli_error("embed", "out of memory");
+    if (q->output && !ends_with(q->output, ".npy") && !ends_with(q->output, ".jsonl"))
+        return cli_usage("embed", "--output ends with .npy or .jsonl");
+    q->json |= ends_with(q->input, ".jsonl");
+    if (!named && strcmp(q->input, "-") != 0 && !path_exists(q->input)) {
+        if (q->output)
+            return cli_usage("embed", "--output is for files; there is no file \"%s\"", q->input);
+        return one_text(q);
+    }
+    return whole_file(q);
+}
+
+int verb_embed(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"model", required_argument, NULL, 'm'},
+        {"output", required_argument, NULL, 'o'},
+        {"anew", no_argument, NULL, OPTION_ANEW},
+        {"batch", required_argument, NULL, 'b'},
+        {"prompt-name", required_argument, NULL, OPTION_PROMPT},
+        {"dimensions", required_argument, NULL, OPTION_DIMENSIONS},
+        {"truncate", no_argument, NULL, OPTION_TRUNCATE},
+        {"jsonl", no_argument, NULL, OPTION_JSONL},
+        {"field", required_argument, NULL, OPTION_FIELD},
+        {"address", required_argument, NULL, OPTION_ADDRESS},
+        {"key", required_argument, NULL, OPTION_KEY},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct request q = {.ask = {.key = getenv("SCONCE_API_KEY")}, .field = "text", .batch = 64};
+    int c;
+
+    while ((c = getopt_long(argc, argv, "m:o:b:h", options, NULL)) >= 0) {
+        if (c == 'h')
+            return cli_help(help);
+        if (!take_option(&q, c, optarg))
+            return CLI_USAGE;
+    }
+    if (optind + 1 != argc)
+        return cli_usage("embed", optind < argc ? "\"%s\" is too much" : "what shall be read?%s",
+                         optind < argc ? argv[optind + 1] : "");
+    q.input = argv[optind];
+    return embed(&q);
+}
