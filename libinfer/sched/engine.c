@@ -14,12 +14,13 @@
 #include "core/clock.h"
 #include "sched/sched.h"
 
-#define FADE_USEC   5e6 /* speeds are those of the last seconds of work */
-#define RETRY_MSEC  10
-#define LOSS_USEC   250000 /* before a lost device is tried again, at first */
-#define REST_SEC    2      /* without work: then memory goes back to the system */
-#define FLUSH_MSEC  4000   /* at the end, for blocks that the tier shall keep */
-#define LOAD_MARGIN 1.25
+#define FADE_USEC     5e6 /* speeds are those of the last seconds of work */
+#define RETRY_MSEC    10
+#define LOSS_USEC     250000 /* before a lost device is tried again, at first */
+#define REST_SEC      2      /* without work: then memory goes back to the system */
+#define FLUSH_MSEC    4000   /* at the end, for blocks that the tier shall keep */
+#define LOAD_MARGIN   1.25
+#define LANDING_BYTES (64u << 20)
 /* Without steps: until all goes to the tier, as the next request may be near; and until the tier is
  * asked again to take more. */
 #define IDLE_USEC  250000
@@ -111,7 +112,8 @@ int sched_add_tier(struct sched *s, const struct tier_params *params, double fir
     r = keep_init(&s->keep, s->runner->pool);
     if (r < 0)
         return r;
-    s->fetching = (struct fetching){.first_tok_s = first_tok_s, .margin = LOAD_MARGIN};
+    s->fetching = (struct fetching){
+        .first_tok_s = first_tok_s, .margin = LOAD_MARGIN, .landing = LANDING_BYTES};
     s->spill.grace_usec = IDLE_USEC;
     return tier_new(&p, &s->tier);
 }

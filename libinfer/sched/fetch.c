@@ -17,7 +17,6 @@
 #define STALL_USEC     50000 /* beside what computing would take: the longest for a load */
 #define TRY_ONE_IN     64    /* of the asks that seem to be of no use, so that times are measured */
 #define MAX_STALL_USEC 1e12
-#define LANDING_BYTES  (64u << 20)
 
 static uint32_t block_tokens(const struct sched *s)
 {
@@ -111,7 +110,7 @@ static bool have_landing(struct sched *s, struct seq *seq, uint32_t first, uint3
     if (kv_table_bytes(&seq->table, first))
         return true;
     assert(!seq->landing);
-    seq->n_landing = (uint32_t)MIN(MAX(LANDING_BYTES / size, 1u), (uint64_t)n);
+    seq->n_landing = (uint32_t)MIN(MAX(s->fetching.landing / size, UINT64_C(1)), (uint64_t)n);
     seq->landing = malloc(seq->n_landing * size);
     return seq->landing;
 }
@@ -198,12 +197,14 @@ static uint32_t take_landed(struct sched *s, struct seq *seq, uint32_t n)
     return n;
 }
 
-/* @n_loaded blocks came, and no more will of those that were to come now. */
-static void take_blocks(struct sched *s, struct seq *seq, uint32_t n_loaded)
+/* @n_loaded blocks came, and no more will of those that were to come now. Of those behind them some
+ * may be gone. */
+static void take_blocks(struct sched *s, struct seq *seq, uint32_t n_found, uint32_t n_loaded)
 {
     const uint32_t n = take_landed(s, seq, n_loaded), end = seq->load_first + n;
 
-    if (n < seq->n_load || end == seq->load_end || !load_part(s, seq, end))
+    seq->load_end = MIN(seq->load_end, seq->fetch_first + n_found);
+    if (n < seq->n_load || end >= seq->load_end || !load_part(s, seq, end))
         end_load(s, seq, end);
 }
 
@@ -221,7 +222,7 @@ void sched_fetch(struct sched *s)
             take_answer(s, seq, n_found);
         else if (state == FETCH_LOADED ||
                  (state == FETCH_LOADING && clock_usec() >= load_due(s, seq, n_loaded)))
-            take_blocks(s, seq, n_loaded);
+            take_blocks(s, seq, n_found, n_loaded);
         if (seq->loading)
             await(s, load_due(s, seq, n_loaded));
     }

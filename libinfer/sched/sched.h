@@ -75,6 +75,7 @@ struct loss {
 struct fetching {
     double first_tok_s; /* of prompts, until it was measured */
     double margin;      /* how many times as fast as computing loading must seem */
+    uint64_t landing;   /* bytes of a load that wait at a time for a device that takes copies */
     uint32_t n_refused; /* because computing is faster */
 };
 

@@ -202,6 +202,11 @@ static int fake_remember(struct inf_tier *base, const struct inf_tier_file *file
     return 0;
 }
 
+static void fake_rest(struct inf_tier *base)
+{
+    ((struct fake_tier *)base)->n_rests++;
+}
+
 static const struct inf_tier_ops fake_ops = {
     .find = fake_find,
     .put = fake_put,
@@ -209,6 +214,7 @@ static const struct inf_tier_ops fake_ops = {
     .reject = fake_reject,
     .recall = fake_recall,
     .remember = fake_remember,
+    .rest = fake_rest,
 };
 
 void fake_tier_init(struct fake_tier *t, uint64_t seed)

@@ -43,7 +43,7 @@ struct fake_tier {
     struct inf_tier_file files[8]; /* [n_remembered] */
     uint8_t remembered[8][32];
     uint32_t n_remembered;
-    atomic_uint n_finds, n_puts, n_put_blocks, n_used, n_rejects, n_recalls;
+    atomic_uint n_finds, n_puts, n_put_blocks, n_used, n_rejects, n_recalls, n_rests;
     char session[64], tenant[64]; /* of the last put */
 };
 

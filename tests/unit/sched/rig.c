@@ -3,6 +3,33 @@
 
 #include <math.h>
 
+static const struct backend_ops *host_ops;
+
+static int copy_out(struct backend *b, struct kv_store *store, uint32_t block, void *to)
+{
+    memcpy(to, host_ops->kv_bytes(b, store, block), host_ops->kv_size(b, store));
+    return 0;
+}
+
+static int copy_in(struct backend *b, struct kv_store *store, uint32_t block, const void *from)
+{
+    memcpy(host_ops->kv_bytes(b, store, block), from, host_ops->kv_size(b, store));
+    return 0;
+}
+
+/* The same device with blocks that are had as copies. */
+static void take_copies(struct backend *b)
+{
+    static struct backend_ops ops;
+
+    host_ops = b->ops;
+    ops = *b->ops;
+    ops.kv_bytes = NULL;
+    ops.kv_export = copy_out;
+    ops.kv_import = copy_in;
+    b->ops = &ops;
+}
+
 static void add_tier(struct rig *rig, const struct rig_params *p)
 {
     const struct tier_params params = {
@@ -16,6 +43,8 @@ static void add_tier(struct rig *rig, const struct rig_params *p)
     ASSERT_OK(sched_add_tier(rig->sched, &params, 1000));
     rig->sched->fetching.margin = p->tier_margin;
     rig->sched->spill.grace_usec = 0;
+    if (p->takes_copies)
+        rig->sched->fetching.landing = 3 * kv_pool_block_bytes(rig->sched->runner->pool);
 }
 
 void rig_init(struct rig *rig, const struct rig_params *p)
@@ -42,6 +71,8 @@ void rig_init(struct rig *rig, const struct rig_params *p)
     ASSERT_OK(null_new(&rig->backend));
     null.n_vocab = n_vocab;
     null_configure(rig->backend, &null);
+    if (p->takes_copies)
+        take_copies(rig->backend);
     {
         struct backend *backend = rig->backend;
 
@@ -241,5 +272,36 @@ void random_request(struct random_request *r, uint64_t seed, uint32_t max_prompt
     if (rng_u32(&rng) % 2) {
         r->q.stops = stops;
         r->q.n_stops = 2;
+    }
+}
+
+struct inf_request family_prompt(int32_t *tokens, uint32_t n, uint64_t family, uint32_t n_common,
+                                 uint64_t seed)
+{
+    struct rng common, own;
+
+    rng_seed(&common, family);
+    rng_seed(&own, seed);
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)(rng_u32(i < n_common ? &common : &own) % 256);
+    return (struct inf_request){
+        .tokens = tokens, .n_tokens = n, .max_tokens = 10, .n_logprobs = -1, .ignore_eos = true};
+}
+
+void family_request(struct random_request *r, uint64_t seed)
+{
+    static const char *const tenants[] = {NULL, NULL, "a", "b"};
+    struct rng rng;
+
+    random_request(r, seed, 56, 40);
+    rng_seed(&rng, seed);
+    family_prompt(r->tokens, (uint32_t)r->q.n_tokens, rng_u32(&rng) % 4, rng_u32(&rng) % 80, seed);
+    r->q.prompt_logprobs = rng_u32(&rng) % 16 == 0;
+    r->q.no_cache = rng_u32(&rng) % 16 == 0;
+    r->q.cache_tenant = tenants[rng_u32(&rng) % 4];
+    r->q.session = rng_u32(&rng) % 4 == 0 ? "s" : NULL;
+    if (rng_u32(&rng) % 8 == 0) {
+        r->q.cache_salt = "salt";
+        r->q.cache_salt_len = 4;
     }
 }

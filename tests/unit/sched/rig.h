@@ -27,6 +27,7 @@ struct rig_params {
     struct inf_tier *tier;
     const struct file_map *weights; /* for the tier's names; NULL: none */
     double tier_margin;             /* 0: whatever is found is loaded, however slowly it comes */
+    bool takes_copies;              /* blocks do not lie where others reach them; three at a time */
 };
 
 struct rig {
@@ -79,3 +80,8 @@ struct random_request {
 };
 void random_request(struct random_request *r, uint64_t seed, uint32_t max_prompt,
                     uint32_t max_tokens);
+/* Fills @tokens [n]: the first @n_common are those of @family, the others of @seed. */
+struct inf_request family_prompt(int32_t *tokens, uint32_t n, uint64_t family, uint32_t n_common,
+                                 uint64_t seed);
+/* A random request whose prompt is of one of a few families, of one of some tenants. */
+void family_request(struct random_request *r, uint64_t seed);

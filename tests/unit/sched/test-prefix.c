@@ -6,19 +6,6 @@
 #include "rig.h"
 
 /* A prompt of @n tokens: the first @n_common are those of all prompts of @family. */
-static struct inf_request prompt_of(int32_t *tokens, uint32_t n, uint64_t family, uint32_t n_common,
-                                    uint64_t seed)
-{
-    struct rng common, own;
-
-    rng_seed(&common, family);
-    rng_seed(&own, seed);
-    for (uint32_t i = 0; i < n; i++)
-        tokens[i] = (int32_t)(rng_u32(i < n_common ? &common : &own) % 256);
-    return (struct inf_request){
-        .tokens = tokens, .n_tokens = n, .max_tokens = 10, .n_logprobs = -1, .ignore_eos = true};
-}
-
 /* Runs one request to its end; rows that it took. */
 static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome *o)
 {
@@ -49,7 +36,7 @@ TEST(a_prompt_is_computed_once)
 {
     const struct rig_params params = {0};
     int32_t tokens[61];
-    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct inf_request q = family_prompt(tokens, 61, 1, 61, 0);
     struct rig rig;
 
     rig_init(&rig, &params);
@@ -62,7 +49,7 @@ TEST(a_prompt_is_computed_once)
     check(&rig, &q, 2, 28);
     q.n_tokens = 3;
     check(&rig, &q, 3, 0);
-    q = prompt_of(tokens, 50, 1, 21, 7);
+    q = family_prompt(tokens, 50, 1, 21, 7);
     check(&rig, &q, 30, 20);
     rig_done(&rig);
 }
@@ -72,7 +59,7 @@ TEST(the_next_turn_finds_the_answer)
     const struct rig_params params = {0};
     struct outcome o;
     int32_t tokens[100];
-    struct inf_request q = prompt_of(tokens, 22, 1, 22, 0);
+    struct inf_request q = family_prompt(tokens, 22, 1, 22, 0);
     struct rig rig;
 
     rig_init(&rig, &params);
@@ -100,7 +87,7 @@ TEST(who_comes_together_computes_once)
 
     rig_init(&rig, &params);
     for (uint32_t i = 0; i < N; i++) {
-        q[i] = prompt_of(tokens[i], 60, 1, i < 3 ? 60 : 40, i);
+        q[i] = family_prompt(tokens[i], 60, 1, i < 3 ? 60 : 40, i);
         o[i] = (struct outcome){.n_choices = 1};
         q[i].user = &o[i];
         o[i].id = rig_submit(&rig, &q[i]);
@@ -123,7 +110,7 @@ TEST(nobody_waits_for_who_has_left)
     static int32_t tokens[60];
     const struct rig_params params = {.max_rows = 8};
     struct outcome o[2] = {{.n_choices = 1}, {.n_choices = 1}};
-    struct inf_request q = prompt_of(tokens, 60, 1, 60, 0);
+    struct inf_request q = family_prompt(tokens, 60, 1, 60, 0);
     struct rig rig;
 
     rig_init(&rig, &params);
@@ -148,7 +135,7 @@ TEST(strangers_share_nothing)
 {
     const struct rig_params params = {0};
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
     struct rig rig;
 
     rig_init(&rig, &params);
@@ -176,7 +163,7 @@ TEST(an_engine_may_keep_nothing)
 {
     const struct rig_params params = {.no_prefix_cache = true};
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
     struct rig rig;
 
     rig_init(&rig, &params);
@@ -191,7 +178,7 @@ TEST(log_probabilities_of_a_prompt_take_all_rows)
 {
     const struct rig_params params = {0};
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
     struct rig rig;
 
     rig_init(&rig, &params);
@@ -211,7 +198,7 @@ TEST(choices_take_what_is_known_too)
 {
     const struct rig_params params = {.max_seqs = 2};
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
     struct rig rig;
 
     rig_init(&rig, &params);
@@ -228,7 +215,7 @@ TEST(a_pool_of_one_sequence_is_enough)
 {
     const struct rig_params params = {.n_ctx = 64, .n_blocks = 16};
     int32_t tokens[60];
-    struct inf_request q = prompt_of(tokens, 60, 1, 60, 0);
+    struct inf_request q = family_prompt(tokens, 60, 1, 60, 0);
     struct rig rig;
 
     q.max_tokens = 4;
@@ -237,7 +224,7 @@ TEST(a_pool_of_one_sequence_is_enough)
     check(&rig, &q, 1, 59);
     q.n_tokens = 59;
     check(&rig, &q, 3, 56);
-    q = prompt_of(tokens, 60, 2, 60, 0);
+    q = family_prompt(tokens, 60, 2, 60, 0);
     q.max_tokens = 4;
     check(&rig, &q, 60, 0);
     rig_done(&rig);
@@ -258,7 +245,7 @@ TEST(preempted_sequences_come_back_cheaply)
 
         rig_init(&rig, &params);
         for (uint32_t i = 0; i < N; i++) {
-            q[i] = prompt_of(tokens[i], 20, i, 20, 0);
+            q[i] = family_prompt(tokens[i], 20, i, 20, 0);
             q[i].max_tokens = 40;
             o[i] = (struct outcome){.n_choices = 1};
             q[i].user = &o[i];
@@ -286,7 +273,7 @@ TEST(doubtful_blocks_are_forgotten)
     const struct rig_params params = {
         .null = {.fail_step = 3, .has_nan_token = true, .nan_token = 'N'}};
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
     struct outcome o;
     struct rig rig;
 
@@ -309,27 +296,9 @@ TEST(doubtful_blocks_are_forgotten)
     rig_done(&rig);
 }
 
-enum { N_FAMILIES = 4, N_AT_ONCE = 40 };
+enum { N_AT_ONCE = 40 };
 
 /* Of few families, so that beginnings repeat; some ask for privacy. */
-static void make_random(struct random_request *r, uint64_t seed)
-{
-    static const char *const tenants[] = {NULL, NULL, "a", "b"};
-    struct rng rng;
-
-    random_request(r, seed, 56, 40);
-    rng_seed(&rng, seed);
-    prompt_of(r->tokens, (uint32_t)r->q.n_tokens, rng_u32(&rng) % N_FAMILIES, rng_u32(&rng) % 80,
-              seed);
-    r->q.prompt_logprobs = rng_u32(&rng) % 16 == 0;
-    r->q.no_cache = rng_u32(&rng) % 16 == 0;
-    r->q.cache_tenant = tenants[rng_u32(&rng) % 4];
-    if (rng_u32(&rng) % 8 == 0) {
-        r->q.cache_salt = "salt";
-        r->q.cache_salt_len = 4;
-    }
-}
-
 static bool was_cancelled(const struct outcome *o)
 {
     for (uint32_t i = 0; i < o->n_choices; i++)
@@ -359,7 +328,7 @@ static void check_random(const struct rig_params *params, uint32_t n_rounds)
         for (uint32_t i = 0; i < N_AT_ONCE; i++) {
             struct inf_request *q = &requests[i].q;
 
-            make_random(&requests[i], params->null.seed << 32 | (round * N_AT_ONCE + i));
+            family_request(&requests[i], params->null.seed << 32 | (round * N_AT_ONCE + i));
             outcomes[i] = expected[i] = (struct outcome){.n_choices = MAX(q->n_choices, 1u)};
             q->user = &outcomes[i];
             outcomes[i].id = rig_submit(&rig, q);

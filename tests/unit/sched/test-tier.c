@@ -7,19 +7,7 @@
 #include "rig.h"
 
 #include "core/clock.h"
-
-static struct inf_request prompt_of(int32_t *tokens, uint32_t n, uint64_t family, uint32_t n_common,
-                                    uint64_t seed)
-{
-    struct rng common, own;
-
-    rng_seed(&common, family);
-    rng_seed(&own, seed);
-    for (uint32_t i = 0; i < n; i++)
-        tokens[i] = (int32_t)(rng_u32(i < n_common ? &common : &own) % 256);
-    return (struct inf_request){
-        .tokens = tokens, .n_tokens = n, .max_tokens = 10, .n_logprobs = -1, .ignore_eos = true};
-}
+#include "sched/tier_impl.h"
 
 static void submit(struct rig *rig, const struct inf_request *q, struct outcome *o)
 {
@@ -82,7 +70,7 @@ TEST(the_next_engine_reads_what_this_one_computed)
 {
     struct fake_tier tier;
     int32_t tokens[61];
-    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct inf_request q = family_prompt(tokens, 61, 1, 61, 0);
 
     fake_tier_init(&tier, 1);
     check_fresh(&tier, &q, 61, 0);
@@ -91,13 +79,14 @@ TEST(the_next_engine_reads_what_this_one_computed)
     assert_int_equal(tier.n_put_blocks, 17);
     q.n_tokens = 60; /* the last token is computed, and nothing else */
     check_fresh(&tier, &q, 1, 59);
+    assert_int_equal(tier.n_put_blocks, 19); /* those of another answer */
     q.n_tokens = 30;
     check_fresh(&tier, &q, 2, 28);
     q.n_tokens = 4;
     check_fresh(&tier, &q, 1, 3);
     q.n_tokens = 3;
     check_fresh(&tier, &q, 3, 0);
-    q = prompt_of(tokens, 50, 1, 21, 7);
+    q = family_prompt(tokens, 50, 1, 21, 7);
     check_fresh(&tier, &q, 30, 20);
     assert_int_equal(tier.n_rejects, 0);
     fake_tier_done(&tier);
@@ -107,7 +96,7 @@ TEST(strangers_share_nothing_there_either)
 {
     struct fake_tier tier;
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
 
     fake_tier_init(&tier, 1);
     q.no_cache = true;
@@ -139,7 +128,7 @@ TEST(what_is_wrong_is_rejected_and_computed)
         {.bad_fd = 1},     {.fail_find = 1}, {.count = 1},
     };
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
 
     for (unsigned i = 0; i < ARRAY_SIZE(lies); i++) {
         const bool is_only_count = lies[i].count > 0;
@@ -163,7 +152,7 @@ TEST(what_is_found_here_is_told_there)
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base};
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
     struct rig rig;
 
     fake_tier_init(&tier, 1);
@@ -193,7 +182,7 @@ TEST(the_most_valuable_goes_first)
     while (tier_work(rig.sched->tier))
         ;
     for (unsigned i = 0; i < 3; i++) {
-        struct inf_request q = prompt_of(tokens[i], 41, i, 41, 0);
+        struct inf_request q = family_prompt(tokens[i], 41, i, 41, 0);
 
         q.session = i == 2 ? "talk" : NULL;
         submit(&rig, &q, &o[i]);
@@ -217,7 +206,7 @@ TEST(late_answers_are_taken_too)
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base, .max_rows = 8};
     int32_t tokens[61];
-    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct inf_request q = family_prompt(tokens, 61, 1, 61, 0);
     struct outcome o;
     struct rig rig;
 
@@ -247,7 +236,7 @@ TEST(what_is_computed_faster_is_not_loaded)
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base, .tier_margin = 1e12};
     int32_t tokens[61];
-    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct inf_request q = family_prompt(tokens, 61, 1, 61, 0);
     struct rig rig;
 
     fake_tier_init(&tier, 1);
@@ -266,7 +255,7 @@ TEST(a_load_that_hangs_is_given_up)
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base, .tier_margin = 1};
     int32_t tokens[61];
-    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct inf_request q = family_prompt(tokens, 61, 1, 61, 0);
     struct outcome o;
     struct rig rig;
     uint64_t begin;
@@ -296,7 +285,7 @@ TEST(who_leaves_while_blocks_come_leaves_nothing_behind)
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base};
     int32_t tokens[61];
-    struct inf_request q = prompt_of(tokens, 61, 1, 61, 0);
+    struct inf_request q = family_prompt(tokens, 61, 1, 61, 0);
 
     fake_tier_init(&tier, 1);
     check_fresh(&tier, &q, 61, 0);
@@ -330,7 +319,7 @@ TEST(weights_are_known_by_their_content)
     struct file_map maps[4];
     struct fake_tier tier;
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
 
     weights[1][5 << 20] = 1;
     for (unsigned i = 0; i < 4; i++)
@@ -367,7 +356,7 @@ TEST(nothing_is_found_or_kept_until_weights_are_known)
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base, .weights = &map};
     int32_t tokens[41];
-    struct inf_request q = prompt_of(tokens, 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
     struct outcome o;
     struct rig rig;
 
@@ -395,7 +384,7 @@ TEST(a_tier_that_was_away_is_found_later)
     struct fake_tier tier;
     const struct rig_params params = {.tier = &tier.base, .weights = &map};
     int32_t tokens[2][41];
-    struct inf_request q = prompt_of(tokens[0], 41, 1, 41, 0);
+    struct inf_request q = family_prompt(tokens[0], 41, 1, 41, 0);
     struct rig rig;
 
     fake_tier_init(&tier, 1);
@@ -408,7 +397,7 @@ TEST(a_tier_that_was_away_is_found_later)
     assert_int_equal(tier.n_recalls, 1);
     tier.lies.fail_recall = 0;
     usleep(120000);
-    q = prompt_of(tokens[1], 41, 2, 41, 0);
+    q = family_prompt(tokens[1], 41, 2, 41, 0);
     check(&rig, &q, 41, 0);
     while (tier_work(rig.sched->tier))
         ;
@@ -418,142 +407,59 @@ TEST(a_tier_that_was_away_is_found_later)
     fake_tier_done(&tier);
 }
 
-enum { N_FAMILIES = 4, N_AT_ONCE = 40 };
-
-static void make_random(struct random_request *r, uint64_t seed)
+TEST(what_is_found_is_given_back_after_a_while)
 {
-    static const char *const tenants[] = {NULL, NULL, "a", "b"};
-    struct rng rng;
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base};
+    int32_t tokens[41];
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
+    struct rig rig;
 
-    random_request(r, seed, 56, 40);
-    rng_seed(&rng, seed);
-    prompt_of(r->tokens, (uint32_t)r->q.n_tokens, rng_u32(&rng) % N_FAMILIES, rng_u32(&rng) % 80,
-              seed);
-    r->q.prompt_logprobs = rng_u32(&rng) % 16 == 0;
-    r->q.no_cache = rng_u32(&rng) % 16 == 0;
-    r->q.cache_tenant = tenants[rng_u32(&rng) % 4];
-    r->q.session = rng_u32(&rng) % 4 == 0 ? "s" : NULL;
+    fake_tier_init(&tier, 1);
+    check_fresh(&tier, &q, 41, 0);
+    rig_init(&rig, &params);
+    check(&rig, &q, 1, 40);
+    while (tier_work(rig.sched->tier))
+        ;
+    assert_int_equal(tier.n_rests, 0);
+    assert_true(rig.sched->tier->rest_usec > clock_usec());
+    rig.sched->tier->rest_usec = 1;
+    assert_true(tier_work(rig.sched->tier));
+    assert_int_equal(tier.n_rests, 1);
+    assert_false(tier_work(rig.sched->tier));
+    rig_done(&rig);
+    fake_tier_done(&tier);
 }
 
-static bool was_cancelled(const struct outcome *o)
+/* What was found before is asked for once more. */
+TEST(what_was_given_back_is_not_read)
 {
-    for (uint32_t i = 0; i < o->n_choices; i++)
-        if (o->choices[i].finish == INF_FINISH_CANCELLED)
-            return true;
-    return false;
-}
+    struct fake_tier tier;
+    const struct rig_params params = {.tier = &tier.base};
+    int32_t tokens[41];
+    struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
+    struct outcome o;
+    struct rig rig;
 
-static struct outcome outcomes[N_AT_ONCE], expected[N_AT_ONCE];
-static struct random_request requests[N_AT_ONCE];
-
-static uint64_t run_round(struct rig *rig, struct rig *without, struct rng *rng, uint64_t seed)
-{
-    uint64_t n_cached = 0;
-
-    for (uint32_t i = 0; i < N_AT_ONCE; i++) {
-        struct inf_request *q = &requests[i].q;
-
-        make_random(&requests[i], seed + i);
-        outcomes[i] = expected[i] = (struct outcome){.n_choices = MAX(q->n_choices, 1u)};
-        q->user = &outcomes[i];
-        outcomes[i].id = rig_submit(rig, q);
-        q->user = &expected[i];
-        expected[i].id = rig_submit(without, q);
-        for (uint32_t k = rng_u32(rng) % 4; k > 0; k--)
-            rig_tick(rig);
-        if (rng_u32(rng) % 8 == 0)
-            sched_cancel(rig->sched, outcomes[rng_u32(rng) % (i + 1)].id);
-        rig_collect(rig, outcomes, N_AT_ONCE);
-    }
-    rig_finish(rig, outcomes, N_AT_ONCE);
-    rig_finish(without, expected, N_AT_ONCE);
-    for (uint32_t i = 0; i < N_AT_ONCE; i++) {
-        n_cached += outcomes[i].choices[0].n_cached;
-        if (!was_cancelled(&outcomes[i]))
-            outcomes_equal(&outcomes[i], &expected[i]);
-        outcome_done(&outcomes[i]);
-        outcome_done(&expected[i]);
-    }
-    return n_cached;
-}
-
-/* Engines come and go over one tier; the pool is so small that most of it lives there. */
-static void check_random(const struct rig_params *params, struct fake_tier *tier, uint32_t n_rounds)
-{
-    struct rig_params plain = {
-        .null = params->null, .n_ctx = params->n_ctx, .no_prefix_cache = true};
-    struct tier_counts counts;
-    struct rig rig, without;
-    uint64_t n_cached = 0, n_loaded = 0;
-    struct rng rng;
-
-    plain.null.lose_one_in = 0;
-    rng_seed(&rng, params->null.seed);
-    rig_init(&without, &plain);
-    for (uint32_t round = 0; round < n_rounds; round++) {
-        if (round % 10 == 0)
-            rig_init(&rig, params);
-        n_cached +=
-            run_round(&rig, &without, &rng, params->null.seed << 32 | (uint64_t)round * N_AT_ONCE);
-        if (round % 10 < 9 && round + 1 < n_rounds)
-            continue;
-        tier_count(rig.sched->tier, &counts);
-        n_loaded += counts.n_loaded;
-        assert_int_equal(rig.sched->stats.n_errors, 0);
-        rig_done(&rig);
-    }
-    rig_done(&without);
-    assert_true(n_cached > (uint64_t)n_rounds * N_AT_ONCE);
-    assert_true(n_loaded > n_rounds);
-    assert_true(tier->n_put_blocks > n_rounds);
-}
-
-TEST(ten_thousand_requests_over_a_tier)
-{
-    for (uint32_t i = 0; i < 5; i++) {
-        struct fake_tier tier;
-        const struct rig_params params = {.null = {.seed = 1 + i},
-                                          .n_ctx = 100,
-                                          .n_blocks = 25 + 7 * i,
-                                          .max_rows = 8 + 8 * i,
-                                          .max_seqs = 3 + i,
-                                          .tier = &tier.base};
-
-        fake_tier_init(&tier, i);
-        check_random(&params, &tier, 50);
-        assert_int_equal(tier.n_rejects, 0);
-        fake_tier_done(&tier);
-    }
-}
-
-TEST(ten_thousand_requests_over_a_tier_that_lies)
-{
-    for (uint32_t i = 0; i < 5; i++) {
-        struct fake_tier tier;
-        const struct rig_params params = {.null = {.seed = 10 + i, .lose_one_in = i % 2 * 200},
-                                          .n_ctx = 100,
-                                          .n_blocks = 25 + 7 * i,
-                                          .max_rows = 40,
-                                          .tier = &tier.base};
-
-        fake_tier_init(&tier, i);
-        tier.lies = (struct fake_lies){
-            .wrong_byte = 30,
-            .wrong_sum = 30,
-            .short_file = 30,
-            .wrong_size = 30,
-            .bad_fd = 30,
-            .other_block = 30,
-            .count = 10,
-            .fail_find = 5000,
-            .fail_put = 500,
-            .half_put = 500,
-            .forget = 10,
-        };
-        check_random(&params, &tier, 50);
-        assert_true(tier.n_rejects > 0);
-        fake_tier_done(&tier);
-    }
+    fake_tier_init(&tier, 1);
+    check_fresh(&tier, &q, 41, 0);
+    rig_init(&rig, &params);
+    while (tier_work(rig.sched->tier))
+        ;
+    tier.n_finds = 0;
+    submit(&rig, &q, &o);
+    sched_tick(rig.sched);
+    assert_true(tier_work(rig.sched->tier));
+    assert_int_equal(tier.n_finds, 1);
+    rig.sched->tier->rest_usec = 1;
+    assert_true(tier_work(rig.sched->tier));
+    assert_int_equal(tier.n_rests, 1);
+    rig_finish(&rig, &o, 1);
+    assert_int_equal(o.choices[0].n_cached, 40);
+    check_outcome(&o, &q);
+    assert_int_equal(tier.n_finds, 2);
+    rig_done(&rig);
+    fake_tier_done(&tier);
 }
 
 RUN_TESTS(cmocka_unit_test(the_next_engine_reads_what_this_one_computed),
@@ -568,5 +474,5 @@ RUN_TESTS(cmocka_unit_test(the_next_engine_reads_what_this_one_computed),
           cmocka_unit_test(weights_are_known_by_their_content),
           cmocka_unit_test(nothing_is_found_or_kept_until_weights_are_known),
           cmocka_unit_test(a_tier_that_was_away_is_found_later),
-          cmocka_unit_test(ten_thousand_requests_over_a_tier),
-          cmocka_unit_test(ten_thousand_requests_over_a_tier_that_lies))
+          cmocka_unit_test(what_is_found_is_given_back_after_a_while),
+          cmocka_unit_test(what_was_given_back_is_not_read))

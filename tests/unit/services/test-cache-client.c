@@ -200,6 +200,26 @@ TEST(places_lead_to_files)
     assert_int_equal(service_end(&service), 1);
 }
 
+/* Descriptors are closed, so that the service may free what it moved, and given again. */
+TEST(a_client_at_rest_holds_no_files)
+{
+    struct inf_tier_place places[2];
+    struct service service;
+    struct inf_tier *tier;
+    char text[2];
+
+    service_start(&service, serve_blocks);
+    tier = client();
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(find(tier, places), 1);
+        assert_int_equal(pread(places[0].fd, text, 2, (off_t)places[0].offset), 2);
+        tier->ops->rest(tier);
+        assert_int_equal(fcntl(places[0].fd, F_GETFD), -1);
+    }
+    cache_client_free(tier);
+    assert_int_equal(service_end(&service), 3);
+}
+
 /* The first connection ends after one answer, as of a service that was idle or was killed. */
 static void serve_once(int fd, int n)
 {
@@ -367,6 +387,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places_lead_to_files),
+        cmocka_unit_test(a_client_at_rest_holds_no_files),
         cmocka_unit_test(a_service_that_left_is_asked_anew),
         cmocka_unit_test(a_service_that_hangs_is_a_miss_and_left_alone),
         cmocka_unit_test(no_service_is_a_miss),
