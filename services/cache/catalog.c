@@ -224,6 +224,11 @@ static int create(struct catalog *c)
     return r;
 }
 
+/* Positive condition: nobody wrote to the file yet. */
+enum {
+    CATALOG_NEW = 1,
+};
+
 /* Whose file it is, and of which version: 0, CATALOG_NEW or an error. */
 static int check_version(struct catalog *c, struct inf_err *reterr)
 {
@@ -272,7 +277,7 @@ static int open_db(struct catalog *c, const char *vfs, struct inf_err *reterr)
                                           SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                                               SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
                                           vfs));
-    int is_new;
+    bool is_new;
 
     if (r == 0)
         r = configure(c);
@@ -280,11 +285,9 @@ static int open_db(struct catalog *c, const char *vfs, struct inf_err *reterr)
         r = check_version(c, reterr);
     if (r < 0)
         return r;
-    is_new = r;
+    is_new = r == CATALOG_NEW;
     r = exec(c, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
-    if (r == 0 && is_new)
-        r = create(c);
-    return r < 0 ? r : is_new;
+    return r == 0 && is_new ? create(c) : r;
 }
 
 int catalog_open(const char *path, const char *vfs, struct catalog **ret_catalog,
@@ -304,7 +307,7 @@ int catalog_open(const char *path, const char *vfs, struct catalog **ret_catalog
         return r;
     }
     *ret_catalog = c;
-    return r;
+    return 0;
 }
 
 struct catalog *catalog_close(struct catalog *c)

@@ -53,13 +53,8 @@ struct catalog_origin {
 
 struct catalog;
 
-/* Positive conditions. */
-enum {
-    CATALOG_NEW = 1, /* it has no rows yet, whatever the segments hold */
-};
-
-/* 0, CATALOG_NEW, -ESTALE (an older version wrote it), -EPROTONOSUPPORT (a newer one), or as above.
- */
+/* Opens the index at @path, or makes an empty one. -ESTALE: an older version wrote it;
+ * -EPROTONOSUPPORT: a newer one; else as above. */
 int catalog_open(const char *path, const char *vfs, struct catalog **ret_catalog,
                  struct inf_err *reterr);
 struct catalog *catalog_close(struct catalog *c);

@@ -236,6 +236,13 @@ int change_touches(struct store *s, uint32_t most)
     return r;
 }
 
+int change_write_touches(struct store *s, uint32_t most)
+{
+    const int r = change_begin(s);
+
+    return r < 0 ? r : change_end(s, change_touches(s, most));
+}
+
 void touch_add(struct store *s, const struct row *row, int64_t parent, uint32_t length)
 {
     struct touch *t;

@@ -45,7 +45,6 @@ static int collect(struct store *s, const struct store_filter *f, struct store_c
         cursor->at = (uint64_t)row.id + 1;
         r = catalog_next(s->catalog, &row);
     }
-    catalog_rest(s->catalog);
     cursor->seen += seen;
     *ret_more = r > 0;
     return r < 0 ? r : (int)n;
@@ -68,46 +67,6 @@ static int remove_rows(struct store *s, const struct row *rows, uint32_t n,
     if (r == 0) {
         cursor->blocks += n;
         cursor->bytes += bytes;
-    }
-    return r;
-}
-
-static int purge(struct store *s, const struct store_filter *filter, struct store_cursor *cursor)
-{
-    _cleanup_free_ struct row *rows = NEW(struct row, STEP_ROWS);
-    bool more = false;
-    int n, r;
-
-    if (!rows)
-        return -ENOMEM;
-    if (cursor->at == 0)
-        cursor->total = s->accounts.blocks;
-    /* Uses that are not written down would make blocks seem older than they are. */
-    r = change_begin(s);
-    if (r == 0)
-        r = change_end(s, change_touches(s, TOUCHES_MAX));
-    if (r < 0)
-        return r;
-    n = collect(s, filter, cursor, rows, &more);
-    if (n < 0)
-        return n;
-    r = remove_rows(s, rows, (uint32_t)n, cursor);
-    if (r < 0)
-        return r;
-    s->stats.purged += (uint32_t)n;
-    return more;
-}
-
-int store_purge(struct store *s, const struct store_filter *filter, struct store_cursor *cursor)
-{
-    int r = store_ready(s);
-
-    if (r == 0)
-        r = purge(s, filter, cursor);
-    /* Rows have other numbers in the new index. */
-    if (store_settle(s, r)) {
-        cursor->at = 0;
-        r = 1;
     }
     return r;
 }
@@ -161,7 +120,13 @@ static int read_blocks(struct store *s, struct store_cursor *cursor, struct row 
     return r < 0 ? r : (int)n;
 }
 
-static int verify(struct store *s, struct store_cursor *cursor)
+/* What a step looks for. */
+struct search {
+    const struct store_filter *filter; /* NULL: blocks that do not have their sum */
+    uint64_t *count;                   /* of the store, of what was removed by it */
+};
+
+static int step(struct store *s, const struct search *search, struct store_cursor *cursor)
 {
     _cleanup_free_ struct row *rows = NEW(struct row, STEP_ROWS);
     bool more = false;
@@ -171,26 +136,43 @@ static int verify(struct store *s, struct store_cursor *cursor)
         return -ENOMEM;
     if (cursor->at == 0)
         cursor->total = s->accounts.blocks;
-    n = read_blocks(s, cursor, rows, &more);
+    /* Uses that are not written down would make blocks seem older than they are. */
+    r = search->filter ? change_write_touches(s, TOUCHES_MAX) : 0;
+    if (r < 0)
+        return r;
+    n = search->filter ? collect(s, search->filter, cursor, rows, &more)
+                       : read_blocks(s, cursor, rows, &more);
     catalog_rest(s->catalog);
     if (n < 0)
         return n;
     r = remove_rows(s, rows, (uint32_t)n, cursor);
     if (r < 0)
         return r;
-    s->stats.rejected += (uint32_t)n;
+    *search->count += (uint32_t)n;
     return more;
 }
 
-int store_verify(struct store *s, struct store_cursor *cursor)
+static int step_or_start_again(struct store *s, const struct search *search,
+                               struct store_cursor *cursor)
 {
     int r = store_ready(s);
 
     if (r == 0)
-        r = verify(s, cursor);
+        r = step(s, search, cursor);
+    /* Rows have other numbers in the new index. */
     if (store_settle(s, r)) {
         cursor->at = 0;
         r = 1;
     }
     return r;
+}
+
+int store_purge(struct store *s, const struct store_filter *filter, struct store_cursor *cursor)
+{
+    return step_or_start_again(s, &(struct search){filter, &s->stats.purged}, cursor);
+}
+
+int store_verify(struct store *s, struct store_cursor *cursor)
+{
+    return step_or_start_again(s, &(struct search){NULL, &s->stats.rejected}, cursor);
 }

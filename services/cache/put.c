@@ -131,11 +131,9 @@ int put_start(struct server *server, const struct cache_origin *origin, int fd,
                         .n_blocks = n,
                         .n_bytes = bytes};
     r = put_plan(put, origin, blocks);
-    if (r < 0 || !put->write) {
+    if (r < 0) {
         free(put);
-        if (r == 0)
-            close(fd);
-        return r < 0 ? r : (int)n;
+        return r;
     }
     put->next = server->puts;
     if (put->next)

@@ -232,7 +232,8 @@ int room_end(struct store *s, struct room *room, uint64_t need, int r)
 
     if (end < 0 || r < 0)
         return end < 0 ? end : r;
-    return s->can_punch ? 0 : make_by_moving(s, need);
+    /* A write of which nothing was worth it needs no space. */
+    return s->can_punch || (room->write && need == 0) ? 0 : make_by_moving(s, need);
 }
 
 int room_make(struct store *s)

@@ -103,6 +103,8 @@ int change_remove(struct store *s, const struct row *row);
 int change_add(struct store *s, struct row *row, const uint8_t parent[STORE_NAME_BYTES]);
 /* Writes down the first @most of the uses. */
 int change_touches(struct store *s, uint32_t most);
+/* The same in a transaction of its own. */
+int change_write_touches(struct store *s, uint32_t most);
 /* Remembers a use of @row, the child of @parent (0: not known) in a chain of @length blocks. When
  * there are many, the oldest are forgotten, so that nobody waits for them to be written. */
 void touch_add(struct store *s, const struct row *row, int64_t parent, uint32_t length);

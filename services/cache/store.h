@@ -91,19 +91,20 @@ int store_used(struct store *s, const struct store_origin *origin,
 /* Removes a block, if it is there, because its bytes were not what its sum says. */
 int store_reject(struct store *s, const uint8_t name[STORE_NAME_BYTES]);
 
-/* Makes room for the first of @blocks [n] that are not kept yet, evicting others, and plans where
- * they go. *ret_write is NULL if there is nothing to write, else it must be given to
- * store_put_end(), after store_write_run() or without. The arrays are not needed afterwards.
- * -ENOSPC: the limit of all or of the file system; -EDQUOT: the tenant's. */
+/* Makes room for the first of @blocks [n] that are not kept yet and are worth more than what goes
+ * for them, and plans where they go. *ret_write must be given to store_put_end(), after
+ * store_write_run() or without. The arrays are not needed afterwards. -ENOSPC: the limit of all or
+ * of the file system; -EDQUOT: the tenant's. */
 int store_put_begin(struct store *s, const struct store_origin *origin,
                     const struct store_block *blocks, uint32_t n, struct store_write **ret_write);
 /* Checks the sums of the bytes in @fd, which must not shrink meanwhile, and writes and syncs them.
  * May run in any thread, while the store works on. Keeps its result in the write: 0, or a negative
  * errno, for some of the blocks may have been written. */
 int store_write_run(struct store_write *w, int fd);
-/* Makes findable what was written; frees @w, which may be NULL. Returns how many of the blocks that
- * store_put_begin() was given are kept now or were declined, which are the first, or what went
- * wrong with the first of them. Blocks whose bytes did not have their sum: -EBADMSG. */
+/* Makes findable what was written; frees @w, which is NULL where store_put_begin() failed. Returns
+ * how many of the blocks that store_put_begin() was given are kept now or were declined, which are
+ * the first, or what went wrong with the first of them. Blocks whose bytes did not have their sum:
+ * -EBADMSG. */
 int store_put_end(struct store *s, struct store_write *w);
 /* All three. @fd is borrowed. */
 int store_put(struct store *s, const struct store_origin *origin, int fd,

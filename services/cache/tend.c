@@ -9,19 +9,12 @@
 /* Limits are looked at that often when nothing is put. */
 #define ROOM_USEC 1000000
 
-static int write_touches(struct store *s, uint32_t most)
-{
-    const int r = change_begin(s);
-
-    return r < 0 ? r : change_end(s, change_touches(s, most));
-}
-
 static int tend(struct store *s)
 {
     int r;
 
     if (s->n_touches > 0) {
-        r = write_touches(s, TOUCHES_STEP);
+        r = change_write_touches(s, TOUCHES_STEP);
         return r < 0 ? r : 1;
     }
     /* File systems may take a while to tell of space that they were given back. */
@@ -51,6 +44,6 @@ int store_flush(struct store *s)
     int r = store_ready(s);
 
     if (r == 0)
-        r = write_touches(s, TOUCHES_MAX);
+        r = change_write_touches(s, TOUCHES_MAX);
     return r < 0 ? r : catalog_checkpoint(s->catalog);
 }

@@ -236,7 +236,8 @@ static int put_begin(struct store *s, const struct store_origin *origin,
         return r;
     rank_resize(s);
     room = (struct room){.write = w, .tenant = s->accounts.origins[id].tenant};
-    r = room_end(s, &room, w->bytes, choose(s, &room, w, blocks));
+    r = choose(s, &room, w, blocks);
+    r = room_end(s, &room, w->bytes, r);
     if (r == 0)
         r = place(s, w);
     if (r < 0) {

@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cache service is judged by without a model: faults, hit rates, its index at size."""
+"""What the cache service is judged by without a server: faults, hit rates, its index at size, texts
+of all kinds of models."""
+import pathlib
+import random
 import re
 import shutil
 import subprocess
+import sys
+import time
 
+HERE = pathlib.Path(__file__).resolve().parent
 HIT_GAIN = 8  # %, over plain LRU
+MADE_GAIN = 0  # %, in traces that are made, where LRU is near the optimum
+AT_ONCE = 8  # blocks in a PUT
+MADE_REQUESTS = 4000
 INDEX_BYTES = 2500  # MB
 LOOKUP = {100000: 1, 10000000: 3}  # ms, 512 blocks among so many
 
@@ -22,36 +31,62 @@ def faults(options, figures):
     if not program.exists():
         figures.failed("injected faults", "%s is not built" % program)
         return
-    status, said = run([program, options.faults], 7200)
+    seed, begin = random.getrandbits(32), time.monotonic()
+    status, said = run([program, options.faults, seed], 7200)
     figures.figure("faults injected", options.faults)
     figures.figure("runs that ended wrongly", float(status != 0), most=0)
-    for line in said.strip().splitlines()[-3:]:
+    for line in said.strip().splitlines()[-4 if status else 2:]:
         figures.note(line)
+    figures.note("%s %d %d: %.0f s" % (program.name, options.faults, seed, time.monotonic() - begin))
+
+
+def models(options, figures):
+    figures.title("Texts of every kind of model, computed, read back and rejected (meson test)")
+    for name in ("api-tier-models", "sched-tier"):
+        status, said = run(["meson", "test", "-C", options.build, "--no-rebuild",
+                            "--timeout-multiplier", 10, name], 3600)
+        figures.figure("%s: failures" % name, float(status != 0), most=0)
+        if status:
+            figures.note(said.strip()[-300:])
+
+
+def made_traces(options):
+    """Traces of a consumers' and of a business' service, where none of a real one are at hand."""
+    for kind in ("consumer", "business"):
+        path = options.directory / ("made-%s.jsonl" % kind)
+        with open(path, "wb") as f:
+            subprocess.run([sys.executable, HERE / "make_trace.py", "--kind", kind, "--requests",
+                            str(MADE_REQUESTS)], stdout=f, stderr=subprocess.DEVNULL, check=True)
+        yield path
+
+
+def trace_of(options, figures, path, least):
+    """Prints the gain in one trace and its halves; rows of a table for the documentation."""
+    _, said = run([options.build / "tests/bench/cache-sim", "--store", AT_ONCE, "--halves", path],
+                  3600)
+    rows = []
+    for part in filter(None, re.split(r"^(?=\S)", said, flags=re.M)):
+        mean = re.search(r"mean gain over LRU: ([-+.\d]+)", part)
+        if not mean:
+            raise RuntimeError(said.strip())
+        name = part.split(": ")[0].replace(str(path), path.stem)
+        figures.figure("%s: mean gain over LRU" % name, float(mean[1]), "%", least=least)
+        if ", " not in name:
+            for line in part.splitlines()[2:]:
+                row = re.match(r"\s*(\S+ %)((?:\s+[\d.]+){6})\s+(\S+ %)\s+\S+ %\s+(\S+ %)", line)
+                if row:
+                    lru, _, _, _, best, ours = row[2].split()
+                    rows.append([name, row[1], lru, ours, row[3], best, row[4]])
+    return rows
 
 
 def traces(options, figures):
-    figures.title("Hit rates of the service's policy, in traces of requests")
-    if not options.traces:
-        figures.skipped("traces", "none was given with --trace")
-        return
+    figures.title("Hit rates of the service's store, in traces of requests")
     rows = []
-    for path in options.traces:
-        _, said = run([options.build / "tests/bench/cache-sim", "--halves", path], 3600)
-        parts = re.split(r"^(?=\S)", said, flags=re.M)
-        for part in filter(None, parts):
-            mean = re.search(r"mean gain over LRU: ([-+.\d]+)", part)
-            if not mean:
-                raise RuntimeError(said.strip())
-            name = part.split(": ")[0].replace(str(path), path.stem)
-            figures.figure("%s: mean gain over LRU" % name, float(mean[1]), "%", least=HIT_GAIN)
-            if ", " not in name:
-                for line in part.splitlines()[2:-1]:
-                    row = re.match(r"\s*(\S+ %)((?:\s+[\d.]+)+)\s+([-+.\d]+ %)", line)
-                    if row:
-                        lru, ours, _, _, best = row[2].split()
-                        rows.append([name, row[1], lru, ours, row[3], best])
+    for path in options.traces or made_traces(options):
+        rows += trace_of(options, figures, path, HIT_GAIN if options.traces else MADE_GAIN)
     figures.table("prefix-traces", ["trace", "room, of its blocks", "LRU", "sconce", "gain",
-                                    "optimum"], rows)
+                                    "optimum", "written, of LRU's"], rows)
 
 
 def index_of(options, n_blocks):

@@ -24,7 +24,9 @@ from programs import Lock  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent.parent
 PARTS = {"restart": tiers.restart, "fresh": tiers.fresh, "faults": keeping.faults,
-         "traces": keeping.traces, "index": keeping.index, "texts": tiers.texts}
+         "traces": keeping.traces, "index": keeping.index, "models": keeping.models,
+         "texts": tiers.texts}
+NEED_MODEL = ("restart", "fresh", "texts")
 
 
 def parse(argv):
@@ -47,7 +49,8 @@ def parse(argv):
     add("--faults", type=int, default=100000, metavar="N", help="faults to inject (100000)")
     add("--blocks", type=int, default=10000000, metavar="N", help="of a large index (10000000)")
     add("--trace", action="append", dest="traces", type=pathlib.Path, default=[], metavar="FILE",
-        help="a trace of requests, in Mooncake's or Qwen-Bailian's format")
+        help="a trace of requests, in Mooncake's or Qwen-Bailian's format (some that are made, in\n"
+             "which the store must only be as good as LRU)")
     add("--lock", metavar="FILE", help="locked (flock) while something is timed")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
     o = p.parse_args(argv)
@@ -75,7 +78,9 @@ def made_model(options):
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
     options = parse(sys.argv[1:])
-    options.model = (options.model or made_model(options)).resolve()
+    parts = options.parts or list(PARTS)
+    if any(name in NEED_MODEL for name in parts):
+        options.model = (options.model or made_model(options)).resolve()
     options.directory = pathlib.Path(tempfile.mkdtemp(prefix="sconce-prefix-",
                                                       dir=options.directory))
     figures = Figures()
@@ -83,7 +88,7 @@ def main():
                                                     datetime.date.today().isoformat())
     try:
         for name, part in PARTS.items():
-            if not options.parts or name in options.parts:
+            if name in parts:
                 part(options, figures)
                 if options.docs:
                     figures.write_docs(options.docs)

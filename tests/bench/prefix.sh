@@ -3,7 +3,9 @@
 # Measures what the two tiers of the KV cache are judged by, prints each figure with its target, and
 # exits non-zero when one falls short.
 #
-#   prefix.sh [--build DIR] [--part restart|fresh|faults|traces|index|texts]... [OPTION]... [MODEL]
+#   prefix.sh [--build DIR] [--part PART]... [OPTION]... [MODEL]
+#
+# Parts: restart fresh faults traces index models texts; all of them if none is named.
 #
 # MODEL is a GGUF file, else one of random weights in the shape of Qwen3-0.6B is made. prefix.sh
 # --help names all options. Needs python3; root, to empty the page cache of all files.
