@@ -183,6 +183,41 @@ TEST(any_size_of_store_will_do)
     cache_policy_free(p);
 }
 
+/* As put_chain(), @pieces blocks at a time, of a chain that was asked for before. */
+static uint64_t put_pieces(struct cache_policy *p, uint64_t *seq, uint64_t name, uint32_t n,
+                           uint32_t pieces)
+{
+    uint64_t rank = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        cache_policy_missed(p, name + i, n - i);
+    for (uint32_t i = 0; i < n; i++)
+        rank = cache_policy_rank(p, &(struct cache_policy_use){
+                                        .seq = ++*seq,
+                                        .name = name + i,
+                                        .index = i,
+                                        .length = i + pieces - i % pieces,
+                                    });
+    return rank;
+}
+
+TEST(a_chain_that_was_asked_for_is_as_long_when_it_comes_in_pieces)
+{
+    struct cache_policy *whole = new_policy(NULL, 0), *parts = new_policy(NULL, 0);
+    uint64_t a = 0, b = 0, name = 1;
+
+    for (uint32_t i = 0; i < 4000; i++, name += 100) {
+        const uint32_t n = i % 3 ? 4 : 60;
+        /* More long chains come back by turns than fit, for which rules that look at lengths are
+         * tried. */
+        const uint64_t of = n > 4 ? UINT64_C(1) << 40 | (uint64_t)(i % 120) << 8 : name;
+
+        assert_int_equal(put_chain(whole, &a, of, n), put_pieces(parts, &b, of, n, 2));
+    }
+    cache_policy_free(whole);
+    cache_policy_free(parts);
+}
+
 RUN_TESTS(cmocka_unit_test(ranks_rise_with_uses_and_never_fall),
           cmocka_unit_test(what_came_back_outranks_what_is_new),
           cmocka_unit_test(what_was_evicted_is_recognized),
@@ -190,4 +225,5 @@ RUN_TESTS(cmocka_unit_test(ranks_rise_with_uses_and_never_fall),
           cmocka_unit_test(the_rule_follows_the_workload),
           cmocka_unit_test(what_was_learned_outlives_the_process),
           cmocka_unit_test(what_was_not_saved_by_it_is_as_nothing),
-          cmocka_unit_test(any_size_of_store_will_do))
+          cmocka_unit_test(any_size_of_store_will_do),
+          cmocka_unit_test(a_chain_that_was_asked_for_is_as_long_when_it_comes_in_pieces))
