@@ -5,11 +5,9 @@
 
 BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev
-    libsqlite3-dev libxxhash-dev"
+    libsqlite3-dev libxxhash-dev libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
 # For the Vulkan backend, which is left out where these are missing.
 VULKAN_PACKAGES="libvulkan-dev glslang-tools"
-# For files of sound, which are left out where these are missing.
-AUDIO_PACKAGES="libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-httpx python3-yaml git curl ca-certificates procps strace systemd

@@ -116,8 +116,7 @@ PY
 }
 
 say "packages"
-install_packages $BUILD_PACKAGES $VULKAN_PACKAGES $AUDIO_PACKAGES $TEST_PACKAGES \
-    $VULKAN_TEST_PACKAGES || exit 1
+install_packages $BUILD_PACKAGES $VULKAN_PACKAGES $TEST_PACKAGES $VULKAN_TEST_PACKAGES || exit 1
 libh2o_source || exit 1
 if want unit; then
     install_packages $ARM_PACKAGES || echo "skipped: kernels of arm64, for want of packages"

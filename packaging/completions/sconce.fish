@@ -138,7 +138,7 @@ complete -c sconce -n '__sconce_verb policy' -l arch -xa 'x86-64 arm64' -d 'the 
 complete -c sconce -n '__sconce_verb policy' -l json -d 'for programs'
 complete -c sconce -n '__sconce_verb policy' -s h -l help -d 'show a short help'
 complete -c sconce -n '__sconce_verb policy; and not __sconce_word check explain' -a 'check explain'
-complete -c sconce -n '__sconce_verb policy; and __sconce_word check explain' -a 'gateway chat embed cache chat-gpu chat-lavapipe decoder'
+complete -c sconce -n '__sconce_verb policy; and __sconce_word check explain' -a 'gateway chat embed audio cache chat-gpu chat-lavapipe decoder'
 
 complete -c sconce -n '__sconce_verb tokenize' -s m -l model -rFa '(__sconce_models)' -d 'whose tokenizer'
 complete -c sconce -n '__sconce_verb tokenize' -s f -l file -rF -d 'the text is in this file'

@@ -40,6 +40,8 @@ struct decoder {
     uint64_t stall_usec;
     uint32_t last_id;
     bool lost;
+    void (*on_lost)(void *user);
+    void *lost_user;
     struct decoder_slot slots[DECODER_MAX];
 };
 
@@ -296,6 +298,8 @@ static void decoder_lose(struct decoder *decoder)
     for (size_t i = 0; i < DECODER_MAX; i++)
         if (decoder->slots[i].decoding)
             decoding_finish(decoder->slots[i].decoding, DECODING_LOST, NULL);
+    if (decoder->on_lost)
+        decoder->on_lost(decoder->lost_user);
 }
 
 static void decoder_on_notice(void *data)
@@ -409,13 +413,10 @@ struct decoder *decoder_close(struct decoder *decoder)
     return NULL;
 }
 
-int decoder_attach(struct decoder *decoder, struct loop *loop)
+int decoder_attach(struct decoder *decoder, struct loop *loop, void (*lost)(void *user), void *user)
 {
     decoder->loop = loop;
+    decoder->on_lost = lost;
+    decoder->lost_user = user;
     return loop_watch_new(loop, decoder->sock, decoder_on_notice, decoder, &decoder->watch);
-}
-
-bool decoder_is_lost(const struct decoder *decoder)
-{
-    return decoder->lost;
 }

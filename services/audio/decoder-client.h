@@ -9,7 +9,7 @@
  *
  * What comes out of the decoder is checked like any other input (frames.h). A decoding ends in one
  * event, whatever the child does: it says so, crashes, writes nonsense, writes nothing for too
- * long, or the decoder as a whole is lost; then each decoding ends so and decoder_is_lost() tells.
+ * long, or the decoder as a whole is lost.
  */
 
 #include <infer/types.h>
@@ -53,9 +53,10 @@ int decoder_open(const struct decoder_params *params, struct decoder **ret_decod
                  struct inf_err *reterr);
 /* Cancels what runs. */
 struct decoder *decoder_close(struct decoder *decoder);
-/* Before the first decoding; @decoder is watched by @loop from here on. */
-int decoder_attach(struct decoder *decoder, struct loop *loop);
-bool decoder_is_lost(const struct decoder *decoder);
+/* Before the first decoding; @decoder is watched by @loop from here on. @lost: there is no decoder
+ * any more, and what ran has ended; may be NULL. */
+int decoder_attach(struct decoder *decoder, struct loop *loop, void (*lost)(void *user),
+                   void *user);
 
 /* -EAGAIN: DECODER_MAX run; -EPIPE: the decoder is lost; -ENOMEM, -EMFILE. */
 int decoding_start(struct decoder *decoder, const struct decoding_params *params,

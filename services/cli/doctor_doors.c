@@ -155,6 +155,7 @@ void doctor_doors(struct doctor *d)
         check_socket(d, side, "gateway");
         check_socket(d, side, "chat");
         check_socket(d, side, "embed");
+        check_socket(d, side, "audio");
         check_socket(d, side, "cache");
         check_port(d, side);
         check_group(d, side);

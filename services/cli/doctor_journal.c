@@ -32,7 +32,7 @@ enum {
 #define ID_UNIT_STARTED "39f53479d3a045ac8e11786248231fbf"
 #define ID_UNIT_RESTART "5eb03494b6584870a536b337290809b3"
 
-static const char *const services[] = {"gateway", "chat", "embed", "cache"};
+static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
 
 /* The last failure of a service that did not end well since. */
 struct failure {

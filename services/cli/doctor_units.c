@@ -23,9 +23,9 @@ static const char *const all_units[] = {
     "sconce.target",          "sconce-gateway.socket", "sconce-gateway-tcp.socket",
     "sconce-chat.socket",     "sconce-embed.socket",   "sconce-cache.socket",
     "sconce-gateway.service", "sconce-chat.service",   "sconce-embed.service",
-    "sconce-cache.service",
+    "sconce-audio.socket",    "sconce-audio.service",  "sconce-cache.service",
 };
-static const char *const services[] = {"gateway", "chat", "embed", "cache"};
+static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
 
 void doctor_install(struct doctor *d)
 {

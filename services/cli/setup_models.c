@@ -137,7 +137,8 @@ static int drop_in(struct setup *s, const char *unit, const char *body, struct i
 int setup_models(struct setup *s, int argc, char **argv)
 {
     static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_CHAT},
-                                                 {"TryRestartUnit", SETUP_EMBED}};
+                                                 {"TryRestartUnit", SETUP_EMBED},
+                                                 {"TryRestartUnit", SETUP_AUDIO}};
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_str_ struct str body = {0};
     struct inf_err err;

@@ -35,7 +35,7 @@ enum {
 };
 
 /* In the order in which they are stopped: who asks goes before who answers. */
-enum part_id { GATEWAY, CHAT, EMBED, CACHE, N_PARTS };
+enum part_id { GATEWAY, CHAT, EMBED, AUDIO, CACHE, N_PARTS };
 
 static const struct {
     const char *name, *program, *file, *kind;
@@ -43,6 +43,7 @@ static const struct {
     [GATEWAY] = {"gateway", "sconce-gateway", "gateway.sock", "unix"},
     [CHAT] = {"chat", "sconce-chat", "chat.sock", "unix"},
     [EMBED] = {"embed", "sconce-embed", "embed.sock", "unix"},
+    [AUDIO] = {"audio", "sconce-audio", "audio.sock", "unix"},
     [CACHE] = {"cache", "sconce-cache", "cache.sock", "seqpacket"},
 };
 
@@ -177,7 +178,8 @@ static void add_option(struct part *part, const char *option, const char *value)
 /* @open: who can connect may ask. */
 static void fill_args(struct serve *s, bool open)
 {
-    struct part *gateway = &s->parts[GATEWAY], *chat = &s->parts[CHAT], *embed = &s->parts[EMBED];
+    struct part *gateway = &s->parts[GATEWAY], *chat = &s->parts[CHAT], *embed = &s->parts[EMBED],
+                *audio = &s->parts[AUDIO];
 
     for (size_t i = 0; i < N_PARTS; i++) {
         s->parts[i].service.name = part_rows[i].name;
@@ -187,6 +189,7 @@ static void fill_args(struct serve *s, bool open)
     }
     add_option(gateway, "--chat-socket", chat->socket);
     add_option(gateway, "--embed-socket", embed->socket);
+    add_option(gateway, "--audio-socket", audio->socket);
     if (open)
         add_option(gateway, "--tcp-access", "open");
     add_option(chat, "--cache-socket", s->parts[CACHE].socket);
@@ -195,6 +198,7 @@ static void fill_args(struct serve *s, bool open)
     for (size_t i = 0; i < MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5); i++) {
         add_option(chat, "--models", s->models.dirs[i]);
         add_option(embed, "--models", s->models.dirs[i]);
+        add_option(audio, "--models", s->models.dirs[i]);
     }
 }
 

@@ -155,7 +155,8 @@ static bool take_units(struct report *r, bool user)
     static const char *const names[] = {
         "sconce-gateway.socket", "sconce-gateway-tcp.socket", "sconce-gateway.service",
         "sconce-chat.socket",    "sconce-chat.service",       "sconce-embed.socket",
-        "sconce-embed.service",  "sconce-cache.socket",       "sconce-cache.service"};
+        "sconce-embed.service",  "sconce-audio.socket",       "sconce-audio.service",
+        "sconce-cache.socket",   "sconce-cache.service"};
     _cleanup_(units_closep) struct units *u = NULL;
     bool active = false;
 

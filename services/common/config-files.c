@@ -180,6 +180,13 @@ int config_new(struct config **ret_config)
     c->embed.max_models = 2;
     c->embed.idle_timeout_usec = SECONDS(300);
     c->embed.request_timeout_usec = SECONDS(600);
+    c->audio.max_body = MEBIBYTES(25);
+    c->audio.max_seconds = 4 * 3600;
+    c->audio.max_running = 4;
+    c->audio.max_queue = 32;
+    c->audio.max_models = 1;
+    c->audio.idle_timeout_usec = SECONDS(300);
+    c->audio.request_timeout_usec = SECONDS(3600);
     c->cache.enabled = CONFIG_TRUE;
     c->cache.max_bytes = MEBIBYTES(16384);
     c->cache.min_free = MEBIBYTES(4096);
@@ -229,6 +236,8 @@ struct config *config_free(struct config *c)
     free(c->embed.default_model);
     free(c->embed.default_reranker);
     free(c->embed.isa);
+    free(c->audio.default_model);
+    free(c->audio.isa);
     free(c->cache.directory);
     free(c);
     return NULL;

@@ -95,6 +95,16 @@ const struct config_key config_keys[] = {
     {"embed", "max_models", KEY_U32, AT(embed.max_models), 0, 1, 64},
     {"embed", "idle_timeout", KEY_USEC, AT(embed.idle_timeout_usec), 0, ANY_USEC},
     {"embed", "request_timeout", KEY_USEC, AT(embed.request_timeout_usec), 0, ANY_USEC},
+    {"audio", "default_model", KEY_STRING, AT(audio.default_model), 0, 0, 0},
+    {"audio", "isa", KEY_STRING, AT(audio.isa), 0, 0, 0},
+    {"audio", "threads", KEY_U32, AT(audio.threads), 0, 0, 1024},
+    {"audio", "max_body", KEY_BYTES, AT(audio.max_body), 0, 1024, MEBIBYTES(4096)},
+    {"audio", "max_seconds", KEY_U32, AT(audio.max_seconds), 0, 0, 1u << 24},
+    {"audio", "max_running", KEY_U32, AT(audio.max_running), 0, 1, 32},
+    {"audio", "max_queue", KEY_U32, AT(audio.max_queue), 0, 1, 32},
+    {"audio", "max_models", KEY_U32, AT(audio.max_models), 0, 1, 64},
+    {"audio", "idle_timeout", KEY_USEC, AT(audio.idle_timeout_usec), 0, ANY_USEC},
+    {"audio", "request_timeout", KEY_USEC, AT(audio.request_timeout_usec), 0, ANY_USEC},
     {"cache", "enabled", KEY_CHOICE, AT(cache.enabled), 0, 0, 0, bool_choices},
     {"cache", "directory", KEY_STRING, AT(cache.directory), 0, 0, 0, NULL, check_directory},
     {"cache", "max_bytes", KEY_BYTES, AT(cache.max_bytes), 0, 0, UINT64_MAX / 2},
@@ -179,7 +189,7 @@ static int apply_document(const struct config_source *s, struct config *config)
         if (!known)
             return config_bad(s, &key_node->start_mark,
                               "unknown section \"%s\"; there are models, gateway, chat, embed, "
-                              "cache, confinement",
+                              "audio, cache, confinement",
                               section ? section : "?");
         if (is_double(s, root, p))
             return config_bad(s, &key_node->start_mark, "section \"%s\" stands here twice",

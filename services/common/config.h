@@ -76,6 +76,19 @@ struct config {
     } embed;
 
     struct {
+        char *default_model;        /* for requests that name none; NULL: the only one there is */
+        char *isa;                  /* NULL: best */
+        uint32_t threads;           /* 0: all */
+        uint64_t max_body;          /* bytes of a form; 25 MiB */
+        uint32_t max_seconds;       /* of sound in a file; 14400; 0: no limit */
+        uint32_t max_running;       /* requests that are computed together; 4 */
+        uint32_t max_queue;         /* requests that are not answered; 32 */
+        uint32_t max_models;        /* resident at the same time; 1 */
+        uint64_t idle_timeout_usec; /* exits after so long without requests; 300 s; 0: never */
+        uint64_t request_timeout_usec; /* whole request; 0: none; 3600 s */
+    } audio;
+
+    struct {
         unsigned enabled;           /* enum config_bool; true */
         char *directory;            /* NULL: what the service manager named, or the user's own */
         uint64_t max_bytes;         /* of blocks; 16 GiB; 0: no limit but min_free */

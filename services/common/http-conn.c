@@ -101,11 +101,22 @@ static void conn_refuse(struct http_conn *conn, int status, const char *code, co
     h2o_socket_write(conn->sock, &buf, 1, conn_on_refused);
 }
 
+/* By the path, which stands behind the method; while that is not whole nothing is decided. */
+static size_t conn_max_body(const struct http_server_params *params, const char *data, size_t len)
+{
+    const char *path = memchr(data, ' ', len);
+    const size_t n = params->large_path ? strlen(params->large_path) : 0;
+
+    if (n && path && (size_t)(data + len - path) > n &&
+        memcmp(path + 1, params->large_path, n) == 0)
+        return params->large_body;
+    return params->max_body;
+}
+
 static void conn_on_read(h2o_socket_t *sock, const char *err)
 {
     struct http_conn *conn = sock->on_close.data;
     const struct http_server_params *params = &conn->server->params;
-    const struct head_limits limits = {params->max_header, params->max_body};
 
     if (err) {
         http_conn_close(conn);
@@ -116,6 +127,10 @@ static void conn_on_read(h2o_socket_t *sock, const char *err)
         return;
     }
     if (conn->state == HTTP_CONN_HEAD) {
+        const struct head_limits limits = {
+            params->max_header, conn_max_body(params, sock->input->bytes, sock->input->size)};
+
+        conn->max_body = limits.max_body;
         switch (head_check(sock->input->bytes, sock->input->size, &limits, &conn->head)) {
         case HEAD_INCOMPLETE:
             return;
@@ -131,7 +146,7 @@ static void conn_on_read(h2o_socket_t *sock, const char *err)
         conn->state = HTTP_CONN_BODY;
     }
     /* Lengths were checked with the head; a chunked body shows its size only as it comes. */
-    if (conn->head.chunked && sock->input->size - conn->head.size > params->max_body) {
+    if (conn->head.chunked && sock->input->size - conn->head.size > conn->max_body) {
         conn_refuse(conn, 413, "request_too_large", "The request body is too large.");
         return;
     }

@@ -192,7 +192,7 @@ int http_server_new(struct loop *loop, const struct http_server_params *params,
     server->config.http1.upgrade_to_http2 = 0;
     server->config.http1.req_timeout = params->request_timeout_usec / 1000;
     /* The limit is enforced before libh2o; its own stands behind it. */
-    server->config.max_request_entity_size = params->max_body + HTTP_SLICE;
+    server->config.max_request_entity_size = MAX(params->max_body, params->large_body) + HTTP_SLICE;
     host = h2o_config_register_host(&server->config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
     h2o_create_filter(&host->fallback_path, sizeof(h2o_filter_t))->on_setup_ostream = error_setup;
     path = h2o_config_register_path(host, "/", 0);

@@ -41,6 +41,7 @@ struct http_conn {
     bool refused;        /* above the limit of connections */
     bool used;           /* there was a request */
     bool deaf;           /* we shut its reading side; what was sent before is still read */
+    size_t max_body;     /* of the present request */
     size_t request_size; /* of the present request in sock->input */
     struct str text;     /* a refusal, or bytes of the next request */
     struct loop_task rearm;

@@ -52,6 +52,8 @@ int http_base_poll(struct http_base *base, int timeout_msec);
 struct http_server_params {
     size_t max_header; /* bytes of a request's head */
     size_t max_body;
+    const char *large_path; /* paths that begin so have a limit of their own; NULL: none have */
+    size_t large_body;
     uint32_t max_connections;      /* more are told 503 */
     uint64_t request_timeout_usec; /* to receive a whole request; also idle keep-alive */
     uint64_t stall_timeout_usec;   /* a client that reads nothing */

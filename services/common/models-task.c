@@ -70,6 +70,7 @@ enum models_task models_task_of_config(const char *data, size_t len)
         const char *word;
         enum models_task task;
     } rows[] = {
+        {"WhisperForConditionalGeneration", MODELS_SPEECH},
         {"ForSequenceClassification", MODELS_RERANK},
         {"ForCausalLM", MODELS_CHAT},
         {"ForConditionalGeneration", MODELS_CHAT},
@@ -113,23 +114,27 @@ static bool says_rerank(const char *name)
     return false;
 }
 
-enum models_task models_task_find(const char *name, const char *path, bool is_gguf)
+enum models_task models_task_find(const char *name, const char *path, const char *kind)
 {
     _cleanup_free_ char *piece = malloc(TASK_PIECE);
     enum models_task task;
 
+    if (strcmp(kind, "ggml") == 0)
+        return MODELS_SPEECH;
     if (!piece)
         return MODELS_CHAT;
-    task = is_gguf ? models_task_of_gguf(piece, read_piece(path, piece))
-                   : task_of_directory(path, piece);
+    task = strcmp(kind, "gguf") == 0 ? models_task_of_gguf(piece, read_piece(path, piece))
+                                     : task_of_directory(path, piece);
     /* Decoders that rank by the words "yes" and "no" are like any other but for their name. */
     return says_rerank(name) ? MODELS_RERANK : task;
 }
 
 const char *models_task_name(enum models_task task)
 {
-    static const char *const names[] = {
-        [MODELS_CHAT] = "chat", [MODELS_EMBED] = "embedding", [MODELS_RERANK] = "rerank"};
+    static const char *const names[] = {[MODELS_CHAT] = "chat",
+                                        [MODELS_EMBED] = "embedding",
+                                        [MODELS_RERANK] = "rerank",
+                                        [MODELS_SPEECH] = "speech"};
 
     return names[task];
 }

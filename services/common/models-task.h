@@ -15,12 +15,13 @@ enum models_task {
     MODELS_CHAT,
     MODELS_EMBED,  /* it makes vectors */
     MODELS_RERANK, /* it makes scores of pairs */
+    MODELS_SPEECH, /* it makes text of speech */
 };
 
-/* @path: a GGUF file or a directory; what cannot be read is for chat. */
-enum models_task models_task_find(const char *name, const char *path, bool is_gguf);
+/* @kind: of models_entry; what cannot be read is for chat. */
+enum models_task models_task_find(const char *name, const char *path, const char *kind);
 /* By the beginning of a GGUF file, or of a config.json. */
 enum models_task models_task_of_gguf(const char *data, size_t len);
 enum models_task models_task_of_config(const char *data, size_t len);
-/* "chat", "embedding", "rerank" */
+/* "chat", "embedding", "rerank", "speech" */
 const char *models_task_name(enum models_task task);

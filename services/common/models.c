@@ -43,6 +43,13 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcasecmp(text + n - m, end) == 0;
 }
 
+/* Whisper's models as whisper.cpp has them, "ggml-base.bin"; not those that only find speech. */
+static bool is_ggml(const char *file)
+{
+    return strncasecmp(file, "ggml-", 5) == 0 && strncasecmp(file, "ggml-silero", 11) != 0 &&
+           ends_with(file, ".bin");
+}
+
 /* "-00002-of-00003" before ".gguf": the part's number, and where the suffix starts; 0: no part. */
 static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
 {
@@ -79,7 +86,7 @@ static int add(struct models *m, const char *name, size_t name_len, const char *
     e.path = arena_strndup(&m->arena, path, strlen(path));
     if (!e.name || !e.path)
         return -ENOMEM;
-    e.task = models_task_find(e.name, e.path, strcmp(kind, "gguf") == 0);
+    e.task = models_task_find(e.name, e.path, kind);
     m->entries[m->n++] = e;
     return 0;
 }
@@ -247,6 +254,7 @@ static int add_path(struct models *m, const char *dir, const char *prefix, const
     const char *const *aliases = manifest && manifest->aliases ? manifest->aliases : no_aliases;
     const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
     struct stat st;
+    const char *kind = "safetensors";
     struct str name = {0};
     uint64_t size;
     size_t len = strlen(base);
@@ -268,6 +276,11 @@ static int add_path(struct models *m, const char *dir, const char *prefix, const
         if (split_part(base, len, &len) > 1)
             return 0;
         size = weigh_gguf(path, (uint64_t)st.st_size);
+        kind = "gguf";
+    } else if (S_ISREG(st.st_mode) && is_ggml(base)) {
+        len -= strlen(".bin");
+        size = (uint64_t)st.st_size;
+        kind = "ggml";
     } else {
         return 0;
     }
@@ -276,8 +289,7 @@ static int add_path(struct models *m, const char *dir, const char *prefix, const
     else if ((r = str_puts(&name, prefix)) == 0)
         r = str_append(&name, base, len);
     if (r == 0 && name.len > 0)
-        r = add(m, name.data, name.len, path, S_ISDIR(st.st_mode) ? "safetensors" : "gguf", aliases,
-                size, (int64_t)st.st_mtime);
+        r = add(m, name.data, name.len, path, kind, aliases, size, (int64_t)st.st_mtime);
     str_done(&name);
     return r;
 }

@@ -5,7 +5,8 @@
  * The models that are installed: what the model directories hold, by name
  *
  * A model is a *.gguf file (name: the file name without .gguf), a directory with config.json and
- * *.safetensors (name: the directory's; "org/name" one level deeper), or what a manifest NAME.yaml
+ * *.safetensors (name: the directory's; "org/name" one level deeper), a file ggml-*.bin as
+ * whisper.cpp has them (name: without .bin), or what a manifest NAME.yaml
  * points to (keys: name, path, aliases). The first directory that has a name wins. Nothing is
  * parsed here but manifests and file names, so that a listing is cheap and safe; what a model is
  * for is told by a few words of its files (models-task.h).
@@ -22,7 +23,7 @@ struct models;
 struct models_entry {
     const char *name; /* as people say it and as requests name it */
     const char *path; /* file or directory for inf_model_open() */
-    const char *kind; /* "gguf" or "safetensors" */
+    const char *kind; /* "gguf", "safetensors", or "ggml" */
     enum models_task task;
     uint64_t size;              /* bytes on disk */
     int64_t mtime;              /* Unix seconds */

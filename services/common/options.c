@@ -13,7 +13,8 @@
 #define OPTIONS_MAX_DIRS 32
 
 enum {
-    OPTION_CACHE_SOCKET = 256,
+    OPTION_AUDIO_SOCKET = 256,
+    OPTION_CACHE_SOCKET,
     OPTION_CHAT_SOCKET,
     OPTION_DEVICE,
     OPTION_DRAIN,
@@ -31,13 +32,14 @@ static void options_help(const char *service)
     if (strcmp(service, "gateway") == 0)
         printf("  --chat-socket PATH    where the chat service listens\n"
                "  --embed-socket PATH   where the embed service listens\n"
+               "  --audio-socket PATH   where the audio service listens\n"
                "  --tcp-access KIND     key: requests over TCP must show a key; open: they need\n"
                "                        none\n");
     else if (strcmp(service, "chat") == 0)
         printf("  --models DIR          look for models here first; may be given more than once\n"
                "  --device NAME         instead of chat.device of the configuration\n"
                "  --cache-socket PATH   where the cache service listens\n");
-    else if (strcmp(service, "embed") == 0)
+    else if (strcmp(service, "embed") == 0 || strcmp(service, "audio") == 0)
         printf("  --models DIR          look for models here first; may be given more than once\n");
     printf("  --drain-timeout SEC   how long running %s may take after SIGTERM (30)\n"
            "  -h, --help            this text\n"
@@ -57,6 +59,7 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
     static const struct option long_options[] = {
         {"config", required_argument, NULL, 'c'},
         {"models", required_argument, NULL, 'm'},
+        {"audio-socket", required_argument, NULL, OPTION_AUDIO_SOCKET},
         {"cache-socket", required_argument, NULL, OPTION_CACHE_SOCKET},
         {"chat-socket", required_argument, NULL, OPTION_CHAT_SOCKET},
         {"device", required_argument, NULL, OPTION_DEVICE},
@@ -94,6 +97,9 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
             break;
         case OPTION_DEVICE:
             device = optarg;
+            break;
+        case OPTION_AUDIO_SOCKET:
+            o.audio_socket = optarg;
             break;
         case OPTION_EMBED_SOCKET:
             o.embed_socket = optarg;

@@ -11,6 +11,7 @@ struct options {
     struct config *config;       /* loaded, or defaults when it is wrong */
     char *wrong;                 /* what is wrong with the configuration; NULL: nothing */
     struct key_list keys;        /* of files of their own; for the gateway */
+    const char *audio_socket;    /* --audio-socket; NULL: not given */
     const char *cache_socket;    /* --cache-socket; NULL: not given */
     const char *chat_socket;     /* --chat-socket; NULL: not given */
     const char *embed_socket;    /* --embed-socket; NULL: not given */

@@ -286,7 +286,8 @@ void gw_forward_give_up(struct gw_request *r)
 
 const char *gw_service_name(enum gw_service target)
 {
-    static const char *const names[GW_N_SERVICES] = {[GW_CHAT] = "chat", [GW_EMBED] = "embed"};
+    static const char *const names[GW_N_SERVICES] = {
+        [GW_CHAT] = "chat", [GW_EMBED] = "embed", [GW_AUDIO] = "audio"};
 
     return names[target];
 }
@@ -294,8 +295,9 @@ const char *gw_service_name(enum gw_service target)
 uint64_t gw_service_idle_usec(const struct gateway *gateway, enum gw_service target)
 {
     const struct config *config = gateway->config;
-    const uint64_t times[GW_N_SERVICES] = {
-        [GW_CHAT] = config->chat.idle_timeout_usec, [GW_EMBED] = config->embed.idle_timeout_usec};
+    const uint64_t times[GW_N_SERVICES] = {[GW_CHAT] = config->chat.idle_timeout_usec,
+                                           [GW_EMBED] = config->embed.idle_timeout_usec,
+                                           [GW_AUDIO] = config->audio.idle_timeout_usec};
 
     return times[target];
 }

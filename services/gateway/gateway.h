@@ -22,6 +22,7 @@ struct service;
 enum gw_service {
     GW_CHAT,
     GW_EMBED,
+    GW_AUDIO,
     GW_N_SERVICES,
 };
 

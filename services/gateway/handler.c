@@ -42,6 +42,8 @@ static const struct route routes[] = {
     {"/embed", METHOD_POST, .service = GW_EMBED},
     {"/rerank", METHOD_POST, .service = GW_EMBED},
     {"/similarity", METHOD_POST, .service = GW_EMBED},
+    {"/v1/audio/transcriptions", METHOD_POST, .service = GW_AUDIO},
+    {"/v1/audio/translations", METHOD_POST, .service = GW_AUDIO},
     {"/health", METHOD_GET, .is_open = true, .handle = gw_health},
     {"/metrics", METHOD_GET, .handle = gw_metrics},
 };

@@ -18,8 +18,9 @@
 
 static int gateway_connect(struct gateway *gateway, const struct options *options)
 {
-    const char *const given[GW_N_SERVICES] = {
-        [GW_CHAT] = options->chat_socket, [GW_EMBED] = options->embed_socket};
+    const char *const given[GW_N_SERVICES] = {[GW_CHAT] = options->chat_socket,
+                                              [GW_EMBED] = options->embed_socket,
+                                              [GW_AUDIO] = options->audio_socket};
     int r = 0;
 
     for (unsigned i = 0; i < GW_N_SERVICES && r == 0; i++) {
@@ -70,6 +71,8 @@ int main(int argc, char **argv)
                 {
                     .max_header = options.config->gateway.max_header,
                     .max_body = options.config->gateway.max_body,
+                    .large_path = "/v1/audio/",
+                    .large_body = options.config->audio.max_body,
                     .max_connections = options.config->gateway.max_connections,
                     .request_timeout_usec = options.config->gateway.header_timeout_usec,
                     .stall_timeout_usec = options.config->gateway.stall_timeout_usec,

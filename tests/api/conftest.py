@@ -25,6 +25,7 @@ DATA = pathlib.Path(os.environ.get("SCONCE_DATA", ROOT.parent / "shared" / "data
 GATEWAY = BUILD / "services/gateway/sconce-gateway"
 CHAT = BUILD / "services/chat/sconce-chat"
 EMBED = BUILD / "services/embed/sconce-embed"
+AUDIO = BUILD / "services/audio/sconce-audio"
 # Sanitizers make everything slower; limits of time grow with this.
 SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
 
@@ -47,9 +48,10 @@ def model_dir(tmp_path_factory):
 
 
 class Suite:
-    """All three; `url` is the gateway's, `chat_sock` the chat service's own socket."""
+    """All of them; `url` is the gateway's, `chat_sock` the chat service's own socket."""
 
-    def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s", embed=""):
+    def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s", embed="",
+                 audio="", audio_program=None):
         self.dir = tempfile.mkdtemp(prefix="sconce-")
         self.log_path = os.path.join(self.dir, "log")
         self.log = open(self.log_path, "ab")
@@ -61,9 +63,11 @@ class Suite:
                 gateway += "  tcp_access: open\n"
             f.write("gateway:\n  idle_timeout: %s\n%s" % (gateway_idle, gateway))
             f.write("embed:\n  threads: 1\n%s" % embed)
+            f.write("audio:\n  threads: 1\n%s" % audio)
             f.write("chat:\n  threads: 1\n%s" % chat)
         self.chat_sock = os.path.join(self.dir, "chat.sock")
         self.embed_sock = os.path.join(self.dir, "embed.sock")
+        self.audio_sock = os.path.join(self.dir, "audio.sock")
         self.gateway_sock = os.path.join(self.dir, "gateway.sock")
         tcp = listen_tcp()
         self.port = tcp.getsockname()[1]
@@ -73,15 +77,18 @@ class Suite:
                             env, self.log)
         self.embed = Service([str(EMBED), "--config", config, *args],
                              [listen_unix(self.embed_sock)], env, self.log)
+        self.audio = Service([str(audio_program or AUDIO), "--config", config, *args],
+                             [listen_unix(self.audio_sock)], env, self.log)
         self.gateway = Service(
             [str(GATEWAY), "--config", config, "--chat-socket", self.chat_sock,
-             "--embed-socket", self.embed_sock, *args],
+             "--embed-socket", self.embed_sock, "--audio-socket", self.audio_sock, *args],
             [tcp, listen_unix(self.gateway_sock)], env, self.log)
 
     def close(self):
         self.gateway.close()
         self.chat.close()
         self.embed.close()
+        self.audio.close()
         self.log.close()
         text = open(self.log_path, errors="replace").read()
         shutil.rmtree(self.dir, ignore_errors=True)
@@ -107,6 +114,9 @@ class Suite:
 
     def embed_metrics(self):
         return own_metrics(self.embed_sock)
+
+    def audio_metrics(self):
+        return own_metrics(self.audio_sock)
 
     def wait_metric(self, name, value, timeout=10):
         """Seconds until a metric of chat has a value."""

@@ -155,7 +155,7 @@ int main(int argc, char **argv)
     run.files = argv + optind + 1;
     run.n_files = argc - optind - 1;
     if (decoder_open(&params, &run.decoder, &err) < 0 || loop_new(&run.loop) < 0 ||
-        decoder_attach(run.decoder, run.loop) < 0) {
+        decoder_attach(run.decoder, run.loop, NULL, NULL) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }

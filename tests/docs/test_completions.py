@@ -98,7 +98,7 @@ def test_words(user, ask):
     assert ask(user, "cache", "") >= {"status", "ls", "verify", "purge"}
     assert ask(user, "setup", "access", "") == {"keys", "open", "group"}
     assert ask(user, "policy", "") >= {"check", "explain"}
-    assert ask(user, "policy", "explain", "") >= {"gateway", "chat", "embed", "cache", "decoder"}
+    assert ask(user, "policy", "explain", "") >= {"gateway", "chat", "embed", "audio", "cache", "decoder"}
     assert ask(user, "run", "--isa", "avx5") == {"avx512", "avx512fp16"}
     assert ask(user, "serve", "--device", "") == {"auto", "cpu", "vulkan"}
 

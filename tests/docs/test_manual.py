@@ -72,7 +72,7 @@ def test_each_verb_has_a_page_with_its_options(user):
     assert listed == set(verbs(user))
 
 
-@pytest.mark.parametrize("service", ["gateway", "chat", "embed", "cache"])
+@pytest.mark.parametrize("service", ["gateway", "chat", "embed", "audio", "cache"])
 def test_each_service_has_a_page_with_its_options(build, service):
     out = subprocess.run([build / "services" / service / ("sconce-" + service), "--help"],
                          stdout=subprocess.PIPE, text=True).stdout

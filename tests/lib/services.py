@@ -49,9 +49,10 @@ class ServiceRow:
 
 
 SERVICES = (
-    ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat", "embed")),
+    ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat", "embed", "audio")),
     ServiceRow("chat", ("chat",), needs_models=True, may_connect=("cache",)),
     ServiceRow("embed", ("embed",), needs_models=True, answers=False),
+    ServiceRow("audio", ("audio",), needs_models=True, answers=False),
     ServiceRow("cache", ("cache",), socket_type=socket.SOCK_SEQPACKET, keeps_files=True,
                answers=False),
 )

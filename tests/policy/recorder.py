@@ -23,8 +23,9 @@ def available():
 
 
 def wrap(argv, output):
-    """The command that runs @argv and writes its calls, arguments as plain numbers."""
-    return [shutil.which("strace"), "-D", "-f", "-A", "-qq", "-s", "0", "-e", "raw=all",
+    """The command that runs @argv and writes its calls, arguments as plain numbers; not those of
+    programs that it starts, which have policies of their own."""
+    return [shutil.which("strace"), "-D", "-f", "-b", "execve", "-A", "-qq", "-s", "0", "-e", "raw=all",
             "-o", str(output), *argv]
 
 
@@ -65,6 +66,8 @@ def read(path):
         for line in lines:
             match = CALL.match(line)
             thread = int(line.split(None, 1)[0])
+            if match and match.group(2) == "execve" and not line.rstrip().endswith("= 0"):
+                continue  # another program, which strace leaves alone
             if match and match.group(2) == "execve":
                 lives.append(Life(thread))
                 owner[thread] = lives[-1]

@@ -23,8 +23,8 @@
 #include "common/policy.h"
 #include "lib/test.h"
 
-static const char *const services[] = {"cache",   "chat",  "chat-gpu", "chat-lavapipe",
-                                       "decoder", "embed", "gateway"};
+static const char *const services[] = {"audio",         "cache",   "chat",  "chat-gpu",
+                                       "chat-lavapipe", "decoder", "embed", "gateway"};
 
 static char dir[64];
 

@@ -8,7 +8,7 @@
 #include "common/policy.h"
 #include "lib/test.h"
 
-static const char *const services[] = {"chat", "decoder", "embed", "gateway"};
+static const char *const services[] = {"audio", "chat", "decoder", "embed", "gateway"};
 
 enum {
     NUMBERS = 700, /* beyond those that any kernel has */

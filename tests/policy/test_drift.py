@@ -43,6 +43,9 @@ cache:
 embed:
   idle_timeout: 2s
   threads: 2
+audio:
+  idle_timeout: 2s
+  threads: 2
 chat:
   idle_timeout: 2s
   threads: 2
@@ -50,6 +53,17 @@ chat:
 # Vulkan, on the GPU if there is one; else lavapipe, which is slow, and slower under strace.
 VULKAN = CONFIG + "  device: vulkan\n"
 DRIVERS = tuple("seccomp/fragments/%s" % name for name in ("drivers", "gpu", "lavapipe"))
+
+
+def form(file, **fields):
+    """A form with a file, as the audio service takes it."""
+    parts = [("file\"; filename=\"a", file)] + [(k, v.encode()) for k, v in fields.items()]
+    return b"".join(b"--drift\r\ncontent-disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n" %
+                    (name.encode(), data) for name, data in parts) + b"--drift--\r\n"
+
+
+SOUND = (ROOT / "tests/fuzz/corpus/decode/opus.ogg").read_bytes()
+HEAR = "/v1/audio/transcriptions"
 
 
 class Life:
@@ -61,6 +75,7 @@ class Life:
         shutil.copy(ROOT / "packaging/guide/sconce-guide.gguf", path / "models/tiny.gguf")
         for name in ("bert-mean", "bert-rank"):
             shutil.copytree(ROOT / "tests/golden/embed" / name, path / "models" / name)
+        shutil.copytree(ROOT / "tests/golden/audio/whisper", path / "models/whisper")
         (path / "sconce.yaml").write_text(config % path if "%s" in config else config)
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify.bind(str(path / "notify"))
@@ -103,9 +118,11 @@ class Life:
             c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         if isinstance(body, dict):
             body = json.dumps(body)
+        headers = {"transfer-encoding": "chunked"} if chunked else {}
+        if path.startswith("/v1/audio/"):
+            headers["content-type"] = "multipart/form-data; boundary=drift"
         try:
-            c.request(method, path, body, encode_chunked=chunked,
-                      headers={"transfer-encoding": "chunked"} if chunked else {})
+            c.request(method, path, body, encode_chunked=chunked, headers=headers)
             r = c.getresponse()
             return r.status, r.read()
         finally:
@@ -146,10 +163,12 @@ def ordinary(life):
     ranked = {"query": "a", "documents": ["b", "c"] * 200}
     assert life.request("POST", "/v1/rerank", ranked)[0] == 200
     assert life.request("POST", "/v1/rerank", ranked, unix="embed.sock")[0] == 200
+    assert life.request("POST", HEAR, form(SOUND))[0] == 200
+    assert life.request("POST", HEAR, form(SOUND, stream="true"), unix="audio.sock")[0] == 200
     # Its blocks are kept, and found by the next life.
     story = {**SHORT, "prompt": "Once upon a time there was a lamp. " * 60}
     assert life.request("POST", "/v1/completions", story)[0] == 200
-    for unix in (None, "chat.sock", "embed.sock"):
+    for unix in (None, "chat.sock", "embed.sock", "audio.sock"):
         status, text = life.request("GET", "/metrics", unix=unix)
         assert status == 200 and b"_open_fds" in text and b"_resident_memory_bytes" in text
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
@@ -189,6 +208,8 @@ def errors(life):
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "none"})[0] == 404
     assert life.request("POST", "/v1/embeddings", "{")[0] == 400
     assert life.request("POST", "/v1/embeddings", {"model": "none", "input": "a"})[0] == 404
+    assert life.request("POST", HEAR, form(b"no sound"))[0] == 400
+    assert life.request("POST", HEAR, form(SOUND, model="none"))[0] == 404
     long_prompt = {**SHORT, "prompt": "word " * 3000000}
     assert life.request("POST", "/v1/completions", long_prompt)[0] == 400
     chunks = iter([b" " * 100000] * 20 + [json.dumps(SHORT).encode()])
@@ -204,6 +225,7 @@ def new_models(life):
     """A model that comes later, and a link that leads out of the model directories."""
     tiny = life.path / "models/tiny.gguf"
     assert life.request("POST", "/v1/embeddings", {"input": "a"})[0] == 200
+    assert life.request("POST", HEAR, form(SOUND))[0] == 200
     shutil.copy(tiny, life.path / "models/late.gguf")
     shutil.copy(tiny, life.path / "outside.gguf")
     (life.path / "models/link.gguf").symlink_to(life.path / "outside.gguf")
@@ -215,6 +237,8 @@ def new_models(life):
     assert str(life.path / "outside.gguf").encode() in text
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "broken"})[0] == 500
     status, text = life.request("POST", "/v1/embeddings", {"input": "a", "model": "link"})
+    assert status == 500 and b"leads out of the model directories" in text
+    status, text = life.request("POST", HEAR, form(SOUND, model="link"))
     assert status == 500 and b"leads out of the model directories" in text
     # The service leaves when nothing runs, and the next one follows the link.
     life.services["chat"].wait_gone()
@@ -235,6 +259,7 @@ def drain(life):
     """SIGTERM while an answer runs: it is finished."""
     s = life.stream({**LONG, "max_tokens": 100})
     assert life.request("POST", "/v1/embeddings", {"input": "a"})[0] == 200
+    assert life.request("POST", HEAR, form(SOUND))[0] == 200
     with wire.Client(life.path / "cache.sock") as c:
         c.put([(name, name * 20000) for name in wire.names(4)])
     for service in life.services.values():
@@ -289,6 +314,8 @@ def traces(tmp_path_factory):
                 status, _ = life.request("POST", "/v1/completions", SHORT, unix=unix)
                 assert status == (503 if name == "wrong" else 200)
             status, _ = life.request("POST", "/v1/embeddings", {"input": "a"}, unix="embed.sock")
+            assert status == (503 if name == "wrong" else 200)
+            status, _ = life.request("POST", HEAR, form(SOUND), unix="audio.sock")
             assert status == (503 if name == "wrong" else 200)
             life.wait_gone()
         finally:

@@ -90,7 +90,7 @@ def test_sockets_are_never_restarted_by_scripts(control):
 
 def test_configuration_files_are_known(control):
     assert set((control / "conffiles").read_text().split()) == {
-        "/etc/sconce/sconce.yaml", "/etc/apparmor.d/sconce-cache",
+        "/etc/sconce/sconce.yaml", "/etc/apparmor.d/sconce-audio", "/etc/apparmor.d/sconce-cache",
         "/etc/apparmor.d/sconce-chat", "/etc/apparmor.d/sconce-embed",
         "/etc/apparmor.d/sconce-gateway"}
 

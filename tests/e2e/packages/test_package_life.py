@@ -20,10 +20,10 @@ def enabled(chroot, unit):
 def test_installation_opens_the_doors_that_are_the_default(installed_chroot):
     root = installed_chroot
     assert enabled(root, "sconce.target") == "enabled"
-    for unit in ("sconce-gateway.socket", "sconce-chat.socket", "sconce-embed.socket",
+    for unit in ("sconce-gateway.socket", "sconce-chat.socket", "sconce-embed.socket", "sconce-audio.socket",
                  "sconce-cache.socket", "sconce-gateway-tcp.socket"):
         assert enabled(root, unit) == "enabled"
-    for unit in ("sconce-gateway.service", "sconce-chat.service", "sconce-embed.service",
+    for unit in ("sconce-gateway.service", "sconce-chat.service", "sconce-embed.service", "sconce-audio.service",
                  "sconce-cache.service"):
         assert enabled(root, unit) == "static"
     assert root.run("systemctl --global is-enabled sconce.target", check=False).strip() != "enabled"

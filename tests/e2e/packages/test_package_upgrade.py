@@ -9,7 +9,7 @@ from client import Crowd, Stream, ask, chat_body, long_body
 from conftest import LATER
 from services import SERVICES, all_units
 
-SOCKETS = ("sconce-gateway.socket", "sconce-chat.socket", "sconce-embed.socket",
+SOCKETS = ("sconce-gateway.socket", "sconce-chat.socket", "sconce-embed.socket", "sconce-audio.socket",
            "sconce-cache.socket", "sconce-gateway-tcp.socket")
 
 

@@ -45,7 +45,7 @@ def test_nothing_of_ours_runs_until_somebody_connects(machine):
     # Listening sockets of systemd alone hold the doors.
     listening = machine.run(["ss", "-xlp"]).stdout
     lines = [line for line in listening.splitlines() if "/run/sconce/" in line]
-    assert len(lines) == 4 and all('"systemd",pid=1' in line for line in lines), listening
+    assert len(lines) == 5 and all('"systemd",pid=1' in line for line in lines), listening
 
 
 def test_first_connection_starts_gateway_and_then_chat(machine):

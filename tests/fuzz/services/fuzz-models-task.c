@@ -9,8 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (models_task_of_gguf((const char *)data, size) > MODELS_RERANK ||
-        models_task_of_config((const char *)data, size) > MODELS_RERANK)
+    if (models_task_of_gguf((const char *)data, size) > MODELS_SPEECH ||
+        models_task_of_config((const char *)data, size) > MODELS_SPEECH)
         abort();
     return 0;
 }

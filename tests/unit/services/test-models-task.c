@@ -69,9 +69,10 @@ TEST(keys_of_gguf_files_tell_the_task)
 
 TEST(what_cannot_be_read_is_for_chat_unless_its_name_says_more)
 {
-    assert_int_equal(models_task_find("a", "/nowhere", true), MODELS_CHAT);
-    assert_int_equal(models_task_find("a", "/nowhere", false), MODELS_CHAT);
-    assert_int_equal(models_task_find("org/Qwen3-Reranker-0.6B", "/nowhere", false), MODELS_RERANK);
+    assert_int_equal(models_task_find("a", "/nowhere", "gguf"), MODELS_CHAT);
+    assert_int_equal(models_task_find("a", "/nowhere", "safetensors"), MODELS_CHAT);
+    assert_int_equal(models_task_find("org/Qwen3-Reranker-0.6B", "/nowhere", "safetensors"),
+                     MODELS_RERANK);
     ASSERT_STREQ(models_task_name(MODELS_EMBED), "embedding");
 }
 

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A form's parts become parameters as they come
+ *
+ * Small parts are collected in one string; the file goes into memory of its own, which nobody can
+ * change once it is sealed, so that another process may map it.
+ */
+#include "audio/form.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+
+#include "common/multipart.h"
+#include "core/str.h"
+#include "core/utf8.h"
+
+enum { FORM_MAX_FIELD = 16 * 1024 };
+
+struct form {
+    struct audio_params *params;
+    struct problem *problem;
+    const struct form_field *field; /* that is being read; NULL: the file */
+    unsigned seen;                  /* bits of fields */
+    struct str text;
+};
+
+struct form_field {
+    const char *name;
+    int (*read)(struct form *form, const char *value, size_t len);
+    bool repeats, transcribes_only;
+};
+
+static int bad(struct form *form, const char *code, const char *format, const char *value)
+{
+    char text[400];
+
+    snprintf(text, sizeof(text), format, value);
+    return problem_set(form->problem, 400, code, form->field ? form->field->name : "file",
+                       "Invalid value for '%s': %s.", form->field ? form->field->name : "file",
+                       text);
+}
+
+static int no_memory(struct problem *problem)
+{
+    return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+}
+
+/* --- fields --- */
+
+static int read_text(struct form *form, char **text, const char *value, size_t len)
+{
+    free(*text);
+    *text = strndup(value, len);
+    return *text ? 0 : no_memory(form->problem);
+}
+
+static int read_bool(struct form *form, bool *ret, const char *value)
+{
+    if (strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0)
+        *ret = true;
+    else if (strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0)
+        *ret = false;
+    else
+        return bad(form, "invalid_value", "it must be true or false, not '%.50s'", value);
+    return 0;
+}
+
+static int read_integer(struct form *form, int64_t max, int64_t *ret, const char *value)
+{
+    char *end, text[64];
+    long long n;
+
+    errno = 0;
+    n = strtoll(value, &end, 10);
+    snprintf(text, sizeof(text), "it must be a whole number from 0 to %lld", (long long)max);
+    if (errno || *end || end == value || n < 0 || n > max)
+        return bad(form, "invalid_value", "%s", text);
+    *ret = n;
+    return 0;
+}
+
+static int field_model(struct form *form, const char *value, size_t len)
+{
+    return read_text(form, &form->params->model, value, len);
+}
+
+static int field_language(struct form *form, const char *value, size_t len)
+{
+    return read_text(form, &form->params->language, value, len);
+}
+
+static int field_prompt(struct form *form, const char *value, size_t len)
+{
+    return read_text(form, &form->params->prompt, value, len);
+}
+
+static int field_hotwords(struct form *form, const char *value, size_t len)
+{
+    return read_text(form, &form->params->hotwords, value, len);
+}
+
+static int field_format(struct form *form, const char *value, size_t len)
+{
+    static const char *const names[] = {"json", "text", "srt", "vtt", "verbose_json"};
+
+    (void)len;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strcmp(value, names[i]) == 0) {
+            form->params->format = (enum audio_format)i;
+            return 0;
+        }
+    return bad(form, "invalid_value", "'%.50s' is none of json, text, srt, vtt, verbose_json",
+               value);
+}
+
+static int field_temperature(struct form *form, const char *value, size_t len)
+{
+    char *end;
+    const double t = strtod(value, &end);
+
+    (void)len;
+    if (*end || end == value || !(t >= 0 && t <= 1))
+        return bad(form, "invalid_value", "it must be a number from 0 to 1, not '%.50s'", value);
+    form->params->temperature = (float)t;
+    form->params->has_temperature = true;
+    return 0;
+}
+
+static int field_granularity(struct form *form, const char *value, size_t len)
+{
+    (void)len;
+    if (strcmp(value, "word") == 0)
+        form->params->words = true;
+    else if (strcmp(value, "segment") == 0)
+        form->params->segments = true;
+    else
+        return bad(form, "invalid_value", "'%.50s' is none of word, segment", value);
+    form->params->has_granularity = true;
+    return 0;
+}
+
+static int field_stream(struct form *form, const char *value, size_t len)
+{
+    (void)len;
+    return read_bool(form, &form->params->stream, value);
+}
+
+/* "auto" is what is done: windows end where the speech does. */
+static int field_chunking(struct form *form, const char *value, size_t len)
+{
+    (void)len;
+    return strcmp(value, "auto") == 0
+               ? 0
+               : bad(form, "unsupported_value", "%s", "'auto' alone is supported");
+}
+
+static int field_beams(struct form *form, const char *value, size_t len)
+{
+    int64_t n = 0;
+    const int r = read_integer(form, 16, &n, value);
+
+    (void)len;
+    form->params->beam_size = (uint32_t)n;
+    return r;
+}
+
+static int field_best_of(struct form *form, const char *value, size_t len)
+{
+    int64_t n = 0;
+    const int r = read_integer(form, 16, &n, value);
+
+    (void)len;
+    form->params->best_of = (uint32_t)n;
+    return r;
+}
+
+static int field_seed(struct form *form, const char *value, size_t len)
+{
+    (void)len;
+    return read_integer(form, INT64_MAX, &form->params->seed, value);
+}
+
+static const struct form_field fields[] = {
+    {"model", field_model},
+    {"prompt", field_prompt},
+    {"response_format", field_format},
+    {"temperature", field_temperature},
+    {"stream", field_stream},
+    {"hotwords", field_hotwords},
+    {"beam_size", field_beams},
+    {"best_of", field_best_of},
+    {"seed", field_seed},
+    {"language", field_language, .transcribes_only = true},
+    {"timestamp_granularities[]", field_granularity, .repeats = true, .transcribes_only = true},
+    {"timestamp_granularities", field_granularity, .repeats = true, .transcribes_only = true},
+    {"chunking_strategy", field_chunking, .transcribes_only = true},
+};
+
+/* --- parts --- */
+
+static int begin_file(struct form *form, const struct multipart_part *part)
+{
+    form->field = NULL;
+    if (form->params->file >= 0)
+        return problem_set(form->problem, 400, "invalid_value", "file",
+                           "Invalid value for 'file': it came twice.");
+    form->params->file = memfd_create("file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (form->params->file < 0)
+        return no_memory(form->problem);
+    if (part->filename) {
+        form->params->filename = strdup(part->filename);
+        if (!form->params->filename)
+            return no_memory(form->problem);
+    }
+    return 0;
+}
+
+static int on_part(void *user, const struct multipart_part *part)
+{
+    struct form *form = user;
+    size_t i = 0;
+
+    str_clear(&form->text);
+    if (strcmp(part->name, "file") == 0)
+        return begin_file(form, part);
+    while (i < ARRAY_SIZE(fields) && strcmp(part->name, fields[i].name) != 0)
+        i++;
+    if (i == ARRAY_SIZE(fields) ||
+        (fields[i].transcribes_only && form->params->task == INF_AUDIO_TRANSLATE))
+        return problem_set(form->problem, 400, "unknown_field", part->name,
+                           "Unrecognized request argument supplied: '%.100s'.", part->name);
+    form->field = &fields[i];
+    if ((form->seen & 1u << i) && !fields[i].repeats)
+        return bad(form, "invalid_value", "%s", "it came twice");
+    form->seen |= 1u << i;
+    return 0;
+}
+
+static int write_file(struct form *form, const char *data, size_t len)
+{
+    while (len) {
+        const ssize_t n = write(form->params->file, data, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return no_memory(form->problem);
+        data += n;
+        len -= (size_t)n;
+        form->params->size += (uint64_t)n;
+    }
+    return 0;
+}
+
+static int on_data(void *user, const char *data, size_t len)
+{
+    struct form *form = user;
+
+    if (!form->field)
+        return write_file(form, data, len);
+    if (form->text.len + len > FORM_MAX_FIELD)
+        return bad(form, "value_too_long", "%s", "it is longer than 16 KiB");
+    return str_append(&form->text, data, len) < 0 ? no_memory(form->problem) : 0;
+}
+
+static int on_end(void *user)
+{
+    static const int seals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+    struct form *form = user;
+
+    if (!form->field)
+        return fcntl(form->params->file, F_ADD_SEALS, seals) < 0 ? no_memory(form->problem) : 0;
+    if (!form->text.len)
+        return 0;
+    if (memchr(form->text.data, 0, form->text.len) || !utf8_valid(form->text.data, form->text.len))
+        return bad(form, "invalid_value", "%s", "it is not text in UTF-8");
+    return form->field->read(form, form->text.data, form->text.len);
+}
+
+/* --- the form --- */
+
+static int check_form(struct audio_params *p, struct problem *problem)
+{
+    if (p->file < 0)
+        return problem_set(problem, 400, "missing_field", "file",
+                           "Missing required parameter: 'file'.");
+    if (!p->size)
+        return problem_set(problem, 400, "audio_empty", "file", "The audio file is empty.");
+    if (p->has_granularity && p->format != AUDIO_VERBOSE)
+        return problem_set(problem, 400, "invalid_value", "timestamp_granularities[]",
+                           "Invalid value for 'timestamp_granularities[]': it goes with "
+                           "response_format verbose_json alone.");
+    if (p->stream && p->format != AUDIO_JSON && p->format != AUDIO_TEXT)
+        return problem_set(problem, 400, "invalid_value", "stream",
+                           "Invalid value for 'stream': it goes with response_format json and "
+                           "text alone.");
+    if (!p->has_granularity)
+        p->segments = true;
+    return 0;
+}
+
+int form_read(struct audio_params *params, enum inf_audio_task task, struct http_text type,
+              struct http_text body, struct problem *problem)
+{
+    static const struct multipart_events events = {on_part, on_data, on_end};
+    _cleanup_(multipart_freep) struct multipart *multipart = NULL;
+    struct form form = {.params = params, .problem = problem};
+    struct inf_err err = {};
+    int r;
+
+    *params = (struct audio_params){.task = task, .file = -1, .seed = -1};
+    *problem = (struct problem){0};
+    r = multipart_new(type.data ? type.data : "", type.len, &events, &form, &multipart, &err);
+    if (r == 0)
+        r = multipart_feed(multipart, body.data, body.len, &err);
+    if (r == 0)
+        r = multipart_finish(multipart, &err);
+    str_done(&form.text);
+    if (r < 0 && !problem->status)
+        return r == -ENOMEM ? no_memory(problem)
+                            : problem_set(problem, 400, "invalid_form", NULL,
+                                          "The body of your request is no form: %s.", err.text);
+    return r < 0 ? r : check_form(params, problem);
+}
+
+void form_done(struct audio_params *params)
+{
+    free(params->model);
+    free(params->language);
+    free(params->prompt);
+    free(params->hotwords);
+    free(params->filename);
+    if (params->file >= 0)
+        close(params->file);
+    *params = (struct audio_params){.file = -1};
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The form of a transcription: its fields, checked, and its file in sealed memory
+ *
+ * Every field is honoured or refused by name. A field that may come once and comes twice is
+ * refused; an empty one is as good as none, as forms are.
+ */
+
+#include <infer/audio.h>
+
+#include "common/http.h"
+#include "common/problem.h"
+
+enum audio_format {
+    AUDIO_JSON,
+    AUDIO_TEXT,
+    AUDIO_SRT,
+    AUDIO_VTT,
+    AUDIO_VERBOSE,
+};
+
+struct audio_params {
+    enum inf_audio_task task;
+    enum audio_format format;
+    char *model, *language, *prompt, *hotwords; /* NULL: not given */
+    char *filename;                             /* as the client calls it; NULL: not given */
+    float temperature;
+    bool has_temperature, stream, segments, words, has_granularity;
+    uint32_t beam_size, best_of;
+    int64_t seed; /* -1: not given */
+    int file;     /* sealed memory; -1: none */
+    uint64_t size;
+};
+
+/* Reads the form in a request's body. -EINVAL: @problem says why. Afterwards form_done(), in
+ * any case. */
+int form_read(struct audio_params *params, enum inf_audio_task task, struct http_text type,
+              struct http_text body, struct problem *problem);
+void form_done(struct audio_params *params);
