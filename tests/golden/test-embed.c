@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "convert.h"
@@ -299,6 +300,82 @@ TEST(tasks_have_names)
     inf_model_unref(model);
 }
 
+static void write_text(const char *dir, const char *name, const char *text)
+{
+    char *path = path_join(dir, name);
+    FILE *f = fopen(path, "w");
+
+    assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
+    free(path);
+}
+
+static const char *const jina_files[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                         "adapters/adapter_model.safetensors"};
+
+/* A directory with the files of "jina-v4", but for the configuration of its adapters. */
+static void link_files(const char *from, const char *to)
+{
+    char *sub = path_join(to, "adapters");
+
+    assert_int_equal(mkdir(sub, 0700), 0);
+    free(sub);
+    for (size_t i = 0; i < sizeof(jina_files) / sizeof(jina_files[0]); i++) {
+        char *a = path_join(from, jina_files[i]), *b = path_join(to, jina_files[i]);
+        char *whole = realpath(a, NULL);
+
+        assert_int_equal(symlink(whole, b), 0);
+        free(whole);
+        free(a);
+        free(b);
+    }
+}
+
+static void remove_in(const char *dir, const char *name)
+{
+    char *path = path_join(dir, name);
+
+    assert_int_equal(remove(path), 0);
+    free(path);
+}
+
+TEST(adapters_that_add_otherwise_are_refused)
+{
+    static const struct {
+        const char *config, *message;
+        int error;
+    } table[] = {
+        {"{\"r\":4,\"lora_alpha\":6,\"use_dora\":true}", "use_dora", -EOPNOTSUPP},
+        {"{\"r\":4,\"lora_alpha\":6,\"bias\":\"all\"}", "bias", -EOPNOTSUPP},
+        {"{\"r\":4,\"rank_pattern\":{\"q_proj\":8}}", "rank_pattern", -EOPNOTSUPP},
+        {"{\"r\":4,\"peft_type\":\"IA3\"}", "peft_type", -EOPNOTSUPP},
+        {"{\"r\":0}", "r is 0", -EBADMSG},
+        {"{\"r\":5}", "expected 5 x 64", -EBADMSG},
+        {"{\"r\":4,\"lora_alpha\":\"x\"}", "no number", -EBADMSG},
+    };
+    char dir[] = "/tmp/test-embed-XXXXXX";
+    const struct inf_model_params params = {.path = dir};
+    struct inf_model *model;
+    struct golden g;
+
+    golden_open(&g, "jina-v4");
+    assert_non_null(mkdtemp(dir));
+    link_files(g.path, dir);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct inf_err err = {0};
+        int r;
+
+        write_text(dir, "adapters/adapter_config.json", table[i].config);
+        r = inf_model_open(&params, &model, &err);
+        if (r != table[i].error || !strstr(err.text, table[i].message))
+            fail_msg("%s: %d, \"%s\"", table[i].config, r, err.text);
+    }
+    for (size_t i = 0; i < sizeof(jina_files) / sizeof(jina_files[0]); i++)
+        remove_in(dir, jina_files[i]);
+    remove_in(dir, "adapters/adapter_config.json");
+    remove_in(dir, "adapters");
+    rmdir(dir);
+}
+
 /* Bits do not depend on threads, on the size of batches, nor on what goes between two layers. */
 TEST(an_interrupted_request_has_the_same_bits)
 {
@@ -455,6 +532,7 @@ TEST(encoders_do_not_generate)
 RUN_TESTS(cmocka_unit_test(vectors_and_scores_are_those_of_transformers),
           cmocka_unit_test(gguf_files_make_the_same_vectors),
           cmocka_unit_test(tasks_add_to_what_a_model_computes), cmocka_unit_test(tasks_have_names),
+          cmocka_unit_test(adapters_that_add_otherwise_are_refused),
           cmocka_unit_test(an_interrupted_request_has_the_same_bits),
           cmocka_unit_test(rows_are_pooled_to_the_vector),
           cmocka_unit_test(bad_requests_are_refused_with_a_reason),
