@@ -8,7 +8,7 @@
 
 #include "core/clock.h"
 #include "core/err.h"
-#include "embed/reformat.h"
+#include "backend/reformat.h"
 
 /* Requests of up to so many tokens go before others: about what one batch holds. */
 #define SMALL_TOKENS 512u

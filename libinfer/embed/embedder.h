@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "embed/lane.h"
-#include "embed/reformat.h"
+#include "backend/reformat.h"
 
 enum {
     QUEUE_SMALL,

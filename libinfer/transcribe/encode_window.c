@@ -72,22 +72,24 @@ static uint32_t rows_of(const struct encode *enc, enum whisper_part part)
 }
 
 static int compile(struct encode *enc, const struct whisper_encoder *encoder,
-                   enum whisper_part part, struct inf_err *reterr)
+                   enum whisper_part part, struct reformat *weights, struct inf_err *reterr)
 {
     const uint32_t n = rows_of(enc, part);
     const struct plan_limits limits = {.max_rows = n, .max_logits = n, .max_seqs = 1, .max_ctx = n};
-    _cleanup_(graph_freep) struct graph *g = NULL;
+    _cleanup_(graph_freep) struct graph *g = NULL, *copy = NULL;
     int r;
 
     r = whisper_encoder_graph(encoder, part, &g, reterr);
+    if (r == 0 && weights)
+        r = reformat_graph(enc->backend, g, weights, &copy, reterr);
     if (r < 0)
         return r;
-    return enc->backend->ops->compile(enc->backend, g, &limits, enc->store, &enc->plans[part],
-                                      reterr);
+    return enc->backend->ops->compile(enc->backend, copy ? copy : g, &limits, enc->store,
+                                      &enc->plans[part], reterr);
 }
 
 int encode_new(struct backend *backend, const struct whisper_encoder *encoder,
-               struct encode **ret_encode, struct inf_err *reterr)
+               struct reformat *weights, struct encode **ret_encode, struct inf_err *reterr)
 {
     _cleanup_(encode_freep) struct encode *enc = NEW(struct encode, 1);
     int r = 0;
@@ -99,7 +101,7 @@ int encode_new(struct backend *backend, const struct whisper_encoder *encoder,
     if (make_store(enc) < 0 || make_arrays(enc) < 0)
         return err_set(reterr, ENOMEM, "no memory for windows of %u rows", enc->shape->n_ctx);
     for (enum whisper_part part = 0; r == 0 && part < WHISPER_N_PARTS; part++)
-        r = compile(enc, encoder, part, reterr);
+        r = compile(enc, encoder, part, weights, reterr);
     if (r < 0)
         return r;
     *ret_encode = STEAL(enc);

@@ -9,13 +9,16 @@
  */
 
 #include "backend/backend.h"
+#include "backend/reformat.h"
 #include "model/whisper.h"
 
 struct encode;
 
-/* Compiles @encoder for @backend; both must outlive it. -EOPNOTSUPP with the reason, -ENOMEM. */
+/* Compiles @encoder for @backend; both must outlive it, as must @weights: copies in the format that
+ * the backend multiplies fastest; NULL: they are used as they are. -EOPNOTSUPP with the reason,
+ * -ENOMEM. */
 int encode_new(struct backend *backend, const struct whisper_encoder *encoder,
-               struct encode **ret_encode, struct inf_err *reterr);
+               struct reformat *weights, struct encode **ret_encode, struct inf_err *reterr);
 struct encode *encode_free(struct encode *enc);
 DEFINE_CLEANUP(struct encode *, encode_free);
 

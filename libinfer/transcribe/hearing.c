@@ -120,7 +120,11 @@ int hearing_new(const struct inf_audio_request *q, const struct speech_tokens *t
     h->best_of = q->best_of > 0 ? q->best_of : USUAL_BEST_OF;
     rng_seed(&h->rng, q->seed);
     h->prompt = NEW(int32_t, n_context);
-    r = h->prompt ? make_longform(h, q, tokens, tok, n_context) : -ENOMEM;
+    h->last = NEW(struct event_item, 1);
+    if (h->last)
+        h->last->event = NEW(struct inf_audio_event, 1);
+    r = h->prompt && h->last && h->last->event ? make_longform(h, q, tokens, tok, n_context)
+                                               : -ENOMEM;
     if (r == 0 && q->hotwords)
         r = encode_words(tok, q->hotwords, &h->hot, &h->n_hot);
     if (r < 0)
@@ -140,6 +144,9 @@ struct hearing *hearing_free(struct hearing *h)
     if (h->has_sound)
         sound_done(&h->sound);
     longform_free(h->lf);
+    if (h->last)
+        free(h->last->event);
+    free(h->last);
     free(h->incoming);
     free(h->hot);
     free(h->prompt);

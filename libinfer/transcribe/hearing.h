@@ -23,9 +23,15 @@ enum hearing_state {
     HEARING_OVER,     /* error: 0, or why */
 };
 
+struct event_item {
+    struct event_item *next;
+    struct inf_audio_event *event;
+};
+
 struct hearing {
     struct hearing *next;
     uint64_t id;
+    struct event_item *last; /* the event that ends it: there is memory for that one */
     void *user;
     /* Of the request. */
     bool translate, words, skip_silence;

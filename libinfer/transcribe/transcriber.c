@@ -12,45 +12,56 @@
 #include "core/err.h"
 
 /* With the lock. */
-static void push_event(struct transcriber *t, struct inf_audio_event *event)
+static void push_item(struct transcriber *t, struct event_item *item)
 {
-    struct event_item *item = event ? NEW(struct event_item, 1) : NULL;
-
-    if (!item) {
-        free(event);
-        return;
-    }
-    item->event = event;
+    item->next = NULL;
     *t->events_tail = item;
     t->events_tail = &item->next;
     eventfd_write(t->fd, 1);
 }
 
+/* With the lock. False when out of memory. */
+static bool push_event(struct transcriber *t, struct inf_audio_event *event)
+{
+    struct event_item *item = event ? NEW(struct event_item, 1) : NULL;
+
+    if (!item) {
+        free(event);
+        return false;
+    }
+    item->event = event;
+    push_item(t, item);
+    return true;
+}
+
 void transcriber_tell(struct transcriber *t, struct hearing *h, struct inf_audio_event *event)
 {
-    if (!event) {
-        h->error = -ENOMEM;
-        h->state = HEARING_OVER;
-        return;
-    }
+    bool told;
+
     pthread_mutex_lock(&t->lock);
-    push_event(t, event);
+    told = push_event(t, event);
     pthread_mutex_unlock(&t->lock);
+    if (told)
+        return;
+    h->error = -ENOMEM;
+    h->state = HEARING_OVER;
 }
 
 /* The last event of a request, which goes. With the lock. */
 static void end(struct transcriber *t, struct hearing *h)
 {
-    struct inf_audio_event *e =
-        speech_event_new(h, h->error < 0 ? INF_AUDIO_FAILED : INF_AUDIO_DONE);
+    struct event_item *item = STEAL(h->last);
 
-    if (e) {
-        e->error = h->error;
-        e->language = h->language >= 0 ? t->tokens.codes[h->language] : NULL;
-        e->seconds = (double)h->n_samples / MEL_RATE;
-    }
-    t->stats.audio_seconds += (double)h->n_samples / MEL_RATE;
-    push_event(t, e);
+    *item->event = (struct inf_audio_event){
+        .request = h->id,
+        .user = h->user,
+        .kind = h->error < 0 ? INF_AUDIO_FAILED : INF_AUDIO_DONE,
+        .error = h->error,
+        .language = h->language >= 0 ? t->tokens.codes[h->language] : NULL,
+        .seconds = (double)h->n_samples / MEL_RATE,
+    };
+    t->stats.audio_seconds += item->event->seconds;
+    push_item(t, item);
     hearing_free(h);
 }
 
@@ -121,8 +132,8 @@ static void tell_room(struct transcriber *t, struct hearing *h)
 {
     if (!h->told_full || h->finished || h->n_held + h->n_incoming >= TRANSCRIBER_MAX_HELD)
         return;
-    h->told_full = false;
-    push_event(t, speech_event_new(h, INF_AUDIO_ROOM));
+    /* Without memory it is told later. */
+    h->told_full = !push_event(t, speech_event_new(h, INF_AUDIO_ROOM));
 }
 
 /* With the lock, which is given up in between. True: something changed. */
@@ -235,7 +246,8 @@ static int make_parts(struct transcriber *t, struct inf_err *reterr)
     if (r == 0 && p->vad_path)
         r = vad_model_open(p->vad_path, cpu_flags(), &t->vad, reterr);
     if (r == 0)
-        r = encode_new(t->backend, p->model->encoder, &t->encode, reterr);
+        r = encode_new(t->backend, p->model->encoder, p->exact ? NULL : &t->weights, &t->encode,
+                       reterr);
     return r == 0 ? make_decode(t, reterr) : r;
 }
 
@@ -305,7 +317,7 @@ struct transcriber *transcriber_free(struct transcriber *t)
     speech_tokens_done(&t->tokens);
     mel_free(t->mel);
     vad_model_close(t->vad);
-    arena_done(&t->weights);
+    reformat_done(&t->weights);
     free(t->masks);
     free(t->items);
     free(t->logits);

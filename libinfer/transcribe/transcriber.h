@@ -28,15 +28,10 @@ struct transcriber_params {
     bool exact;
 };
 
-struct event_item {
-    struct event_item *next;
-    struct inf_audio_event *event;
-};
-
 struct transcriber {
     struct transcriber_params params;
     struct backend *backend;
-    struct arena weights; /* in formats of their own */
+    struct reformat weights; /* of the encoder, in formats of their own */
     struct speech_tokens tokens;
     struct mel *mel;
     struct vad_model *vad; /* or NULL */

@@ -80,7 +80,7 @@ static int setup(void **state)
     ASSERT_OK_ERR(whisper_encoder_new(&src, &shape, &s->encoder, &err), err);
     ASSERT_OK_ERR(whisper_decoder_new(&src, &text, &s->decoder, &err), err);
     ASSERT_OK_ERR(backend_new(&on, &s->backend, &err), err);
-    ASSERT_OK_ERR(encode_new(s->backend, s->encoder, &s->encode, &err), err);
+    ASSERT_OK_ERR(encode_new(s->backend, s->encoder, NULL, &s->encode, &err), err);
     params = (struct decode_params){
         .backend = s->backend,
         .decoder = s->decoder,

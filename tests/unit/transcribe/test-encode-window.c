@@ -68,7 +68,7 @@ TEST(rows_are_those_of_transformers)
     st = open_file(&src);
     ASSERT_OK_ERR(whisper_encoder_new(&src, &shape, &e, &err), err);
     ASSERT_OK_ERR(backend_new(&params, &backend, &err), err);
-    ASSERT_OK_ERR(encode_new(backend, e, &enc, &err), err);
+    ASSERT_OK_ERR(encode_new(backend, e, NULL, &enc, &err), err);
     for (int i = 0; i < 2; i++)
         ASSERT_OK(encode_run(enc, mel, got[i]));
     error = nmse(got[0], want, N_CTX * N_EMBD);

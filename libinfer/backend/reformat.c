@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "embed/reformat.h"
+#include "backend/reformat.h"
 
 #include <errno.h>
 

@@ -4,8 +4,8 @@
 /*
  * Weights in the format that a device multiplies fastest
  *
- * A model's weights are used where they lie. An embedder computes many rows at a time and stays, so
- * that a copy of its matrices in another format is worth its memory.
+ * A model's weights are used where they lie. Encoders compute many rows at a time and stay, so that
+ * a copy of their matrices in another format is worth its memory.
  */
 
 #include "backend/backend.h"
