@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The embed service beside llama-server, sentence-transformers and onnxruntime.
+
+Sentences of 4 to 60 words go through each, on two threads and in turns: ours and llama-server's by
+HTTP, those of Python in their own process. Exits non-zero where a goal is missed.
+"""
+import argparse
+import base64
+import http.client
+import json
+import math
+import multiprocessing
+import os
+import pathlib
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+from programs import Program, free_port
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BATCHES = [1, 8, 64, 512]
+# How many times as fast as these.
+GOALS = {"llama-server": 3.0, "sentence-transformers": 2.0, "transformers": 2.0, "onnxruntime": 2.0}
+GOAL_COSINE = 0.9999
+GOAL_P99 = 2.0  # times that of an idle service, beside a bulk job
+
+
+def sentences(n=1024):
+    """Lines of the words of this project's documents."""
+    words = " ".join(p.read_text() for p in sorted((ROOT / "docs").rglob("*.md"))).split()
+    rng = random.Random(7)
+    starts = [(rng.randrange(len(words) - 60), rng.randint(4, 60)) for _ in range(n)]
+    return [re.sub(r"[\x00-\x1f]", " ", " ".join(words[i:i + k])) for i, k in starts]
+
+
+class Http:
+    """A server of POST /v1/embeddings; `rest` and `resume` frame its turn."""
+
+    def __init__(self, port):
+        self.port = port
+        self.conn = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+
+    def ask(self, method, path, body=None):
+        for last in (False, True):
+            try:
+                self.conn.request(method, path, body, {"Content-Type": "application/json"})
+                r = self.conn.getresponse()
+                return r.status, r.read()
+            except (OSError, http.client.HTTPException):
+                self.conn.close()  # kept connections end now and then
+                if last:
+                    raise
+
+    def wait(self, program):
+        for _ in range(600):
+            try:
+                if self.ask("GET", "/health")[0] == 200:
+                    return
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.1)
+        raise SystemExit("it did not start: " + program.tell())
+
+    def post(self, texts, **more):
+        status, body = self.ask("POST", "/v1/embeddings", json.dumps({"input": texts, **more}))
+        if status != 200:
+            raise SystemExit("status %d: %s" % (status, body[:300]))
+        return body
+
+    def seconds(self, texts):
+        begin = time.perf_counter()
+        self.post(texts)
+        return time.perf_counter() - begin
+
+
+class Ours(Http):
+    def __init__(self, build, model, directory):
+        models = directory / "models"
+        if os.path.isdir(model):
+            shutil.copytree(model, models / "model")
+        else:
+            models.mkdir()
+            os.symlink(os.path.abspath(model), models / "model.gguf")
+        config = directory / "sconce.yaml"
+        config.write_text("embed:\n  threads: 2\n  idle_timeout: 0\n")
+        super().__init__(free_port())
+        self.program = Program(
+            [build / "services/cli/sconce", "serve", "--config", config, "--models", models,
+             "--listen", "127.0.0.1:%d" % self.port, "--runtime-dir", directory / "run"])
+        self.wait(self.program)
+
+    def vectors(self, texts):
+        answer = json.loads(self.post(texts, encoding_format="base64", truncate=True))
+        data = [base64.b64decode(item["embedding"]) for item in answer["data"]]
+        return [struct.unpack("<%df" % (len(d) // 4), d) for d in data]
+
+    def seconds(self, texts):
+        begin = time.perf_counter()
+        self.post(texts, encoding_format="base64", truncate=True)
+        return time.perf_counter() - begin
+
+    def close(self):
+        self.program.close()
+
+
+class Llama(Http):
+    name = "llama-server"
+
+    def __init__(self, binary, gguf):
+        super().__init__(free_port())
+        self.program = Program(
+            [binary, "--embedding", "-m", gguf, "-t", "2", "-tb", "2", "--port", self.port, "-b",
+             "8192", "-ub", "8192", "--no-webui"])
+        self.wait(self.program)
+
+    def close(self):
+        self.program.close()
+
+
+class Python:
+    def __init__(self, python, kind, model):
+        self.process = subprocess.Popen(
+            [python, ROOT / "tests/bench/embed_peer.py", kind, model], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        self.name = self.process.stdout.readline().strip()
+
+    def ask(self, **question):
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def seconds(self, texts):
+        return self.ask(texts=texts)["seconds"]
+
+    def vectors(self, texts):
+        return self.ask(texts=texts, answer=True)["vectors"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def rate(peer, texts, batch, seconds):
+    """Texts a second."""
+    peer.seconds(texts[:batch])
+    done, used, i = 0, 0.0, 0
+    while used < seconds:
+        part = texts[i:i + batch]
+        used += peer.seconds(part)
+        done += len(part)
+        i = (i + batch) % (len(texts) - batch + 1)
+    return done / used
+
+
+def verdict(ok):
+    return "" if ok else "  SHORT"
+
+
+def part_cosine(ours, peers, texts, args):
+    reference = next((p for p in peers if isinstance(p, Python)), None)
+    if not reference:
+        print("cosine: no peer of Python to compare with")
+        return True
+    worst = 1.0
+    for i in range(0, 512, 128):
+        for x, y in zip(ours.vectors(texts[i:i + 128]), reference.vectors(texts[i:i + 128])):
+            norm = math.sqrt(sum(a * a for a in x)) * math.sqrt(sum(b * b for b in y))
+            worst = min(worst, sum(a * b for a, b in zip(x, y)) / norm)
+    ok = worst >= GOAL_COSINE
+    print("cosine with %s: at least %.7f of 512 texts (goal %g)%s" %
+          (reference.name, worst, GOAL_COSINE, verdict(ok)), flush=True)
+    return ok
+
+
+def part_throughput(ours, peers, texts, args):
+    well = True
+    for batch in BATCHES:
+        mine = rate(ours, texts, batch, args.seconds)
+        line = "requests of %3d: %8.1f texts/s" % (batch, mine)
+        for peer in peers:
+            time.sleep(0.3)  # threads spin for a while
+            other = rate(peer, texts, batch, args.seconds)
+            ok = mine >= GOALS[peer.name] * other
+            well &= ok
+            line += "; %s %.1f (%.2f x, goal %g%s)" % (peer.name, other, mine / other,
+                                                      GOALS[peer.name], verdict(ok))
+        print(line, flush=True)
+    return well
+
+
+def p99(ours, texts, seconds):
+    times, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        times.append(ours.seconds([texts[len(times) % len(texts)]]))
+    times.sort()
+    return times[len(times) // 2], times[min(len(times) - 1, int(len(times) * 0.99))], len(times)
+
+
+def part_latency(ours, peers, texts, args):
+    queries = [" ".join(t.split()[:8]) for t in texts]
+    seconds = max(4 * args.seconds, 2)
+    stop, done = multiprocessing.Event(), multiprocessing.Value("Q", 0)
+
+    def bulk():
+        other = Http(ours.port)
+        while not stop.is_set():
+            other.post(texts[:512], encoding_format="base64", truncate=True)
+            done.value += 512
+
+    p99(ours, queries, 1)
+    idle = p99(ours, queries, seconds)
+    job = multiprocessing.Process(target=bulk)
+    job.start()
+    time.sleep(0.5)
+    busy = p99(ours, queries, seconds)
+    stop.set()
+    job.join()
+    ok = busy[1] < GOAL_P99 * idle[1]
+    print("single queries: median %.2f ms, p99 %.2f ms of %d; beside a bulk job (%d texts) %.2f ms, "
+          "p99 %.2f ms of %d (%.2f x, goal below %g)%s" %
+          (idle[0] * 1e3, idle[1] * 1e3, idle[2], done.value, busy[0] * 1e3, busy[1] * 1e3, busy[2],
+           busy[1] / idle[1], GOAL_P99, verdict(ok)), flush=True)
+    return ok
+
+
+PARTS = {"cosine": part_cosine, "throughput": part_throughput, "latency": part_latency}
+
+
+def start_peers(args, parts):
+    peers = []
+    if args.llama_server and "throughput" in parts:
+        gguf = args.gguf or args.model
+        if os.path.isdir(gguf):
+            raise SystemExit("--llama-server needs --gguf, the same model as a GGUF file")
+        peers.append(Llama(args.llama_server, gguf))
+    if args.python and parts != ["latency"]:
+        for kind in ("sentence-transformers", "onnxruntime"):
+            peer = Python(args.python, kind, args.hf or args.model)
+            if peer.name:
+                peers.append(peer)
+            else:
+                print("no %s in %s" % (kind, args.python))
+    return peers
+
+
+def main():
+    p = argparse.ArgumentParser(prog="embed.sh", description=__doc__.split("\n\n")[0])
+    p.add_argument("--model", required=True, help="a directory in Hugging Face layout, or a GGUF file")
+    p.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    p.add_argument("--llama-server", help="its program")
+    p.add_argument("--gguf", help="the same model for it, where --model is a directory")
+    p.add_argument("--hf", help="the same model for PYTHON, where --model is a file")
+    p.add_argument("--python", help="one with sentence-transformers and onnxruntime")
+    p.add_argument("--part", action="append", choices=list(PARTS))
+    p.add_argument("--seconds", type=float, default=2, help="of each measurement")
+    args = p.parse_args()
+    parts = args.part or list(PARTS)
+    texts = sentences()
+    peers, well = start_peers(args, parts), True
+    directory = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / ("sconce-embed-%d" % os.getpid())
+    directory.mkdir()
+    ours = Ours(args.build, args.model, directory)
+    try:
+        for part in parts:
+            well &= PARTS[part](ours, peers, texts, args)
+    finally:
+        for program in [ours, *peers]:
+            program.close()
+        shutil.rmtree(directory, ignore_errors=True)
+    sys.exit(0 if well else 1)
+
+
+if __name__ == "__main__":
+    main()
