@@ -42,6 +42,7 @@ int verb_bench(int argc, char **argv);
 int verb_policy(int argc, char **argv);
 int verb_cache(int argc, char **argv);
 int verb_embed(int argc, char **argv);
+int verb_transcribe(int argc, char **argv);
 
 /* "sconce VERB: text" on standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);
@@ -88,6 +89,10 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
 /* Finds and opens, with a progress bar when it takes long; tells errors itself. */
 int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
                    struct inf_model **ret_model);
+
+/* "unix:PATH" of the user's gateway, or of the machine's when the user has none. The caller frees
+ * it; NULL: out of memory. */
+char *cli_find_gateway(void);
 
 DEFINE_CLEANUP(struct inf_model *, inf_model_unref);
 

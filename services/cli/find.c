@@ -3,6 +3,7 @@
  * From what people type to a model: names in the model directories, and paths
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -101,4 +102,18 @@ int cli_open_model(const char *verb, const struct cli_models *m, const char *mod
     r = inf_model_open(&params, ret_model, &err);
     cli_progress_done(&progress);
     return r < 0 ? cli_error(verb, "%s", err.text) : CLI_OK;
+}
+
+char *cli_find_gateway(void)
+{
+    _cleanup_free_ char *path = NULL;
+    char *address = NULL;
+
+    if (config_socket_path("gateway", &path) < 0 || !path_exists(path)) {
+        free(path);
+        path = strdup("/run/sconce/gateway.sock");
+    }
+    if (!path || asprintf(&address, "unix:%s", path) < 0)
+        return NULL;
+    return address;
 }

@@ -53,6 +53,11 @@ static int connect_tcp(const char *address)
     return r < 0 ? r : STEAL_FD(fd);
 }
 
+int http_connect(const char *address)
+{
+    return strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(address);
+}
+
 /* What is asked: a GET without @json, else a POST of it. */
 struct request {
     const char *path, *key, *json;
@@ -102,7 +107,7 @@ static int ask(const char *address, const struct request *q, struct str *body,
     const char *end;
     int status = 0, r;
 
-    fd = strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(address);
+    fd = http_connect(address);
     if (fd < 0)
         return err_set(reterr, -fd, "%s: %s", address, strerror(-fd));
     r = transfer(fd, q, &all);

@@ -8,6 +8,8 @@
 
 #include "core/str.h"
 
+/* A connection to @address as below; -errno. The caller closes it. */
+int http_connect(const char *address);
 /* @address: "unix:PATH" or "HOST:PORT". Fills @body (at most 16 MiB) and returns the status.
  * @key: API key or NULL. -ECONNREFUSED, -ENOENT: nobody listens; -ETIMEDOUT; -EBADMSG. */
 int http_get(const char *address, const char *path, const char *key, struct str *body,

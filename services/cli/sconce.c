@@ -11,6 +11,7 @@
 static const struct cli_verb verbs[] = {
     {"run", verb_run, "talk to a model, or answer one prompt"},
     {"embed", verb_embed, "vectors of texts, or of the lines of a file"},
+    {"transcribe", verb_transcribe, "the text of speech, of files or of a microphone"},
     {"list", verb_list, "the models that are installed"},
     {"info", verb_info, "what a model is, or what computes here"},
     {"serve", verb_serve, "start the services here, without systemd"},
@@ -30,7 +31,7 @@ static int help(FILE *f)
           "Local AI for Linux: chat with models, and serve them to OpenAI clients.\n\n",
           f);
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-        fprintf(f, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
+        fprintf(f, "  %-11s %s\n", verbs[i].name, verbs[i].summary);
     fputs("\nMODEL is a name that `sconce list` shows, or a path of a .gguf file or a model\n"
           "directory. `sconce VERB --help` tells the options of a verb.\n",
           f);

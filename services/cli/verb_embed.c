@@ -57,21 +57,6 @@ struct request {
     uint64_t n_bad;
 };
 
-/* The gateway of the user, or the one of the system when the user has none. */
-static char *find_gateway(void)
-{
-    _cleanup_free_ char *path = NULL;
-    char *address = NULL;
-
-    if (config_socket_path("gateway", &path) < 0 || !path_exists(path)) {
-        free(path);
-        path = strdup("/run/sconce/gateway.sock");
-    }
-    if (!path || asprintf(&address, "unix:%s", path) < 0)
-        return NULL;
-    return address;
-}
-
 static int failed(const struct request *q, int r, const struct inf_err *err)
 {
     if (r == -ECONNREFUSED || r == -ENOENT)
@@ -283,7 +268,7 @@ static bool take_option(struct request *q, int c, const char *arg)
 
 static int embed(struct request *q)
 {
-    _cleanup_free_ char *address = q->ask.address ? NULL : find_gateway();
+    _cleanup_free_ char *address = q->ask.address ? NULL : cli_find_gateway();
     const bool named = ends_with(q->input, ".txt") || ends_with(q->input, ".jsonl");
 
     if (!q->ask.address)
