@@ -8,7 +8,7 @@
 # The step "system" boots systemd in containers and installs the packages there: it needs root.
 #
 # BUILD_ROOT   where build directories go (build-tests)
-# FUZZ_SECONDS how long each fuzzer runs (60)
+# FUZZ_SECONDS how long each fuzzer runs (20)
 # SCONCE_SUITE the Debian release in those containers (that of this system)
 # SCONCE_DATA  real models and tokenizers (../shared/data beside the tree); tests that need them skip
 # SCONCE_LARGE_MODEL  a GGUF file in the shape of Qwen3-0.6B, Q4_K_M; the test that needs it skips
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.." || exit 2
 . packaging/packages.sh
 
 BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
-FUZZ_SECONDS=${FUZZ_SECONDS:-60}
+FUZZ_SECONDS=${FUZZ_SECONDS:-20}
 JOBS=$(nproc)
 STEPS=${*:-unit asan tsan fuzz api system}
 passed=0

@@ -183,7 +183,7 @@ int cpu_backend_new(const struct backend_params *params, struct backend **ret_ba
         return err_set(reterr, -r, "unknown instruction set %s", params->isa);
     if (params->exact)
         flags &= ~(unsigned)(CPU_AVX512_FP16 | CPU_AMX_BF16);
-    if (!params->many_rows && !params->isa)
+    if (!params->many_rows && (!params->isa || strcmp(params->isa, "auto") == 0))
         flags &= ~(unsigned)CPU_AMX_BF16;
 
     cpu = NEW(struct cpu_backend, 1);
