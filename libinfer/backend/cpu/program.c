@@ -9,6 +9,7 @@
 #include "backend/cpu/program.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "core/err.h"
@@ -166,6 +167,8 @@ static int alloc_step(struct plan *plan)
     plan->tiles = arena_alloc(&plan->arena, plan->max_tiles * sizeof(struct attn_tile));
     if (!rows || !plan->claims || !plan->aheads || !plan->tiles)
         return -ENOMEM;
+    /* A first stage that is a product finds nothing to prefetch. */
+    memset(plan->aheads, 0, plan->n_threads * sizeof(*plan->aheads));
     plan->row_pos = rows;
     plan->row_block = rows + max_rows;
     plan->row_offset = rows + 2 * (size_t)max_rows;
