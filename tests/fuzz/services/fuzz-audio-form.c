@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forms of transcriptions, with the boundary XyZ: what is taken has a file that is sealed and
+ * values within their limits; what is refused says why.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audio/form.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char type[] = "multipart/form-data; boundary=XyZ";
+    const struct http_text body = {(const char *)data, size};
+
+    for (int i = 0; i < 2; i++) {
+        struct audio_params p;
+        struct problem problem;
+        const int r = form_read(&p, i ? INF_AUDIO_TRANSLATE : INF_AUDIO_TRANSCRIBE,
+                                (struct http_text){type, sizeof(type) - 1}, body, &problem);
+
+        if (r < 0 ? problem.status < 400 || !problem.message[0]
+                  : p.file < 0 || !p.size || !(p.temperature >= 0 && p.temperature <= 1) ||
+                        p.beam_size > 16 || p.best_of > 16 || (i && p.language) ||
+                        !(fcntl(p.file, F_GET_SEALS) & F_SEAL_WRITE))
+            abort();
+        form_done(&p);
+    }
+    return 0;
+}
