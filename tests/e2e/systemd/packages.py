@@ -15,7 +15,8 @@ from roots import BUILD_ROOT, TREE, make_layer, say, suite
 
 RUNTIME = {
     "bookworm": ("libh2o-evloop0.13", "libjansson4", "libyaml-0-2", "libpcre2-8-0", "libutf8proc2",
-                 "libedit2", "libssl3", "libseccomp2", "libsqlite3-0"),
+                 "libedit2", "libssl3", "libseccomp2", "libsqlite3-0", "libavformat59", "libavcodec59",
+                 "libavutil57", "libswresample4"),
 }
 
 
