@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network of sconce-ears: Whisper's, small. Parameters have the names of OpenAI's checkpoints,
+which whisper.cpp's files keep; files.py writes them under the names of Hugging Face too."""
+import dataclasses
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+CONSTANT = 8.0
+
+
+@dataclasses.dataclass
+class Config:
+    n_text: int  # tokens before the special ones
+    n_mels: int = 80
+    n_audio_ctx: int = 1500
+    n_text_ctx: int = 448
+    width: int = 128
+    n_heads: int = 2
+    n_audio_layers: int = 3
+    n_text_layers: int = 3
+    n_special: int = 107  # the end, the start, 99 languages, six others
+    n_times: int = 1501
+    # Heads of the decoder, (layer, head), that are taught to look at the word that is written.
+    alignment_heads: tuple = ((1, 0), (2, 1))
+
+    @property
+    def n_vocab(self):
+        return self.n_text + self.n_special + self.n_times
+
+
+def sinusoids(n, width):
+    """float32 [n, width]: sines of falling frequency, then their cosines."""
+    rates = torch.exp(-torch.log(torch.tensor(10000.0)) / (width // 2 - 1) *
+                      torch.arange(width // 2))
+    angles = torch.arange(n)[:, None] * rates
+    return torch.cat((angles.sin(), angles.cos()), 1)
+
+
+class Attention(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.n_heads = c.n_heads
+        self.query = nn.Linear(c.width, c.width)
+        self.key = nn.Linear(c.width, c.width, bias=False)
+        self.value = nn.Linear(c.width, c.width)
+        self.out = nn.Linear(c.width, c.width)
+
+    def forward(self, x, other=None, hidden=None):
+        """What is written, and the weights [B, heads, T, S]. @hidden is added to the scores."""
+        split = lambda y: y.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        other = x if other is None else other
+        q, k, v = split(self.query(x)), split(self.key(other)), split(self.value(other))
+        s = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+        p = (s if hidden is None else s + hidden).softmax(-1)
+        return self.out((p @ v).transpose(1, 2).flatten(2)), p
+
+
+class Block(nn.Module):
+    def __init__(self, c, cross):
+        super().__init__()
+        self.attn = Attention(c)
+        self.attn_ln = nn.LayerNorm(c.width)
+        if cross:
+            self.cross_attn = Attention(c)
+            self.cross_attn_ln = nn.LayerNorm(c.width)
+        self.mlp = nn.Sequential(nn.Linear(c.width, 4 * c.width), nn.GELU(),
+                                 nn.Linear(4 * c.width, c.width))
+        self.mlp_ln = nn.LayerNorm(c.width)
+
+    def forward(self, x, encoded=None, hidden=None):
+        x = x + self.attn(self.attn_ln(x), hidden=hidden)[0]
+        p = None
+        if encoded is not None:
+            y, p = self.cross_attn(self.cross_attn_ln(x), encoded)
+            x = x + y
+        return x + self.mlp(self.mlp_ln(x)), p
+
+
+class Encoder(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.conv1 = nn.Conv1d(c.n_mels, c.width, 3, padding=1)
+        self.conv2 = nn.Conv1d(c.width, c.width, 3, stride=2, padding=1)
+        self.register_buffer("positional_embedding", sinusoids(c.n_audio_ctx, c.width))
+        self.blocks = nn.ModuleList(Block(c, False) for _ in range(c.n_audio_layers))
+        self.ln_post = nn.LayerNorm(c.width)
+
+    def forward(self, mel, at):
+        """@mel [B, 80, 2 T]; @at [B]: the position of the first of the T rows."""
+        x = F.gelu(self.conv2(F.gelu(self.conv1(mel)))).transpose(1, 2)
+        rows = at[:, None] + torch.arange(x.shape[1])
+        x = x + self.positional_embedding[rows]
+        for block in self.blocks:
+            x, _ = block(x)
+        return self.ln_post(x)
+
+
+class Decoder(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.token_embedding = nn.Embedding(c.n_text + c.n_special, c.width)
+        # Times are rows like any others in the files; here they share a few parameters, so that one
+        # that was hardly ever seen is learned from its neighbours.
+        self.times = nn.Linear(c.width, c.width, bias=False)
+        self.register_buffer("clock", sinusoids(c.n_times, c.width), persistent=False)
+        self.positional_embedding = nn.Parameter(0.1 * sinusoids(c.n_text_ctx, c.width))
+        self.blocks = nn.ModuleList(Block(c, True) for _ in range(c.n_text_layers))
+        self.ln = nn.LayerNorm(c.width)
+        # The first value of every output is CONSTANT and of every token 0, so that a row with
+        # another number there is a token that never comes: see export.py.
+        self.register_buffer("used", (torch.arange(c.width) > 0).float(), persistent=False)
+        with torch.no_grad():
+            self.ln.weight[0], self.ln.bias[0] = 0, CONSTANT
+
+    def table(self):
+        return torch.cat((self.token_embedding.weight, self.times(self.clock))) * self.used
+
+    def forward(self, ids, encoded, picked=None):
+        """Logits [B, T, n_vocab], or of the @picked ones (a mask) alone, and the cross attention of
+        each layer."""
+        T, table = ids.shape[1], self.table()
+        x = table[ids] + self.positional_embedding[:T]
+        hidden = torch.full((T, T), float("-inf"), dtype=x.dtype).triu(1)
+        looked = []
+        for block in self.blocks:
+            x, p = block(x, encoded, hidden)
+            looked.append(p)
+        return F.linear(self.ln(x if picked is None else x[picked]), table), looked
+
+
+@torch.no_grad()
+def look_beside(attention, reach):
+    """Lets the first head look @reach rows back and the second as far ahead, by the positions in what
+    it is given. Sounds are known by those beside them; to find that out takes longer than the rest."""
+    width = attention.query.weight.shape[0]
+    d, half = width // attention.n_heads, width // 2
+    rates = torch.exp(-torch.log(torch.tensor(10000.0)) / (half - 1) * torch.arange(half))[:d // 2]
+    i = torch.arange(d // 2)
+    attention.key.weight.mul_(0.3)
+    attention.query.weight.mul_(0.3)
+    for head, shift in enumerate((-reach, reach)):
+        sine, cosine = head * d + i, head * d + d // 2 + i
+        turn = rates * shift
+        attention.key.weight[sine, i] += 1
+        attention.key.weight[cosine, half + i] += 1
+        attention.query.weight[sine, i] += turn.cos()
+        attention.query.weight[sine, half + i] += turn.sin()
+        attention.query.weight[cosine, i] -= turn.sin()
+        attention.query.weight[cosine, half + i] += turn.cos()
+    nn.init.normal_(attention.value.weight, 0, width ** -0.5)
+    nn.init.normal_(attention.out.weight, 0, 0.5 * width ** -0.5)
+
+
+class Ears(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.c = c
+        self.encoder, self.decoder = Encoder(c), Decoder(c)
+        for name, p in self.named_parameters():
+            if p.dim() > 1 and "positional" not in name and "conv" not in name:
+                deep = name.endswith(("out.weight", "mlp.2.weight"))
+                n = 2 * (c.n_text_layers if name.startswith("decoder") else c.n_audio_layers)
+                nn.init.normal_(p, 0, 0.05 / n ** 0.5 if deep else 0.05)
+                if "token_embedding" in name or "times" in name:
+                    nn.init.normal_(p, 0, 0.02)
+        with torch.no_grad():
+            self.encoder.conv1.weight.mul_(2)
+            self.encoder.conv2.weight.mul_(2)
+        for block, reach in zip(self.encoder.blocks, (3, 8, 20)):
+            look_beside(block.attn, reach)
+
+    def tensors(self):
+        """name → float32 tensor, as the files have them: times among the tokens."""
+        out = {k: v.detach().float().clone() for k, v in self.state_dict().items()}
+        del out["decoder.times.weight"]
+        out["decoder.token_embedding.weight"] = self.decoder.table().detach().float().clone()
+        return out
