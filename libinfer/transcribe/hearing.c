@@ -183,8 +183,10 @@ static void put_past(struct hearing *h, const struct speech_tokens *tokens, uint
         return;
     put(h, &tokens->previous, 1);
     put(h, h->hot, n_hot);
-    put(h, w->prompt + w->n_prompt - n_prompt, n_prompt);
-    put(h, w->more + w->n_more - n_more, n_more);
+    if (n_prompt > 0)
+        put(h, w->prompt + w->n_prompt - n_prompt, n_prompt);
+    if (n_more > 0)
+        put(h, w->more + w->n_more - n_more, n_more);
 }
 
 void hearing_begin_text(struct hearing *h, const struct speech_tokens *tokens, uint32_t n_context)

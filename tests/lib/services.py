@@ -19,6 +19,7 @@ class ServiceRow:
     socket_type: int = socket.SOCK_STREAM  # of its unix socket
     keeps_files: bool = False  # writes a directory of its own
     may_network: bool = False  # whether it may open a connection that leaves the machine
+    makes_memory: bool = False  # with a descriptor, to hand it to others
     answers: bool = True  # whether questions to a chat model pass through it
 
     @property
@@ -50,9 +51,10 @@ class ServiceRow:
 
 SERVICES = (
     ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat", "embed", "audio")),
-    ServiceRow("chat", ("chat",), needs_models=True, may_connect=("cache",)),
+    ServiceRow("chat", ("chat",), needs_models=True, may_connect=("cache",),
+               makes_memory=True),
     ServiceRow("embed", ("embed",), needs_models=True, answers=False),
-    ServiceRow("audio", ("audio",), needs_models=True, answers=False),
+    ServiceRow("audio", ("audio",), needs_models=True, makes_memory=True, answers=False),
     ServiceRow("cache", ("cache",), socket_type=socket.SOCK_SEQPACKET, keeps_files=True,
                answers=False),
 )

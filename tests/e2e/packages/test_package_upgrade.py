@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import packages
-from client import Crowd, Stream, ask, chat_body, long_body
+from client import Crowd, Stream, ask, chat_body, long_body, wake
 from conftest import LATER
 from services import SERVICES, all_units
 
@@ -34,7 +34,7 @@ def test_an_upgrade_loses_no_request_and_no_socket(own, later):
     # The doors of TCP are open too by the default answer.
     opened = {unit: machine.show(unit, "ActiveEnterTimestampMonotonic") for unit in SOCKETS}
     assert ask(machine).status == 200
-    pids = {row.unit: machine.show(row.unit, "MainPID") for row in SERVICES}
+    pids = {row: wake(machine, row) for row in SERVICES}
 
     def work():
         answer = ask(machine, chat_body(4))
@@ -55,8 +55,8 @@ def test_an_upgrade_loses_no_request_and_no_socket(own, later):
     for unit in SOCKETS:
         assert machine.show(unit, "ActiveEnterTimestampMonotonic") == opened[unit], unit
     assert ask(machine).status == 200
-    for unit, pid in pids.items():
-        assert machine.show(unit, "MainPID") != pid, unit
+    for row, pid in pids.items():
+        assert wake(machine, row) != pid, row.unit
     for pid, _ in machine.processes():
         try:
             with open("/proc/%d/maps" % pid, encoding="utf-8") as maps:

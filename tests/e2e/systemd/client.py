@@ -75,6 +75,21 @@ def get(machine, path, **how):
     return request(sock, path, None, **how)
 
 
+def wake(machine, row, user=None):
+    """Has a client of its own start the service of @row when it does not run; its process, as the
+    machine numbers it."""
+    if machine.show(row.unit, "MainPID", user) == "0":
+        if row.name == "cache":
+            machine.run(["sconce", "cache", "status"], user=user)
+        elif row.answers:
+            assert ask(machine, user=user).status == 200
+        else:
+            runtime = "/run/user/%d" % machine.uid(user) if user else "/run"
+            machine.run(["curl", "-sS", "-m", "30", "--unix-socket",
+                         "%s/sconce/%s" % (runtime, row.socket_file), "http://localhost/health"])
+    return int(machine.show(row.unit, "MainPID", user))
+
+
 class Stream:
     """A streamed answer that is read piece by piece."""
 

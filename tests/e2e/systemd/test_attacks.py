@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 import walls
-from client import ask
+from client import ask, wake
 from serve import Serve
 from services import SERVICES
 
@@ -36,7 +36,7 @@ KEEPING = {"write": "Landlock alone tells the directory of their own from others
 
 def excuses(row):
     return {**(CONNECTING if row.may_connect else {}), **(KEEPING if row.keeps_files else {}),
-            **(HANDING if "cache" in row.may_connect else {})}
+            **(HANDING if row.makes_memory else {})}
 
 
 # A machine beyond the cable; its first line is its process, for who lays the cable.
@@ -62,19 +62,7 @@ class Field:
 
     def pid(self, mode, row):
         """The service's process as the machine numbers it; starts it when it does not run."""
-        user = self.user(mode)
-        pid = self.machine.show(row.unit, "MainPID", user)
-        if pid == "0" and row.name == "cache":
-            self.machine.run(["sconce", "cache", "status"], user=user)
-            pid = self.machine.show(row.unit, "MainPID", user)
-        elif pid == "0" and not row.answers:
-            self.machine.run(["curl", "-sS", "-m", "30", "--unix-socket", self.socket(mode, row),
-                              "http://localhost/health"])
-            pid = self.machine.show(row.unit, "MainPID", user)
-        elif pid == "0":
-            assert ask(self.machine, user=user).status == 200
-            pid = self.machine.show(row.unit, "MainPID", user)
-        return int(pid)
+        return wake(self.machine, row, self.user(mode))
 
     def socket(self, mode, row):
         runtime = "/run/user/%d" % self.machine.uid(USER) if self.user(mode) else "/run"

@@ -6,12 +6,12 @@ import time
 from client import Crowd, ask, chat_body, get
 from services import SERVICES
 
-UNITS = [row.unit for row in SERVICES]
+UNITS = [row.unit for row in SERVICES if row.answers]
 IDLE = "".join("%s:\n  idle_timeout: %%s\n" % row.name for row in SERVICES)
 
 
 def starts(machine, cursor):
-    """How often each service was started since."""
+    """How often each service was started since that questions pass through."""
     entries = machine.journal(cursor)
     return {unit: sum(e.get("UNIT") == unit and e["MESSAGE"].startswith("Started ")
                       for e in entries) for unit in UNITS}

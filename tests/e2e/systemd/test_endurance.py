@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from client import Crowd, ask, chat_body, get
+from client import Crowd, ask, chat_body, get, wake
 from services import SERVICES
 
 SECONDS = float(os.environ.get("SCONCE_ENDURANCE", "8"))
@@ -47,8 +47,7 @@ def test_kill_after_kill(machine):
     for i in range(int(SECONDS)):
         row = SERVICES[i % len(SERVICES)]
         assert ask(machine, chat_body(1)).status == 200
-        pid = machine.host_pid(row.unit)
-        pids.add((row.name, pid))
+        pids.add((row.name, wake(machine, row)))
         machine.systemctl("kill", "--signal=SIGKILL", row.unit)
         began = time.monotonic()
         # The gateway may have sent the request to the process that died just now.

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from client import ask
+from client import ask, wake
 from services import SERVICES
 
 ROWS = pytest.mark.parametrize("row", SERVICES, ids=lambda row: row.name)
@@ -37,6 +37,7 @@ def test_exposure(running, row, user):
 @ROWS
 @MANAGERS
 def test_limits_stand_in_the_unit(running, row, user):
+    wake(running, row, user)
     unlimited = ("infinity", "18446744073709551615", "")
     for name in ("TasksMax", "MemoryMax", "LimitNOFILE", "IOWeight", "CPUWeight"):
         assert running.show(row.unit, name, user) not in unlimited + ("[not set]",), name
@@ -48,6 +49,7 @@ def test_limits_stand_in_the_unit(running, row, user):
 @ROWS
 @MANAGERS
 def test_limits_stand_in_the_cgroup_where_it_has_them(running, row, user):
+    wake(running, row, user)
     group = running.path("/sys/fs/cgroup" + running.show(row.unit, "ControlGroup", user))
     assert str(running.show(row.unit, "MainPID", user)) in \
         running.run(["cat", "/sys/fs/cgroup%s/cgroup.procs" % running.show(
@@ -64,6 +66,7 @@ def test_limits_stand_in_the_cgroup_where_it_has_them(running, row, user):
 @ROWS
 @MANAGERS
 def test_descriptors_and_core_files_are_limited(running, row, user):
+    wake(running, row, user)
     running.wait(lambda: running.is_active(row.unit, user), "the end of its start", 20)
     pid = running.host_pid(row.unit, user)
     limits = open("/proc/%d/limits" % pid).read()

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from client import Crowd, ask, chat_body
+from client import Crowd, ask, chat_body, wake
 from services import SERVICES
 
 USERS = {"ada": 7301, "bob": 7302}
@@ -27,7 +27,8 @@ class Instance:
         return ask(self.machine, chat_body(8, **more), **how)
 
     def processes(self):
-        return {row.name: self.machine.host_pid(row.unit, self.user) for row in SERVICES}
+        return {row.name: self.machine.to_host(wake(self.machine, row, self.user))
+                for row in SERVICES}
 
 
 @pytest.fixture(scope="module")
