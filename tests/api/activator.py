@@ -95,6 +95,8 @@ class Service:
                 self.process.send_signal(sig)
 
     def close(self):
+        if not self._stop:
+            return
         os.write(self._stop[1], b"x")
         self.kill(signal.SIGTERM)
         self._thread.join(5)
@@ -103,6 +105,9 @@ class Service:
             self._thread.join(5)
         for s in self.sockets:
             s.close()
+        stop, self._stop = self._stop, ()
+        for fd in stop:
+            os.close(fd)
 
 
 def listen_unix(path, kind=socket.SOCK_STREAM):
