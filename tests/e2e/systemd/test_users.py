@@ -27,8 +27,13 @@ class Instance:
         return ask(self.machine, chat_body(8, **more), **how)
 
     def processes(self):
-        return {row.name: self.machine.to_host(wake(self.machine, row, self.user))
-                for row in SERVICES}
+        return {row.name: self.machine.host_pid(row.unit, self.user) for row in SERVICES}
+
+    def wake(self):
+        """All its services run then."""
+        for row in SERVICES:
+            wake(self.machine, row, self.user)
+        return self.processes()
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +133,7 @@ def test_services_of_users_have_namespaces_of_their_own(instances):
     seen = {}
     for user, instance in instances.items():
         assert instance.ask().status == 200
-        for name, pid in instance.processes().items():
+        for name, pid in instance.wake().items():
             for kind in NAMESPACES:
                 space = os.readlink("/proc/%d/ns/%s" % (pid, kind))
                 assert space != os.readlink("/proc/%d/ns/%s" % (machine.leader, kind)), (user, name)
@@ -143,7 +148,7 @@ def test_services_run_as_nobody_of_importance(instances):
     machine = instances[None].machine
     for user, instance in instances.items():
         assert instance.ask().status == 200
-        for pid in instance.processes().values():
+        for pid in instance.wake().values():
             status = dict(line.split(":\t", 1) for line in
                           open("/proc/%d/status" % pid).read().splitlines() if ":\t" in line)
             uids = {int(word) for word in status["Uid"].split()}
@@ -160,7 +165,7 @@ def test_one_instance_ends_alone(instances):
     machine = instances[None].machine
     ada, bob = instances["ada"], instances["bob"]
     assert bob.ask().status == 200
-    before = bob.processes()
+    before = bob.wake()
     machine.systemctl("stop", "sconce.target", user="ada")
     machine.wait_inactive(*UNITS, user="ada")
     with pytest.raises(OSError):
