@@ -41,10 +41,10 @@ cache:
   min_free: 0
   max_bytes: 8MiB
 embed:
-  idle_timeout: 2s
+  idle_timeout: 4s
   threads: 2
 audio:
-  idle_timeout: 2s
+  idle_timeout: 4s
   threads: 2
 chat:
   idle_timeout: 2s
@@ -231,15 +231,15 @@ def new_models(life):
     (life.path / "models/link.gguf").symlink_to(life.path / "outside.gguf")
     (life.path / "models/broken.gguf").write_bytes(b"GGUF")
     time.sleep(1.1)  # a listing is good for a second
+    status, text = life.request("POST", "/v1/embeddings", {"input": "a", "model": "link"})
+    assert status == 500 and b"leads out of the model directories" in text
+    status, text = life.request("POST", HEAR, form(SOUND, model="link"))
+    assert status == 500 and b"leads out of the model directories" in text
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "late"})[0] == 200
     status, text = life.request("POST", "/v1/completions", {**SHORT, "model": "link"})
     assert status == 500 and b"leads out of the model directories" in text
     assert str(life.path / "outside.gguf").encode() in text
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "broken"})[0] == 500
-    status, text = life.request("POST", "/v1/embeddings", {"input": "a", "model": "link"})
-    assert status == 500 and b"leads out of the model directories" in text
-    status, text = life.request("POST", HEAR, form(SOUND, model="link"))
-    assert status == 500 and b"leads out of the model directories" in text
     # The service leaves when nothing runs, and the next one follows the link.
     life.services["chat"].wait_gone()
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "link"})[0] == 200
