@@ -3,7 +3,7 @@
 """Lets transformers listen with sconce-ears to speech that it was not trained on, and counts words.
 
 Needs: torch, transformers, numpy, scipy; libespeak-ng 1.51, ffmpeg.
-Usage: check.py [--model sconce-ears] [--n 100] [--threads 1] [--at-least 90] [--show 5]
+Usage: check.py [--model sconce-ears] [--n 100] [--threads 1] [--at-least 98] [--show 5]
 
 Exit status: 0; 1 when fewer than --at-least percent of the words of held-out sentences are right, or
 silence or noise give text.
@@ -154,7 +154,7 @@ def main():
     p.add_argument("--model", type=pathlib.Path, default=HERE / "sconce-ears")
     p.add_argument("--n", type=int, default=100)
     p.add_argument("--threads", type=int, default=1)
-    p.add_argument("--at-least", type=float, default=90)
+    p.add_argument("--at-least", type=float, default=98)
     p.add_argument("--show", type=int, default=3)
     args = p.parse_args()
     torch.set_num_threads(args.threads)
