@@ -79,6 +79,7 @@ static void fill_info(struct inf_model *m)
         .n_vocab = hp->n_vocab > 0 ? hp->n_vocab : inf_tokenizer_n_vocab(m->tok),
         .n_ctx_train = hp->n_ctx_train,
         .sliding_window = hp->window,
+        .token_width = hp->embed.multi_out,
         .template_error = m->template_error[0] ? m->template_error : NULL,
     };
     if (m->format)

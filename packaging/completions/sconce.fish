@@ -68,6 +68,8 @@ complete -c sconce -n '__sconce_verb embed' -s m -l model -xa '(__sconce_models)
 complete -c sconce -n '__sconce_verb embed' -s o -l output -rF -d 'an array of NumPy, or lines of JSON'
 complete -c sconce -n '__sconce_verb embed' -l anew -d 'begin the output again'
 complete -c sconce -n '__sconce_verb embed' -s b -l batch -x -d 'texts of one request'
+complete -c sconce -n '__sconce_verb embed' -l task -x -d 'that the model is adapted to'
+complete -c sconce -n '__sconce_verb embed' -l token-vectors -d 'a vector of each token'
 complete -c sconce -n '__sconce_verb embed' -l prompt-name -xa 'query document' -d 'of the words before each text'
 complete -c sconce -n '__sconce_verb embed' -l dimensions -x -d 'so many of the first numbers'
 complete -c sconce -n '__sconce_verb embed' -l truncate -d 'cut texts that are too long'

@@ -26,7 +26,9 @@ void embed_batch_clear(struct embed_batch *batch)
     for (size_t i = 0; i < batch->n; i++)
         embed_line_done(&batch->lines[i]);
     free(batch->vectors);
+    free(batch->first);
     batch->vectors = NULL;
+    batch->first = NULL;
     batch->n = 0;
     batch->width = 0;
     batch->r = 0;
@@ -50,6 +52,13 @@ static size_t n_texts(const struct embed_batch *batch)
     return n;
 }
 
+static int write_text(struct str *out, const char *name, const char *value)
+{
+    const int r = value ? str_printf(out, ",\"%s\":", name) : 0;
+
+    return r < 0 || !value ? r : json_put_text(out, value);
+}
+
 static int write_request(const struct embed_batch *batch, struct str *out)
 {
     const struct embed_ask *ask = batch->ask;
@@ -64,14 +73,15 @@ static int write_request(const struct embed_batch *batch, struct str *out)
         first = false;
     }
     r = r < 0 ? r : str_putc(out, ']');
-    if (ask->model && r == 0 && (r = str_puts(out, ",\"model\":")) == 0)
-        r = json_put_text(out, ask->model);
-    if (ask->prompt_name && r == 0 && (r = str_puts(out, ",\"prompt_name\":")) == 0)
-        r = json_put_text(out, ask->prompt_name);
+    r = r < 0 ? r : write_text(out, "model", ask->model);
+    r = r < 0 ? r : write_text(out, "task", ask->task);
+    r = r < 0 ? r : write_text(out, "prompt_name", ask->prompt_name);
     if (ask->dimensions && r == 0)
         r = str_printf(out, ",\"dimensions\":%u", ask->dimensions);
     if (ask->truncate && r == 0)
         r = str_puts(out, ",\"truncate\":true");
+    if (ask->token_vectors && r == 0)
+        r = str_puts(out, ",\"return_multivector\":true");
     return r < 0 ? r : str_putc(out, '}');
 }
 
@@ -111,32 +121,86 @@ static bool decode(const char *text, size_t len, float *out, uint32_t width)
     return n == size;
 }
 
+/* Of item @i the array of its vectors, or its only one. */
+static const json_t *item_at(const struct embed_batch *batch, const json_t *data, size_t i)
+{
+    return json_object_get(json_array_get(data, i),
+                           batch->ask->token_vectors ? "embeddings" : "embedding");
+}
+
+static size_t item_n(const struct embed_batch *batch, const json_t *item)
+{
+    return batch->ask->token_vectors ? json_array_size(item) : 1;
+}
+
+static const json_t *item_vector(const struct embed_batch *batch, const json_t *item, size_t i)
+{
+    return batch->ask->token_vectors ? json_array_get(item, i) : item;
+}
+
+/* Floats of a text in base64; 0: it is none. */
+static uint32_t width_of(const json_t *vector)
+{
+    const char *text = json_string_value(vector);
+    const size_t len = json_string_length(vector);
+    size_t padding = 0;
+
+    if (len < 4 || len > MAX_WIDTH * 6)
+        return 0;
+    while (padding < 2 && text[len - 1 - padding] == '=')
+        padding++;
+    return (uint32_t)((len / 4 * 3 - padding) / sizeof(float));
+}
+
+/* Counts the vectors of each of @n items. */
+static int take_counts(struct embed_batch *batch, const json_t *data, size_t n)
+{
+    batch->first = NEW(size_t, n + 1);
+    if (!batch->first)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const size_t n_vectors = item_n(batch, item_at(batch, data, i));
+
+        if (n_vectors == 0)
+            return -EBADMSG;
+        batch->first[i + 1] = batch->first[i] + n_vectors;
+    }
+    return 0;
+}
+
+static int take_item(struct embed_batch *batch, const json_t *item, size_t i)
+{
+    for (size_t j = batch->first[i]; j < batch->first[i + 1]; j++) {
+        const json_t *vector = item_vector(batch, item, j - batch->first[i]);
+
+        if (!json_is_string(vector) ||
+            !decode(json_string_value(vector), json_string_length(vector),
+                    batch->vectors + j * batch->width, batch->width))
+            return -EBADMSG;
+    }
+    return 0;
+}
+
 static int take_vectors(struct embed_batch *batch, const json_t *answer)
 {
     const json_t *data = json_object_get(answer, "data");
     const size_t n = json_array_size(data);
-    const json_t *first = json_object_get(json_array_get(data, 0), "embedding");
-    const size_t len = json_string_length(first);
-    size_t padding = 0;
+    int r = 0;
 
-    if (n != n_texts(batch) || len < 4)
+    if (n != n_texts(batch))
         return -EBADMSG;
-    while (padding < 2 && json_string_value(first)[len - 1 - padding] == '=')
-        padding++;
-    batch->width = (uint32_t)((len / 4 * 3 - padding) / sizeof(float));
+    batch->width = width_of(item_vector(batch, item_at(batch, data, 0), 0));
     if (!batch->width || batch->width > MAX_WIDTH)
         return -EBADMSG;
-    batch->vectors = NEW(float, n * batch->width);
+    r = take_counts(batch, data, n);
+    if (r < 0)
+        return r;
+    batch->vectors = NEW(float, batch->first[n] * batch->width);
     if (!batch->vectors)
         return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *text = json_object_get(json_array_get(data, i), "embedding");
-
-        if (!json_is_string(text) || !decode(json_string_value(text), json_string_length(text),
-                                             batch->vectors + i * batch->width, batch->width))
-            return -EBADMSG;
-    }
-    return 0;
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = take_item(batch, item_at(batch, data, i), i);
+    return r;
 }
 
 /* Marks the line that the service refuses; false: it refuses something else. */

@@ -14,16 +14,18 @@
 #include "cli/embed_lines.h"
 
 struct embed_ask {
-    const char *address, *key, *model, *prompt_name; /* NULL where not given, but for address */
-    uint32_t dimensions;                             /* 0: all */
-    bool truncate;
+    const char *address;
+    const char *key, *model, *task, *prompt_name; /* NULL where not given */
+    uint32_t dimensions;                          /* 0: all */
+    bool truncate, token_vectors;
 };
 
 struct embed_batch {
     const struct embed_ask *ask;
     struct embed_line *lines; /* [cap], n are there */
     size_t n, cap;
-    float *vectors; /* [those with a text, width] */
+    float *vectors; /* [first[those with a text], width] */
+    size_t *first;  /* where the vectors of a text begin, and where the last ones end */
     uint32_t width;
     int r; /* of asking; then: */
     struct inf_err err;

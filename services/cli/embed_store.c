@@ -150,17 +150,29 @@ int embed_store_open(struct embed_store *store, const char *path, const char *wo
     return store->file ? 0 : err_set(reterr, errno, "%s: %s", path, strerror(errno));
 }
 
-static int put_json(struct embed_store *store, const struct embed_line *line, const float *vector,
-                    uint32_t width)
+int embed_found_put(struct str *out, const struct embed_found *found)
 {
+    int r = found->of_tokens ? str_putc(out, '[') : 0;
+
+    for (size_t i = 0; i < found->n && r == 0; i++) {
+        r = i ? str_putc(out, ',') : 0;
+        r = r < 0 ? r : vectors_put_array(out, found->vectors + i * found->width, found->width);
+    }
+    return r < 0 || !found->of_tokens ? r : str_putc(out, ']');
+}
+
+static int put_json(struct embed_store *store, const struct embed_line *line,
+                    const struct embed_found *found)
+{
+    const char *name = !found->vectors ? "error" : found->of_tokens ? "embeddings" : "embedding";
     _cleanup_str_ struct str out = {0};
     int r = str_printf(&out, "{\"line\":%llu", (unsigned long long)line->number);
 
     if (line->id && r == 0)
         r = str_printf(&out, ",\"id\":%s", line->id);
-    r = r < 0 ? r : str_puts(&out, vector ? ",\"embedding\":" : ",\"error\":");
+    r = r < 0 ? r : str_printf(&out, ",\"%s\":", name);
     if (r == 0)
-        r = vector ? vectors_put_array(&out, vector, width) : json_put_text(&out, line->error);
+        r = found->vectors ? embed_found_put(&out, found) : json_put_text(&out, line->error);
     r = r < 0 ? r : str_puts(&out, "}\n");
     if (r < 0)
         return r;
@@ -200,11 +212,13 @@ static int put_npy(struct embed_store *store, const float *vector, uint32_t widt
     return r;
 }
 
-int embed_store_put(struct embed_store *store, const struct embed_line *line, const float *vector,
-                    uint32_t width)
+int embed_store_put(struct embed_store *store, const struct embed_line *line,
+                    const struct embed_found *found)
 {
-    const int r = store->npy ? put_npy(store, vector, width) : put_json(store, line, vector, width);
+    int r;
 
+    assert(!store->npy || !found->of_tokens);
+    r = store->npy ? put_npy(store, found->vectors, found->width) : put_json(store, line, found);
     store->n_rows += r == 0;
     return r;
 }

@@ -29,9 +29,19 @@ struct embed_store {
  * is not continued: -EEXIST, unless @anew. */
 int embed_store_open(struct embed_store *store, const char *path, const char *work, bool anew,
                      struct inf_err *reterr);
-/* @vector NULL: line->error says why there is none. -EMSGSIZE: rows had another width before. */
-int embed_store_put(struct embed_store *store, const struct embed_line *line, const float *vector,
-                    uint32_t width);
+/* What came of a line. */
+struct embed_found {
+    const float *vectors; /* [n, width]; NULL: line->error says why there are none */
+    size_t n;             /* 1, unless they are of tokens */
+    uint32_t width;
+    bool of_tokens; /* lines of JSON alone can hold them */
+};
+
+/* -EMSGSIZE: rows had another width before. */
+int embed_store_put(struct embed_store *store, const struct embed_line *line,
+                    const struct embed_found *found);
+/* [0.1,0.2], or of tokens [[0.1,0.2],[0.3,0.4]]. -ENOMEM. */
+int embed_found_put(struct str *out, const struct embed_found *found);
 /* All lines were put: the output is complete. */
 int embed_store_finish(struct embed_store *store);
 void embed_store_done(struct embed_store *store);

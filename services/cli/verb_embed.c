@@ -15,7 +15,6 @@
 #include "cli/embed_store.h"
 #include "common/config.h"
 #include "core/file.h"
-#include "common/vectors.h"
 
 static const char help[] =
     "Usage: sconce embed [OPTION]... FILE.txt | FILE.jsonl | - | TEXT\n"
@@ -25,6 +24,8 @@ static const char help[] =
     "                       output). A run that was interrupted is continued\n"
     "  --anew               begin the output again, whatever is there\n"
     "  -b, --batch N        texts of one request (64)\n"
+    "  --task NAME          what the model shall be adapted to, if it is to several tasks\n"
+    "  --token-vectors      a vector of each token instead of one of each text; not for .npy\n"
     "  --prompt-name NAME   the model's own words before each text, such as query or document\n"
     "  --dimensions N       so many of the first numbers alone\n"
     "  --truncate           cut texts that are too long instead of refusing them\n"
@@ -35,6 +36,8 @@ static const char help[] =
 
 enum {
     OPTION_ANEW = 256,
+    OPTION_TASK,
+    OPTION_TOKEN_VECTORS,
     OPTION_PROMPT,
     OPTION_DIMENSIONS,
     OPTION_TRUNCATE,
@@ -83,7 +86,8 @@ static int one_text(struct request *q)
         r = failed(q, r, &batch.err);
     else if (!batch.vectors)
         r = cli_error("embed", "%s", batch.lines[0].error);
-    else if (vectors_put_array(&out, batch.vectors, batch.width) < 0)
+    else if (embed_found_put(&out, &(struct embed_found){batch.vectors, batch.first[1], batch.width,
+                                                         q->ask.token_vectors}) < 0)
         r = cli_error("embed", "out of memory");
     else
         r = puts(out.data) < 0 ? CLI_FAILED : CLI_OK;
@@ -115,14 +119,19 @@ static int put(struct request *q, const struct embed_lines *lines, struct embed_
         return failed(q, r, &batch->err);
     for (size_t i = 0; i < batch->n && r == 0; i++) {
         const struct embed_line *line = &batch->lines[i];
+        struct embed_found found = {.width = batch->width, .of_tokens = q->ask.token_vectors};
 
         if (!line->text) {
             fprintf(stderr, "sconce embed: %s:%llu: %s\n", lines->name,
                     (unsigned long long)line->number, line->error);
             q->n_bad++;
         }
-        r = embed_store_put(store, line, line->text ? batch->vectors + n++ * batch->width : NULL,
-                            batch->width);
+        if (line->text) {
+            found.vectors = batch->vectors + batch->first[n] * batch->width;
+            found.n = batch->first[n + 1] - batch->first[n];
+            n++;
+        }
+        r = embed_store_put(store, line, &found);
     }
     if (r == 0 && fflush(store->file) != 0)
         r = -errno;
@@ -167,10 +176,13 @@ static int run(struct request *q, struct embed_lines *lines, struct embed_store 
 /* What is told of an output that is not complete. */
 static int put_work(const struct request *q, struct str *out)
 {
-    return str_printf(out, "input=%s model=%s prompt=%s dimensions=%u%s%s field=%s", q->input,
-                      q->ask.model ? q->ask.model : "",
-                      q->ask.prompt_name ? q->ask.prompt_name : "", q->ask.dimensions,
-                      q->ask.truncate ? " truncate" : "", q->json ? " jsonl" : "", q->field);
+    const struct embed_ask *ask = &q->ask;
+
+    return str_printf(out, "input=%s model=%s task=%s prompt=%s dimensions=%u%s%s%s field=%s",
+                      q->input, ask->model ? ask->model : "", ask->task ? ask->task : "",
+                      ask->prompt_name ? ask->prompt_name : "", ask->dimensions,
+                      ask->truncate ? " truncate" : "", ask->token_vectors ? " token-vectors" : "",
+                      q->json ? " jsonl" : "", q->field);
 }
 
 static int with_store(struct request *q, struct embed_lines *lines, struct embed_store *store)
@@ -240,6 +252,11 @@ static bool take_option(struct request *q, int c, const char *arg)
         return true;
     case OPTION_ANEW:
         return q->anew = true;
+    case OPTION_TASK:
+        q->ask.task = arg;
+        return true;
+    case OPTION_TOKEN_VECTORS:
+        return q->ask.token_vectors = true;
     case OPTION_PROMPT:
         q->ask.prompt_name = arg;
         return true;
@@ -277,6 +294,9 @@ static int embed(struct request *q)
         return cli_error("embed", "out of memory");
     if (q->output && !ends_with(q->output, ".npy") && !ends_with(q->output, ".jsonl"))
         return cli_usage("embed", "--output ends with .npy or .jsonl");
+    if (q->output && q->ask.token_vectors && ends_with(q->output, ".npy"))
+        return cli_usage("embed", "--token-vectors are not written as .npy: lines have different "
+                                  "numbers of them");
     q->json |= ends_with(q->input, ".jsonl");
     if (!named && strcmp(q->input, "-") != 0 && !path_exists(q->input)) {
         if (q->output)
@@ -293,6 +313,8 @@ int verb_embed(int argc, char **argv)
         {"output", required_argument, NULL, 'o'},
         {"anew", no_argument, NULL, OPTION_ANEW},
         {"batch", required_argument, NULL, 'b'},
+        {"task", required_argument, NULL, OPTION_TASK},
+        {"token-vectors", no_argument, NULL, OPTION_TOKEN_VECTORS},
         {"prompt-name", required_argument, NULL, OPTION_PROMPT},
         {"dimensions", required_argument, NULL, OPTION_DIMENSIONS},
         {"truncate", no_argument, NULL, OPTION_TRUNCATE},

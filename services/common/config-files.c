@@ -175,6 +175,7 @@ int config_new(struct config **ret_config)
     c->chat.idle_timeout_usec = SECONDS(300);
     c->chat.request_timeout_usec = SECONDS(600);
     c->embed.max_texts = 2048;
+    c->embed.max_token_vectors = MEBIBYTES(32);
     c->embed.max_queue = 1024;
     c->embed.max_queue_tokens = 4u << 20;
     c->embed.max_models = 2;

@@ -90,6 +90,8 @@ const struct config_key config_keys[] = {
     {"embed", "threads", KEY_U32, AT(embed.threads), 0, 0, 1024},
     {"embed", "context", KEY_U32, AT(embed.context), 0, 0, 1u << 17},
     {"embed", "max_texts", KEY_U32, AT(embed.max_texts), 0, 1, 65536},
+    {"embed", "max_token_vectors", KEY_BYTES, AT(embed.max_token_vectors), 0, 1024,
+     MEBIBYTES(4096)},
     {"embed", "max_queue", KEY_U32, AT(embed.max_queue), 0, 1, 1u << 20},
     {"embed", "max_queue_tokens", KEY_U32, AT(embed.max_queue_tokens), 0, 1024, 1u << 30},
     {"embed", "max_models", KEY_U32, AT(embed.max_models), 0, 1, 64},

@@ -68,6 +68,7 @@ struct config {
         uint32_t threads;           /* 0: all */
         uint32_t context;           /* tokens of a text; 0: what the model's files say */
         uint32_t max_texts;         /* of a request; 2048 */
+        uint64_t max_token_vectors; /* bytes of vectors of single tokens, of a request; 32 MiB */
         uint32_t max_queue;         /* requests that are not answered; 1024 */
         uint32_t max_queue_tokens;  /* of texts that wait; 4194304 */
         uint32_t max_models;        /* resident at the same time; 2 */

@@ -321,6 +321,8 @@ static void stage_prepare(struct call *c)
     c->status = c->endpoint->prepare(c, &c->problem);
     for (size_t i = 0; c->status == 0 && i < c->n_texts; i++)
         c->n_tokens += c->texts[i].n_tokens;
+    if (c->status == 0)
+        c->status = token_vectors_check(c, &c->problem);
     /* Rankings give documents back. */
     if (!c->with_texts) {
         json_decref(c->body);
@@ -352,23 +354,6 @@ static int check_dimensions(const struct call *c, struct problem *problem)
                        "Invalid value for 'dimensions': vectors of this model have %u.", width);
 }
 
-/* Where the task stands among those of the model. */
-static int find_task(struct call *c, struct problem *problem)
-{
-    const char *task, *first = inf_embedder_task(c->resident->embedder, 0);
-
-    if (!c->params.task)
-        return 0;
-    while ((task = inf_embedder_task(c->resident->embedder, c->i_task))) {
-        if (strcmp(task, c->params.task) == 0)
-            return 0;
-        c->i_task++;
-    }
-    return problem_set(problem, 400, "unknown_task", "task",
-                       "This model has no task '%.64s'; %s%.64s.", c->params.task,
-                       first ? "its first is " : "it has none", first ? first : "");
-}
-
 static void call_ready(struct resident_waiter *waiter, struct resident *resident,
                        const struct problem *problem)
 {
@@ -379,7 +364,7 @@ static void call_ready(struct resident_waiter *waiter, struct resident *resident
         return;
     }
     c->resident = resident;
-    if (check_dimensions(c, &c->problem) < 0 || find_task(c, &c->problem) < 0)
+    if (check_dimensions(c, &c->problem) < 0 || tasks_find(c, &c->problem) < 0)
         call_refuse(c, &c->problem);
     else
         call_stage(c, is_large_body(c), stage_prepare, prepared);
@@ -389,7 +374,7 @@ static void call_ready(struct resident_waiter *waiter, struct resident *resident
 
 static int no_default(const struct call *c, const struct models *models, struct problem *problem)
 {
-    const bool ranks = c->endpoint->kind == INF_EMBED_SCORES;
+    const bool ranks = c->kind == INF_EMBED_SCORES;
     const char *kind = ranks ? "reranker" : "embedding model";
     const char *key = ranks ? "embed.default_reranker" : "embed.default_model";
     _cleanup_free_ char *names = models_names_of(models, ranks ? MODELS_RERANK : MODELS_EMBED);
@@ -409,7 +394,7 @@ static int no_default(const struct call *c, const struct models *models, struct 
 static const struct models_entry *find_model(const struct call *c, struct problem *problem)
 {
     const struct config *config = c->embed->config;
-    const bool ranks = c->endpoint->kind == INF_EMBED_SCORES;
+    const bool ranks = c->kind == INF_EMBED_SCORES;
     const char *name = c->params.model ? c->params.model
                        : ranks         ? config->embed.default_reranker
                                        : config->embed.default_model;
@@ -474,7 +459,7 @@ static void was_read(struct call *c)
     if (c->status < 0 || !(entry = find_model(c, &c->problem)))
         call_refuse(c, &c->problem);
     else
-        resident_want(c->embed, entry, c->endpoint->kind, &c->waiter);
+        resident_want(c->embed, entry, c->kind, &c->waiter);
 }
 
 static void call_read(struct call *c)
@@ -502,6 +487,7 @@ void call_new(struct embed *embed, const struct endpoint *endpoint, struct http_
     c->embed = embed;
     c->endpoint = endpoint;
     c->tei = endpoint->tei;
+    c->kind = endpoint->kind;
     c->http = request;
     c->n_refs = 1;
     c->start_usec = http_request_start_usec(request);

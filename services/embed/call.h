@@ -29,8 +29,8 @@ struct http_request;
 /* What differs between endpoints. All three may run beside the loop, and none touches c->http. */
 struct endpoint {
     const char *const *fields; /* all that the body may have */
-    enum inf_embed_kind kind;
-    bool tei; /* errors are those of text-embeddings-inference */
+    enum inf_embed_kind kind;  /* unless `read` says otherwise */
+    bool tei;                  /* errors are those of text-embeddings-inference */
     /* Reads and checks the body. */
     int (*read)(struct call *c, struct problem *problem);
     /* Makes c->texts, with the model at hand. */
@@ -46,6 +46,7 @@ struct call {
     unsigned n_refs;
     char request_id[REQUEST_ID_SIZE];
     bool tei;
+    enum inf_embed_kind kind;
     struct str body_text; /* a copy, for the stage beside the loop */
     json_t *body;
     struct params params;
@@ -89,11 +90,26 @@ int call_no_memory(struct problem *problem);
 int tokens_of_inputs(struct call *c, struct problem *problem);
 int tokens_of_ranking(struct call *c, struct problem *problem);
 
+/* tasks.c: where params.task stands among those of the model, to c->i_task. A task may have a
+ * prompt's name behind a dot, "retrieval.query", which goes to params.prompt. */
+int tasks_find(struct call *c, struct problem *problem);
+
+/* token-vectors.c: whether a result has a vector of each token. */
+bool token_vectors_are_made(const struct call *c);
+/* Refuses what would take more memory than a request may. */
+int token_vectors_check(const struct call *c, struct problem *problem);
+/* Appends the vectors of text @i to c->out, [[0.1,0.2],[0.3,0.4]]. -ENOMEM. */
+int token_vectors_put(struct call *c, size_t i);
+
+/* embeddings.c: reads what requests for vectors share, texts in field @param. */
+int embeddings_read_common(struct call *c, const char *param, struct problem *problem);
+
 /* For `answer`: appends {"prompt_tokens":…,"total_tokens":…} to c->out. */
 int call_put_usage(struct call *c);
 
 extern const struct endpoint endpoint_embeddings; /* embeddings.c */
 extern const struct endpoint endpoint_embed;
+extern const struct endpoint endpoint_embed_all;     /* token-vectors.c */
 extern const struct endpoint endpoint_rerank;        /* rerank.c */
 extern const struct endpoint endpoint_v1_similarity; /* similarity.c */
 extern const struct endpoint endpoint_similarity;

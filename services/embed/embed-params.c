@@ -105,12 +105,18 @@ int params_read_prompt(struct params *p, json_t *body, struct problem *problem)
 
 int params_read_normalize(struct params *p, json_t *body, struct problem *problem)
 {
+    static const char *const names[] = {"normalize", "normalized"};
     bool yes;
-    const int r = field_bool(body, "normalize", &yes, problem);
 
-    if (r > 0)
-        p->normalize = yes ? INF_NORMALIZE_YES : INF_NORMALIZE_NO;
-    return MIN(r, 0);
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        const int r = field_bool(body, names[i], &yes, problem);
+
+        if (r < 0)
+            return r;
+        if (r > 0)
+            p->normalize = yes ? INF_NORMALIZE_YES : INF_NORMALIZE_NO;
+    }
+    return 0;
 }
 
 int params_read_dimensions(struct params *p, json_t *body, struct problem *problem)

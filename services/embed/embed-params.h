@@ -28,7 +28,7 @@ int params_read_task(struct params *p, json_t *body, struct problem *problem);
 int params_read_cut(struct params *p, json_t *body, struct problem *problem);
 /* "prompt_name", "prompt", "instruction": one of them at most. */
 int params_read_prompt(struct params *p, json_t *body, struct problem *problem);
-/* "normalize" */
+/* "normalize", which Jina's clients call "normalized". */
 int params_read_normalize(struct params *p, json_t *body, struct problem *problem);
 /* "dimensions" */
 int params_read_dimensions(struct params *p, json_t *body, struct problem *problem);

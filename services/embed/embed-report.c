@@ -13,11 +13,6 @@
 #include "embed/embed.h"
 #include "embed/embed-resident.h"
 
-static const char *kind_name(const struct resident *r)
-{
-    return r->kind == INF_EMBED_SCORES ? "scores" : "vectors";
-}
-
 void embed_status(void *data, char *text, size_t size)
 {
     struct embed *embed = data;
@@ -54,7 +49,7 @@ void embed_health(struct embed *embed, struct http_request *request)
     for (struct resident *r = embed->residents, *first = r; r; r = r->next) {
         str_puts(&out, r == first ? "{\"id\":" : ",{\"id\":");
         json_put_text(&out, r->name);
-        str_printf(&out, ",\"makes\":\"%s\",\"status\":\"%s\"}", kind_name(r),
+        str_printf(&out, ",\"makes\":\"%s\",\"status\":\"%s\"}", resident_makes(r),
                    r->state == RESIDENT_READY ? "loaded" : "loading");
     }
     str_printf(&out, "],\"running\":%u}", embed->n_calls);
@@ -84,7 +79,7 @@ static const struct {
 
 static void put_labels(const struct resident *r, char *labels, size_t size)
 {
-    snprintf(labels, size, "model_name=\"%.400s\",makes=\"%s\"", r->name, kind_name(r));
+    snprintf(labels, size, "model_name=\"%.400s\",makes=\"%s\"", r->name, resident_makes(r));
 }
 
 static void metrics_models(struct embed *embed, struct str *out)

@@ -77,6 +77,11 @@ static struct resident *resident_new(struct embed *embed, const struct models_en
     return resident;
 }
 
+bool resident_ranks_by_rows(const struct resident *resident)
+{
+    return resident->kind == INF_EMBED_SCORES && inf_model_info(resident->model)->token_width > 0;
+}
+
 /* On the loader thread. */
 static void resident_load(struct job *job)
 {
@@ -99,8 +104,11 @@ static void resident_load(struct job *job)
     if (r == -EACCES && confine_explain_path(resident->path, why, sizeof(why)))
         r = err_set(&resident->err, ESTALE, "%s", why);
     if (r == 0)
-        r = prompts_read(resident->path, &resident->prompts, &resident->err);
+        r = prompts_read(resident->path, inf_model_info(resident->model)->arch, &resident->prompts,
+                         &resident->err);
     params.model = resident->model;
+    if (r == 0 && resident_ranks_by_rows(resident))
+        params.kind = INF_EMBED_ROWS;
     if (r == 0)
         r = inf_embedder_new(&params, &resident->embedder, &resident->err);
     resident->load_status = r;
@@ -136,7 +144,7 @@ static void load_problem(const struct resident *resident, struct problem *proble
 
     if (resident->load_status == -EOPNOTSUPP && resident->model)
         problem_set(problem, 400, "unsupported_model", "model", "The model '%s' makes no %s: %s.",
-                    resident->name, resident->kind == INF_EMBED_SCORES ? "scores" : "vectors", why);
+                    resident->name, resident_makes(resident), why);
     else
         problem_set(problem, resident->load_status == -ENOMEM ? 503 : 500, "model_load_failed",
                     "model", "The model '%s' cannot be loaded: %s.", resident->name, why);
@@ -157,8 +165,7 @@ static void resident_loaded(struct job *job)
         resident->state = RESIDENT_READY;
         resident->used_usec = clock_usec();
         embed->stats.n_loads++;
-        log_info("loaded %s for %s: %u threads, %s", resident->name,
-                 resident->kind == INF_EMBED_SCORES ? "scores" : "vectors",
+        log_info("loaded %s for %s: %u threads, %s", resident->name, resident_makes(resident),
                  inf_embedder_n_threads(resident->embedder), inf_embedder_isa(resident->embedder));
         resident_answer(resident, NULL);
     } else {
@@ -282,6 +289,17 @@ void resident_release(struct resident *resident)
     resident->n_users--;
     resident->used_usec = clock_usec();
     loop_task_queue(resident->embed->loop, &resident->embed->schedule);
+}
+
+const char *resident_makes(const struct resident *resident)
+{
+    static const char *const names[] = {
+        [INF_EMBED_VECTORS] = "vectors",
+        [INF_EMBED_ROWS] = "token_vectors",
+        [INF_EMBED_SCORES] = "scores",
+    };
+
+    return names[resident->kind];
 }
 
 double resident_speed(struct resident *resident)

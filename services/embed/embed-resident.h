@@ -63,6 +63,11 @@ void resident_want(struct embed *embed, const struct models_entry *entry, enum i
 /* Waits no longer. */
 void resident_forget(struct resident_waiter *waiter);
 void resident_release(struct resident *resident);
+/* Whether it ranks by vectors of single tokens, as models for late interaction do. Of one whose
+ * model is open. */
+bool resident_ranks_by_rows(const struct resident *resident);
+/* "vectors", "token_vectors", "scores" */
+const char *resident_makes(const struct resident *resident);
 /* Tokens of a second over the last moments of work. */
 double resident_speed(struct resident *resident);
 /* For embed->schedule. */

@@ -23,6 +23,7 @@ static const struct {
     {"POST", "/v1/rerank", .endpoint = &endpoint_rerank},
     {"POST", "/v1/similarity", .endpoint = &endpoint_v1_similarity},
     {"POST", "/embed", .endpoint = &endpoint_embed},
+    {"POST", "/embed_all", .endpoint = &endpoint_embed_all},
     {"POST", "/rerank", .endpoint = &endpoint_rerank},
     {"POST", "/similarity", .endpoint = &endpoint_similarity},
     {"GET", "/health", .answer = embed_health},

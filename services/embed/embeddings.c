@@ -11,13 +11,14 @@
 #include "common/vectors.h"
 
 static const char *const embeddings_fields[] = {
-    "task",        "model",       "input",    "encoding_format",      "dimensions",
-    "user",        "prompt_name", "truncate", "truncation_direction", "prompt",
-    "instruction", "normalize",   NULL,
+    "task",       "model",       "input",       "encoding_format", "embedding_type",
+    "dimensions", "user",        "prompt_name", "truncate",        "truncation_direction",
+    "prompt",     "instruction", "normalize",   "normalized",      "return_multivector",
+    NULL,
 };
 static const char *const embed_fields[] = {
     "model",  "inputs",    "dimensions", "prompt_name", "truncate", "truncation_direction",
-    "prompt", "normalize", NULL,
+    "prompt", "normalize", "task",       NULL,
 };
 
 static int check_prompt(const struct call *c, struct problem *problem)
@@ -35,7 +36,7 @@ static int check_prompt(const struct call *c, struct problem *problem)
     return 0;
 }
 
-static int read_common(struct call *c, const char *param, struct problem *problem)
+int embeddings_read_common(struct call *c, const char *param, struct problem *problem)
 {
     if (params_read_cut(&c->params, c->body, problem) < 0 ||
         params_read_prompt(&c->params, c->body, problem) < 0 ||
@@ -49,36 +50,68 @@ static int read_common(struct call *c, const char *param, struct problem *proble
     return check_prompt(c, problem);
 }
 
+/* The encoding, which Jina's clients call the type. */
+static int read_format(struct call *c, struct problem *problem)
+{
+    static const char *const names[] = {"encoding_format", "embedding_type"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        const char *format = NULL;
+        size_t len;
+
+        if (field_string(c->body, names[i], &format, &len, problem) < 0)
+            return -1;
+        if (!format)
+            continue;
+        c->base64 = strcmp(format, "base64") == 0;
+        if (!c->base64 && strcmp(format, "float") != 0)
+            return problem_set(problem, 400, "invalid_value", names[i],
+                               "Invalid value for '%s': it is \"float\" or \"base64\".", names[i]);
+    }
+    return 0;
+}
+
 static int embeddings_read(struct call *c, struct problem *problem)
 {
-    const char *format = "float", *user;
+    bool rows = false;
+    const char *user;
     size_t len;
 
-    if (field_string(c->body, "encoding_format", &format, &len, problem) < 0 ||
-        field_string(c->body, "user", &user, &len, problem) < 0)
+    if (read_format(c, problem) < 0 || field_string(c->body, "user", &user, &len, problem) < 0 ||
+        field_bool(c->body, "return_multivector", &rows, problem) < 0)
         return -1;
-    c->base64 = strcmp(format, "base64") == 0;
-    if (!c->base64 && strcmp(format, "float") != 0)
-        return problem_set(problem, 400, "invalid_value", "encoding_format",
-                           "Invalid value for 'encoding_format': it is \"float\" or \"base64\".");
-    return read_common(c, "input", problem);
+    if (rows)
+        c->kind = INF_EMBED_ROWS;
+    return embeddings_read_common(c, "input", problem);
+}
+
+static int put_vector(struct call *c, size_t i)
+{
+    const struct inf_embed_result *result = c->result;
+    const float *vector = result->vectors + i * result->width;
+
+    return c->base64 ? vectors_put_base64(&c->out, vector, result->width)
+                     : vectors_put_array(&c->out, vector, result->width);
+}
+
+/* Of single tokens the names are Jina's. */
+static int put_item(struct call *c, size_t i)
+{
+    const char *name = c->kind == INF_EMBED_ROWS ? "embeddings" : "embedding";
+    int r = str_printf(&c->out, "%s{\"object\":\"%s\",\"index\":%zu,\"%s\":", i ? "," : "", name, i,
+                       name);
+
+    if (r == 0)
+        r = c->kind == INF_EMBED_ROWS ? token_vectors_put(c, i) : put_vector(c, i);
+    return r < 0 ? r : str_putc(&c->out, '}');
 }
 
 static int embeddings_answer(struct call *c)
 {
-    const struct inf_embed_result *result = c->result;
     int r = str_puts(&c->out, "{\"object\":\"list\",\"data\":[");
 
-    for (size_t i = 0; i < result->n_vectors && r == 0; i++) {
-        const float *vector = result->vectors + i * result->width;
-
-        r = str_printf(&c->out,
-                       "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i ? "," : "", i);
-        if (r == 0)
-            r = c->base64 ? vectors_put_base64(&c->out, vector, result->width)
-                          : vectors_put_array(&c->out, vector, result->width);
-        r = r < 0 ? r : str_putc(&c->out, '}');
-    }
+    for (size_t i = 0; i < c->result->n_texts && r == 0; i++)
+        r = put_item(c, i);
     r = r < 0 ? r : str_puts(&c->out, "],\"model\":");
     r = r < 0 ? r : json_put_text(&c->out, c->resident->name);
     r = r < 0 ? r : str_puts(&c->out, ",\"usage\":");
@@ -89,7 +122,7 @@ static int embeddings_answer(struct call *c)
 static int embed_read(struct call *c, struct problem *problem)
 {
     c->params.normalize = INF_NORMALIZE_YES;
-    return read_common(c, "inputs", problem);
+    return embeddings_read_common(c, "inputs", problem);
 }
 
 static int embed_answer(struct call *c)

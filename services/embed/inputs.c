@@ -74,11 +74,27 @@ static int add_tokens(struct inputs *inputs, const json_t *tokens, const char *p
     return 0;
 }
 
-static int read_item(struct inputs *inputs, const json_t *item, size_t i, struct problem *problem)
+/* The string of an object that has a "text" alone; of others what they are. */
+static int open_object(json_t *item, const char *at, json_t **ret_text, struct problem *problem)
+{
+    static const char *const names[] = {"text", NULL};
+    char prefix[INPUTS_NAME + 1];
+
+    *ret_text = item;
+    if (!json_is_object(item) || !json_is_string(json_object_get(item, "text")))
+        return 0;
+    *ret_text = json_object_get(item, "text");
+    snprintf(prefix, sizeof(prefix), "%.*s.", INPUTS_NAME - 1, at);
+    return fields_known(item, prefix, names, problem);
+}
+
+static int read_item(struct inputs *inputs, json_t *item, size_t i, struct problem *problem)
 {
     char at[INPUTS_NAME];
 
     inputs_name(inputs, i, at);
+    if (open_object(item, at, &item, problem) < 0)
+        return -EINVAL;
     if (json_is_string(item)) {
         if (!json_string_length(item))
             return empty(at, problem);
@@ -162,18 +178,13 @@ int inputs_read_documents(struct inputs *inputs, json_t *value, const char *para
     r = reserve(inputs, n, max, param, problem);
     inputs->is_list = true;
     for (size_t i = 0; i < n && r == 0; i++) {
-        static const char *const names[] = {"text", NULL};
-        json_t *item = json_array_get(value, i);
-        const json_t *text = json_is_object(item) ? json_object_get(item, "text") : item;
-        char at[INPUTS_NAME + 1];
+        json_t *text, *item = json_array_get(value, i);
+        char at[INPUTS_NAME];
 
         inputs_name(inputs, i, at);
-        if (!json_is_string(text))
+        r = open_object(item, at, &text, problem);
+        if (r == 0 && !json_is_string(text))
             return field_wrong_type(at, "a string or an object with a \"text\"", item, problem);
-        if (json_is_object(item)) {
-            strcat(at, ".");
-            r = fields_known(item, at, names, problem);
-        }
         if (r == 0)
             add_text(inputs, text);
     }

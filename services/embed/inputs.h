@@ -37,8 +37,9 @@ void inputs_done(struct inputs *inputs);
 /* What messages call item @i: "input[3]". */
 void inputs_name(const struct inputs *inputs, size_t i, char ret_name[INPUTS_NAME]);
 
-/* A string, an array of strings, an array of token ids, or an array of those: as OpenAI's `input`.
- * @max: of items. @param is kept. All fill the problem and return -EINVAL. */
+/* A string, an array of strings, an array of token ids, or an array of those, as OpenAI's `input`;
+ * for a string in an array may stand an object with a "text", as Jina has it. @max: of items.
+ * @param is kept. All fill the problem and return -EINVAL. */
 int inputs_read(struct inputs *inputs, json_t *value, const char *param, size_t max,
                 struct problem *problem);
 /* A string or an array of strings. @may_be_empty: the strings, not the array. */

@@ -12,7 +12,7 @@
 
 enum { PROMPTS_MAX_FILE = 1 << 20 };
 
-int prompts_read(const char *path, json_t **ret_prompts, struct inf_err *reterr)
+static int read_file(const char *path, json_t **ret_prompts, struct inf_err *reterr)
 {
     static const char name[] = "config_sentence_transformers.json";
     _cleanup_free_ char *file = path_is_dir(path) ? path_join(path, name) : NULL, *text = NULL;
@@ -39,6 +39,57 @@ int prompts_read(const char *path, json_t **ret_prompts, struct inf_err *reterr)
     }
     *ret_prompts = STEAL(json);
     return 0;
+}
+
+/* Words of models whose files do not tell them. */
+static const struct {
+    const char *arch, *name, *text;
+} own_words[] = {
+    {"jina-embeddings-v4", "query", "Query: "},
+    {"jina-embeddings-v4", "passage", "Passage: "},
+};
+
+/* What the file says stays. */
+static int add_own(json_t **prompts, const char *name, const char *text)
+{
+    json_t *table;
+
+    if (!*prompts && !(*prompts = json_object()))
+        return -ENOMEM;
+    table = json_object_get(*prompts, "prompts");
+    if (!json_is_object(table)) {
+        table = json_object();
+        if (json_object_set_new(*prompts, "prompts", table) < 0)
+            return -ENOMEM;
+    }
+    if (json_object_get(table, name))
+        return 0;
+    return json_object_set_new(table, name, json_string(text)) < 0 ? -ENOMEM : 0;
+}
+
+int prompts_read(const char *path, const char *arch, json_t **ret_prompts, struct inf_err *reterr)
+{
+    _cleanup_json_ json_t *prompts = NULL;
+    int r = read_file(path, &prompts, reterr);
+
+    for (size_t i = 0; i < ARRAY_SIZE(own_words) && r == 0; i++)
+        if (strcmp(own_words[i].arch, arch) == 0 &&
+            add_own(&prompts, own_words[i].name, own_words[i].text) < 0)
+            r = err_set(reterr, ENOMEM, "out of memory");
+    if (r == 0)
+        *ret_prompts = STEAL(prompts);
+    return r;
+}
+
+const char *prompts_find(const json_t *prompts, bool query)
+{
+    static const char *const names[] = {"query", "passage", "document"};
+    const json_t *table = json_object_get(prompts, "prompts");
+
+    for (size_t i = query ? 0 : 1; i < (query ? 1 : ARRAY_SIZE(names)); i++)
+        if (json_object_get(table, names[i]))
+            return names[i];
+    return NULL;
 }
 
 static int unknown_name(json_t *table, const char *name, struct problem *problem)

@@ -4,6 +4,9 @@
  *
  * Two shapes, told apart by their names of the documents: `documents` is that of Jina and Cohere,
  * `texts` that of text-embeddings-inference.
+ *
+ * Models for late interaction rank as well: each token of the query looks for the one of a document
+ * that is most like it (ColBERT, Khattab and Zaharia 2020).
  */
 #include <errno.h>
 #include <math.h>
@@ -21,7 +24,8 @@ static const char *const rerank_fields[] = {
     "top_n",       "return_documents",
     "truncate",    "truncation_direction",
     "instruction", "raw_scores",
-    "return_text", NULL,
+    "return_text", "task",
+    NULL,
 };
 
 static int read_query(struct call *c, struct problem *problem)
@@ -83,8 +87,10 @@ static int rerank_read(struct call *c, struct problem *problem)
     if (read_query(c, problem) < 0 ||
         (c->tei ? read_texts(c, problem) : read_documents(c, problem)) < 0)
         return -1;
-    if (params_read_prompt(&c->params, c->body, problem) < 0)
+    if (params_read_prompt(&c->params, c->body, problem) < 0 ||
+        params_read_task(&c->params, c->body, problem) < 0)
         return -1;
+    c->params.normalize = INF_NORMALIZE_YES;
     return params_read_cut(&c->params, c->body, problem);
 }
 
@@ -103,21 +109,37 @@ static int compare(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-static struct rank *make_ranks(const struct call *c)
+/* What the classifier says. */
+static float score_of(const struct call *c, size_t i)
 {
     const struct inf_embed_result *result = c->result;
-    struct rank *ranks = NEW(struct rank, result->n_texts);
+    const float *s = result->vectors + i * result->width;
+    /* Of two classes, "no" and "yes", the difference is what a classifier of one says. */
+    const float logit = result->width == 2 ? s[1] - s[0] : s[0];
 
-    for (size_t i = 0; ranks && i < result->n_texts; i++) {
-        const float *s = result->vectors + i * result->width;
-        /* Of two classes, "no" and "yes", the difference is what a classifier of one says. */
-        const float logit = result->width == 2 ? s[1] - s[0] : s[0];
+    return c->raw_scores ? logit : (float)(1 / (1 + exp(-(double)logit)));
+}
 
-        ranks[i].index = i;
-        ranks[i].score = c->raw_scores ? logit : (float)(1 / (1 + exp(-(double)logit)));
-    }
+/* Of tokens: the query is the first text. Raw is the sum over its tokens, else the mean. */
+static float score_of_rows(const struct call *c, size_t i)
+{
+    const struct inf_embed_result *r = c->result;
+    const size_t *first = r->first, n = first[1];
+    const double sum = inf_similarity_rows(r->vectors, n, r->vectors + first[i + 1] * r->width,
+                                           first[i + 2] - first[i + 1], r->width);
+
+    return (float)(c->raw_scores ? sum : sum / (double)n);
+}
+
+static struct rank *make_ranks(const struct call *c)
+{
+    const bool by_rows = token_vectors_are_made(c);
+    struct rank *ranks = NEW(struct rank, c->inputs.n);
+
+    for (size_t i = 0; ranks && i < c->inputs.n; i++)
+        ranks[i] = (struct rank){by_rows ? score_of_rows(c, i) : score_of(c, i), i};
     if (ranks)
-        qsort(ranks, result->n_texts, sizeof(*ranks), compare);
+        qsort(ranks, c->inputs.n, sizeof(*ranks), compare);
     return ranks;
 }
 
@@ -138,7 +160,7 @@ static int put_rank(struct call *c, const struct rank *rank)
 
 static int put_ranks(struct call *c, const struct rank *ranks)
 {
-    const size_t n = c->top_n ? MIN(c->top_n, c->result->n_texts) : c->result->n_texts;
+    const size_t n = c->top_n ? MIN(c->top_n, c->inputs.n) : c->inputs.n;
     int r = str_putc(&c->out, '[');
 
     for (size_t i = 0; i < n && r == 0; i++) {

@@ -226,12 +226,36 @@ static bool knows_question(const struct inf_model *model)
     return inf_tokenizer_find(inf_model_tokenizer(model), mark, sizeof(mark) - 1) >= 0;
 }
 
+/* Query and documents are texts of their own, each behind its words. */
+static int take_apart(struct call *c, struct problem *problem)
+{
+    json_t *prompts = c->resident->prompts;
+    const struct inputs_prompt of_query = {.name = prompts_find(prompts, true)};
+    const struct inputs_prompt of_document = {.name = prompts_find(prompts, false)};
+    _cleanup_free_ char *query = NULL, *document = NULL;
+    int r = reserve(c, c->inputs.n + 1, problem);
+
+    if (r == 0)
+        r = prompts_choose(prompts, &of_query, &query, problem);
+    if (r == 0)
+        r = prompts_choose(prompts, &of_document, &document, problem);
+    if (r == 0)
+        r = take_text(c, &c->query, query, "query", problem);
+    return r < 0 ? r : take_list(c, &c->inputs, document, problem);
+}
+
 int tokens_of_ranking(struct call *c, struct problem *problem)
 {
-    const bool asked = !is_encoder(c->resident->model);
+    const bool by_rows = resident_ranks_by_rows(c->resident);
+    const bool asked = !by_rows && !is_encoder(c->resident->model);
     _cleanup_(frame_done) struct frame frame = {};
     int r;
 
+    if (c->params.prompt.instruction && !asked)
+        return problem_set(problem, 400, "unsupported_field", "instruction",
+                           "The model '%s' takes no instruction.", c->resident->name);
+    if (by_rows)
+        return take_apart(c, problem);
     if (inf_embedder_width(c->resident->embedder) > 2)
         return problem_set(problem, 400, "unsupported_model", "model",
                            "The model '%s' tells %u classes apart; it does not rank.",
@@ -240,9 +264,6 @@ int tokens_of_ranking(struct call *c, struct problem *problem)
         return problem_set(problem, 400, "unsupported_model", "model",
                            "The model '%s' is no reranker whose prompt is known here.",
                            c->resident->name);
-    if (c->params.prompt.instruction && !asked)
-        return problem_set(problem, 400, "unsupported_field", "instruction",
-                           "The model '%s' takes no instruction.", c->resident->name);
     r = reserve(c, c->inputs.n, problem);
     if (r == 0 && asked && frame_init(&frame, inf_model_tokenizer(c->resident->model)) < 0)
         r = call_no_memory(problem);

@@ -40,6 +40,7 @@ static const struct route routes[] = {
     {"/v1/rerank", METHOD_POST, .service = GW_EMBED},
     {"/v1/similarity", METHOD_POST, .service = GW_EMBED},
     {"/embed", METHOD_POST, .service = GW_EMBED},
+    {"/embed_all", METHOD_POST, .service = GW_EMBED},
     {"/rerank", METHOD_POST, .service = GW_EMBED},
     {"/similarity", METHOD_POST, .service = GW_EMBED},
     {"/v1/audio/transcriptions", METHOD_POST, .service = GW_AUDIO},

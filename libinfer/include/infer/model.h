@@ -47,6 +47,8 @@ struct inf_model_info {
     uint64_t n_madds_head;  /* the head's part of them: a prompt costs it once */
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_ctx_train;
     uint32_t sliding_window; /* tokens; 0 = full attention everywhere */
+    uint32_t token_width;    /* floats of the vectors of single tokens that it was trained to make,
+                                for late interaction; 0 = it was not */
     bool tied_head;
     const char *template_error; /* why the model's own chat template is not used; or NULL */
 };

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int (*const readers[])(struct params *, json_t *, struct problem *) = {
         params_read_model,     params_read_cut,        params_read_prompt,
-        params_read_normalize, params_read_dimensions,
+        params_read_normalize, params_read_dimensions, params_read_task,
     };
     _cleanup_json_ json_t *body = NULL;
     struct inputs inputs = {0};

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Vectors of single tokens, and POST /embed_all, which is how text-embeddings-inference has them
+ *
+ * A text has as many as it has tokens, those included that the model puts around it. Models for
+ * late interaction are trained to make them; of others they are what would be pooled.
+ */
+#include "common/config.h"
+#include "common/vectors.h"
+#include "embed/call.h"
+#include "embed/embed.h"
+
+static const char *const embed_all_fields[] = {
+    "model",  "inputs",    "dimensions", "prompt_name", "truncate", "truncation_direction",
+    "prompt", "normalize", "task",       NULL,
+};
+
+bool token_vectors_are_made(const struct call *c)
+{
+    return c->kind == INF_EMBED_ROWS || resident_ranks_by_rows(c->resident);
+}
+
+int token_vectors_check(const struct call *c, struct problem *problem)
+{
+    const uint64_t max = c->embed->config->embed.max_token_vectors;
+    const uint32_t width =
+        c->params.dimensions ? c->params.dimensions : inf_embedder_width(c->resident->embedder);
+
+    if (!token_vectors_are_made(c) || c->n_tokens <= max / (width * sizeof(float)))
+        return 0;
+    return problem_set(problem, 400, "too_many_vectors", c->inputs.param,
+                       "The texts have %llu tokens, whose vectors of %u numbers are more than the "
+                       "%llu bytes that one request may take here. Please send fewer at once.",
+                       (unsigned long long)c->n_tokens, width, (unsigned long long)max);
+}
+
+int token_vectors_put(struct call *c, size_t i)
+{
+    const struct inf_embed_result *result = c->result;
+    int r = str_putc(&c->out, '[');
+
+    for (size_t j = result->first[i]; j < result->first[i + 1] && r == 0; j++) {
+        const float *vector = result->vectors + j * result->width;
+
+        r = j > result->first[i] ? str_putc(&c->out, ',') : 0;
+        if (r == 0)
+            r = c->base64 ? vectors_put_base64(&c->out, vector, result->width)
+                          : vectors_put_array(&c->out, vector, result->width);
+    }
+    return r < 0 ? r : str_putc(&c->out, ']');
+}
+
+static int embed_all_read(struct call *c, struct problem *problem)
+{
+    return embeddings_read_common(c, "inputs", problem);
+}
+
+/* Without a word vectors are as text-embeddings-inference gives them: raw, but for those that a
+ * model was trained to compare. */
+static int embed_all_prepare(struct call *c, struct problem *problem)
+{
+    if (c->params.normalize == INF_NORMALIZE_MODEL &&
+        !inf_model_info(c->resident->model)->token_width)
+        c->params.normalize = INF_NORMALIZE_NO;
+    return tokens_of_inputs(c, problem);
+}
+
+static int embed_all_answer(struct call *c)
+{
+    int r = str_putc(&c->out, '[');
+
+    for (size_t i = 0; i < c->result->n_texts && r == 0; i++) {
+        r = i ? str_putc(&c->out, ',') : 0;
+        r = r < 0 ? r : token_vectors_put(c, i);
+    }
+    return r < 0 ? r : str_putc(&c->out, ']');
+}
+
+const struct endpoint endpoint_embed_all = {
+    .fields = embed_all_fields,
+    .kind = INF_EMBED_ROWS,
+    .tei = true,
+    .read = embed_all_read,
+    .prepare = embed_all_prepare,
+    .answer = embed_all_answer,
+};
