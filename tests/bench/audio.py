@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints each figure by which transcription is judged, its target, and whether it is reached.
+
+Programs are compared within one run, in turns; figures are medians over rounds, ratios are medians
+of ratios. Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something
+could not be run.
+"""
+import argparse
+import datetime
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+
+import hearing  # noqa: E402
+import speech  # noqa: E402
+from compare import machine  # noqa: E402
+from figures import Figures  # noqa: E402
+from programs import Lock  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+TREE = HERE.parent.parent
+PARTS = {"front": hearing.front, "parity": hearing.parity, "words": hearing.words,
+         "speed": speech.speed, "clients": speech.clients, "memory": speech.memory}
+SHAPES = ["tiny", "base", "small"]
+FORMATS = ["F16", "Q8_0", "Q5_0"]
+
+
+class Options(argparse.Namespace):
+    """The command line, and what follows from it."""
+
+    tree = TREE
+
+    def model(self, shape, kind):
+        """A model of random weights that says 100 tokens for a window, made on demand."""
+        path = self.models / ("whisper-%s-%s.bin" % (shape, kind))
+        if not path.exists():
+            print("making %s" % path, file=sys.stderr, flush=True)
+            self.models.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            subprocess.run([self.python or sys.executable, HERE / "make_whisper.py", shape, part,
+                            kind, "--text"], check=True)
+            part.rename(path)
+        return path
+
+    def peer(self, name):
+        """A program of whisper.cpp; None: it was not given."""
+        path = self.whisper and self.whisper / name
+        return path if path and os.access(path, os.X_OK) else None
+
+
+def parse(argv):
+    p = argparse.ArgumentParser(
+        prog="audio.sh", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    add = p.add_argument
+    add("--build", type=pathlib.Path, default=TREE / "build", help="build directory (build)")
+    add("--whisper", type=pathlib.Path, metavar="DIR", help="programs of whisper.cpp, built natively")
+    add("--python", metavar="PATH", help="one with numpy, openai-whisper, torch, transformers")
+    add("--pytest", metavar="PATH", default=sys.executable,
+        help="the Python of the tests, with pytest (this one)")
+    add("--part", action="append", dest="parts", choices=list(PARTS), help="only this one")
+    add("--shape", action="append", dest="shapes", choices=SHAPES, help="of speed (all)")
+    add("--format", action="append", dest="formats", choices=FORMATS, help="of speed (all)")
+    add("--isa", metavar="NAME", help="instruction set of speed (the best)")
+    add("--models", type=pathlib.Path, metavar="DIR",
+        default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
+        help="where models are made ($BENCH_DIR)")
+    add("--data", type=pathlib.Path, metavar="DIR",
+        default=os.environ.get("SCONCE_DATA", TREE.parent / "shared/data"),
+        help="recordings ($SCONCE_DATA)")
+    add("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
+    add("--rounds", type=int, default=3, metavar="N", help="turns of all programs (3)")
+    add("--clients", type=int, default=4, metavar="N", help="at once (4)")
+    add("--client-shape", default="base", choices=SHAPES, help="model of clients, F16 (base)")
+    add("--hours", type=float, default=3, metavar="N", help="the file of memory (3)")
+    add("--sentences", type=int, default=100, metavar="N", help="of words (100)")
+    add("--lock", metavar="FILE", help="locked (flock) while something is timed")
+    add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")
+    o = p.parse_args(argv, Options())
+    o.models, o.data = pathlib.Path(o.models), pathlib.Path(o.data)
+    o.build = o.build.resolve()
+    o.shapes, o.formats = o.shapes or SHAPES, o.formats or FORMATS
+    o.sconce = o.build / "services/cli/sconce"
+    o.bench = o.build / "tests/bench"
+    for program in (o.sconce, o.bench / "bench-whisper"):
+        if not os.access(program, os.X_OK):
+            p.error("%s: not an executable" % program)
+    o.lock = Lock(o.lock)
+    return o
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
+    options = parse(sys.argv[1:])
+    figures = Figures()
+    figures.tables["audio-machine"] = "%s, %d rounds, %s:" % (
+        machine(options.threads), options.rounds, datetime.date.today().isoformat())
+    for name, part in PARTS.items():
+        if not options.parts or name in options.parts:
+            part(options, figures)
+            figures.tell_machine()
+            if options.docs:
+                figures.write_docs(options.docs)
+    figures.summary()
+    return 1 if figures.n_short else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+        print("audio.sh: %s" % error, file=sys.stderr)
+        sys.exit(2)

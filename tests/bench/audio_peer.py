@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of recordings by bench-mel beside those of the whisper package.
+
+    audio_peer.py BENCH_MEL BINS WAV...
+
+Prints the largest error of all, the seconds of sound, and how many ms bench-mel took for them.
+Needs openai-whisper.
+"""
+import subprocess
+import sys
+import wave
+
+import numpy as np
+from whisper.audio import N_SAMPLES, log_mel_spectrogram
+
+
+def samples_of(path):
+    with wave.open(path) as f:
+        return np.frombuffer(f.readframes(f.getnframes()), "<i2").astype(np.float32) / 32768
+
+
+def main():
+    bench, bins = sys.argv[1], int(sys.argv[2])
+    worst = seconds = took = 0.0
+    for path in sys.argv[3:]:
+        x = samples_of(path)
+        done = subprocess.run([bench, str(bins)], input=x.tobytes(), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, check=True)
+        # As whisper.transcribe() calls it: there is silence behind the end.
+        want = log_mel_spectrogram(x, bins, padding=N_SAMPLES).numpy().T
+        got = np.frombuffer(done.stdout, np.float32).reshape(-1, bins)
+        if len(got) != len(want) - N_SAMPLES // 160:
+            sys.exit("%s has %d frames, of whisper %d" % (path, len(got), len(want)))
+        worst = max(worst, float(np.abs(got - want[:len(got)]).max()))
+        seconds += len(x) / 16000
+        took += float(done.stderr)
+    print(worst, seconds, took)
+
+
+main()
