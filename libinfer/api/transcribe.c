@@ -161,6 +161,11 @@ bool inf_transcriber_is_multilingual(const struct inf_transcriber *transcriber)
     return transcriber->t->tokens.multilingual;
 }
 
+bool inf_transcriber_has_vad(const struct inf_transcriber *transcriber)
+{
+    return transcriber->t->vad;
+}
+
 const char *inf_transcriber_device(const struct inf_transcriber *transcriber)
 {
     return transcriber->t->backend->device;

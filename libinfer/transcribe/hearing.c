@@ -49,6 +49,11 @@ static int check(const struct inf_audio_request *q, const struct speech_tokens *
     if (q->beam_size > ATTEMPT_MAX_TEXTS || q->best_of > ATTEMPT_MAX_TEXTS)
         return err_set(reterr, EINVAL, "beam_size and best_of must not be above %d",
                        ATTEMPT_MAX_TEXTS);
+    if (!(q->vad.threshold >= 0 && q->vad.threshold < 1))
+        return err_set(reterr, EINVAL, "a threshold of speech is 0 … 1");
+    if (q->vad.pad_ms > INF_AUDIO_MAX_PAD_MS || q->vad.silence_ms > INF_AUDIO_MAX_SILENCE_MS)
+        return err_set(reterr, EINVAL, "silence is padded by at most %d ms, and begins at %d ms",
+                       INF_AUDIO_MAX_PAD_MS, INF_AUDIO_MAX_SILENCE_MS);
     return 0;
 }
 
@@ -116,6 +121,7 @@ int hearing_new(const struct inf_audio_request *q, const struct speech_tokens *t
     h->translate = q->task == INF_AUDIO_TRANSLATE;
     h->words = q->words;
     h->skip_silence = q->skip_silence;
+    h->vad = q->vad;
     h->beam_size = MAX(q->beam_size, 1u);
     h->best_of = q->best_of > 0 ? q->best_of : USUAL_BEST_OF;
     rng_seed(&h->rng, q->seed);
@@ -157,7 +163,7 @@ struct hearing *hearing_free(struct hearing *h)
 int hearing_open(struct hearing *h, struct decode *d, const struct speech_tokens *tokens,
                  const struct mel *mel, const struct vad_model *vad)
 {
-    sound_init(&h->sound, mel, h->skip_silence ? vad : NULL);
+    sound_init(&h->sound, mel, h->skip_silence ? vad : NULL, &h->vad);
     h->has_sound = h->has_tables = true;
     if (decode_memory_init(d, &h->memory) < 0)
         return -ENOMEM;

@@ -35,6 +35,7 @@ struct hearing {
     void *user;
     /* Of the request. */
     bool translate, words, skip_silence;
+    struct inf_audio_vad vad;
     uint32_t beam_size, best_of;
     int language; /* index into those of the tokens; -1: not known yet */
     int32_t *hot; /* tokens of hotwords */

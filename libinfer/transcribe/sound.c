@@ -12,16 +12,17 @@ struct sound_piece {
     uint64_t n;
 };
 
-void sound_init(struct sound *s, const struct mel *mel, const struct vad_model *vad)
+void sound_init(struct sound *s, const struct mel *mel, const struct vad_model *vad,
+                const struct inf_audio_vad *rules)
 {
-    static const struct speech_params params = {
-        .threshold = 0.5f,
+    const struct speech_params params = {
+        .threshold = rules->threshold > 0 ? rules->threshold : 0.5f,
         .low_threshold = -1,
         .min_speech_ms = 0,
         .max_speech_ms = MAX_SPEECH_MS,
-        .min_silence_ms = 2000,
+        .min_silence_ms = rules->silence_ms > 0 ? rules->silence_ms : 2000,
         .min_pause_ms = 98,
-        .pad_ms = 400,
+        .pad_ms = rules->pad_ms > 0 ? rules->pad_ms : 400,
     };
 
     *s = (struct sound){.mel = mel, .vad = vad, .peak = -INFINITY};

@@ -13,6 +13,8 @@
  * it.
  */
 
+#include <infer/audio.h>
+
 #include "media/mel.h"
 #include "media/speech.h"
 #include "media/vad.h"
@@ -48,7 +50,9 @@ struct sound {
     size_t n_pieces, pieces_cap;
 };
 
-void sound_init(struct sound *s, const struct mel *mel, const struct vad_model *vad);
+/* @rules: of @vad, checked; members that are 0 have their usual values. */
+void sound_init(struct sound *s, const struct mel *mel, const struct vad_model *vad,
+                const struct inf_audio_vad *rules);
 void sound_done(struct sound *s);
 
 /* -ENOMEM. */

@@ -19,6 +19,7 @@
 #include "core/err.h"
 #include "audio/audio.h"
 #include "audio/transcription.h"
+#include "audio/vad-file.h"
 
 static void resident_load(struct job *job);
 static void resident_loaded(struct job *job);
@@ -83,6 +84,7 @@ static void resident_load(struct job *job)
         .max_requests = config->audio.max_running,
         .max_queue = config->audio.max_queue,
     };
+    _cleanup_free_ char *vad = NULL;
     char why[sizeof(resident->err.text)];
     int r;
 
@@ -90,7 +92,10 @@ static void resident_load(struct job *job)
     r = inf_model_open(&model, &resident->model, &resident->err);
     if (r == -EACCES && confine_explain_path(resident->path, why, sizeof(why)))
         r = err_set(&resident->err, ESTALE, "%s", why);
+    if (r == 0)
+        r = vad_file_find(config, &vad, &resident->err);
     params.model = resident->model;
+    params.vad_path = vad;
     if (r == 0)
         r = inf_transcriber_new(&params, &resident->transcriber, &resident->err);
     resident->load_status = r;

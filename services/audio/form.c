@@ -14,6 +14,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 
+#include "audio/chunking.h"
 #include "common/multipart.h"
 #include "core/str.h"
 #include "core/utf8.h"
@@ -25,6 +26,7 @@ struct form {
     struct problem *problem;
     const struct form_field *field; /* that is being read; NULL: the file */
     unsigned seen;                  /* bits of fields */
+    bool vad_filter, has_vad_filter;
     struct str text;
 };
 
@@ -149,13 +151,43 @@ static int field_stream(struct form *form, const char *value, size_t len)
     return read_bool(form, &form->params->stream, value);
 }
 
-/* "auto" is what is done: windows end where the speech does. */
-static int field_chunking(struct form *form, const char *value, size_t len)
+static int field_vad_filter(struct form *form, const char *value, size_t len)
 {
     (void)len;
-    return strcmp(value, "auto") == 0
-               ? 0
-               : bad(form, "unsupported_value", "%s", "'auto' alone is supported");
+    form->has_vad_filter = true;
+    return read_bool(form, &form->vad_filter, value);
+}
+
+static int field_chunking(struct form *form, const char *value, size_t len)
+{
+    struct inf_err err;
+    int r;
+
+    if (strcmp(value, "auto") == 0) {
+        form->params->silence = AUDIO_SILENCE_AUTO;
+        return 0;
+    }
+    if (*value != '{')
+        return bad(form, "unsupported_value", "%s",
+                   "there are 'auto' and an object of type server_vad");
+    r = chunking_parse(form->params, value, len, &err);
+    if (r == -ENOMEM)
+        return no_memory(form->problem);
+    return r < 0 ? bad(form, "invalid_value", "%s", err.text) : 0;
+}
+
+/* "chunking_strategy[threshold]" */
+static int field_chunking_part(struct form *form, const char *value, size_t len)
+{
+    const char *part = strchr(form->field->name, '[') + 1;
+    struct inf_err err;
+    char name[32];
+
+    (void)len;
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(part, "]"), part);
+    return chunking_set(form->params, name, value, &err) < 0
+               ? bad(form, "invalid_value", "%s", err.text)
+               : 0;
 }
 
 static int field_beams(struct form *form, const char *value, size_t len)
@@ -197,7 +229,12 @@ static const struct form_field fields[] = {
     {"language", field_language, .transcribes_only = true},
     {"timestamp_granularities[]", field_granularity, .repeats = true, .transcribes_only = true},
     {"timestamp_granularities", field_granularity, .repeats = true, .transcribes_only = true},
+    {"vad_filter", field_vad_filter},
     {"chunking_strategy", field_chunking, .transcribes_only = true},
+    {"chunking_strategy[type]", field_chunking_part, .transcribes_only = true},
+    {"chunking_strategy[threshold]", field_chunking_part, .transcribes_only = true},
+    {"chunking_strategy[prefix_padding_ms]", field_chunking_part, .transcribes_only = true},
+    {"chunking_strategy[silence_duration_ms]", field_chunking_part, .transcribes_only = true},
 };
 
 /* --- parts --- */
@@ -283,8 +320,30 @@ static int on_end(void *user)
 
 /* --- the form --- */
 
-static int check_form(struct audio_params *p, struct problem *problem)
+/* Of `vad_filter` and `chunking_strategy`. */
+static int check_silence(struct form *form)
 {
+    struct audio_params *p = form->params;
+    const struct inf_audio_vad none = {0};
+
+    if (memcmp(&p->vad, &none, sizeof(none)) != 0 && p->silence != AUDIO_SILENCE_SKIPPED)
+        return problem_set(form->problem, 400, "missing_field", "chunking_strategy[type]",
+                           "Missing required parameter: 'chunking_strategy[type]'.");
+    if (!form->has_vad_filter)
+        return 0;
+    if (!form->vad_filter && p->silence != AUDIO_SILENCE_USUAL)
+        return problem_set(form->problem, 400, "invalid_value", "vad_filter",
+                           "Invalid value for 'vad_filter': false does not go with "
+                           "'chunking_strategy'.");
+    p->silence = form->vad_filter ? AUDIO_SILENCE_SKIPPED : AUDIO_SILENCE_KEPT;
+    return 0;
+}
+
+static int check_form(struct form *form)
+{
+    struct audio_params *p = form->params;
+    struct problem *problem = form->problem;
+
     if (p->file < 0)
         return problem_set(problem, 400, "missing_field", "file",
                            "Missing required parameter: 'file'.");
@@ -300,7 +359,7 @@ static int check_form(struct audio_params *p, struct problem *problem)
                            "text alone.");
     if (!p->has_granularity)
         p->segments = true;
-    return 0;
+    return check_silence(form);
 }
 
 int form_read(struct audio_params *params, enum inf_audio_task task, struct http_text type,
@@ -324,7 +383,7 @@ int form_read(struct audio_params *params, enum inf_audio_task task, struct http
         return r == -ENOMEM ? no_memory(problem)
                             : problem_set(problem, 400, "invalid_form", NULL,
                                           "The body of your request is no form: %s.", err.text);
-    return r < 0 ? r : check_form(params, problem);
+    return r < 0 ? r : check_form(&form);
 }
 
 void form_done(struct audio_params *params)

@@ -21,6 +21,13 @@ enum audio_format {
     AUDIO_VERBOSE,
 };
 
+enum audio_silence {
+    AUDIO_SILENCE_USUAL,   /* as configured */
+    AUDIO_SILENCE_KEPT,    /* and heard */
+    AUDIO_SILENCE_AUTO,    /* skipped where that can be done */
+    AUDIO_SILENCE_SKIPPED, /* or the request fails */
+};
+
 struct audio_params {
     enum inf_audio_task task;
     enum audio_format format;
@@ -28,6 +35,8 @@ struct audio_params {
     char *filename;                             /* as the client calls it; NULL: not given */
     float temperature;
     bool has_temperature, stream, segments, words, has_granularity;
+    enum audio_silence silence;
+    struct inf_audio_vad vad;
     uint32_t beam_size, best_of;
     int64_t seed; /* -1: not given */
     int file;     /* sealed memory; -1: none */

@@ -242,6 +242,14 @@ void transcription_on_event(struct transcription *t, const struct inf_audio_even
 
 /* --- the file --- */
 
+static bool skips_silence(const struct transcription *t)
+{
+    const enum audio_silence silence = t->params.silence;
+
+    return silence == AUDIO_SILENCE_SKIPPED || silence == AUDIO_SILENCE_AUTO ||
+           (silence == AUDIO_SILENCE_USUAL && t->audio->config->audio.vad_model);
+}
+
 static void submit(struct transcription *t)
 {
     const struct audio_params *p = &t->params;
@@ -256,6 +264,8 @@ static void submit(struct transcription *t)
         .beam_size = p->beam_size,
         .best_of = p->best_of,
         .words = p->words,
+        .skip_silence = skips_silence(t),
+        .vad = p->vad,
         .seed = p->seed < 0 ? 0 : (uint64_t)p->seed,
         .user = t,
     };
@@ -394,7 +404,14 @@ static void on_ready(struct resident_waiter *waiter, struct resident *resident,
         return;
     }
     t->resident = resident;
-    decode(t);
+    if (t->params.silence == AUDIO_SILENCE_SKIPPED &&
+        !inf_transcriber_has_vad(resident->transcriber))
+        transcription_fail(t, 400, "no_vad_model",
+                           "Silence cannot be skipped: weights of Silero VAD "
+                           "(silero*.safetensors or ggml-silero*.bin) were in no model directory "
+                           "when the model was loaded.");
+    else
+        decode(t);
 }
 
 static const struct models_entry *find_model(struct transcription *t, struct problem *problem)

@@ -63,6 +63,7 @@ static int make_form(const struct speech_ask *ask, const char *name, struct str 
     r = r < 0 ? r : put_field(form, "hotwords", ask->hotwords);
     r = r < 0 ? r : put_field(form, "response_format", ask->format);
     r = r < 0 ? r : put_field(form, "stream", streams ? "true" : NULL);
+    r = r < 0 ? r : put_field(form, "vad_filter", ask->skip_silence ? "true" : NULL);
     if (r == 0 && ask->words) {
         r = put_field(form, "timestamp_granularities[]", "segment");
         r = r < 0 ? r : put_field(form, "timestamp_granularities[]", "word");

@@ -13,7 +13,7 @@ struct speech_ask {
     const char *address, *key;                        /* of the gateway; key: NULL for none */
     const char *model, *language, *prompt, *hotwords; /* NULL: not given */
     const char *format; /* of the API: "text", "srt" …; text comes as a stream */
-    bool translate, words;
+    bool translate, words, skip_silence;
 };
 
 /* Sends the file @fd of @size bytes, which is called @name, and writes the answer to @out. -errno

@@ -20,6 +20,7 @@ static const char help[] =
     "  --words              times of words, with json\n"
     "  --prompt TEXT        what was said before\n"
     "  --hotwords TEXT      words that are likely\n"
+    "  --vad                skip silence, where the service has weights for that\n"
     "  --mic                record until Ctrl-C instead of reading files\n"
     "  --seconds N          record for so long\n"
     "  --address WHERE      ADDR:PORT or unix:PATH of the gateway (the user's, else the system's)\n"
@@ -31,6 +32,7 @@ enum {
     OPTION_WORDS,
     OPTION_PROMPT,
     OPTION_HOTWORDS,
+    OPTION_VAD,
     OPTION_MIC,
     OPTION_SECONDS,
     OPTION_ADDRESS,
@@ -125,6 +127,7 @@ static int read_options(int argc, char **argv, struct request *q)
                                             {"words", no_argument, NULL, OPTION_WORDS},
                                             {"prompt", required_argument, NULL, OPTION_PROMPT},
                                             {"hotwords", required_argument, NULL, OPTION_HOTWORDS},
+                                            {"vad", no_argument, NULL, OPTION_VAD},
                                             {"mic", no_argument, NULL, OPTION_MIC},
                                             {"seconds", required_argument, NULL, OPTION_SECONDS},
                                             {"address", required_argument, NULL, OPTION_ADDRESS},
@@ -150,6 +153,8 @@ static int read_options(int argc, char **argv, struct request *q)
             q->ask.prompt = optarg;
         else if (c == OPTION_HOTWORDS)
             q->ask.hotwords = optarg;
+        else if (c == OPTION_VAD)
+            q->ask.skip_silence = true;
         else if (c == OPTION_MIC)
             q->mic = true;
         else if (c == OPTION_SECONDS) {

@@ -238,6 +238,7 @@ struct config *config_free(struct config *c)
     free(c->embed.default_reranker);
     free(c->embed.isa);
     free(c->audio.default_model);
+    free(c->audio.vad_model);
     free(c->audio.isa);
     free(c->cache.directory);
     free(c);

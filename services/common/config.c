@@ -98,6 +98,7 @@ const struct config_key config_keys[] = {
     {"embed", "idle_timeout", KEY_USEC, AT(embed.idle_timeout_usec), 0, ANY_USEC},
     {"embed", "request_timeout", KEY_USEC, AT(embed.request_timeout_usec), 0, ANY_USEC},
     {"audio", "default_model", KEY_STRING, AT(audio.default_model), 0, 0, 0},
+    {"audio", "vad_model", KEY_STRING, AT(audio.vad_model), 0, 0, 0},
     {"audio", "isa", KEY_STRING, AT(audio.isa), 0, 0, 0},
     {"audio", "threads", KEY_U32, AT(audio.threads), 0, 0, 1024},
     {"audio", "max_body", KEY_BYTES, AT(audio.max_body), 0, 1024, MEBIBYTES(4096)},

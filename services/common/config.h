@@ -78,6 +78,7 @@ struct config {
 
     struct {
         char *default_model;        /* for requests that name none; NULL: the only one there is */
+        char *vad_model;            /* weights of Silero VAD, used unasked; NULL: if asked for */
         char *isa;                  /* NULL: best */
         uint32_t threads;           /* 0: all */
         uint64_t max_body;          /* bytes of a form; 25 MiB */

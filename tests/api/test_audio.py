@@ -177,6 +177,18 @@ def test_fields_are_honoured_or_refused_by_name(audio_suite):
             ([file(1)], "file")):
         refused(fields, "invalid_value", param)
     refused([("chunking_strategy", "server_vad")], "unsupported_value", "chunking_strategy")
+    chunking = "chunking_strategy"
+    for value in ('{"type": "semantic_vad"}', '{"threshold": 0.5}', '{"type": "server_vad"',
+                  '{"type": "server_vad", "threshold": 1}', '{"type": "server_vad", "eagerness": 1}',
+                  '{"type": "server_vad", "prefix_padding_ms": -1}',
+                  '{"type": "server_vad", "silence_duration_ms": "short"}'):
+        refused([(chunking, value)], "invalid_value", chunking)
+    refused([(chunking + "[threshold]", "0.5")], "missing_field", chunking + "[type]")
+    refused([(chunking + "[type]", "x")], "invalid_value", chunking + "[type]")
+    refused([(chunking + "[type]", "server_vad"), (chunking + "[threshold]", "high")],
+            "invalid_value", chunking + "[threshold]")
+    refused([(chunking, "auto"), ("vad_filter", "false")], "invalid_value", "vad_filter")
+    refused([("vad_filter", "perhaps")], "invalid_value", "vad_filter")
     refused([("prompt", "x" * 20000)], "value_too_long", "prompt")
     assert "klingonese" in refused([("language", "klingonese")], "invalid_value")
     for name in ("language", "timestamp_granularities[]"):
@@ -185,6 +197,49 @@ def test_fields_are_honoured_or_refused_by_name(audio_suite):
                                 ("beam_size", "2"), ("best_of", "3"), ("seed", "7"),
                                 ("model", "TINY"), ("language", ""), ("stream", "false")])
     assert answer[0] == 200
+
+
+def test_silence_is_skipped_where_that_can_be_done(audio_suite, model_dir, tmp_path):
+    """Who asks for it gets it or an error; who lets the service choose gets what there is."""
+    server_vad = ("chunking_strategy", '{"type": "server_vad", "prefix_padding_ms": 0}')
+    openai_fields = [("chunking_strategy[type]", "server_vad"), ("chunking_strategy[threshold]", "0.6"),
+                     ("chunking_strategy[silence_duration_ms]", "500")]
+    asked = [[("vad_filter", "true")], [server_vad], openai_fields, [server_vad, ("vad_filter", "1")]]
+
+    def heard(suite, fields, path=PATH):
+        status, _, body = post(suite, [file(1), ("model", "tiny"), *fields], path)
+        assert status == 200, body
+        return json.loads(body)["text"].split()[0]
+
+    for fields in asked:
+        error(post(audio_suite, [file(1), *fields]), 400, "no_vad_model")
+    for fields in ([], [("chunking_strategy", "auto")], [("vad_filter", "false")]):
+        assert heard(audio_suite, fields) == "Segment"
+    shutil.copytree(model_dir, tmp_path / "models")
+    for name in ("silero_vad_16k.safetensors", "other.bin"):
+        (tmp_path / "models" / name).write_bytes(b"the stand-in does not read it")
+    suite = Suite(tmp_path / "models", audio_program=FAKE)
+    try:
+        for fields in [*asked, [("chunking_strategy", "auto")]]:
+            assert heard(suite, fields) == "Speech"
+        for fields in ([], [("vad_filter", "false")]):
+            assert heard(suite, fields) == "Segment"
+    finally:
+        check_log(suite.close())
+    for name in ("other.bin", tmp_path / "models/other.bin"):
+        suite = Suite(tmp_path / "models", audio="  vad_model: %s\n" % name, audio_program=FAKE)
+        try:
+            assert heard(suite, []) == heard(suite, asked[2]) == "Speech"
+            assert heard(suite, [("vad_filter", "false")]) == "Segment"
+        finally:
+            check_log(suite.close())
+    for name in ("absent.bin", "/etc/hostname"):
+        suite = Suite(tmp_path / "models", audio="  vad_model: %s\n" % name, audio_program=FAKE)
+        try:
+            message = error(post(suite, [file(1), ("model", "tiny")]), 500, "model_load_failed")
+            assert "audio.vad_model" in message and "no model directory" in message
+        finally:
+            suite.close()
 
 
 def test_what_is_wrong_is_named(audio_suite):

@@ -4,8 +4,8 @@
  *
  * It stands in the place of the library's when it is linked to a program, takes any model, and
  * makes a segment of every five seconds: " Segment N.", of two words, or in translations " Part
- * N.". The prompt "wait MSEC" makes it slow; "fail" makes it fail; the language must have two
- * letters.
+ * N.", or " Speech N." where silence is skipped. The prompt "wait MSEC" makes it slow; "fail" makes
+ * it fail; the language must have two letters.
  */
 #include <infer/audio.h>
 
@@ -46,7 +46,7 @@ struct inf_transcriber {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     int fd;
-    bool ending;
+    bool ending, has_vad;
     uint64_t last_id;
     uint32_t max_requests;
     struct fake_request *requests, **end;
@@ -74,7 +74,9 @@ static struct fake_event *event_of(const struct fake_request *r, enum inf_audio_
 
 static void put_segment(struct inf_transcriber *t, struct fake_request *r, uint64_t n)
 {
-    const bool translates = r->params.task == INF_AUDIO_TRANSLATE;
+    const char *word = r->params.task == INF_AUDIO_TRANSLATE  ? " Part"
+                       : r->params.skip_silence && t->has_vad ? " Speech"
+                                                              : " Segment";
     struct fake_event *e = event_of(r, INF_AUDIO_SEGMENT);
     struct inf_audio_event *v = &e->event;
 
@@ -82,7 +84,7 @@ static void put_segment(struct inf_transcriber *t, struct fake_request *r, uint6
     v->seek = (uint32_t)(r->n_done / 160);
     v->start = (double)r->n_done / RATE;
     v->end = (double)(r->n_done + n) / RATE;
-    snprintf(e->word_text[0], sizeof(e->word_text[0]), translates ? " Part" : " Segment");
+    snprintf(e->word_text[0], sizeof(e->word_text[0]), "%s", word);
     snprintf(e->word_text[1], sizeof(e->word_text[1]), " %u.", r->n_segments);
     snprintf(e->text, sizeof(e->text), "%s%s", e->word_text[0], e->word_text[1]);
     v->text = e->text;
@@ -192,6 +194,7 @@ int inf_transcriber_new(const struct inf_transcriber_params *params, struct inf_
 
     (void)reterr;
     t->max_requests = params->max_requests;
+    t->has_vad = params->vad_path;
     t->end = &t->requests;
     t->events_end = &t->events;
     t->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -345,6 +348,11 @@ bool inf_transcriber_is_multilingual(const struct inf_transcriber *t)
 {
     (void)t;
     return true;
+}
+
+bool inf_transcriber_has_vad(const struct inf_transcriber *t)
+{
+    return t->has_vad;
 }
 
 const char *inf_transcriber_device(const struct inf_transcriber *t)

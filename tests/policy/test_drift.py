@@ -28,6 +28,7 @@ from activator import Service, listen_tcp, listen_unix  # noqa: E402
 from lib.services import SERVICES, service  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build"))
+DATA = pathlib.Path(os.environ.get("SCONCE_DATA", ROOT.parent / "shared" / "data"))
 SHORT = {"model": "tiny", "prompt": "What is sconce?", "max_tokens": 4}
 LONG = {**SHORT, "max_tokens": 1500, "ignore_eos": True, "temperature": 1, "stream": True}
 CONFIG = """models:
@@ -76,6 +77,8 @@ class Life:
         for name in ("bert-mean", "bert-rank"):
             shutil.copytree(ROOT / "tests/golden/embed" / name, path / "models" / name)
         shutil.copytree(ROOT / "tests/golden/audio/whisper", path / "models/whisper")
+        if (DATA / "vad/silero_vad_16k.safetensors").exists():
+            shutil.copy(DATA / "vad/silero_vad_16k.safetensors", path / "models")
         (path / "sconce.yaml").write_text(config % path if "%s" in config else config)
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify.bind(str(path / "notify"))
@@ -165,6 +168,7 @@ def ordinary(life):
     assert life.request("POST", "/v1/rerank", ranked, unix="embed.sock")[0] == 200
     assert life.request("POST", HEAR, form(SOUND))[0] == 200
     assert life.request("POST", HEAR, form(SOUND, stream="true"), unix="audio.sock")[0] == 200
+    assert life.request("POST", HEAR, form(SOUND, chunking_strategy="auto"))[0] == 200
     # Its blocks are kept, and found by the next life.
     story = {**SHORT, "prompt": "Once upon a time there was a lamp. " * 60}
     assert life.request("POST", "/v1/completions", story)[0] == 200

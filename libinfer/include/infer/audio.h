@@ -46,6 +46,18 @@ enum inf_audio_task {
     INF_AUDIO_TRANSLATE, /* to English */
 };
 
+enum {
+    INF_AUDIO_MAX_PAD_MS = 5000,
+    INF_AUDIO_MAX_SILENCE_MS = 20000,
+};
+
+/* How speech is told from silence: Silero's rules. Members that are 0 have their usual values. */
+struct inf_audio_vad {
+    float threshold;     /* of its probability, below 1; 0: 0.5 */
+    uint32_t pad_ms;     /* of silence that is kept on either side; 0: 400 */
+    uint32_t silence_ms; /* a shorter one is a pause; 0: 2000 */
+};
+
 /* Everything is copied by submit. */
 struct inf_audio_request {
     enum inf_audio_task task;
@@ -57,6 +69,7 @@ struct inf_audio_request {
     uint32_t beam_size, best_of; /* at most 16; 0: 1 and 5 */
     bool words;                  /* times of words */
     bool skip_silence;           /* by VAD, where there are weights */
+    struct inf_audio_vad vad;    /* of skip_silence */
     bool no_carry;               /* the text of one window is no prompt for the next */
     uint64_t seed;
     void *user; /* comes back in events */
@@ -138,6 +151,8 @@ struct inf_transcriber_stats {
 INF_PUBLIC void inf_transcriber_stats(struct inf_transcriber *transcriber,
                                       struct inf_transcriber_stats *ret_stats);
 INF_PUBLIC bool inf_transcriber_is_multilingual(const struct inf_transcriber *transcriber);
+/* Whether it has weights for skip_silence. */
+INF_PUBLIC bool inf_transcriber_has_vad(const struct inf_transcriber *transcriber);
 /* The device in use, "cpu"; borrowed. */
 INF_PUBLIC const char *inf_transcriber_device(const struct inf_transcriber *transcriber);
 

@@ -25,6 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (r < 0 ? problem.status < 400 || !problem.message[0]
                   : p.file < 0 || !p.size || !(p.temperature >= 0 && p.temperature <= 1) ||
                         p.beam_size > 16 || p.best_of > 16 || (i && p.language) ||
+                        !(p.vad.threshold >= 0 && p.vad.threshold < 1) ||
+                        p.vad.pad_ms > INF_AUDIO_MAX_PAD_MS ||
+                        p.vad.silence_ms > INF_AUDIO_MAX_SILENCE_MS ||
                         !(fcntl(p.file, F_GET_SEALS) & F_SEAL_WRITE))
             abort();
         form_done(&p);

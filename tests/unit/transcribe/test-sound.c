@@ -17,6 +17,8 @@
 
 enum { N_BINS = 80, N = 41 * MEL_RATE + 77 };
 
+static const struct inf_audio_vad usual = {0};
+
 static float *noise(size_t n)
 {
     float *x = NEW(float, n);
@@ -48,7 +50,7 @@ TEST(pieces_change_no_frame)
     for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
         struct sound s;
 
-        sound_init(&s, mel, NULL);
+        sound_init(&s, mel, NULL, &usual);
         put_pieces(&s, x, N, pieces[i]);
         assert_false(sound_is_ready(&s, 0));
         ASSERT_OK(sound_end(&s));
@@ -75,7 +77,7 @@ TEST(what_was_heard_leaves)
     struct sound s;
 
     ASSERT_OK(mel_new(N_BINS, cpu_flags(), &mel));
-    sound_init(&s, mel, NULL);
+    sound_init(&s, mel, NULL, &usual);
     for (int i = 0; i < 10; i++) {
         put_pieces(&s, x, N, 48000);
         assert_true(sound_drop(&s, s.n_frames) <= MEL_RATE);
@@ -105,7 +107,7 @@ TEST(silence_is_skipped)
     assert_true(speech && x);
     memcpy(x + SILENCE, speech, n * sizeof(*x));
     ASSERT_OK(mel_new(N_BINS, cpu_flags(), &mel));
-    sound_init(&s, mel, vad);
+    sound_init(&s, mel, vad, &usual);
     put_pieces(&s, x, n + 2 * SILENCE, 5000);
     assert_true(s.n_raw < (size_t)4 * MEL_RATE);
     ASSERT_OK(sound_end(&s));
@@ -117,5 +119,50 @@ TEST(silence_is_skipped)
     mel_free(mel);
 }
 
+/* Frames of the speech that are heard with @rules. */
+static uint64_t n_heard(const struct vad_model *vad, const struct mel *mel,
+                        const struct inf_audio_vad *rules)
+{
+    size_t n = 0;
+    _cleanup_free_ float *speech = wav_read(test_data(SPEECH), &n);
+    uint64_t n_frames;
+    struct sound s;
+
+    assert_non_null(speech);
+    sound_init(&s, mel, vad, rules);
+    put_pieces(&s, speech, n, 5000);
+    ASSERT_OK(sound_end(&s));
+    n_frames = s.n_frames;
+    assert_true(sound_time(&s, (double)n_frames / 100, true) <= (double)n / MEL_RATE);
+    sound_done(&s);
+    return n_frames;
+}
+
+/* A higher threshold, shorter pauses and less padding leave less to hear. */
+TEST(rules_of_silence_are_kept)
+{
+    static const struct inf_audio_vad rules[] = {
+        {0},
+        {.silence_ms = 100},
+        {.silence_ms = 100, .pad_ms = 30},
+        {.threshold = 0.95f, .silence_ms = 100, .pad_ms = 30}};
+    _cleanup_(vad_model_closep) struct vad_model *vad = NULL;
+    struct mel *mel = NULL;
+    uint64_t before = UINT64_MAX;
+    struct inf_err err;
+
+    if (!test_data(WEIGHTS) || !test_data(SPEECH))
+        skip();
+    ASSERT_OK_ERR(vad_model_open(test_data(WEIGHTS), cpu_flags(), &vad, &err), err);
+    ASSERT_OK(mel_new(N_BINS, cpu_flags(), &mel));
+    for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+        const uint64_t n = n_heard(vad, mel, &rules[i]);
+
+        assert_true(n > 300 && n < before);
+        before = n;
+    }
+    mel_free(mel);
+}
+
 RUN_TESTS(cmocka_unit_test(pieces_change_no_frame), cmocka_unit_test(what_was_heard_leaves),
-          cmocka_unit_test(silence_is_skipped))
+          cmocka_unit_test(silence_is_skipped), cmocka_unit_test(rules_of_silence_are_kept))

@@ -318,6 +318,14 @@ TEST(requests_that_cannot_be_are_refused)
     q.best_of = 17;
     ASSERT_ERROR(inf_transcriber_submit(t, &q, &id, &err), EINVAL);
     ASSERT_CONTAINS(err.text, "16");
+    q.best_of = 0;
+    q.vad.threshold = 1;
+    ASSERT_ERROR(inf_transcriber_submit(t, &q, &id, &err), EINVAL);
+    ASSERT_CONTAINS(err.text, "threshold");
+    q.vad = (struct inf_audio_vad){.pad_ms = 5001};
+    ASSERT_ERROR(inf_transcriber_submit(t, &q, &id, &err), EINVAL);
+    q.vad = (struct inf_audio_vad){.silence_ms = 20001};
+    ASSERT_ERROR(inf_transcriber_submit(t, &q, &id, &err), EINVAL);
     inf_transcriber_free(t);
     inf_transcriber_free(e);
     inf_model_unref(m);

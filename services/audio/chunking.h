@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a form says of silence: `chunking_strategy`, as OpenAI's API has it
+ *
+ * "auto", or an object: {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300,
+ * "silence_duration_ms": 200}. Clients send it as one field, or a field for each member.
+ */
+
+#include <infer/types.h>
+
+struct audio_params;
+
+/* A text that begins as an object. -EINVAL with the reason; -ENOMEM. */
+int chunking_parse(struct audio_params *params, const char *text, size_t len,
+                   struct inf_err *reterr);
+/* The member @name of the object, as text. -EINVAL with the reason. */
+int chunking_set(struct audio_params *params, const char *name, const char *value,
+                 struct inf_err *reterr);

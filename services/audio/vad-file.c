@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Only model directories are looked into: what the service sees of files ends there. */
+#include "audio/vad-file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/config.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "core/macros.h"
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcasecmp(text + n - m, end) == 0;
+}
+
+static bool is_weights(const char *file)
+{
+    return (strncasecmp(file, "silero", 6) == 0 && ends_with(file, ".safetensors")) ||
+           (strncasecmp(file, "ggml-silero", 11) == 0 && ends_with(file, ".bin"));
+}
+
+/* NULL: none. Later names are those of later versions. */
+static char *find_weights(const char *dir)
+{
+    DIR *d = opendir(dir);
+    _cleanup_free_ char *best = NULL;
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        char *name = is_weights(e->d_name) && (!best || strcmp(e->d_name, best) > 0)
+                         ? strdup(e->d_name)
+                         : NULL;
+
+        if (name) {
+            free(best);
+            best = name;
+        }
+    }
+    if (d)
+        closedir(d);
+    return best ? path_join(dir, best) : NULL;
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+    const size_t n = strlen(dir);
+
+    return strncmp(path, dir, n) == 0 && (dir[n - 1] == '/' || path[n] == '/');
+}
+
+/* @file as configured: its name in a directory, or its path. */
+static int find_configured(const struct config *config, const char *file, char **ret_path,
+                           struct inf_err *reterr)
+{
+    bool below = file[0] != '/';
+
+    for (size_t i = 0; i < config->n_model_dirs; i++) {
+        const char *dir = config->model_dirs[i];
+        _cleanup_free_ char *path = file[0] == '/' ? strdup(file) : path_join(dir, file);
+
+        if (!path)
+            return err_set(reterr, ENOMEM, "out of memory");
+        if (!is_below(path, dir))
+            continue;
+        below = true;
+        if (path_exists(path)) {
+            *ret_path = STEAL(path);
+            return 0;
+        }
+    }
+    if (!below)
+        return err_set(reterr, EINVAL, "audio.vad_model, %s, lies in no model directory", file);
+    return err_set(reterr, ENOENT, "audio.vad_model, %s, is in no model directory", file);
+}
+
+int vad_file_find(const struct config *config, char **ret_path, struct inf_err *reterr)
+{
+    if (config->audio.vad_model)
+        return find_configured(config, config->audio.vad_model, ret_path, reterr);
+    *ret_path = NULL;
+    for (size_t i = 0; !*ret_path && i < config->n_model_dirs; i++)
+        *ret_path = find_weights(config->model_dirs[i]);
+    return 0;
+}
