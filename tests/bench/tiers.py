@@ -156,14 +156,18 @@ class Known:
         if answer.text != self.text:
             raise RuntimeError("%s: the text is another: %r, not %r" % (what, answer.text, self.text))
 
-    def after_restart(self, what, prepare):
-        """Seconds to the first token, and again with the blocks in memory; bytes read between."""
+    def after_restart(self, what, prepare, is_running=False):
+        """Seconds to the first token, and again with the blocks in memory; bytes read between.
+        @is_running: services and model are woken before, by another prompt."""
         prepare()
         with self.suite() as s:
+            if is_running:
+                s.ask(prompt(0, 128))
             have_memory(MEMORY)
+            n_before = s.metric("sconce_chat_loaded_bytes_total") if is_running else 0
             with self.options.lock:
                 answer = s.ask(self.tokens)
-                n_bytes = s.metric("sconce_chat_loaded_bytes_total")
+                n_bytes = s.metric("sconce_chat_loaded_bytes_total") - n_before
                 again = s.ask(self.tokens)
             self.check(answer, what)
             return answer.first, again.first, n_bytes
@@ -173,15 +177,16 @@ class Known:
 
 
 def disk_share(known):
-    """Part of the disk's bandwidth at which blocks are read, the model's pages being in memory, and
-    that bandwidth. What computing the rest takes is told by the same prompt once more."""
+    """Part of the disk's bandwidth at which blocks are read, and that bandwidth. What computing the
+    rest takes is told by the same prompt once more; what starting takes is left out, by a prompt
+    before it."""
 
     def blocks_alone():
         os.sync()
         for path in known.blocks.rglob("*.kv"):
             forget(path)
 
-    first, again, n_bytes = known.after_restart("blocks dropped", blocks_alone)
+    first, again, n_bytes = known.after_restart("blocks dropped", blocks_alone, is_running=True)
     raw = raw_bandwidth(known.segment())
     return 100 * n_bytes / max(first - again, 1e-9) / raw, raw
 
