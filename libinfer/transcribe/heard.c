@@ -150,12 +150,13 @@ static bool spell_words(const struct heard *x, const struct word *words, size_t 
 
         out[i] = (struct inf_audio_word){
             .text = text_of(x->t, x->said + words[i].token, words[i].n_tokens, &len),
-            .start = sound_time(&x->h->sound, words[i].start, false),
-            .end = sound_time(&x->h->sound, words[i].end, true),
+            .start = words[i].start,
+            .end = words[i].end,
             .probability = (float)words[i].probability,
         };
         if (!out[i].text)
             return false;
+        sound_place_word(&x->h->sound, &out[i].start, &out[i].end);
     }
     return true;
 }
@@ -200,6 +201,11 @@ static void tell_segment(struct heard *x, const struct longform_segment *segment
         .words = out,
         .n_words = n,
     };
+    /* A segment that begins or ends with a word does so wherever the word is. */
+    if (n > 0 && borders->start == words[0].start)
+        e.start = out[0].start;
+    if (n > 0 && borders->end == words[n - 1].end)
+        e.end = out[n - 1].end;
     transcriber_tell(x->t, h, speech_event_segment(h, &e));
     free_words(out, n);
 }

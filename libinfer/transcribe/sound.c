@@ -210,17 +210,39 @@ uint64_t sound_drop(struct sound *s, uint64_t seek)
     return s->n_raw + (s->n_frames - s->first_frame) * MEL_HOP;
 }
 
-double sound_time(const struct sound *s, double seconds, bool end)
+/* The piece that has sample @at of what is heard; @end: or ends with it. There is one. */
+static const struct sound_piece *piece_at(const struct sound *s, double at, bool end)
 {
-    const double at = seconds * MEL_RATE;
     size_t i = 0;
 
-    if (s->n_pieces == 0)
-        return seconds;
     while (i + 1 < s->n_pieces &&
            (end ? at > (double)s->pieces[i + 1].heard : at >= (double)s->pieces[i + 1].heard))
         i++;
-    return ((double)s->pieces[i].start +
-            fmin(at - (double)s->pieces[i].heard, (double)s->pieces[i].n)) /
-           MEL_RATE;
+    return &s->pieces[i];
+}
+
+/* Seconds of the recording; before and behind the piece there is nothing. */
+static double time_in(const struct sound_piece *piece, double at)
+{
+    const double within = fmin(fmax(at - (double)piece->heard, 0), (double)piece->n);
+
+    return ((double)piece->start + within) / MEL_RATE;
+}
+
+double sound_time(const struct sound *s, double seconds, bool end)
+{
+    const double at = seconds * MEL_RATE;
+
+    return s->n_pieces == 0 ? seconds : time_in(piece_at(s, at, end), at);
+}
+
+void sound_place_word(const struct sound *s, double *start, double *end)
+{
+    const struct sound_piece *piece;
+
+    if (s->n_pieces == 0)
+        return;
+    piece = piece_at(s, (*start + *end) / 2 * MEL_RATE, false);
+    *start = time_in(piece, *start * MEL_RATE);
+    *end = time_in(piece, *end * MEL_RATE);
 }

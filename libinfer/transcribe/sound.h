@@ -67,3 +67,6 @@ void sound_window(struct sound *s, uint64_t seek, uint32_t n, float *out);
 uint64_t sound_drop(struct sound *s, uint64_t seek);
 /* Where in the recording @seconds of what is heard are; @end: it is the end of something. */
 double sound_time(const struct sound *s, double seconds, bool end);
+/* Where a word is that is heard from *start to *end: no span of speech ends within it, so that it
+ * lies in the one that has its middle. */
+void sound_place_word(const struct sound *s, double *start, double *end);

@@ -138,6 +138,45 @@ static uint64_t n_heard(const struct vad_model *vad, const struct mel *mel,
     return n_frames;
 }
 
+/* With silence before and after, a word that reaches out of the speech is put into it. */
+TEST(words_lie_in_speech)
+{
+    enum { SILENCE = 30 * MEL_RATE };
+    _cleanup_(vad_model_closep) struct vad_model *vad = NULL;
+    _cleanup_free_ float *speech = NULL, *x = NULL;
+    double start = -0.3, end = 0.5, length;
+    struct mel *mel = NULL;
+    struct inf_err err;
+    struct sound s;
+    size_t n = 0;
+
+    if (!test_data(WEIGHTS) || !test_data(SPEECH))
+        skip();
+    ASSERT_OK_ERR(vad_model_open(test_data(WEIGHTS), cpu_flags(), &vad, &err), err);
+    speech = wav_read(test_data(SPEECH), &n);
+    x = NEW(float, 2 * n + SILENCE);
+    assert_true(speech && x);
+    memcpy(x, speech, n * sizeof(*x));
+    memcpy(x + n + SILENCE, speech, n * sizeof(*x));
+    ASSERT_OK(mel_new(N_BINS, cpu_flags(), &mel));
+    sound_init(&s, mel, vad, &usual);
+    put_pieces(&s, x, 2 * n + SILENCE, 5000);
+    ASSERT_OK(sound_end(&s));
+    sound_place_word(&s, &start, &end);
+    assert_true(start == sound_time(&s, 0, false) && end == sound_time(&s, 0.5, true));
+    /* The second speech begins in the middle of what is heard, or near it. */
+    length = (double)s.n_frames / 100;
+    for (double at = length / 2 - 2; at < length / 2 + 2; at += 0.01) {
+        start = at;
+        end = at + 0.3;
+        sound_place_word(&s, &start, &end);
+        assert_true(end >= start && end - start <= 0.3 + 1e-6);
+        assert_true(end <= (double)n / MEL_RATE + 0.5 || start >= (double)n / MEL_RATE + 29);
+    }
+    sound_done(&s);
+    mel_free(mel);
+}
+
 /* A higher threshold, shorter pauses and less padding leave less to hear. */
 TEST(rules_of_silence_are_kept)
 {
@@ -165,4 +204,5 @@ TEST(rules_of_silence_are_kept)
 }
 
 RUN_TESTS(cmocka_unit_test(pieces_change_no_frame), cmocka_unit_test(what_was_heard_leaves),
-          cmocka_unit_test(silence_is_skipped), cmocka_unit_test(rules_of_silence_are_kept))
+          cmocka_unit_test(silence_is_skipped), cmocka_unit_test(words_lie_in_speech),
+          cmocka_unit_test(rules_of_silence_are_kept))
