@@ -37,6 +37,7 @@ struct plan_limits {
     uint32_t max_logits; /* rows of logits of one step */
     uint32_t max_seqs;
     uint32_t max_ctx; /* positions of one sequence */
+    bool many_rows;   /* steps of few rows are rare: units for many count */
 };
 
 /*
@@ -93,6 +94,9 @@ struct backend_ops {
     /* NULL: as they are stored. The format in which products with weights of @dtype are fastest
      * here, of those that lose little beside it. */
     enum inf_dtype (*product_dtype)(const struct backend *b, enum inf_dtype dtype);
+    /* NULL: F32. The format of keys and values in which attention of many rows is fastest here, of
+     * those that lose little beside F32. */
+    enum codec (*many_codec)(const struct backend *b);
     /* NULL: steps are not interrupted. A piece of a step: from *@i_stage on (0: its beginning) to a
      * place where another plan with another store may run. *@i_stage becomes where to go on, 0 when
      * the step is over. Everything else, in each call of a step, as of run(). */
@@ -125,7 +129,7 @@ struct backend_params {
     const char *device;    /* "auto", "cpu", "vulkan", "vulkan:N", "null"; NULL: "auto" */
     const char *isa;       /* NULL: best */
     uint32_t n_threads;    /* 0: all that we may use */
-    bool many_rows;        /* steps of a single row are rare: units for many count */
+    bool many_rows;        /* of all plans, see plan_limits */
     bool exact;            /* sums of F16 products are floats, whatever a CPU's units offer */
     const char *cache_dir; /* for compiled kernels, made when missing; NULL: they are not kept */
     bool cache_read_only;  /* nothing is written there */

@@ -171,6 +171,11 @@ const struct whisper_shape *whisper_encoder_shape(const struct whisper_encoder *
     return &e->shape;
 }
 
+enum inf_dtype whisper_encoder_dtype(const struct whisper_encoder *e)
+{
+    return e->blocks[0].q.dtype;
+}
+
 static graph_ref build_conv(const struct whisper_encoder *e, struct graph *g, int i)
 {
     const graph_ref x = graph_input(g, e->conv[i].cols);

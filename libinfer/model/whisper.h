@@ -44,6 +44,8 @@ struct whisper_encoder *whisper_encoder_free(struct whisper_encoder *e);
 DEFINE_CLEANUP(struct whisper_encoder *, whisper_encoder_free);
 
 const struct whisper_shape *whisper_encoder_shape(const struct whisper_encoder *e);
+/* The format of its matrices. */
+enum inf_dtype whisper_encoder_dtype(const struct whisper_encoder *e);
 /* The graph of one part; its input is the batch's, its output all rows. -ENOMEM. */
 int whisper_encoder_graph(const struct whisper_encoder *e, enum whisper_part part,
                           struct graph **ret_graph, struct inf_err *reterr);

@@ -48,8 +48,11 @@ static int compile(struct decode *d, const struct graph *g, const struct plan_li
 static int make_plans(struct decode *d, struct inf_err *reterr)
 {
     const struct decode_params *p = &d->params;
-    const struct plan_limits memory = {
-        .max_rows = p->n_audio, .max_logits = 1, .max_seqs = 1, .max_ctx = p->n_audio};
+    const struct plan_limits memory = {.max_rows = p->n_audio,
+                                       .max_logits = 1,
+                                       .max_seqs = 1,
+                                       .max_ctx = p->n_audio,
+                                       .many_rows = true};
     const struct plan_limits text = {
         .max_rows = p->max_rows,
         .max_logits = p->max_logits,

@@ -30,16 +30,19 @@ struct encode {
     uint32_t i_stage;       /* of it */
 };
 
-static int make_store(struct encode *enc)
+/* @fast: see encode_new(). */
+static int make_store(struct encode *enc, bool fast)
 {
+    const struct backend_ops *ops = enc->backend->ops;
+    const enum codec codec = fast && ops->many_codec ? ops->many_codec(enc->backend) : CODEC_F32;
     const struct whisper_shape *s = enc->shape;
     const struct kv_layout layout = {
         .n_layers = 1,
         .n_kv_heads = s->n_heads,
         .head_dim = s->n_embd / s->n_heads,
         .block_tokens = BLOCK_TOKENS,
-        .k = CODEC_F32,
-        .v = CODEC_F32,
+        .k = codec,
+        .v = codec,
     };
 
     enc->n_blocks = DIV_UP(2 * s->n_ctx, BLOCK_TOKENS);
@@ -75,7 +78,8 @@ static int compile(struct encode *enc, const struct whisper_encoder *encoder,
                    enum whisper_part part, struct reformat *weights, struct inf_err *reterr)
 {
     const uint32_t n = rows_of(enc, part);
-    const struct plan_limits limits = {.max_rows = n, .max_logits = n, .max_seqs = 1, .max_ctx = n};
+    const struct plan_limits limits = {
+        .max_rows = n, .max_logits = n, .max_seqs = 1, .max_ctx = n, .many_rows = true};
     _cleanup_(graph_freep) struct graph *g = NULL, *copy = NULL;
     int r;
 
@@ -98,7 +102,8 @@ int encode_new(struct backend *backend, const struct whisper_encoder *encoder,
         return err_set(reterr, ENOMEM, "out of memory");
     enc->backend = backend;
     enc->shape = whisper_encoder_shape(encoder);
-    if (make_store(enc) < 0 || make_arrays(enc) < 0)
+    if (make_store(enc, weights && whisper_encoder_dtype(encoder) != INF_DTYPE_F32) < 0 ||
+        make_arrays(enc) < 0)
         return err_set(reterr, ENOMEM, "no memory for windows of %u rows", enc->shape->n_ctx);
     for (enum whisper_part part = 0; r == 0 && part < WHISPER_N_PARTS; part++)
         r = compile(enc, encoder, part, weights, reterr);

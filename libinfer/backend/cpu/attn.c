@@ -5,9 +5,7 @@
 /* The first row whose flags the CPU has wins; the reference needs none and comes last. */
 static const struct attn_fns *const table[] = {
 #if defined(__x86_64__)
-    &attn_avx512bf16,
-    &attn_avx512,
-    &attn_avx2,
+    &attn_amx, &attn_avx512bf16, &attn_avx512, &attn_avx2,
 #elif defined(__aarch64__)
     &attn_neon,
 #endif

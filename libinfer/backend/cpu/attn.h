@@ -89,7 +89,7 @@ struct attn_fns {
     void (*rotate)(float *x, uint32_t n);
 };
 
-extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_neon;
+extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_amx, attn_neon;
 
 /* The best table for these flags of core/cpu.h. */
 const struct attn_fns *attn_pick(unsigned cpu_flags);

@@ -136,8 +136,9 @@ static const char *isa(const struct backend *b)
  * faster than all else, and more exact than rows of int8. */
 static enum inf_dtype product_dtype(const struct backend *b, enum inf_dtype dtype)
 {
-    const struct matmul_ops *ops = ((const struct cpu_backend *)b)->matmul;
-    const bool tiles = ((const struct cpu_backend *)b)->flags & CPU_AMX_BF16;
+    const unsigned flags = ((const struct cpu_backend *)b)->flags_many;
+    const struct matmul_ops *ops = matmul_ops_get(flags);
+    const bool tiles = flags & CPU_AMX_BF16;
 
     if (tiles && (dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_Q8_0))
         return INF_DTYPE_BF16;
@@ -145,6 +146,12 @@ static enum inf_dtype product_dtype(const struct backend *b, enum inf_dtype dtyp
                    matmul_act_kind(ops, INF_DTYPE_BF16) == MATMUL_ACT_BF16
                ? INF_DTYPE_BF16
                : dtype;
+}
+
+/* Tiles multiply BF16; vectors do it no faster than floats. */
+static enum codec many_codec(const struct backend *b)
+{
+    return ((const struct cpu_backend *)b)->flags_many & CPU_AMX_BF16 ? CODEC_BF16 : CODEC_F32;
 }
 
 static const struct backend_ops cpu_ops = {
@@ -161,6 +168,7 @@ static const struct backend_ops cpu_ops = {
     .plan_free = program_free,
     .plan_rest = program_rest,
     .product_dtype = product_dtype,
+    .many_codec = many_codec,
     .run = exec_run,
     .run_part = exec_run_part,
     .free = cpu_free,
@@ -183,18 +191,17 @@ int cpu_backend_new(const struct backend_params *params, struct backend **ret_ba
         return err_set(reterr, -r, "unknown instruction set %s", params->isa);
     if (params->exact)
         flags &= ~(unsigned)(CPU_AVX512_FP16 | CPU_AMX_BF16);
-    if (!params->many_rows && (!params->isa || strcmp(params->isa, "auto") == 0))
-        flags &= ~(unsigned)CPU_AMX_BF16;
 
     cpu = NEW(struct cpu_backend, 1);
     if (!cpu)
         return err_set(reterr, ENOMEM, "out of memory");
+    cpu->flags_many = flags;
+    if (!params->many_rows && (!params->isa || strcmp(params->isa, "auto") == 0))
+        flags &= ~(unsigned)CPU_AMX_BF16;
     cpu->backend.ops = &cpu_ops;
     cpu->flags = flags;
     cpu->fuse = true;
-    cpu->matmul = matmul_ops_get(flags);
     cpu->elem = elem_pick(flags);
-    cpu->attn = attn_pick(flags);
     r = workers_new(params->n_threads > 0 ? params->n_threads : cpu_count(), &cpu->workers);
     if (r < 0) {
         free(cpu);

@@ -112,7 +112,7 @@ static float *query_row(const struct task *t, graph_ref ref, uint32_t i)
 
 static void task_query(const struct task *t, graph_ref q)
 {
-    const struct attn_fns *fns = t->x->cpu->attn;
+    const struct attn_fns *fns = t->x->plan->attn;
 
     for (uint32_t i = 0; i < t->n_all; i++)
         fns->query[t->x->store->codec[KV_KEYS]](t->q + (size_t)i * t->hd, query_row(t, q, i),
@@ -139,7 +139,7 @@ static struct attn_range visible_tokens(const struct task *t, uint32_t row, uint
 
 static void softmax_rows(const struct task *t, const struct sums *sums)
 {
-    const struct attn_fns *fns = t->x->cpu->attn;
+    const struct attn_fns *fns = t->x->plan->attn;
 
     for (uint32_t i = 0; i < t->n_q; i++) {
         const struct attn_range r = t->range[i];
@@ -213,7 +213,7 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
                      uint32_t n_blocks)
 {
     const struct sums mine = sums_of_head(t, sums, i);
-    const struct attn_fns *fns = t->x->cpu->attn;
+    const struct attn_fns *fns = t->x->plan->attn;
     const enum codec *codec = t->x->store->codec;
     const bool ahead = t->n_q <= AHEAD_QUERIES;
     struct attn_args args = {
@@ -256,7 +256,7 @@ static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *s
 /* total = total merged with what came after it. */
 static void sums_merge(const struct task *t, struct sums *total, const struct sums *next)
 {
-    const struct attn_fns *fns = t->x->cpu->attn;
+    const struct attn_fns *fns = t->x->plan->attn;
 
     for (uint32_t i = 0; i < t->n_all; i++) {
         float max, a, b;
@@ -285,7 +285,7 @@ static void write_result(const struct task *t, const struct sums *sums, graph_re
         t->x->cpu->elem->scale(query_row(t, dst, i), sums->o + (size_t)i * t->hd, 1.0f / sum[0],
                                t->hd);
         if (t->x->store->codec[KV_VALUES] == CODEC_Q4_0)
-            t->x->cpu->attn->rotate(query_row(t, dst, i), t->hd);
+            t->x->plan->attn->rotate(query_row(t, dst, i), t->hd);
     }
 }
 

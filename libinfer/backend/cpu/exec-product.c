@@ -27,7 +27,7 @@ static void prepare_rows(const struct exec *x, const struct stage *s, const stru
         }
         for (int k = 0; k < MATMUL_ACT_N; k++)
             if (s->acts[k])
-                matmul_prepare(x->cpu->matmul, (enum matmul_act)k, src, s->K, s->K, 0, 1,
+                matmul_prepare(x->plan->matmul, (enum matmul_act)k, src, s->K, s->K, 0, 1,
                                (unsigned char *)in->act[k] + i * in->stride[k]);
     }
 }
@@ -89,7 +89,7 @@ static void multiply(const struct exec *x, const struct stage *s, const struct m
         .next = next,
     };
 
-    matmul_rows(x->cpu->matmul, &args, 0, n1 - n0);
+    matmul_rows(x->plan->matmul, &args, 0, n1 - n0);
 }
 
 /* Norm, rope and storing of the heads in a piece. */

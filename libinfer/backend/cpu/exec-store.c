@@ -81,35 +81,35 @@ static void scatter8(const struct slot *s, enum kv_part part, const uint8_t *byt
 }
 
 static void store_q8(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
-                     const struct cpu_backend *cpu)
+                     const struct exec *x)
 {
     float *scales = (float *)(bytes + s->hd);
 
-    cpu->attn->quantise((int8_t *)bytes, scales, head, true, s->hd);
+    x->plan->attn->quantise((int8_t *)bytes, scales, head, true, s->hd);
     for (uint32_t d = 0; part == KV_KEYS && d < s->hd; d++)
         bytes[d] ^= 128; /* + 128, as unsigned */
-    scatter8(s, part, bytes, s->hd, scales, s->hd / ATTN_Q8_BLOCK, cpu->elem);
+    scatter8(s, part, bytes, s->hd, scales, s->hd / ATTN_Q8_BLOCK, x->cpu->elem);
 }
 
 static void store_q4(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
-                     const struct cpu_backend *cpu)
+                     const struct exec *x)
 {
     float *scales = (float *)(bytes + s->hd / 2);
 
-    cpu->attn->quantise_q4(bytes, scales, head, s->hd);
-    scatter8(s, part, bytes, s->hd / 2, scales, s->hd / ATTN_Q8_BLOCK, cpu->elem);
+    x->plan->attn->quantise_q4(bytes, scales, head, s->hd);
+    scatter8(s, part, bytes, s->hd / 2, scales, s->hd / ATTN_Q8_BLOCK, x->cpu->elem);
 }
 
 static void store_fp8(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
-                      const struct cpu_backend *cpu)
+                      const struct exec *x)
 {
     uint16_t *scales = (uint16_t *)(s->block + (size_t)s->hd * s->bt);
     float scale;
 
     if (part == KV_VALUES)
         bytes = s->block + (size_t)s->t * s->hd;
-    cpu->attn->quantise_fp8(bytes, &scale, head, s->hd);
-    cpu->elem->f16_store(scales + s->t, &scale, 1);
+    x->plan->attn->quantise_fp8(bytes, &scale, head, s->hd);
+    x->cpu->elem->f16_store(scales + s->t, &scale, 1);
     for (uint32_t d = 0; part == KV_KEYS && d < s->hd; d++)
         s->block[(size_t)d * s->bt + s->t] = bytes[d];
 }
@@ -136,13 +136,13 @@ void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint3
         store_bf16(&s, part, head, half, x->cpu->elem);
         break;
     case CODEC_Q8_0:
-        store_q8(&s, part, head, half, x->cpu);
+        store_q8(&s, part, head, half, x);
         break;
     case CODEC_Q4_0:
-        store_q4(&s, part, head, half, x->cpu);
+        store_q4(&s, part, head, half, x);
         break;
     case CODEC_FP8:
-        store_fp8(&s, part, head, half, x->cpu);
+        store_fp8(&s, part, head, half, x);
         break;
     default:
         assert(false);

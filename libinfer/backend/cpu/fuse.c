@@ -99,8 +99,9 @@ static int rope_find(struct fuser *f, const struct rope_params *p)
 
 static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
-    *m = (struct matrix){
-        .data = n->w.data, .dtype = n->w.dtype, .act = matmul_act_kind(f->cpu->matmul, n->w.dtype)};
+    *m = (struct matrix){.data = n->w.data,
+                         .dtype = n->w.dtype,
+                         .act = matmul_act_kind(f->plan->matmul, n->w.dtype)};
     if (!dtype_row_bytes(n->w.dtype, n->w.cols, &m->row_bytes))
         return -EINVAL;
     if (m->act == MATMUL_ACT_Q8 && n->w.cols % 32 != 0)

@@ -204,6 +204,7 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
                     struct kv_store *store UNUSED, struct plan **ret_plan, struct inf_err *reterr)
 {
     const struct cpu_backend *cpu = (const struct cpu_backend *)b;
+    const unsigned flags = limits->many_rows ? cpu->flags_many : cpu->flags;
     struct plan *plan;
     int r;
 
@@ -216,6 +217,8 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
     if (!plan)
         return err_set(reterr, ENOMEM, "out of memory");
     plan->limits = *limits;
+    plan->matmul = matmul_ops_get(flags);
+    plan->attn = attn_pick(flags);
     plan->n_threads = workers_count(cpu->workers);
     plan->max_group = plan->max_head_dim = 1;
     plan->max_chunk = PRODUCT_COLUMNS;

@@ -186,6 +186,8 @@ struct thread_layout {
 struct plan {
     struct arena arena; /* stages, products, vectors */
     struct plan_limits limits;
+    const struct matmul_ops *matmul;
+    const struct attn_fns *attn;
     struct value *values; /* [n_values], by graph_ref */
     uint32_t n_values;
     bool has_input;
@@ -231,10 +233,9 @@ struct kv_store {
 struct cpu_backend {
     struct backend backend; /* first */
     unsigned flags;
-    bool fuse; /* tests compare with and without */
-    const struct matmul_ops *matmul;
+    unsigned flags_many; /* of plans for many rows */
+    bool fuse;           /* tests compare with and without */
     const struct elem_fns *elem;
-    const struct attn_fns *attn;
     struct workers *workers;
 };
 
