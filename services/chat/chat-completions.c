@@ -109,7 +109,7 @@ static int chat_read(struct generation *g, struct problem *problem)
 
 static int chat_prepare(struct generation *g, struct problem *problem)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     const int32_t bos = inf_tokenizer_bos(tok);
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
@@ -119,7 +119,8 @@ static int chat_prepare(struct generation *g, struct problem *problem)
     if (r == 0)
         r = generation_add_prompt(g, "messages", text, len, INF_ENCODE_PARSE_SPECIAL, problem);
     if (r < 0 || !inf_tokenizer_adds_bos(tok) || bos < 0 || g->prompts[0].tokens[0] == bos ||
-        strstr(inf_chat_template_text(inf_model_chat_template(g->resident->model)), "bos_token"))
+        strstr(inf_chat_template_text(inf_model_chat_template(g->resident->base.model)),
+               "bos_token"))
         return r;
     /* The model was trained with a first token that its template leaves to the tokenizer. */
     free(g->prompts[0].tokens);
@@ -169,7 +170,7 @@ static int chat_begin(struct generation *g)
 
 static int chat_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     int r = 0;
 
     if (event->kind != INF_EVENT_TOKENS)
@@ -179,7 +180,7 @@ static int chat_tokens(struct generation *g, struct choice *c, const struct inf_
             r = str_putc(&c->logprobs, ',');
         r = r < 0 ? r : logprobs_put_chat(&c->logprobs, tok, &event->tokens[i]);
     }
-    if (r < 0 || !g->streaming)
+    if (r < 0 || !g->request.streaming)
         return r < 0 ? r : str_append(&c->text, event->text, event->text_len);
     /* What is held back leaves with its text, and so do its probabilities. */
     if (!event->text_len)
@@ -197,7 +198,7 @@ static int chat_finish(struct generation *g, struct choice *c)
 {
     int r;
 
-    if (!g->streaming)
+    if (!g->request.streaming)
         return 0;
     r = chunk_open(g, c->index);
     r = r < 0 ? r : str_puts(&g->out, "{}");
@@ -224,7 +225,7 @@ static int chat_end(struct generation *g)
 {
     int r;
 
-    if (g->streaming) {
+    if (g->request.streaming) {
         if (!g->params.include_usage)
             return 0;
         r = sse_open(&g->out);

@@ -52,7 +52,7 @@ static int completions_read(struct generation *g, struct problem *problem)
 
 static int add_ids(struct generation *g, json_t *ids, struct problem *problem)
 {
-    const int64_t n_vocab = inf_model_info(g->resident->model)->n_vocab;
+    const int64_t n_vocab = inf_model_info(g->resident->base.model)->n_vocab;
     const size_t n = json_array_size(ids);
     int32_t *tokens;
     json_t *id;
@@ -159,7 +159,7 @@ static int put_chunk(struct generation *g, struct choice *c, const char *text, s
 
 static int put_text(struct generation *g, struct choice *c, const char *text, size_t len)
 {
-    if (!g->streaming)
+    if (!g->request.streaming)
         return str_append(&c->text, text, len);
     return len ? put_chunk(g, c, text, len, NULL) : 0;
 }
@@ -174,7 +174,7 @@ static int echo_prompt(struct generation *g, struct choice *c)
     if (c->started || !g->echo)
         return 0;
     c->started = true;
-    r = inf_tokenizer_decode(inf_model_tokenizer(g->resident->model), c->prompt->tokens,
+    r = inf_tokenizer_decode(inf_model_tokenizer(g->resident->base.model), c->prompt->tokens,
                              c->prompt->n_tokens, g->params.show_special, &text, &len);
     return r < 0 ? r : put_text(g, c, text, len);
 }
@@ -196,7 +196,7 @@ static bool text_lost_space(const struct inf_tokenizer *tok, const struct inf_ev
 static int prompt_tokens(struct generation *g, const struct prompt *prompt,
                          const struct inf_event *event)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
     int r = 0;
@@ -219,7 +219,7 @@ static int prompt_tokens(struct generation *g, const struct prompt *prompt,
 
 static int completions_tokens(struct generation *g, struct choice *c, const struct inf_event *event)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     struct logprobs_legacy logprobs = logprobs_of(g, c);
     int r = 0;
 
@@ -236,7 +236,7 @@ static int completions_finish(struct generation *g, struct choice *c)
 
     if (g->score_only)
         c->finish = "length";
-    return r < 0 || !g->streaming ? r : put_chunk(g, c, "", 0, c->finish);
+    return r < 0 || !g->request.streaming ? r : put_chunk(g, c, "", 0, c->finish);
 }
 
 static int completions_begin(struct generation *g)
@@ -249,7 +249,7 @@ static int completions_end(struct generation *g)
 {
     int r;
 
-    if (g->streaming) {
+    if (g->request.streaming) {
         if (!g->params.include_usage)
             return 0;
         r = sse_open(&g->out);

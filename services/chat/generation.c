@@ -4,43 +4,27 @@
 
 #include <errno.h>
 #include <infer/tokenizer.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/fields.h"
 #include "common/config.h"
 #include "common/json.h"
-#include "common/log.h"
 #include "common/models.h"
-#include "common/service.h"
 #include "common/sse.h"
-#include "core/clock.h"
 
-/* A loading model may take so long before its requests are sent away. */
-#define GENERATION_LOAD_USEC (120 * 1000000u)
-/* Silence of a stream before a comment is sent. */
-#define GENERATION_KEEPALIVE_USEC (5 * 1000000u)
 /* Bodies above this are rendered and tokenized beside the loop. */
 #define GENERATION_INLINE_BODY 16384
 
-static void generation_unref(struct generation *g)
+static struct generation *generation_of(struct model_request *request)
 {
-    struct chat *chat = g->chat;
+    return (struct generation *)(void *)request;
+}
 
-    if (--g->n_refs > 0)
-        return;
-    loop_timer_stop(chat->loop, &g->timer);
-    if (g->prev)
-        g->prev->next = g->next;
-    else
-        chat->generations = g->next;
-    if (g->next)
-        g->next->prev = g->prev;
-    chat->n_generations--;
-    if (g->resident)
-        resident_release(g->resident);
+static void generation_done(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+
     for (size_t i = 0; i < g->n_prompts; i++)
         free(g->prompts[i].tokens);
     for (size_t i = 0; i < g->n_choices; i++) {
@@ -55,113 +39,27 @@ static void generation_unref(struct generation *g)
     json_decref(g->body);
     str_done(&g->head);
     str_done(&g->out);
-    free(g);
-    service_touch(chat->service);
 }
 
-static void generation_cancel(struct generation *g)
+static void generation_cancel(struct model_request *request)
 {
+    struct generation *g = generation_of(request);
+
     for (size_t i = 0; i < g->n_prompts; i++)
         if (g->prompts[i].engine_id)
             inf_engine_cancel(g->resident->engine, g->prompts[i].engine_id);
 }
 
-static void generation_log(const struct generation *g)
+static void generation_no_memory(struct generation *g)
 {
-    const struct http_text path = http_request_path(g->http);
-    char path_text[128];
-
-    snprintf(path_text, sizeof(path_text), "%.*s", (int)MIN(path.len, 127u), path.data);
-    log_request(&(struct log_access){
-        .id = g->request_id,
-        .method = "POST",
-        .path = path_text,
-        .status = http_request_status(g->http),
-        .bytes = http_request_bytes(g->http),
-        .duration_usec = clock_usec() - g->start_usec,
-        .note = g->failed                      ? "failed"
-                : http_request_failed(g->http) ? "client left"
-                                               : NULL,
-    });
+    model_request_fail(&g->request, 503, "out_of_memory", "Out of memory.");
 }
 
-static void generation_http_done(void *user)
+/* Silence keeps no connection open. */
+static void generation_tick(struct model_request *request)
 {
-    struct generation *g = user;
-
-    generation_log(g);
-    metrics_observe(&g->chat->stats.duration, (double)(clock_usec() - g->start_usec) / 1e6);
-    if (!g->ended && !g->failed)
-        g->chat->stats.n_cancelled++;
-    g->http = NULL;
-    loop_timer_stop(g->chat->loop, &g->timer);
-    resident_forget(&g->waiter);
-    generation_cancel(g);
-    generation_unref(g);
-}
-
-static const struct http_request_events generation_http_events = {.done = generation_http_done};
-
-/* Ends the HTTP side; everything else is cancelled by what follows from that. */
-static void generation_refuse(struct generation *g, const struct problem *problem)
-{
-    struct http_request *http = g->http;
-
-    if (g->ended || g->failed)
-        return;
-    g->failed = true;
-    if (problem->status == 429 || problem->status == 503)
-        g->chat->stats.n_refused++;
-    else
-        g->chat->stats.n_failed++;
-    generation_cancel(g);
-    if (!http)
-        return;
-    /* `done` may come at once and must not free what the caller still uses. */
-    g->n_refs++;
-    if (g->streaming)
-        sse_fail(http, problem->status, problem->code, problem->message);
-    else
-        problem_send(problem, http);
-    generation_unref(g);
-}
-
-void generation_fail(struct generation *g, int status, const char *code, const char *format, ...)
-{
-    struct problem problem;
-    char message[sizeof(problem.message)];
-    va_list ap;
-
-    va_start(ap, format);
-    vsnprintf(message, sizeof(message), format, ap);
-    va_end(ap);
-    problem_set(&problem, status, code, NULL, "%s", message);
-    if (status == 503)
-        problem.retry_sec = 5;
-    generation_refuse(g, &problem);
-}
-
-static void generation_on_timer(struct loop_timer *timer)
-{
-    struct generation *g = timer->data;
-    const uint64_t now = clock_usec();
-
-    if (!g->http)
-        return;
-    if (g->waiter.resident && now >= g->start_usec + GENERATION_LOAD_USEC) {
-        generation_fail(g, 503, "model_loading",
-                        "The model is still being loaded; try again later.");
-        return;
-    }
-    if (g->deadline_usec && now >= g->deadline_usec) {
-        generation_fail(g, 408, "timeout", "The request took longer than this server allows.");
-        return;
-    }
-    if (g->streaming && !g->first_token)
-        sse_comment(g->http);
-    loop_timer_set(g->chat->loop, timer,
-                   g->deadline_usec ? MIN(g->deadline_usec - now, GENERATION_KEEPALIVE_USEC)
-                                    : GENERATION_KEEPALIVE_USEC);
+    if (request->streaming && !generation_of(request)->first_token)
+        sse_comment(request->http);
 }
 
 static int generation_reserve_choices(struct generation *g)
@@ -182,32 +80,32 @@ static int generation_reserve_choices(struct generation *g)
 /* Sends what the endpoint wrote into g->out, when it is a stream. */
 static void generation_send(struct generation *g, int r)
 {
-    if (r == 0 && g->streaming && g->out.len)
-        r = http_response_write(g->http, g->out.data, g->out.len);
-    if (g->streaming)
+    if (r == 0 && g->request.streaming && g->out.len)
+        r = http_response_write(g->request.http, g->out.data, g->out.len);
+    if (g->request.streaming)
         str_clear(&g->out);
     if (r < 0)
-        generation_fail(g, 503, "out_of_memory", "Out of memory.");
+        generation_no_memory(g);
 }
 
 static void generation_end(struct generation *g)
 {
-    struct http_request *http = g->http;
+    struct http_request *http = g->request.http;
     const int r = g->endpoint->end(g);
 
     if (r < 0) {
-        generation_fail(g, 503, "out_of_memory", "Out of memory.");
+        generation_no_memory(g);
         return;
     }
-    g->ended = true;
-    if (!g->streaming) {
+    g->request.ended = true;
+    if (!g->request.streaming) {
         http_respond(http, 200, "application/json", g->out.data, g->out.len);
         return;
     }
-    g->n_refs++;
+    model_request_ref(&g->request);
     generation_send(g, 0);
     sse_done(http);
-    generation_unref(g);
+    model_request_unref(&g->request);
 }
 
 static void generation_context_problem(const struct generation *g, const struct prompt *prompt,
@@ -229,7 +127,7 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .n_tokens = prompt->n_tokens,
         .max_tokens = g->score_only   ? 1
                       : g->max_tokens ? g->max_tokens
-                                      : g->chat->config->chat.max_tokens,
+                                      : g->request.host->config->chat.max_tokens,
         .n_choices = g->params.n,
         .sampling = g->params.sampling,
         .stops = g->params.stops,
@@ -248,7 +146,7 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
     const int r = inf_engine_submit(g->resident->engine, &request, &prompt->engine_id, &err);
 
     if (r == 0) {
-        g->n_refs++;
+        model_request_ref(&g->request);
         return 0;
     }
     prompt->engine_id = 0;
@@ -266,14 +164,14 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
                     err.text[0] ? err.text : strerror(-r));
         problem.retry_sec = 1;
     }
-    generation_refuse(g, &problem);
+    model_request_refuse(&g->request, &problem);
     return -EINVAL;
 }
 
 static void generation_submit(struct generation *g)
 {
     if (generation_reserve_choices(g) < 0) {
-        generation_fail(g, 503, "out_of_memory", "Out of memory.");
+        generation_no_memory(g);
         return;
     }
     for (size_t i = 0; i < g->n_prompts; i++) {
@@ -282,8 +180,8 @@ static void generation_submit(struct generation *g)
         g->chat->stats.n_prompt_tokens += g->prompts[i].n_tokens;
     }
     if (g->params.stream) {
-        sse_begin(g->http);
-        g->streaming = true;
+        sse_begin(g->request.http);
+        g->request.streaming = true;
         generation_send(g, g->endpoint->begin(g));
     }
 }
@@ -291,13 +189,13 @@ static void generation_submit(struct generation *g)
 /* With prompts, or a problem, at hand; on the loop again. */
 static void generation_prepared(struct generation *g, int r)
 {
-    if (!g->http || g->failed)
+    if (!model_request_is_wanted(&g->request))
         return;
     if (r < 0) {
-        generation_refuse(g, &g->problem);
+        model_request_refuse(&g->request, &g->problem);
     } else if (!g->endpoint->generates) {
-        g->ended = true;
-        http_respond(g->http, 200, "application/json", g->out.data, g->out.len);
+        g->request.ended = true;
+        http_respond(g->request.http, 200, "application/json", g->out.data, g->out.len);
     } else {
         generation_submit(g);
     }
@@ -317,41 +215,36 @@ static void generation_job_done(struct job *job)
     struct generation *g = (struct generation *)((char *)job - offsetof(struct generation, job));
 
     generation_prepared(g, g->problem.status ? -EINVAL : 0);
-    generation_unref(g);
+    model_request_unref(&g->request);
 }
 
-static void generation_ready(struct resident_waiter *waiter, struct resident *resident,
-                             const struct problem *problem)
+static void generation_ready(struct model_request *request)
 {
-    struct generation *g =
-        (struct generation *)((char *)waiter - offsetof(struct generation, waiter));
+    struct generation *g = generation_of(request);
 
-    if (!resident) {
-        generation_refuse(g, problem);
-        return;
-    }
-    g->resident = resident;
-    if (params_check_vocab(&g->params, inf_model_info(resident->model)->n_vocab, &g->problem) < 0) {
-        generation_refuse(g, &g->problem);
-    } else if (http_request_body(g->http).len <= GENERATION_INLINE_BODY) {
+    g->resident = chat_resident_of(request->resident);
+    if (params_check_vocab(&g->params, inf_model_info(request->resident->model)->n_vocab,
+                           &g->problem) < 0) {
+        model_request_refuse(request, &g->problem);
+    } else if (http_request_body(request->http).len <= GENERATION_INLINE_BODY) {
         generation_prepared(g, g->endpoint->prepare(g, &g->problem));
     } else {
         g->job = (struct job){.run = generation_job_run, .done = generation_job_done};
-        g->n_refs++;
-        jobs_queue(g->chat->preparer, &g->job);
+        model_request_ref(request);
+        jobs_queue(request->host->preparer, &g->job);
     }
 }
 
 static int generation_read(struct generation *g, struct problem *problem)
 {
-    const struct http_text body = http_request_body(g->http);
+    const struct http_text body = http_request_body(g->request.http);
     const char *const *lists[] = {params_names, g->endpoint->fields};
     const char *names[96];
     struct inf_err err = {};
     size_t n = 0;
     int r;
 
-    if (session_id_take(g->http, g->session) < 0)
+    if (session_id_take(g->request.http, g->session) < 0)
         return problem_set(problem, 400, "invalid_value", "X-Session-Id", "%s", SESSION_ID_RULE);
     r = json_parse(body.data, body.len, &g->body, &err);
     if (r == -ENOMEM)
@@ -376,17 +269,14 @@ static int generation_read(struct generation *g, struct problem *problem)
 static const struct models_entry *generation_find_model(struct generation *g,
                                                         struct problem *problem)
 {
-    const struct models *models = chat_models(g->chat);
+    const struct models *models = model_host_list(g->request.host, problem);
     const struct models_entry *entry;
     _cleanup_free_ char *names = NULL;
 
-    if (!models) {
-        problem_set(problem, 500, "models_unreadable", NULL,
-                    "The list of installed models cannot be read; see the service's log.");
+    if (!models)
         return NULL;
-    }
     if (!g->params.model) {
-        entry = models_default(models, g->chat->config);
+        entry = models_default(models, g->request.host->config);
         if (!entry)
             problem_set(problem, 400, "missing_field", "model",
                         "Missing required parameter: 'model'.");
@@ -402,45 +292,32 @@ static const struct models_entry *generation_find_model(struct generation *g,
     return NULL;
 }
 
-void generation_new(struct chat *chat, const struct endpoint *endpoint,
-                    struct http_request *request)
+void generation_new(struct model_host *host, const void *endpoint, struct http_request *http)
 {
-    struct generation *g = NEW(struct generation, 1);
+    static const struct model_request_ops ops = {
+        .size = sizeof(struct generation),
+        .ready = generation_ready,
+        .cancel = generation_cancel,
+        .tick = generation_tick,
+        .done = generation_done,
+    };
+    struct model_request *request = model_request_new(host, &ops, http);
+    struct generation *g = generation_of(request);
     const struct models_entry *entry;
     struct problem problem;
 
-    if (!g) {
-        problem_set(&problem, 503, "out_of_memory", NULL, "Out of memory.");
-        problem_send(&problem, request);
+    if (!request)
         return;
-    }
-    g->chat = chat;
+    g->chat = (struct chat *)(void *)host;
     g->endpoint = endpoint;
-    g->http = request;
-    g->n_refs = 1;
     g->created = time(NULL);
-    g->start_usec = http_request_start_usec(request);
     g->n_logprobs = -1;
-    g->waiter.ready = generation_ready;
-    g->timer = (struct loop_timer){.fire = generation_on_timer, .data = g};
-    g->next = chat->generations;
-    if (g->next)
-        g->next->prev = g;
-    chat->generations = g;
-    chat->n_generations++;
-    chat->stats.n_requests++;
-    request_id_take(request, "req_", g->request_id);
-    tenant_take(request, g->tenant);
-    request_id_new(endpoint->id_prefix, g->id);
-    http_request_set_events(request, &generation_http_events, g);
-    if (generation_read(g, &problem) < 0 || !(entry = generation_find_model(g, &problem))) {
-        generation_refuse(g, &problem);
-        return;
-    }
-    if (chat->config->chat.request_timeout_usec)
-        g->deadline_usec = g->start_usec + chat->config->chat.request_timeout_usec;
-    loop_timer_set(chat->loop, &g->timer, GENERATION_KEEPALIVE_USEC);
-    resident_want(chat, entry, g->endpoint->generates ? g->params.kv_type : "any", &g->waiter);
+    tenant_take(http, g->tenant);
+    request_id_new(g->endpoint->id_prefix, g->id);
+    if (generation_read(g, &problem) < 0 || !(entry = generation_find_model(g, &problem)))
+        model_request_refuse(request, &problem);
+    else if (model_request_admit(request))
+        model_request_want(request, entry, g->endpoint->generates ? g->params.kv_type : "any");
 }
 
 static void generation_finish(struct generation *g, struct choice *c, const struct inf_event *event)
@@ -456,11 +333,12 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
         g->chat->stats.n_finished_length++;
         break;
     case INF_FINISH_CANCELLED:
-        generation_fail(g, 503, "cancelled", "The service is ending; try again later.");
+        model_request_fail(&g->request, 503, "cancelled",
+                           "The service is ending; try again later.");
         return;
     default:
-        generation_fail(g, 500, "engine_failed", "The model failed: %s.",
-                        event->error ? event->error : "no reason was given");
+        model_request_fail(&g->request, 500, "engine_failed", "The model failed: %s.",
+                           event->error ? event->error : "no reason was given");
         return;
     }
     c->n_generated = g->score_only ? 0 : event->n_generated;
@@ -473,7 +351,7 @@ static void generation_first_token(struct generation *g)
     if (g->first_token)
         return;
     g->first_token = true;
-    metrics_observe(&g->chat->stats.first_token, (double)(clock_usec() - g->start_usec) / 1e6);
+    metrics_observe(&g->chat->stats.first_token, model_request_seconds(&g->request));
 }
 
 static struct prompt *generation_prompt_of(struct generation *g, uint64_t engine_id)
@@ -496,7 +374,7 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
         if (event->choice == 0)
             g->chat->stats.n_cached_tokens += event->n_cached;
     }
-    if (g->http && !g->failed) {
+    if (model_request_is_wanted(&g->request)) {
         c = &g->choices[(size_t)(prompt - g->prompts) * g->params.n + event->choice];
         if (event->kind == INF_EVENT_FINISH) {
             generation_finish(g, c, event);
@@ -509,9 +387,9 @@ void generation_on_event(struct generation *g, const struct inf_event *event)
     if (event->kind != INF_EVENT_FINISH || !event->last)
         return;
     prompt->engine_id = 0;
-    if (g->http && !g->failed && g->n_finished == g->n_choices)
+    if (model_request_is_wanted(&g->request) && g->n_finished == g->n_choices)
         generation_end(g);
-    generation_unref(g);
+    model_request_unref(&g->request);
 }
 
 int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
@@ -536,7 +414,7 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
 int generation_add_prompt(struct generation *g, const char *param, const char *text, size_t len,
                           unsigned flags, struct problem *problem)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     int32_t *tokens = NULL;
     size_t n = 0;
     int r;
@@ -570,7 +448,7 @@ static int generation_word_head(const struct generation *g, const char *object, 
     int r = str_printf(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", g->id,
                        object, (long long)g->created);
 
-    r = r < 0 ? r : json_put_text(out, g->resident->name);
+    r = r < 0 ? r : json_put_text(out, g->resident->base.name);
     return r < 0 ? r
                  : str_printf(out, ",\"system_fingerprint\":\"%s\",\"choices\":[",
                               g->resident->fingerprint);

@@ -2,12 +2,11 @@
 #pragma once
 
 /*
- * One API request that needs a model, from its body to its last byte
+ * One API request that needs a model, from its body to its last byte (see model-request.h)
  *
  * Steps: the body is read; the model is waited for; prompts are made (on the preparer's thread when
  * they are long); they are submitted; events are written as the endpoint words them; the end.
- * A generation is counted by all who may still call it: the HTTP request, the engine (once per
- * prompt), the preparer. When the client leaves, the engine is told at once.
+ * It is counted by the HTTP request, the engine (once per prompt), and the preparer.
  */
 
 #include <infer/engine.h>
@@ -15,8 +14,8 @@
 
 #include "chat/chat.h"
 #include "chat/params.h"
-#include "chat/resident.h"
-#include "common/request-id.h"
+#include "chat/chat-resident.h"
+#include "host/model-request.h"
 #include "common/session-id.h"
 #include "common/tenant.h"
 #include "core/str.h"
@@ -60,11 +59,10 @@ struct endpoint {
 };
 
 struct generation {
+    struct model_request request;
     struct chat *chat;
     const struct endpoint *endpoint;
-    struct http_request *http; /* NULL: over */
-    unsigned n_refs;
-    char request_id[REQUEST_ID_SIZE], id[REQUEST_ID_SIZE];
+    char id[REQUEST_ID_SIZE];
     char tenant[TENANT_SIZE], session[SESSION_ID_SIZE];
     int64_t created;
     json_t *body;
@@ -78,28 +76,21 @@ struct generation {
     json_t *messages;      /* borrowed from body, as the next two */
     json_t *documents, *kwargs;
 
-    struct resident_waiter waiter;
-    struct resident *resident;
+    struct chat_resident *resident;
     struct job job;
     struct prompt *prompts;
     size_t n_prompts;
     struct choice *choices;
     size_t n_choices, n_finished;
-    struct loop_timer timer;
-    uint64_t start_usec, deadline_usec;
     struct str head; /* see generation_put_head() */
     struct str out;
-    bool streaming, first_token, ended, failed;
-    struct generation *prev, *next;
+    bool first_token;
 };
 
-void generation_new(struct chat *chat, const struct endpoint *endpoint,
-                    struct http_request *request);
+/* For params.begin of the host; @endpoint: a struct endpoint. */
+void generation_new(struct model_host *host, const void *endpoint, struct http_request *http);
 /* From the event pump. */
 void generation_on_event(struct generation *g, const struct inf_event *event);
-/* Ends it with an error: a status before the stream began, an event after. */
-void generation_fail(struct generation *g, int status, const char *code, const char *format, ...)
-    PRINTF(4, 5);
 /* Encodes one prompt; for `prepare`. Appends to g->prompts. */
 int generation_add_prompt(struct generation *g, const char *param, const char *text, size_t len,
                           unsigned flags, struct problem *problem);

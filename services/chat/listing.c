@@ -6,41 +6,15 @@
 #include <time.h>
 
 #include "chat/chat.h"
-#include "chat/resident.h"
+#include "chat/chat-resident.h"
 #include "common/api-error.h"
-#include "common/confine.h"
 #include "common/http.h"
 #include "common/json.h"
-#include "common/log.h"
 #include "common/models.h"
-#include "common/service.h"
-#include "core/clock.h"
 
-#define LISTING_FRESH_USEC (1000 * 1000u)
-
-const struct models *chat_models(struct chat *chat)
+static int put_meta(struct str *out, const struct chat_resident *resident)
 {
-    const uint64_t now = clock_usec();
-    struct models *models;
-    struct inf_err err = {};
-
-    if (chat->models && now - chat->scanned_usec < LISTING_FRESH_USEC)
-        return chat->models;
-    if (models_scan(chat->config, &models, &err) < 0) {
-        log_error("cannot list the models: %s", err.text);
-        return chat->models;
-    }
-    models_free(chat->models);
-    chat->models = models;
-    chat->scanned_usec = now;
-    if (confine_is_outdated())
-        service_retire(chat->service, "a model directory came that was missing at the start");
-    return models;
-}
-
-static int put_meta(struct str *out, const struct resident *resident)
-{
-    const struct inf_model_info *info = inf_model_info(resident->model);
+    const struct inf_model_info *info = inf_model_info(resident->base.model);
 
     return str_printf(
         out,
@@ -50,12 +24,13 @@ static int put_meta(struct str *out, const struct resident *resident)
         info->arch, info->format, info->dtype_text, inf_engine_n_ctx(resident->engine),
         info->n_ctx_train, info->n_vocab, info->n_embd, info->n_layers,
         (unsigned long long)info->n_params, (unsigned long long)info->n_bytes,
-        inf_model_chat_template(resident->model) ? "true" : "false");
+        inf_model_chat_template(resident->base.model) ? "true" : "false");
 }
 
-static int put_model(struct chat *chat, struct str *out, const struct models_entry *entry)
+static int put_model(const struct model_host *host, struct str *out,
+                     const struct models_entry *entry)
 {
-    const struct resident *resident = resident_find(chat, entry->name);
+    const struct resident *resident = residents_find(&host->residents, entry->name);
     int r = str_puts(out, "{\"id\":");
 
     r = r < 0 ? r : json_put_text(out, entry->name);
@@ -76,7 +51,7 @@ static int put_model(struct chat *chat, struct str *out, const struct models_ent
         r = str_printf(out, ",\"status\":\"%s\"", resident ? "loaded" : "unloaded");
     r = r < 0 ? r : str_puts(out, ",\"meta\":");
     if (r == 0)
-        r = resident ? put_meta(out, resident) : str_puts(out, "null");
+        r = resident ? put_meta(out, chat_resident_of(resident)) : str_puts(out, "null");
     return r < 0 ? r : str_putc(out, '}');
 }
 
@@ -94,9 +69,9 @@ static void unreadable(struct http_request *request)
                    "The list of installed models cannot be read; see the service's log.");
 }
 
-void chat_list_models(struct chat *chat, struct http_request *request)
+void chat_list_models(struct model_host *host, struct http_request *request)
 {
-    const struct models *models = chat_models(chat);
+    const struct models *models = model_host_models(host);
     _cleanup_str_ struct str out = {};
     int r;
 
@@ -107,7 +82,7 @@ void chat_list_models(struct chat *chat, struct http_request *request)
     r = str_puts(&out, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < models_count(models) && r == 0; i++) {
         r = i ? str_putc(&out, ',') : 0;
-        r = r < 0 ? r : put_model(chat, &out, models_at(models, i));
+        r = r < 0 ? r : put_model(host, &out, models_at(models, i));
     }
     answer(request, r < 0 ? r : str_puts(&out, "]}"), &out);
 }
@@ -132,11 +107,11 @@ static void decode_percent(char *s)
     *out = '\0';
 }
 
-void chat_show_model(struct chat *chat, struct http_request *request)
+void chat_show_model(struct model_host *host, struct http_request *request)
 {
     static const char prefix[] = "/v1/models/";
     const struct http_text path = http_request_path(request);
-    const struct models *models = chat_models(chat);
+    const struct models *models = model_host_models(host);
     _cleanup_free_ char *name =
         strndup(path.data + sizeof(prefix) - 1, path.len - (sizeof(prefix) - 1));
     _cleanup_free_ char *names = NULL;
@@ -150,7 +125,7 @@ void chat_show_model(struct chat *chat, struct http_request *request)
     decode_percent(name);
     entry = models_find(models, name);
     if (entry) {
-        answer(request, put_model(chat, &out, entry), &out);
+        answer(request, put_model(host, &out, entry), &out);
         return;
     }
     names = models_names(models);

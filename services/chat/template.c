@@ -83,7 +83,7 @@ static int template_run(struct generation *g, const struct inf_chat_template *tm
                         const char *kwargs, char **ret_text, size_t *ret_len,
                         struct problem *problem)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     _cleanup_free_ char *messages = json_dumps(g->messages, JSON_COMPACT);
     _cleanup_free_ char *documents = g->documents ? json_dumps(g->documents, JSON_COMPACT) : NULL;
     _cleanup_free_ char *bos = token_text(tok, inf_tokenizer_bos(tok));
@@ -118,19 +118,20 @@ static int template_run(struct generation *g, const struct inf_chat_template *tm
 
 int template_render(struct generation *g, char **ret_text, size_t *ret_len, struct problem *problem)
 {
-    const struct inf_chat_template *tmpl = inf_model_chat_template(g->resident->model);
+    const struct inf_chat_template *tmpl = inf_model_chat_template(g->resident->base.model);
     _cleanup_free_ char *kwargs = NULL;
     const char *source;
     int r;
 
-    if (!tmpl && inf_model_info(g->resident->model)->template_error)
+    if (!tmpl && inf_model_info(g->resident->base.model)->template_error)
         return problem_set(problem, 400, "bad_chat_template", "model",
                            "The chat template of '%s' cannot be used: %s; use /v1/completions.",
-                           g->resident->name, inf_model_info(g->resident->model)->template_error);
+                           g->resident->base.name,
+                           inf_model_info(g->resident->base.model)->template_error);
     if (!tmpl)
         return problem_set(problem, 400, "no_chat_template", "model",
                            "The model '%s' brings no chat template; use /v1/completions.",
-                           g->resident->name);
+                           g->resident->base.name);
     source = inf_chat_template_text(tmpl);
     if (g->documents && !strstr(source, "documents"))
         return problem_set(problem, 400, "unsupported_parameter", "documents",

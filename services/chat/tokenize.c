@@ -71,7 +71,7 @@ static int put_piece(struct str *out, const struct inf_tokenizer *tok, int32_t i
 
 static int tokenize_prepare(struct generation *g, struct problem *problem)
 {
-    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->model);
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
     const json_t *text = tokenize_text(g);
     bool add_special = false, parse_special = true, pieces = false;
     _cleanup_free_ int32_t *ids = NULL;
@@ -121,14 +121,14 @@ static int detokenize_prepare(struct generation *g, struct problem *problem)
 
         if (!json_is_integer(token))
             return field_wrong_type("tokens", "token ids", token, problem);
-        if (id < 0 || id >= inf_model_info(g->resident->model)->n_vocab)
+        if (id < 0 || id >= inf_model_info(g->resident->base.model)->n_vocab)
             return problem_set(problem, 400, "invalid_value", "tokens",
                                "Invalid value for 'tokens': %lld is no token id of this model.",
                                (long long)id);
         ids[i] = (int32_t)id;
     }
-    r = inf_tokenizer_decode(inf_model_tokenizer(g->resident->model), ids, json_array_size(tokens),
-                             true, &text, &len);
+    r = inf_tokenizer_decode(inf_model_tokenizer(g->resident->base.model), ids,
+                             json_array_size(tokens), true, &text, &len);
     r = r < 0 ? r : str_puts(&g->out, "{\"content\":");
     r = r < 0 ? r : json_put_string(&g->out, text, len);
     return out_of_memory(r < 0 ? r : str_putc(&g->out, '}'), problem);

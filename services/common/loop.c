@@ -117,6 +117,7 @@ int loop_run(struct loop *loop)
         busy = loop_run_tasks(loop);
         busy |= loop_run_timers(loop);
     }
+    loop->stopping = false;
     /* What was written last may still wait for its callback. */
     http_base_poll(loop->base, 0);
     return 0;

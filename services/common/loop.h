@@ -34,7 +34,7 @@ int loop_new(struct loop **ret_loop);
 struct loop *loop_free(struct loop *loop);
 DEFINE_CLEANUP(struct loop *, loop_free);
 
-/* Runs until loop_stop(). -errno when the poller fails. */
+/* Runs until loop_stop(), and may run again. -errno when the poller fails. */
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 

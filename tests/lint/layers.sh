@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks every #include "folder/file.h" of libinfer and services against the allowed layers:
-# libinfer/LAYERS for libinfer; services may include common, themselves and core alone.
+# libinfer/LAYERS for libinfer; services may include common, themselves and core alone,
+# those with models services/host too.
 set -u
 cd "${1:-.}" || exit 2
 python3 - <<'PY'
@@ -42,10 +43,10 @@ for path in sorted(pathlib.Path("libinfer").rglob("*.[ch]")):
 
 for path in sorted(pathlib.Path("services").rglob("*.[ch]")):
     folder = path.parts[1]
+    allowed = {folder, "common", "core"} | ({"host"} if folder in ("chat", "embed", "audio") else set())
     for name in include.findall(path.read_text()):
-        other = name.split("/")[0]
-        if other not in {folder, "common", "core"}:
-            tell(path, f'includes "{name}": services may use common and core')
+        if name.split("/")[0] not in allowed:
+            tell(path, f'includes "{name}": {folder} may use {", ".join(sorted(allowed))}')
     text = path.read_text()
     if folder in ("gateway", "cache", "common") and re.search(r"#\s*include\s+<infer/(?!(?:types|tier)\.h)", text):
         tell(path, "includes a header of libinfer beyond <infer/types.h> and <infer/tier.h>: no model code here")

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One model with keys and values of two kinds is two residents. */
+#include "chat/chat-resident.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "chat/chat.h"
+#include "chat/generation.h"
+#include "common/cache-client.h"
+#include "common/config.h"
+#include "common/log.h"
+#include "common/service.h"
+#include "core/hash.h"
+
+static const struct chat *chat_of(const struct resident *resident)
+{
+    return resident->pool->data;
+}
+
+static int resident_init(struct resident *resident, const void *key)
+{
+    struct chat_resident *own = chat_resident_of(resident);
+    const uint64_t hash = hash_bytes(resident->size ^ (uint64_t)resident->mtime, resident->path,
+                                     strlen(resident->path));
+
+    snprintf(own->fingerprint, sizeof(own->fingerprint), "fp_%010llx",
+             (unsigned long long)(hash & 0xffffffffffu));
+    if (!key || strcmp(key, "any") == 0)
+        return 0;
+    own->kv_type = strdup(key);
+    return own->kv_type ? 0 : -ENOMEM;
+}
+
+static int resident_open(struct resident *resident, struct inf_err *reterr)
+{
+    struct chat_resident *own = chat_resident_of(resident);
+    const struct chat *chat = chat_of(resident);
+    const struct config *config = chat->host.config;
+    struct inf_engine_params engine = {
+        .model = resident->model,
+        .tier_model = resident->name,
+        .device = chat_device_name(&chat->device),
+        .cache_dir = chat->device.cache_dir,
+        .cache_read_only = true,
+        .device_bytes = config->chat.device_memory,
+        .isa = config->chat.isa,
+        .kv_type = own->kv_type ? own->kv_type : config->chat.kv_type,
+        .n_threads = config->chat.threads,
+        .n_ctx = config->chat.context,
+        .max_seqs = config->chat.max_sequences,
+        .max_queue = config->chat.max_queue,
+        .max_batch_tokens = config->chat.max_batch_tokens,
+        .kv_bytes = config->chat.kv_memory,
+        .no_prefix_cache = !config->chat.prefix_cache,
+    };
+
+    if (chat->cache_socket && !engine.no_prefix_cache)
+        cache_client_new(chat->cache_socket, resident->name, CACHE_CLIENT_TIMEOUT_USEC, &own->tier);
+    engine.tier = own->tier;
+    return inf_engine_new(&engine, &own->engine, reterr);
+}
+
+static void resident_close(struct resident *resident)
+{
+    struct chat_resident *own = chat_resident_of(resident);
+
+    inf_engine_free(own->engine);
+    cache_client_free(own->tier);
+    free(own->kv_type);
+}
+
+static int resident_fd(const struct resident *resident)
+{
+    return inf_engine_event_fd(chat_resident_of(resident)->engine);
+}
+
+static void resident_on_events(struct resident *resident)
+{
+    struct inf_event event;
+
+    service_touch(resident->pool->service);
+    while (inf_engine_next_event(chat_resident_of(resident)->engine, &event) > 0)
+        generation_on_event(event.user, &event);
+}
+
+static void resident_loaded(const struct resident *resident)
+{
+    const struct inf_engine *engine = chat_resident_of(resident)->engine;
+    const uint32_t n_threads = inf_engine_n_threads(engine);
+
+    log_event(LOG_ID_MODEL_LOADED, LOG_INFO, resident->name,
+              "loaded %s on %s: %s, context %u, %u thread%s, %s", resident->name,
+              inf_engine_device(engine), inf_model_info(resident->model)->dtype_text,
+              inf_engine_n_ctx(engine), n_threads, n_threads == 1 ? "" : "s",
+              inf_engine_isa(engine));
+}
+
+static int bad_kv_type(struct problem *problem, const char *why)
+{
+    return problem_set(problem, 400, "invalid_value", "kv_type", "Invalid value for 'kv_type': %s.",
+                       why);
+}
+
+static void resident_failed(const struct resident *resident, const char *why,
+                            struct problem *problem)
+{
+    log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "cannot load %s: %s", resident->name,
+              why);
+    if (resident->load_status == -EOPNOTSUPP && resident->model &&
+        chat_resident_of(resident)->kv_type)
+        bad_kv_type(problem, why);
+    else
+        resident_load_problem(resident, why, problem);
+}
+
+/* Whether @resident keeps keys and values so. While it is not ready, a name stands for itself
+ * alone; when it is, its engine tells what its model or device cannot, so that nothing makes room
+ * for what fails. */
+static int resident_serves(const struct resident *resident, const void *key,
+                           struct problem *problem)
+{
+    const struct chat_resident *own = chat_resident_of(resident);
+    const char *configured = chat_of(resident)->host.config->chat.kv_type;
+    const char *wanted = key ? key : configured;
+    struct inf_err err = {};
+    int r;
+
+    if (strcmp(wanted, "any") == 0 || strcmp(wanted, own->kv_type ? own->kv_type : configured) == 0)
+        return true;
+    if (resident->state != RESIDENT_READY)
+        return false;
+    r = inf_engine_kv_type(own->engine, wanted, &err);
+    /* What is configured fails when it is loaded. */
+    return r < 0 && key ? bad_kv_type(problem, err.text) : r == 0;
+}
+
+static const char *resident_purpose(const struct resident *resident)
+{
+    return chat_resident_of(resident)->kv_type;
+}
+
+static void resident_stats(struct resident *resident, void *ret_stats)
+{
+    struct inf_engine *engine = chat_resident_of(resident)->engine;
+    struct chat_resident_stats *s = ret_stats;
+
+    inf_engine_stats(engine, &s->engine);
+    s->kv_use = s->engine.n_blocks ? (double)s->engine.n_blocks_used / s->engine.n_blocks : 0;
+    s->n_threads = inf_engine_n_threads(engine);
+}
+
+const struct residents_ops chat_residents_ops = {
+    .size = sizeof(struct chat_resident),
+    .serves = resident_serves,
+    .init = resident_init,
+    .open = resident_open,
+    .close = resident_close,
+    .fd = resident_fd,
+    .readable = resident_on_events,
+    .loaded = resident_loaded,
+    .failed = resident_failed,
+    .purpose_name = "kv_type",
+    .purpose = resident_purpose,
+    .stats = resident_stats,
+};

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the options to the end of the process; routes. */
+#include "host/model-host.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/api-error.h"
+#include "common/config.h"
+#include "common/confine.h"
+#include "common/log.h"
+#include "host/model-request.h"
+#include "common/models.h"
+#include "common/options.h"
+#include "common/service.h"
+#include "core/clock.h"
+
+/* Longer than the gateway keeps its connections, so that only the gateway closes them. */
+#define MODEL_HOST_REQUEST_USEC (120 * 1000000u)
+#define MODEL_HOST_FRESH_USEC   (1000 * 1000u)
+
+/* --- which models there are --- */
+
+const struct models *model_host_models(struct model_host *host)
+{
+    const uint64_t now = clock_usec();
+    struct models *models;
+    struct inf_err err = {};
+
+    if (host->models && now - host->scanned_usec < MODEL_HOST_FRESH_USEC)
+        return host->models;
+    if (models_scan(host->config, &models, &err) < 0) {
+        log_error("cannot list the models: %s", err.text);
+        return host->models;
+    }
+    models_free(host->models);
+    host->models = models;
+    host->scanned_usec = now;
+    if (confine_is_outdated())
+        service_retire(host->service, "a model directory came that was missing at the start");
+    return models;
+}
+
+const struct models *model_host_list(struct model_host *host, struct problem *problem)
+{
+    const struct models *models = model_host_models(host);
+
+    if (!models)
+        problem_set(problem, 500, "models_unreadable", NULL,
+                    "The list of installed models cannot be read; see the service's log.");
+    return models;
+}
+
+/* --- routes --- */
+
+static bool path_matches(struct http_text path, const struct model_route *route)
+{
+    const size_t len = strlen(route->path);
+
+    return route->is_prefix ? path.len > len && memcmp(path.data, route->path, len) == 0
+                            : http_text_is(path, route->path);
+}
+
+static bool method_matches(struct http_text method, const struct model_route *route)
+{
+    return http_text_is(method, route->method) ||
+           (http_text_is(method, "HEAD") && strcmp(route->method, "GET") == 0);
+}
+
+static void refuse_method(struct http_request *request, const struct model_route *route)
+{
+    const struct http_text path = http_request_path(request);
+    const char *allow = strcmp(route->method, "GET") == 0 ? "GET, HEAD" : "POST";
+
+    http_response_header(request, "allow", allow, strlen(allow));
+    api_error_send(request, 405, "method_not_allowed", NULL, 0, "%.*s takes %s.",
+                   (int)MIN(path.len, 200u), path.data, allow);
+}
+
+static void host_handle(void *data, struct http_request *request)
+{
+    struct model_host *host = data;
+    const struct http_text path = http_request_path(request);
+    const struct http_text method = http_request_method(request);
+    const struct model_route *route = host->params.routes;
+    const struct model_route *end = route + host->params.n_routes;
+
+    while (route < end && !path_matches(path, route))
+        route++;
+    if (route == end) {
+        api_error_send(request, 404, "unknown_url", NULL, 0, "Unknown request URL: %.*s %.*s.",
+                       (int)MIN(method.len, 16u), method.data, (int)MIN(path.len, 200u), path.data);
+    } else if (!method_matches(method, route)) {
+        refuse_method(request, route);
+    } else if (!route->endpoint) {
+        route->answer(host, request);
+    } else if (host->expired) {
+        api_error_send(request, 503, "shutting_down", NULL, 1, "The service is ending; try again.");
+    } else {
+        service_touch(host->service);
+        host->params.begin(host, route->endpoint, request);
+    }
+}
+
+/* --- the process --- */
+
+/* Left alone, jansson would open /dev/urandom. */
+static size_t random_seed(void)
+{
+    size_t seed = 0;
+
+    if (getrandom(&seed, sizeof(seed), 0) < 0)
+        log_warn("getrandom: %s", strerror(errno));
+    return seed ? seed : 1;
+}
+
+static bool host_busy(void *data)
+{
+    const struct model_host *host = data;
+
+    return host->n_requests > 0 || host->residents.loading;
+}
+
+static void host_expired(void *data)
+{
+    struct model_host *host = data;
+    struct model_request *next;
+
+    host->expired = true;
+    for (struct model_request *r = host->requests; r; r = next) {
+        next = r->next;
+        model_request_fail(r, 503, "shutting_down", "The service is ending; try again.");
+    }
+}
+
+static int host_open(struct model_host *host, const struct options *options, struct inf_err *reterr)
+{
+    const struct model_host_params *params = &host->params;
+
+    return service_new(
+        &(struct service_params){
+            .name = params->name,
+            .http =
+                {
+                    .max_header = host->config->gateway.max_header,
+                    .max_body = params->max_body,
+                    .max_connections = params->max_connections,
+                    .request_timeout_usec = MODEL_HOST_REQUEST_USEC,
+                    .stall_timeout_usec = host->config->gateway.stall_timeout_usec,
+                    .handle = host_handle,
+                    .data = host,
+                },
+            .idle_timeout_usec = params->idle_timeout_usec,
+            .drain_timeout_usec = options->drain_timeout_usec,
+            .ready_status = params->ready_status,
+            .busy = host_busy,
+            .expired = host_expired,
+            .status = params->status,
+            .data = host,
+        },
+        &host->service, reterr);
+}
+
+static int host_start(struct model_host *host)
+{
+    int r;
+
+    host->loop = service_loop(host->service);
+    host->residents.ops = host->params.residents;
+    host->residents.max_models = host->params.max_models;
+    host->residents.data = host;
+    host->residents.service = host->service;
+    host->residents.loop = host->loop;
+    r = residents_init(&host->residents);
+    if (r == 0 && host->params.prepares)
+        r = jobs_new(host->loop, "preparer", &host->preparer);
+    return r < 0 || !host->params.start ? r : host->params.start(host);
+}
+
+static void host_stop(struct model_host *host)
+{
+    residents_stop(&host->residents);
+    host->preparer = jobs_free(host->preparer);
+    /* Answers end with their connections; then models, which have nobody to tell any more. */
+    if (host->service)
+        http_server_close(service_server(host->service));
+    if (host->params.stop)
+        host->params.stop(host);
+    residents_done(&host->residents);
+    host->models = models_free(host->models);
+    host->service = service_free(host->service);
+}
+
+int model_host_run(struct model_host *host, const struct model_host_params *params,
+                   const struct options *options)
+{
+    struct inf_err err = {};
+    int r;
+
+    json_object_seed(random_seed());
+    host->params = *params;
+    host->config = options->config;
+    r = host_open(host, options, &err);
+    if (r < 0)
+        log_error("%s", err.text);
+    else if ((r = host_start(host)) < 0)
+        log_error("cannot start threads: %s", strerror(-r));
+    else
+        r = service_run(host->service);
+    host_stop(host);
+    return r < 0 ? 1 : 0;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The states of a request are told by what it holds: a waiter, a resident, what the service adds.
+ */
+#include "host/model-request.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "common/http.h"
+#include "common/log.h"
+#include "host/model-host.h"
+#include "common/service.h"
+#include "common/sse.h"
+#include "core/clock.h"
+
+/* A loading model may take so long before its requests are sent away. */
+#define REQUEST_LOAD_USEC (120 * 1000000u)
+#define REQUEST_TICK_USEC (5 * 1000000u)
+
+static void request_link(struct model_request *request)
+{
+    struct model_host *host = request->host;
+
+    request->next = host->requests;
+    if (request->next)
+        request->next->prev = request;
+    host->requests = request;
+    host->n_requests++;
+}
+
+static void request_unlink(struct model_request *request)
+{
+    struct model_host *host = request->host;
+
+    if (request->prev)
+        request->prev->next = request->next;
+    else
+        host->requests = request->next;
+    if (request->next)
+        request->next->prev = request->prev;
+    host->n_requests--;
+}
+
+void model_request_unref(struct model_request *request)
+{
+    struct model_host *host = request->host;
+
+    assert(request->n_refs > 0);
+    if (--request->n_refs > 0)
+        return;
+    loop_timer_stop(host->loop, &request->timer);
+    request_unlink(request);
+    if (request->resident)
+        resident_release(request->resident);
+    request->ops->done(request);
+    free(request);
+    service_touch(host->service);
+}
+
+double model_request_seconds(const struct model_request *request)
+{
+    return (double)(clock_usec() - request->start_usec) / 1e6;
+}
+
+static void request_log(const struct model_request *request)
+{
+    const struct http_text path = http_request_path(request->http);
+    char path_text[128];
+
+    snprintf(path_text, sizeof(path_text), "%.*s", (int)MIN(path.len, 127u), path.data);
+    log_request(&(struct log_access){
+        .id = request->id,
+        .method = "POST",
+        .path = path_text,
+        .status = http_request_status(request->http),
+        .bytes = http_request_bytes(request->http),
+        .duration_usec = clock_usec() - request->start_usec,
+        .note = request->failed                      ? "failed"
+                : http_request_failed(request->http) ? "client left"
+                                                     : NULL,
+    });
+}
+
+static void request_on_done(void *user)
+{
+    struct model_request *request = user;
+    struct model_host *host = request->host;
+
+    request_log(request);
+    metrics_observe(&host->stats.duration, model_request_seconds(request));
+    if (!request->ended && !request->failed)
+        host->stats.n_cancelled++;
+    request->http = NULL;
+    loop_timer_stop(host->loop, &request->timer);
+    resident_forget(&request->waiter);
+    request->ops->cancel(request);
+    model_request_unref(request);
+}
+
+void model_request_refuse(struct model_request *request, const struct problem *problem)
+{
+    if (request->ended || request->failed)
+        return;
+    request->failed = true;
+    if (problem->status == 429 || problem->status == 503)
+        request->host->stats.n_refused++;
+    else
+        request->host->stats.n_failed++;
+    request->ops->cancel(request);
+    if (!request->http)
+        return;
+    /* `done` may come at once and must not free what the caller still uses. */
+    model_request_ref(request);
+    if (request->ops->refuse)
+        request->ops->refuse(request, problem);
+    else if (request->streaming)
+        sse_fail(request->http, problem->status, problem->code, problem->message);
+    else
+        problem_send(problem, request->http);
+    model_request_unref(request);
+}
+
+void model_request_fail(struct model_request *request, int status, const char *code,
+                        const char *format, ...)
+{
+    struct problem problem;
+    char message[sizeof(problem.message)];
+    va_list ap;
+
+    va_start(ap, format);
+    vsnprintf(message, sizeof(message), format, ap);
+    va_end(ap);
+    problem_set(&problem, status, code, NULL, "%s", message);
+    if (status == 503)
+        problem.retry_sec = 5;
+    if (status == 429)
+        problem.retry_sec = 1;
+    model_request_refuse(request, &problem);
+}
+
+static void request_on_timer(struct loop_timer *timer)
+{
+    struct model_request *request = timer->data;
+    const uint64_t now = clock_usec(), deadline = request->deadline_usec;
+
+    if (!request->http)
+        return;
+    if (request->waiter.resident && now >= request->start_usec + REQUEST_LOAD_USEC) {
+        model_request_fail(request, 503, "model_loading",
+                           "The model is still being loaded; try again later.");
+        return;
+    }
+    if (deadline && now >= deadline) {
+        model_request_fail(request, 408, "timeout",
+                           "The request took longer than this server allows.");
+        return;
+    }
+    if (request->ops->tick)
+        request->ops->tick(request);
+    loop_timer_set(request->host->loop, timer,
+                   deadline ? MIN(deadline - now, REQUEST_TICK_USEC) : REQUEST_TICK_USEC);
+}
+
+static void request_on_ready(struct resident_waiter *waiter, struct resident *resident,
+                             const struct problem *problem)
+{
+    struct model_request *request =
+        (struct model_request *)((char *)waiter - offsetof(struct model_request, waiter));
+
+    if (!resident) {
+        model_request_refuse(request, problem);
+        return;
+    }
+    request->resident = resident;
+    request->ops->ready(request);
+}
+
+struct model_request *model_request_new(struct model_host *host,
+                                        const struct model_request_ops *ops,
+                                        struct http_request *http)
+{
+    static const struct http_request_events events = {.done = request_on_done};
+    struct model_request *request = calloc(1, ops->size);
+    struct problem problem;
+
+    if (!request) {
+        problem_set(&problem, 503, "out_of_memory", NULL, "Out of memory.");
+        problem_send(&problem, http);
+        return NULL;
+    }
+    request->ops = ops;
+    request->host = host;
+    request->http = http;
+    request->n_refs = 1;
+    request->start_usec = http_request_start_usec(http);
+    request->waiter.ready = request_on_ready;
+    request->timer = (struct loop_timer){.fire = request_on_timer, .data = request};
+    request_link(request);
+    host->stats.n_requests++;
+    request_id_take(http, "req_", request->id);
+    http_request_set_events(http, &events, request);
+    return request;
+}
+
+bool model_request_admit(struct model_request *request)
+{
+    const struct model_host_params *params = &request->host->params;
+
+    if (params->max_requests && request->host->n_requests > params->max_requests) {
+        model_request_fail(request, 429, "queue_full",
+                           "Too many requests are waiting; try again later.");
+        return false;
+    }
+    if (params->request_timeout_usec)
+        request->deadline_usec = request->start_usec + params->request_timeout_usec;
+    loop_timer_set(request->host->loop, &request->timer, REQUEST_TICK_USEC);
+    return true;
+}
+
+void model_request_want(struct model_request *request, const struct models_entry *entry,
+                        const void *key)
+{
+    residents_want(&request->host->residents, entry, key, &request->waiter);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading, sharing and replacing models
+ *
+ * Scheduling is always a task of its own: a release may come from within the results of the very
+ * model that would be freed.
+ */
+#include "host/residents.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/confine.h"
+#include "common/log.h"
+#include "common/models.h"
+#include "common/service.h"
+#include "core/clock.h"
+#include "core/err.h"
+
+static struct resident *resident_free(struct resident *resident)
+{
+    if (!resident)
+        return NULL;
+    loop_watch_free(resident->watch);
+    resident->pool->ops->close(resident);
+    inf_model_unref(resident->model);
+    resident_free(resident->victim);
+    free(resident->name);
+    free(resident->path);
+    free(resident);
+    return NULL;
+}
+
+static void resident_unlink(struct resident *resident)
+{
+    for (struct resident **at = &resident->pool->first; *at; at = &(*at)->next)
+        if (*at == resident) {
+            *at = resident->next;
+            return;
+        }
+}
+
+/* --- loading --- */
+
+static struct resident *resident_of(struct job *job)
+{
+    return (struct resident *)((char *)job - offsetof(struct resident, job));
+}
+
+/* On the loader thread. */
+static void resident_load(struct job *job)
+{
+    struct resident *resident = resident_of(job);
+    const struct inf_model_params model = {.path = resident->path};
+    char why[sizeof(resident->err.text)];
+    int r;
+
+    resident->victim = resident_free(resident->victim);
+    r = inf_model_open(&model, &resident->model, &resident->err);
+    if (r == -EACCES && confine_explain_path(resident->path, why, sizeof(why)))
+        r = err_set(&resident->err, ESTALE, "%s", why);
+    resident->load_status = r < 0 ? r : resident->pool->ops->open(resident, &resident->err);
+}
+
+static void resident_on_readable(void *data)
+{
+    struct resident *resident = data;
+
+    resident->pool->ops->readable(resident);
+}
+
+static void resident_answer(struct resident *resident, const struct problem *problem)
+{
+    struct resident_waiter *waiter;
+
+    while ((waiter = resident->waiters)) {
+        resident->waiters = waiter->next;
+        waiter->next = NULL;
+        waiter->resident = NULL;
+        if (!problem)
+            resident->n_users++;
+        waiter->ready(waiter, problem ? NULL : resident, problem);
+    }
+}
+
+void resident_load_problem(const struct resident *resident, const char *why,
+                           struct problem *problem)
+{
+    problem_set(problem, resident->load_status == -ENOMEM ? 503 : 500, "model_load_failed", "model",
+                "The model '%s' cannot be loaded: %s.", resident->name, why);
+}
+
+static void resident_fail(struct resident *resident)
+{
+    struct residents *pool = resident->pool;
+    struct problem problem;
+
+    pool->ops->failed(resident,
+                      resident->err.text[0] ? resident->err.text : strerror(-resident->load_status),
+                      &problem);
+    if (resident->load_status == -ESTALE)
+        service_retire(pool->service, "a link came that was missing at the start");
+    resident_unlink(resident);
+    resident_answer(resident, &problem);
+    resident_free(resident);
+}
+
+static void resident_loaded(struct job *job)
+{
+    struct resident *resident = resident_of(job);
+    struct residents *pool = resident->pool;
+
+    pool->loading = NULL;
+    if (resident->load_status == 0)
+        resident->load_status = loop_watch_new(pool->loop, pool->ops->fd(resident),
+                                               resident_on_readable, resident, &resident->watch);
+    if (resident->load_status < 0) {
+        resident_fail(resident);
+    } else {
+        resident->state = RESIDENT_READY;
+        resident->used_usec = clock_usec();
+        pool->n_loads++;
+        pool->ops->loaded(resident);
+        resident_answer(resident, NULL);
+    }
+    loop_task_queue(pool->loop, &pool->schedule);
+}
+
+static struct resident *resident_new(struct residents *pool, const struct models_entry *entry,
+                                     const void *key)
+{
+    struct resident *resident = calloc(1, pool->ops->size);
+
+    if (!resident)
+        return NULL;
+    resident->pool = pool;
+    resident->name = strdup(entry->name);
+    resident->path = strdup(entry->path);
+    resident->size = entry->size;
+    resident->mtime = entry->mtime;
+    resident->job = (struct job){.run = resident_load, .done = resident_loaded};
+    if (!resident->name || !resident->path ||
+        (pool->ops->init && pool->ops->init(resident, key) < 0))
+        return resident_free(resident);
+    resident->next = pool->first;
+    pool->first = resident;
+    return resident;
+}
+
+/* --- who comes next, in whose place --- */
+
+/* Takes out the one that was used longest ago, for @heir to free; false: all have users. */
+static bool residents_evict(struct residents *pool, struct resident *heir)
+{
+    struct resident *oldest = NULL;
+
+    for (struct resident *r = pool->first; r; r = r->next)
+        if (r->state == RESIDENT_READY && r->n_users == 0 &&
+            (!oldest || r->used_usec < oldest->used_usec))
+            oldest = r;
+    if (!oldest)
+        return false;
+    log_info("unloading %s", oldest->name);
+    /* The loop's own, while this is its thread. */
+    oldest->watch = loop_watch_free(oldest->watch);
+    resident_unlink(oldest);
+    heir->victim = oldest;
+    return true;
+}
+
+static void residents_schedule(struct loop_task *task)
+{
+    struct residents *pool = task->data;
+    struct resident *first = NULL;
+    uint32_t n_ready = 0;
+
+    if (pool->loading)
+        return;
+    for (struct resident *r = pool->first; r; r = r->next) {
+        if (r->state == RESIDENT_READY)
+            n_ready++;
+        /* New ones stand at the front: the last one in the list waits longest. */
+        if (r->state == RESIDENT_QUEUED)
+            first = r;
+    }
+    if (!first || (n_ready >= MAX(pool->max_models, 1u) && !residents_evict(pool, first)))
+        return;
+    first->state = RESIDENT_LOADING;
+    pool->loading = first;
+    jobs_queue(pool->loader, &first->job);
+}
+
+/* --- those who want one --- */
+
+/* The one of that name that serves @key, or NULL. -EINVAL: none ever can. */
+static int residents_find_serving(struct residents *pool, const char *name, const void *key,
+                                  struct resident **ret_resident, struct problem *problem)
+{
+    *ret_resident = NULL;
+    for (struct resident *r = pool->first; r && !*ret_resident; r = r->next) {
+        int serves = strcmp(r->name, name) == 0;
+
+        if (serves && pool->ops->serves)
+            serves = pool->ops->serves(r, key, problem);
+        if (serves < 0)
+            return serves;
+        if (serves)
+            *ret_resident = r;
+    }
+    return 0;
+}
+
+static bool is_replaced(const struct resident *resident, const struct models_entry *entry)
+{
+    return resident->mtime != entry->mtime || strcmp(resident->path, entry->path) != 0;
+}
+
+void residents_want(struct residents *pool, const struct models_entry *entry, const void *key,
+                    struct resident_waiter *waiter)
+{
+    struct resident *resident;
+    struct problem problem;
+
+    if (residents_find_serving(pool, entry->name, key, &resident, &problem) < 0) {
+        waiter->ready(waiter, NULL, &problem);
+        return;
+    }
+    /* The file was replaced: nobody uses the old one, so the new one takes over. */
+    if (resident && resident->state == RESIDENT_READY && resident->n_users == 0 &&
+        is_replaced(resident, entry)) {
+        resident_unlink(resident);
+        resident = resident_free(resident);
+    }
+    if (!resident) {
+        resident = resident_new(pool, entry, key);
+        if (!resident) {
+            problem_set(&problem, 503, "out_of_memory", NULL, "Out of memory.");
+            waiter->ready(waiter, NULL, &problem);
+            return;
+        }
+        loop_task_queue(pool->loop, &pool->schedule);
+    }
+    if (resident->state == RESIDENT_READY) {
+        resident->n_users++;
+        waiter->ready(waiter, resident, NULL);
+        return;
+    }
+    waiter->resident = resident;
+    waiter->next = resident->waiters;
+    resident->waiters = waiter;
+}
+
+void resident_forget(struct resident_waiter *waiter)
+{
+    struct resident *resident = waiter->resident;
+
+    if (!resident)
+        return;
+    for (struct resident_waiter **at = &resident->waiters; *at; at = &(*at)->next)
+        if (*at == waiter) {
+            *at = waiter->next;
+            break;
+        }
+    waiter->resident = NULL;
+    waiter->next = NULL;
+    if (!resident->waiters && resident->state == RESIDENT_QUEUED) {
+        resident_unlink(resident);
+        resident_free(resident);
+    }
+}
+
+void resident_release(struct resident *resident)
+{
+    struct residents *pool = resident->pool;
+
+    assert(resident->n_users > 0);
+    resident->n_users--;
+    resident->used_usec = clock_usec();
+    loop_task_queue(pool->loop, &pool->schedule);
+}
+
+struct resident *residents_ready(struct resident *resident)
+{
+    while (resident && resident->state != RESIDENT_READY)
+        resident = resident->next;
+    return resident;
+}
+
+struct resident *residents_find(const struct residents *pool, const char *name)
+{
+    struct resident *r = residents_ready(pool->first);
+
+    while (r && strcmp(r->name, name) != 0)
+        r = residents_ready(r->next);
+    return r;
+}
+
+/* --- the pool --- */
+
+int residents_init(struct residents *pool)
+{
+    pool->schedule = (struct loop_task){.run = residents_schedule, .data = pool};
+    return jobs_new(pool->loop, "loader", &pool->loader);
+}
+
+void residents_stop(struct residents *pool)
+{
+    pool->loader = jobs_free(pool->loader);
+}
+
+void residents_done(struct residents *pool)
+{
+    assert(!pool->loader);
+    while (pool->first) {
+        struct resident *resident = pool->first;
+
+        pool->first = resident->next;
+        resident_free(resident);
+    }
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pool of models, with models that are none
+ *
+ * Opening a path that begins with "slow" waits for the test; "bad" cannot be opened, "none" opens
+ * and cannot compute. What happens is written down: "+a" a is there, "-a" it went.
+ */
+#include "host/residents.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/eventfd.h>
+
+#include "common/models.h"
+#include "core/err.h"
+#include "lib/test.h"
+
+struct inf_model {
+    int n_refs;
+};
+
+struct fake {
+    struct resident base;
+    char kind; /* 0: as any */
+    int fd;    /* 0: not open */
+};
+
+struct waiter {
+    struct resident_waiter base;
+    struct resident *got;
+    struct problem problem;
+    unsigned n_answers;
+};
+
+static struct residents pool;
+static sem_t gate;
+static pthread_t main_thread;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char story[256]; /* under the lock */
+static bool closed_beside;
+static unsigned n_read;
+static int n_models;
+
+static void tell(char sign, const char *name)
+{
+    size_t len;
+
+    pthread_mutex_lock(&lock);
+    len = strlen(story);
+    snprintf(story + len, sizeof(story) - len, "%c%s", sign, name);
+    pthread_mutex_unlock(&lock);
+}
+
+/* --- in the place of the library --- */
+
+int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,
+                   struct inf_err *reterr)
+{
+    if (strncmp(params->path, "slow", 4) == 0)
+        sem_wait(&gate);
+    if (strcmp(params->path, "bad") == 0)
+        return err_set(reterr, EBADMSG, "it is bad");
+    if (strcmp(params->path, "huge") == 0)
+        return -ENOMEM;
+    *ret_model = calloc(1, sizeof(**ret_model));
+    assert_non_null(*ret_model);
+    __atomic_fetch_add(&n_models, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+struct inf_model *inf_model_unref(struct inf_model *model)
+{
+    if (model)
+        __atomic_fetch_sub(&n_models, 1, __ATOMIC_RELAXED);
+    free(model);
+    return NULL;
+}
+
+/* --- what a service brings --- */
+
+static struct fake *fake_of(const struct resident *resident)
+{
+    return (struct fake *)(void *)resident;
+}
+
+static int fake_serves(const struct resident *resident, const void *key, struct problem *problem)
+{
+    const char *kind = key;
+
+    if (kind && *kind == '!' && resident->state == RESIDENT_READY)
+        return problem_set(problem, 400, "impossible", NULL, "No model does that.");
+    return (kind ? *kind : 0) == fake_of(resident)->kind;
+}
+
+static int fake_init(struct resident *resident, const void *key)
+{
+    fake_of(resident)->kind = key ? *(const char *)key : 0;
+    return 0;
+}
+
+static int fake_open(struct resident *resident, struct inf_err *reterr)
+{
+    assert_non_null(resident->model);
+    if (strcmp(resident->path, "none") == 0)
+        return err_set(reterr, EOPNOTSUPP, "it computes nothing");
+    fake_of(resident)->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    tell('+', resident->name);
+    return 0;
+}
+
+static void fake_close(struct resident *resident)
+{
+    if (!fake_of(resident)->fd)
+        return;
+    closed_beside = !pthread_equal(pthread_self(), main_thread);
+    close(fake_of(resident)->fd);
+    tell('-', resident->name);
+}
+
+static int fake_fd(const struct resident *resident)
+{
+    return fake_of(resident)->fd;
+}
+
+static void fake_readable(struct resident *resident)
+{
+    uint64_t n;
+
+    assert_int_equal(read(fake_of(resident)->fd, &n, sizeof(n)), sizeof(n));
+    n_read++;
+    loop_stop(pool.loop);
+}
+
+static void fake_loaded(const struct resident *resident)
+{
+    assert_int_equal(resident->state, RESIDENT_READY);
+}
+
+static const struct residents_ops fake_ops = {
+    .size = sizeof(struct fake),
+    .serves = fake_serves,
+    .init = fake_init,
+    .open = fake_open,
+    .close = fake_close,
+    .fd = fake_fd,
+    .readable = fake_readable,
+    .loaded = fake_loaded,
+    .failed = resident_load_problem,
+};
+
+/* --- who wants them --- */
+
+static void on_ready(struct resident_waiter *base, struct resident *resident,
+                     const struct problem *problem)
+{
+    struct waiter *w = (struct waiter *)base;
+
+    w->got = resident;
+    if (problem)
+        w->problem = *problem;
+    w->n_answers++;
+    loop_stop(pool.loop);
+}
+
+static struct waiter waiter(void)
+{
+    return (struct waiter){.base.ready = on_ready};
+}
+
+/* The model @name, whose file @path has @mtime. */
+static void want_file(struct waiter *w, const char *name, const char *path, int64_t mtime,
+                      const char *kind)
+{
+    const struct models_entry entry = {.name = name, .path = path, .mtime = mtime};
+
+    residents_want(&pool, &entry, kind, &w->base);
+}
+
+static void want(struct waiter *w, const char *name)
+{
+    want_file(w, name, name, 1, NULL);
+}
+
+static void until_answered(const struct waiter *w)
+{
+    while (!w->n_answers)
+        ASSERT_OK(loop_run(pool.loop));
+}
+
+static struct resident *take(const char *name, const char *kind)
+{
+    struct waiter w = waiter();
+
+    want_file(&w, name, name, 1, kind);
+    until_answered(&w);
+    assert_non_null(w.got);
+    return w.got;
+}
+
+static void fire(struct loop_timer *timer)
+{
+    (void)timer;
+    loop_stop(pool.loop);
+}
+
+/* Lets happen what wants to. */
+static void settle(void)
+{
+    struct loop_timer timer = {.fire = fire};
+
+    loop_timer_set(pool.loop, &timer, 20 * 1000u);
+    while (loop_timer_is_set(&timer))
+        ASSERT_OK(loop_run(pool.loop));
+}
+
+static void begin(uint32_t max_models)
+{
+    pool = (struct residents){.ops = &fake_ops, .max_models = max_models};
+    story[0] = '\0';
+    n_read = 0;
+    main_thread = pthread_self();
+    sem_init(&gate, 0, 0);
+    ASSERT_OK(loop_new(&pool.loop));
+    ASSERT_OK(residents_init(&pool));
+}
+
+static void finish(void)
+{
+    residents_stop(&pool);
+    residents_done(&pool);
+    loop_free(pool.loop);
+    sem_destroy(&gate);
+    assert_int_equal(n_models, 0);
+}
+
+/* --- tests --- */
+
+TEST(one_load_serves_all_who_wait_for_it)
+{
+    struct waiter first = waiter(), second = waiter();
+
+    begin(1);
+    want(&first, "slow-a");
+    want(&second, "slow-a");
+    assert_null(residents_find(&pool, "slow-a"));
+    sem_post(&gate);
+    until_answered(&first);
+    until_answered(&second);
+    assert_non_null(first.got);
+    assert_ptr_equal(first.got, second.got);
+    assert_int_equal(first.got->n_users, 2);
+    assert_ptr_equal(residents_find(&pool, "slow-a"), first.got);
+    assert_ptr_equal(take("slow-a", NULL), first.got);
+    assert_int_equal(pool.n_loads, 1);
+    finish();
+    ASSERT_STREQ(story, "+slow-a-slow-a");
+}
+
+TEST(a_model_for_two_purposes_counts_as_two)
+{
+    struct resident *v, *s;
+
+    begin(2);
+    v = take("a", "v");
+    s = take("a", "s");
+    assert_ptr_not_equal(v, s);
+    assert_ptr_equal(take("a", "v"), v);
+    assert_ptr_equal(residents_ready(pool.first), s);
+    assert_ptr_equal(residents_ready(s->next), v);
+    assert_null(residents_ready(v->next));
+    finish();
+    assert_int_equal(pool.n_loads, 2);
+}
+
+TEST(what_was_used_longest_ago_makes_room)
+{
+    begin(2);
+    resident_release(take("a", NULL));
+    settle();
+    resident_release(take("b", NULL));
+    settle();
+    resident_release(take("a", NULL));
+    settle();
+    take("c", NULL);
+    ASSERT_STREQ(story, "+a+b-b+c");
+    assert_true(closed_beside);
+    assert_null(residents_find(&pool, "b"));
+    finish();
+}
+
+TEST(while_all_have_users_the_next_one_waits)
+{
+    struct waiter first = waiter(), second = waiter();
+    struct resident *a;
+
+    begin(0);
+    a = take("a", NULL);
+    want(&first, "b");
+    settle();
+    want(&second, "c");
+    settle();
+    assert_int_equal(first.n_answers + second.n_answers, 0);
+    resident_release(a);
+    until_answered(&first);
+    settle();
+    assert_int_equal(second.n_answers, 0);
+    resident_release(first.got);
+    until_answered(&second);
+    ASSERT_STREQ(story, "+a-a+b-b+c");
+    finish();
+}
+
+TEST(who_waits_for_what_cannot_be_loaded_is_told)
+{
+    struct waiter first = waiter(), second = waiter(), third = waiter(), fourth = waiter();
+
+    begin(1);
+    want(&first, "bad");
+    want(&second, "bad");
+    until_answered(&first);
+    until_answered(&second);
+    assert_null(first.got);
+    assert_null(second.base.resident);
+    assert_int_equal(first.problem.status, 500);
+    ASSERT_STREQ(second.problem.code, "model_load_failed");
+    ASSERT_STREQ(second.problem.message, "The model 'bad' cannot be loaded: it is bad.");
+    want(&third, "none");
+    until_answered(&third);
+    ASSERT_CONTAINS(third.problem.message, "it computes nothing");
+    want(&fourth, "huge");
+    until_answered(&fourth);
+    assert_int_equal(fourth.problem.status, 503);
+    assert_null(pool.first);
+    assert_null(pool.loading);
+    /* The place is free. */
+    take("a", NULL);
+    assert_int_equal(pool.n_loads, 1);
+    finish();
+}
+
+TEST(what_a_loaded_model_cannot_do_makes_no_room_for_it)
+{
+    struct waiter w = waiter();
+
+    begin(1);
+    resident_release(take("a", NULL));
+    want_file(&w, "a", "a", 1, "!");
+    assert_int_equal(w.n_answers, 1);
+    assert_null(w.got);
+    ASSERT_STREQ(w.problem.code, "impossible");
+    settle();
+    ASSERT_STREQ(story, "+a");
+    finish();
+}
+
+TEST(what_nobody_waits_for_any_more_is_not_loaded)
+{
+    struct waiter first = waiter(), second = waiter(), third = waiter();
+    struct resident *a;
+
+    begin(1);
+    a = take("a", NULL);
+    want(&first, "b");
+    want(&second, "b");
+    resident_forget(&first.base);
+    assert_non_null(second.base.resident);
+    resident_forget(&second.base);
+    resident_forget(&second.base);
+    resident_release(a);
+    settle();
+    ASSERT_STREQ(story, "+a");
+    /* What is being loaded stays, for the next one. */
+    want(&third, "slow-c");
+    settle();
+    assert_non_null(pool.loading);
+    resident_forget(&third.base);
+    sem_post(&gate);
+    settle();
+    ASSERT_STREQ(story, "+a-a+slow-c");
+    assert_int_equal(residents_find(&pool, "slow-c")->n_users, 0);
+    finish();
+    assert_int_equal(first.n_answers + second.n_answers + third.n_answers, 0);
+}
+
+TEST(a_file_that_was_replaced_is_loaded_anew_once_nobody_uses_it)
+{
+    struct waiter first = waiter(), second = waiter(), third = waiter();
+
+    begin(2);
+    want_file(&first, "a", "a", 1, NULL);
+    until_answered(&first);
+    want_file(&second, "a", "a", 2, NULL);
+    assert_ptr_equal(second.got, first.got);
+    resident_release(first.got);
+    resident_release(first.got);
+    want_file(&third, "a", "a", 2, NULL);
+    until_answered(&third);
+    assert_int_equal(third.got->mtime, 2);
+    ASSERT_STREQ(story, "+a-a+a");
+    resident_release(third.got);
+    third = waiter();
+    want_file(&third, "a", "elsewhere", 2, NULL);
+    until_answered(&third);
+    ASSERT_STREQ(third.got->path, "elsewhere");
+    ASSERT_STREQ(story, "+a-a+a-a+a");
+    finish();
+}
+
+TEST(results_are_taken_where_they_come)
+{
+    struct resident *a;
+
+    begin(1);
+    a = take("a", NULL);
+    assert_int_equal(eventfd_write(fake_of(a)->fd, 1), 0);
+    while (!n_read)
+        ASSERT_OK(loop_run(pool.loop));
+    finish();
+}
+
+TEST(the_end_frees_what_waits_and_what_is_loaded)
+{
+    struct waiter first = waiter(), second = waiter();
+
+    begin(1);
+    resident_release(take("a", NULL));
+    want(&first, "slow-b");
+    settle();
+    want(&second, "c");
+    settle();
+    assert_non_null(pool.loading);
+    sem_post(&gate);
+    finish();
+    ASSERT_STREQ(story, "+a-a+slow-b-slow-b");
+}
+
+RUN_TESTS(cmocka_unit_test(one_load_serves_all_who_wait_for_it),
+          cmocka_unit_test(a_model_for_two_purposes_counts_as_two),
+          cmocka_unit_test(what_was_used_longest_ago_makes_room),
+          cmocka_unit_test(while_all_have_users_the_next_one_waits),
+          cmocka_unit_test(who_waits_for_what_cannot_be_loaded_is_told),
+          cmocka_unit_test(what_a_loaded_model_cannot_do_makes_no_room_for_it),
+          cmocka_unit_test(what_nobody_waits_for_any_more_is_not_loaded),
+          cmocka_unit_test(a_file_that_was_replaced_is_loaded_anew_once_nobody_uses_it),
+          cmocka_unit_test(results_are_taken_where_they_come),
+          cmocka_unit_test(the_end_frees_what_waits_and_what_is_loaded))
