@@ -3,22 +3,15 @@
 #include "embed/call.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/config.h"
 #include "common/fields.h"
 #include "common/http.h"
-#include "common/log.h"
 #include "common/models.h"
-#include "common/service.h"
-#include "core/clock.h"
 #include "embed/embed.h"
 
-/* A loading model may take so long before its requests are sent away. */
-#define CALL_LOAD_USEC (120 * 1000000u)
-#define CALL_TICK_USEC (5 * 1000000u)
 /* Bodies of more bytes, and answers of more floats, are not for the loop. */
 #define CALL_INLINE_BODY   16384u
 #define CALL_INLINE_FLOATS 8192u
@@ -33,22 +26,15 @@ static void call_free_texts(struct call *c)
     c->texts = NULL;
 }
 
-static void call_unref(struct call *c)
+static struct call *call_of(struct model_request *request)
 {
-    struct embed *embed = c->embed;
+    return (struct call *)(void *)request;
+}
 
-    if (--c->n_refs > 0)
-        return;
-    loop_timer_stop(embed->loop, &c->timer);
-    if (c->prev)
-        c->prev->next = c->next;
-    else
-        embed->calls = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
-    embed->n_calls--;
-    if (c->resident)
-        resident_release(c->resident);
+static void call_done(struct model_request *request)
+{
+    struct call *c = call_of(request);
+
     call_free_texts(c);
     inf_embed_result_free(c->result);
     inputs_done(&c->inputs);
@@ -56,51 +42,15 @@ static void call_unref(struct call *c)
     json_decref(c->body);
     str_done(&c->body_text);
     str_done(&c->out);
-    free(c);
-    service_touch(embed->service);
 }
 
-static void call_cancel(struct call *c)
+static void call_cancel(struct model_request *request)
 {
+    struct call *c = call_of(request);
+
     if (c->embed_id)
         inf_embedder_cancel(c->resident->embedder, c->embed_id);
 }
-
-static void call_log(const struct call *c)
-{
-    const struct http_text path = http_request_path(c->http);
-    char path_text[128];
-
-    snprintf(path_text, sizeof(path_text), "%.*s", (int)MIN(path.len, 127u), path.data);
-    log_request(&(struct log_access){
-        .id = c->request_id,
-        .method = "POST",
-        .path = path_text,
-        .status = http_request_status(c->http),
-        .bytes = http_request_bytes(c->http),
-        .duration_usec = clock_usec() - c->start_usec,
-        .note = c->failed                      ? "failed"
-                : http_request_failed(c->http) ? "client left"
-                                               : NULL,
-    });
-}
-
-static void call_http_done(void *user)
-{
-    struct call *c = user;
-
-    call_log(c);
-    metrics_observe(&c->embed->stats.duration, (double)(clock_usec() - c->start_usec) / 1e6);
-    if (!c->ended && !c->failed)
-        c->embed->stats.n_cancelled++;
-    c->http = NULL;
-    loop_timer_stop(c->embed->loop, &c->timer);
-    resident_forget(&c->waiter);
-    call_cancel(c);
-    call_unref(c);
-}
-
-static const struct http_request_events call_http_events = {.done = call_http_done};
 
 /* text-embeddings-inference's own shape, with our names beside its types. */
 static void send_tei_problem(const struct problem *problem, struct http_request *http)
@@ -129,63 +79,17 @@ static void send_tei_problem(const struct problem *problem, struct http_request 
                  r < 0 ? 0 : out.len);
 }
 
-/* Ends the HTTP side; everything else is cancelled by what follows from that. */
-static void call_refuse(struct call *c, const struct problem *problem)
+static void call_refuse(struct model_request *request, const struct problem *problem)
 {
-    if (c->ended || c->failed)
-        return;
-    c->failed = true;
-    if (problem->status == 429 || problem->status == 503)
-        c->embed->stats.n_refused++;
+    if (call_of(request)->tei)
+        send_tei_problem(problem, request->http);
     else
-        c->embed->stats.n_failed++;
-    call_cancel(c);
-    if (!c->http)
-        return;
-    /* `done` may come at once and must not free what the caller still uses. */
-    c->n_refs++;
-    if (c->tei)
-        send_tei_problem(problem, c->http);
-    else
-        problem_send(problem, c->http);
-    call_unref(c);
-}
-
-void call_fail(struct call *c, int status, const char *code, const char *format, ...)
-{
-    struct problem problem;
-    char message[sizeof(problem.message)];
-    va_list ap;
-
-    va_start(ap, format);
-    vsnprintf(message, sizeof(message), format, ap);
-    va_end(ap);
-    problem_set(&problem, status, code, NULL, "%s", message);
-    if (status == 503)
-        problem.retry_sec = 5;
-    call_refuse(c, &problem);
+        problem_send(problem, request->http);
 }
 
 int call_no_memory(struct problem *problem)
 {
     return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
-}
-
-static void call_on_timer(struct loop_timer *timer)
-{
-    struct call *c = timer->data;
-    const uint64_t now = clock_usec();
-
-    if (!c->http)
-        return;
-    if (c->waiter.resident && now >= c->start_usec + CALL_LOAD_USEC)
-        call_fail(c, 503, "model_loading", "The model is still being loaded; try again later.");
-    else if (c->deadline_usec && now >= c->deadline_usec)
-        call_fail(c, 408, "timeout", "The request took longer than this server allows.");
-    else
-        loop_timer_set(c->embed->loop, timer,
-                       c->deadline_usec ? MIN(c->deadline_usec - now, CALL_TICK_USEC)
-                                        : CALL_TICK_USEC);
 }
 
 /* --- stages --- */
@@ -201,9 +105,9 @@ static void call_job_done(struct job *job)
 {
     struct call *c = (struct call *)((char *)job - offsetof(struct call, job));
 
-    if (c->http && !c->failed)
+    if (model_request_is_wanted(&c->request))
         c->staged(c);
-    call_unref(c);
+    model_request_unref(&c->request);
 }
 
 /* Does a stage now, or beside the loop. */
@@ -218,8 +122,8 @@ static void call_stage(struct call *c, bool is_large, void (*stage)(struct call 
         return;
     }
     c->job = (struct job){.run = call_job_run, .done = call_job_done};
-    c->n_refs++;
-    jobs_queue(c->embed->preparer, &c->job);
+    model_request_ref(&c->request);
+    jobs_queue(c->request.host->preparer, &c->job);
 }
 
 /* --- the answer --- */
@@ -239,12 +143,12 @@ static void stage_answer(struct call *c)
 static void answered(struct call *c)
 {
     if (c->status < 0) {
-        call_fail(c, 503, "out_of_memory", "Out of memory.");
+        model_request_fail(&c->request, 503, "out_of_memory", "Out of memory.");
         return;
     }
-    c->ended = true;
+    c->request.ended = true;
     c->embed->stats.n_answered++;
-    http_respond(c->http, 200, "application/json", c->out.data, c->out.len);
+    http_respond(c->request.http, 200, "application/json", c->out.data, c->out.len);
 }
 
 void call_on_result(struct call *c, struct inf_embed_result *result)
@@ -252,20 +156,22 @@ void call_on_result(struct call *c, struct inf_embed_result *result)
     c->embed_id = 0;
     c->embed->stats.n_texts += result->error < 0 ? 0 : result->n_texts;
     c->embed->stats.n_tokens += result->n_tokens;
-    if (!c->http || c->failed) {
+    if (!model_request_is_wanted(&c->request)) {
         inf_embed_result_free(result);
     } else if (result->error < 0) {
         if (result->error == -ECANCELED)
-            call_fail(c, 503, "cancelled", "The service is ending; try again later.");
+            model_request_fail(&c->request, 503, "cancelled",
+                               "The service is ending; try again later.");
         else
-            call_fail(c, 500, "model_failed", "The model failed: %s.", strerror(-result->error));
+            model_request_fail(&c->request, 500, "model_failed", "The model failed: %s.",
+                               strerror(-result->error));
         inf_embed_result_free(result);
     } else {
         c->result = result;
         call_stage(c, result->n_vectors * result->width > CALL_INLINE_FLOATS, stage_answer,
                    answered);
     }
-    call_unref(c);
+    model_request_unref(&c->request);
 }
 
 /* --- computing --- */
@@ -306,14 +212,14 @@ static void call_submit(struct call *c)
     const int r = inf_embedder_submit(c->resident->embedder, &request, &c->embed_id, &err);
 
     if (r == 0) {
-        c->n_refs++;
+        model_request_ref(&c->request);
         /* What was copied is not kept: requests may wait long. */
         call_free_texts(c);
         return;
     }
     c->embed_id = 0;
     submit_problem(c, r, &err, &problem);
-    call_refuse(c, &problem);
+    model_request_refuse(&c->request, &problem);
 }
 
 static void stage_prepare(struct call *c)
@@ -334,14 +240,14 @@ static void stage_prepare(struct call *c)
 static void prepared(struct call *c)
 {
     if (c->status < 0)
-        call_refuse(c, &c->problem);
+        model_request_refuse(&c->request, &c->problem);
     else
         call_submit(c);
 }
 
 static bool is_large_body(const struct call *c)
 {
-    return http_request_body(c->http).len > CALL_INLINE_BODY;
+    return http_request_body(c->request.http).len > CALL_INLINE_BODY;
 }
 
 static int check_dimensions(const struct call *c, struct problem *problem)
@@ -354,18 +260,13 @@ static int check_dimensions(const struct call *c, struct problem *problem)
                        "Invalid value for 'dimensions': vectors of this model have %u.", width);
 }
 
-static void call_ready(struct resident_waiter *waiter, struct resident *resident,
-                       const struct problem *problem)
+static void call_ready(struct model_request *request)
 {
-    struct call *c = (struct call *)((char *)waiter - offsetof(struct call, waiter));
+    struct call *c = call_of(request);
 
-    if (!resident) {
-        call_refuse(c, problem);
-        return;
-    }
-    c->resident = resident;
+    c->resident = embed_resident_of(request->resident);
     if (check_dimensions(c, &c->problem) < 0 || tasks_find(c, &c->problem) < 0)
-        call_refuse(c, &c->problem);
+        model_request_refuse(request, &c->problem);
     else
         call_stage(c, is_large_body(c), stage_prepare, prepared);
 }
@@ -393,20 +294,17 @@ static int no_default(const struct call *c, const struct models *models, struct 
 
 static const struct models_entry *find_model(const struct call *c, struct problem *problem)
 {
-    const struct config *config = c->embed->config;
+    const struct config *config = c->request.host->config;
     const bool ranks = c->kind == INF_EMBED_SCORES;
     const char *name = c->params.model ? c->params.model
                        : ranks         ? config->embed.default_reranker
                                        : config->embed.default_model;
-    const struct models *models = embed_models(c->embed);
+    const struct models *models = model_host_list(c->request.host, problem);
     const struct models_entry *entry;
     _cleanup_free_ char *names = NULL;
 
-    if (!models) {
-        problem_set(problem, 500, "models_unreadable", NULL,
-                    "The list of installed models cannot be read; see the service's log.");
+    if (!models)
         return NULL;
-    }
     entry = name ? models_find(models, name)
                  : models_only(models, ranks ? MODELS_RERANK : MODELS_EMBED);
     if (entry)
@@ -446,7 +344,7 @@ static void stage_read(struct call *c)
 {
     const struct http_text body = c->body_text.data
                                       ? (struct http_text){c->body_text.data, c->body_text.len}
-                                      : http_request_body(c->http);
+                                      : http_request_body(c->request.http);
 
     c->status = read_body(c, body, &c->problem);
     str_done(&c->body_text);
@@ -457,59 +355,41 @@ static void was_read(struct call *c)
     const struct models_entry *entry;
 
     if (c->status < 0 || !(entry = find_model(c, &c->problem)))
-        call_refuse(c, &c->problem);
+        model_request_refuse(&c->request, &c->problem);
     else
-        resident_want(c->embed, entry, c->kind, &c->waiter);
+        model_request_want(&c->request, entry, &c->kind);
 }
 
 static void call_read(struct call *c)
 {
-    const struct http_text body = http_request_body(c->http);
+    const struct http_text body = http_request_body(c->request.http);
     const bool is_large = is_large_body(c);
 
     /* The body goes when its client does. */
     if (is_large && str_append(&c->body_text, body.data, body.len) < 0)
-        call_fail(c, 503, "out_of_memory", "Out of memory.");
+        model_request_fail(&c->request, 503, "out_of_memory", "Out of memory.");
     else
         call_stage(c, is_large, stage_read, was_read);
 }
 
-void call_new(struct embed *embed, const struct endpoint *endpoint, struct http_request *request)
+void call_new(struct model_host *host, const void *endpoint, struct http_request *http)
 {
-    struct call *c = NEW(struct call, 1);
-    struct problem problem;
+    static const struct model_request_ops ops = {
+        .size = sizeof(struct call),
+        .ready = call_ready,
+        .cancel = call_cancel,
+        .refuse = call_refuse,
+        .done = call_done,
+    };
+    struct model_request *request = model_request_new(host, &ops, http);
+    struct call *c = call_of(request);
 
-    if (!c) {
-        call_no_memory(&problem);
-        problem_send(&problem, request);
+    if (!request)
         return;
-    }
-    c->embed = embed;
+    c->embed = (struct embed *)(void *)host;
     c->endpoint = endpoint;
-    c->tei = endpoint->tei;
-    c->kind = endpoint->kind;
-    c->http = request;
-    c->n_refs = 1;
-    c->start_usec = http_request_start_usec(request);
-    c->waiter.ready = call_ready;
-    c->timer = (struct loop_timer){.fire = call_on_timer, .data = c};
-    c->next = embed->calls;
-    if (c->next)
-        c->next->prev = c;
-    embed->calls = c;
-    embed->n_calls++;
-    embed->stats.n_requests++;
-    request_id_take(request, "req_", c->request_id);
-    http_request_set_events(request, &call_http_events, c);
-    if (embed->n_calls > embed->config->embed.max_queue) {
-        problem_set(&problem, 429, "queue_full", NULL,
-                    "Too many requests are waiting; try again later.");
-        problem.retry_sec = 1;
-        call_refuse(c, &problem);
-        return;
-    }
-    if (embed->config->embed.request_timeout_usec)
-        c->deadline_usec = c->start_usec + embed->config->embed.request_timeout_usec;
-    loop_timer_set(embed->loop, &c->timer, CALL_TICK_USEC);
-    call_read(c);
+    c->tei = c->endpoint->tei;
+    c->kind = c->endpoint->kind;
+    if (model_request_admit(request))
+        call_read(c);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One request, from its body to its answer
+ * One request, from its body to its answer (see model-request.h)
  *
  * Three stages: the body is read, its texts become tokens, and what was computed is written. Each
  * is done on the loop when it is small, and beside it when it is not, so that a large request does
@@ -14,9 +14,8 @@
 
 #include "common/json.h"
 #include "common/jobs.h"
-#include "common/loop.h"
+#include "host/model-request.h"
 #include "common/problem.h"
-#include "common/request-id.h"
 #include "core/str.h"
 #include "embed/inputs.h"
 #include "embed/embed-params.h"
@@ -25,8 +24,10 @@
 struct call;
 struct embed;
 struct http_request;
+struct model_host;
 
-/* What differs between endpoints. All three may run beside the loop, and none touches c->http. */
+/* What differs between endpoints. All three may run beside the loop, and none touches
+ * c->request.http. */
 struct endpoint {
     const char *const *fields; /* all that the body may have */
     enum inf_embed_kind kind;  /* unless `read` says otherwise */
@@ -40,11 +41,9 @@ struct endpoint {
 };
 
 struct call {
+    struct model_request request;
     struct embed *embed;
     const struct endpoint *endpoint;
-    struct http_request *http; /* NULL: over */
-    unsigned n_refs;
-    char request_id[REQUEST_ID_SIZE];
     bool tei;
     enum inf_embed_kind kind;
     struct str body_text; /* a copy, for the stage beside the loop */
@@ -58,8 +57,7 @@ struct call {
     bool base64, raw_scores, with_texts, is_matrix;
     uint32_t top_n; /* 0: all */
 
-    struct resident_waiter waiter;
-    struct resident *resident;
+    struct embed_resident *resident;
     struct job job;
     void (*stage)(struct call *c);
     void (*staged)(struct call *c);
@@ -72,17 +70,13 @@ struct call {
     uint64_t n_tokens;
     uint64_t embed_id; /* 0: not submitted, or over */
     struct inf_embed_result *result;
-    struct loop_timer timer;
-    uint64_t start_usec, deadline_usec;
     struct str out;
-    bool ended, failed;
-    struct call *prev, *next;
 };
 
-void call_new(struct embed *embed, const struct endpoint *endpoint, struct http_request *request);
+/* For params.begin of the host; @endpoint: a struct endpoint. */
+void call_new(struct model_host *host, const void *endpoint, struct http_request *http);
 /* From an embedder; takes the result. */
 void call_on_result(struct call *c, struct inf_embed_result *result);
-void call_fail(struct call *c, int status, const char *code, const char *format, ...) PRINTF(4, 5);
 /* In a stage: there is no memory. */
 int call_no_memory(struct problem *problem);
 

@@ -45,7 +45,7 @@ int embeddings_read_common(struct call *c, const char *param, struct problem *pr
         params_read_dimensions(&c->params, c->body, problem) < 0)
         return -1;
     if (inputs_read(&c->inputs, json_object_get(c->body, param), param,
-                    c->embed->config->embed.max_texts, problem) < 0)
+                    c->request.host->config->embed.max_texts, problem) < 0)
         return -1;
     return check_prompt(c, problem);
 }
@@ -113,7 +113,7 @@ static int embeddings_answer(struct call *c)
     for (size_t i = 0; i < c->result->n_texts && r == 0; i++)
         r = put_item(c, i);
     r = r < 0 ? r : str_puts(&c->out, "],\"model\":");
-    r = r < 0 ? r : json_put_text(&c->out, c->resident->name);
+    r = r < 0 ? r : json_put_text(&c->out, c->resident->base.name);
     r = r < 0 ? r : str_puts(&c->out, ",\"usage\":");
     r = r < 0 ? r : call_put_usage(c);
     return r < 0 ? r : str_putc(&c->out, '}');

@@ -66,7 +66,7 @@ static int read_documents(struct call *c, struct problem *problem)
         return -1;
     c->top_n = (uint32_t)top_n;
     return inputs_read_documents(&c->inputs, json_object_get(c->body, "documents"), "documents",
-                                 c->embed->config->embed.max_texts, problem);
+                                 c->request.host->config->embed.max_texts, problem);
 }
 
 static int read_texts(struct call *c, struct problem *problem)
@@ -78,7 +78,7 @@ static int read_texts(struct call *c, struct problem *problem)
         field_bool(c->body, "return_text", &c->with_texts, problem) < 0)
         return -1;
     return inputs_read_texts(&c->inputs, json_object_get(c->body, "texts"), "texts",
-                             c->embed->config->embed.max_texts, true, problem);
+                             c->request.host->config->embed.max_texts, true, problem);
 }
 
 static int rerank_read(struct call *c, struct problem *problem)
@@ -179,8 +179,8 @@ static int rerank_answer(struct call *c)
         return -ENOMEM;
     if (c->tei)
         return put_ranks(c, ranks);
-    r = str_printf(&c->out, "{\"id\":\"%s\",\"object\":\"list\",\"model\":", c->request_id);
-    r = r < 0 ? r : json_put_text(&c->out, c->resident->name);
+    r = str_printf(&c->out, "{\"id\":\"%s\",\"object\":\"list\",\"model\":", c->request.id);
+    r = r < 0 ? r : json_put_text(&c->out, c->resident->base.name);
     r = r < 0 ? r : str_puts(&c->out, ",\"results\":");
     r = r < 0 ? r : put_ranks(c, ranks);
     r = r < 0 ? r : str_puts(&c->out, ",\"usage\":");

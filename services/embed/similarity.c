@@ -21,7 +21,7 @@ static const char *const v1_fields[] = {
 /* TEI's: one sentence against some. */
 static int read_inputs(struct call *c, struct problem *problem)
 {
-    const size_t max = c->embed->config->embed.max_texts;
+    const size_t max = c->request.host->config->embed.max_texts;
     json_t *inputs = field_find(c->body, "inputs"), *parameters = field_find(c->body, "parameters");
     json_t *source;
 
@@ -56,7 +56,7 @@ static int similarity_read(struct call *c, struct problem *problem)
 
 static int read_lists(struct call *c, struct problem *problem)
 {
-    const size_t max = c->embed->config->embed.max_texts;
+    const size_t max = c->request.host->config->embed.max_texts;
 
     if (json_object_get(c->body, "parameters"))
         return problem_set(problem, 400, "unknown_field", "parameters",
@@ -109,7 +109,7 @@ static int v1_answer(struct call *c)
 {
     int r = str_puts(&c->out, "{\"object\":\"list\",\"model\":");
 
-    r = r < 0 ? r : json_put_text(&c->out, c->resident->name);
+    r = r < 0 ? r : json_put_text(&c->out, c->resident->base.name);
     r = r < 0 ? r : str_puts(&c->out, c->is_matrix ? ",\"scores\":[" : ",\"scores\":");
     for (size_t i = 0; i < c->inputs.n && r == 0; i++) {
         r = i ? str_putc(&c->out, ',') : 0;

@@ -17,12 +17,12 @@ static const char *const embed_all_fields[] = {
 
 bool token_vectors_are_made(const struct call *c)
 {
-    return c->kind == INF_EMBED_ROWS || resident_ranks_by_rows(c->resident);
+    return c->kind == INF_EMBED_ROWS || embed_resident_ranks_by_rows(c->resident);
 }
 
 int token_vectors_check(const struct call *c, struct problem *problem)
 {
-    const uint64_t max = c->embed->config->embed.max_token_vectors;
+    const uint64_t max = c->request.host->config->embed.max_token_vectors;
     const uint32_t width =
         c->params.dimensions ? c->params.dimensions : inf_embedder_width(c->resident->embedder);
 
@@ -60,7 +60,7 @@ static int embed_all_read(struct call *c, struct problem *problem)
 static int embed_all_prepare(struct call *c, struct problem *problem)
 {
     if (c->params.normalize == INF_NORMALIZE_MODEL &&
-        !inf_model_info(c->resident->model)->token_width)
+        !inf_model_info(c->resident->base.model)->token_width)
         c->params.normalize = INF_NORMALIZE_NO;
     return tokens_of_inputs(c, problem);
 }

@@ -56,7 +56,7 @@ static int take_ids(struct call *c, const struct input *input, const char *at,
 {
     const size_t n = json_array_size(input->tokens);
     const uint32_t max = inf_embedder_max_tokens(c->resident->embedder);
-    const uint32_t n_vocab = inf_model_info(c->resident->model)->n_vocab;
+    const uint32_t n_vocab = inf_model_info(c->resident->base.model)->n_vocab;
     const size_t n_kept = c->params.cut == INF_CUT_NONE ? n : MIN(n, max);
     const size_t first = c->params.cut == INF_CUT_START ? n - n_kept : 0;
     struct inf_encoding e = {.n = n_kept};
@@ -93,7 +93,7 @@ static int take_text(struct call *c, const struct input *input, const char *prom
             return call_no_memory(problem);
         text = (struct inf_encode_text){whole.data, whole.len};
     }
-    r = inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->model), &text, NULL,
+    r = inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->base.model), &text, NULL,
                                    INF_ENCODE_ADD_SPECIAL, c->params.cut,
                                    inf_embedder_max_tokens(c->resident->embedder), &e);
     if (r < 0)
@@ -143,8 +143,8 @@ static int take_pair(struct call *c, const struct input *document, const char *a
     const struct inf_encode_text query = {c->query.text, c->query.len};
     const struct inf_encode_text pair = {document->text, document->len};
     struct inf_encoding e;
-    const int r = inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->model), &query, &pair,
-                                             INF_ENCODE_ADD_SPECIAL, c->params.cut,
+    const int r = inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->base.model), &query,
+                                             &pair, INF_ENCODE_ADD_SPECIAL, c->params.cut,
                                              inf_embedder_max_tokens(c->resident->embedder), &e);
 
     if (r < 0)
@@ -194,7 +194,7 @@ static int take_question(struct call *c, const struct frame *frame, const struct
     if (r == 0)
         r = max <= n_frame
                 ? -E2BIG
-                : inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->model),
+                : inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->base.model),
                                              &(struct inf_encode_text){text.data, text.len}, NULL,
                                              0, c->params.cut, max - n_frame, &e);
     if (r < 0)
@@ -246,26 +246,26 @@ static int take_apart(struct call *c, struct problem *problem)
 
 int tokens_of_ranking(struct call *c, struct problem *problem)
 {
-    const bool by_rows = resident_ranks_by_rows(c->resident);
-    const bool asked = !by_rows && !is_encoder(c->resident->model);
+    const bool by_rows = embed_resident_ranks_by_rows(c->resident);
+    const bool asked = !by_rows && !is_encoder(c->resident->base.model);
     _cleanup_(frame_done) struct frame frame = {};
     int r;
 
     if (c->params.prompt.instruction && !asked)
         return problem_set(problem, 400, "unsupported_field", "instruction",
-                           "The model '%s' takes no instruction.", c->resident->name);
+                           "The model '%s' takes no instruction.", c->resident->base.name);
     if (by_rows)
         return take_apart(c, problem);
     if (inf_embedder_width(c->resident->embedder) > 2)
         return problem_set(problem, 400, "unsupported_model", "model",
                            "The model '%s' tells %u classes apart; it does not rank.",
-                           c->resident->name, inf_embedder_width(c->resident->embedder));
-    if (asked && !knows_question(c->resident->model))
+                           c->resident->base.name, inf_embedder_width(c->resident->embedder));
+    if (asked && !knows_question(c->resident->base.model))
         return problem_set(problem, 400, "unsupported_model", "model",
                            "The model '%s' is no reranker whose prompt is known here.",
-                           c->resident->name);
+                           c->resident->base.name);
     r = reserve(c, c->inputs.n, problem);
-    if (r == 0 && asked && frame_init(&frame, inf_model_tokenizer(c->resident->model)) < 0)
+    if (r == 0 && asked && frame_init(&frame, inf_model_tokenizer(c->resident->base.model)) < 0)
         r = call_no_memory(problem);
     for (size_t i = 0; i < c->inputs.n && r == 0; i++) {
         char at[INPUTS_NAME];
