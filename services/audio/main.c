@@ -3,42 +3,20 @@
  * sconce-audio: starts its decoder, takes the socket, reads the configuration, gives up new rights,
  * serves
  */
-#include <errno.h>
-#include <string.h>
-
 #include "audio/audio.h"
 #include "audio/transcription.h"
 #include "common/config.h"
-#include "common/jobs.h"
 #include "common/log.h"
-#include "common/metrics.h"
 #include "common/misconfigured.h"
-#include "common/models.h"
 #include "common/options.h"
 #include "common/service.h"
 
 /* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */
 #define AUDIO_MAX_CONNECTIONS 1024
-/* Longer than the gateway keeps its connections, so that only the gateway closes them. */
-#define AUDIO_REQUEST_USEC (120 * 1000000u)
 
-static bool audio_busy(void *data)
+static struct audio *audio_of(struct model_host *host)
 {
-    const struct audio *audio = data;
-
-    return audio->n_transcriptions > 0 || audio->loading;
-}
-
-static void audio_expired(void *data)
-{
-    struct audio *audio = data;
-    struct transcription *next;
-
-    audio->expired = true;
-    for (struct transcription *t = audio->transcriptions; t; t = next) {
-        next = t->next;
-        transcription_fail(t, 503, "shutting_down", "The service is ending; try again.");
-    }
+    return (struct audio *)(void *)host;
 }
 
 /* No new one can be started from here. */
@@ -46,67 +24,41 @@ static void on_decoder_lost(void *data)
 {
     struct audio *audio = data;
 
-    service_retire(audio->service, "the decoder ended");
+    service_retire(audio->host.service, "the decoder ended");
 }
 
-static int audio_start(struct audio *audio)
+static int audio_start(struct model_host *host)
 {
-    int r;
-
-    audio->loop = service_loop(audio->service);
-    audio->schedule = (struct loop_task){.run = resident_schedule, .data = audio};
-    r = jobs_new(audio->loop, "loader", &audio->loader);
-    return r < 0 ? r : decoder_attach(audio->decoder, audio->loop, on_decoder_lost, audio);
+    return decoder_attach(audio_of(host)->decoder, host->loop, on_decoder_lost, host);
 }
 
-static void audio_stop(struct audio *audio)
+static void audio_stop(struct model_host *host)
 {
-    jobs_free(audio->loader);
-    /* Answers end with their connections; then transcribers, which have nobody to tell any more. */
-    if (audio->service)
-        http_server_close(service_server(audio->service));
-    audio->decoder = decoder_close(audio->decoder);
-    resident_free_all(audio);
-    models_free(audio->models);
-    service_free(audio->service);
+    audio_of(host)->decoder = decoder_close(audio_of(host)->decoder);
 }
 
 static int audio_run(struct audio *audio, const struct options *options)
 {
     const struct config *config = options->config;
-    struct inf_err err = {};
-    int r;
 
-    audio->config = config;
-    r = service_new(
-        &(struct service_params){
-            .name = "audio",
-            .http =
-                {
-                    .max_header = config->gateway.max_header,
-                    .max_body = config->audio.max_body,
-                    .max_connections = AUDIO_MAX_CONNECTIONS,
-                    .request_timeout_usec = AUDIO_REQUEST_USEC,
-                    .stall_timeout_usec = config->gateway.stall_timeout_usec,
-                    .handle = audio_handle,
-                    .data = audio,
-                },
-            .idle_timeout_usec = config->audio.idle_timeout_usec,
-            .drain_timeout_usec = options->drain_timeout_usec,
-            .busy = audio_busy,
-            .expired = audio_expired,
-            .status = audio_status,
-            .data = audio,
-        },
-        &audio->service, &err);
-    if (r < 0)
-        log_error("%s", err.text);
-    else if ((r = audio_start(audio)) < 0)
-        log_error("cannot start threads: %s", strerror(-r));
-    else
-        r = service_run(audio->service);
-    audio_stop(audio);
-    return r < 0 ? 1 : 0;
+    return model_host_run(&audio->host,
+                          &(struct model_host_params){
+                              .name = "audio",
+                              .routes = audio_routes,
+                              .n_routes = n_audio_routes,
+                              .residents = &audio_residents_ops,
+                              .max_models = config->audio.max_models,
+                              .max_connections = AUDIO_MAX_CONNECTIONS,
+                              .max_requests = config->audio.max_queue,
+                              .max_body = config->audio.max_body,
+                              .idle_timeout_usec = config->audio.idle_timeout_usec,
+                              .request_timeout_usec = config->audio.request_timeout_usec,
+                              .status = audio_status,
+                              .begin = transcription_new,
+                              .start = audio_start,
+                              .stop = audio_stop,
+                          },
+                          options);
 }
 
 /* Before this process gives up the right to start one. */

@@ -12,13 +12,13 @@
 #include <infer/engine.h>
 #include <jansson.h>
 
+#include "chat/chat-resident.h"
 #include "chat/chat.h"
 #include "chat/params.h"
-#include "chat/chat-resident.h"
-#include "host/model-request.h"
 #include "common/session-id.h"
 #include "common/tenant.h"
 #include "core/str.h"
+#include "host/model-request.h"
 
 struct generation;
 

@@ -12,14 +12,14 @@
 #include <infer/embed.h>
 #include <infer/tokenizer.h>
 
-#include "common/json.h"
 #include "common/jobs.h"
-#include "host/model-request.h"
+#include "common/json.h"
 #include "common/problem.h"
 #include "core/str.h"
-#include "embed/inputs.h"
 #include "embed/embed-params.h"
 #include "embed/embed-resident.h"
+#include "embed/inputs.h"
+#include "host/model-request.h"
 
 struct call;
 struct embed;

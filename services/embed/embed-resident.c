@@ -7,10 +7,10 @@
 
 #include "common/config.h"
 #include "common/log.h"
-#include "host/model-host.h"
 #include "common/service.h"
 #include "embed/call.h"
 #include "embed/prompts.h"
+#include "host/model-host.h"
 
 /* Speed is told anew after so many seconds of computing. */
 #define SPEED_SECONDS 0.5

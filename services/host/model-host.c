@@ -11,11 +11,11 @@
 #include "common/config.h"
 #include "common/confine.h"
 #include "common/log.h"
-#include "host/model-request.h"
 #include "common/models.h"
 #include "common/options.h"
 #include "common/service.h"
 #include "core/clock.h"
+#include "host/model-request.h"
 
 /* Longer than the gateway keeps its connections, so that only the gateway closes them. */
 #define MODEL_HOST_REQUEST_USEC (120 * 1000000u)

@@ -4,8 +4,8 @@
 
 #include "common/http.h"
 #include "common/json.h"
-#include "host/model-host.h"
 #include "common/service.h"
+#include "host/model-host.h"
 
 #define LABELS_SIZE 512
 

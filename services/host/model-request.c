@@ -8,10 +8,10 @@
 
 #include "common/http.h"
 #include "common/log.h"
-#include "host/model-host.h"
 #include "common/service.h"
 #include "common/sse.h"
 #include "core/clock.h"
+#include "host/model-host.h"
 
 /* A loading model may take so long before its requests are sent away. */
 #define REQUEST_LOAD_USEC (120 * 1000000u)
