@@ -4,7 +4,9 @@
  *
  * The container is known by sniff.c and its demuxer is opened by name. Streams are not probed
  * (avformat_find_stream_info): decoders tell what headers do not. Packets that a decoder refuses
- * are skipped and counted, as players do; sound is clipped to -1 … 1, as in files of 16 bits.
+ * are skipped and counted, as players do. A file of which more than two in three are refused is
+ * broken, which is where ffmpeg draws the line (-max_error_rate). Sound is clipped to -1 … 1, as in
+ * files of 16 bits.
  */
 #include "audio/decode.h"
 
@@ -27,7 +29,7 @@ enum {
     DECODE_MIN_RATE = 2000,
     DECODE_MAX_RATE = 768000,
     DECODE_MAX_CHANNELS = 64,
-    DECODE_MAX_ERRORS = 10000,
+    DECODE_MANY_ERRORS = 10000, /* so many tell before the end of a file what it is */
 };
 
 /* Codecs and their decoders: those of the libraries themselves, never of others behind them. */
@@ -86,7 +88,7 @@ struct decode {
     SwrContext *swr;
     AVChannelLayout layout;
     int rate, sample_format;
-    uint64_t n_samples;
+    uint64_t n_samples, n_frames;
     int stopped; /* what samples() returned below 0 */
     float out[DECODER_FRAME_SAMPLES];
 };
@@ -150,6 +152,21 @@ static int decode_end(struct decode *d, enum decoder_result result)
 static int decode_fail(struct decode *d, int averror)
 {
     return decode_end(d, averror == AVERROR(ENOMEM) ? DECODER_MEMORY : DECODER_BROKEN);
+}
+
+static bool is_broken(const struct decode *d)
+{
+    return d->end->n_errors > 2 * d->n_frames;
+}
+
+/* 0, or 1 with a result, for what a decoder says. */
+static int count_error(struct decode *d, int averror)
+{
+    if (averror == AVERROR(ENOMEM))
+        return decode_end(d, DECODER_MEMORY);
+    if (++d->end->n_errors > DECODE_MANY_ERRORS && is_broken(d))
+        return decode_end(d, DECODER_BROKEN);
+    return 0;
 }
 
 /* --- opening; 0, or 1 with a result --- */
@@ -324,10 +341,9 @@ static int take_frames(struct decode *d)
 
         if (e == AVERROR(EAGAIN) || e == AVERROR_EOF)
             return 0;
-        if (e == AVERROR(ENOMEM))
-            return decode_end(d, DECODER_MEMORY);
         if (e < 0)
-            return ++d->end->n_errors > DECODE_MAX_ERRORS ? decode_end(d, DECODER_BROKEN) : 0;
+            return count_error(d, e);
+        d->n_frames++;
         r = take_frame(d);
         av_frame_unref(d->frame);
     }
@@ -345,12 +361,9 @@ static int give_packet(struct decode *d, const AVPacket *packet)
         r = take_frames(d);
         if (r != 0 || e >= 0 || e == AVERROR_EOF)
             return r;
-        if (e == AVERROR(ENOMEM))
-            return decode_end(d, DECODER_MEMORY);
-        if (++d->end->n_errors > DECODE_MAX_ERRORS)
-            return decode_end(d, DECODER_BROKEN);
-        if (e != AVERROR(EAGAIN))
-            return 0;
+        r = count_error(d, e);
+        if (r != 0 || e != AVERROR(EAGAIN))
+            return r;
     }
 }
 
@@ -378,8 +391,10 @@ static int decode_packets(struct decode *d)
         r = give_packet(d, NULL);
     if (r == 0 && d->swr)
         r = convert(d, NULL);
+    if (r == 0 && is_broken(d))
+        r = decode_end(d, DECODER_BROKEN);
     if (r == 0 && !d->n_samples)
-        r = decode_end(d, d->end->n_errors ? DECODER_BROKEN : DECODER_NO_AUDIO);
+        r = decode_end(d, DECODER_NO_AUDIO);
     return r;
 }
 

@@ -5,10 +5,12 @@ Its samples are compared with ffmpeg's own, as the reference implementation of W
 16 kHz, mono, 16 bits.
 """
 import array
+import concurrent.futures
 import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import struct
@@ -167,6 +169,34 @@ def test_a_stream_that_is_cut_is_heard_as_far_as_it_goes(containers, tmp_path):
         assert 0.3 < after[4] / before[4] < 0.7, path.name
 
 
+def ffmpeg_takes(path):
+    """Whether ffmpeg makes sound of a file, and says that it went well."""
+    done = subprocess.run(["ffmpeg", "-v", "quiet", "-nostdin", "-i", str(path), "-f", "s16le",
+                           "-ac", "1", "-ar", "16000", "-"], capture_output=True)
+    return done.returncode == 0 and len(done.stdout) > 0
+
+
+def test_a_file_is_broken_when_more_than_two_packets_in_three_are(speech, tmp_path):
+    """As ffmpeg has it. The packets are FLAC's, of which each begins with a mark of its own."""
+    whole = tmp_path / "whole.mka"
+    ffmpeg("-i", speech, "-c:a", "flac", "-frame_size", 576, "-f", "matroska", whole)
+    data = whole.read_bytes()
+    marks = [m.start() for m in re.finditer(rb"\xff\xf8[\x20-\x2f\x50-\x6f]", data)]
+    [(_, _, _, _, n_whole)] = decode([whole])
+    assert n_whole == 4 * 16000 and abs(len(marks) - n_whole / 576) < 3
+    for share in (0.1, 0.5, 0.64, 0.7, 0.9, 1):
+        damaged, path = bytearray(data), tmp_path / ("%d.mka" % (100 * share))
+        for i, at in enumerate(marks):
+            if int((i + 1) * share) > int(i * share):
+                damaged[at:at + 2] = b"\0\0"
+        path.write_bytes(damaged)
+        [(outcome, result, _, _, n)] = decode([path])
+        assert outcome == "told"
+        assert (result == "ok") == (share < 2 / 3) == ffmpeg_takes(path), share
+        if result == "ok":
+            assert abs(n / n_whole - (1 - share)) < 0.03
+
+
 def broken(rng, data):
     """One way to break a file."""
     data = bytearray(data)
@@ -213,6 +243,14 @@ def test_a_thousand_broken_files(containers, speech, tmp_path, capsys):
     with capsys.disabled():
         print("\n%s in %.1f s" % (counts, took), end=" ")
     assert "lost" not in counts and "slow" not in counts
+    # Every seventh, compared with ffmpeg, which looks further for the beginning of a stream, and
+    # wants to know more of it.
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        theirs = list(pool.map(ffmpeg_takes, files[::7]))
+    differ = sum((s[:2] == ("told", "ok")) != t for s, t in zip(said[:-1:7], theirs))
+    with capsys.disabled():
+        print("%d of %d otherwise than ffmpeg" % (differ, len(theirs)), end=" ")
+    assert differ <= 0.03 * len(theirs)
     assert said[-1] == ("told", "ok", "wav", "pcm_s16le", 16000)
 
 
