@@ -135,6 +135,8 @@ static int make_embedder(const struct inf_embedder_params *p, uint32_t max_token
                   .n_types = hp->embed.n_types,
                   .max_tokens = max_tokens,
                   .width = model_embed_width(m, &how),
+                  .window = hp->window,
+                  .encoder = hp->embed.encoder,
                   .pick = pick_of(&how),
                   .normalize = how.make != MODEL_MAKE_SCORE && !hp->embed.raw,
                   .tasks = hp->embed.tasks,

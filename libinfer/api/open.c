@@ -60,6 +60,13 @@ static void count_tensors(struct inf_model *m)
     describe_dtypes(m, bytes, total);
 }
 
+static uint32_t token_width(const struct hparams_embed *e, uint32_t n_embd)
+{
+    if (!e->late)
+        return e->multi_out;
+    return e->n_dense > 0 ? e->dense_out[e->n_dense - 1] : n_embd;
+}
+
 static void fill_info(struct inf_model *m)
 {
     static const struct hparams none;
@@ -79,7 +86,7 @@ static void fill_info(struct inf_model *m)
         .n_vocab = hp->n_vocab > 0 ? hp->n_vocab : inf_tokenizer_n_vocab(m->tok),
         .n_ctx_train = hp->n_ctx_train,
         .sliding_window = hp->window,
-        .token_width = hp->embed.multi_out,
+        .token_width = token_width(&hp->embed, hp->n_embd),
         .template_error = m->template_error[0] ? m->template_error : NULL,
     };
     if (m->format)

@@ -19,6 +19,10 @@ static int check_text(const struct inf_embed_text *t, size_t i, const struct job
     if (t->n_tokens > shape->max_tokens)
         return err_set(reterr, E2BIG, "text %zu has %zu tokens, and the model takes %u", i,
                        t->n_tokens, shape->max_tokens);
+    if (t->n_seen > 0 &&
+        (t->n_seen > t->n_tokens || shape->pick != JOB_PICK_ALL || !shape->encoder ||
+         (shape->window > 0 && t->n_tokens - t->n_seen >= shape->window)))
+        return err_set(reterr, EINVAL, "text %zu: this model cannot leave tokens unseen", i);
     for (size_t j = 0; j < t->n_tokens; j++) {
         if (t->tokens[j] < 0 || (uint32_t)t->tokens[j] >= shape->n_vocab)
             return err_set(reterr, EINVAL, "text %zu: token %d is not in the vocabulary", i,
@@ -111,7 +115,7 @@ static void copy_texts(struct job *job, const struct inf_embed_request *q)
     for (size_t i = 0; i < q->n_texts; i++) {
         const struct inf_embed_text *t = &q->texts[i];
 
-        job->texts[i] = (struct job_text){.first = at, .n = t->n_tokens};
+        job->texts[i] = (struct job_text){.first = at, .n = t->n_tokens, .n_seen = t->n_seen};
         memcpy(job->tokens + at, t->tokens, t->n_tokens * sizeof(*t->tokens));
         if (job->types && t->types)
             memcpy(job->types + at, t->types, t->n_tokens);

@@ -18,6 +18,7 @@ enum job_pick {
 struct job_text {
     size_t first;    /* of its tokens */
     size_t n;        /* tokens */
+    size_t n_seen;   /* of them; 0: all */
     size_t i_vector; /* where its vectors go */
 };
 
@@ -41,6 +42,8 @@ struct job {
 /* What a job needs to know of its embedder. */
 struct job_shape {
     uint32_t n_vocab, n_types, max_tokens, width;
+    uint32_t window; /* of its layers; 0: none */
+    bool encoder;    /* tokens see both sides */
     enum job_pick pick;
     bool normalize;                         /* unless the request says otherwise */
     const char (*tasks)[HPARAMS_TASK_NAME]; /* [n_tasks] of the model */

@@ -136,6 +136,7 @@ void lane_add(struct lane *l, struct job *job, size_t i_text)
     l->seqs[i] = (struct batch_seq){
         .i_row = first,
         .n_rows = n,
+        .n_seen = (uint32_t)t->n_seen,
         .n_blocks = DIV_UP(n, BLOCK_TOKENS),
         .blocks = before ? before->blocks + before->n_blocks : l->blocks,
     };

@@ -24,9 +24,10 @@ enum kind {
 static const struct encoder_class {
     const char *name;
     enum kind kind;
-    bool classifies;
+    bool classifies, late;
 } classes[] = {
     {"BertModel", KIND_BERT, false},
+    {"HF_ColBERT", KIND_BERT, .late = true},
     {"BertForMaskedLM", KIND_BERT, false},
     {"BertForSequenceClassification", KIND_BERT, true},
     {"RobertaModel", KIND_ROBERTA, false},
@@ -243,6 +244,12 @@ int hf_config_encoder(const json_t *config, struct hf_config *ret_config, struct
         rc = hparams_check(&c.hp, reterr);
     if (rc < 0)
         return rc;
+    if (r.class->late) {
+        /* ColBERT's own code: a projection without a bias, whose columns the tensor tells. */
+        c.hp.embed.late = true;
+        c.hp.embed.n_dense = 1;
+        c.hp.embed.dense_linear[0] = true;
+    }
     *ret_config = c;
     return 0;
 }

@@ -174,6 +174,19 @@ static int add_tensor(struct format *f, const struct hf_config *c, const struct 
     return name[0] ? add_named(f, raw, name, reterr) : 0;
 }
 
+static int set_dense_out(struct format *f, uint32_t i, struct inf_err *reterr)
+{
+    const struct format_tensor *t;
+    char name[HF_NAME_MAX];
+
+    snprintf(name, sizeof(name), "dense.%u.weight", i);
+    t = format_find(f, name);
+    if (!t || t->n_dims != 2 || t->dims[1] < 1 || t->dims[1] > 1 << 20)
+        return err_set(reterr, EBADMSG, "linear.weight is missing, or is no matrix");
+    f->hp.embed.dense_out[i] = (uint32_t)t->dims[1];
+    return 0;
+}
+
 /* "linear.weight" of the file of dense layer @i is "dense.0.weight". */
 static int add_dense(struct format *f, uint32_t i, struct inf_err *reterr)
 {
@@ -181,6 +194,9 @@ static int add_dense(struct format *f, uint32_t i, struct inf_err *reterr)
     char name[HF_NAME_MAX];
     int r;
 
+    /* ColBERT's lies among the others. */
+    if (!f->dense[i][0])
+        return set_dense_out(f, i, reterr);
     r = open_shard(f, f->dense[i], reterr);
     if (r < 0)
         return r;

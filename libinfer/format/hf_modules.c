@@ -4,6 +4,9 @@
  *
  * A list of steps, each with a folder of its own: how rows are pooled, dense layers, and whether
  * vectors are normalised. A step that nothing here computes is refused by name.
+ *
+ * Models for late interaction pool nothing. Their dense layers say so, or are PyLate's; which
+ * tokens count ("MultiVectorMask") is for those who compare.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -100,7 +103,16 @@ static int read_act(struct hparams_embed *e, uint32_t i, const char *name, struc
                    name ? name : "?");
 }
 
-static int read_dense(struct format *f, const char *folder, struct inf_err *reterr)
+/* Whether a dense layer is of single tokens. */
+static bool is_of_tokens(const char *type, const json_t *config)
+{
+    const char *input = json_string_value(json_object_get(config, "module_input_name"));
+
+    return input ? strcmp(input, "token_embeddings") == 0 : strncmp(type, "pylate.", 7) == 0;
+}
+
+static int read_dense(struct format *f, const char *type, const char *folder,
+                      struct inf_err *reterr)
 {
     _cleanup_json_ json_t *config = NULL;
     struct hparams_embed *e = &f->hp.embed;
@@ -117,6 +129,10 @@ static int read_dense(struct format *f, const char *folder, struct inf_err *rete
     n = json_integer_value(json_object_get(config, "out_features"));
     if (n < 1 || n > 1 << 20)
         return err_set(reterr, EBADMSG, "%.64s/config.json: out_features is missing", folder);
+    if (json_is_true(json_object_get(config, "use_residual")))
+        return err_set(reterr, EOPNOTSUPP, "%.64s/config.json: use_residual is not supported",
+                       folder);
+    e->late |= is_of_tokens(type, config);
     e->dense_out[i] = (uint32_t)n;
     snprintf(f->dense[i], sizeof(f->dense[i]), "%s/model.safetensors", folder);
     e->n_dense++;
@@ -144,7 +160,11 @@ static int read_module(struct format *f, const json_t *module, struct inf_err *r
     if (ends_with(type, ".Pooling"))
         return read_pooling(f, path, reterr);
     if (ends_with(type, ".Dense"))
-        return read_dense(f, path, reterr);
+        return read_dense(f, type, path, reterr);
+    if (ends_with(type, ".MultiVectorMask")) {
+        f->hp.embed.late = true;
+        return 0;
+    }
     return err_set(reterr, EOPNOTSUPP, "modules.json: the module %.64s is not supported", type);
 }
 
@@ -200,5 +220,10 @@ int format_read_modules(struct format *f, struct inf_err *reterr)
     f->hp.embed.raw = true; /* unless a module says otherwise */
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
         r = read_module(f, json_array_get(list, i), reterr);
+    if (r == 0 && f->hp.embed.late && f->hp.embed.pooling != POOLING_NONE)
+        r = err_set(reterr, EOPNOTSUPP,
+                    "modules.json: both a pooling and vectors of single tokens are not supported");
+    if (f->hp.embed.late)
+        f->hp.embed.raw = false; /* PyLate normalises without a word */
     return r == 0 ? read_max_tokens(f, reterr) : r;
 }

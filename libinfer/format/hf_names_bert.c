@@ -32,6 +32,7 @@ static const struct name_pair whole[] = {
     {"classifier.dense.", "cls."},
     {"classifier.out_proj.", "cls.output."},
     {"classifier.", "cls.output."},
+    {"linear.", "dense.0."}, /* ColBERT's */
 };
 
 /* Heads that predict words, and positions 0, 1, 2… as a table. */

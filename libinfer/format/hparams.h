@@ -31,7 +31,7 @@ enum pooling {
     POOLING_LAST,
 };
 
-/* Dense layers behind the pooling at most. */
+/* Dense layers behind the pooling, or of single tokens, at most. */
 #define HPARAMS_MAX_DENSE 4
 /* Tasks that a model is adapted to at most, and bytes of a name with its end. */
 #define HPARAMS_MAX_TASKS 8
@@ -56,6 +56,7 @@ struct hparams_embed {
     uint32_t max_tokens; /* texts are cut there unless more is asked for; 0: n_ctx_train */
     bool raw;            /* vectors keep their length */
     uint32_t multi_out;  /* columns of the vectors of single tokens; 0: n_embd */
+    bool late; /* late interaction alone: dense layers are of single tokens, nothing is pooled */
     /* Low-rank matrices that are added to those of all layers, some for each task; a name is no
      * path and has no dots. */
     uint32_t n_tasks;

@@ -17,6 +17,9 @@ struct batch_seq {
     uint32_t pos;    /* position of the first row; positions below it are in the KV store */
     uint32_t n_blocks;
     const uint32_t *blocks; /* KV blocks that cover positions 0 … pos + n_rows - 1 */
+    /* Of graphs whose rows see both sides: rows behind the first n_seen are seen by none, and see
+     * these alone. 0: all rows are seen. */
+    uint32_t n_seen;
     /* Of graphs that attend to it: KV blocks of which the first n_memory tokens, at least one, are
      * seen by all rows. */
     const uint32_t *memory;

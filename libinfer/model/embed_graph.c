@@ -31,6 +31,8 @@ uint32_t model_embed_width(const struct model *m, const struct model_embed *how)
         return e->n_labels > 0 ? e->n_labels : 2;
     if (how->make == MODEL_MAKE_VECTOR && e->n_dense > 0)
         return e->dense_out[e->n_dense - 1];
+    if (how->make == MODEL_MAKE_ROWS && e->late && e->n_dense > 0)
+        return e->dense_out[e->n_dense - 1];
     if (how->make == MODEL_MAKE_ROWS && m->multi.data)
         return m->multi.rows;
     return m->hp->n_embd;
@@ -102,6 +104,8 @@ static graph_ref single_rows(const struct model *m, struct graph *g)
 {
     const graph_ref x = graph_rows(g, all_rows(m, g, POOLING_NONE));
 
+    if (m->hp->embed.late)
+        return dense(m, g, x);
     return m->multi.data ? layer_product(m, g, x, &m->multi, &m->multi_bias) : x;
 }
 
@@ -127,6 +131,9 @@ int model_build_embed(struct model *m, const struct model_embed *how, struct gra
     struct model view = *m;
     int r = 0;
 
+    if (m->hp->embed.late && how->make != MODEL_MAKE_ROWS)
+        return err_set(reterr, EOPNOTSUPP,
+                       "it was trained for late interaction, and makes vectors of single tokens");
     if (m->loras)
         view.task_loras = m->loras + how->i_task * MODEL_LORAS(m->hp->n_layers);
     if (how->make == MODEL_MAKE_SCORE && m->hp->embed.n_labels == 0) {

@@ -75,6 +75,7 @@ enum models_task models_task_of_config(const char *data, size_t len)
         {"ForCausalLM", MODELS_CHAT},
         {"ForConditionalGeneration", MODELS_CHAT},
         {"Model\"", MODELS_EMBED},
+        {"HF_ColBERT", MODELS_EMBED},
         {"ForMaskedLM", MODELS_EMBED},
     };
     const char *at = memmem(data, len, key, sizeof(key) - 1);

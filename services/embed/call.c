@@ -37,6 +37,7 @@ static void call_done(struct model_request *request)
 
     call_free_texts(c);
     inf_embed_result_free(c->result);
+    free(c->kept);
     inputs_done(&c->inputs);
     inputs_done(&c->more);
     json_decref(c->body);
@@ -136,6 +137,7 @@ int call_put_usage(struct call *c)
 
 static void stage_answer(struct call *c)
 {
+    token_vectors_drop(c);
     c->status = c->endpoint->answer(c);
     c->result = inf_embed_result_free(c->result);
 }
@@ -228,7 +230,7 @@ static void stage_prepare(struct call *c)
     for (size_t i = 0; c->status == 0 && i < c->n_texts; i++)
         c->n_tokens += c->texts[i].n_tokens;
     if (c->status == 0)
-        c->status = token_vectors_check(c, &c->problem);
+        c->status = token_vectors_prepare(c, &c->problem);
     /* Rankings give documents back. */
     if (!c->with_texts) {
         json_decref(c->body);

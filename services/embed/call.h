@@ -19,6 +19,7 @@
 #include "embed/embed-params.h"
 #include "embed/embed-resident.h"
 #include "embed/inputs.h"
+#include "embed/interaction.h"
 #include "host/model-request.h"
 
 struct call;
@@ -68,7 +69,9 @@ struct call {
     struct inf_encoding *encodings; /* [n_texts], what texts point into */
     size_t n_texts;
     uint64_t n_tokens;
-    uint64_t embed_id; /* 0: not submitted, or over */
+    enum interaction_role role; /* of the texts, for models of late interaction */
+    uint8_t *kept;              /* [n_tokens], whether a token's vector is asked for; NULL: all */
+    uint64_t embed_id;          /* 0: not submitted, or over */
     struct inf_embed_result *result;
     struct str out;
 };
@@ -90,8 +93,11 @@ int tasks_find(struct call *c, struct problem *problem);
 
 /* token-vectors.c: whether a result has a vector of each token. */
 bool token_vectors_are_made(const struct call *c);
-/* Refuses what would take more memory than a request may. */
-int token_vectors_check(const struct call *c, struct problem *problem);
+/* Refuses what would take more memory than a request may; else tells which tokens count, to
+ * c->kept. */
+int token_vectors_prepare(struct call *c, struct problem *problem);
+/* The others leave c->result. */
+void token_vectors_drop(struct call *c);
 /* Appends the vectors of text @i to c->out, [[0.1,0.2],[0.3,0.4]]. -ENOMEM. */
 int token_vectors_put(struct call *c, size_t i);
 

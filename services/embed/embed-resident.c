@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/service.h"
 #include "embed/call.h"
+#include "embed/interaction.h"
 #include "embed/prompts.h"
 #include "host/model-host.h"
 
@@ -47,9 +48,12 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
         .max_tokens = host->config->embed.context,
         .max_queue_tokens = host->config->embed.max_queue_tokens,
     };
-    const int r =
-        prompts_read(resident->path, inf_model_info(resident->model)->arch, &own->prompts, reterr);
+    const struct inf_model_info *info = inf_model_info(resident->model);
+    int r = prompts_read(resident->path, info->arch, &own->prompts, reterr);
 
+    if (r == 0 && info->token_width > 0)
+        r = interaction_read(resident->path, own->prompts, inf_model_tokenizer(resident->model),
+                             &own->interaction, reterr);
     return r < 0 ? r : inf_embedder_new(&params, &own->embedder, reterr);
 }
 
@@ -59,6 +63,7 @@ static void resident_close(struct resident *resident)
 
     inf_embedder_free(own->embedder);
     json_decref(own->prompts);
+    interaction_free(own->interaction);
 }
 
 static int resident_fd(const struct resident *resident)
@@ -98,9 +103,15 @@ static void resident_loaded(const struct resident *resident)
 static void resident_failed(const struct resident *resident, const char *why,
                             struct problem *problem)
 {
+    static const char *const makes[] = {
+        [INF_EMBED_VECTORS] = "vectors of texts",
+        [INF_EMBED_ROWS] = "vectors of tokens",
+        [INF_EMBED_SCORES] = "scores",
+    };
+
     if (resident->load_status == -EOPNOTSUPP && resident->model)
         problem_set(problem, 400, "unsupported_model", "model", "The model '%s' makes no %s: %s.",
-                    resident->name, resident_makes(resident), why);
+                    resident->name, makes[embed_resident_of(resident)->kind], why);
     else
         resident_load_problem(resident, why, problem);
     log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "%s", problem->message);

@@ -8,11 +8,14 @@
 
 #include "host/residents.h"
 
+struct interaction;
+
 struct embed_resident {
     struct resident base;
     enum inf_embed_kind kind;
     struct inf_embedder *embedder;
     json_t *prompts; /* config_sentence_transformers.json; NULL: the model has none */
+    struct interaction *interaction;  /* NULL: texts are read as they are */
     struct inf_embedder_stats before; /* when speed was told last */
     double tok_s;
 };

@@ -5,6 +5,8 @@
  * A text has as many as it has tokens, those included that the model puts around it. Models for
  * late interaction are trained to make them; of others they are what would be pooled.
  */
+#include <string.h>
+
 #include "common/config.h"
 #include "common/vectors.h"
 #include "embed/call.h"
@@ -20,18 +22,67 @@ bool token_vectors_are_made(const struct call *c)
     return c->kind == INF_EMBED_ROWS || embed_resident_ranks_by_rows(c->resident);
 }
 
-int token_vectors_check(const struct call *c, struct problem *problem)
+static int check_size(const struct call *c, struct problem *problem)
 {
     const uint64_t max = c->request.host->config->embed.max_token_vectors;
     const uint32_t width =
         c->params.dimensions ? c->params.dimensions : inf_embedder_width(c->resident->embedder);
 
-    if (!token_vectors_are_made(c) || c->n_tokens <= max / (width * sizeof(float)))
+    if (c->n_tokens <= max / (width * sizeof(float)))
         return 0;
     return problem_set(problem, 400, "too_many_vectors", c->inputs.param,
                        "The texts have %llu tokens, whose vectors of %u numbers are more than the "
                        "%llu bytes that one request may take here. Please send fewer at once.",
                        (unsigned long long)c->n_tokens, width, (unsigned long long)max);
+}
+
+/* A ranking's first text is the query. */
+static enum interaction_role role_of(const struct call *c, size_t i_text)
+{
+    if (c->kind != INF_EMBED_SCORES)
+        return c->role;
+    return i_text == 0 ? INTERACTION_QUERY : INTERACTION_DOCUMENT;
+}
+
+int token_vectors_prepare(struct call *c, struct problem *problem)
+{
+    const struct interaction *it = c->resident->interaction;
+    uint8_t *kept;
+    int r;
+
+    if (!token_vectors_are_made(c))
+        return 0;
+    r = check_size(c, problem);
+    if (r < 0 || !it || it->n_skipped == 0)
+        return r;
+    kept = c->kept = NEW(uint8_t, c->n_tokens);
+    if (!kept)
+        return call_no_memory(problem);
+    for (size_t i = 0; i < c->n_texts; i++)
+        for (size_t j = 0; j < c->texts[i].n_tokens; j++)
+            *kept++ = interaction_counts(it, role_of(c, i), c->texts[i].tokens[j]);
+    return 0;
+}
+
+/* The result is the caller's memory: its rows move up. */
+void token_vectors_drop(struct call *c)
+{
+    struct inf_embed_result *result = c->result;
+    float *vectors = (float *)result->vectors;
+    size_t *first = (size_t *)result->first, n = 0;
+
+    if (!c->kept)
+        return;
+    for (size_t i = 0; i < result->n_texts; i++) {
+        const size_t begin = first[i];
+
+        first[i] = n;
+        for (size_t j = begin; j < first[i + 1]; j++)
+            if (c->kept[j])
+                memmove(vectors + n++ * result->width, vectors + j * result->width,
+                        result->width * sizeof(float));
+    }
+    first[result->n_texts] = result->n_vectors = n;
 }
 
 int token_vectors_put(struct call *c, size_t i)

@@ -31,23 +31,27 @@ static int reserve(struct call *c, size_t n, struct problem *problem)
     return 0;
 }
 
-static void add(struct call *c, const struct inf_encoding *e)
+static void add(struct call *c, const struct inf_encoding *e, size_t n_seen)
 {
     c->encodings[c->n_texts] = *e;
-    c->texts[c->n_texts] =
-        (struct inf_embed_text){.tokens = e->ids, .types = e->types, .n_tokens = e->n};
+    c->texts[c->n_texts] = (struct inf_embed_text){
+        .tokens = e->ids, .types = e->types, .n_tokens = e->n, .n_seen = n_seen};
     c->n_texts++;
 }
 
-static int failed(const struct call *c, int r, const char *at, struct problem *problem)
+static int failed(const struct call *c, int r, enum interaction_role role, const char *at,
+                  struct problem *problem)
 {
+    const struct interaction *it = c->resident->interaction;
+    const uint32_t max = inf_embedder_max_tokens(c->resident->embedder);
+
     if (r != -E2BIG)
         return call_no_memory(problem);
     return problem_set(
         problem, 400, "context_length_exceeded", at,
         "'%s' is longer than the %u tokens that this model takes. Please shorten it, "
         "or ask for \"truncate\".",
-        at, inf_embedder_max_tokens(c->resident->embedder));
+        at, it && role < INTERACTION_N ? interaction_max(it, role, max) : max);
 }
 
 /* Ids that a client made itself. */
@@ -62,7 +66,7 @@ static int take_ids(struct call *c, const struct input *input, const char *at,
     struct inf_encoding e = {.n = n_kept};
 
     if (n_kept > max)
-        return failed(c, -E2BIG, at, problem);
+        return failed(c, -E2BIG, INTERACTION_N, at, problem);
     for (size_t i = 0; i < n; i++) {
         const json_int_t id = json_integer_value(json_array_get(input->tokens, i));
 
@@ -76,37 +80,63 @@ static int take_ids(struct call *c, const struct input *input, const char *at,
         return call_no_memory(problem);
     for (size_t i = 0; i < n_kept; i++)
         e.ids[i] = (int32_t)json_integer_value(json_array_get(input->tokens, first + i));
-    add(c, &e);
+    add(c, &e, 0);
     return 0;
 }
 
-static int take_text(struct call *c, const struct input *input, const char *prompt, const char *at,
-                     struct problem *problem)
+/* Of a text that a model of late interaction reads in a role. */
+static int encode(struct call *c, enum interaction_role role, const struct inf_encode_text *text,
+                  struct inf_encoding *e, size_t *ret_seen)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(c->resident->base.model);
+    const uint32_t max = inf_embedder_max_tokens(c->resident->embedder);
+
+    *ret_seen = 0;
+    if (c->resident->interaction)
+        return interaction_encode(c->resident->interaction, tok, role, text, c->params.cut, max, e,
+                                  ret_seen);
+    return inf_tokenizer_encode_texts(tok, text, NULL, INF_ENCODE_ADD_SPECIAL, c->params.cut, max,
+                                      e);
+}
+
+/* What texts of a request are read as. */
+struct reading {
+    enum interaction_role role;
+    char *prompt; /* owned; NULL: none */
+};
+
+static void reading_done(struct reading *reading)
+{
+    free(reading->prompt);
+}
+
+static int take_text(struct call *c, const struct input *input, const struct reading *reading,
+                     const char *at, struct problem *problem)
 {
     struct inf_encode_text text = {input->text, input->len};
     _cleanup_str_ struct str whole = {};
     struct inf_encoding e;
+    size_t n_seen;
     int r;
 
-    if (prompt) {
-        if (str_puts(&whole, prompt) < 0 || str_append(&whole, input->text, input->len) < 0)
+    if (reading->prompt) {
+        if (str_puts(&whole, reading->prompt) < 0 ||
+            str_append(&whole, input->text, input->len) < 0)
             return call_no_memory(problem);
         text = (struct inf_encode_text){whole.data, whole.len};
     }
-    r = inf_tokenizer_encode_texts(inf_model_tokenizer(c->resident->base.model), &text, NULL,
-                                   INF_ENCODE_ADD_SPECIAL, c->params.cut,
-                                   inf_embedder_max_tokens(c->resident->embedder), &e);
+    r = encode(c, reading->role, &text, &e, &n_seen);
     if (r < 0)
-        return failed(c, r, at, problem);
+        return failed(c, r, reading->role, at, problem);
     if (!e.n) {
         free(e.ids);
         return problem_set(problem, 400, "empty_input", at, "'%s' is empty: it has no tokens.", at);
     }
-    add(c, &e);
+    add(c, &e, n_seen);
     return 0;
 }
 
-static int take_list(struct call *c, const struct inputs *inputs, const char *prompt,
+static int take_list(struct call *c, const struct inputs *inputs, const struct reading *reading,
                      struct problem *problem)
 {
     int r = 0;
@@ -117,21 +147,39 @@ static int take_list(struct call *c, const struct inputs *inputs, const char *pr
 
         inputs_name(inputs, i, at);
         r = input->tokens ? take_ids(c, input, at, problem)
-                          : take_text(c, input, prompt, at, problem);
+                          : take_text(c, input, reading, at, problem);
     }
     return r;
 }
 
+/* Models of late interaction have roles instead of most prompts: what is no query is a document. */
+static int choose_reading(struct call *c, struct reading *reading, struct problem *problem)
+{
+    static const char *const names[] = {
+        [INTERACTION_DOCUMENT] = "document", [INTERACTION_QUERY] = "query"};
+    const struct inputs_prompt *wanted = &c->params.prompt;
+
+    if (c->resident->interaction && !wanted->name && !wanted->text && !wanted->instruction)
+        return 0;
+    for (unsigned role = 0; c->resident->interaction && wanted->name && role < INTERACTION_N;
+         role++)
+        if (strcmp(wanted->name, names[role]) == 0) {
+            c->role = reading->role = role;
+            return 0;
+        }
+    return prompts_choose(c->resident->prompts, wanted, &reading->prompt, problem);
+}
+
 int tokens_of_inputs(struct call *c, struct problem *problem)
 {
-    _cleanup_free_ char *prompt = NULL;
+    _cleanup_(reading_done) struct reading reading = {};
     int r = reserve(c, c->inputs.n + c->more.n, problem);
 
     if (r == 0)
-        r = prompts_choose(c->resident->prompts, &c->params.prompt, &prompt, problem);
+        r = choose_reading(c, &reading, problem);
     if (r == 0)
-        r = take_list(c, &c->inputs, prompt, problem);
-    return r < 0 ? r : take_list(c, &c->more, prompt, problem);
+        r = take_list(c, &c->inputs, &reading, problem);
+    return r < 0 ? r : take_list(c, &c->more, &reading, problem);
 }
 
 /* --- rankings --- */
@@ -148,8 +196,8 @@ static int take_pair(struct call *c, const struct input *document, const char *a
                                              inf_embedder_max_tokens(c->resident->embedder), &e);
 
     if (r < 0)
-        return failed(c, r, at, problem);
-    add(c, &e);
+        return failed(c, r, INTERACTION_N, at, problem);
+    add(c, &e, 0);
     return 0;
 }
 
@@ -198,7 +246,7 @@ static int take_question(struct call *c, const struct frame *frame, const struct
                                              &(struct inf_encode_text){text.data, text.len}, NULL,
                                              0, c->params.cut, max - n_frame, &e);
     if (r < 0)
-        return failed(c, r, at, problem);
+        return failed(c, r, INTERACTION_N, at, problem);
     whole = (struct inf_encoding){.ids = NEW(int32_t, n_frame + e.n), .n = n_frame + e.n};
     if (whole.ids) {
         memcpy(whole.ids, frame->begin, frame->n_begin * sizeof(*whole.ids));
@@ -208,7 +256,7 @@ static int take_question(struct call *c, const struct frame *frame, const struct
     free(e.ids);
     if (!whole.ids)
         return call_no_memory(problem);
-    add(c, &whole);
+    add(c, &whole, 0);
     return 0;
 }
 
@@ -226,22 +274,31 @@ static bool knows_question(const struct inf_model *model)
     return inf_tokenizer_find(inf_model_tokenizer(model), mark, sizeof(mark) - 1) >= 0;
 }
 
+/* What stands before texts in a ranking: a role's, or words that the model names. */
+static int read_as(struct call *c, enum interaction_role role, struct reading *reading,
+                   struct problem *problem)
+{
+    json_t *prompts = c->resident->prompts;
+    const struct inputs_prompt wanted = {.name = prompts_find(prompts, role == INTERACTION_QUERY)};
+
+    reading->role = role;
+    return c->resident->interaction ? 0
+                                    : prompts_choose(prompts, &wanted, &reading->prompt, problem);
+}
+
 /* Query and documents are texts of their own, each behind its words. */
 static int take_apart(struct call *c, struct problem *problem)
 {
-    json_t *prompts = c->resident->prompts;
-    const struct inputs_prompt of_query = {.name = prompts_find(prompts, true)};
-    const struct inputs_prompt of_document = {.name = prompts_find(prompts, false)};
-    _cleanup_free_ char *query = NULL, *document = NULL;
+    _cleanup_(reading_done) struct reading query = {}, document = {};
     int r = reserve(c, c->inputs.n + 1, problem);
 
     if (r == 0)
-        r = prompts_choose(prompts, &of_query, &query, problem);
+        r = read_as(c, INTERACTION_QUERY, &query, problem);
     if (r == 0)
-        r = prompts_choose(prompts, &of_document, &document, problem);
+        r = read_as(c, INTERACTION_DOCUMENT, &document, problem);
     if (r == 0)
-        r = take_text(c, &c->query, query, "query", problem);
-    return r < 0 ? r : take_list(c, &c->inputs, document, problem);
+        r = take_text(c, &c->query, &query, "query", problem);
+    return r < 0 ? r : take_list(c, &c->inputs, &document, problem);
 }
 
 int tokens_of_ranking(struct call *c, struct problem *problem)

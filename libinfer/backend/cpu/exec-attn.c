@@ -63,13 +63,14 @@ static uint32_t first_visible(const struct attn_params *p, uint32_t pos)
 /* Behind the last position that the row at @pos sees. */
 static uint32_t end_visible(const struct attn_params *p, const struct attn_tile *tile, uint32_t pos)
 {
-    const uint32_t end = tile->seq->pos + tile->seq->n_rows;
+    const struct batch_seq *seq = tile->seq;
+    const uint32_t end = seq->pos + (seq->n_seen > 0 ? seq->n_seen : seq->n_rows);
 
     if (p->memory)
-        return tile->seq->n_memory;
+        return seq->n_memory;
     if (!p->both_ways)
         return pos + 1;
-    return p->window > 0 && end - pos > p->window ? pos + p->window : end;
+    return p->window > 0 ? MIN(end, pos + p->window) : end;
 }
 
 /* Blocks that the tile sees: *ret_begin … *ret_end - 1. */

@@ -63,6 +63,10 @@ struct inf_embed_text {
     const int32_t *tokens;
     const uint8_t *types; /* [n_tokens], or NULL: all are 0 */
     size_t n_tokens;      /* at least one */
+    /* ROWS of encoders: those behind the first n_seen are seen by no token, themselves included;
+     * they see the first (ColBERT's expansion of queries). 0: all are seen. A layer with a window
+     * must reach from each to one that is seen. */
+    size_t n_seen;
 };
 
 enum inf_normalize {

@@ -11,6 +11,7 @@ TEST(architectures_tell_the_task)
 {
     assert_int_equal(config("{\"architectures\": [\"BertModel\"], \"x\": 1}"), MODELS_EMBED);
     assert_int_equal(config("{\"architectures\":[\"BertForMaskedLM\"]}"), MODELS_EMBED);
+    assert_int_equal(config("{\"architectures\":[\"HF_ColBERT\"]}"), MODELS_EMBED);
     assert_int_equal(config("{\"architectures\":[\n\"XLMRobertaForSequenceClassification\"]}"),
                      MODELS_RERANK);
     assert_int_equal(config("{\"architectures\":[\"Qwen3ForCausalLM\"]}"), MODELS_CHAT);
