@@ -99,7 +99,8 @@ static int send_file(int sock, int fd, uint64_t size, struct cli_progress *progr
             return n < 0 ? -errno : -EIO;
         r = send_all(sock, buf, (size_t)n);
         at += (uint64_t)n;
-        cli_progress(progress, (double)at / (double)size);
+        if (progress)
+            cli_progress(progress, (double)at / (double)size);
     }
     return r;
 }
@@ -126,7 +127,7 @@ static int send_form(int sock, const struct speech_ask *ask, int fd, uint64_t si
     if (r == 0)
         r = send_all(sock, form.data, form.len);
     if (r == 0)
-        r = send_file(sock, fd, size, &progress);
+        r = send_file(sock, fd, size, ask->quiet ? NULL : &progress);
     cli_progress_done(&progress);
     return r < 0 ? r : send_all(sock, tail, sizeof(tail) - 1);
 }
@@ -205,10 +206,9 @@ static int take_bytes(struct answer *a, const char *data, size_t len)
     return r;
 }
 
-/* Until the connection ends. At a terminal seconds are counted until text comes. */
-static int read_answer(int sock, const char *name, struct answer *a)
+/* Until the connection ends. @counts: seconds are shown until text comes. */
+static int read_answer(int sock, const char *name, bool counts, struct answer *a)
 {
-    const bool counts = isatty(STDERR_FILENO);
     unsigned seconds = 0;
     char buf[16384];
     int r = 0;
@@ -261,6 +261,7 @@ int speech_ask(const struct speech_ask *ask, int fd, uint64_t size, const char *
                struct inf_err *reterr)
 {
     _cleanup_close_ int sock = http_connect(ask->address);
+    const bool counts = !ask->quiet && isatty(STDERR_FILENO);
     struct answer answer = {.out = out};
     int sent, r;
 
@@ -268,7 +269,9 @@ int speech_ask(const struct speech_ask *ask, int fd, uint64_t size, const char *
         return err_set(reterr, -sock, "%s: %s", ask->address, strerror(-sock));
     sent = send_form(sock, ask, fd, size, name);
     /* Who refuses a form may do so before it is whole. */
-    r = sent < 0 && sent != -EPIPE && sent != -ECONNRESET ? sent : read_answer(sock, name, &answer);
+    r = sent < 0 && sent != -EPIPE && sent != -ECONNRESET
+            ? sent
+            : read_answer(sock, name, counts, &answer);
     r = r < 0 && !answer.in_body ? err_set(reterr, -r, "%s: %s", ask->address, strerror(-r))
                                  : finish(&answer, reterr);
     str_done(&answer.head);

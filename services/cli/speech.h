@@ -14,6 +14,7 @@ struct speech_ask {
     const char *model, *language, *prompt, *hotwords; /* NULL: not given */
     const char *format; /* of the API: "text", "srt" …; text comes as a stream */
     bool translate, words, skip_silence;
+    bool quiet; /* nothing is said of progress */
 };
 
 /* Sends the file @fd of @size bytes, which is called @name, and writes the answer to @out. -errno

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
-#include "cli/microphone.h"
-#include "cli/speech.h"
+#include "cli/dictation.h"
+#include "core/err.h"
 
 static const char help[] =
     "Usage: sconce transcribe [OPTION]... FILE... | --mic\n"
@@ -21,7 +21,7 @@ static const char help[] =
     "  --prompt TEXT        what was said before\n"
     "  --hotwords TEXT      words that are likely\n"
     "  --vad                skip silence, where the service has weights for that\n"
-    "  --mic                record until Ctrl-C instead of reading files\n"
+    "  --mic                record until Ctrl-C instead of reading files; text comes meanwhile\n"
     "  --seconds N          record for so long\n"
     "  --address WHERE      ADDR:PORT or unix:PATH of the gateway (the user's, else the system's)\n"
     "  --key KEY            API key ($SCONCE_API_KEY)\n";
@@ -85,18 +85,33 @@ static int files(const struct request *q, int n, char **paths)
     return status;
 }
 
-static int microphone(const struct request *q)
+/* All of it in one answer, when it ends. */
+static int ask_at_end(const struct request *q, struct microphone *mic, struct inf_err *reterr)
 {
     _cleanup_close_ int fd = -1;
-    struct inf_err err = {0};
-    uint64_t size;
+    uint64_t n = 0, size = 0;
     int r;
 
-    fprintf(stderr, q->seconds ? "Recording.\n" : "Recording; Ctrl-C ends it.\n");
-    r = microphone_record((unsigned)q->seconds, &fd, &size, &err);
+    microphone_wait(mic, UINT64_MAX, &n);
+    if (!n)
+        return err_set(reterr, ENODATA, "the microphone gave no sound");
+    r = microphone_wav(mic, 0, n, &fd, &size);
+    return r < 0 ? err_set(reterr, -r, "%s", strerror(-r))
+                 : speech_ask(&q->ask, fd, size, "microphone.wav", stdout, reterr);
+}
+
+static int microphone(const struct request *q)
+{
+    _cleanup_(microphone_closep) struct microphone *mic = NULL;
+    struct inf_err err = {0};
+    int r;
+
+    r = microphone_open((unsigned)q->seconds, &mic, &err);
     if (r < 0)
         return cli_error("transcribe", "%s", err.text);
-    r = speech_ask(&q->ask, fd, size, "microphone.wav", stdout, &err);
+    fprintf(stderr, q->seconds ? "Recording.\n" : "Recording; Ctrl-C ends it.\n");
+    r = strcmp(q->ask.format, "text") == 0 ? dictation_run(&q->ask, mic, stdout, &err)
+                                           : ask_at_end(q, mic, &err);
     return r < 0 ? failed(q, "microphone", r, &err) : CLI_OK;
 }
 

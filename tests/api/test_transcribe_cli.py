@@ -2,6 +2,9 @@
 """sconce transcribe, against the service with the stand-in of test_audio.py."""
 import json
 import os
+import pty
+import re
+import signal
 import subprocess
 
 import pytest
@@ -73,12 +76,70 @@ def test_wrong_command_lines(suite, sound):
         assert run(suite, *args).returncode == 2, args
 
 
+def recorder(path, script):
+    """A program that records, as far as sconce can tell."""
+    program = path / "arecord"
+    program.write_text("#!/bin/sh\n" + script)
+    program.chmod(0o755)
+    return {"PATH": str(path)}
+
+
 def test_a_microphone(suite, tmp_path):
     assert "parec" in run(suite, "--mic", env={"PATH": str(tmp_path)}).stderr
-    recorder = tmp_path / "arecord"
-    recorder.write_text("#!/bin/sh\nexec /usr/bin/head -c 1000000000 /dev/zero\n")
-    recorder.chmod(0o755)
-    done = run(suite, "--mic", "--seconds", "7", env={"PATH": str(tmp_path)})
-    assert (done.returncode, done.stdout) == (0, "Segment 0. Segment 1.\n"), done.stderr
-    recorder.write_text("#!/bin/sh\nexit 1\n")
-    assert "no sound" in run(suite, "--mic", env={"PATH": str(tmp_path)}).stderr
+    env = recorder(tmp_path, "exec /usr/bin/head -c 1000000000 /dev/zero\n")
+    done = run(suite, "--mic", "--seconds", "7", env=env)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.splitlines()) <= {"Segment 0.", "Segment 1."} and done.stdout
+    done = run(suite, "--mic", "--seconds", "7", "-f", "srt", env=env)
+    assert done.returncode == 0 and "00:00:05,000 --> 00:00:07,000\nSegment 1.\n" in done.stdout
+    env = recorder(tmp_path, "exit 1\n")
+    for form in ("txt", "json"):
+        assert "no sound" in run(suite, "--mic", "-f", form, env=env).stderr
+
+
+def test_text_comes_while_somebody_speaks(suite, tmp_path):
+    """A segment is written when two seconds follow it; the rest when the recording ends, by itself or by
+    an interrupt."""
+    pause = "until [ -e %s ]; do /bin/sleep 0.05; done\n"
+    script = "/usr/bin/head -c 256000 /dev/zero\n" + pause % (tmp_path / "go")
+    for go_on, rest in (("/usr/bin/head -c 64000 /dev/zero\n", 5), ("exec /bin/sleep 60\n", 3)):
+        env = recorder(tmp_path, script + go_on)
+        p = subprocess.Popen([str(CLI), "transcribe", "--address", "unix:" + suite.gateway_sock, "--mic"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env=dict(os.environ, **env))
+        try:
+            assert p.stdout.readline() == "Segment 0.\n"
+            if rest == 3:
+                p.send_signal(signal.SIGINT)
+            (tmp_path / "go").touch()
+            out, err = p.communicate(timeout=60 * SLOW)
+            assert p.returncode == 0 and err == "Recording; Ctrl-C ends it.\n"
+            # Three or five seconds are left behind the first five.
+            assert out == "Segment 0.\n"
+        finally:
+            p.kill()
+            (tmp_path / "go").unlink(missing_ok=True)
+
+
+def test_the_rest_stands_below_at_a_terminal(suite, tmp_path):
+    env = recorder(tmp_path, "/usr/bin/head -c 256000 /dev/zero\nexec /bin/sleep 60\n")
+    ours, theirs = pty.openpty()
+    p = subprocess.Popen([str(CLI), "transcribe", "--address", "unix:" + suite.gateway_sock, "--mic"],
+                         stdout=theirs, stderr=subprocess.DEVNULL, env=dict(os.environ, **env))
+    os.close(theirs)
+    out = b""
+    try:
+        while not re.search(rb"\r\n\r\x1b\[KSegment \d\.$", out):
+            out += os.read(ours, 4096)
+        p.send_signal(signal.SIGINT)
+        while True:
+            try:
+                out += os.read(ours, 4096)
+            except OSError:
+                break
+        assert p.wait(30 * SLOW) == 0
+        assert re.fullmatch(rb"(\r\x1b\[K(Segment \d\.(\r\n)?)?)+", out), out
+        assert out.count(b"Segment 0.\r\n") == 2 == out.count(b"\r\n") and out.endswith(b"\r\x1b[K")
+    finally:
+        p.kill()
+        os.close(ours)
