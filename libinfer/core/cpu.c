@@ -77,6 +77,9 @@ static void detect(void)
         if ((f & CPU_AVX512) && (a & 1u << 5))
             f |= CPU_AVX512_BF16 | (have_tiles ? CPU_AMX_BF16 : 0);
     }
+    /* "Genu" of "GenuineIntel" */
+    if (__get_cpuid(0, &a, &b, &c, &d) && b == 0x756e6547)
+        f |= CPU_INTEL;
     detected = f;
 }
 #elif defined(__aarch64__)

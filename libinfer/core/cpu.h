@@ -24,6 +24,7 @@ enum cpu_flags {
     CPU_DOTPROD = 1 << 8,
     CPU_I8MM = 1 << 9,
     CPU_AMX_BF16 = 1 << 10, /* with tiles, which Linux lets us use */
+    CPU_INTEL = 1 << 11,    /* made by Intel; no rung needs it */
 };
 
 /* What the CPU and the kernel offer; detected once. */

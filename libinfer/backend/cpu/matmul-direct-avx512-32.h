@@ -35,7 +35,7 @@ INLINE __m512i direct_words(const struct direct_rows *r, const size_t at0, const
  * vector: the last 30 weights of the first block and the second scale, then the second block. The
  * first two weights come as lanes of rows, with their scale.
  */
-INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
+INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool once)
 {
     const unsigned size = sizeof(struct block_q8_0);
     const __m512i sign = _mm512_set1_epi8(-128);
@@ -50,7 +50,7 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
 
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_step(ahead, i, 2 * size, true);
+            prefetch_step(ahead, i, 2 * size, once);
             v[i] = _mm512_xor_si512(_mm512_loadu_si512(direct_row(&r, i) + 4), sign);
         }
         ahead += 8 * 2 * size;
@@ -102,7 +102,7 @@ INLINE __m512i direct_spread(__m512i bits, const unsigned half)
 
 /* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, high bits and an offset are there or not. */
 INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
-                      const bool has_high)
+                      const bool has_high, const bool once)
 {
     const unsigned high_at = 2 + 2 * has_offset, q_at = high_at + 4 * has_high, size = q_at + 16;
     const enum direct_size sums = has_high && has_offset ? DIRECT_ONE : DIRECT_BOTH;
@@ -120,7 +120,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
 
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_step(ahead, i, 2 * size, true);
+            prefetch_step(ahead, i, 2 * size, once);
             v[i] = _mm512_maskz_loadu_epi16(two_blocks, direct_row(&r, i));
         }
         ahead += 8 * 2 * size;
@@ -173,8 +173,8 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(q8_0, direct_q8_0(d, 1), direct_q8_0(d, 2))
-DIRECT(q4_0, direct_32(d, 1, false, false), direct_32(d, 2, false, false))
-DIRECT(q4_1, direct_32(d, 1, true, false), direct_32(d, 2, true, false))
-DIRECT(q5_0, direct_32(d, 1, false, true), direct_32(d, 2, false, true))
-DIRECT(q5_1, direct_32(d, 1, true, true), direct_32(d, 2, true, true))
+DIRECT(q8_0, direct_q8_0(d, 1, once), direct_q8_0(d, 2, once))
+DIRECT(q4_0, direct_32(d, 1, false, false, once), direct_32(d, 2, false, false, once))
+DIRECT(q4_1, direct_32(d, 1, true, false, once), direct_32(d, 2, true, false, once))
+DIRECT(q5_0, direct_32(d, 1, false, true, once), direct_32(d, 2, false, true, once))
+DIRECT(q5_1, direct_32(d, 1, true, true, once), direct_32(d, 2, true, true, once))

@@ -203,17 +203,24 @@ INLINE __m512 direct_halfs(const uint64_t d[4])
 }
 
 /* One function for each number of prepared rows. */
-#define DIRECT_FN(stem, m_n, call)                                                                 \
-    static __attribute__((noinline)) void stem##_##m_n(struct matmul_direct *d)                    \
+#define DIRECT_FN(name, how, call)                                                                 \
+    static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
     {                                                                                              \
+        const bool once = how;                                                                     \
+                                                                                                   \
         call;                                                                                      \
     }
 #define DIRECT(stem, call1, call2)                                                                 \
-    DIRECT_FN(direct_##stem, 1, call1)                                                             \
-    DIRECT_FN(direct_##stem, 2, call2)                                                             \
+    DIRECT_FN(direct_##stem##_1, true, call1)                                                      \
+    DIRECT_FN(direct_##stem##_2, true, call2)                                                      \
+    DIRECT_FN(direct_##stem##_kept_1, false, call1)                                                \
+    DIRECT_FN(direct_##stem##_kept_2, false, call2)                                                \
     static void direct_##stem##_avx512(struct matmul_direct *d)                                    \
     {                                                                                              \
-        d->M == 1 ? direct_##stem##_1(d) : direct_##stem##_2(d);                                   \
+        if (d->once)                                                                               \
+            d->M == 1 ? direct_##stem##_1(d) : direct_##stem##_2(d);                               \
+        else                                                                                       \
+            d->M == 1 ? direct_##stem##_kept_1(d) : direct_##stem##_kept_2(d);                     \
     }
 
 #include "backend/cpu/matmul-direct-avx512-32.h"

@@ -131,7 +131,7 @@ INLINE void direct_fields(const uint8_t *p, size_t row_bytes, uint32_t n_blocks,
         v_storef(dst[b], v_from_f16(bits[b]));
 }
 
-INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
+INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool once)
 {
     const unsigned size = sizeof(struct block_q8_0);
     const uint8_t *w = d->w;
@@ -146,7 +146,7 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
             direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_step(d->ahead, i, VEC_N * size / 8, true);
+            prefetch_step(d->ahead, i, VEC_N * size / 8, once);
             v[i] = v_rows32(w + 2 + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);
             if (!VEC_S8)
                 v[i] = v_xor(v[i], v_set(0x80808080));
@@ -166,7 +166,7 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
 
 /* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, high bits and an offset are there or not. */
 INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
-                      const bool has_high)
+                      const bool has_high, const bool once)
 {
     const unsigned high_at = 2 + 2 * has_offset, q_at = high_at + 4 * has_high, size = q_at + 16;
     const enum direct_size sums = has_high ? DIRECT_ONE : DIRECT_BOTH;
@@ -188,7 +188,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
         {
             const v_int v = v_rows16(w + q_at + i * d->row_bytes, d->row_bytes);
 
-            prefetch_step(d->ahead, i, VEC_N * size / 4, true);
+            prefetch_step(d->ahead, i, VEC_N * size / 4, once);
             low[i] = LOW_NIBBLES(v);
             high[i] = HIGH_NIBBLES(v);
             if (has_high) {
@@ -221,23 +221,30 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
 }
 
 /* One function for each number of prepared rows. */
-#define DIRECT_FN(name, call)                                                                      \
+#define DIRECT_FN(name, how, call)                                                                 \
     static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
     {                                                                                              \
+        const bool once = how;                                                                     \
+                                                                                                   \
         call;                                                                                      \
     }
 #define DIRECT(stem, call1, call2)                                                                 \
-    DIRECT_FN(direct_##stem##_1, call1)                                                            \
-    DIRECT_FN(direct_##stem##_2, call2)                                                            \
+    DIRECT_FN(direct_##stem##_1, true, call1)                                                      \
+    DIRECT_FN(direct_##stem##_2, true, call2)                                                      \
+    DIRECT_FN(direct_##stem##_kept_1, false, call1)                                                \
+    DIRECT_FN(direct_##stem##_kept_2, false, call2)                                                \
     static void TILE_NAME(direct_##stem)(struct matmul_direct * d)                                 \
     {                                                                                              \
-        d->M == 1 ? direct_##stem##_1(d) : direct_##stem##_2(d);                                   \
+        if (d->once)                                                                               \
+            d->M == 1 ? direct_##stem##_1(d) : direct_##stem##_2(d);                               \
+        else                                                                                       \
+            d->M == 1 ? direct_##stem##_kept_1(d) : direct_##stem##_kept_2(d);                     \
     }
 
-DIRECT(q8_0, direct_q8_0(d, 1), direct_q8_0(d, 2))
-DIRECT(q4_0, direct_32(d, 1, false, false), direct_32(d, 2, false, false))
-DIRECT(q4_1, direct_32(d, 1, true, false), direct_32(d, 2, true, false))
-DIRECT(q5_0, direct_32(d, 1, false, true), direct_32(d, 2, false, true))
-DIRECT(q5_1, direct_32(d, 1, true, true), direct_32(d, 2, true, true))
+DIRECT(q8_0, direct_q8_0(d, 1, once), direct_q8_0(d, 2, once))
+DIRECT(q4_0, direct_32(d, 1, false, false, once), direct_32(d, 2, false, false, once))
+DIRECT(q4_1, direct_32(d, 1, true, false, once), direct_32(d, 2, true, false, once))
+DIRECT(q5_0, direct_32(d, 1, false, true, once), direct_32(d, 2, false, true, once))
+DIRECT(q5_1, direct_32(d, 1, true, true, once), direct_32(d, 2, true, true, once))
 
 #include "backend/cpu/matmul-direct-k.h"

@@ -92,6 +92,7 @@ struct matmul_direct {
     float *y;
     size_t ldy;
     const uint8_t *ahead; /* as many bytes are prefetched here */
+    bool once;            /* past the second level, see prefetch_line() */
 };
 
 struct matmul_kernel {

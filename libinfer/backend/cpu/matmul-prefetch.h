@@ -6,7 +6,9 @@
 #include "backend/cpu/matmul-kernels.h"
 
 /* A line that is read soon, or that is read soon and only once: then it bypasses the second level.
- * Stays in its place among the instructions around it. */
+ * On Intel's CPUs it does not come into the third one either, which is filled by what leaves the
+ * second: the next step would find nothing there. Stays in its place among the instructions around
+ * it. */
 INLINE void prefetch_line(const uint8_t *p, const bool once)
 {
 #if defined(__x86_64__)

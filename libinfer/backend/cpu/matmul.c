@@ -273,6 +273,7 @@ static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
         .M = a->M,
         .init = zero,
         .ldy = a->ldy,
+        .once = !(cpu_flags() & CPU_INTEL),
     };
 
     for (; n0 + n_rows <= n1; n0 += n_rows) {
