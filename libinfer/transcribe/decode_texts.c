@@ -59,14 +59,16 @@ static int make_plans(struct decode *d, struct inf_err *reterr)
         .max_seqs = p->max_texts,
         .max_ctx = MAX(p->n_audio, whisper_decoder_shape(p->decoder)->n_ctx),
     };
-    _cleanup_(graph_freep) struct graph *of_memory = NULL, *of_text = NULL;
+    _cleanup_(graph_freep) struct graph *of_memory = NULL, *of_text = NULL, *copy = NULL;
     int r;
 
     r = whisper_memory_graph(p->decoder, &of_memory, reterr);
+    if (r == 0 && p->weights)
+        r = reformat_graph(p->backend, of_memory, p->weights, &copy, reterr);
     if (r == 0)
         r = whisper_decoder_graph(p->decoder, p->kept.masks ? &p->kept : NULL, &of_text, reterr);
     if (r == 0)
-        r = compile(d, of_memory, &memory, &d->memory_plan, reterr);
+        r = compile(d, copy ? copy : of_memory, &memory, &d->memory_plan, reterr);
     return r == 0 ? compile(d, of_text, &text, &d->plan, reterr) : r;
 }
 

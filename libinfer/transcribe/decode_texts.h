@@ -9,6 +9,7 @@
  */
 
 #include "backend/backend.h"
+#include "backend/reformat.h"
 #include "kv/pool.h"
 #include "model/whisper.h"
 
@@ -20,6 +21,9 @@ struct decode_params {
     uint32_t max_memories, max_texts;
     uint32_t max_rows, max_logits; /* of a step */
     enum codec codec;
+    /* Of what makes memories: copies in the format that the backend multiplies fastest; NULL: they
+     * are used as they are. Outlives the decoder. */
+    struct reformat *weights;
 };
 
 struct decode {

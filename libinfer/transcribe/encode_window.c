@@ -11,7 +11,7 @@
 #include "core/err.h"
 
 enum {
-    BLOCK_TOKENS = 64,
+    BLOCK_TOKENS = 256, /* of 1500: few steps of the softmax */
     TAPS = 3,
 };
 

@@ -219,6 +219,7 @@ static int make_decode(struct transcriber *t, struct inf_err *reterr)
         .max_rows = c->n_text_ctx + max_texts,
         .max_logits = max_logits,
         .codec = exact ? CODEC_F32 : CODEC_F16,
+        .weights = t->params.exact ? NULL : &t->weights,
     };
 
     t->masks = NEW(uint64_t, c->n_text_layers);

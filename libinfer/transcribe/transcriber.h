@@ -31,7 +31,7 @@ struct transcriber_params {
 struct transcriber {
     struct transcriber_params params;
     struct backend *backend;
-    struct reformat weights; /* of the encoder, in formats of their own */
+    struct reformat weights; /* of the encoder and of memories, in formats of their own */
     struct speech_tokens tokens;
     struct mel *mel;
     struct vad_model *vad; /* or NULL */

@@ -85,6 +85,7 @@ static void open_parts(struct bench *b, const struct backend_params *on, bool ex
         .max_rows = PROMPT,
         .max_logits = MAX_TEXTS,
         .codec = exact ? CODEC_F32 : CODEC_F16,
+        .weights = exact ? NULL : &b->weights,
     };
     struct inf_err err;
 
