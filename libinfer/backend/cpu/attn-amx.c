@@ -14,29 +14,11 @@
 #include "backend/cpu/simd-bf16-avx512.h"
 
 #include "backend/cpu/attn-all-simd.h"
+#include "backend/cpu/tiles.h"
 #include "core/cpu.h"
 
 #define TILE_N     16u /* rows of a tile, and floats of a row */
 #define TILE_PAIRS 16u /* of a row: 32 numbers, 64 bytes */
-#define TILE_K     (2 * TILE_PAIRS)
-
-struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-};
-
-/* Eight tiles of 16 rows of 64 bytes. The thread's, until it loads others. */
-static void configure(void)
-{
-    struct tile_config c = {.palette = 1};
-
-    for (unsigned i = 0; i < 8; i++) {
-        c.row_bytes[i] = 64;
-        c.rows[i] = TILE_N;
-    }
-    _tile_loadconfig(&c);
-}
 
 static bool whole_tiles(const struct attn_args *args)
 {
@@ -184,7 +166,7 @@ static void scores_tiles(const struct attn_args *args)
     }
     if (hi <= lo)
         return;
-    configure();
+    tiles_configure();
     steps(&s, args->n_rows, hi - lo);
     /* Tiles in use make each switch of threads dearer. */
     _tile_release();
@@ -257,7 +239,7 @@ static void values_tiles(const struct attn_args *args)
         values_bf16(args);
         return;
     }
-    configure();
+    tiles_configure();
     for (uint32_t m = 0; m < args->n_rows; m += n) {
         const struct attn_range *r = &args->range[m];
 

@@ -13,32 +13,11 @@
  * bits. Who decodes single rows most of the time takes another rung.
  */
 
-#include <immintrin.h>
 #include <string.h>
 
 #include "backend/cpu/matmul-kernels.h"
+#include "backend/cpu/tiles.h"
 #include "core/cpu.h"
-
-#define TILE_ROWS 16u
-#define TILE_K    32u /* of BF16: 64 bytes */
-
-struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-};
-
-/* Eight tiles of 16 rows of 64 bytes. The thread's, until it loads others. */
-static void configure(void)
-{
-    struct tile_config c = {.palette = 1};
-
-    for (unsigned i = 0; i < 8; i++) {
-        c.row_bytes[i] = 64;
-        c.rows[i] = TILE_ROWS;
-    }
-    _tile_loadconfig(&c);
-}
 
 /* Lines of k that a tile of weights is loaded from, two columns of tiles side by side. */
 #define PANEL_LINE (PANEL_N * 4)
@@ -138,7 +117,7 @@ static void multiply_amx(const struct matmul_tile *t)
     const uint32_t step = t->kc % TILE_K == 0 ? 2 * TILE_ROWS : 0;
     uint32_t m = 0;
 
-    configure();
+    tiles_configure();
     for (; step > 0 && m + step <= t->M; m += step)
         whole_rows(t, m, step);
     for (; step > 0 && m + TILE_ROWS <= t->M; m += TILE_ROWS)
