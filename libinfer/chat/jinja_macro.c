@@ -98,24 +98,36 @@ static void set_defaults(struct jinja *j, const struct node *n, struct env *env)
     }
 }
 
-struct value macro_call(struct jinja *j, struct jmacro *m, const struct args *args)
+static void call_enter(struct jinja *j)
 {
-    const struct node *n = m->node;
-    struct env *env = env_new(j, m->env, n->func);
-    struct jbuf b = {0}, *const out = j->out;
-
     if (++j->n_macros > JINJA_MAX_MACROS)
         jinja_raise(j, EPROTO, "maximum recursion depth exceeded");
     jinja_enter(j);
-    bind(j, n, env, args);
-    scope_enter(j, env, &n->scope);
-    set_defaults(j, n, env);
+}
+
+/* What the body writes; the call is over. */
+static struct value call_leave(struct jinja *j, const struct node *n, struct env *env)
+{
+    struct jbuf b = {0}, *const out = j->out;
+
     j->out = &b;
     exec_body(j, env, &n->body);
     j->out = out;
     jinja_leave(j);
     j->n_macros--;
     return jbuf_value(j, &b);
+}
+
+struct value macro_call(struct jinja *j, struct jmacro *m, const struct args *args)
+{
+    const struct node *n = m->node;
+    struct env *env = env_new(j, m->env, n->func);
+
+    call_enter(j);
+    bind(j, n, env, args);
+    scope_enter(j, env, &n->scope);
+    set_defaults(j, n, env);
+    return call_leave(j, n, env);
 }
 
 struct value run_callblock(struct jinja *j, struct env *env, const struct node *n)
@@ -150,20 +162,12 @@ struct value block_call(struct jinja *j, struct jblock *block)
 {
     const struct node *n = block->node;
     struct env *env = env_new(j, NULL, n->func);
-    struct jbuf b = {0}, *const out = j->out;
 
     env->ctx = block->ctx;
-    if (++j->n_macros > JINJA_MAX_MACROS)
-        jinja_raise(j, EPROTO, "maximum recursion depth exceeded");
-    jinja_enter(j);
+    call_enter(j);
     set_self(j, n, env);
     scope_enter(j, env, &n->scope);
-    j->out = &b;
-    exec_body(j, env, &n->body);
-    j->out = out;
-    jinja_leave(j);
-    j->n_macros--;
-    return jbuf_value(j, &b);
+    return call_leave(j, n, env);
 }
 
 struct value self_block(struct jinja *j, struct value self, const struct jstr *name)
