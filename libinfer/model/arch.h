@@ -107,7 +107,7 @@ struct binder {
 /* One row of a table of a block's weights. */
 struct bind_slot {
     const char *name;
-    size_t offset; /* in struct model_layer */
+    size_t offset; /* in struct model_layer, unless another is named */
     uint32_t rows, cols;
     bool needed;
 };
@@ -122,12 +122,19 @@ struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows);
 int bind_weight(struct binder *b, const char *name, bool needed, uint32_t rows, uint32_t cols,
                 struct weight *ret);
 int bind_slots(struct binder *b, uint32_t i_layer, const struct bind_slot *slots, size_t n);
-/* Encoders: the classifier and what is in front of it; the layers behind the pooling. */
-int bind_labels(struct binder *b);
+/* The layers behind the pooling. */
 int bind_dense(struct binder *b);
 /* Encoders: q, k and v of a block, which may be one matrix. */
 int bind_qkv(struct binder *b, uint32_t i_layer);
 int bind_layers_new(struct binder *b);
+/* Encoders: the layers, what is behind them, and whether that was all. @slots are those beside the
+ * blocks, with offsets in struct model; those of no rows are not there. */
+#define BIND_END(name, field, rows, cols, needed)                                                  \
+    {                                                                                              \
+        name, offsetof(struct model, field), rows, cols, needed                                    \
+    }
+int bind_encoder(struct model *m, const struct bind_slot *slots, size_t n,
+                 int (*bind_layer)(struct binder *b, uint32_t i_layer), struct inf_err *reterr);
 int bind_all_used(struct binder *b);
 
 /* rope.c: inverse frequencies with all scaling applied, into m->inv_freq and m->rope_mscale. */

@@ -55,38 +55,22 @@ static int bind_layer(struct binder *b, uint32_t i_layer)
     return 0;
 }
 
-static int bind_encoder(struct model *m, struct inf_err *reterr)
+static int bind_bert(struct model *m, struct inf_err *reterr)
 {
     const struct hparams *hp = m->hp;
-    struct binder b = {.m = m, .err = reterr};
-    int r;
+    const uint32_t n_pos = hp->embed.n_pos, n_embd = hp->n_embd;
+    const struct bind_slot ends[] = {
+        BIND_END("token_embd.weight", embd, hp->n_vocab, n_embd, true),
+        BIND_END("position_embd.weight", pos_embd, n_pos, n_embd, true),
+        BIND_END("token_types.weight", type_embd, hp->embed.n_types, n_embd, true),
+        BIND_END("token_embd_norm.weight", embd_norm, 1, n_embd, true),
+        BIND_END("token_embd_norm.bias", embd_norm_bias, 1, n_embd, false),
+    };
+    const int r = bind_encoder(m, ends, ARRAY_SIZE(ends), bind_layer, reterr);
 
-    r = bind_layers_new(&b);
     if (r == 0)
-        r = bind_weight(&b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
-    if (r == 0 && hp->embed.n_pos > 0)
-        r = bind_weight(&b, "position_embd.weight", true, hp->embed.n_pos, hp->n_embd,
-                        &m->pos_embd);
-    if (r == 0 && hp->embed.n_types > 0)
-        r = bind_weight(&b, "token_types.weight", true, hp->embed.n_types, hp->n_embd,
-                        &m->type_embd);
-    if (r == 0)
-        r = bind_weight(&b, "token_embd_norm.weight", true, 1, hp->n_embd, &m->embd_norm);
-    if (r == 0)
-        r = bind_weight(&b, "token_embd_norm.bias", false, 1, hp->n_embd, &m->embd_norm_bias);
-    m->bytes_token = 0;
-    m->madds_layers = 0; /* of embeddings */
-    for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
-        r = bind_layer(&b, i);
-    if (r == 0)
-        r = bind_labels(&b);
-    if (r == 0)
-        r = bind_dense(&b);
-    if (r < 0)
-        return r;
-    m->pos_embd =
-        bind_rows(&m->pos_embd, hp->embed.pos_first, hp->embed.n_pos - hp->embed.pos_first);
-    return bind_all_used(&b);
+        m->pos_embd = bind_rows(&m->pos_embd, hp->embed.pos_first, n_pos - hp->embed.pos_first);
+    return r;
 }
 
 static graph_ref embed(const struct model *m, struct graph *g)
@@ -154,4 +138,4 @@ static graph_ref build_rows(const struct model *m, struct graph *g, enum pooling
     return x;
 }
 
-const struct arch arch_bert = {.name = "bert", .bind = bind_encoder, .build_rows = build_rows};
+const struct arch arch_bert = {.name = "bert", .bind = bind_bert, .build_rows = build_rows};

@@ -33,22 +33,12 @@ static int bind_layer(struct binder *b, uint32_t i_layer)
 
 static int bind_gemma(struct model *m, struct inf_err *reterr)
 {
-    struct binder b = {.m = m, .err = reterr};
-    const struct hparams *hp = m->hp;
-    int r;
+    const struct bind_slot ends[] = {
+        BIND_END("token_embd.weight", embd, m->hp->n_vocab, m->hp->n_embd, true),
+        BIND_END("output_norm.weight", out_norm, 1, m->hp->n_embd, true),
+    };
 
-    r = bind_layers_new(&b);
-    if (r == 0)
-        r = bind_weight(&b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
-    if (r == 0)
-        r = bind_weight(&b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
-    m->bytes_token = 0;
-    m->madds_layers = 0; /* of embeddings */
-    for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
-        r = bind_layer(&b, i);
-    if (r == 0)
-        r = bind_dense(&b);
-    return r == 0 ? bind_all_used(&b) : r;
+    return bind_encoder(m, ends, ARRAY_SIZE(ends), bind_layer, reterr);
 }
 
 static graph_ref build_rows(const struct model *m, struct graph *g, enum pooling pooling)

@@ -42,30 +42,16 @@ static int bind_layer(struct binder *b, uint32_t i_layer)
 
 static int bind_modern(struct model *m, struct inf_err *reterr)
 {
-    struct binder b = {.m = m, .err = reterr};
-    const struct hparams *hp = m->hp;
-    int r;
+    const uint32_t n_embd = m->hp->n_embd;
+    const struct bind_slot ends[] = {
+        BIND_END("token_embd.weight", embd, m->hp->n_vocab, n_embd, true),
+        BIND_END("token_embd_norm.weight", embd_norm, 1, n_embd, true),
+        BIND_END("token_embd_norm.bias", embd_norm_bias, 1, n_embd, false),
+        BIND_END("output_norm.weight", out_norm, 1, n_embd, true),
+        BIND_END("output_norm.bias", out_norm_bias, 1, n_embd, false),
+    };
 
-    r = bind_layers_new(&b);
-    if (r == 0)
-        r = bind_weight(&b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
-    if (r == 0)
-        r = bind_weight(&b, "token_embd_norm.weight", true, 1, hp->n_embd, &m->embd_norm);
-    if (r == 0)
-        r = bind_weight(&b, "token_embd_norm.bias", false, 1, hp->n_embd, &m->embd_norm_bias);
-    if (r == 0)
-        r = bind_weight(&b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
-    if (r == 0)
-        r = bind_weight(&b, "output_norm.bias", false, 1, hp->n_embd, &m->out_norm_bias);
-    m->bytes_token = 0;
-    m->madds_layers = 0; /* of embeddings */
-    for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
-        r = bind_layer(&b, i);
-    if (r == 0)
-        r = bind_labels(&b);
-    if (r == 0)
-        r = bind_dense(&b);
-    return r == 0 ? bind_all_used(&b) : r;
+    return bind_encoder(m, ends, ARRAY_SIZE(ends), bind_layer, reterr);
 }
 
 static graph_ref build_rows(const struct model *m, struct graph *g, enum pooling pooling)

@@ -58,7 +58,8 @@ int bind_qkv(struct binder *b, uint32_t i_layer)
     return 0;
 }
 
-int bind_labels(struct binder *b)
+/* The classifier and what is in front of it. */
+static int bind_labels(struct binder *b)
 {
     const struct hparams *hp = b->m->hp;
     const bool labels = hp->embed.n_labels > 0;
@@ -97,4 +98,25 @@ int bind_dense(struct binder *b)
         width = e->dense_out[i];
     }
     return r;
+}
+
+int bind_encoder(struct model *m, const struct bind_slot *slots, size_t n,
+                 int (*bind_layer)(struct binder *b, uint32_t i_layer), struct inf_err *reterr)
+{
+    struct binder b = {.m = m, .err = reterr};
+    int r = bind_layers_new(&b);
+
+    for (size_t i = 0; r == 0 && i < n; i++)
+        if (slots[i].rows > 0)
+            r = bind_weight(&b, slots[i].name, slots[i].needed, slots[i].rows, slots[i].cols,
+                            (struct weight *)(void *)((char *)m + slots[i].offset));
+    m->bytes_token = 0;
+    m->madds_layers = 0; /* of embeddings */
+    for (uint32_t i = 0; r == 0 && i < m->hp->n_layers; i++)
+        r = bind_layer(&b, i);
+    if (r == 0)
+        r = bind_labels(&b);
+    if (r == 0)
+        r = bind_dense(&b);
+    return r == 0 ? bind_all_used(&b) : r;
 }
