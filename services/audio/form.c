@@ -46,18 +46,13 @@ static int bad(struct form *form, const char *code, const char *format, const ch
                        text);
 }
 
-static int no_memory(struct problem *problem)
-{
-    return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
-}
-
 /* --- fields --- */
 
 static int read_text(struct form *form, char **text, const char *value, size_t len)
 {
     free(*text);
     *text = strndup(value, len);
-    return *text ? 0 : no_memory(form->problem);
+    return *text ? 0 : problem_no_memory(form->problem);
 }
 
 static int read_bool(struct form *form, bool *ret, const char *value)
@@ -172,7 +167,7 @@ static int field_chunking(struct form *form, const char *value, size_t len)
                    "there are 'auto' and an object of type server_vad");
     r = chunking_parse(form->params, value, len, &err);
     if (r == -ENOMEM)
-        return no_memory(form->problem);
+        return problem_no_memory(form->problem);
     return r < 0 ? bad(form, "invalid_value", "%s", err.text) : 0;
 }
 
@@ -247,11 +242,11 @@ static int begin_file(struct form *form, const struct multipart_part *part)
                            "Invalid value for 'file': it came twice.");
     form->params->file = memfd_create("file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (form->params->file < 0)
-        return no_memory(form->problem);
+        return problem_no_memory(form->problem);
     if (part->filename) {
         form->params->filename = strdup(part->filename);
         if (!form->params->filename)
-            return no_memory(form->problem);
+            return problem_no_memory(form->problem);
     }
     return 0;
 }
@@ -285,7 +280,7 @@ static int write_file(struct form *form, const char *data, size_t len)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return no_memory(form->problem);
+            return problem_no_memory(form->problem);
         data += n;
         len -= (size_t)n;
         form->params->size += (uint64_t)n;
@@ -301,7 +296,7 @@ static int on_data(void *user, const char *data, size_t len)
         return write_file(form, data, len);
     if (form->text.len + len > FORM_MAX_FIELD)
         return bad(form, "value_too_long", "%s", "it is longer than 16 KiB");
-    return str_append(&form->text, data, len) < 0 ? no_memory(form->problem) : 0;
+    return str_append(&form->text, data, len) < 0 ? problem_no_memory(form->problem) : 0;
 }
 
 static int on_end(void *user)
@@ -310,7 +305,8 @@ static int on_end(void *user)
     struct form *form = user;
 
     if (!form->field)
-        return fcntl(form->params->file, F_ADD_SEALS, seals) < 0 ? no_memory(form->problem) : 0;
+        return fcntl(form->params->file, F_ADD_SEALS, seals) < 0 ? problem_no_memory(form->problem)
+                                                                 : 0;
     if (!form->text.len)
         return 0;
     if (memchr(form->text.data, 0, form->text.len) || !utf8_valid(form->text.data, form->text.len))
@@ -380,7 +376,7 @@ int form_read(struct audio_params *params, enum inf_audio_task task, struct http
         r = multipart_finish(multipart, &err);
     str_done(&form.text);
     if (r < 0 && !problem->status)
-        return r == -ENOMEM ? no_memory(problem)
+        return r == -ENOMEM ? problem_no_memory(problem)
                             : problem_set(problem, 400, "invalid_form", NULL,
                                           "The body of your request is no form: %s.", err.text);
     return r < 0 ? r : check_form(&form);

@@ -63,7 +63,7 @@ static int add_ids(struct generation *g, json_t *ids, struct problem *problem)
                            "'prompt' has an empty array of token ids.");
     tokens = NEW(int32_t, n);
     if (!tokens)
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        return problem_no_memory(problem);
     json_array_foreach(ids, i, id)
     {
         if (!json_is_integer(id)) {

@@ -240,21 +240,14 @@ static int generation_read(struct generation *g, struct problem *problem)
     const struct http_text body = http_request_body(g->request.http);
     const char *const *lists[] = {params_names, g->endpoint->fields};
     const char *names[96];
-    struct inf_err err = {};
     size_t n = 0;
     int r;
 
     if (session_id_take(g->request.http, g->session) < 0)
         return problem_set(problem, 400, "invalid_value", "X-Session-Id", "%s", SESSION_ID_RULE);
-    r = json_parse(body.data, body.len, &g->body, &err);
-    if (r == -ENOMEM)
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+    r = fields_parse(body.data, body.len, &g->body, problem);
     if (r < 0)
-        return problem_set(problem, 400, "invalid_json", NULL,
-                           "The body of your request is not valid JSON: %s.", err.text);
-    if (!json_is_object(g->body))
-        return problem_set(problem, 400, "invalid_type", NULL,
-                           "The body of your request must be a JSON object.");
+        return r;
     for (size_t i = g->endpoint->generates ? 0 : 1; i < ARRAY_SIZE(lists); i++)
         for (const char *const *name = lists[i]; *name; name++)
             names[n++] = *name;
@@ -399,7 +392,7 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
 
     if (!prompts) {
         free(tokens);
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        return problem_no_memory(problem);
     }
     g->prompts = prompts;
     g->prompts[g->n_prompts] = (struct prompt){.tokens = tokens, .n_tokens = n_tokens};
@@ -421,7 +414,7 @@ int generation_add_prompt(struct generation *g, const char *param, const char *t
 
     r = inf_tokenizer_encode(tok, text, len, flags, 0, &tokens, &n);
     if (r < 0)
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        return problem_no_memory(problem);
     if (!n) {
         free(tokens);
         return problem_set(problem, 400, "empty_prompt", param, "'%s' is empty: it has no tokens.",

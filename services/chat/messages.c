@@ -46,7 +46,7 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
         return field_wrong_type(param, "a string as its text", text, problem);
     if ((out->len && str_putc(out, '\n') < 0) ||
         str_append(out, json_string_value(text), json_string_length(text)) < 0)
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        return problem_no_memory(problem);
     return 0;
 }
 
@@ -68,7 +68,7 @@ static int content_normalize(json_t *message, const char *prefix, struct problem
             return problem_set(problem, 400, "missing_field", param,
                                "Missing required parameter: '%s'.", param);
         return json_object_set_new(message, "content", json_string("")) < 0
-                   ? problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.")
+                   ? problem_no_memory(problem)
                    : 0;
     }
     if (!json_is_array(content))
@@ -82,7 +82,7 @@ static int content_normalize(json_t *message, const char *prefix, struct problem
     }
     if (json_object_set_new(message, "content", json_stringn(text.len ? text.data : "", text.len)) <
         0)
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        return problem_no_memory(problem);
     return 0;
 }
 

@@ -108,7 +108,7 @@ static int params_read_bias(struct params *p, json_t *body, struct problem *prob
                            "'logit_bias' has more than %d entries.", PARAMS_MAX_BIAS);
     p->bias = NEW(struct inf_logit_bias, json_object_size(object));
     if (!p->bias)
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        return problem_no_memory(problem);
     json_object_foreach(object, key, value)
     {
         struct inf_logit_bias *b = &p->bias[p->sampling.n_logit_bias];

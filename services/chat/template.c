@@ -68,7 +68,7 @@ static int template_kwargs(struct generation *g, const char *source, char **ret_
         r = *ret_text ? 0 : -ENOMEM;
     }
     json_decref(kwargs);
-    return r < 0 ? problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.") : 0;
+    return r < 0 ? problem_no_memory(problem) : 0;
 }
 
 static char *token_text(const struct inf_tokenizer *tok, int32_t id)
@@ -102,13 +102,13 @@ static int template_run(struct generation *g, const struct inf_chat_template *tm
     int r;
 
     if (!messages || (g->documents && !documents))
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        return problem_no_memory(problem);
     r = field_bool(g->body, "add_generation_prompt", &input.add_generation_prompt, problem);
     if (r < 0)
         return r;
     r = inf_chat_render(tmpl, &input, ret_text, ret_len, &err);
     if (r == -ENOMEM)
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        return problem_no_memory(problem);
     if (r < 0)
         return problem_set(problem, 400, r == -E2BIG ? "template_limit" : "template_error",
                            "messages", "The model's chat template refused the messages: %s.",

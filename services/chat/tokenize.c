@@ -29,7 +29,7 @@ static const char *const apply_template_fields[] = {
 
 static int out_of_memory(int r, struct problem *problem)
 {
-    return r < 0 ? problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.") : 0;
+    return r < 0 ? problem_no_memory(problem) : 0;
 }
 
 static json_t *tokenize_text(const struct generation *g)

@@ -8,6 +8,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/json.h"
+
+int fields_parse(const char *body, size_t len, json_t **ret_object, struct problem *problem)
+{
+    _cleanup_json_ json_t *json = NULL;
+    struct inf_err err = {};
+    const int r = json_parse(body, len, &json, &err);
+
+    if (r == -ENOMEM)
+        return problem_no_memory(problem);
+    if (r < 0)
+        return problem_set(problem, 400, "invalid_json", NULL,
+                           "The body of your request is not valid JSON: %s.", err.text);
+    if (!json_is_object(json))
+        return problem_set(problem, 400, "invalid_type", NULL,
+                           "The body of your request must be a JSON object.");
+    *ret_object = STEAL(json);
+    return 0;
+}
+
 json_t *field_find(json_t *object, const char *name)
 {
     json_t *value = json_object_get(object, name);

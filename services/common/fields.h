@@ -13,6 +13,9 @@
 #include "common/problem.h"
 #include "core/macros.h"
 
+/* A request's body, which must be an object; the caller owns it. */
+int fields_parse(const char *body, size_t len, json_t **ret_object, struct problem *problem);
+
 /* The field, or NULL when it is absent or null. */
 json_t *field_find(json_t *object, const char *name);
 

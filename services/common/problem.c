@@ -23,6 +23,11 @@ int problem_set(struct problem *problem, int status, const char *code, const cha
     return -EINVAL;
 }
 
+int problem_no_memory(struct problem *problem)
+{
+    return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+}
+
 void problem_send(const struct problem *problem, struct http_request *request)
 {
     api_error_send(request, problem->status, problem->code,

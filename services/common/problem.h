@@ -18,4 +18,6 @@ struct problem {
 /* Fills it; returns -EINVAL, so that `return problem_set(…)` reads well. @param may be NULL. */
 int problem_set(struct problem *problem, int status, const char *code, const char *param,
                 const char *format, ...) PRINTF(5, 6);
+/* 503: there is no memory. -EINVAL as well. */
+int problem_no_memory(struct problem *problem);
 void problem_send(const struct problem *problem, struct http_request *request);

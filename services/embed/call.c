@@ -88,11 +88,6 @@ static void call_refuse(struct model_request *request, const struct problem *pro
         problem_send(problem, request->http);
 }
 
-int call_no_memory(struct problem *problem)
-{
-    return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
-}
-
 /* --- stages --- */
 
 static void call_job_run(struct job *job)
@@ -325,18 +320,8 @@ static const struct models_entry *find_model(const struct call *c, struct proble
 
 static int read_body(struct call *c, struct http_text body, struct problem *problem)
 {
-    struct inf_err err = {};
-    const int r = json_parse(body.data, body.len, &c->body, &err);
-
-    if (r == -ENOMEM)
-        return call_no_memory(problem);
-    if (r < 0)
-        return problem_set(problem, 400, "invalid_json", NULL,
-                           "The body of your request is not valid JSON: %s.", err.text);
-    if (!json_is_object(c->body))
-        return problem_set(problem, 400, "invalid_type", NULL,
-                           "The body of your request must be a JSON object.");
-    if (fields_known(c->body, "", c->endpoint->fields, problem) < 0 ||
+    if (fields_parse(body.data, body.len, &c->body, problem) < 0 ||
+        fields_known(c->body, "", c->endpoint->fields, problem) < 0 ||
         params_read_model(&c->params, c->body, problem) < 0)
         return -EINVAL;
     return c->endpoint->read(c, problem);

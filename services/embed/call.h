@@ -80,8 +80,6 @@ struct call {
 void call_new(struct model_host *host, const void *endpoint, struct http_request *http);
 /* From an embedder; takes the result. */
 void call_on_result(struct call *c, struct inf_embed_result *result);
-/* In a stage: there is no memory. */
-int call_no_memory(struct problem *problem);
 
 /* tokens.c: texts become tokens, for `prepare`. */
 int tokens_of_inputs(struct call *c, struct problem *problem);

@@ -21,11 +21,6 @@ void inputs_name(const struct inputs *inputs, size_t i, char ret_name[INPUTS_NAM
         snprintf(ret_name, INPUTS_NAME, "%.100s", inputs->param);
 }
 
-static int out_of_memory(struct problem *problem)
-{
-    return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
-}
-
 static int empty(const char *param, struct problem *problem)
 {
     return problem_set(problem, 400, "empty_input", param, "'%s' is empty.", param);
@@ -48,7 +43,7 @@ static int reserve(struct inputs *inputs, size_t more, size_t max, const char *p
                            "'%s' has %zu texts; %zu are allowed in one request.", param, more, max);
     items = realloc(inputs->items, (inputs->n + more) * sizeof(*items));
     if (!items)
-        return out_of_memory(problem);
+        return problem_no_memory(problem);
     inputs->items = items;
     inputs->param = param;
     return 0;

@@ -119,7 +119,7 @@ int prompts_choose(json_t *prompts, const struct inputs_prompt *wanted, char **r
     if (wanted->instruction) {
         /* As e5-instruct, Qwen3-Embedding and their kind were trained. */
         if (asprintf(&copy, "Instruct: %s\nQuery:", wanted->instruction) < 0)
-            return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+            return problem_no_memory(problem);
         *ret_text = copy;
         return 0;
     }
@@ -134,7 +134,7 @@ int prompts_choose(json_t *prompts, const struct inputs_prompt *wanted, char **r
         return 0;
     copy = strdup(text);
     if (!copy)
-        return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+        return problem_no_memory(problem);
     *ret_text = copy;
     return 0;
 }

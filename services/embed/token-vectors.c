@@ -57,7 +57,7 @@ int token_vectors_prepare(struct call *c, struct problem *problem)
         return r;
     kept = c->kept = NEW(uint8_t, c->n_tokens);
     if (!kept)
-        return call_no_memory(problem);
+        return problem_no_memory(problem);
     for (size_t i = 0; i < c->n_texts; i++)
         for (size_t j = 0; j < c->texts[i].n_tokens; j++)
             *kept++ = interaction_counts(it, role_of(c, i), c->texts[i].tokens[j]);

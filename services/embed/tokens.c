@@ -27,7 +27,7 @@ static int reserve(struct call *c, size_t n, struct problem *problem)
     c->texts = NEW(struct inf_embed_text, n);
     c->encodings = NEW(struct inf_encoding, n);
     if (!c->texts || !c->encodings)
-        return call_no_memory(problem);
+        return problem_no_memory(problem);
     return 0;
 }
 
@@ -46,7 +46,7 @@ static int failed(const struct call *c, int r, enum interaction_role role, const
     const uint32_t max = inf_embedder_max_tokens(c->resident->embedder);
 
     if (r != -E2BIG)
-        return call_no_memory(problem);
+        return problem_no_memory(problem);
     return problem_set(
         problem, 400, "context_length_exceeded", at,
         "'%s' is longer than the %u tokens that this model takes. Please shorten it, "
@@ -77,7 +77,7 @@ static int take_ids(struct call *c, const struct input *input, const char *at,
     }
     e.ids = NEW(int32_t, n_kept);
     if (!e.ids)
-        return call_no_memory(problem);
+        return problem_no_memory(problem);
     for (size_t i = 0; i < n_kept; i++)
         e.ids[i] = (int32_t)json_integer_value(json_array_get(input->tokens, first + i));
     add(c, &e, 0);
@@ -122,7 +122,7 @@ static int take_text(struct call *c, const struct input *input, const struct rea
     if (reading->prompt) {
         if (str_puts(&whole, reading->prompt) < 0 ||
             str_append(&whole, input->text, input->len) < 0)
-            return call_no_memory(problem);
+            return problem_no_memory(problem);
         text = (struct inf_encode_text){whole.data, whole.len};
     }
     r = encode(c, reading->role, &text, &e, &n_seen);
@@ -255,7 +255,7 @@ static int take_question(struct call *c, const struct frame *frame, const struct
     }
     free(e.ids);
     if (!whole.ids)
-        return call_no_memory(problem);
+        return problem_no_memory(problem);
     add(c, &whole, 0);
     return 0;
 }
@@ -323,7 +323,7 @@ int tokens_of_ranking(struct call *c, struct problem *problem)
                            c->resident->base.name);
     r = reserve(c, c->inputs.n, problem);
     if (r == 0 && asked && frame_init(&frame, inf_model_tokenizer(c->resident->base.model)) < 0)
-        r = call_no_memory(problem);
+        r = problem_no_memory(problem);
     for (size_t i = 0; i < c->inputs.n && r == 0; i++) {
         char at[INPUTS_NAME];
 

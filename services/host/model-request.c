@@ -184,7 +184,7 @@ struct model_request *model_request_new(struct model_host *host,
     struct problem problem;
 
     if (!request) {
-        problem_set(&problem, 503, "out_of_memory", NULL, "Out of memory.");
+        problem_no_memory(&problem);
         problem_send(&problem, http);
         return NULL;
     }

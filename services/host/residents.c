@@ -234,7 +234,7 @@ void residents_want(struct residents *pool, const struct models_entry *entry, co
     if (!resident) {
         resident = resident_new(pool, entry, key);
         if (!resident) {
-            problem_set(&problem, 503, "out_of_memory", NULL, "Out of memory.");
+            problem_no_memory(&problem);
             waiter->ready(waiter, NULL, &problem);
             return;
         }
