@@ -9,7 +9,6 @@ import argparse
 import datetime
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ sys.dont_write_bytecode = True
 import hearing  # noqa: E402
 import speech  # noqa: E402
 from compare import machine  # noqa: E402
-from figures import Figures  # noqa: E402
+from figures import run  # noqa: E402
 from programs import Lock  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -93,25 +92,16 @@ def parse(argv):
     return o
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
+def measure(figures):
     options = parse(sys.argv[1:])
-    figures = Figures()
     figures.tables["audio-machine"] = "%s, %d rounds, %s:" % (
         machine(options.threads), options.rounds, datetime.date.today().isoformat())
     for name, part in PARTS.items():
         if not options.parts or name in options.parts:
             part(options, figures)
             figures.tell_machine()
-            if options.docs:
-                figures.write_docs(options.docs)
-    figures.summary()
-    return 1 if figures.n_short else 0
+            figures.save(options.docs)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-        print("audio.sh: %s" % error, file=sys.stderr)
-        sys.exit(2)
+    run("audio.sh", measure)

@@ -7,10 +7,8 @@ status: 0 when all targets are reached, 1 when one falls short, 2 when something
 """
 import argparse
 import datetime
-import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +19,7 @@ import coldstart  # noqa: E402
 import engine  # noqa: E402
 import growth  # noqa: E402
 import serving  # noqa: E402
-from figures import Figures  # noqa: E402
+from figures import run  # noqa: E402
 from programs import Lock  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -129,34 +127,17 @@ def provenance(options):
                                        datetime.date.today().isoformat())
 
 
-def save(options, figures):
-    """After each part, so that a run that was ended early leaves what it found."""
-    if options.json:
-        with open(options.json, "w") as f:
-            json.dump(figures.rows, f, indent=1)
-    if options.docs:
-        figures.tables["machine"] = options.provenance
-        figures.write_docs(options.docs)
-
-
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
+def measure(figures):
     options = parse(sys.argv[1:])
-    figures = Figures()
-    options.provenance = provenance(options)
-    print(options.provenance, flush=True)
+    line = provenance(options)
+    print(line, flush=True)
+    figures.tables["machine"] = line
     for name, part in PARTS.items():
         if not options.parts or name in options.parts:
             part(options, figures)
             figures.tell_machine()
-            save(options, figures)
-    figures.summary()
-    return 1 if figures.n_short else 0
+            figures.save(options.docs, options.json)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-        print("compare.sh: %s" % error, file=sys.stderr)
-        sys.exit(2)
+    run("compare.sh", measure)

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was measured, beside what it shall be: lines for people, tables for the documentation."""
+import json
 import math
 import os
 import re
+import signal
 import statistics
+import subprocess
+import sys
 
 
 def median(values):
@@ -90,5 +94,28 @@ class Figures:
         with open(path, "w") as f:
             f.write(text)
 
+    def save(self, docs, rows=None):
+        """Into the files that are named: after each part, so that a run that was ended early leaves
+        what it found."""
+        if rows:
+            with open(rows, "w") as f:
+                json.dump(self.rows, f, indent=1)
+        if docs:
+            self.write_docs(docs)
+
     def summary(self):
         print("\n%d ok, %d short, %d skipped" % (self.n_ok, self.n_short, self.n_skipped))
+
+
+def run(name, measure):
+    """Is the program called `name`: measure(figures) does its work. Ends with 0 when all targets are
+    reached, 1 when one falls short, 2 when something could not be run."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
+    figures = Figures()
+    try:
+        measure(figures)
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+        print("%s: %s" % (name, error), file=sys.stderr)
+        sys.exit(2)
+    figures.summary()
+    sys.exit(1 if figures.n_short else 0)

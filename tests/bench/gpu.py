@@ -18,7 +18,7 @@ import time
 sys.dont_write_bytecode = True
 
 from engine import run_json  # noqa: E402
-from figures import Figures, median  # noqa: E402
+from figures import median, run  # noqa: E402
 from programs import Lock  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -263,18 +263,9 @@ def provenance(options):
     raise RuntimeError("there is no device %s" % options.device)
 
 
-def save(options, figures):
-    if options.json:
-        with open(options.json, "w") as f:
-            json.dump(figures.rows, f, indent=1)
-    if options.docs:
-        figures.write_docs(options.docs)
-
-
-def main():
+def measure(figures):
     options = parse(sys.argv[1:])
     os.environ.update(environment(options))
-    figures = Figures()
     line = provenance(options)
     print(line, flush=True)
     figures.tables["lavapipe-machine" if options.lavapipe else "gpu-machine"] = line
@@ -286,15 +277,9 @@ def main():
     finally:
         for path in list(options.made):
             options.drop(path)
-        save(options, figures)
+        figures.save(options.docs, options.json)
     figures.note("all of it took %.0f s" % (time.monotonic() - options.begin))
-    figures.summary()
-    return 1 if figures.n_short else 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-        print("gpu.sh: %s" % error, file=sys.stderr)
-        sys.exit(2)
+    run("gpu.sh", measure)

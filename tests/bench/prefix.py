@@ -8,7 +8,6 @@ import datetime
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ sys.dont_write_bytecode = True
 import keeping  # noqa: E402
 import tiers  # noqa: E402
 from compare import machine  # noqa: E402
-from figures import Figures  # noqa: E402
+from figures import run  # noqa: E402
 from programs import Lock  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -75,32 +74,23 @@ def made_model(options):
     return path
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
+def measure(figures):
     options = parse(sys.argv[1:])
     parts = options.parts or list(PARTS)
     if any(name in NEED_MODEL for name in parts):
         options.model = (options.model or made_model(options)).resolve()
     options.directory = pathlib.Path(tempfile.mkdtemp(prefix="sconce-prefix-",
                                                       dir=options.directory))
-    figures = Figures()
     figures.tables["prefix-machine"] = "%s, %s:" % (machine(options.threads),
                                                     datetime.date.today().isoformat())
     try:
         for name, part in PARTS.items():
             if name in parts:
                 part(options, figures)
-                if options.docs:
-                    figures.write_docs(options.docs)
+                figures.save(options.docs)
     finally:
         shutil.rmtree(options.directory, ignore_errors=True)
-    figures.summary()
-    return 1 if figures.n_short else 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-        print("prefix.sh: %s" % error, file=sys.stderr)
-        sys.exit(2)
+    run("prefix.sh", measure)
