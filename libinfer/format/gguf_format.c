@@ -111,6 +111,10 @@ int format_read_gguf(struct format *f, const char *path, unsigned flags, struct 
     r = vocab_only ? gguf_open_part(path, &f->gguf, reterr) : gguf_open(path, &f->gguf, reterr);
     if (r < 0)
         return r;
+    if (format_is_whisper_gguf(f)) {
+        r = format_read_whisper_gguf(f, path, reterr);
+        return r < 0 ? r : read_meta(f, reterr);
+    }
     r = gguf_hparams(f->gguf, &f->hp, vocab_only ? NULL : reterr);
     if (r < 0 && !vocab_only) {
         err_prefix(reterr, "%.96s", slash ? slash + 1 : path);

@@ -46,6 +46,10 @@ int format_read_bin(struct format *f, const char *path, struct inf_err *reterr);
  * shards, which are open. */
 int format_read_whisper_config(struct format *f, const json_t *config, struct inf_err *reterr);
 int format_add_whisper_tensors(struct format *f, struct inf_err *reterr);
+/* The same of a GGUF file, f->gguf, that has the tensors as Hugging Face calls them and tells
+ * nothing else, as candle has them: the rest lies beside it. -EOPNOTSUPP when it does not. */
+bool format_is_whisper_gguf(const struct format *f);
+int format_read_whisper_gguf(struct format *f, const char *path, struct inf_err *reterr);
 /* hf_modules.c: f->hp.embed, and f->dense, from modules.json of f->dir, where it is. */
 int format_read_modules(struct format *f, struct inf_err *reterr);
 /* hf_adapters.c: the rank and scale of f->hp.embed's tasks, where it has any. */

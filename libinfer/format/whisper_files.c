@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/file.h"
 #include "format/impl.h"
 
 #define CONFIG_MAX ((size_t)4 << 20)
@@ -85,4 +86,55 @@ int format_read_bin(struct format *f, const char *path, struct inf_err *reterr)
     whisper_config_hparams(c, &f->hp);
     set_name(f, path);
     return 0;
+}
+
+bool format_is_whisper_gguf(const struct format *f)
+{
+    if (gguf_find(f->gguf, "general.architecture"))
+        return false;
+    for (size_t i = 0; i < gguf_n_tensors(f->gguf); i++)
+        if (strcmp(gguf_tensor_at(f->gguf, i)->name, "model.encoder.conv1.weight") == 0)
+            return true;
+    return false;
+}
+
+/* The configuration beside the file. */
+static int read_config_beside(struct format *f, const char *path, struct inf_err *reterr)
+{
+    const char *slash = strrchr(path, '/');
+    _cleanup_free_ char *config_path = NULL;
+    _cleanup_json_ json_t *config = NULL;
+    int r;
+
+    f->dir = !slash ? strdup(".") : strndup(path, MAX((size_t)(slash - path), 1u));
+    config_path = f->dir ? path_join(f->dir, "config.json") : NULL;
+    if (!config_path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (!path_exists(config_path))
+        return err_set(
+            reterr, EOPNOTSUPP,
+            "%.160s: weights of Whisper, which say nothing of the model; config.json and "
+            "tokenizer.json must lie beside them",
+            slash ? slash + 1 : path);
+    r = json_text_read(config_path, CONFIG_MAX, 0, &config, reterr);
+    if (r < 0)
+        return r;
+    if (!whisper_config_is(config))
+        return err_set(reterr, EOPNOTSUPP, "%.160s is of another model than Whisper's weights",
+                       config_path);
+    return format_read_whisper_config(f, config, reterr);
+}
+
+int format_read_whisper_gguf(struct format *f, const char *path, struct inf_err *reterr)
+{
+    const size_t n = gguf_n_tensors(f->gguf);
+    int r = read_config_beside(f, path, reterr);
+
+    if (r == 0)
+        r = format_reserve(f, n, reterr);
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = format_add(f, gguf_tensor_at(f->gguf, i), reterr);
+    if (r == 0)
+        set_name(f, path);
+    return r;
 }

@@ -15,7 +15,8 @@
 
 int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struct inf_err *reterr)
 {
-    if (format_gguf(f))
+    /* With a directory as well it is one of weights alone. */
+    if (format_gguf(f) && !format_dir(f))
         return tokenizer_open_gguf(format_gguf(f), ret_tok, reterr);
     if (format_bin(f))
         return tokenizer_open_bin(format_bin(f), ret_tok, reterr);

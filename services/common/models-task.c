@@ -51,6 +51,15 @@ static bool gguf_is_encoder(const char *data, size_t len)
     return false;
 }
 
+/* Weights as Hugging Face calls them and no word more. */
+static bool gguf_is_whisper(const char *data, size_t len)
+{
+    static const char tensor[] = "model.encoder.";
+
+    return !memmem(data, len, "general.architecture", 20) &&
+           memmem(data, len, tensor, sizeof(tensor) - 1);
+}
+
 enum models_task models_task_of_gguf(const char *data, size_t len)
 {
     static const enum models_task of_poolings[] = {MODELS_CHAT, MODELS_EMBED, MODELS_EMBED,
@@ -60,6 +69,8 @@ enum models_task models_task_of_gguf(const char *data, size_t len)
 
     if (i > 0 && i < ARRAY_SIZE(of_poolings))
         return of_poolings[i];
+    if (gguf_is_whisper(data, len))
+        return MODELS_SPEECH;
     return gguf_is_encoder(data, len) ? MODELS_EMBED : MODELS_CHAT;
 }
 

@@ -207,3 +207,52 @@ def test_whisper_cpp_weights_of_silero_serve_as_well(tmp_path):
                                       "model_load_failed")
     finally:
         suite.close()
+
+
+def q8_0(data):
+    """Blocks of 32 numbers of F16 as a scale and integers."""
+    out = []
+    for block in struct.iter_unpack("<32e", data):
+        scale = max(map(abs, block)) / 127
+        out.append(struct.pack("<e32b", scale, *(round(x / scale) if scale else 0 for x in block)))
+    return b"".join(out)
+
+
+def as_gguf(path):
+    """The weights of a directory with Hugging Face's names and without a key, matrices as Q8_0."""
+    data = path.read_bytes()
+    size = struct.unpack_from("<Q", data)[0]
+    head, infos, body = json.loads(data[8:8 + size]), b"", b""
+    head.pop("__metadata__", None)
+    for name, t in head.items():
+        assert t["dtype"] == "F16"
+        weights = data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]]
+        matrix = len(t["shape"]) == 2
+        infos += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(t["shape"]))
+        infos += struct.pack("<%dQ" % len(t["shape"]), *reversed(t["shape"]))
+        infos += struct.pack("<IQ", 8 if matrix else 1, len(body))
+        body += q8_0(weights) if matrix else weights
+        body += bytes(-len(body) % 32)
+    infos = b"GGUF" + struct.pack("<IQQ", 3, len(head), 0) + infos
+    return infos + bytes(-len(infos) % 32) + body
+
+
+def test_weights_of_candle_need_their_configuration(tmp_path):
+    ears = ROOT / "packaging/ears/sconce-ears"
+    for name in ("with", "without"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "with/q80.gguf").write_bytes(as_gguf(ears / "model.safetensors"))
+    shutil.copy(tmp_path / "with/q80.gguf", tmp_path / "without")
+    for name in ("config.json", "generation_config.json", "tokenizer.json"):
+        shutil.copy(ears / name, tmp_path / "with")
+    suite = Suite(tmp_path)
+    try:
+        wrong = 0
+        for name in NAMES[:4]:
+            told = verbose(suite, (SPEECH / name).read_bytes(), ("model", "with/q80"))
+            wrong += misses(told["text"], TEXTS[name])
+        assert wrong <= 2
+        answer = post(suite, [("file", ("a", wav(noise(1)))), ("model", "without/q80")])
+        assert "config.json" in error(answer, 500, "model_load_failed")
+    finally:
+        check_log(suite.close())

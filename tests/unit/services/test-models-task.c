@@ -57,6 +57,10 @@ static enum models_task gguf(const char *arch, uint32_t pooling)
 
 TEST(keys_of_gguf_files_tell_the_task)
 {
+    static const char whisper[] = "GGUF\3........model.encoder.conv1.weight";
+
+    assert_int_equal(models_task_of_gguf(whisper, sizeof(whisper)), MODELS_SPEECH);
+    assert_int_equal(models_task_of_gguf(whisper, 20), MODELS_CHAT);
     assert_int_equal(gguf("llama", 100), MODELS_CHAT);
     assert_int_equal(gguf("bert", 100), MODELS_EMBED);
     assert_int_equal(gguf("nomic-bert", 1), MODELS_EMBED);
