@@ -36,6 +36,12 @@ static int check_size(const struct call *c, struct problem *problem)
                        (unsigned long long)c->n_tokens, width, (unsigned long long)max);
 }
 
+/* What a client made tokens of itself is taken as it is. */
+static bool is_whole(const struct call *c, size_t i_text)
+{
+    return c->kind != INF_EMBED_SCORES && c->inputs.items[i_text].tokens;
+}
+
 /* A ranking's first text is the query. */
 static enum interaction_role role_of(const struct call *c, size_t i_text)
 {
@@ -60,7 +66,8 @@ int token_vectors_prepare(struct call *c, struct problem *problem)
         return problem_no_memory(problem);
     for (size_t i = 0; i < c->n_texts; i++)
         for (size_t j = 0; j < c->texts[i].n_tokens; j++)
-            *kept++ = interaction_counts(it, role_of(c, i), c->texts[i].tokens[j]);
+            *kept++ =
+                is_whole(c, i) || interaction_counts(it, role_of(c, i), c->texts[i].tokens[j]);
     return 0;
 }
 

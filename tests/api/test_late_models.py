@@ -156,6 +156,13 @@ def test_words_of_a_client_stand_behind_the_marker(suite):
     assert rows(suite, "colbert", ids) == rows(suite, "colbert", "a")
 
 
+def test_all_token_ids_of_a_client_count(suite):
+    ids = [2, 6, 18, 7, 3]  # "a."
+    assert len(rows(suite, "colbert", ids)) == 5
+    assert [v for i, v in enumerate(rows(suite, "colbert", ids)) if i != 3] == \
+        rows(suite, "colbert", "a.")
+
+
 @pytest.mark.parametrize("name, file, values, told", [
     ("colbert", "artifact.metadata", {"query_maxlen": "x"}, "query_maxlen"),
     ("colbert", "artifact.metadata", {"doc_maxlen": 0}, "doc_maxlen"),
