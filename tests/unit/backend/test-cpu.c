@@ -26,21 +26,6 @@ static const struct tiny_options llama = {.dtype = INF_DTYPE_F32,
                                           .n_vocab = 77,
                                           .rope = ROPE_PAIRS,
                                           .seed = 1};
-static const struct tiny_options qwen = {.dtype = INF_DTYPE_Q8_0,
-                                         .n_layers = 3,
-                                         .n_embd = 64,
-                                         .n_heads = 4,
-                                         .n_kv_heads = 4,
-                                         .head_dim = 32,
-                                         .n_ff = 160,
-                                         .n_vocab = 131,
-                                         .rope = ROPE_HALF,
-                                         .rope_dims = 24,
-                                         .window = 37,
-                                         .qk_norm = true,
-                                         .bias = true,
-                                         .tied = true,
-                                         .seed = 2};
 
 /* Of 16 bits, which some CPUs multiply as they are. */
 static const struct tiny_options halves = {.dtype = INF_DTYPE_F16,
@@ -190,7 +175,7 @@ TEST(logits_follow_the_formulas_on_every_rung)
     for (size_t i = 0; cpu_rung_at(i); i++) {
         check_formulas(&llama, cpu_rung_at(i), 1e-11);
         /* The input of quantised products is quantised too. */
-        check_formulas(&qwen, cpu_rung_at(i), 1e-3);
+        check_formulas(&tiny_qwen, cpu_rung_at(i), 1e-3);
         assert_int_equal(cpu_rung_flags(cpu_rung_at(i), &flags), 0);
         check_formulas(&halves, cpu_rung_at(i), flags & CPU_AVX512_FP16 ? 3e-5 : 1e-11);
     }
@@ -219,7 +204,7 @@ TEST(fusing_changes_no_bit)
 {
     for (size_t i = 0; cpu_rung_at(i); i++) {
         check_fusing(&llama, cpu_rung_at(i));
-        check_fusing(&qwen, cpu_rung_at(i));
+        check_fusing(&tiny_qwen, cpu_rung_at(i));
         check_fusing(&halves, cpu_rung_at(i));
     }
 }
@@ -256,17 +241,17 @@ TEST(chunks_and_threads_change_no_bit)
 
     for (size_t i = 0; cpu_rung_at(i); i++) {
         check_chunks(&llama, cpu_rung_at(i), CODEC_F16, CODEC_F16, some_threads, some_chunks);
-        check_chunks(&qwen, cpu_rung_at(i), CODEC_BF16, CODEC_BF16, some_threads, some_chunks);
-        check_chunks(&qwen, cpu_rung_at(i), CODEC_Q8_0, CODEC_Q8_0, some_threads, some_chunks);
-        check_chunks(&qwen, cpu_rung_at(i), CODEC_FP8, CODEC_Q4_0, some_threads, some_chunks);
+        check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_BF16, CODEC_BF16, some_threads, some_chunks);
+        check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_Q8_0, CODEC_Q8_0, some_threads, some_chunks);
+        check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_FP8, CODEC_Q4_0, some_threads, some_chunks);
         check_chunks(&halves, cpu_rung_at(i), CODEC_F16, CODEC_F16, some_threads, some_chunks);
     }
     check_chunks(&llama, NULL, CODEC_BF16, CODEC_BF16, all_threads, all_chunks);
-    check_chunks(&qwen, NULL, CODEC_F32, CODEC_F32, all_threads, all_chunks);
-    check_chunks(&qwen, NULL, CODEC_Q8_0, CODEC_Q8_0, all_threads, all_chunks);
-    check_chunks(&qwen, NULL, CODEC_Q8_0, CODEC_F32, all_threads, all_chunks);
-    check_chunks(&qwen, NULL, CODEC_BF16, CODEC_Q8_0, some_threads, some_chunks);
-    check_chunks(&qwen, NULL, CODEC_Q4_0, CODEC_Q4_0, all_threads, all_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_F32, CODEC_F32, all_threads, all_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_Q8_0, CODEC_Q8_0, all_threads, all_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_Q8_0, CODEC_F32, all_threads, all_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_BF16, CODEC_Q8_0, some_threads, some_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_Q4_0, CODEC_Q4_0, all_threads, all_chunks);
     check_chunks(&llama, NULL, CODEC_FP8, CODEC_FP8, all_threads, all_chunks);
 }
 
@@ -312,7 +297,7 @@ static void check_batches(const struct tiny_options *options, uint32_t n_threads
 TEST(rows_do_not_depend_on_their_neighbours)
 {
     check_batches(&llama, 2);
-    check_batches(&qwen, 3);
+    check_batches(&tiny_qwen, 3);
     check_batches(&halves, 2);
 }
 
@@ -361,7 +346,7 @@ TEST(copied_blocks_read_like_the_originals)
     uint32_t take[MAX_SEQS] = {30};
     float *expected;
 
-    bench_init(&b, &qwen, NULL, 2, CODEC_F16, CODEC_F16, true);
+    bench_init(&b, &tiny_qwen, NULL, 2, CODEC_F16, CODEC_F16, true);
     expected = alone(&b, 0, 31, MAX_ROWS);
     kv_table_truncate(&b.tables[0], 0);
     step(&b, take);
@@ -379,7 +364,7 @@ TEST(copied_blocks_read_like_the_originals)
         ASSERT_OK(
             b.backend->ops->run(b.backend, b.plan, kv_pool_store(b.pool), &batch, b.logits, NULL));
     }
-    assert_same(b.logits, expected + (size_t)30 * qwen.n_vocab, qwen.n_vocab, "copy");
+    assert_same(b.logits, expected + (size_t)30 * tiny_qwen.n_vocab, tiny_qwen.n_vocab, "copy");
     free(expected);
     bench_done(&b);
 }
@@ -389,7 +374,7 @@ TEST(a_step_allocates_nothing)
     struct bench b;
     unsigned before;
 
-    bench_init(&b, &qwen, NULL, 3, CODEC_F16, CODEC_F16, true);
+    bench_init(&b, &tiny_qwen, NULL, 3, CODEC_F16, CODEC_F16, true);
     assert_true(allocs_count() > 0);
     for (uint32_t i = 0; i < MAX_SEQS; i++)
         kv_table_truncate(&b.tables[i], 0);

@@ -25,21 +25,6 @@ static const struct tiny_options llama = {.dtype = INF_DTYPE_F32,
                                           .n_vocab = 77,
                                           .rope = ROPE_PAIRS,
                                           .seed = 1};
-static const struct tiny_options qwen = {.dtype = INF_DTYPE_Q8_0,
-                                         .n_layers = 3,
-                                         .n_embd = 64,
-                                         .n_heads = 4,
-                                         .n_kv_heads = 4,
-                                         .head_dim = 32,
-                                         .n_ff = 160,
-                                         .n_vocab = 131,
-                                         .rope = ROPE_HALF,
-                                         .rope_dims = 24,
-                                         .window = 37,
-                                         .qk_norm = true,
-                                         .bias = true,
-                                         .tied = true,
-                                         .seed = 2};
 
 static struct backend *cpu_make(uint32_t n_threads)
 {
@@ -216,8 +201,8 @@ TEST(a_split_at_any_border_changes_no_bit)
 {
     check_borders(&llama, CODEC_F32);
     check_borders(&llama, CODEC_F16);
-    check_borders(&qwen, CODEC_BF16);
-    check_borders(&qwen, CODEC_Q8_0);
+    check_borders(&tiny_qwen, CODEC_BF16);
+    check_borders(&tiny_qwen, CODEC_Q8_0);
 }
 
 /* The null device reads tokens, positions and blocks, which both parts see as they are. */
@@ -227,18 +212,18 @@ TEST(both_parts_see_the_batch)
     float *expected, *got;
     size_t n;
 
-    bench_init(&whole, &qwen, CODEC_F16, null_make(0));
+    bench_init(&whole, &tiny_qwen, CODEC_F16, null_make(0));
     n = play(&whole, 1, &expected);
-    bench_init(&b, &qwen, CODEC_F16, split_make(cpu_make(2), null_make(0), 1));
+    bench_init(&b, &tiny_qwen, CODEC_F16, split_make(cpu_make(2), null_make(0), 1));
     assert_int_equal(play(&b, 1, &got), n);
-    assert_memory_equal(got, expected, n * qwen.n_vocab * sizeof(*got));
+    assert_memory_equal(got, expected, n * tiny_qwen.n_vocab * sizeof(*got));
     free(got);
     bench_done(&b);
 
     /* What it makes of them below is nonsense, but as many numbers as the upper part needs. */
-    bench_init(&b, &qwen, CODEC_F16, split_make(null_make(0), cpu_make(2), 1));
+    bench_init(&b, &tiny_qwen, CODEC_F16, split_make(null_make(0), cpu_make(2), 1));
     assert_int_equal(play(&b, 1, &got), n);
-    for (size_t i = 0; i < n * qwen.n_vocab; i++)
+    for (size_t i = 0; i < n * tiny_qwen.n_vocab; i++)
         assert_true(isfinite(got[i]));
     free(got);
     bench_done(&b);
@@ -347,7 +332,7 @@ static void list_some(struct backend *backend, struct backend *lister, uint32_t 
     struct rng rng;
 
     rng_seed(&rng, 5);
-    bench_init(&b, &qwen, CODEC_F16, backend);
+    bench_init(&b, &tiny_qwen, CODEC_F16, backend);
     rows_add(&r, &b, 0, 9, &rng);
     r.wanted[0] = 8;
     r.batch.n_logits = 1;
@@ -355,7 +340,7 @@ static void list_some(struct backend *backend, struct backend *lister, uint32_t 
     ASSERT_OK(runner_forward(b.runner, &r.batch));
     *ret_top = b.runner->tops[0];
     ASSERT_OK(runner_fetch(b.runner, 0));
-    memcpy(ret_row, runner_logits(b.runner, 0), qwen.n_vocab * sizeof(*ret_row));
+    memcpy(ret_row, runner_logits(b.runner, 0), tiny_qwen.n_vocab * sizeof(*ret_row));
     assert_int_equal(null_count(lister).n_lists, 1);
     bench_done(&b);
 }
@@ -410,8 +395,8 @@ TEST(blocks_go_from_one_to_the_next)
     struct rng rng;
     uint64_t size;
 
-    bench_init(&from, &qwen, CODEC_F16, split_make(cpu_make(1), cpu_make(2), 1));
-    bench_init(&to, &qwen, CODEC_F16, split_make(cpu_make(2), cpu_make(1), 1));
+    bench_init(&from, &tiny_qwen, CODEC_F16, split_make(cpu_make(1), cpu_make(2), 1));
+    bench_init(&to, &tiny_qwen, CODEC_F16, split_make(cpu_make(2), cpu_make(1), 1));
     rng_seed(&rng, 1);
     ASSERT_OK(run_some(&from, &rng));
     b = from.runner->backend;
@@ -446,7 +431,7 @@ TEST(a_step_allocates_nothing)
     struct rng rng;
     unsigned before;
 
-    bench_init(&b, &qwen, CODEC_F16, split_make(cpu_make(2), cpu_make(1), 1));
+    bench_init(&b, &tiny_qwen, CODEC_F16, split_make(cpu_make(2), cpu_make(1), 1));
     assert_true(allocs_count() > 0);
     rng_seed(&rng, 1);
     before = allocs_count();

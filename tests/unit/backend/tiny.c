@@ -6,6 +6,22 @@
 #include "lib/test.h"
 #include "quant/dtype.h"
 
+const struct tiny_options tiny_qwen = {.dtype = INF_DTYPE_Q8_0,
+                                       .n_layers = 3,
+                                       .n_embd = 64,
+                                       .n_heads = 4,
+                                       .n_kv_heads = 4,
+                                       .head_dim = 32,
+                                       .n_ff = 160,
+                                       .n_vocab = 131,
+                                       .rope = ROPE_HALF,
+                                       .rope_dims = 24,
+                                       .window = 37,
+                                       .qk_norm = true,
+                                       .bias = true,
+                                       .tied = true,
+                                       .seed = 2};
+
 static struct weight weight_random(struct tiny *t, struct rng *rng, enum inf_dtype dtype,
                                    uint32_t rows, uint32_t cols, float mean, float scale)
 {

@@ -21,6 +21,9 @@ struct tiny_options {
     uint64_t seed;
 };
 
+/* Whatever a block may have: a window, norms of q and k, biases, rotations of a part of a head. */
+extern const struct tiny_options tiny_qwen;
+
 struct tiny {
     struct tiny_options o;
     struct arena arena;

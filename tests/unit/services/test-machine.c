@@ -5,25 +5,7 @@
 #include "cli/gpu_nodes.h"
 #include "cli/ports.h"
 #include "cli/sandbox.h"
-#include "lib/test.h"
-
-static char dir[64];
-
-static int setup(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof(dir), "/tmp/test-machine-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof(command), "rm -r %s", dir);
-    return system(command);
-}
+#include "lib/tempdir.h"
 
 static void put(const char *name, const char *text, mode_t mode)
 {
@@ -213,8 +195,10 @@ int main(void)
         cmocka_unit_test(other_lines_are_no_refusals),
         cmocka_unit_test(refusals_of_apparmor_say_what),
         cmocka_unit_test(listeners_in_the_way_are_found_in_lines),
-        cmocka_unit_test_setup_teardown(an_owner_is_found_by_its_descriptors, setup, teardown),
-        cmocka_unit_test_setup_teardown(gpus_are_their_nodes_and_nothing_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_owner_is_found_by_its_descriptors, tempdir_make,
+                                        tempdir_remove),
+        cmocka_unit_test_setup_teardown(gpus_are_their_nodes_and_nothing_else, tempdir_make,
+                                        tempdir_remove),
         cmocka_unit_test(the_drop_in_opens_exactly_the_nodes),
         cmocka_unit_test(of_two_rules_the_longer_one_wins),
     };

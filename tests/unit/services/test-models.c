@@ -5,9 +5,7 @@
 #include <sys/stat.h>
 
 #include "common/config.h"
-#include "lib/test.h"
-
-static char dir[64];
+#include "lib/tempdir.h"
 
 static void put(const char *name, const char *text)
 {
@@ -24,22 +22,6 @@ static void put(const char *name, const char *text)
     assert_non_null(f);
     fputs(text, f);
     fclose(f);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof(dir), "/tmp/test-models-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof(command), "rm -r %s", dir);
-    return system(command);
 }
 
 static struct config *config_here(void)
@@ -122,6 +104,9 @@ TEST(the_only_model_is_the_default)
     config_free(c);
 }
 
-RUN_TESTS(cmocka_unit_test_setup_teardown(files_directories_and_splits_have_names, setup, teardown),
-          cmocka_unit_test_setup_teardown(a_manifest_names_and_aliases, setup, teardown),
-          cmocka_unit_test_setup_teardown(the_only_model_is_the_default, setup, teardown))
+RUN_TESTS(cmocka_unit_test_setup_teardown(files_directories_and_splits_have_names, tempdir_make,
+                                          tempdir_remove),
+          cmocka_unit_test_setup_teardown(a_manifest_names_and_aliases, tempdir_make,
+                                          tempdir_remove),
+          cmocka_unit_test_setup_teardown(the_only_model_is_the_default, tempdir_make,
+                                          tempdir_remove))

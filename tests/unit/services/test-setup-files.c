@@ -6,25 +6,7 @@
 #include "cli/places.h"
 #include "common/key-file.h"
 #include "core/file.h"
-#include "lib/test.h"
-
-static char dir[64];
-
-static int setup(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof(dir), "/tmp/test-setup-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof(command), "rm -r %s", dir);
-    return system(command);
-}
+#include "lib/tempdir.h"
 
 static const char *in_dir(const char *name)
 {
@@ -253,17 +235,22 @@ TEST(places_lie_below_their_root)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_generated_file_is_written_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_person_changed_is_kept_beside, setup, teardown),
-        cmocka_unit_test_setup_teardown(removal_takes_only_what_is_ours, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_dry_run_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_generated_file_is_written_once, tempdir_make,
+                                        tempdir_remove),
+        cmocka_unit_test_setup_teardown(what_a_person_changed_is_kept_beside, tempdir_make,
+                                        tempdir_remove),
+        cmocka_unit_test_setup_teardown(removal_takes_only_what_is_ours, tempdir_make,
+                                        tempdir_remove),
+        cmocka_unit_test_setup_teardown(a_dry_run_changes_nothing, tempdir_make, tempdir_remove),
         cmocka_unit_test(keys_are_long_and_differ),
         cmocka_unit_test(every_byte_of_a_key_is_random),
-        cmocka_unit_test_setup_teardown(the_key_file_keeps_what_people_wrote, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_link_stays_a_link, setup, teardown),
-        cmocka_unit_test_setup_teardown(roots_umask_shuts_no_service_out, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_first_key_makes_the_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(places_lie_below_their_root, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_key_file_keeps_what_people_wrote, tempdir_make,
+                                        tempdir_remove),
+        cmocka_unit_test_setup_teardown(a_link_stays_a_link, tempdir_make, tempdir_remove),
+        cmocka_unit_test_setup_teardown(roots_umask_shuts_no_service_out, tempdir_make,
+                                        tempdir_remove),
+        cmocka_unit_test_setup_teardown(a_first_key_makes_the_file, tempdir_make, tempdir_remove),
+        cmocka_unit_test_setup_teardown(places_lie_below_their_root, tempdir_make, tempdir_remove),
     };
 
     return cmocka_run_group_tests_name("setup-files", tests, NULL, NULL);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A directory of each test: for cmocka_unit_test_setup_teardown(). Its path is in `dir`. */
+
+#include <ftw.h>
+
+#include "lib/test.h"
+
+static char dir[64];
+
+static inline int tempdir_make(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/sconce-test-XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static inline int tempdir_remove_one(const char *path, const struct stat *st, int type,
+                                     struct FTW *at)
+{
+    (void)st;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+static inline int tempdir_remove(void **state)
+{
+    (void)state;
+    return nftw(dir, tempdir_remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
