@@ -99,6 +99,13 @@ static int build_graphs(struct model *m, struct model_embed *how, uint32_t n, st
     return r;
 }
 
+/* A score is a single number, maybe small beside what was added up for it: of F32 nothing is lost.
+ */
+static bool is_exact(const struct inf_embedder_params *p)
+{
+    return p->exact || (p->kind == INF_EMBED_SCORES && p->model->info.dtype == INF_DTYPE_F32);
+}
+
 static int make_embedder(const struct inf_embedder_params *p, uint32_t max_tokens,
                          struct embedder **ret_embedder, struct inf_err *reterr)
 {
@@ -106,7 +113,7 @@ static int make_embedder(const struct inf_embedder_params *p, uint32_t max_token
                                       .isa = p->isa,
                                       .n_threads = p->n_threads,
                                       .many_rows = true,
-                                      .exact = p->exact,
+                                      .exact = is_exact(p),
                                       .cache_dir = p->cache_dir};
     struct model *m = p->model->model;
     const struct hparams *hp = model_hparams(m);
@@ -130,7 +137,7 @@ static int make_embedder(const struct inf_embedder_params *p, uint32_t max_token
                  .pick = pick_of(&how)},
         .graphs = (const struct graph *const *)graphs,
         .n_graphs = n_graphs,
-        .exact = p->exact,
+        .exact = is_exact(p),
         .shape = {.n_vocab = hp->n_vocab,
                   .n_types = hp->embed.n_types,
                   .max_tokens = max_tokens,

@@ -44,6 +44,12 @@ struct plan_limits {
  * A device may be lost: run() or logits() then say -ENODEV. From then on until recover() succeeds
  * they say so again, and kv_copy(), kv_drop() and plan_rest() do nothing.
  */
+/* Of the weights of a product. */
+struct product_format {
+    enum inf_dtype dtype;
+    bool tiles; /* packed (cpu/matmul.h); dtype is F32 or BF16 */
+};
+
 struct backend_ops {
     const char *name; /* "cpu", "null" */
 
@@ -91,9 +97,11 @@ struct backend_ops {
      * another negative errno when it failed; the CPU never fails. */
     int (*run)(struct backend *b, struct plan *plan, struct kv_store *store,
                const struct batch *batch, float *logits, struct top_row *tops);
-    /* NULL: as they are stored. The format in which products with weights of @dtype are fastest
-     * here, of those that lose little beside it. */
-    enum inf_dtype (*product_dtype)(const struct backend *b, enum inf_dtype dtype);
+    /* NULL: as they are stored. The format in which products of many rows with weights of @dtype
+     * are fastest here, of those that lose little beside it. @values: what they make are values of
+     * attention, in which an error weighs most. */
+    struct product_format (*product_format)(const struct backend *b, enum inf_dtype dtype,
+                                            bool values);
     /* NULL: F32. The format of keys and values in which attention of many rows is fastest here, of
      * those that lose little beside F32. */
     enum codec (*many_codec)(const struct backend *b);

@@ -2,12 +2,45 @@
 #include "backend/reformat.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "backend/cpu/matmul.h"
 #include "core/err.h"
 #include "core/half.h"
 #include "quant/dtype.h"
 
-static int decode_bf16(const struct weight *w, uint16_t *copy)
+/* What a copy is known by. Padding is zero: it is compared as bytes. */
+struct copy_key {
+    const void *data;
+    uint32_t dtype, tiles;
+};
+
+static uint64_t copy_bytes(const struct weight *w, struct product_format to)
+{
+    uint64_t row = 0;
+
+    if (to.tiles)
+        return ALIGN_UP((uint64_t)w->rows, MATMUL_N_STEP) * matmul_tiles_bytes(to.dtype, w->cols);
+    dtype_row_bytes(to.dtype, w->cols, &row);
+    return w->rows * row;
+}
+
+/* Row @i, which is @row, to its place in @copy. */
+static void put_row(const struct weight *w, struct product_format to, uint32_t i, const float *row,
+                    void *copy)
+{
+    const size_t at = (size_t)i * w->cols;
+
+    if (to.tiles)
+        matmul_tiles_pack(to.dtype, row, i, w->cols, copy);
+    else if (to.dtype == INF_DTYPE_F32)
+        memcpy((float *)copy + at, row, w->cols * sizeof(float));
+    else
+        for (uint32_t j = 0; j < w->cols; j++)
+            ((uint16_t *)copy)[at + j] = bf16_from_f32(row[j]);
+}
+
+static int fill_copy(const struct weight *w, struct product_format to, void *copy)
 {
     _cleanup_free_ float *row = NEW(float, w->cols);
     uint64_t row_bytes = 0;
@@ -16,35 +49,36 @@ static int decode_bf16(const struct weight *w, uint16_t *copy)
         return -ENOMEM;
     for (uint32_t i = 0; i < w->rows; i++) {
         dtype_info(w->dtype)->decode((const unsigned char *)w->data + i * row_bytes, row, w->cols);
-        for (uint32_t j = 0; j < w->cols; j++)
-            copy[(size_t)i * w->cols + j] = bf16_from_f32(row[j]);
+        put_row(w, to, i, row, copy);
     }
     return 0;
 }
 
-/* BF16 is the only format that is asked for. */
-static int copy_bf16(struct reformat *rf, struct weight *w)
+/* @to is F32 or BF16, in tiles or not. */
+static int copy_weight(struct reformat *rf, struct weight *w, struct product_format to)
 {
+    const struct copy_key wanted = {w->data, to.dtype, to.tiles};
+    struct copy_key *key;
     uint64_t known;
-    const void **key;
-    uint16_t *copy;
+    void *copy;
     int r;
 
-    if (!map_find(&rf->copies, &w->data, sizeof(w->data), &known)) {
+    if (!map_find(&rf->copies, &wanted, sizeof(wanted), &known)) {
         key = arena_alloc(&rf->arena, sizeof(*key));
-        copy = arena_alloc(&rf->arena, (size_t)w->rows * w->cols * sizeof(*copy));
+        copy = arena_zalloc(&rf->arena, copy_bytes(w, to) + MATMUL_ALIGN);
         if (!key || !copy)
             return -ENOMEM;
-        *key = w->data;
-        known = (uintptr_t)copy;
-        r = decode_bf16(w, copy);
+        *key = wanted;
+        known = ALIGN_UP((uintptr_t)copy, (uintptr_t)MATMUL_ALIGN);
+        r = fill_copy(w, to, (void *)(uintptr_t)known);
         if (r == 0)
             r = map_put(&rf->copies, key, sizeof(*key), known);
         if (r < 0)
             return r;
     }
     w->data = (const void *)(uintptr_t)known;
-    w->dtype = INF_DTYPE_BF16;
+    w->dtype = to.dtype;
+    w->tiles = to.tiles;
     return 0;
 }
 
@@ -55,23 +89,56 @@ void reformat_done(struct reformat *rf)
     *rf = (struct reformat){0};
 }
 
+/* Marks the product behind @ref, and those that are added to it. */
+static void mark_values(const struct graph *g, graph_ref ref, bool *values)
+{
+    const struct graph_node *n = graph_node(g, ref);
+
+    if (n->op == GRAPH_MATMUL)
+        values[ref] = true;
+    if (n->op != GRAPH_ADD)
+        return;
+    mark_values(g, n->src[0], values);
+    mark_values(g, n->src[1], values);
+}
+
+/* [n_nodes]: whether a product makes values of attention. NULL: no memory. */
+static bool *find_values(const struct graph *g)
+{
+    bool *values = NEW(bool, graph_n_nodes(g));
+
+    for (size_t i = 0; values && i < graph_n_nodes(g); i++) {
+        const struct graph_node *n = graph_node(g, (graph_ref)i);
+
+        if (n->op == GRAPH_ATTENTION && !n->attn.memory)
+            mark_values(g, n->src[2], values);
+        else if (n->op == GRAPH_STORE)
+            mark_values(g, n->src[1], values);
+    }
+    return values;
+}
+
 int reformat_graph(const struct backend *backend, const struct graph *g, struct reformat *rf,
                    struct graph **ret_graph, struct inf_err *reterr)
 {
     _cleanup_(graph_freep) struct graph *copy = NULL;
-    int r = graph_new(&copy);
+    _cleanup_free_ bool *values = find_values(g);
+    int r = values ? graph_new(&copy) : -ENOMEM;
 
     for (size_t i = 0; r == 0 && i < graph_n_nodes(g); i++) {
         struct graph_node node = *graph_node(g, (graph_ref)i);
 
-        if (node.op == GRAPH_MATMUL && backend->ops->product_dtype &&
-            backend->ops->product_dtype(backend, node.w.dtype) == INF_DTYPE_BF16 &&
-            node.w.dtype != INF_DTYPE_BF16)
-            r = copy_bf16(rf, &node.w);
+        if (node.op == GRAPH_MATMUL && backend->ops->product_format) {
+            const struct product_format to =
+                backend->ops->product_format(backend, node.w.dtype, values[i]);
+
+            if (to.tiles || to.dtype != node.w.dtype)
+                r = copy_weight(rf, &node.w, to);
+        }
         graph_append(copy, node);
     }
     if (r < 0)
-        return err_set(reterr, ENOMEM, "no memory for the weights as BF16");
+        return err_set(reterr, ENOMEM, "no memory for copies of the weights");
     r = graph_error(copy, reterr);
     if (r == 0)
         *ret_graph = STEAL(copy);

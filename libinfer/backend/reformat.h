@@ -15,7 +15,7 @@
 /* What was copied; zeroed: nothing. Graphs of one model share their copies. */
 struct reformat {
     struct arena arena;
-    struct map copies; /* from a weight's data to its copy */
+    struct map copies; /* from a weight's data and a format to its copy */
 };
 
 void reformat_done(struct reformat *rf);

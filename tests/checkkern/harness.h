@@ -38,6 +38,7 @@ struct check {
     X(matmul)                                                                                      \
     X(matmul_invariance)                                                                           \
     X(matmul_f16)                                                                                  \
+    X(tiles)                                                                                       \
     X(norm)                                                                                        \
     X(rope)                                                                                        \
     X(silu)                                                                                        \
@@ -119,6 +120,10 @@ double tolerance_rms(uint64_t n_terms, unsigned n_roundings);
  * divided by for the second is the root of the sum of squares, of the blocks' magnitudes. */
 double tolerance_half_sum(double magnitude);
 double tolerance_half_rms(void);
+
+/* Both for products of F32 in two bfloat16 each; the second as in tolerance_rms(). */
+double tolerance_two_sum(double magnitude);
+double tolerance_two_rms(void);
 
 /* bench.c */
 

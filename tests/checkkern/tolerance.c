@@ -12,6 +12,9 @@
  * Sums of F16 (matmul-avx512fp16.c): of the 32 products of a block, the even and the odd ones are
  * chains of 16, whose sums are added: 17 roundings by at most u = 2^-11 of the block's magnitude.
  * Blocks are scaled so that no sum is below the normal range.
+ *
+ * F32 in two bfloat16 (matmul-tiles-amx.c): each factor is hi + lo + rest, |lo| ≤ u |w| and
+ * |rest| ≤ u^2 |w| with u = 2^-8; the product of both lo is left out, and those with a rest.
  */
 
 #include <math.h>
@@ -21,6 +24,7 @@
 #define UNIT           0x1p-24
 #define HALF_UNIT      0x1p-11
 #define HALF_ROUNDINGS 17
+#define BF16_UNIT      0x1p-8
 
 double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude)
 {
@@ -41,4 +45,15 @@ double tolerance_half_sum(double magnitude)
 double tolerance_half_rms(void)
 {
     return 4 * HALF_UNIT * sqrt(HALF_ROUNDINGS);
+}
+
+double tolerance_two_sum(double magnitude)
+{
+    return 3.03 * BF16_UNIT * BF16_UNIT * magnitude; /* lo is rounded */
+}
+
+/* Three errors of up to u^2, each with a mean square of less than a tenth of its square. */
+double tolerance_two_rms(void)
+{
+    return BF16_UNIT * BF16_UNIT;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products of BF16 weights with AMX: tiles of 16 rows, 32 k at a time
+ * Matrix products of BF16 weights as they lie with AMX: tiles of 16 rows, 32 k at a time
  *
  * The panel is what a tile of weights is loaded from as it is: pairs of k, 16 columns side by side.
  * Of each 32 k a tile sums the even and the odd ones in chains of 16 fused multiply-adds from 0,
@@ -132,6 +132,8 @@ const struct matmul_ops matmul_amx = {
     .name = "amx",
     .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16 | CPU_AMX_BF16,
     .base = &matmul_avx512fp16,
+    .tiles = matmul_tiles_amx,
+    .prepare_two = matmul_prepare_two_amx,
     .kernels = {[INF_DTYPE_BF16] = {"matmul_bf16_amx", matmul_decode_bf16_avx512, multiply_amx,
                                     NULL, 0}},
 };

@@ -16,19 +16,13 @@
 
 static void prepare_bf16(const float *x, uint32_t K, uint16_t *dst)
 {
-    uint32_t k = 0;
-
-    for (; k + 32 <= K; k += 32) {
-        const __m512bh v = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + k + 16), _mm512_loadu_ps(x + k));
+    for (uint32_t k = 0; k < K; k += 32) {
+        const __mmask32 some = K - k < 32 ? (1u << (K - k)) - 1 : UINT32_MAX;
+        const __m512 a = _mm512_maskz_loadu_ps((__mmask16)some, x + k);
+        const __m512 b = _mm512_maskz_loadu_ps((__mmask16)(some >> 16), x + k + 16);
+        const __m512bh v = _mm512_cvtne2ps_pbh(b, a);
 
         memcpy(dst + k, &v, sizeof(v));
-    }
-    for (; k < K; k += 16) {
-        const uint32_t n = MIN(K - k, 16u), n_even = ALIGN_UP(n, 2u);
-        const __m512 v = _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), x + k);
-        const __m256bh h = _mm512_cvtneps_pbh(v);
-
-        memcpy(dst + k, &h, n_even * sizeof(uint16_t));
     }
 }
 

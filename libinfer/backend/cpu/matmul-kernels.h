@@ -55,6 +55,12 @@ struct matmul_f16 {
 };
 static_assert(sizeof(struct matmul_f16) == 68, "layout");
 
+/* 32 elements of a prepared row in two bfloat16: x ≈ hi + lo, the last block padded with 0. */
+struct matmul_two {
+    uint16_t hi[32], lo[32];
+};
+static_assert(sizeof(struct matmul_two) == 128, "layout");
+
 struct matmul_panel {
     union {
         uint8_t q[PANEL_K / 4][PANEL_N][4];
@@ -113,10 +119,14 @@ struct matmul_ops {
     unsigned flags;                /* that the CPU must have */
     const struct matmul_ops *base; /* has what is absent here; or NULL */
     void (*prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst);
-    /* Pads with 0 to an even K. Not NULL: the BF16 kernel multiplies such rows. */
+    /* Pads with 0 to a whole number of 32. Not NULL: the BF16 kernel multiplies such rows. */
     void (*prepare_bf16)(const float *x, uint32_t K, uint16_t *dst);
     /* Pads with 0 to whole blocks. Not NULL: the F16 kernel multiplies such rows. */
     void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
+    /* Columns n0 … n1-1 with packed weights; NULL: there are no tiles. */
+    void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
+    /* Pads with 0 to whole blocks; with tiles(). */
+    void (*prepare_two)(const float *x, uint32_t K, struct matmul_two *dst);
     struct matmul_kernel kernels[INF_DTYPE_N]; /* decode NULL: the reference */
 };
 
@@ -133,6 +143,10 @@ extern const struct matmul_ops matmul_ref;
 /* matmul-avx512bf16.c: a panel of BF16 is the same for tiles. */
 void matmul_decode_bf16_avx512(struct matmul_panel *panel, unsigned half, const uint8_t *w,
                                size_t row_bytes, uint32_t kc, const uint8_t **ahead);
+
+/* matmul-tiles-amx.c */
+void matmul_tiles_amx(const struct matmul_args *args, uint32_t n0, uint32_t n1);
+void matmul_prepare_two_amx(const float *x, uint32_t K, struct matmul_two *dst);
 
 /* matmul-ref.c: the definition, in doubles. */
 void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1);

@@ -14,6 +14,7 @@
 
 #include "backend/cpu/matmul-kernels.h"
 #include "core/cpu.h"
+#include "core/half.h"
 #include "quant/dtype.h"
 
 /* The first row whose flags the CPU has wins; the reference needs none and comes last. */
@@ -68,6 +69,8 @@ static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
         return true;
     case MATMUL_ACT_BF16:
         return ops->prepare_bf16 != NULL;
+    case MATMUL_ACT_TWO:
+        return ops->prepare_two != NULL;
     case MATMUL_ACT_F16:
         return ops->prepare_f16 != NULL;
     default:
@@ -100,6 +103,8 @@ static size_t act_offset(enum matmul_act kind, uint32_t K)
         return (size_t)K * sizeof(float);
     case MATMUL_ACT_BF16:
         return (size_t)K * sizeof(uint16_t);
+    case MATMUL_ACT_TWO:
+        return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_two);
     case MATMUL_ACT_F16:
         return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_f16);
     default:
@@ -117,7 +122,12 @@ static uint32_t chunk_elems(enum matmul_act kind)
 
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
 {
-    return ALIGN_UP(act_offset(kind, ALIGN_UP(K, 2u)), MATMUL_ALIGN);
+    const size_t bytes = ALIGN_UP(act_offset(kind, ALIGN_UP(K, 2u)), MATMUL_ALIGN);
+    const bool tiles = kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_TWO;
+
+    /* Lines of 16 rows are loaded at once: at an odd distance they compete for no place in caches.
+     */
+    return tiles && bytes / MATMUL_ALIGN % 2 == 0 ? bytes + MATMUL_ALIGN : bytes;
 }
 
 void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
@@ -133,12 +143,50 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
             memcpy(to, x + m * ldx, K * sizeof(float));
         else if (kind == MATMUL_ACT_BF16)
             ops->prepare_bf16(x + m * ldx, K, (uint16_t *)to);
+        else if (kind == MATMUL_ACT_TWO)
+            ops->prepare_two(x + m * ldx, K, (struct matmul_two *)to);
         else if (kind == MATMUL_ACT_F16)
             ops->prepare_f16(x + m * ldx, K, (struct matmul_f16 *)to);
         else
             ops->prepare_q8(x + m * ldx, K, (struct matmul_q8 *)to);
     }
 }
+
+/* ---- tiles ---- */
+
+bool matmul_has_tiles(const struct matmul_ops *ops)
+{
+    return ops->tiles != NULL;
+}
+
+enum matmul_act matmul_tiles_kind(enum inf_dtype dtype)
+{
+    return dtype == INF_DTYPE_F32 ? MATMUL_ACT_TWO : MATMUL_ACT_BF16;
+}
+
+size_t matmul_tiles_bytes(enum inf_dtype dtype, uint32_t K)
+{
+    return ALIGN_UP((size_t)K, 32u) * (dtype == INF_DTYPE_F32 ? 2 : 1) * sizeof(uint16_t);
+}
+
+/* [group][32 k][hi, lo][pair of k][row of the group][2] */
+void matmul_tiles_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst)
+{
+    const unsigned parts = dtype == INF_DTYPE_F32 ? 2 : 1;
+    uint16_t(*to)[16][MATMUL_N_STEP][2] =
+        (void *)((uint8_t *)dst + n / MATMUL_N_STEP * MATMUL_N_STEP * matmul_tiles_bytes(dtype, K));
+
+    n %= MATMUL_N_STEP;
+    for (uint32_t k = 0; k < K; k++) {
+        const uint16_t hi = bf16_from_f32(row[k]);
+
+        to[k / 32 * parts][k % 32 / 2][n][k % 2] = hi;
+        if (parts == 2)
+            to[k / 32 * 2 + 1][k % 32 / 2][n][k % 2] = bf16_from_f32(row[k] - bf16_to_f32(hi));
+    }
+}
+
+/* ---- the walk ---- */
 
 /* A group of columns, and where the walk over k is. */
 struct group {
@@ -296,6 +344,10 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     struct group g = {.args = args, .kernel = kernel_get(ops, args->dtype)};
     struct matmul_panel panel;
 
+    if (args->tiles) {
+        ops->tiles(args, n0, n1);
+        return;
+    }
     if (!g.kernel->decode) {
         matmul_rows_ref(args, n0, n1);
         return;

@@ -26,6 +26,8 @@
 
 /* Best granularity of n0 and n1: other borders are right too, but compute some rows in vain. */
 #define MATMUL_N_STEP 32u
+/* And of rows of x, with packed weights. */
+#define MATMUL_TILE_STEP 32u
 /* Alignment of prepared rows. */
 #define MATMUL_ALIGN 64u
 
@@ -33,6 +35,7 @@
 enum matmul_act {
     MATMUL_ACT_F32,  /* floats as they are: for F32, F16, BF16 */
     MATMUL_ACT_BF16, /* rounded to bfloat16: for BF16 on CPUs that multiply it */
+    MATMUL_ACT_TWO,  /* sums of two bfloat16: for F32 in tiles */
     MATMUL_ACT_F16,  /* blocks of 32 halves with a scale: for F16 on CPUs that multiply it */
     MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all quantised formats */
     MATMUL_ACT_N,
@@ -51,6 +54,7 @@ struct matmul_args {
     float *y;             /* y[m × ldy + n] */
     size_t ldy;           /* floats */
     const float *bias;    /* of each row of W, or NULL */
+    bool tiles;           /* W is packed, see below; n0 and n1 are multiples of MATMUL_N_STEP */
     const void *next;     /* what the caller reads next, as much as it likes; or NULL: prefetched */
 };
 
@@ -74,6 +78,20 @@ size_t matmul_act_bytes(enum matmul_act kind, uint32_t K);
  */
 void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
                     uint32_t K, uint32_t row0, uint32_t row1, void *dst);
+
+/*
+ * Weights that are packed for CPUs with tiles (matmul-tiles-amx.c), which multiply many rows
+ * several times as fast: a copy in the order in which tiles are loaded, in bfloat16 or, of F32, in
+ * two of them, hi + lo. Groups of MATMUL_N_STEP rows lie side by side: rows from n0 on begin n0 ×
+ * the bytes of a row behind the first.
+ */
+bool matmul_has_tiles(const struct matmul_ops *ops);
+/* Of prepared rows for packed weights of @dtype, which is F32 or BF16. */
+enum matmul_act matmul_tiles_kind(enum inf_dtype dtype);
+/* Bytes of one packed row of K elements. The last group is whole as well. */
+size_t matmul_tiles_bytes(enum inf_dtype dtype, uint32_t K);
+/* Row @n of W, which is @row, to its places in @dst, which was zeroed. */
+void matmul_tiles_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst);
 
 /* Columns n0 … n1-1 of y for all rows. Uses about 48 KiB of stack. */
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,

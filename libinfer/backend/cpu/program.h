@@ -30,6 +30,8 @@
 #define ATTN_TILE_ROWS 64u
 /* Columns of a piece of a product, where heads do not ask for more. */
 #define PRODUCT_COLUMNS 128u
+/* Rows that each thread has at least where rows of a product are shared. */
+#define PART_ROWS 64u
 /* With so many pieces for each thread an odd one does not matter. */
 #define EVEN_PIECES 8u
 /* Heads wider than this are not fused into products. */
@@ -65,6 +67,7 @@ struct matrix {
     const void *data;
     enum inf_dtype dtype;
     enum matmul_act act;
+    bool tiles;
     uint64_t row_bytes;
     const float *bias; /* or NULL */
 };
@@ -105,6 +108,7 @@ struct stage {
     uint64_t act_private[MATMUL_ACT_N]; /* in a thread's own memory */
     struct product *products;
     uint32_t n_products, n_chunks;
+    bool tiles; /* all weights are packed */
 
     struct attn_params attn;
     bool wanted_only; /* attention: nobody reads but rows of the logits */

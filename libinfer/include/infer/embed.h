@@ -49,10 +49,11 @@ struct inf_embedder_params {
     uint32_t n_threads;      /* 0: the CPUs that affinity and the cgroup's quota allow */
     enum inf_embed_kind kind;
     enum inf_pooling pooling;
-    bool exact; /* products of F16 weights are summed as floats, also by CPUs that are faster with
-                   a copy of them in BF16, or with sums in F16: vectors then differ by a cosine of
-                   about 0.99999. Those of quantised weights are sums of integers, also by CPUs that
-                   are faster, and more exact, with copies in BF16. */
+    bool exact; /* weights are multiplied as they lie: those of F16 and F32 as floats, also by CPUs
+                   that are faster with copies in BF16, or with sums in F16 (vectors then differ by
+                   a cosine of about 0.99999), or with copies of F32 in two BF16 (1 - 2e-10; never
+                   for scores). Those of quantised weights are sums of integers, also where copies
+                   are faster, or more exact. */
     uint32_t max_tokens;       /* of one text; 0: what the model's files say */
     uint32_t batch_tokens;     /* of texts computed together; longer ones are alone; 0: 512 */
     uint64_t max_queue_tokens; /* of requests that wait; 0: 4 million */

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Products with weights packed for tiles: against sums in doubles of what was packed, bit for bit
+ * against themselves in other company, and their speed
+ */
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cpu/matmul.h"
+#include "core/half.h"
+#include "harness.h"
+
+struct packed {
+    enum inf_dtype dtype; /* F32 or BF16 */
+    uint32_t M, N, K;
+    struct guarded w, x, act, bias, y;
+    float *rows; /* [N, K]: W before it was packed */
+    struct matmul_args args;
+};
+
+static void packed_init(struct check *c, struct packed *p, enum inf_dtype dtype, uint32_t M,
+                        uint32_t N, uint32_t K, enum fill fill)
+{
+    const enum matmul_act kind = matmul_tiles_kind(dtype);
+    const size_t stride = matmul_act_bytes(kind, K), row = matmul_tiles_bytes(dtype, K);
+
+    *p = (struct packed){.dtype = dtype, .M = M, .N = N, .K = K};
+    p->rows = NEW(float, (size_t)N *K);
+    p->w = guarded_new(ALIGN_UP(N, MATMUL_N_STEP) * row, true);
+    p->x = guarded_new((size_t)M * K * sizeof(float), true);
+    p->act = guarded_new(stride * M, true);
+    p->bias = guarded_new(N * sizeof(float), true);
+    p->y = guarded_new((size_t)M * N * sizeof(float), true);
+    fill_floats(c, FILL_NORMAL, p->rows, (size_t)N * K);
+    fill_floats(c, FILL_NORMAL, p->bias.data, N);
+    fill_floats(c, fill, p->x.data, (size_t)M * K);
+    memset(p->w.data, 0, p->w.size);
+    for (uint32_t n = 0; n < N; n++)
+        matmul_tiles_pack(dtype, p->rows + (size_t)n * K, n, K, p->w.data);
+    p->args = (struct matmul_args){
+        .dtype = dtype,
+        .w = p->w.data,
+        .row_bytes = row,
+        .kind = kind,
+        .act = p->act.data,
+        .act_stride = stride,
+        .M = M,
+        .K = K,
+        .y = p->y.data,
+        .ldy = N,
+        .bias = N % 2 ? p->bias.data : NULL,
+        .tiles = true,
+    };
+    matmul_prepare(matmul_ops_get(c->flags), kind, p->x.data, K, K, 0, M, p->act.data);
+}
+
+static void packed_done(struct check *c, struct packed *p)
+{
+    bool ok = guarded_done(&p->w);
+
+    ok &= guarded_done(&p->x);
+    ok &= guarded_done(&p->act);
+    ok &= guarded_done(&p->bias);
+    ok &= guarded_done(&p->y);
+    if (!ok)
+        check_fail(c, "M %u N %u K %u wrote out of bounds", p->M, p->N, p->K);
+    free(p->rows);
+}
+
+/* As it goes into a product with one part. */
+static double rounded(const struct packed *p, float v)
+{
+    return p->dtype == INF_DTYPE_F32 ? (double)v : (double)bf16_to_f32(bf16_from_f32(v));
+}
+
+/* Rows of F32 are compared with x itself: both of its parts lose a bit. */
+static void compare(struct check *c, const struct packed *p, const char *fill)
+{
+    const bool two = p->dtype == INF_DTYPE_F32;
+    const uint64_t n_terms = (two ? 3 : 1) * ((uint64_t)p->K + p->K / 16 + 2);
+    const double rms = tolerance_rms(n_terms, 2) + (two ? tolerance_two_rms() : 0);
+    const float *x = p->x.data, *bias = p->args.bias, *y = p->y.data;
+    double squares = 0;
+    uint64_t n_squares = 0;
+
+    for (uint32_t m = 0; m < p->M; m++) {
+        for (uint32_t n = 0; n < p->N; n++) {
+            double sum = bias ? bias[n] : 0, mag = fabs(sum), e;
+
+            for (uint32_t k = 0; k < p->K; k++) {
+                const double t =
+                    rounded(p, x[(size_t)m * p->K + k]) * rounded(p, p->rows[(size_t)n * p->K + k]);
+
+                sum += t;
+                mag += fabs(t);
+            }
+            e = fabs(y[(size_t)m * p->N + n] - sum);
+            if (mag > 1e-30) {
+                squares += e / mag * (e / mag);
+                n_squares++;
+            }
+            /* Numbers below the normal range count as zero. */
+            if (!(e <= tolerance_sum(n_terms, 2, mag) + (two ? tolerance_two_sum(mag) : 0) +
+                           p->K * 0x1p-120))
+                check_fail(c, "%s M %u N %u K %u: y[%u][%u] is wrong by %.3g of %.3g", fill, p->M,
+                           p->N, p->K, m, n, e, mag);
+        }
+    }
+    if (n_squares > 0 && !(sqrt(squares / (double)n_squares) <= rms))
+        check_fail(c, "%s M %u N %u K %u: error %.3g", fill, p->M, p->N, p->K,
+                   sqrt(squares / (double)n_squares));
+}
+
+/* Some of the rows and groups of columns alone are what they were among all. */
+static void check_company(struct check *c, const struct packed *p)
+{
+    const struct matmul_ops *ops = matmul_ops_get(c->flags);
+    const uint32_t groups = DIV_UP(p->N, MATMUL_N_STEP);
+    const size_t n_y = (size_t)p->M * p->N;
+    _cleanup_free_ float *y = NEW(float, n_y);
+
+    for (unsigned i = 0; i < 4; i++) {
+        const uint32_t m0 = rng_u32(&c->rng) % p->M, n_m = 1 + rng_u32(&c->rng) % (p->M - m0);
+        const uint32_t g = rng_u32(&c->rng) % groups, n_g = 1 + rng_u32(&c->rng) % (groups - g);
+        const uint32_t n0 = g * MATMUL_N_STEP, n1 = MIN((g + n_g) * MATMUL_N_STEP, p->N);
+        struct matmul_args args = p->args;
+
+        args.act = (const uint8_t *)args.act + m0 * args.act_stride;
+        args.M = n_m;
+        args.y = y;
+        matmul_rows(ops, &args, n0, n1);
+        for (uint32_t m = 0; m < n_m; m++)
+            if (memcmp(y + (size_t)m * p->N + n0, (float *)p->y.data + (size_t)(m0 + m) * p->N + n0,
+                       (n1 - n0) * sizeof(float)) != 0)
+                check_fail(c, "M %u N %u K %u: rows %u … of %u, columns %u … %u differ", p->M, p->N,
+                           p->K, m0, n_m, n0, n1);
+        c->n_cases++;
+    }
+}
+
+static void check_packed(struct check *c, enum inf_dtype dtype, uint32_t M, uint32_t N, uint32_t K,
+                         enum fill fill)
+{
+    struct packed p;
+
+    packed_init(c, &p, dtype, M, N, K, fill);
+    matmul_rows(matmul_ops_get(c->flags), &p.args, 0, N);
+    compare(c, &p, fill_name(fill));
+    check_company(c, &p);
+    packed_done(c, &p);
+    c->n_cases++;
+}
+
+/* What is not a number in x is none in y, in its row alone. */
+static void check_nan(struct check *c, enum inf_dtype dtype, float bad)
+{
+    struct packed p;
+
+    packed_init(c, &p, dtype, 3, 32, 70, FILL_NORMAL);
+    ((float *)p.x.data)[70 + 69] = bad;
+    matmul_prepare(matmul_ops_get(c->flags), p.args.kind, p.x.data, 70, 70, 0, 3, p.act.data);
+    matmul_rows(matmul_ops_get(c->flags), &p.args, 0, 32);
+    for (uint32_t i = 0; i < 3 * 32; i++)
+        if (isfinite(((float *)p.y.data)[i]) != (i / 32 != 1))
+            check_fail(c, "y[%u][%u] is %g with %g in row 1", i / 32, i % 32,
+                       (double)((float *)p.y.data)[i], (double)bad);
+    packed_done(c, &p);
+    c->n_cases++;
+}
+
+void check_tiles(struct check *c)
+{
+    static const uint32_t Ms[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 48, 65};
+    static const uint32_t Ns[] = {1, 15, 16, 17, 32, 33, 64, 71, 96, 128};
+    static const uint32_t Ks[] = {1, 2, 31, 32, 33, 64, 100, 384, 997, 1536};
+
+    if (!matmul_has_tiles(matmul_ops_get(c->flags)))
+        return;
+    for (unsigned d = 0; d < 2; d++) {
+        const enum inf_dtype dtype = d ? INF_DTYPE_BF16 : INF_DTYPE_F32;
+
+        for (size_t i = 0; i < ARRAY_SIZE(Ms); i++)
+            for (size_t j = 0; j < ARRAY_SIZE(Ns); j++)
+                check_packed(c, dtype, Ms[i], Ns[j], Ks[rng_u32(&c->rng) % ARRAY_SIZE(Ks)],
+                             FILL_NORMAL);
+        for (size_t i = 0; i < ARRAY_SIZE(Ks); i++)
+            check_packed(c, dtype, 33, 33, Ks[i], FILL_NORMAL);
+        for (int f = 0; f < FILL_N; f++)
+            check_packed(c, dtype, 20, 40, 384, (enum fill)f);
+        check_nan(c, dtype, NAN);
+        check_nan(c, dtype, -INFINITY);
+    }
+}
+
+struct bench_job {
+    const struct matmul_ops *ops;
+    struct matmul_args args;
+    uint32_t N;
+};
+
+static void bench_part(void *arg, unsigned i, unsigned n)
+{
+    const struct bench_job *job = arg;
+    const uint32_t steps = job->N / 128;
+
+    for (uint32_t j = steps * i / n; j < steps * (i + 1) / n; j++)
+        matmul_rows(job->ops, &job->args, j * 128, (j + 1) * 128);
+}
+
+void bench_tiles(struct check *c)
+{
+    static const uint32_t shapes[][2] = {{384, 1536}, {1536, 384}, {1024, 4096}};
+    static const uint32_t Ms[] = {8, 24, 64, 512};
+
+    if (!matmul_has_tiles(matmul_ops_get(c->flags)))
+        return;
+    printf("tiles %s, %u threads, TOPS with M = 8, 24, 64, 512\n", c->rung, c->n_threads);
+    for (unsigned d = 0; d < 2; d++)
+        for (size_t s = 0; s < ARRAY_SIZE(shapes); s++) {
+            printf("%-4s K %4u N %4u:", d ? "BF16" : "F32", shapes[s][0], shapes[s][1]);
+            for (size_t i = 0; i < ARRAY_SIZE(Ms); i++) {
+                const uint32_t K = shapes[s][0], N = shapes[s][1];
+                struct bench_job job = {.ops = matmul_ops_get(c->flags), .N = N};
+                struct packed p;
+
+                packed_init(c, &p, d ? INF_DTYPE_BF16 : INF_DTYPE_F32, Ms[i], N, K, FILL_NORMAL);
+                job.args = p.args;
+                printf(" %6.3f", 2.0 * Ms[i] * N * K * 1e-12 /
+                                     bench_threads(c->n_threads, 0.25, bench_part, &job));
+                packed_done(c, &p);
+            }
+            printf("\n");
+        }
+}
