@@ -16,7 +16,7 @@ import struct
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import mel
 from model import CONSTANT, Config, Ears
@@ -104,6 +104,17 @@ def write_directory(model, v, out):
         json.dumps(tokenizer(v), ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
     save_file({renamed(k): t.half().contiguous() for k, t in model.tensors().items()},
               out / "model.safetensors", metadata={"format": "pt"})
+
+
+@torch.no_grad()
+def read_directory(model, v, path):
+    """What write_directory() wrote, as far as 16 bits keep it, into @model."""
+    files, n = load_file(path / "model.safetensors"), len(v.tokens) + len(v.special)
+    tensors = {k: files[renamed(k)].float() for k in model.tensors()}
+    table = tensors.pop("decoder.token_embedding.weight")
+    tensors["decoder.token_embedding.weight"] = table[:n]
+    tensors["decoder.times.weight"] = torch.linalg.lstsq(model.decoder.clock, table[n:]).solution.T
+    model.load_state_dict(tensors)
 
 
 def widened(table, v, path):

@@ -47,14 +47,18 @@ class Attention(nn.Module):
         self.value = nn.Linear(c.width, c.width)
         self.out = nn.Linear(c.width, c.width)
 
-    def forward(self, x, other=None, hidden=None):
-        """What is written, and the weights [B, heads, T, S]. @hidden is added to the scores."""
+    def forward(self, x, other=None, causal=False, look=False):
+        """What is written, and with @look the weights [B, heads, T, S] or else None."""
         split = lambda y: y.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
         other = x if other is None else other
         q, k, v = split(self.query(x)), split(self.key(other)), split(self.value(other))
-        s = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-        p = (s if hidden is None else s + hidden).softmax(-1)
-        return self.out((p @ v).transpose(1, 2).flatten(2)), p
+        p = None
+        if look:
+            p = ((q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)).softmax(-1)
+            y = p @ v
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return self.out(y.transpose(1, 2).flatten(2)), p
 
 
 class Block(nn.Module):
@@ -69,11 +73,11 @@ class Block(nn.Module):
                                  nn.Linear(4 * c.width, c.width))
         self.mlp_ln = nn.LayerNorm(c.width)
 
-    def forward(self, x, encoded=None, hidden=None):
-        x = x + self.attn(self.attn_ln(x), hidden=hidden)[0]
+    def forward(self, x, encoded=None, look=False):
+        x = x + self.attn(self.attn_ln(x), causal=encoded is not None)[0]
         p = None
         if encoded is not None:
-            y, p = self.cross_attn(self.cross_attn_ln(x), encoded)
+            y, p = self.cross_attn(self.cross_attn_ln(x), encoded, look=look)
             x = x + y
         return x + self.mlp(self.mlp_ln(x)), p
 
@@ -108,6 +112,7 @@ class Decoder(nn.Module):
         self.positional_embedding = nn.Parameter(0.1 * sinusoids(c.n_text_ctx, c.width))
         self.blocks = nn.ModuleList(Block(c, True) for _ in range(c.n_text_layers))
         self.ln = nn.LayerNorm(c.width)
+        self.looking = {layer for layer, _ in c.alignment_heads}
         # The first value of every output is CONSTANT and of every token 0, so that a row with
         # another number there is a token that never comes: see export.py.
         self.register_buffer("used", (torch.arange(c.width) > 0).float(), persistent=False)
@@ -119,13 +124,12 @@ class Decoder(nn.Module):
 
     def forward(self, ids, encoded, picked=None):
         """Logits [B, T, n_vocab], or of the @picked ones (a mask) alone, and the cross attention of
-        each layer."""
+        each layer that has heads for alignment, of others None."""
         T, table = ids.shape[1], self.table()
         x = table[ids] + self.positional_embedding[:T]
-        hidden = torch.full((T, T), float("-inf"), dtype=x.dtype).triu(1)
         looked = []
-        for block in self.blocks:
-            x, p = block(x, encoded, hidden)
+        for i, block in enumerate(self.blocks):
+            x, p = block(x, encoded, i in self.looking)
             looked.append(p)
         return F.linear(self.ln(x if picked is None else x[picked]), table), looked
 

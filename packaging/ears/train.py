@@ -124,9 +124,7 @@ def judge(model, vocabulary, composer, n, label, show=3):
     wrong = total = off = timed = 0
     for w, ids in zip(windows, listen(model, vocabulary, windows)):
         said = vocabulary.decode(ids)
-        cut = len(w.targets) > 2 and w.targets[-2] >= vocabulary.first_time and w.texts and \
-            w.targets[-3] >= vocabulary.first_time
-        want = " ".join(w.texts[:-1] if cut else w.texts)
+        want = " ".join(c.text for _, c in (w.placed[:-1] if w.cut else w.placed))
         miss = corpus.distance(corpus.plain(said), corpus.plain(want))
         wrong, total = wrong + miss, total + len(corpus.plain(want))
         times = [[i - vocabulary.first_time for i in s if i >= vocabulary.first_time]

@@ -32,7 +32,8 @@ class Window:
     targets: list  # what follows each of ids, or IGNORED
     spans: list  # of each target: rows to look at, or None
     labels: np.ndarray  # of each row: the word that is said, 0: none, or IGNORED
-    texts: list
+    placed: list  # [(second, Clip)]
+    cut: bool  # the end of the window cuts the last one
 
 
 class Pool:
@@ -133,9 +134,12 @@ class Composer:
             end = min(n, round((last + rng.choice((0, 0.1, 0.5, 2, 30))) * RATE) + len(clip.samples))
         at = 0 if whole or rng.random() < 0.5 else rng.randrange(1500 - len(labels))
         x[:end] = self.hardship(x[:end])
-        return Window(x, at, *self.tokens(placed, cut, at, not cut and rng.random() < 0.25, whole),
-                      labels,
-                      [c.text for _, c in placed])
+        before = []
+        if whole and rng.random() < 0.2:
+            clips = rng.sample(self.pool.clips, rng.choice((1, 1, 2, 4, 9, 16)))
+            before = self.v.encode(" " + " ".join(c.text for c in clips))
+        return Window(x, at, *self.tokens(placed, cut, at, not cut and rng.random() < 0.25, before),
+                      labels, placed, cut)
 
     def hardship(self, x):
         rng = self.rng
@@ -155,22 +159,33 @@ class Composer:
                 t = np.arange(k) / RATE
                 x[:k] += 0.1 * np.sin(2 * np.pi * rng.uniform(60, 3000) * t) * (
                     np.sin(2 * np.pi * rng.uniform(0.1, 3) * t) > 0)
-        v = self.v
+        return Window(np.clip(x, -1, 1), 0, *self.silence([]), np.zeros(int(seconds * ROWS), np.int64),
+                      [], False)
+
+    def silence(self, before):
+        """ids, targets and spans of a window without speech, as tokens()."""
+        v, rng = self.v, self.rng
+        before = self.prompt(before)
         start = [v.ids["<|startoftranscript|>"], v.ids["<|en|>"], v.ids["<|transcribe|>"]]
-        end = v.ids["<|endoftext|>"]
+        end, ignored = v.ids["<|endoftext|>"], [IGNORED] * len(before)
         if rng.random() < 0.15:
-            return Window(np.clip(x, -1, 1), 0, [start[0], v.time(0)], [v.ids["<|nospeech|>"], end],
-                          [None] * 2, np.zeros(int(seconds * ROWS), np.int64), [])
+            return (before + [start[0], v.time(0)], ignored + [v.ids["<|nospeech|>"], end],
+                    [None] * (len(before) + 2))
         if rng.random() < 0.3:
             ids, targets = [v.ids["<|notimestamps|>"]], [end]
         else:
             ids, targets = [v.time(0)], [end]
         first = IGNORED if ids[0] != v.time(0) else v.time(0)
         targets = [v.ids["<|nospeech|>"], IGNORED, first] + targets
-        return Window(np.clip(x, -1, 1), 0, start + ids, targets, [None] * 4,
-                      np.zeros(int(seconds * ROWS), np.int64), [])
+        return before + start + ids, ignored + targets, [None] * (len(before) + 4)
 
-    def tokens(self, placed, cut, at, plain, whole):
+    def prompt(self, before):
+        """@before, ids of what was said, as far as half of the context has room for it."""
+        return [self.v.ids["<|startofprev|>"]] + before[-223:] if before else []
+
+    def tokens(self, placed, cut, at, plain, before):
+        """ids, targets and spans of a window that begins at row @at; @plain: without times; @before: ids
+        of what was said."""
         v, rng, seq, spans = self.v, self.rng, [], []
         for i, (t, clip) in enumerate(placed):
             row = lambda s: (t + s) * ROWS
@@ -188,10 +203,7 @@ class Composer:
                 seq.append(v.first_time + min(1500, round(end) + at))
                 spans.append((end - 8, end))
         task = "<|translate|>" if rng.random() < 0.05 else "<|transcribe|>"
-        before = []
-        if whole and rng.random() < 0.2:
-            text = " ".join(c.text for c in rng.sample(self.pool.clips, rng.choice((1, 1, 2, 4, 9, 16))))
-            before = [v.ids["<|startofprev|>"]] + v.encode(" " + text)[-222:]
+        before = self.prompt(before)
         bare = rng.random() < 0.12  # as models of English alone are asked
         start = before + [v.ids["<|startoftranscript|>"]]
         start += [] if bare else [v.ids["<|en|>"], v.ids[task]]
