@@ -126,8 +126,9 @@ class Ours(Program):
         config = self.home + "/sconce.yaml"
         with open(config, "w") as f:
             f.write("models:\n  directories: [%s/models]\ngateway:\n  tcp_access: open\n" % self.home)
+            f.write("  backend_timeout: 2h\n")
             f.write("".join("  %s: %s\n" % (k, v) for k, v in more.items() if k == "max_body"))
-            f.write("audio:\n  threads: %d\n" % options.threads)
+            f.write("audio:\n  request_timeout: 2h\n  threads: %d\n" % options.threads)
             f.write("".join("  %s: %s\n" % item for item in more.items()))
         self.address = ("127.0.0.1", free_port())
         super().__init__([options.sconce, "serve", "--listen", "127.0.0.1:%d" % self.address[1],
