@@ -68,6 +68,9 @@ static void resident_failed(const struct resident *resident, const char *why,
     log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "%s", problem->message);
 }
 
+_Static_assert(sizeof(struct inf_transcriber_stats) <= MODEL_STATS_MAX,
+               "they are told in a buffer of that size");
+
 static void resident_stats(struct resident *resident, void *ret_stats)
 {
     inf_transcriber_stats(audio_resident_of(resident)->transcriber, ret_stats);

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/service.h"
 #include "core/hash.h"
+#include "host/model-host.h"
 
 static const struct chat *chat_of(const struct resident *resident)
 {
@@ -140,6 +141,9 @@ static const char *resident_purpose(const struct resident *resident)
 {
     return chat_resident_of(resident)->kv_type;
 }
+
+_Static_assert(sizeof(struct chat_resident_stats) <= MODEL_STATS_MAX,
+               "they are told in a buffer of that size");
 
 static void resident_stats(struct resident *resident, void *ret_stats)
 {

@@ -131,6 +131,9 @@ double embed_resident_speed(struct embed_resident *resident)
     return resident->tok_s;
 }
 
+_Static_assert(sizeof(struct embed_resident_stats) <= MODEL_STATS_MAX,
+               "they are told in a buffer of that size");
+
 static void resident_stats(struct resident *resident, void *ret_stats)
 {
     struct embed_resident *own = embed_resident_of(resident);
