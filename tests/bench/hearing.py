@@ -85,18 +85,25 @@ def parity(options, figures):
             figures.figure(what + ", NMSE", max(values), most=NMSE)
         else:
             figures.figure(what + ", tests that fail", 0, most=0)
-    shapes = options.tree / "tests/golden/check_whisper_shapes.py"
-    if not options.python or not shapes.exists():
-        figures.skipped("full shapes beside transformers", "no --python")
+    full_shapes(options, figures)
+
+
+def full_shapes(options, figures):
+    name = "%s beside transformers and whisper.cpp, short" % ", ".join(options.shapes)
+    tokens = options.data / "whisper/multilingual.tiktoken"
+    speech = next(recordings(options), None)
+    if not options.python or not tokens.exists() or not speech:
+        figures.skipped(name, "no --python" if not options.python else "no tokens or speech")
         return
-    argv = [options.python, shapes, "--build", options.build]
+    argv = [options.python, options.tree / "tests/golden/check_whisper_shapes.py", "--eval",
+            options.build / "tests/golden/whisper-eval", "--tokens", tokens, "--speech", speech,
+            "--threads", options.threads]
     if options.whisper:
-        argv += ["--whisper", options.whisper]
-    status, said = run(argv)
+        argv += ["--whisper-cpp", options.whisper]
+    status, said = run([*argv, *options.shapes])
     for line in said.strip().splitlines():
         figures.note(line)
-    figures.figure("full shapes beside transformers and whisper.cpp, short",
-                   int(status != 0), most=0)
+    figures.figure(name, int(status != 0), most=0)
 
 
 def words(options, figures):
