@@ -170,6 +170,8 @@ def part_cosine(ours, peers, texts, args):
         print("cosine: no peer of Python to compare with")
         return True
     worst = 1.0
+    # A directory says where texts are cut, at 256 tokens, a GGUF file does not.
+    texts = [t for t in texts if len(t) < 500]
     for i in range(0, 512, 128):
         for x, y in zip(ours.vectors(texts[i:i + 128]), reference.vectors(texts[i:i + 128])):
             norm = math.sqrt(sum(a * a for a in x)) * math.sqrt(sum(b * b for b in y))
