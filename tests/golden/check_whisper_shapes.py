@@ -14,17 +14,18 @@ rules of times and without:
 
 A whisper.cpp that crashes is told of and no failure. It prints a line for each and exits with 1 when one of them falls short.
 
-Needs: torch 2.x, transformers 5.x, safetensors, gguf, numpy; multilingual.tiktoken of openai/whisper;
-large-v3 takes 14 GB of memory and of disk. The largest are made one at a time and removed.
+Needs: torch 2.x, transformers 5.x, safetensors, gguf, numpy, openai-whisper for its tokens; large-v3
+takes 14 GB of memory and of disk. Models are made one at a time in $BENCH_DIR, or the folder for
+temporary files, and removed.
 
-    check_whisper_shapes.py --eval build/tests/golden/whisper-eval --tokens multilingual.tiktoken
-        --speech jfk.wav [--whisper-cpp build/bin] [--dir DIR] [--formats F32,F16] [tiny base ...]
+    check_whisper_shapes.py --build BUILD [--whisper DIR] [--formats F32,F16] [--speech jfk.wav] [tiny ...]
 """
 
 import argparse
 import base64
 import ctypes
 import gc
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -57,6 +58,7 @@ SHAPES = {
     "large-v3": (1280, 20, 32, 32, 128, 100),
     "turbo": (1280, 20, 32, 4, 128, 100),
 }
+EVAL = "tests/golden/whisper-eval"
 N_TEXT, N_GOES_ON = 50257, 24
 BIN_TYPES = {0: gguf.GGMLQuantizationType.F32, 1: gguf.GGMLQuantizationType.F16,
              6: gguf.GGMLQuantizationType.Q5_0, 8: gguf.GGMLQuantizationType.Q8_0}
@@ -303,7 +305,7 @@ def ask_ours(args, path, frames, text, *options):
         d = pathlib.Path(d)
         frames.T.astype("<f4").tofile(d / "frames")
         np.array(text, "<i4").tofile(d / "text")
-        run = subprocess.run([args.eval, path, d / "frames", d / "text", str(N_GOES_ON),
+        run = subprocess.run([args.build / "tests/golden/whisper-eval", path, d / "frames", d / "text", str(N_GOES_ON),
                               d / "logits", "--threads", str(args.threads), *options],
                              check=True, capture_output=True, text=True)
         said = {line.split()[0]: [int(t) for t in line.split()[1:]]
@@ -341,7 +343,7 @@ def peer(library, path, frames, text, n, threads, out):
 def ask_peer(args, path, frames, text):
     """None: it crashed."""
     out = multiprocessing.Queue()
-    p = multiprocessing.Process(target=peer, args=(args.whisper_cpp / "libwhisper.so", path, frames,
+    p = multiprocessing.Process(target=peer, args=(args.whisper / "libwhisper.so", path, frames,
                                                    text, N_GOES_ON, args.threads, out))
     p.start()
     while p.is_alive() and out.empty():
@@ -390,7 +392,7 @@ def check_bin(args, shape, model, path, kind, frames, text):
     good, told = compare(our_said["greedy"], said["greedy"], along, error, end)
     line = f"{shape.name} {kind}: NMSE {error:.1e} of transformers; tokens: {told}"
     bound = 1e-4 if kind == "F16" else 1e-3
-    if args.whisper_cpp is not None:
+    if args.whisper is not None:
         peer_says = ask_peer(args, path, frames, text)
         if peer_says is None:
             line += "; whisper.cpp CRASHES"
@@ -410,6 +412,13 @@ def read_speech(path):
         x = np.frombuffer(f.readframes(f.getnframes()), "<i2").astype(np.float32) / 32768
         assert f.getframerate() == 16000 and f.getnchannels() == 1
     return x
+
+
+def noise():
+    """Ten seconds, louder and softer."""
+    rng = np.random.default_rng(5)
+    loud = np.repeat(rng.random(40, np.float32), 4000)
+    return 0.3 * loud * rng.standard_normal(160000, np.float32)
 
 
 def check_shape(args, name, tokens, speech):
@@ -435,7 +444,7 @@ def check_shape(args, name, tokens, speech):
             if kind == "F32":
                 continue
             if kind != "F16":
-                subprocess.run([args.whisper_cpp / "whisper-quantize", d / "F16.bin", path,
+                subprocess.run([args.whisper / "whisper-quantize", d / "F16.bin", path,
                                 kind.lower()], check=True, capture_output=True)
             model = load_reference(shape, read_bin(path))
             good &= check_bin(args, shape, model, path, kind, frames, text)
@@ -448,18 +457,19 @@ def check_shape(args, name, tokens, speech):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("shapes", nargs="*", choices=[[], *SHAPES])
-    p.add_argument("--eval", type=pathlib.Path, required=True, help="tests/golden/whisper-eval")
-    p.add_argument("--tokens", type=pathlib.Path, required=True, help="Whisper's multilingual.tiktoken")
-    p.add_argument("--speech", type=pathlib.Path, required=True, help="a .wav file, mono, 16 kHz")
-    p.add_argument("--whisper-cpp", type=pathlib.Path, help="the folder of its library and programs")
-    p.add_argument("--dir", type=pathlib.Path, help="where models are made for a while")
+    p.add_argument("--build", type=pathlib.Path, required=True)
+    p.add_argument("--whisper", type=pathlib.Path, help="the folder of whisper.cpp's programs and library")
+    p.add_argument("--speech", type=pathlib.Path, help="a .wav file, mono, 16 kHz, instead of noise")
     p.add_argument("--formats", default="")
     p.add_argument("--threads", type=int, default=2)
     args = p.parse_args()
     torch.set_num_threads(args.threads)
     multiprocessing.set_start_method("spawn")
-    args.formats = args.formats or ("F32,F16,Q8_0,Q5_0" if args.whisper_cpp else "F32,F16")
-    tokens, speech = read_tokens(args.tokens), read_speech(args.speech)
+    args.formats = args.formats or ("F32,F16,Q8_0,Q5_0" if args.whisper else "F32,F16")
+    args.dir = os.environ.get("BENCH_DIR")
+    whisper = pathlib.Path(importlib.util.find_spec("whisper").origin).parent
+    tokens = read_tokens(whisper / "assets/multilingual.tiktoken")
+    speech = read_speech(args.speech) if args.speech else noise()
     results = [check_shape(args, name, tokens, speech)
                for name in args.shapes or ["tiny", "base", "large-v3", "turbo"]]
     return 0 if all(results) else 1
