@@ -12,7 +12,8 @@ rules of times and without:
                    whole numbers) or what whisper.cpp has; the same tokens as both, until two are as
                    likely as far as logits with such errors can tell
 
-A whisper.cpp that crashes is told of and no failure. It prints a line for each and exits with 1 when one of them falls short.
+A whisper.cpp that crashes is told of and no failure. It prints a line for each and exits with 1 when
+one of them falls short.
 
 Needs: torch 2.x, transformers 5.x, safetensors, gguf, numpy, openai-whisper for its tokens; large-v3
 takes 14 GB of memory and of disk. Models are made one at a time in $BENCH_DIR, or the folder for
@@ -58,7 +59,6 @@ SHAPES = {
     "large-v3": (1280, 20, 32, 32, 128, 100),
     "turbo": (1280, 20, 32, 4, 128, 100),
 }
-EVAL = "tests/golden/whisper-eval"
 N_TEXT, N_GOES_ON = 50257, 24
 BIN_TYPES = {0: gguf.GGMLQuantizationType.F32, 1: gguf.GGMLQuantizationType.F16,
              6: gguf.GGMLQuantizationType.Q5_0, 8: gguf.GGMLQuantizationType.Q8_0}
@@ -305,8 +305,8 @@ def ask_ours(args, path, frames, text, *options):
         d = pathlib.Path(d)
         frames.T.astype("<f4").tofile(d / "frames")
         np.array(text, "<i4").tofile(d / "text")
-        run = subprocess.run([args.build / "tests/golden/whisper-eval", path, d / "frames", d / "text", str(N_GOES_ON),
-                              d / "logits", "--threads", str(args.threads), *options],
+        run = subprocess.run([args.build / "tests/golden/whisper-eval", path, d / "frames", d / "text",
+                              str(N_GOES_ON), d / "logits", "--threads", str(args.threads), *options],
                              check=True, capture_output=True, text=True)
         said = {line.split()[0]: [int(t) for t in line.split()[1:]]
                 for line in run.stdout.splitlines()}
