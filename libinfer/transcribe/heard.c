@@ -129,7 +129,7 @@ static size_t take_words(struct heard *x, const struct longform_segment *segment
                          struct words_segment *borders)
 {
     const int32_t *tokens = x->result.tokens + segment->first;
-    struct word *words = x->timing.words + x->i_word;
+    struct word *words = x->timing.n_words ? x->timing.words + x->i_word : NULL;
     size_t n_text = 0, n_taken = 0, n;
 
     for (size_t i = 0; i < segment->n_tokens; i++)

@@ -269,10 +269,11 @@ static void fit_first(struct word *words, size_t n_words, double last_end,
 double words_fit(struct word *words, size_t n_words, struct words_segment *segment, double last_end,
                  const struct words_lengths *lengths)
 {
-    struct word *first = words, *last = words + n_words - 1;
+    struct word *first = words, *last;
 
     if (n_words == 0)
         return last_end;
+    last = words + n_words - 1;
     fit_first(words, n_words, last_end, lengths);
     if (segment->start < first->end && segment->start - 0.5 > first->start)
         first->start = MAX(0, MIN(first->end - lengths->median, segment->start));
