@@ -312,8 +312,7 @@ static void softmax_case(struct check *c, uint32_t n, enum fill fill, float old_
                    (double)factor, (double)factor_ref);
     for (uint32_t i = 0; i < ATTN_LANES; i++)
         if (!(fabs((double)sum[i] - (double)sum_ref[i]) <=
-              tolerance_sum(n / ATTN_LANES + 4, 4, (double)sum_ref[i]) +
-                  exp_tolerance(sum_ref[i])))
+              tolerance_sum(n / ATTN_LANES + 4, 4, (double)sum_ref[i]) + exp_tolerance(sum_ref[i])))
             check_fail(c, "softmax n %u %s: sum %u is %.9g, expected %.9g", n, fill_name(fill), i,
                        (double)sum[i], (double)sum_ref[i]);
     if (!guarded_done(&s))
