@@ -94,7 +94,9 @@ def test_running_it_again_changes_nothing(m):
 
 def test_a_dry_run_tells_and_changes_nothing(m):
     def files():
-        return m.run("find /etc /home -newer /tmp/stamp -not -type d | sort").stdout
+        """Blocks of prompts are written whenever a service has time."""
+        return m.run("find /etc /home -newer /tmp/stamp -not -type d "
+                     "-not -path '*/sconce-cache/*' | sort").stdout
 
     m.run("touch /tmp/stamp")
     before = files()
