@@ -99,11 +99,11 @@ static int build_graphs(struct model *m, struct model_embed *how, uint32_t n, st
     return r;
 }
 
-/* A score is a single number, maybe small beside what was added up for it: of F32 nothing is lost.
- */
+/* A score is a single number, maybe small beside what was added up for it, of vectors of tokens
+ * too: of F32 nothing is lost. */
 static bool is_exact(const struct inf_embedder_params *p)
 {
-    return p->exact || (p->kind == INF_EMBED_SCORES && p->model->info.dtype == INF_DTYPE_F32);
+    return p->exact || (p->kind != INF_EMBED_VECTORS && p->model->info.dtype == INF_DTYPE_F32);
 }
 
 static int make_embedder(const struct inf_embedder_params *p, uint32_t max_tokens,

@@ -116,14 +116,13 @@ def test_rankings_are_those_of_sentence_transformers(suite, model):
             "truncate": True})
         assert status == 200, answer
         for item in answer:
-            assert item["score"] == pytest.approx(scores[item["index"]], rel=1e-4)
+            assert abs(item["score"] - scores[item["index"]]) < 2e-4
         assert [item["index"] for item in answer] == \
             sorted(range(len(texts)), key=lambda i: -scores[i])
         status, answer, _ = post(suite, "/v1/rerank", {"model": model, "query": query["text"],
                                                        "documents": texts})
         for item in answer["results"]:
-            assert item["relevance_score"] * len(query["want"]) == \
-                pytest.approx(scores[item["index"]], rel=1e-4)
+            assert abs(item["relevance_score"] * len(query["want"]) - scores[item["index"]]) < 2e-4
 
 
 def test_what_is_too_long_is_cut_when_asked(suite):

@@ -52,8 +52,8 @@ struct inf_embedder_params {
     bool exact; /* weights are multiplied as they lie: those of F16 and F32 as floats, also by CPUs
                    that are faster with copies in BF16, or with sums in F16 (vectors then differ by
                    a cosine of about 0.99999), or with copies of F32 in two BF16 (1 - 2e-10; never
-                   for scores). Those of quantised weights are sums of integers, also where copies
-                   are faster, or more exact. */
+                   for scores and vectors of tokens). Those of quantised weights are sums of
+                   integers, also where copies are faster, or more exact. */
     uint32_t max_tokens;       /* of one text; 0: what the model's files say */
     uint32_t batch_tokens;     /* of texts computed together; longer ones are alone; 0: 512 */
     uint64_t max_queue_tokens; /* of requests that wait; 0: 4 million */
