@@ -4,7 +4,8 @@
 # one falls short.
 #
 #   embed.sh --model DIR|FILE.gguf [--build DIR] [--llama-server PATH [--gguf FILE]]
-#            [--python PYTHON [--hf DIR]] [--part cosine|throughput|latency]... [--seconds S]
+#            [--python PYTHON [--hf DIR]] [--pytest PYTHON] [--q8]
+#            [--part tests|cosine|throughput|latency]... [--seconds S]
 #
 # The model is in Hugging Face layout or a GGUF file, such as all-MiniLM-L6-v2; --gguf and --hf name
 # it for those that do not read the one given. PYTHON has sentence-transformers
