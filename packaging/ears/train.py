@@ -11,6 +11,7 @@ writes a checkpoint; export.py makes the files of it.
 import argparse
 import copy
 import pathlib
+import sys
 import time
 
 import torch
@@ -21,6 +22,9 @@ import mel
 from model import Config, Ears
 from vocabulary import Vocabulary
 from windows import IGNORED, ROWS, Composer, Pool
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from muon import Muon  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 # Up to which share of the time: seconds of a window and windows of a batch, drawn in turn.
@@ -68,35 +72,6 @@ def losses(model, head, batch, vocabulary):
             for layer, h in model.c.alignment_heads]
     focus = -torch.log(torch.cat(seen) + 1e-4).mean() if spoken.any() else torch.zeros(())
     return text, said, focus
-
-
-def muon_direction(g, n_steps=5):
-    """The nearest orthogonal matrix, nearly: Newton-Schulz with the usual quintic."""
-    x = g.bfloat16()
-    tall = x.shape[0] > x.shape[1]
-    x = x.T if tall else x
-    x = x / (x.norm() + 1e-7)
-    for _ in range(n_steps):
-        a = x @ x.T
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
-    return (x.T if tall else x).float()
-
-
-class Muon(torch.optim.Optimizer):
-    """Momentum whose steps are made orthogonal; for the matrices inside the layers."""
-
-    def __init__(self, params, lr, momentum=0.95, weight_decay=0.01):
-        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
-
-    @torch.no_grad()
-    def step(self):
-        for group in self.param_groups:
-            for p in group["params"]:
-                m = self.state[p].setdefault("m", torch.zeros_like(p))
-                m.lerp_(p.grad, 1 - group["momentum"])
-                d = muon_direction(p.grad.lerp(m, group["momentum"]))
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.add_(d, alpha=-group["lr"] * max(1, p.shape[0] / p.shape[1]) ** 0.5)
 
 
 @torch.no_grad()
