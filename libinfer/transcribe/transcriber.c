@@ -154,6 +154,13 @@ static bool listen(struct transcriber *t)
     return any;
 }
 
+static void leave_encoder(struct transcriber *t, const struct hearing *h)
+{
+    for (uint32_t i = 0; i < t->n_encoding; i++)
+        if (t->encoding[i] == h)
+            t->encoding[i] = NULL;
+}
+
 /* With the lock. True: there is room for others. */
 static bool drop_ended(struct transcriber *t)
 {
@@ -167,8 +174,7 @@ static bool drop_ended(struct transcriber *t)
             t->running[kept++] = h;
             continue;
         }
-        if (t->encoding == h)
-            t->encoding = NULL;
+        leave_encoder(t, h);
         end(t, h);
     }
     t->n_running = kept;
@@ -196,8 +202,10 @@ static void *run(void *arg)
             t->stats.busy_seconds += (double)(clock_nsec() - begin) * 1e-9;
         if (any || t->dirty || t->stop)
             continue;
-        if (t->n_running == 0)
+        if (t->n_running == 0) {
             kv_pool_rest(t->decode.pool);
+            encode_rest(t->encode);
+        }
         pthread_cond_wait(&t->wake, &t->lock);
     }
     pthread_mutex_unlock(&t->lock);
@@ -225,8 +233,8 @@ static int make_decode(struct transcriber *t, struct inf_err *reterr)
     t->masks = NEW(uint64_t, c->n_text_layers);
     t->items = NEW(struct decode_item, max_texts);
     t->logits = NEW(float, (size_t)max_logits * c->n_vocab);
-    t->window = NEW(float, (size_t)LONGFORM_WINDOW * c->n_mels);
-    t->rows = NEW(float, (size_t)c->n_audio_ctx * c->n_embd);
+    t->window = NEW(float, (size_t)t->max_windows *LONGFORM_WINDOW * c->n_mels);
+    t->rows = NEW(float, (size_t)t->max_windows * c->n_audio_ctx * c->n_embd);
     t->said = NEW(int32_t, c->n_text_ctx);
     if (!t->said || !t->masks || !t->items || !t->logits || !t->window || !t->rows ||
         attempt_space_init(&t->space, row_kernels_get(cpu_flags()), c->n_vocab) < 0)
@@ -247,8 +255,8 @@ static int make_parts(struct transcriber *t, struct inf_err *reterr)
     if (r == 0 && p->vad_path)
         r = vad_model_open(p->vad_path, cpu_flags(), &t->vad, reterr);
     if (r == 0)
-        r = encode_new(t->backend, p->model->encoder, p->exact ? NULL : &t->weights, &t->encode,
-                       reterr);
+        r = encode_new(t->backend, p->model->encoder, p->exact ? NULL : &t->weights, t->max_windows,
+                       &t->encode, reterr);
     return r == 0 ? make_decode(t, reterr) : r;
 }
 
@@ -262,6 +270,7 @@ int transcriber_new(struct backend **backend, const struct transcriber_params *p
         return err_set(reterr, ENOMEM, "out of memory");
     t->params = *params;
     t->backend = *backend;
+    t->max_windows = MIN(params->max_running, TRANSCRIBER_MAX_WINDOWS);
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->wake, NULL);
     t->waiting_tail = &t->waiting;

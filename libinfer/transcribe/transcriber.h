@@ -4,9 +4,9 @@
 /*
  * The transcriber's thread, and what waits for it
  *
- * Requests run as many together as may, in the order in which they came. Their windows pass the
- * encoder one after another, in turns, and between two products of one the texts of all others go
- * on by a token: a step of the decoder reads its weights once for all of them.
+ * Requests run as many together as may, in the order in which they came. Windows that wait pass the
+ * encoder together, in turns, and between two of its products the texts of all others go on by a
+ * token: a step of either reads its weights once for all of them.
  */
 
 #include <pthread.h>
@@ -17,6 +17,7 @@
 
 enum {
     TRANSCRIBER_MAX_RUNNING = 64,
+    TRANSCRIBER_MAX_WINDOWS = 4,           /* more gain nothing, and the first text waits for all */
     TRANSCRIBER_MAX_HELD = 130 * MEL_RATE, /* samples of a request; one piece more is taken */
 };
 
@@ -43,14 +44,17 @@ struct transcriber {
     struct attempt_space space;
     struct hearing *running[TRANSCRIBER_MAX_RUNNING];
     uint32_t n_running;
-    struct hearing *encoding;  /* whose window is in the encoder */
-    uint32_t turn;             /* of the next one */
-    float *window;             /* [LONGFORM_WINDOW, n_mels] */
-    float *rows;               /* [n_audio, n_embd] */
-    float *logits;             /* of a step */
-    struct decode_item *items; /* of a step */
-    int32_t *said;             /* [n_text_ctx]: text of a window that stands */
-    int fd;                    /* events wait */
+    uint32_t max_windows;                              /* in the encoder at once, at most */
+    struct hearing *encoding[TRANSCRIBER_MAX_WINDOWS]; /* whose are there; NULL: it left */
+    uint32_t n_encoding;
+    uint64_t encode_nsec, window_nsec; /* they took so far; one of the last ones took */
+    uint32_t turn;                     /* of the next one */
+    float *window;                     /* [max_windows, LONGFORM_WINDOW, n_mels] */
+    float *rows;                       /* [max_windows, n_audio, n_embd] */
+    float *logits;                     /* of a step */
+    struct decode_item *items;         /* of a step */
+    int32_t *said;                     /* [n_text_ctx]: text of a window that stands */
+    int fd;                            /* events wait */
     bool has_thread;
     pthread_t thread;
     pthread_mutex_t lock; /* of everything below, of the list of those that run, and of parts of
@@ -82,7 +86,7 @@ void transcriber_stats(struct transcriber *t, struct inf_transcriber_stats *ret_
 /* transcriber_work.c, on the thread, without the lock. */
 /* Takes a request on as far as that needs no device: true when something changed. */
 bool transcriber_listen(struct transcriber *t, struct hearing *h);
-/* A piece of a window through the encoder; a step of all texts. True: there was something to do. */
+/* A piece of windows through the encoder; a step of all texts. True: there was something to do. */
 bool transcriber_encode(struct transcriber *t);
 bool transcriber_step(struct transcriber *t);
 

@@ -10,6 +10,9 @@
 /* A piece of the encoder's work, while others write and while none does. */
 #define SLICE_NSEC      UINT64_C(20000000)
 #define SLICE_LONG_NSEC UINT64_C(100000000)
+/* All windows that pass the encoder together wait for the last one. Where one takes long, it is the
+ * device's arithmetic that bounds it, and others beside it gain nothing. */
+#define TOGETHER_NSEC UINT64_C(1000000000)
 
 static void fail(struct hearing *h, int error)
 {
@@ -43,21 +46,43 @@ bool transcriber_listen(struct transcriber *t, struct hearing *h)
     return true;
 }
 
-/* Requests take turns. */
-static struct hearing *next_window(struct transcriber *t)
+/* By how long one took before: until that is known, one at a time. */
+static uint32_t windows_together(const struct transcriber *t)
 {
-    for (uint32_t i = 0; i < t->n_running; i++) {
-        const uint32_t at = (t->turn + i) % t->n_running;
+    const uint64_t n = t->window_nsec > 0 ? TOGETHER_NSEC / t->window_nsec : 1;
+
+    return (uint32_t)MAX(1, MIN(n, t->max_windows));
+}
+
+/* Requests take turns; windows that wait go together. */
+static void begin_windows(struct transcriber *t)
+{
+    const uint32_t n_running = t->n_running, first = t->turn, most = windows_together(t);
+    const struct whisper_config *c = t->params.model->config;
+
+    for (uint32_t i = 0; i < n_running && t->n_encoding < most; i++) {
+        const uint32_t at = (first + i) % n_running;
         struct hearing *h = t->running[at];
 
         if (h->state != HEARING_ENCODE)
             continue;
         t->turn = at + 1;
-        sound_window(&h->sound, h->window.seek, h->window.n_frames, t->window);
-        encode_begin(t->encode, t->window);
-        return h;
+        sound_window(&h->sound, h->window.seek, h->window.n_frames,
+                     t->window + (size_t)t->n_encoding * LONGFORM_WINDOW * c->n_mels);
+        t->encoding[t->n_encoding++] = h;
     }
-    return NULL;
+    t->encode_nsec = 0;
+    if (t->n_encoding > 0)
+        encode_begin(t->encode, t->window, t->n_encoding);
+}
+
+/* Those that were cancelled need no rows. */
+static bool is_encoding(const struct transcriber *t)
+{
+    for (uint32_t i = 0; i < t->n_encoding; i++)
+        if (t->encoding[i] && t->encoding[i]->state == HEARING_ENCODE)
+            return true;
+    return false;
 }
 
 static bool is_writing(const struct transcriber *t)
@@ -68,10 +93,11 @@ static bool is_writing(const struct transcriber *t)
     return false;
 }
 
-static void end_window(struct transcriber *t, struct hearing *h, int r)
+/* @rows: of the encoder. @r: what it said. */
+static void end_window(struct transcriber *t, struct hearing *h, const float *rows, int r)
 {
     if (r >= 0)
-        r = decode_remember(&t->decode, &h->memory, t->rows);
+        r = decode_remember(&t->decode, &h->memory, rows);
     if (r < 0) {
         fail(h, r);
         return;
@@ -85,23 +111,38 @@ static void end_window(struct transcriber *t, struct hearing *h, int r)
         hearing_begin_text(h, &t->tokens, t->params.model->config->n_text_ctx);
 }
 
+static void end_windows(struct transcriber *t, int r)
+{
+    const struct whisper_config *c = t->params.model->config;
+
+    for (uint32_t i = 0; i < t->n_encoding; i++)
+        if (t->encoding[i] && t->encoding[i]->state == HEARING_ENCODE)
+            end_window(t, t->encoding[i], t->rows + (size_t)i * c->n_audio_ctx * c->n_embd, r);
+    pthread_mutex_lock(&t->lock);
+    t->stats.n_passes++;
+    pthread_mutex_unlock(&t->lock);
+    t->window_nsec = t->encode_nsec / t->n_encoding;
+    t->n_encoding = 0;
+}
+
 bool transcriber_encode(struct transcriber *t)
 {
-    const uint64_t end = clock_nsec() + (is_writing(t) ? SLICE_NSEC : SLICE_LONG_NSEC);
-    struct hearing *h = t->encoding;
+    const uint64_t begin = clock_nsec();
+    const uint64_t end = begin + (is_writing(t) ? SLICE_NSEC : SLICE_LONG_NSEC);
     int r = 0;
 
-    if (!h || h->state != HEARING_ENCODE)
-        h = t->encoding = next_window(t);
-    if (!h)
+    if (!is_encoding(t)) {
+        t->n_encoding = 0;
+        begin_windows(t);
+    }
+    if (t->n_encoding == 0)
         return false;
     do
         r = encode_go_on(t->encode, t->rows);
     while (r == 0 && clock_nsec() < end);
-    if (r != 0) {
-        t->encoding = NULL;
-        end_window(t, h, r);
-    }
+    t->encode_nsec += clock_nsec() - begin;
+    if (r != 0)
+        end_windows(t, r);
     return true;
 }
 

@@ -51,6 +51,8 @@ static const struct model_metric model_metrics[] = {
     {"sconce_audio_model_requests_waiting", "gauge", "Requests that wait.", STAT(n_waiting)},
     {"sconce_audio_windows_total", "counter", "Windows of sound that were computed.",
      STAT(n_windows)},
+    {"sconce_audio_encoder_passes_total", "counter",
+     "Passes of the encoder, of one or several windows.", STAT(n_passes)},
     {"sconce_audio_tokens_total", "counter", "Tokens that were generated.", STAT(n_tokens)},
     {"sconce_audio_fallbacks_total", "counter", "Windows that were tried at another temperature.",
      STAT(n_fallbacks)},

@@ -136,6 +136,7 @@ static bool step(struct inf_transcriber *t, struct fake_request *r)
         put_segment(t, r, n);
         r->n_done += n;
         t->stats.n_windows++;
+        t->stats.n_passes++;
         if (r->full && r->n_fed - r->n_done < ROOM / 2) {
             r->full = false;
             put(t, event_of(r, INF_AUDIO_ROOM));

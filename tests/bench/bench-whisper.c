@@ -2,9 +2,9 @@
 /*
  * bench-whisper MODEL [--threads N] [--isa NAME] [--exact] [--windows N] [--tokens N]
  *
- * How long (median, best) a window takes in the encoder, keys and values of its memory, a prompt of
- * 256 tokens, and a token of one text and of five at once. MODEL: any file of Whisper;
- * make_whisper.py makes some.
+ * How long (median, best) a window takes in the encoder, alone and of four at once, keys and values
+ * of its memory, a prompt of 256 tokens, and a token of one text and of five at once. MODEL: any
+ * file of Whisper; make_whisper.py makes some.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "transcribe/decode_texts.h"
 #include "transcribe/encode_window.h"
 
-enum { MAX_TEXTS = 5, PROMPT = 256, MAX_LAPS = 512 };
+enum { MAX_WINDOWS = 4, MAX_TEXTS = 5, PROMPT = 256, MAX_LAPS = 512 };
 
 struct bench {
     const struct whisper_model *model;
@@ -77,6 +77,7 @@ static void report(struct bench *b, const char *what)
 static void open_parts(struct bench *b, const struct backend_params *on, bool exact)
 {
     const struct whisper_config *c = b->model->config;
+    const size_t n_mel = (size_t)MAX_WINDOWS * 2 * c->n_audio_ctx * c->n_mels;
     struct decode_params p = {
         .decoder = b->model->decoder,
         .n_audio = c->n_audio_ctx,
@@ -92,14 +93,14 @@ static void open_parts(struct bench *b, const struct backend_params *on, bool ex
     if (backend_new(on, &b->backend, &err) < 0)
         die(&err);
     p.backend = b->backend;
-    if (encode_new(b->backend, b->model->encoder, exact ? NULL : &b->weights, &b->encode, &err) <
-            0 ||
+    if (encode_new(b->backend, b->model->encoder, exact ? NULL : &b->weights, MAX_WINDOWS,
+                   &b->encode, &err) < 0 ||
         decode_init(&b->decode, &p, &err) < 0)
         die(&err);
-    b->mel = NEW(float, (size_t)2 * c->n_audio_ctx * c->n_mels);
-    b->rows = NEW(float, (size_t)c->n_audio_ctx * c->n_embd);
+    b->mel = NEW(float, n_mel);
+    b->rows = NEW(float, (size_t)MAX_WINDOWS * c->n_audio_ctx * c->n_embd);
     b->logits = NEW(float, (size_t)MAX_TEXTS * c->n_vocab);
-    for (size_t i = 0; i < (size_t)2 * c->n_audio_ctx * c->n_mels; i++)
+    for (size_t i = 0; i < n_mel; i++)
         b->mel[i] = (float)(i * 2654435761u % 1000) / 1000 - 0.5f;
 }
 
@@ -139,19 +140,28 @@ static void write_texts(struct bench *b, struct kv_table *memory, uint32_t n, un
         kv_table_done(&texts[i]);
 }
 
+/* @n at once; the time is that of one. */
+static void encode_windows(struct bench *b, uint32_t n, unsigned n_times)
+{
+    check(encode_run(b->encode, b->mel, n, b->rows));
+    begin(b);
+    for (unsigned i = 0; i < n_times; i++) {
+        check(encode_run(b->encode, b->mel, n, b->rows));
+        lap(b);
+    }
+    for (unsigned i = 0; i < b->n_laps; i++)
+        b->laps[i] /= n;
+    report(b, n > 1 ? "a window of several there" : "a window in the encoder");
+}
+
 static void measure(struct bench *b, unsigned n_windows, unsigned n_tokens)
 {
     struct kv_table memory;
 
-    check(encode_run(b->encode, b->mel, b->rows));
+    encode_windows(b, MAX_WINDOWS, n_windows);
+    encode_windows(b, 1, n_windows);
     check(decode_memory_init(&b->decode, &memory));
     check(decode_remember(&b->decode, &memory, b->rows));
-    begin(b);
-    for (unsigned i = 0; i < n_windows; i++) {
-        check(encode_run(b->encode, b->mel, b->rows));
-        lap(b);
-    }
-    report(b, "a window in the encoder");
     begin(b);
     for (unsigned i = 0; i < n_windows; i++) {
         check(decode_remember(&b->decode, &memory, b->rows));

@@ -71,7 +71,7 @@ static void open_parts(struct subject *s, const struct backend_params *on, bool 
 
     check(backend_new(on, &s->backend, &err), &err);
     with.backend = s->backend;
-    check(encode_new(s->backend, s->model->encoder, exact ? NULL : &s->weights, &s->encode, &err),
+    check(encode_new(s->backend, s->model->encoder, exact ? NULL : &s->weights, 1, &s->encode, &err),
           &err);
     check(decode_init(&s->decode, &with, &err), &err);
     check(speech_tokens_init(&s->special, s->file->tok, c, &err), &err);
@@ -88,7 +88,7 @@ static void remember(struct subject *s, const char *path)
 
     check(rows ? 0 : -ENOMEM, NULL);
     check(size == (size_t)2 * c->n_audio_ctx * c->n_mels * sizeof(float) ? 0 : -EINVAL, NULL);
-    check(encode_run(s->encode, frames, rows), NULL);
+    check(encode_run(s->encode, frames, 1, rows), NULL);
     check(decode_memory_init(&s->decode, &s->memory), NULL);
     check(decode_remember(&s->decode, &s->memory, rows), NULL);
 }

@@ -143,7 +143,8 @@ INF_PUBLIC struct inf_audio_event *inf_audio_event_free(struct inf_audio_event *
 struct inf_transcriber_stats {
     uint64_t n_requests, n_rejected;
     uint64_t n_windows, n_tokens; /* that were heard; that were said, in all attempts */
-    uint64_t n_fallbacks;         /* attempts at another temperature */
+    uint64_t n_passes;    /* of the encoder, which takes windows of several requests at once */
+    uint64_t n_fallbacks; /* attempts at another temperature */
     uint32_t n_waiting, n_running;
     double audio_seconds, busy_seconds;
 };

@@ -59,7 +59,7 @@ static void encode_sound(struct subject *s)
     for (size_t i = 0; i < (size_t)2 * N_CTX * N_MELS; i++)
         mel[i] /= 2;
     s->rows = NEW(float, (size_t)N_CTX *N_EMBD);
-    ASSERT_OK(encode_run(s->encode, mel, s->rows));
+    ASSERT_OK(encode_run(s->encode, mel, 1, s->rows));
 }
 
 static int setup(void **state)
@@ -80,7 +80,7 @@ static int setup(void **state)
     ASSERT_OK_ERR(whisper_encoder_new(&src, &shape, &s->encoder, &err), err);
     ASSERT_OK_ERR(whisper_decoder_new(&src, &text, &s->decoder, &err), err);
     ASSERT_OK_ERR(backend_new(&on, &s->backend, &err), err);
-    ASSERT_OK_ERR(encode_new(s->backend, s->encoder, NULL, &s->encode, &err), err);
+    ASSERT_OK_ERR(encode_new(s->backend, s->encoder, NULL, 1, &s->encode, &err), err);
     params = (struct decode_params){
         .backend = s->backend,
         .decoder = s->decoder,

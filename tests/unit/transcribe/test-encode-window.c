@@ -5,6 +5,7 @@
  */
 #include "transcribe/encode_window.h"
 
+#include "core/cpu.h"
 #include "format/safetensors.h"
 #include "unit/transcribe/golden.h"
 
@@ -68,13 +69,50 @@ TEST(rows_are_those_of_transformers)
     st = open_file(&src);
     ASSERT_OK_ERR(whisper_encoder_new(&src, &shape, &e, &err), err);
     ASSERT_OK_ERR(backend_new(&params, &backend, &err), err);
-    ASSERT_OK_ERR(encode_new(backend, e, NULL, &enc, &err), err);
+    ASSERT_OK_ERR(encode_new(backend, e, NULL, 1, &enc, &err), err);
     for (int i = 0; i < 2; i++)
-        ASSERT_OK(encode_run(enc, mel, got[i]));
+        ASSERT_OK(encode_run(enc, mel, 1, got[i]));
     error = nmse(got[0], want, N_CTX * N_EMBD);
     print_message("NMSE %g\n", error);
     assert_true(error <= 1e-9);
     assert_memory_equal(got[0], got[1], sizeof(got[0]));
+}
+
+/* Also where some leave in the middle, and on each rung, whose products take rows in other pieces.
+ */
+TEST(windows_together_are_what_each_is_alone)
+{
+    enum { N = 3, IN = 2 * N_CTX * N_MELS, OUT = N_CTX * N_EMBD };
+    _cleanup_(safetensors_closep) struct safetensors *st = NULL;
+    _cleanup_(whisper_encoder_freep) struct whisper_encoder *e = NULL;
+    _cleanup_free_ float *first = read_floats(DIR "mel.bin", IN);
+    float mel[N * IN], alone[N * OUT], together[N * OUT];
+    struct whisper_source src;
+    struct inf_err err;
+
+    for (int i = 0; i < N * IN; i++)
+        mel[i] = first[(i * (1 + i / IN)) % IN];
+    st = open_file(&src);
+    ASSERT_OK_ERR(whisper_encoder_new(&src, &shape, &e, &err), err);
+    for (int i = 0; cpu_rung_at(i); i++) {
+        const struct backend_params params = {
+            .device = "cpu", .isa = cpu_rung_at(i), .n_threads = 2};
+        _cleanup_(backend_freep) struct backend *backend = NULL;
+        _cleanup_(encode_freep) struct encode *enc = NULL;
+
+        ASSERT_OK_ERR(backend_new(&params, &backend, &err), err);
+        ASSERT_OK_ERR(encode_new(backend, e, NULL, N, &enc, &err), err);
+        for (int j = 0; j < N; j++)
+            ASSERT_OK(encode_run(enc, mel + j * IN, 1, alone + j * OUT));
+        encode_begin(enc, mel, N);
+        for (int j = 0; j < 5; j++)
+            ASSERT_OK(encode_go_on(enc, together));
+        ASSERT_OK(encode_run(enc, mel, N, together));
+        assert_memory_equal(together, alone, sizeof(alone));
+        encode_rest(enc);
+        ASSERT_OK(encode_run(enc, mel + IN, N - 1, together));
+        assert_memory_equal(together, alone + OUT, 2 * OUT * sizeof(float));
+    }
 }
 
 TEST(other_shapes_are_refused_by_name)
@@ -104,4 +142,5 @@ TEST(other_shapes_are_refused_by_name)
 }
 
 RUN_TESTS(cmocka_unit_test(rows_are_those_of_transformers),
+          cmocka_unit_test(windows_together_are_what_each_is_alone),
           cmocka_unit_test(other_shapes_are_refused_by_name))
