@@ -47,7 +47,7 @@ struct plan_limits {
 /* Of the weights of a product. */
 struct product_format {
     enum inf_dtype dtype;
-    bool tiles; /* packed (cpu/matmul.h); dtype is F32 or BF16 */
+    bool packed; /* as matmul_packs() has it (cpu/matmul.h) */
 };
 
 struct backend_ops {

@@ -6,21 +6,20 @@
 
 #include "backend/cpu/matmul.h"
 #include "core/err.h"
-#include "core/half.h"
 #include "quant/dtype.h"
 
 /* What a copy is known by. Padding is zero: it is compared as bytes. */
 struct copy_key {
     const void *data;
-    uint32_t dtype, tiles;
+    uint32_t dtype, packed;
 };
 
 static uint64_t copy_bytes(const struct weight *w, struct product_format to)
 {
     uint64_t row = 0;
 
-    if (to.tiles)
-        return ALIGN_UP((uint64_t)w->rows, MATMUL_N_STEP) * matmul_tiles_bytes(to.dtype, w->cols);
+    if (to.packed)
+        return ALIGN_UP((uint64_t)w->rows, MATMUL_N_STEP) * matmul_packed_bytes(to.dtype, w->cols);
     dtype_row_bytes(to.dtype, w->cols, &row);
     return w->rows * row;
 }
@@ -31,13 +30,10 @@ static void put_row(const struct weight *w, struct product_format to, uint32_t i
 {
     const size_t at = (size_t)i * w->cols;
 
-    if (to.tiles)
-        matmul_tiles_pack(to.dtype, row, i, w->cols, copy);
-    else if (to.dtype == INF_DTYPE_F32)
-        memcpy((float *)copy + at, row, w->cols * sizeof(float));
+    if (to.packed)
+        matmul_pack(to.dtype, row, i, w->cols, copy);
     else
-        for (uint32_t j = 0; j < w->cols; j++)
-            ((uint16_t *)copy)[at + j] = bf16_from_f32(row[j]);
+        memcpy((float *)copy + at, row, w->cols * sizeof(float));
 }
 
 static int fill_copy(const struct weight *w, struct product_format to, void *copy)
@@ -54,10 +50,10 @@ static int fill_copy(const struct weight *w, struct product_format to, void *cop
     return 0;
 }
 
-/* @to is F32 or BF16, in tiles or not. */
+/* @to is packed, or F32. */
 static int copy_weight(struct reformat *rf, struct weight *w, struct product_format to)
 {
-    const struct copy_key wanted = {w->data, to.dtype, to.tiles};
+    const struct copy_key wanted = {w->data, to.dtype, to.packed};
     struct copy_key *key;
     uint64_t known;
     void *copy;
@@ -78,7 +74,7 @@ static int copy_weight(struct reformat *rf, struct weight *w, struct product_for
     }
     w->data = (const void *)(uintptr_t)known;
     w->dtype = to.dtype;
-    w->tiles = to.tiles;
+    w->packed = to.packed;
     return 0;
 }
 
@@ -132,7 +128,7 @@ int reformat_graph(const struct backend *backend, const struct graph *g, struct 
             const struct product_format to =
                 backend->ops->product_format(backend, node.w.dtype, values[i]);
 
-            if (to.tiles || to.dtype != node.w.dtype)
+            if (to.packed || to.dtype != node.w.dtype)
                 r = copy_weight(rf, &node.w, to);
         }
         graph_append(copy, node);

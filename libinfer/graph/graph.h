@@ -27,7 +27,7 @@ struct weight {
     enum inf_dtype dtype;
     uint32_t rows, cols;
     const char *name; /* for messages; lives as long as data */
-    bool tiles;       /* packed as the CPU multiplies many rows (backend/reformat.h) */
+    bool packed;      /* as the CPU multiplies many rows (backend/reformat.h) */
 };
 
 enum graph_act {

@@ -38,7 +38,7 @@ struct check {
     X(matmul)                                                                                      \
     X(matmul_invariance)                                                                           \
     X(matmul_f16)                                                                                  \
-    X(tiles)                                                                                       \
+    X(matmul_packed)                                                                               \
     X(norm)                                                                                        \
     X(rope)                                                                                        \
     X(silu)                                                                                        \

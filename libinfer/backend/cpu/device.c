@@ -132,30 +132,25 @@ static const char *isa(const struct backend *b)
     return cpu_rung_name(((const struct cpu_backend *)b)->flags);
 }
 
-static bool multiplies_bf16(const struct matmul_ops *ops)
-{
-    return matmul_act_kind(ops, INF_DTYPE_BF16) == MATMUL_ACT_BF16;
-}
-
 /*
- * Tiles are faster than all else, and more exact than rows of int8. F16 is multiplied as floats,
- * unless the CPU multiplies halves: twice the work of BF16. Of rows of int8 a third of the error
- * comes by way of the values, a twelfth of a layer's products.
+ * Tiles are faster than all else, and more exact than rows of int8. Without them blocks of int16
+ * are next: twice as fast as floats and more exact than bfloat16, which some CPUs multiply slower
+ * than floats. Of rows of int8 a third of the error comes by way of the values, a twelfth of a
+ * layer's products.
  */
 static struct product_format product_format(const struct backend *b, enum inf_dtype dtype,
                                             bool values)
 {
     const struct matmul_ops *ops = matmul_ops_get(((const struct cpu_backend *)b)->flags_many);
+    const bool is_half = dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
 
-    if (matmul_has_tiles(ops) && dtype <= INF_DTYPE_Q8_0)
+    if (matmul_packs(ops, INF_DTYPE_BF16) && dtype <= INF_DTYPE_Q8_0)
         return (struct product_format){dtype == INF_DTYPE_F32 ? INF_DTYPE_F32 : INF_DTYPE_BF16,
                                        true};
-    if (dtype == INF_DTYPE_F16 && matmul_act_kind(ops, dtype) == MATMUL_ACT_F32 &&
-        multiplies_bf16(ops))
-        return (struct product_format){INF_DTYPE_BF16, false};
+    if (matmul_packs(ops, INF_DTYPE_F16) && (is_half || (dtype == INF_DTYPE_Q8_0 && values)))
+        return (struct product_format){INF_DTYPE_F16, true};
     if (dtype == INF_DTYPE_Q8_0 && values)
-        return (struct product_format){multiplies_bf16(ops) ? INF_DTYPE_BF16 : INF_DTYPE_F32,
-                                       false};
+        return (struct product_format){INF_DTYPE_F32, false};
     return (struct product_format){dtype, false};
 }
 

@@ -94,7 +94,7 @@ static void multiply(const struct exec *x, const struct stage *s, const struct m
         .y = y + b->r0 * ldy,
         .ldy = ldy,
         .bias = m->bias ? m->bias + b->n0 : NULL,
-        .tiles = m->tiles,
+        .packed = m->packed,
         .next = next,
     };
 
@@ -157,7 +157,7 @@ static uint32_t row_parts(const struct exec *x, const struct stage *s)
 {
     const uint32_t n = x->plan->n_threads;
 
-    return s->tiles && exec_rows(x, s->rows_kept) >= n * PART_ROWS ? n : 1;
+    return s->packed && exec_rows(x, s->rows_kept) >= n * PART_ROWS ? n : 1;
 }
 
 /* Where part @i of @n begins. */

@@ -99,10 +99,10 @@ static int rope_find(struct fuser *f, const struct rope_params *p)
 
 static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix *m)
 {
-    *m = (struct matrix){.data = n->w.data, .dtype = n->w.dtype, .tiles = n->w.tiles};
-    if (m->tiles) {
-        m->act = matmul_tiles_kind(m->dtype);
-        m->row_bytes = matmul_tiles_bytes(m->dtype, n->w.cols);
+    *m = (struct matrix){.data = n->w.data, .dtype = n->w.dtype, .packed = n->w.packed};
+    if (m->packed) {
+        m->act = matmul_packed_kind(m->dtype);
+        m->row_bytes = matmul_packed_bytes(m->dtype, n->w.cols);
     } else {
         m->act = matmul_act_kind(f->plan->matmul, m->dtype);
         if (!dtype_row_bytes(m->dtype, n->w.cols, &m->row_bytes))
@@ -282,7 +282,7 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     p->chunk = piece_columns(f, p->width);
     if (p->head_dim > 0)
         p->chunk = p->head_dim * MAX(1u, p->chunk / p->head_dim);
-    while (p->m[0].tiles && p->chunk % MATMUL_N_STEP != 0)
+    while (p->m[0].packed && p->chunk % MATMUL_N_STEP != 0)
         p->chunk += p->head_dim;
     p->n_chunks = DIV_UP(p->width, p->chunk);
     plan->max_chunk = MAX(plan->max_chunk, p->chunk);
@@ -290,7 +290,7 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     s->n_chunks += p->n_chunks;
     for (uint32_t i = 0; i < p->n_matrices; i++) {
         s->acts[p->m[i].act] = true;
-        s->tiles &= p->m[i].tiles;
+        s->packed &= p->m[i].packed;
     }
     return 0;
 }
@@ -304,7 +304,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
     int r = 0;
 
     s->K = node_at(f, ref)->w.cols;
-    s->tiles = true;
+    s->packed = true;
     s->rows_kept = node_at(f, ref)->rows_kept;
     if (f->late[in] && node_at(f, in)->op == GRAPH_RMS_NORM) {
         s->norm_w = vector_floats(f, &node_at(f, in)->w);

@@ -32,5 +32,7 @@ const struct matmul_ops matmul_avx2 = {
     .name = "avx2",
     .flags = CPU_AVX2,
     .prepare_q8 = prepare_q8_avx2,
+    .blocks = matmul_blocks_avx2,
+    .prepare_blocks = matmul_prepare_blocks_avx2,
     .kernels = KERNELS,
 };

@@ -121,5 +121,7 @@ const struct matmul_ops matmul_avx512 = {
     .name = "avx512",
     .flags = CPU_AVX512 | CPU_AVX512_VNNI,
     .prepare_q8 = prepare_q8_avx512,
+    .blocks = matmul_blocks_avx512,
+    .prepare_blocks = matmul_prepare_blocks_avx512,
     .kernels = KERNELS,
 };

@@ -19,5 +19,7 @@ const struct matmul_ops matmul_avxvnni = {
     .name = "avxvnni",
     .flags = CPU_AVX2 | CPU_AVX_VNNI,
     .prepare_q8 = prepare_q8_avxvnni,
+    .blocks = matmul_blocks_avxvnni,
+    .prepare_blocks = matmul_prepare_blocks_avx2,
     .kernels = KERNELS,
 };

@@ -23,7 +23,10 @@
  * prepared rows of BF16 or F16 over the pairs or the blocks of the 256 k of a chunk.
  */
 
+#include <math.h>
+
 #include "backend/cpu/matmul.h"
+#include "core/half.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -60,6 +63,38 @@ struct matmul_two {
     uint16_t hi[32], lo[32];
 };
 static_assert(sizeof(struct matmul_two) == 128, "layout");
+
+/* 128 elements of a prepared row: x ≈ d × q, the last block padded with 0. */
+#define MATMUL_BLOCK     128u
+#define MATMUL_BLOCK_MAX 4095 /* 128 × its square is below 2^31 */
+struct matmul_i16 {
+    int16_t q[MATMUL_BLOCK]; /* ±MATMUL_BLOCK_MAX */
+    float d;
+    float none[3];
+};
+static_assert(sizeof(struct matmul_i16) == 272, "layout");
+
+/* The same of PANEL_N packed rows of W. */
+struct matmul_blocks {
+    int16_t q[MATMUL_BLOCK / 2][PANEL_N][2];
+    float d[PANEL_N];
+} __attribute__((aligned(64)));
+
+/* d of a block whose largest magnitude has these bits, and what its elements are multiplied with
+ * before they are rounded. NaN and 0 of a block with NaN or infinity. */
+static inline float matmul_block_scale(uint32_t bits, float *ret_inverse)
+{
+    const float most = half_from_bits_f32(bits);
+
+    *ret_inverse = 0;
+    if (bits >= 0x7f800000)
+        return NAN;
+    /* Below, the inverse would be none. */
+    if (most < 0x1p-100f)
+        return 0;
+    *ret_inverse = MATMUL_BLOCK_MAX / most;
+    return most / MATMUL_BLOCK_MAX;
+}
 
 struct matmul_panel {
     union {
@@ -123,10 +158,13 @@ struct matmul_ops {
     void (*prepare_bf16)(const float *x, uint32_t K, uint16_t *dst);
     /* Pads with 0 to whole blocks. Not NULL: the F16 kernel multiplies such rows. */
     void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
-    /* Columns n0 … n1-1 with packed weights; NULL: there are no tiles. */
+    /* Columns n0 … n1-1 with weights packed for tiles; NULL: there are none. */
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     /* Pads with 0 to whole blocks; with tiles(). */
     void (*prepare_two)(const float *x, uint32_t K, struct matmul_two *dst);
+    /* The same with weights in blocks of int16, and rows for them. */
+    void (*blocks)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
+    void (*prepare_blocks)(const float *x, uint32_t K, struct matmul_i16 *dst);
     struct matmul_kernel kernels[INF_DTYPE_N]; /* decode NULL: the reference */
 };
 
@@ -147,6 +185,13 @@ void matmul_decode_bf16_avx512(struct matmul_panel *panel, unsigned half, const 
 /* matmul-tiles-amx.c */
 void matmul_tiles_amx(const struct matmul_args *args, uint32_t n0, uint32_t n1);
 void matmul_prepare_two_amx(const float *x, uint32_t K, struct matmul_two *dst);
+
+/* matmul-blocks-*.c */
+void matmul_blocks_avx512(const struct matmul_args *args, uint32_t n0, uint32_t n1);
+void matmul_prepare_blocks_avx512(const float *x, uint32_t K, struct matmul_i16 *dst);
+void matmul_blocks_avxvnni(const struct matmul_args *args, uint32_t n0, uint32_t n1);
+void matmul_blocks_avx2(const struct matmul_args *args, uint32_t n0, uint32_t n1);
+void matmul_prepare_blocks_avx2(const float *x, uint32_t K, struct matmul_i16 *dst);
 
 /* matmul-ref.c: the definition, in doubles. */
 void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1);

@@ -71,6 +71,8 @@ static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
         return ops->prepare_bf16 != NULL;
     case MATMUL_ACT_TWO:
         return ops->prepare_two != NULL;
+    case MATMUL_ACT_I16:
+        return ops->prepare_blocks != NULL;
     case MATMUL_ACT_F16:
         return ops->prepare_f16 != NULL;
     default:
@@ -105,6 +107,8 @@ static size_t act_offset(enum matmul_act kind, uint32_t K)
         return (size_t)K * sizeof(uint16_t);
     case MATMUL_ACT_TWO:
         return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_two);
+    case MATMUL_ACT_I16:
+        return (size_t)DIV_UP(K, MATMUL_BLOCK) * sizeof(struct matmul_i16);
     case MATMUL_ACT_F16:
         return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_f16);
     default:
@@ -123,11 +127,11 @@ static uint32_t chunk_elems(enum matmul_act kind)
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
 {
     const size_t bytes = ALIGN_UP(act_offset(kind, ALIGN_UP(K, 2u)), MATMUL_ALIGN);
-    const bool tiles = kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_TWO;
+    const bool many = kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_TWO || kind == MATMUL_ACT_I16;
 
-    /* Lines of 16 rows are loaded at once: at an odd distance they compete for no place in caches.
-     */
-    return tiles && bytes / MATMUL_ALIGN % 2 == 0 ? bytes + MATMUL_ALIGN : bytes;
+    /* Lines of many rows are loaded at once: at an odd distance they compete for no place in
+     * caches. */
+    return many && bytes / MATMUL_ALIGN % 2 == 0 ? bytes + MATMUL_ALIGN : bytes;
 }
 
 void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
@@ -145,6 +149,8 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
             ops->prepare_bf16(x + m * ldx, K, (uint16_t *)to);
         else if (kind == MATMUL_ACT_TWO)
             ops->prepare_two(x + m * ldx, K, (struct matmul_two *)to);
+        else if (kind == MATMUL_ACT_I16)
+            ops->prepare_blocks(x + m * ldx, K, (struct matmul_i16 *)to);
         else if (kind == MATMUL_ACT_F16)
             ops->prepare_f16(x + m * ldx, K, (struct matmul_f16 *)to);
         else
@@ -152,38 +158,73 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
     }
 }
 
-/* ---- tiles ---- */
+/* ---- packed weights ---- */
 
-bool matmul_has_tiles(const struct matmul_ops *ops)
+/* @ops or the next of its bases that multiplies what is packed as @dtype; NULL: none. */
+static const struct matmul_ops *packer(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
-    return ops->tiles != NULL;
+    while (ops && (dtype == INF_DTYPE_F16 ? !ops->blocks : !ops->tiles))
+        ops = ops->base;
+    return ops;
 }
 
-enum matmul_act matmul_tiles_kind(enum inf_dtype dtype)
+bool matmul_packs(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
+    return is_float(dtype) && packer(ops, dtype);
+}
+
+enum matmul_act matmul_packed_kind(enum inf_dtype dtype)
+{
+    if (dtype == INF_DTYPE_F16)
+        return MATMUL_ACT_I16;
     return dtype == INF_DTYPE_F32 ? MATMUL_ACT_TWO : MATMUL_ACT_BF16;
 }
 
-size_t matmul_tiles_bytes(enum inf_dtype dtype, uint32_t K)
+size_t matmul_packed_bytes(enum inf_dtype dtype, uint32_t K)
 {
+    if (dtype == INF_DTYPE_F16)
+        return DIV_UP(K, MATMUL_BLOCK) * sizeof(struct matmul_blocks) / MATMUL_N_STEP;
     return ALIGN_UP((size_t)K, 32u) * (dtype == INF_DTYPE_F32 ? 2 : 1) * sizeof(uint16_t);
 }
 
 /* [group][32 k][hi, lo][pair of k][row of the group][2] */
-void matmul_tiles_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst)
+static void pack_tiles(unsigned n_parts, const float *row, uint32_t n, uint32_t K,
+                       uint16_t (*to)[16][MATMUL_N_STEP][2])
 {
-    const unsigned parts = dtype == INF_DTYPE_F32 ? 2 : 1;
-    uint16_t(*to)[16][MATMUL_N_STEP][2] =
-        (void *)((uint8_t *)dst + n / MATMUL_N_STEP * MATMUL_N_STEP * matmul_tiles_bytes(dtype, K));
-
-    n %= MATMUL_N_STEP;
     for (uint32_t k = 0; k < K; k++) {
         const uint16_t hi = bf16_from_f32(row[k]);
 
-        to[k / 32 * parts][k % 32 / 2][n][k % 2] = hi;
-        if (parts == 2)
+        to[k / 32 * n_parts][k % 32 / 2][n][k % 2] = hi;
+        if (n_parts == 2)
             to[k / 32 * 2 + 1][k % 32 / 2][n][k % 2] = bf16_from_f32(row[k] - bf16_to_f32(hi));
     }
+}
+
+static void pack_blocks(const float *row, uint32_t n, uint32_t K, struct matmul_blocks *to)
+{
+    for (uint32_t k = 0; k < K; k += MATMUL_BLOCK, to++) {
+        const uint32_t kc = MIN(K - k, MATMUL_BLOCK);
+        uint32_t most = 0;
+        float inverse;
+
+        for (uint32_t i = 0; i < kc; i++)
+            most = MAX(most, half_bits_f32(row[k + i]) & 0x7fffffff);
+        to->d[n] = matmul_block_scale(most, &inverse);
+        for (uint32_t i = 0; inverse > 0 && i < kc; i++)
+            to->q[i / 2][n][i % 2] = (int16_t)rintf(row[k + i] * inverse);
+    }
+}
+
+void matmul_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst)
+{
+    void *group =
+        (uint8_t *)dst + n / MATMUL_N_STEP * MATMUL_N_STEP * matmul_packed_bytes(dtype, K);
+
+    n %= MATMUL_N_STEP;
+    if (dtype == INF_DTYPE_F16)
+        pack_blocks(row, n, K, group);
+    else
+        pack_tiles(dtype == INF_DTYPE_F32 ? 2 : 1, row, n, K, group);
 }
 
 /* ---- the walk ---- */
@@ -344,8 +385,12 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     struct group g = {.args = args, .kernel = kernel_get(ops, args->dtype)};
     struct matmul_panel panel;
 
-    if (args->tiles) {
-        ops->tiles(args, n0, n1);
+    if (args->packed && args->dtype == INF_DTYPE_F16) {
+        packer(ops, args->dtype)->blocks(args, n0, n1);
+        return;
+    }
+    if (args->packed) {
+        packer(ops, args->dtype)->tiles(args, n0, n1);
         return;
     }
     if (!g.kernel->decode) {

@@ -36,6 +36,7 @@ enum matmul_act {
     MATMUL_ACT_F32,  /* floats as they are: for F32, F16, BF16 */
     MATMUL_ACT_BF16, /* rounded to bfloat16: for BF16 on CPUs that multiply it */
     MATMUL_ACT_TWO,  /* sums of two bfloat16: for F32 in tiles */
+    MATMUL_ACT_I16,  /* blocks of 128 int16 with a scale: for F16 packed in such blocks */
     MATMUL_ACT_F16,  /* blocks of 32 halves with a scale: for F16 on CPUs that multiply it */
     MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all quantised formats */
     MATMUL_ACT_N,
@@ -54,7 +55,7 @@ struct matmul_args {
     float *y;             /* y[m × ldy + n] */
     size_t ldy;           /* floats */
     const float *bias;    /* of each row of W, or NULL */
-    bool tiles;           /* W is packed, see below; n0 and n1 are multiples of MATMUL_N_STEP */
+    bool packed;          /* W is, see below; n0 and n1 are multiples of MATMUL_N_STEP */
     const void *next;     /* what the caller reads next, as much as it likes; or NULL: prefetched */
 };
 
@@ -80,18 +81,23 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
                     uint32_t K, uint32_t row0, uint32_t row1, void *dst);
 
 /*
- * Weights that are packed for CPUs with tiles (matmul-tiles-amx.c), which multiply many rows
- * several times as fast: a copy in the order in which tiles are loaded, in bfloat16 or, of F32, in
- * two of them, hi + lo. Groups of MATMUL_N_STEP rows lie side by side: rows from n0 on begin n0 ×
- * the bytes of a row behind the first.
+ * Packed weights are a copy in the order in which kernels for many rows load them, several times as
+ * fast as those that decode:
+ *
+ *     BF16  for tiles (matmul-tiles-amx.c)
+ *     F32   for tiles, as two bfloat16, hi + lo
+ *     F16   as blocks of int16 (matmul-blocks-simd.h), which keep nearly as much
+ *
+ * Groups of MATMUL_N_STEP rows lie side by side: rows from n0 on begin n0 × the bytes of a row
+ * behind the first.
  */
-bool matmul_has_tiles(const struct matmul_ops *ops);
-/* Of prepared rows for packed weights of @dtype, which is F32 or BF16. */
-enum matmul_act matmul_tiles_kind(enum inf_dtype dtype);
+bool matmul_packs(const struct matmul_ops *ops, enum inf_dtype dtype);
+/* Of prepared rows for packed weights of @dtype. */
+enum matmul_act matmul_packed_kind(enum inf_dtype dtype);
 /* Bytes of one packed row of K elements. The last group is whole as well. */
-size_t matmul_tiles_bytes(enum inf_dtype dtype, uint32_t K);
+size_t matmul_packed_bytes(enum inf_dtype dtype, uint32_t K);
 /* Row @n of W, which is @row, to its places in @dst, which was zeroed. */
-void matmul_tiles_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst);
+void matmul_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst);
 
 /* Columns n0 … n1-1 of y for all rows. Uses about 48 KiB of stack. */
 void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,

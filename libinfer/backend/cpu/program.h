@@ -67,7 +67,7 @@ struct matrix {
     const void *data;
     enum inf_dtype dtype;
     enum matmul_act act;
-    bool tiles;
+    bool packed;
     uint64_t row_bytes;
     const float *bias; /* or NULL */
 };
@@ -108,7 +108,7 @@ struct stage {
     uint64_t act_private[MATMUL_ACT_N]; /* in a thread's own memory */
     struct product *products;
     uint32_t n_products, n_chunks;
-    bool tiles; /* all weights are packed */
+    bool packed; /* all weights are packed */
 
     struct attn_params attn;
     bool wanted_only; /* attention: nobody reads but rows of the logits */

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Products with weights packed for tiles: against sums in doubles of what was packed, bit for bit
- * against themselves in other company, and their speed
+ * Products with packed weights: against sums in doubles of what was packed, bit for bit against
+ * themselves in other company, and their speed
  */
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/matmul.h"
+#include "backend/cpu/matmul-kernels.h"
 #include "core/half.h"
 #include "harness.h"
 
+static const enum inf_dtype dtypes[] = {INF_DTYPE_F32, INF_DTYPE_F16, INF_DTYPE_BF16};
+
 struct packed {
-    enum inf_dtype dtype; /* F32 or BF16 */
+    enum inf_dtype dtype; /* what they are packed as: F32, F16 or BF16 */
     uint32_t M, N, K;
     struct guarded w, x, act, bias, y;
     float *rows; /* [N, K]: W before it was packed */
@@ -24,8 +26,8 @@ struct packed {
 static void packed_init(struct check *c, struct packed *p, enum inf_dtype dtype, uint32_t M,
                         uint32_t N, uint32_t K, enum fill fill)
 {
-    const enum matmul_act kind = matmul_tiles_kind(dtype);
-    const size_t stride = matmul_act_bytes(kind, K), row = matmul_tiles_bytes(dtype, K);
+    const enum matmul_act kind = matmul_packed_kind(dtype);
+    const size_t stride = matmul_act_bytes(kind, K), row = matmul_packed_bytes(dtype, K);
 
     *p = (struct packed){.dtype = dtype, .M = M, .N = N, .K = K};
     p->rows = NEW(float, (size_t)N *K);
@@ -39,7 +41,7 @@ static void packed_init(struct check *c, struct packed *p, enum inf_dtype dtype,
     fill_floats(c, fill, p->x.data, (size_t)M * K);
     memset(p->w.data, 0, p->w.size);
     for (uint32_t n = 0; n < N; n++)
-        matmul_tiles_pack(dtype, p->rows + (size_t)n * K, n, K, p->w.data);
+        matmul_pack(dtype, p->rows + (size_t)n * K, n, K, p->w.data);
     p->args = (struct matmul_args){
         .dtype = dtype,
         .w = p->w.data,
@@ -52,7 +54,7 @@ static void packed_init(struct check *c, struct packed *p, enum inf_dtype dtype,
         .y = p->y.data,
         .ldy = N,
         .bias = N % 2 ? p->bias.data : NULL,
-        .tiles = true,
+        .packed = true,
     };
     matmul_prepare(matmul_ops_get(c->flags), kind, p->x.data, K, K, 0, M, p->act.data);
 }
@@ -70,19 +72,58 @@ static void packed_done(struct check *c, struct packed *p)
     free(p->rows);
 }
 
-/* As it goes into a product with one part. */
-static double rounded(const struct packed *p, float v)
+/* @k of row @m of x, as it goes into a product. */
+static double x_at(const struct packed *p, uint32_t m, uint32_t k)
 {
+    const float v = ((const float *)p->x.data)[(size_t)m * p->K + k];
+    const struct matmul_i16 *b =
+        (const void *)((const uint8_t *)p->act.data + m * p->args.act_stride);
+
+    if (p->dtype == INF_DTYPE_F16)
+        return (double)b[k / MATMUL_BLOCK].d * b[k / MATMUL_BLOCK].q[k % MATMUL_BLOCK];
     return p->dtype == INF_DTYPE_F32 ? (double)v : (double)bf16_to_f32(bf16_from_f32(v));
+}
+
+static double w_at(const struct packed *p, uint32_t n, uint32_t k)
+{
+    const float v = p->rows[(size_t)n * p->K + k];
+    const struct matmul_blocks *b =
+        (const void *)((const uint8_t *)p->w.data + n / PANEL_N * PANEL_N * p->args.row_bytes);
+
+    b += k / MATMUL_BLOCK;
+    if (p->dtype == INF_DTYPE_F16)
+        return (double)b->d[n % PANEL_N] * b->q[k % MATMUL_BLOCK / 2][n % PANEL_N][k % 2];
+    return p->dtype == INF_DTYPE_F32 ? (double)v : (double)bf16_to_f32(bf16_from_f32(v));
+}
+
+/* No number is farther from what it was than half a step of its block. */
+static void compare_blocks(struct check *c, const struct packed *p, const char *fill)
+{
+    const float *x = p->x.data;
+
+    for (uint32_t m = 0; m < p->M; m++) {
+        for (uint32_t k = 0; k < p->K; k++) {
+            const float *from = x + (size_t)m * p->K + k / MATMUL_BLOCK * MATMUL_BLOCK;
+            double most = 0, e = fabs(x_at(p, m, k) - (double)x[(size_t)m * p->K + k]);
+
+            for (uint32_t i = 0; i < MIN(MATMUL_BLOCK, p->K - k / MATMUL_BLOCK * MATMUL_BLOCK); i++)
+                most = fmax(most, fabs((double)from[i]));
+            if (!(e <= most * 0.5005 / MATMUL_BLOCK_MAX + 0x1p-100))
+                check_fail(c, "%s M %u N %u K %u: x[%u][%u] is wrong by %.3g of %.3g", fill, p->M,
+                           p->N, p->K, m, k, e, most);
+        }
+    }
 }
 
 /* Rows of F32 are compared with x itself: both of its parts lose a bit. */
 static void compare(struct check *c, const struct packed *p, const char *fill)
 {
     const bool two = p->dtype == INF_DTYPE_F32;
-    const uint64_t n_terms = (two ? 3 : 1) * ((uint64_t)p->K + p->K / 16 + 2);
+    const uint64_t n_terms = p->dtype == INF_DTYPE_F16
+                                 ? 4 * (p->K / MATMUL_BLOCK + 1)
+                                 : (two ? 3 : 1) * ((uint64_t)p->K + p->K / 16 + 2);
     const double rms = tolerance_rms(n_terms, 2) + (two ? tolerance_two_rms() : 0);
-    const float *x = p->x.data, *bias = p->args.bias, *y = p->y.data;
+    const float *bias = p->args.bias, *y = p->y.data;
     double squares = 0;
     uint64_t n_squares = 0;
 
@@ -91,8 +132,7 @@ static void compare(struct check *c, const struct packed *p, const char *fill)
             double sum = bias ? bias[n] : 0, mag = fabs(sum), e;
 
             for (uint32_t k = 0; k < p->K; k++) {
-                const double t =
-                    rounded(p, x[(size_t)m * p->K + k]) * rounded(p, p->rows[(size_t)n * p->K + k]);
+                const double t = x_at(p, m, k) * w_at(p, n, k);
 
                 sum += t;
                 mag += fabs(t);
@@ -149,6 +189,8 @@ static void check_packed(struct check *c, enum inf_dtype dtype, uint32_t M, uint
     packed_init(c, &p, dtype, M, N, K, fill);
     matmul_rows(matmul_ops_get(c->flags), &p.args, 0, N);
     compare(c, &p, fill_name(fill));
+    if (dtype == INF_DTYPE_F16)
+        compare_blocks(c, &p, fill_name(fill));
     check_company(c, &p);
     packed_done(c, &p);
     c->n_cases++;
@@ -171,17 +213,17 @@ static void check_nan(struct check *c, enum inf_dtype dtype, float bad)
     c->n_cases++;
 }
 
-void check_tiles(struct check *c)
+void check_matmul_packed(struct check *c)
 {
     static const uint32_t Ms[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 48, 65};
     static const uint32_t Ns[] = {1, 15, 16, 17, 32, 33, 64, 71, 96, 128};
     static const uint32_t Ks[] = {1, 2, 31, 32, 33, 64, 100, 384, 997, 1536};
 
-    if (!matmul_has_tiles(matmul_ops_get(c->flags)))
-        return;
-    for (unsigned d = 0; d < 2; d++) {
-        const enum inf_dtype dtype = d ? INF_DTYPE_BF16 : INF_DTYPE_F32;
+    for (size_t d = 0; d < ARRAY_SIZE(dtypes); d++) {
+        const enum inf_dtype dtype = dtypes[d];
 
+        if (!matmul_packs(matmul_ops_get(c->flags), dtype))
+            continue;
         for (size_t i = 0; i < ARRAY_SIZE(Ms); i++)
             for (size_t j = 0; j < ARRAY_SIZE(Ns); j++)
                 check_packed(c, dtype, Ms[i], Ns[j], Ks[rng_u32(&c->rng) % ARRAY_SIZE(Ks)],
@@ -210,23 +252,23 @@ static void bench_part(void *arg, unsigned i, unsigned n)
         matmul_rows(job->ops, &job->args, j * 128, (j + 1) * 128);
 }
 
-void bench_tiles(struct check *c)
+void bench_matmul_packed(struct check *c)
 {
     static const uint32_t shapes[][2] = {{384, 1536}, {1536, 384}, {1024, 4096}};
     static const uint32_t Ms[] = {8, 24, 64, 512};
 
-    if (!matmul_has_tiles(matmul_ops_get(c->flags)))
-        return;
-    printf("tiles %s, %u threads, TOPS with M = 8, 24, 64, 512\n", c->rung, c->n_threads);
-    for (unsigned d = 0; d < 2; d++)
+    printf("packed %s, %u threads, TOPS with M = 8, 24, 64, 512\n", c->rung, c->n_threads);
+    for (size_t d = 0; d < ARRAY_SIZE(dtypes); d++)
         for (size_t s = 0; s < ARRAY_SIZE(shapes); s++) {
-            printf("%-4s K %4u N %4u:", d ? "BF16" : "F32", shapes[s][0], shapes[s][1]);
+            if (!matmul_packs(matmul_ops_get(c->flags), dtypes[d]))
+                break;
+            printf("%-4s K %4u N %4u:", inf_dtype_name(dtypes[d]), shapes[s][0], shapes[s][1]);
             for (size_t i = 0; i < ARRAY_SIZE(Ms); i++) {
                 const uint32_t K = shapes[s][0], N = shapes[s][1];
                 struct bench_job job = {.ops = matmul_ops_get(c->flags), .N = N};
                 struct packed p;
 
-                packed_init(c, &p, d ? INF_DTYPE_BF16 : INF_DTYPE_F32, Ms[i], N, K, FILL_NORMAL);
+                packed_init(c, &p, dtypes[d], Ms[i], N, K, FILL_NORMAL);
                 job.args = p.args;
                 printf(" %6.3f", 2.0 * Ms[i] * N * K * 1e-12 /
                                      bench_threads(c->n_threads, 0.25, bench_part, &job));
