@@ -71,8 +71,9 @@ static void open_parts(struct subject *s, const struct backend_params *on, bool 
 
     check(backend_new(on, &s->backend, &err), &err);
     with.backend = s->backend;
-    check(encode_new(s->backend, s->model->encoder, exact ? NULL : &s->weights, 1, &s->encode, &err),
-          &err);
+    check(
+        encode_new(s->backend, s->model->encoder, exact ? NULL : &s->weights, 1, &s->encode, &err),
+        &err);
     check(decode_init(&s->decode, &with, &err), &err);
     check(speech_tokens_init(&s->special, s->file->tok, c, &err), &err);
     s->logits = calloc((size_t)MAX_TOKENS * c->n_vocab, sizeof(float));
