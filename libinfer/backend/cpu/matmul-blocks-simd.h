@@ -5,10 +5,10 @@
  * Matrix products of weights packed as blocks of int16, for any vector that multiplies pairs of
  * them
  *
- * A CPU without tiles multiplies pairs of int16 two to four times as fast as floats. 128 numbers
- * share a scale and are rounded to ±4095, so that no sum of 128 products leaves an int32; in the
- * worst case, where one number of a block holds all of its energy, that loses 6e-7 of it, and 4e-8
- * of normally distributed numbers: bfloat16 would lose 1e-6.
+ * A CPU without tiles multiplies pairs of int16 twice as fast as floats. 128 numbers share a scale
+ * and are rounded to ±4095, so that no sum of 128 products leaves an int32. Of normally distributed
+ * numbers that loses 4e-8 of their energy, as F16 does, of a block with one large number at worst
+ * 6e-7; bfloat16 would lose 2.8e-6.
  *
  * The sum of an element is acc = fma(float(isum), w.d × x.d, acc) from 0, block by block, isum
  * being exact, and then bias + acc. So an element does not depend on how many rows and columns are
