@@ -76,6 +76,7 @@ def parse(argv):
     add("--clients", type=int, default=4, metavar="N", help="at once (4)")
     add("--client-shape", default="base", choices=SHAPES, help="model of clients, F16 (base)")
     add("--hours", type=float, default=3, metavar="N", help="the file of memory (3)")
+    add("--large", action="store_true", help="parity of large-v3 as well: 14 GB, half an hour")
     add("--sentences", type=int, default=100, metavar="N", help="of words (100)")
     add("--lock", metavar="FILE", help="locked (flock) while something is timed")
     add("--docs", metavar="FILE", help="put tables between the marks of this Markdown file")

@@ -89,18 +89,17 @@ def parity(options, figures):
 
 
 def full_shapes(options, figures):
-    name = "%s beside transformers and whisper.cpp, short" % ", ".join(options.shapes)
-    tokens = options.data / "whisper/multilingual.tiktoken"
+    shapes = ["tiny", "base"] + ["large-v3"] * options.large
+    name = "%s beside transformers and whisper.cpp, short" % ", ".join(shapes)
     speech = next(recordings(options), None)
-    if not options.python or not tokens.exists() or not speech:
-        figures.skipped(name, "no --python" if not options.python else "no tokens or speech")
+    if not options.python or not speech:
+        figures.skipped(name, "no --python" if not options.python else "no speech")
         return
-    argv = [options.python, options.tree / "tests/golden/check_whisper_shapes.py", "--eval",
-            options.build / "tests/golden/whisper-eval", "--tokens", tokens, "--speech", speech,
-            "--threads", options.threads]
+    argv = [options.python, options.tree / "tests/golden/check_whisper_shapes.py", "--build",
+            options.build, "--speech", speech, "--threads", options.threads]
     if options.whisper:
-        argv += ["--whisper-cpp", options.whisper]
-    status, said = run([*argv, *options.shapes])
+        argv += ["--whisper", options.whisper]
+    status, said = run([*argv, *shapes], env={**os.environ, "BENCH_DIR": str(options.models)})
     for line in said.strip().splitlines():
         figures.note(line)
     figures.figure(name, int(status != 0), most=0)
