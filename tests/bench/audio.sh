@@ -7,7 +7,7 @@
 #
 # Parts: front parity words speed clients memory; all of them if none is named. DIR holds
 # whisper.cpp's programs; PYTHON has numpy, and openai-whisper, torch and transformers for the parts
-# that compare with them. audio.sh --help names all options. Needs python3.
+# that compare with them; words needs libespeak-ng. audio.sh --help names all options. Needs python3.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 command -v python3 >/dev/null || {
