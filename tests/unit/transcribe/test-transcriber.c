@@ -257,9 +257,10 @@ TEST(texts_are_those_of_the_reference)
         inf_transcriber_stats(t, &stats);
         assert_int_equal(stats.n_requests, n_begun);
         assert_true(stats.n_windows > n_begun && stats.n_tokens > 0 && stats.busy_seconds > 0);
+        /* Windows that take long, as under sanitizers, go one by one. */
         if (n_running == 1)
             assert_int_equal(stats.n_passes, stats.n_windows);
-        else
+        else if (stats.busy_seconds < 0.2 * (double)stats.n_windows)
             assert_true(stats.n_passes < stats.n_windows);
         for (size_t i = 0; i < n_begun; i++) {
             assert_int_equal(p[i].error, 0);
