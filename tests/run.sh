@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# All tests, from nothing: installs what they need, builds with gcc and with clang under sanitizers,
-# runs everything, and ends with a line "N passed, N failed".
+# All tests, from nothing: installs what they need, builds with gcc and with clang under sanitizers
+# (tests/build.sh), runs everything, and ends with a line "N passed, N failed".
 #
-#   tests/run.sh [STEP]...     steps: unit asan tsan fuzz api system (all of them without one)
+#   tests/run.sh [STEP]...     steps: unit api system asan tsan fuzz (all of them without one)
 #
 # The step "system" boots systemd in containers and installs the packages there: it needs root.
 #
@@ -19,14 +19,16 @@ cd "$(dirname "$0")/.." || exit 2
 BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
 FUZZ_SECONDS=${FUZZ_SECONDS:-20}
 JOBS=$(nproc)
-STEPS=${*:-unit asan tsan fuzz api system}
+STEPS=${*:-unit api system asan tsan fuzz}
 passed=0
 failed=0
+began=$(date +%s)
 mkdir -p "$BUILD_ROOT"
 rm -rf "$BUILD_ROOT/walls"
 
+# say TEXT: what begins, and how many seconds after the start.
 say() {
-    printf '\n== %s\n' "$*"
+    printf '\n== %s (%d s)\n' "$*" $(($(date +%s) - began))
 }
 
 # count NAME STATUS: one test of our own.
@@ -46,22 +48,13 @@ want() {
     return 1
 }
 
-# setup DIR COMPILER OPTION...: configures once and builds; false when that fails.
-setup() {
-    dir=$BUILD_ROOT/$1
-    cc=$2
-    shift 2
-    if [ ! -f "$dir/build.ninja" ]; then
-        CC=$cc CXX=true meson setup "$dir" . "$@" >"$dir.log" 2>&1 || {
-            tail -n 30 "$dir.log"
-            return 1
-        }
-    fi
-    ninja -C "$dir" -j "$JOBS" >"$dir.log" 2>&1 || {
-        grep -E 'error|FAILED|undefined' "$dir.log" | head -n 40
-        return 1
-    }
-    [ -z "$(grep -E 'warning:' "$dir.log")" ]
+# built NAME: waits for what tests/build.sh makes, and counts it.
+built() {
+    while [ ! -f "$BUILD_ROOT/$1.status" ] && kill -0 "$builder" 2>/dev/null; do
+        sleep 1
+    done
+    cat "$BUILD_ROOT/$1.out"
+    count "build of $1" "$(cat "$BUILD_ROOT/$1.status" 2>/dev/null || echo 1)"
 }
 
 # meson_tests DIR OPTION...: runs them and adds their numbers.
@@ -122,10 +115,37 @@ if want unit; then
     install_packages $ARM_PACKAGES || echo "skipped: kernels of arm64, for want of packages"
 fi
 
+machines=
+if want system; then
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "skipped: containers need root"
+    elif ! install_packages $MACHINE_PACKAGES; then
+        echo "skipped: containers, for want of packages"
+    else
+        machines=yes
+    fi
+fi
+
 if want unit || want api || want system; then
     say "build with gcc"
-    setup gcc gcc
-    count "build with gcc" $?
+    sh tests/build.sh gcc
+    count "build of gcc" $?
+fi
+
+# The other builds go on behind the tests, which wait more than they compute.
+names=
+[ "$machines" ] && names=debs
+{ want asan || want fuzz; } && names="$names asan"
+want tsan && names="$names tsan"
+if [ "$names" ]; then
+    for name in $names; do
+        rm -f "$BUILD_ROOT/$name.status"
+    done
+    sh tests/build.sh --idle $names >/dev/null 2>&1 &
+    builder=$!
+    trap 'kill -- "-$builder" 2>/dev/null' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
 fi
 
 if want unit; then
@@ -133,23 +153,47 @@ if want unit; then
     meson_tests gcc
 fi
 
+if want api; then
+    say "the services, through the official client"
+    python_tests gcc api
+    python_tests gcc e2e --ignore=tests/e2e/systemd --ignore=tests/e2e/packages
+    python_tests gcc docs
+    python_tests gcc policy
+    say "attacks on the services"
+    python_tests gcc attack -rs
+    cat "$BUILD_ROOT"/walls/*alone.txt 2>/dev/null
+fi
+
+if [ "$machines" ]; then
+    say "the packages"
+    built debs
+    say "under a real systemd, from packages"
+    python_tests gcc e2e/systemd -rfEs --tb=short --durations=10
+    say "packages, from installation to purge"
+    python_tests gcc e2e/packages -rfEs --tb=short
+    cat "$BUILD_ROOT"/walls/*system*.txt "$BUILD_ROOT"/walls/*user*.txt 2>/dev/null
+fi
+
+if want asan || want fuzz; then
+    say "build with clang, ASan and UBSan"
+    built asan
+fi
+
 if want asan; then
-    say "tests under ASan and UBSan (clang)"
-    setup asan clang -Dconfinement=off -Db_sanitize=address,undefined -Db_lundef=false
-    count "build with clang, ASan and UBSan" $?
+    say "tests under ASan and UBSan"
     export ASAN_OPTIONS=detect_stack_use_after_return=1
     export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     # Of Vulkan what handles memory; the rest would watch a driver for minutes.
     meson_tests asan --no-suite lint --no-suite arm64 --no-suite fp16 --no-suite vulkan \
         --timeout-multiplier 5
+    say "the services under ASan and UBSan"
     SCONCE_TEST_SLOW=5 python_tests asan api
     unset ASAN_OPTIONS UBSAN_OPTIONS
 fi
 
 if want tsan; then
-    say "tests of threads under TSan (clang)"
-    setup tsan clang -Dconfinement=off -Db_sanitize=thread -Db_lundef=false
-    count "build with clang and TSan" $?
+    say "tests of threads under TSan"
+    built tsan
     TSAN_OPTIONS=halt_on_error=1 meson_tests tsan --suite threads --timeout-multiplier 10
 fi
 
@@ -169,10 +213,8 @@ fuzz_one() {
 
 if want fuzz; then
     say "fuzzers, $FUZZ_SECONDS s each"
-    setup fuzz clang -Dconfinement=off -Dfuzz=true -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
-    count "build of the fuzzers" $?
     mkdir -p "$BUILD_ROOT/fuzz-work"
-    list=$(find "$BUILD_ROOT/fuzz/tests/fuzz" -maxdepth 1 -type f -name 'fuzz-*' -perm -u+x | sort)
+    list=$(find "$BUILD_ROOT/asan/tests/fuzz" -maxdepth 1 -type f -name 'fuzz-*' -perm -u+x | sort)
     running=0
     for f in $list; do
         fuzz_one "$f" &
@@ -192,31 +234,6 @@ if want fuzz; then
     done
 fi
 
-if want api; then
-    say "the services, through the official client"
-    python_tests gcc api
-    python_tests gcc e2e --ignore=tests/e2e/systemd --ignore=tests/e2e/packages
-    python_tests gcc docs
-    python_tests gcc policy
-    say "attacks on the services"
-    python_tests gcc attack -rs
-    cat "$BUILD_ROOT"/walls/*alone.txt 2>/dev/null
-fi
-
-if want system; then
-    say "under a real systemd, from packages"
-    if [ "$(id -u)" -ne 0 ]; then
-        echo "skipped: containers need root"
-    elif ! install_packages $MACHINE_PACKAGES; then
-        echo "skipped: for want of packages"
-    else
-        began=$(date +%s)
-        python_tests gcc e2e/systemd -rfEs --tb=short --durations=10
-        python_tests gcc e2e/packages -rfEs --tb=short
-        cat "$BUILD_ROOT"/walls/*system*.txt "$BUILD_ROOT"/walls/*user*.txt 2>/dev/null
-        echo "under a real systemd: $(($(date +%s) - began)) s"
-    fi
-fi
-
+say "all of it"
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

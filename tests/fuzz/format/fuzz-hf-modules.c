@@ -11,7 +11,45 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void put(const char *dir, const char *name, const uint8_t *data, size_t size)
+static const char *const folders[] = {"1_Pooling", "2_Dense", "adapters"};
+static char dir[] = "/tmp/fuzz-hf-modules-XXXXXX";
+
+static void leave(void)
+{
+    static const char *const files[] = {"modules.json", "sentence_bert_config.json",
+                                        "1_Pooling/config.json", "2_Dense/config.json",
+                                        "adapters/adapter_config.json"};
+    char path[96];
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+        unlink(path);
+    }
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, folders[i]);
+        rmdir(path);
+    }
+    rmdir(dir);
+}
+
+static void make_folders(void)
+{
+    static bool made;
+    char sub[64];
+
+    if (made)
+        return;
+    if (!mkdtemp(dir) || atexit(leave) != 0)
+        abort();
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        snprintf(sub, sizeof(sub), "%s/%s", dir, folders[i]);
+        if (mkdir(sub, 0700) < 0)
+            abort();
+    }
+    made = true;
+}
+
+static void put(const char *name, const uint8_t *data, size_t size)
 {
     char *path = path_join(dir, name);
     FILE *f = path ? fopen(path, "w") : NULL;
@@ -21,40 +59,20 @@ static void put(const char *dir, const char *name, const uint8_t *data, size_t s
     free(path);
 }
 
-static const char *folder(void)
-{
-    static const char *const folders[] = {"1_Pooling", "2_Dense", "adapters"};
-    static char dir[] = "/tmp/fuzz-hf-modules-XXXXXX";
-    static bool made;
-    char sub[64];
-
-    if (made)
-        return dir;
-    if (!mkdtemp(dir))
-        abort();
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        snprintf(sub, sizeof(sub), "%s/%s", dir, folders[i]);
-        if (mkdir(sub, 0700) < 0)
-            abort();
-    }
-    made = true;
-    return dir;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint8_t *end = size > 0 ? memchr(data, 0, size) : NULL;
     const size_t n = end ? (size_t)(end - data) : size;
     struct format f = {.hp = {.n_ctx_train = 512}};
-    const char *dir = folder();
     struct inf_err err;
 
-    put(dir, "modules.json", data, n);
-    put(dir, "1_Pooling/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
-    put(dir, "2_Dense/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
-    put(dir, "sentence_bert_config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
-    put(dir, "adapters/adapter_config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
-    f.dir = (char *)dir;
+    make_folders();
+    put("modules.json", data, n);
+    put("1_Pooling/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
+    put("2_Dense/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
+    put("sentence_bert_config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
+    put("adapters/adapter_config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
+    f.dir = dir;
     if (format_read_modules(&f, &err) == 0 && f.hp.embed.n_dense > HPARAMS_MAX_DENSE)
         abort();
     f.hp.embed.n_tasks = 1;
