@@ -3,7 +3,7 @@
 
 files      what each package installs: {package: {path: Entry}}
 unpacked   a directory with all packages unpacked over each other
-chroot     a root without a running systemd, into which packages can be installed
+chroot     a root without a running systemd, in which the packages alone are missing
 later      the packages of a later version, whose default configuration is another one
 """
 import dataclasses
@@ -24,7 +24,7 @@ spec.loader.exec_module(machine_fixtures)
 
 import packages  # noqa: E402
 import roots  # noqa: E402
-from machine_fixtures import base, make_machine, possible  # noqa: E402,F401
+from machine_fixtures import base, make_machine, possible, ready  # noqa: E402,F401
 
 NAMES = ("sconce", "libinfer0", "libinfer-dev", "sconce-doc")
 LATER = "99.0-1"
@@ -136,15 +136,15 @@ class Chroot:
 
 
 @pytest.fixture
-def chroot(base):  # noqa: F811
-    root = roots.Root(base)
+def chroot(ready):  # noqa: F811
+    root = roots.Root(ready)
     yield Chroot(root)
     root.free()
 
 
 @pytest.fixture(scope="session")
 def installed_base(base, debs):  # noqa: F811
-    """A base in which the packages are installed."""
+    """A base in which the packages are installed, with what they ask for."""
     root = roots.Root(base)
     layer = root.place.with_name(root.name + "-installed")
     try:

@@ -37,7 +37,14 @@ def debs():
 
 @pytest.fixture(scope="session")
 def base(debs):
+    """A root without the packages; what they need can be had from apt's cache."""
     return packages.layers(roots.make_base(), debs)
+
+
+@pytest.fixture(scope="session")
+def ready(base, debs):
+    """The same with what the packages need."""
+    return packages.ready(base) if debs else base
 
 
 class Installed:
@@ -60,8 +67,8 @@ def install(machine, debs):
 
 
 @pytest.fixture(scope="session")
-def installed(base, debs):
-    with Machine(roots.Root(base)) as machine:
+def installed(ready, debs):
+    with Machine(roots.Root(ready)) as machine:
         machine.boot()
         yield Installed(machine, install(machine, debs))
 
@@ -82,20 +89,20 @@ def machine(installed):
 
 
 @pytest.fixture(scope="module")
-def own_machine(base, debs):
+def own_machine(ready, debs):
     """A machine for one file of tests, which may turn it upside down."""
-    with Machine(roots.Root(base)) as machine:
+    with Machine(roots.Root(ready)) as machine:
         machine.boot()
         install(machine, debs)
         yield machine
 
 
 @pytest.fixture
-def make_machine(base, debs):
+def make_machine(base, ready, debs):
     machines = []
 
     def make(packages=True):
-        machines.append(Machine(roots.Root(base)))
+        machines.append(Machine(roots.Root(ready if packages else base)))
         machines[-1].boot()
         if packages:
             install(machines[-1], debs)

@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import subprocess
 
-from roots import BUILD_ROOT, TREE, make_layer, say, suite
+from roots import BUILD_ROOT, TREE, make_base, make_layer, missing, say, suite
 
 RUNTIME = {
     "bookworm": ("libh2o-evloop0.13", "libjansson4", "libyaml-0-2", "libpcre2-8-0", "libutf8proc2",
@@ -87,3 +87,16 @@ def layers(base, debs):
 def dependencies(deb):
     return subprocess.run(["dpkg-deb", "-f", str(deb), "Package", "Depends", "Pre-Depends"],
                           check=True, capture_output=True, text=True).stdout
+
+
+def ready(layer):
+    """@layer of layers() with what the packages need installed, so that only they are missing."""
+    archives = (layer[0] / "var/cache/apt/archives").glob("*.deb")
+    return make_layer(layer, "", "install", *sorted({a.name.partition("_")[0] for a in archives}))
+
+
+if __name__ == "__main__":
+    # Ahead of the tests, if they will have machines.
+    debs = built()
+    if not missing():
+        ready(layers(make_base(), debs))

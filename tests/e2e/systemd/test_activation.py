@@ -22,8 +22,8 @@ ROUNDS = 20
 
 
 @pytest.fixture(scope="module")
-def machine(base, debs):
-    with Machine(roots.Root(base, copy=True)) as machine:
+def machine(ready, debs):
+    with Machine(roots.Root(ready, copy=True)) as machine:
         machine.boot()
         install(machine, debs)
         yield machine
