@@ -48,8 +48,11 @@ compile()
         echo '};'
     } >>"$out/$stem.code.h"
     title=$(echo "$family $name" | sed 's/  */ /g; s/ $//')
-    echo "{\"$title\", $symbol, sizeof($symbol), $(view_mask u4), $(view_mask f4)}," \
-        >>"$out/$stem.rows.h"
+    views="0, 0"
+    case " $defines " in
+    *' -DTEXEL '*) views="$(view_mask u4), $(view_mask f4)" ;;
+    esac
+    echo "{\"$title\", $symbol, sizeof($symbol), $views}," >>"$out/$stem.rows.h"
 }
 
 : >"$out/$stem.code.h"
