@@ -17,14 +17,14 @@ cd "$(dirname "$0")/.." || exit 2
 . packaging/packages.sh
 
 BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
-FUZZ_SECONDS=${FUZZ_SECONDS:-20}
 JOBS=$(nproc)
 STEPS=${*:-unit api system asan tsan fuzz}
 passed=0
 failed=0
+builder=
 began=$(date +%s)
 mkdir -p "$BUILD_ROOT"
-rm -rf "$BUILD_ROOT/walls"
+rm -rf "$BUILD_ROOT/walls" "$BUILD_ROOT/failures"
 
 # say TEXT: what begins, and how many seconds after the start.
 say() {
@@ -37,7 +37,7 @@ count() {
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        echo "FAILED: $1"
+        echo "FAILED: $1" | tee -a "$BUILD_ROOT/failures"
     fi
 }
 
@@ -48,13 +48,13 @@ want() {
     return 1
 }
 
-# built NAME: waits for what tests/build.sh makes, and counts it.
-built() {
+# await NAME: waits for what tests/build.sh makes, and counts it.
+await() {
     while [ ! -f "$BUILD_ROOT/$1.status" ] && kill -0 "$builder" 2>/dev/null; do
         sleep 1
     done
     cat "$BUILD_ROOT/$1.out"
-    count "build of $1" "$(cat "$BUILD_ROOT/$1.status" 2>/dev/null || echo 1)"
+    count "$1" "$(cat "$BUILD_ROOT/$1.status" 2>/dev/null || echo 1)"
 }
 
 # meson_tests DIR OPTION...: runs them and adds their numbers.
@@ -63,18 +63,17 @@ meson_tests() {
     shift
     meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$JOBS" "$@" 2>&1 |
         grep -vE '^ninja|^$' | tail -n 120
-    set -- $(python3 - "$dir/meson-logs/testlog.json" <<'PY'
+    set -- $(python3 - "$dir/meson-logs/testlog.json" "$BUILD_ROOT/failures" <<'PY'
 import json, sys
-ok = bad = skip = 0
-for line in open(sys.argv[1]):
-    r = json.loads(line)["result"]
-    ok += r in ("OK", "EXPECTEDFAIL")
-    skip += r == "SKIP"
-    bad += r not in ("OK", "EXPECTEDFAIL", "SKIP")
-print(ok, bad, skip)
+tests = [json.loads(line) for line in open(sys.argv[1])]
+bad = [t for t in tests if t["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")]
+with open(sys.argv[2], "a") as failures:
+    for t in bad:
+        print("FAILED: %s: %s" % (sys.argv[1].split("/")[-3], t["name"]), file=failures)
+print(sum(t["result"] in ("OK", "EXPECTEDFAIL") for t in tests), len(bad))
 PY
     )
-    [ $# -eq 3 ] || set -- 0 1 0
+    [ $# -eq 2 ] || set -- 0 1
     passed=$((passed + $1))
     failed=$((failed + $2))
 }
@@ -94,13 +93,21 @@ python_tests() {
     xml=$BUILD_ROOT/$build-$(basename "$folder").xml
     rm -f "$xml"
     SCONCE_BUILD=$BUILD_ROOT/$build BUILD_ROOT=$BUILD_ROOT SCONCE_WALLS=$BUILD_ROOT/walls \
+        SCONCE_BEHIND=$builder \
         "$venv/bin/python" -m pytest -q --maxfail=20 -p no:cacheprovider --junitxml="$xml" "$@" \
         "tests/$folder" 2>&1 | tail -n 60
-    set -- $(python3 - "$xml" <<'PY'
+    # What a test paused goes on, even if that test was killed.
+    [ -z "$builder" ] || pkill -CONT -s "$builder"
+    set -- $(python3 - "$xml" "$BUILD_ROOT/failures" "$build" <<'PY'
 import sys, xml.etree.ElementTree as tree
-s = tree.parse(sys.argv[1]).getroot().find("testsuite").attrib
-bad = int(s["failures"]) + int(s["errors"])
-print(int(s["tests"]) - bad - int(s["skipped"]), bad)
+suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
+with open(sys.argv[2], "a") as failures:
+    for t in suite.iter("testcase"):
+        if t.find("failure") is not None or t.find("error") is not None:
+            print("FAILED: %s: %s::%s" % (sys.argv[3], t.get("classname"), t.get("name")),
+                  file=failures)
+bad = int(suite.get("failures")) + int(suite.get("errors"))
+print(int(suite.get("tests")) - bad - int(suite.get("skipped")), bad)
 PY
     )
     [ $# -eq 2 ] || set -- 0 1
@@ -129,21 +136,22 @@ fi
 if want unit || want api || want system; then
     say "build with gcc"
     sh tests/build.sh gcc
-    count "build of gcc" $?
+    count gcc $?
 fi
 
-# The other builds go on behind the tests, which wait more than they compute.
+# The other builds, and the fuzzers, go on behind the tests, which wait more than they compute.
 names=
 [ "$machines" ] && names=debs
 { want asan || want fuzz; } && names="$names asan"
 want tsan && names="$names tsan"
+want fuzz && names="$names fuzz"
 if [ "$names" ]; then
     for name in $names; do
         rm -f "$BUILD_ROOT/$name.status"
     done
     sh tests/build.sh --idle $names >/dev/null 2>&1 &
     builder=$!
-    trap 'kill -- "-$builder" 2>/dev/null' EXIT
+    trap 'pkill -s "$builder"' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
 fi
@@ -161,22 +169,20 @@ if want api; then
     python_tests gcc policy
     say "attacks on the services"
     python_tests gcc attack -rs
-    cat "$BUILD_ROOT"/walls/*alone.txt 2>/dev/null
 fi
 
 if [ "$machines" ]; then
     say "the packages"
-    built debs
+    await debs
     say "under a real systemd, from packages"
     python_tests gcc e2e/systemd -rfEs --tb=short --durations=10
     say "packages, from installation to purge"
     python_tests gcc e2e/packages -rfEs --tb=short
-    cat "$BUILD_ROOT"/walls/*system*.txt "$BUILD_ROOT"/walls/*user*.txt 2>/dev/null
 fi
 
 if want asan || want fuzz; then
     say "build with clang, ASan and UBSan"
-    built asan
+    await asan
 fi
 
 if want asan; then
@@ -193,47 +199,21 @@ fi
 
 if want tsan; then
     say "tests of threads under TSan"
-    built tsan
+    await tsan
     TSAN_OPTIONS=halt_on_error=1 meson_tests tsan --suite threads --timeout-multiplier 10
 fi
 
-# fuzz_one PROGRAM: on a copy of its corpus.
-fuzz_one() {
-    name=$(basename "$1" | sed 's/^fuzz-//')
-    work=$BUILD_ROOT/fuzz-work/$name
-    rm -rf "$work"
-    mkdir -p "$work"
-    dict=tests/fuzz/dictionaries/$name.dict
-    set -- "$1" "$work" "tests/fuzz/corpus/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 \
-        -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 "-artifact_prefix=$work/"
-    [ -f "$dict" ] && set -- "$@" "-dict=$dict"
-    "$@" >"$work.log" 2>&1
-    echo $? >"$work.status"
-}
-
 if want fuzz; then
-    say "fuzzers, $FUZZ_SECONDS s each"
-    mkdir -p "$BUILD_ROOT/fuzz-work"
-    list=$(find "$BUILD_ROOT/asan/tests/fuzz" -maxdepth 1 -type f -name 'fuzz-*' -perm -u+x | sort)
-    running=0
-    for f in $list; do
-        fuzz_one "$f" &
-        running=$((running + 1))
-        if [ "$running" -ge "$JOBS" ]; then
-            wait
-            running=0
-        fi
-    done
-    wait
-    for f in $list; do
-        name=$(basename "$f" | sed 's/^fuzz-//')
-        status=$(cat "$BUILD_ROOT/fuzz-work/$name.status" 2>/dev/null || echo 1)
-        [ "$status" -eq 0 ] || tail -n 30 "$BUILD_ROOT/fuzz-work/$name.log"
-        echo "fuzz-$name: $(awk '/number_of_executed_units/ { print $2 }' "$BUILD_ROOT/fuzz-work/$name.log") inputs"
-        count "fuzz-$name" "$status"
+    say "fuzzers"
+    await fuzz
+    for status in "$BUILD_ROOT"/fuzz-work/*.status; do
+        name=${status##*/}
+        count "fuzz-${name%.status}" "$(cat "$status")"
     done
 fi
 
 say "all of it"
+[ -d "$BUILD_ROOT/walls" ] && echo "what stopped each attack: $BUILD_ROOT/walls"
+cat "$BUILD_ROOT/failures" 2>/dev/null
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

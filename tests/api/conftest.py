@@ -15,6 +15,7 @@ import urllib.request
 
 import pytest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, os.path.dirname(__file__))
 from activator import Service, listen_tcp, listen_unix  # noqa: E402
 from gguf_template import CHATML, set_chat_template  # noqa: E402

@@ -4,18 +4,14 @@
 The figures are those of `systemd-analyze security`: of a unit as it is built, with the drop-in that
 opens a GPU, and of user units, which that tool takes for units of root.
 """
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 
 from conftest import BUILD, ROOT
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from services import SERVICES, all_units  # noqa: E402
+from services import SERVICES, all_units
 
 UNITS = all_units()
 # What `sconce setup gpu` writes: a node, and the group that may open it.

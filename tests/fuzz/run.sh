@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tests/fuzz/run.sh BUILD [OUT]: runs each fuzzer of a build with -Dfuzz=true on a copy of its corpus,
+# as many at once as there are processors. OUT (fuzz-work) gets what they find, NAME.log, and NAME.status,
+# the exit status.
+#
+# FUZZ_SECONDS   how long each runs (20)
+set -u
+[ $# -ge 1 ] || {
+    sed -n '3,7s/^# *//p' "$0" >&2
+    exit 2
+}
+build=$(CDPATH='' cd -- "$1" && pwd) || exit 2
+mkdir -p "${2-fuzz-work}"
+out=$(CDPATH='' cd -- "${2-fuzz-work}" && pwd)
+cd "$(dirname "$0")" || exit 2
+seconds=${FUZZ_SECONDS:-20}
+
+# Time is that of the clock: beside other work an input may take several times as long as alone.
+fuzz() {
+    work=$out/$1
+    rm -rf "$work"
+    mkdir "$work"
+    set -- "$build/tests/fuzz/fuzz-$1" "$work" "corpus/$1" "-max_total_time=$seconds" -timeout=60 \
+        -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 "-artifact_prefix=$work/" \
+        ${dict:+"-dict=$dict"}
+    "$@" >"$work.log" 2>&1
+    echo $? >"$work.status"
+}
+
+names=$(find "$build/tests/fuzz" -maxdepth 1 -type f -name 'fuzz-*' -perm -u+x |
+    sed 's/.*fuzz-//' | sort)
+rm -f "$out"/*.status
+running=0
+for name in $names; do
+    dict=dictionaries/$name.dict
+    [ -f "$dict" ] || dict=
+    fuzz "$name" &
+    running=$((running + 1))
+    if [ "$running" -ge "$(nproc)" ]; then
+        wait
+        running=0
+    fi
+done
+wait
+
+bad=0
+for name in $names; do
+    inputs=$(awk '/number_of_executed_units/ { print $2 }' "$out/$name.log")
+    echo "fuzz-$name: ${inputs:-no} inputs"
+    [ "$(cat "$out/$name.status")" -eq 0 ] || {
+        tail -n 30 "$out/$name.log"
+        bad=1
+    }
+done
+[ "$names" ] || {
+    echo "fuzz/run.sh: no fuzzers in $build" >&2
+    bad=1
+}
+exit "$bad"
