@@ -7,7 +7,6 @@
 #   gcc    with gcc, as people have it
 #   asan   with clang under ASan and UBSan, the fuzzers too
 #   tsan   with clang under TSan
-#   fuzz   no build: the fuzzers of asan run, FUZZ_SECONDS (20) each
 #   debs   the Debian packages of the last commit, in debs-RELEASE, and roots to install them in
 #
 # --idle leaves the processors to whoever else wants them. What is wrong is printed and left in
@@ -52,7 +51,6 @@ build() {
             -Db_lundef=false
         ;;
     tsan) compile tsan clang -Dconfinement=off -Db_sanitize=thread -Db_lundef=false ;;
-    fuzz) sh tests/fuzz/run.sh "$BUILD_ROOT/asan" "$BUILD_ROOT/fuzz-work" ;;
     debs) BUILD_ROOT=$BUILD_ROOT python3 tests/e2e/systemd/packages.py ;;
     *)
         echo "build.sh: there is no $1" >&2

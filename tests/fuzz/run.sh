@@ -16,12 +16,12 @@ out=$(CDPATH='' cd -- "${2-fuzz-work}" && pwd)
 cd "$(dirname "$0")" || exit 2
 seconds=${FUZZ_SECONDS:-20}
 
-# Time is that of the clock: beside other work an input may take several times as long as alone.
+# fuzz NAME: one of them.
 fuzz() {
     work=$out/$1
     rm -rf "$work"
     mkdir "$work"
-    set -- "$build/tests/fuzz/fuzz-$1" "$work" "corpus/$1" "-max_total_time=$seconds" -timeout=60 \
+    set -- "$build/tests/fuzz/fuzz-$1" "$work" "corpus/$1" "-max_total_time=$seconds" -timeout=10 \
         -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 "-artifact_prefix=$work/" \
         ${dict:+"-dict=$dict"}
     "$@" >"$work.log" 2>&1

@@ -12,13 +12,14 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const folders[] = {"1_Pooling", "2_Dense", "adapters"};
+/* The first takes what stands before the NUL, the others what stands behind it. */
+static const char *const files[] = {"modules.json", "sentence_bert_config.json",
+                                    "1_Pooling/config.json", "2_Dense/config.json",
+                                    "adapters/adapter_config.json"};
 static char dir[] = "/tmp/fuzz-hf-modules-XXXXXX";
 
 static void leave(void)
 {
-    static const char *const files[] = {"modules.json", "sentence_bert_config.json",
-                                        "1_Pooling/config.json", "2_Dense/config.json",
-                                        "adapters/adapter_config.json"};
     char path[96];
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -67,11 +68,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct inf_err err;
 
     make_folders();
-    put("modules.json", data, n);
-    put("1_Pooling/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
-    put("2_Dense/config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
-    put("sentence_bert_config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
-    put("adapters/adapter_config.json", end ? end + 1 : data, end ? size - n - 1 : 0);
+    put(files[0], data, n);
+    for (size_t i = 1; i < sizeof(files) / sizeof(files[0]); i++)
+        put(files[i], end ? end + 1 : data, end ? size - n - 1 : 0);
     f.dir = dir;
     if (format_read_modules(&f, &err) == 0 && f.hp.embed.n_dense > HPARAMS_MAX_DENSE)
         abort();
