@@ -174,6 +174,27 @@ def test_kill_loses_nothing_that_was_written(cache):
                 assert found == [data_of(n, 200000) for n in names(30, salt=k)[:len(found)]]
 
 
+def test_an_index_damaged_while_it_runs_is_made_again(cache):
+    blocks = chain(5)
+    with cache.client() as c:
+        assert c.put(blocks) == 5
+        cache.wait_written(c, 5)
+    cache.service.kill(signal.SIGTERM)
+    cache.service.wait_gone(30 * SLOW)
+    with cache.client() as c:
+        # What the service has not read of its index yet becomes rubbish.
+        assert c.status()["blocks"] == 5
+        with open(os.path.join(cache.blocks, "index.db"), "r+b") as f:
+            size = f.seek(0, os.SEEK_END)
+            f.seek(4096)
+            f.write(b"\xa5" * (size - 4096))
+        pid = cache.service.wait_pid()
+        assert c.find(names(5)) == [data for _, data in blocks]
+        assert c.status()["rebuilds_total"] == 1
+        assert cache.service.wait_pid() == pid
+        assert "index.db.damaged" in os.listdir(cache.blocks)
+
+
 def test_two_clients_see_one_store(cache):
     with cache.client() as a, cache.client() as b:
         errors = []
