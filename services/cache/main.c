@@ -79,6 +79,8 @@ int main(int argc, char **argv)
     struct options options;
     int r;
 
+    /* SQLite asks for files that everybody may read. */
+    umask(0077);
     log_open("cache");
     r = options_read("cache", argc, argv, &options);
     if (r >= 0)

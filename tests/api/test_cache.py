@@ -195,6 +195,33 @@ def test_an_index_damaged_while_it_runs_is_made_again(cache):
         assert "index.db.damaged" in os.listdir(cache.blocks)
 
 
+def test_what_it_keeps_is_for_its_owner_alone(make_cache):
+    """Files that others could read are closed to them at the start, and none is made open."""
+    old_mask = os.umask(0)
+    try:
+        cache = make_cache()
+        os.makedirs(os.path.join(cache.blocks, "segments"))
+        for name in ("index.db.damaged", "policy", "lock"):
+            open(os.path.join(cache.blocks, name), "w").close()
+        with cache.client() as c:
+            c.put(chain(3))
+            cache.wait_written(c, 3)
+        cache.service.kill(signal.SIGTERM)
+        cache.service.wait_gone(30 * SLOW)
+        files = [os.path.join(d, f) for d, _, names in os.walk(cache.blocks) for f in names]
+        assert {os.path.basename(f) for f in files} >= {"index.db", "policy", "lock", "00000001.kv"}
+        assert [f for f in files if os.stat(f).st_mode & 0o777 != 0o600] == []
+        for f in files:
+            os.chmod(f, 0o644)
+        with cache.client() as c:
+            assert c.find(names(3)) == [data_of(name) for name in names(3)]
+            files = [os.path.join(d, f) for d, _, names_ in os.walk(cache.blocks) for f in names_]
+            assert "index.db-wal" in {os.path.basename(f) for f in files}
+            assert [f for f in files if os.stat(f).st_mode & 0o777 != 0o600] == []
+    finally:
+        os.umask(old_mask)
+
+
 def test_two_clients_see_one_store(cache):
     with cache.client() as a, cache.client() as b:
         errors = []
