@@ -147,7 +147,7 @@ static int answer_put(struct session *session, const struct cache_head *head,
         return -EBADMSG;
     r = refusal(server);
     if (r == 0)
-        r = put_start(server, &origin, server->in_fds[0], blocks, head->n);
+        r = put_start(session, &origin, server->in_fds[0], blocks, head->n);
     if (r > 0)
         server->in_fds[0] = -1;
     taken = r > 0 ? (uint32_t)r : 0;
@@ -183,9 +183,10 @@ static int answer_reject(struct session *session, const struct cache_head *head,
         return -EBADMSG;
     for (uint32_t i = 0; i < head->n && refusal(server) == 0; i++)
         store_reject(server->store, names[i]);
-    log_warn("%s says that %u of the blocks that it read are not what had been put; they are "
-             "removed",
-             session->name, head->n);
+    if (server_may_complain(server, SERVER_REJECTED))
+        log_warn("%s says that %u of the blocks that it read are not what had been put; they are "
+                 "removed",
+                 session->name, head->n);
     server_tend_soon(server);
     return 0;
 }

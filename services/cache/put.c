@@ -4,7 +4,7 @@
  *
  * The store plans their places when they are taken, the writer thread writes and syncs, and the
  * store learns of the end on the loop. Until then the client's memory is held, so what may wait is
- * limited.
+ * limited, in bytes and in number.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,14 +64,28 @@ void put_abandon(struct server *server)
         put_finish(server->puts);
 }
 
-/* Whether nobody can change the first @end bytes of @fd any more. */
-static bool is_sealed(int fd, uint64_t end)
+/* Whether nobody can change the first @end bytes of @fd any more, and all of its memory is there:
+ * pages that are made when they are first read would be charged to us, as long as the client keeps
+ * them. */
+static bool is_fit(int fd, uint64_t end)
 {
     const int seals = fcntl(fd, F_GET_SEALS);
     struct stat st;
 
     return seals >= 0 && (seals & PUT_SEALS) == PUT_SEALS && fstat(fd, &st) == 0 &&
-           (uint64_t)st.st_size >= end;
+           (uint64_t)st.st_size >= end && st.st_blocks >= (st.st_size + 511) / 512;
+}
+
+/* Whether one more may wait, of @client and of all. */
+static bool has_room(const struct server *server, pid_t client)
+{
+    uint32_t n = 0, n_own = 0;
+
+    for (const struct put *put = server->puts; put; put = put->next) {
+        n++;
+        n_own += put->client == client;
+    }
+    return n < SERVER_MAX_PUTS && n_own < SERVER_MAX_PUTS_OF_ONE;
 }
 
 /* How many of the first of @blocks may wait; *ret_bytes of them. */
@@ -108,18 +122,21 @@ static int put_plan(struct put *put, const struct cache_origin *origin,
     return store_put_begin(put->server->store, &from, list, put->n_blocks, &put->write);
 }
 
-int put_start(struct server *server, const struct cache_origin *origin, int fd,
+int put_start(struct session *session, const struct cache_origin *origin, int fd,
               const struct inf_tier_block *blocks, uint32_t n)
 {
+    struct server *server = session->server;
     uint64_t end = 0, bytes;
     struct put *put;
     int r;
 
     for (uint32_t i = 0; i < n; i++)
         end = MAX(end, blocks[i].offset + blocks[i].size);
-    if (!is_sealed(fd, end))
+    if (!is_fit(fd, end))
         return -EPERM;
-    n = server->draining ? 0 : count_that_fit(server, blocks, n, &bytes);
+    if (server->draining || !has_room(server, session->client))
+        return 0;
+    n = count_that_fit(server, blocks, n, &bytes);
     if (n == 0)
         return 0;
     put = NEW(struct put, 1);
@@ -128,6 +145,7 @@ int put_start(struct server *server, const struct cache_origin *origin, int fd,
     *put = (struct put){.job = {.run = put_run, .done = put_done},
                         .server = server,
                         .fd = fd,
+                        .client = session->client,
                         .n_blocks = n,
                         .n_bytes = bytes};
     r = put_plan(put, origin, blocks);

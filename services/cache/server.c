@@ -15,8 +15,10 @@
 
 #include "common/config.h"
 #include "common/log.h"
+#include "core/clock.h"
 
-#define SERVER_TEND_USEC (200 * 1000u)
+#define SERVER_TEND_USEC     (200 * 1000u)
+#define SERVER_COMPLAIN_USEC (10 * UINT64_C(1000000))
 
 static void on_connection(void *data)
 {
@@ -26,11 +28,6 @@ static void on_connection(void *data)
 
     if (fd < 0)
         return;
-    if (server->n_sessions == SERVER_MAX_SESSIONS) {
-        log_warn("more than %d connections; one is refused", SERVER_MAX_SESSIONS);
-        close(fd);
-        return;
-    }
     service_touch(server->service);
     if (session_new(server, fd) < 0)
         log_error("out of memory");
@@ -103,6 +100,16 @@ void server_tend_soon(struct server *server)
 {
     if (server->store && !server->tending.queued && !loop_timer_is_set(&server->tend))
         loop_timer_set(server->loop, &server->tend, SERVER_TEND_USEC);
+}
+
+bool server_may_complain(struct server *server, enum server_complaint what)
+{
+    const uint64_t now = clock_usec();
+
+    if (now < server->quiet_until[what])
+        return false;
+    server->quiet_until[what] = now + SERVER_COMPLAIN_USEC;
+    return true;
 }
 
 static void open_store(struct server *server)

@@ -16,9 +16,14 @@
 #include "common/loop.h"
 #include "common/service.h"
 
-#define SERVER_MAX_SESSIONS 256
-/* What clients' memfds may hold in memory until it is written. */
-#define SERVER_MAX_PENDING (UINT64_C(512) << 20)
+/* Connections, of all processes and of one. Each takes two descriptors here. */
+#define SERVER_MAX_SESSIONS        128
+#define SERVER_MAX_SESSIONS_OF_ONE 64
+/* What clients' memfds may hold in memory until it is written, and how many may wait for that, of
+ * all processes and of one. Each takes a descriptor here. */
+#define SERVER_MAX_PENDING     (UINT64_C(512) << 20)
+#define SERVER_MAX_PUTS        256
+#define SERVER_MAX_PUTS_OF_ONE 128
 
 struct config;
 struct server;
@@ -29,11 +34,12 @@ struct listener {
     struct loop_watch *watch; /* NULL: paused */
 };
 
-/* One connection. */
+/* One connection. The list of all begins with the one that said something last. */
 struct session {
     struct server *server;
     struct session *prev, *next;
     int fd;
+    pid_t client; /* the process that connected; 0: it cannot be seen from here */
     struct loop_watch *watch;
     bool greeted;
     char name[64];
@@ -49,8 +55,17 @@ struct put {
     struct put *prev, *next;
     struct store_write *write;
     int fd;
+    pid_t client;
     uint32_t n_blocks;
     uint64_t n_bytes;
+};
+
+/* What clients can make the service say in its log, as often as they like. */
+enum server_complaint {
+    SERVER_MALFORMED,
+    SERVER_CROWDED,
+    SERVER_REJECTED,
+    SERVER_N_COMPLAINTS,
 };
 
 struct server {
@@ -68,6 +83,7 @@ struct server {
     struct loop_timer tend;
     struct loop_task tending;
     bool draining, tend_failed;
+    uint64_t quiet_until[SERVER_N_COMPLAINTS];
     struct cache_status status;  /* what we count ourselves, and texts */
     struct cache_packet in, out; /* of the question that is being answered */
     int in_fds[2], out_fds[CACHE_MAX_FDS];
@@ -85,10 +101,14 @@ void server_drain(void *data);
 void server_status_text(void *data, char *text, size_t size);
 /* The store has work to do, when there is time. */
 void server_tend_soon(struct server *server);
+/* Whether to log this now; the same is not said again for some seconds. */
+bool server_may_complain(struct server *server, enum server_complaint what);
 /* Blocks and bytes of @server and its store. */
 void server_count(struct server *server, struct cache_status *ret_status);
 
 /* session.c */
+/* Takes @fd, also on failure. Where there are too many connections, the one that was silent for
+ * the longest time is closed: of the same process, if that one has too many, else of all. */
 int session_new(struct server *server, int fd);
 /* Returns NULL. */
 struct session *session_free(struct session *session);
@@ -101,8 +121,8 @@ int answer(struct session *session, const struct cache_head *head, struct cache_
 
 /* put.c */
 /* Plans @blocks [n] of @fd, which it takes on success, and has them written. How many were taken,
- * or a negative errno. */
-int put_start(struct server *server, const struct cache_origin *origin, int fd,
+ * or a negative errno; -EPERM: @fd is not memory that is sealed and all there. */
+int put_start(struct session *session, const struct cache_origin *origin, int fd,
               const struct inf_tier_block *blocks, uint32_t n);
 /* Ends all that the writer, which is no more, did not do. */
 void put_abandon(struct server *server);

@@ -12,6 +12,59 @@
 #include "cache/server.h"
 #include "common/log.h"
 
+static void list_add(struct session *session)
+{
+    struct server *server = session->server;
+
+    session->prev = NULL;
+    session->next = server->sessions;
+    if (session->next)
+        session->next->prev = session;
+    server->sessions = session;
+    server->n_sessions++;
+}
+
+static void list_remove(struct session *session)
+{
+    struct server *server = session->server;
+
+    if (session->next)
+        session->next->prev = session->prev;
+    *(session->prev ? &session->prev->next : &server->sessions) = session->next;
+    server->n_sessions--;
+}
+
+static pid_t peer_of(int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ? 0 : peer.pid;
+}
+
+/* Closes a connection if there is no room for another one of @client. */
+static void make_room(struct server *server, pid_t client)
+{
+    struct session *oldest = NULL, *own = NULL;
+    size_t n_own = 0;
+
+    for (struct session *s = server->sessions; s; s = s->next) {
+        oldest = s;
+        if (s->client == client) {
+            own = s;
+            n_own++;
+        }
+    }
+    if (n_own >= SERVER_MAX_SESSIONS_OF_ONE)
+        oldest = own;
+    else if (server->n_sessions < SERVER_MAX_SESSIONS)
+        return;
+    if (server_may_complain(server, SERVER_CROWDED))
+        log_warn("there are too many connections; of %s the one that was silent longest is closed",
+                 oldest == own ? "the same process" : "all");
+    session_free(oldest);
+}
+
 static void drop_in_fds(struct server *server)
 {
     for (size_t i = 0; i < server->n_in_fds; i++)
@@ -125,6 +178,8 @@ static void session_on_readable(void *data)
     struct server *server = session->server;
     int r = receive(session);
 
+    list_remove(session);
+    list_add(session);
     if (r > 0)
         r = serve(session);
     drop_in_fds(server);
@@ -132,8 +187,9 @@ static void session_on_readable(void *data)
         return;
     if (r == -EBADMSG) {
         server->status.malformed_total++;
-        log_warn("a client%s%s sent what is no question, and was cut", session->name[0] ? ", " : "",
-                 session->name);
+        if (server_may_complain(server, SERVER_MALFORMED))
+            log_warn("a client%s%s sent what is no question, and was cut",
+                     session->name[0] ? ", " : "", session->name);
     } else if (r != -ECONNRESET && r != -EPIPE) {
         log_info("a client%s%s was cut: %s", session->name[0] ? ", " : "", session->name,
                  strerror(-r));
@@ -152,28 +208,21 @@ int session_new(struct server *server, int fd)
     }
     session->server = server;
     session->fd = fd;
+    session->client = peer_of(fd);
+    make_room(server, session->client);
     r = loop_watch_new(server->loop, fd, session_on_readable, session, &session->watch);
     if (r < 0) {
         close(fd);
         free(session);
         return r;
     }
-    session->next = server->sessions;
-    if (session->next)
-        session->next->prev = session;
-    server->sessions = session;
-    server->n_sessions++;
+    list_add(session);
     return 0;
 }
 
 struct session *session_free(struct session *session)
 {
-    struct server *server = session->server;
-
-    if (session->next)
-        session->next->prev = session->prev;
-    *(session->prev ? &session->prev->next : &server->sessions) = session->next;
-    server->n_sessions--;
+    list_remove(session);
     loop_watch_free(session->watch);
     close(session->fd);
     free(session->given);

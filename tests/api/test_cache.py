@@ -2,6 +2,7 @@
 """sconce-cache by itself: what it keeps and finds again, what it refuses, and that nothing a client
 or a signal does makes it lose more than what was not yet written."""
 import errno
+import fcntl
 import json
 import os
 import random
@@ -274,6 +275,86 @@ def test_memory_that_can_change_is_not_taken(cache):
         assert c.call(wire.PUT, origin() + block, 1, [fd]).status == -errno.EPERM
         os.close(fd)
         assert c.status()["refused_blocks_total"] == 6
+
+
+def test_memory_that_is_not_there_yet_is_not_taken(cache):
+    """Its pages would be made when the service reads them, and counted as the service's."""
+    fd = os.memfd_create("holes", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 64 * MIB)
+    fcntl.fcntl(fd, wire.ADD_SEALS, wire.SEALS)
+    block = names(1)[0] + bytes(32) + struct.pack("<4Q", 0, 0, 64 * MIB, 1)
+    with cache.client() as c:
+        assert c.call(wire.PUT, origin() + block, 1, [fd]).status == -errno.EPERM
+    assert os.fstat(fd).st_blocks == 0
+    os.close(fd)
+
+
+def block_of(name, size, total, offset=0):
+    return name + bytes(32) + struct.pack("<4Q", 0, offset, size, total)
+
+
+def test_puts_that_wait_are_limited_in_number(cache):
+    """For each process, so that one with many small blocks leaves others room."""
+    size = 64 * MIB
+    large = bytes(size)
+    total = wire.xxh3(large)
+    large_fd, small_fd = wire.memfd(large), wire.memfd(b"small")
+    small = wire.xxh3(b"small")
+    connections = [cache.client() for _ in range(4)]
+    with cache.client() as c:
+        # While these are written the others wait.
+        for name in names(3, 1):
+            assert c.call(wire.PUT, origin() + block_of(name, size, total), 1, [large_fd]).n == 1
+        taken = [connections[i % 4].call(wire.PUT, origin() + block_of(name, 5, small), 1,
+                                         [small_fd]).n
+                 for i, name in enumerate(names(300, 2))]
+        child = os.fork()
+        if child == 0:
+            try:
+                with cache.client() as other:
+                    n = sum(other.call(wire.PUT, origin() + block_of(name, 5, small), 1,
+                                       [small_fd]).n for name in names(10, 3))
+            finally:
+                os._exit(n)
+        assert c.status()["pending_blocks"] > 100, "they were written before all had been put"
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 10
+        assert 100 < sum(taken) < 128 and taken[-1] == 0
+        assert c.status()["refused_blocks_total"] == 300 - sum(taken)
+    for other in connections:
+        other.close()
+    os.close(large_fd)
+    os.close(small_fd)
+
+
+def test_one_process_cannot_take_all_connections(cache):
+    """Who opens too many loses its own, the silent ones first."""
+    with cache.client() as other:
+        assert other.status()["clients"] == 1
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                silent = cache.client()
+                clients = [cache.client() for _ in range(200)]
+                assert silent.receive() is None
+                assert clients[-1].status()["clients"] <= 65
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        with cache.client() as c:
+            assert c.status()["problem"] == ""
+        assert other.status()["problem"] == ""
+
+
+def test_the_log_does_not_grow_with_rubbish(cache):
+    for _ in range(50):
+        with cache.client() as c:
+            c.send(b"x")
+            assert c.receive() is None
+    with cache.client() as c:
+        assert c.status()["malformed_total"] == 50
+    assert open(cache.log_path).read().count("was cut") == 1
 
 
 def test_wrong_sums_are_not_kept(cache):
