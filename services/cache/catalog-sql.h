@@ -35,6 +35,7 @@ enum catalog_sql {
     SQL_RECALL,
     SQL_REMEMBER,
     SQL_FORGET,
+    SQL_FORGET_ALL,
     SQL_COUNT,
 };
 

@@ -209,3 +209,8 @@ int catalog_remember(struct catalog *c, const struct store_file *file, uint64_t 
         r = catalog_step(st);
     return r < 0 ? r : catalog_run(c, SQL_FORGET, keep, 1);
 }
+
+int catalog_forget(struct catalog *c)
+{
+    return catalog_run(c, SQL_FORGET_ALL, NULL, 0);
+}

@@ -80,6 +80,7 @@ static const char *const texts[SQL_COUNT] = {
                      "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     [SQL_FORGET] = "DELETE FROM digest WHERE seq < (SELECT seq FROM digest ORDER BY seq DESC "
                    "LIMIT 1 OFFSET ?1)",
+    [SQL_FORGET_ALL] = "DELETE FROM digest",
 };
 
 int catalog_errno(int rc)

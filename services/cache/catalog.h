@@ -113,3 +113,5 @@ int catalog_recall(struct catalog *c, const struct store_file *file,
                    uint8_t ret_digest[STORE_DIGEST_BYTES]);
 int catalog_remember(struct catalog *c, const struct store_file *file, uint64_t seq,
                      const uint8_t digest[STORE_DIGEST_BYTES]);
+/* Forgets all digests. */
+int catalog_forget(struct catalog *c);

@@ -120,6 +120,11 @@ static int read_blocks(struct store *s, struct store_cursor *cursor, struct row 
     return r < 0 ? r : (int)n;
 }
 
+static bool takes_all(const struct store_filter *f)
+{
+    return f && !f->model && !f->tenant && !f->session && !f->older_than;
+}
+
 /* What a step looks for. */
 struct search {
     const struct store_filter *filter; /* NULL: blocks that do not have their sum */
@@ -138,6 +143,8 @@ static int step(struct store *s, const struct search *search, struct store_curso
         cursor->total = s->accounts.blocks;
     /* Uses that are not written down would make blocks seem older than they are. */
     r = search->filter ? change_write_touches(s, TOUCHES_MAX) : 0;
+    if (r == 0 && cursor->at == 0 && takes_all(search->filter))
+        r = catalog_forget(s->catalog);
     if (r < 0)
         return r;
     n = search->filter ? collect(s, search->filter, cursor, rows, &more)

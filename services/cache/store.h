@@ -132,7 +132,8 @@ int store_tend(struct store *s);
 /* Writes down everything, and syncs it. */
 int store_flush(struct store *s);
 
-/* What purge takes. All that is not NULL or 0 must fit; nothing set takes everything. */
+/* What purge takes. All that is not NULL or 0 must fit; nothing set takes everything, digests of
+ * files with it. */
 struct store_filter {
     const char *model, *tenant, *session;
     uint64_t older_than; /* seconds since the last use */
