@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# What Debian 12 and newer need; sourced by packaging/try.sh, packaging/build-deb.sh and tests/run.sh
-# in the top of the tree. NAME~ is installed where the distribution has it.
+# What Debian 12 and newer need; sourced in the top of the tree by packaging/build-needs.sh,
+# packaging/try.sh, packaging/build-deb.sh and tests/run.sh. NAME~ is installed where the distribution
+# has it.
 # shellcheck shell=sh
 
-BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
+# dpkg-dev tells Meson where libraries lie; ca-certificates is for what Meson fetches.
+BUILD_PACKAGES="gcc libc6-dev dpkg-dev ca-certificates meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev
     libsqlite3-dev libxxhash-dev libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
 # For the Vulkan backend, which is left out where these are missing.
@@ -34,6 +36,50 @@ missing_packages() {
     done
 }
 
+# apt_progress LOG: reads what apt-get writes with APT::Status-Fd=1. What it does goes to standard
+# output, one line that changes at a terminal and a line for each tenth elsewhere; the rest to LOG.
+apt_progress() {
+    shown=-1
+    while IFS= read -r line; do
+        case $line in
+        dlstatus:* | pmstatus:*) ;;
+        "Need to get"* | "After this operation"*)
+            echo "  $line"
+            continue
+            ;;
+        *)
+            printf '%s\n' "$line" >>"$1"
+            continue
+            ;;
+        esac
+        # KIND:PACKAGE[:ARCHITECTURE]:PERCENT:WHAT
+        rest=${line#*:*:}
+        case $rest in [!0-9]*) rest=${rest#*:} ;; esac
+        percent=${rest%%[!0-9]*}
+        what=${rest#*:}
+        [ -n "$percent" ] || continue
+        if [ -t 1 ]; then
+            printf '\r\033[K  %3d %% %.60s' "$percent" "$what"
+        elif [ $((percent / 10)) -ne "$shown" ]; then
+            printf '  %3d %% %s\n' "$percent" "$what"
+            shown=$((percent / 10))
+        fi
+    done
+    if [ -t 1 ]; then printf '\r\033[K'; fi
+}
+
+# apt_install NAME...: installs them and shows what is done; the messages are in $log.
+apt_install() {
+    {
+        $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
+            -o APT::Status-Fd=1 -o Dpkg::Use-Pty=0 install "$@" 2>&1 </dev/null
+        echo $? >"$log.status"
+    } | apt_progress "$log"
+    status=$(cat "$log.status")
+    rm -f "$log.status"
+    return "$status"
+}
+
 # install_packages NAME...: installs what is missing; says what to do when it cannot.
 install_packages() {
     missing=$(missing_packages "$@" | tr '\n' ' ')
@@ -48,13 +94,16 @@ install_packages() {
         as_root=sudo
     fi
     log=$(mktemp)
+    echo "Installing by apt-get, without recommended packages:"
     # Again after the update: what the distribution has is known only now.
-    # shellcheck disable=SC2046
-    if $as_root apt-get update -qq >"$log" 2>&1 &&
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-            $(missing_packages "$@") >>"$log" 2>&1; then
-        rm -f "$log"
-        return 0
+    if $as_root apt-get update -qq >"$log" 2>&1; then
+        missing=$(missing_packages "$@" | tr '\n' ' ')
+        echo "$missing" | fold -s -w 96 | sed 's/^/  /'
+        # shellcheck disable=SC2086
+        if apt_install $missing; then
+            rm -f "$log"
+            return 0
+        fi
     fi
     tail -n 20 "$log" >&2
     echo "apt-get could not install: $missing" >&2

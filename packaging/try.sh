@@ -126,10 +126,10 @@ fi
 
 # shellcheck disable=SC2086
 if [ -n "$install" ] && command -v apt-get >/dev/null 2>&1; then
-    step "Packages"
     install_packages $BUILD_PACKAGES $TRY_PACKAGES || fail "install the packages named above, or \
 correct apt (network? sources?), and run this again; --no-install skips this step"
-    done_step
+    step "Packages"
+    echo "$(seconds $(($(now) - begin))) s"
 fi
 for program in meson ninja cc curl; do
     command -v "$program" >/dev/null 2>&1 || fail "there is no $program. On Debian: apt-get \
@@ -141,7 +141,7 @@ libh2o_source 2>"$work/log" || fail "the build needs libh2o; see above" "$work/l
 
 step "Build ($build)"
 if [ ! -f "$build/build.ninja" ]; then
-    meson setup "$build" --buildtype=release -Dtests=false >"$work/log" 2>&1 ||
+    meson setup "$build" --buildtype=release -Dtests=disabled >"$work/log" 2>&1 ||
         fail "meson could not set up $build; a missing library is named above" "$work/log"
 fi
 build_all() {

@@ -45,12 +45,12 @@ compile() {
 
 build() {
     case $1 in
-    gcc) compile gcc gcc ;;
+    gcc) compile gcc gcc -Dtests=enabled ;;
     asan)
-        compile asan clang -Dfuzz=true -Dconfinement=off -Db_sanitize=address,undefined \
+        compile asan clang -Dtests=enabled -Dfuzz=true -Dconfinement=off -Db_sanitize=address,undefined \
             -Db_lundef=false
         ;;
-    tsan) compile tsan clang -Dconfinement=off -Db_sanitize=thread -Db_lundef=false ;;
+    tsan) compile tsan clang -Dtests=enabled -Dconfinement=off -Db_sanitize=thread -Db_lundef=false ;;
     debs) BUILD_ROOT=$BUILD_ROOT python3 tests/e2e/systemd/packages.py ;;
     *)
         echo "build.sh: there is no $1" >&2
