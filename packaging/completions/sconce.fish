@@ -136,6 +136,7 @@ complete -c sconce -n '__sconce_verb cache; and not __sconce_word status ls veri
 complete -c sconce -n '__sconce_verb setup' -l user -d 'your services'
 complete -c sconce -n '__sconce_verb setup' -l system -d 'those of the machine'
 complete -c sconce -n '__sconce_verb setup' -l port -x -d 'the TCP port'
+complete -c sconce -n '__sconce_verb setup' -l rights -x -a 'infer manage observe' -d 'what the key may do'
 complete -c sconce -n '__sconce_verb setup' -l off -d 'undo'
 complete -c sconce -n '__sconce_verb setup' -l dry-run -d 'tell what would be done'
 complete -c sconce -n '__sconce_verb setup' -l no-start -d 'change files alone'

@@ -136,7 +136,7 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         .show_special = g->params.show_special,
         .n_logprobs = g->n_logprobs,
         .prompt_logprobs = g->echo && g->n_logprobs >= 0,
-        .no_cache = g->params.no_cache,
+        .no_cache = g->params.no_cache || tenant_is_alone(g->tenant),
         .cache_tenant = g->tenant,
         .cache_salt = g->params.cache_salt,
         .cache_salt_len = g->params.cache_salt_len,

@@ -67,18 +67,21 @@ bool api_keys_has_name(const struct key_list *list, const char *name)
 }
 
 int api_keys_add(struct edits *e, const char *path, const char *key, const char *name,
-                 struct inf_err *reterr)
+                 unsigned rights, struct inf_err *reterr)
 {
     _cleanup_free_ char *old = NULL;
     _cleanup_str_ struct str text = {0}, shown = {0};
+    char words[RIGHTS_TEXT_SIZE];
     size_t len;
     int r;
+
+    rights_print(rights, words);
 
     r = read_text(path, &old, &len, reterr);
     if (r < 0)
         return r;
     if (!old[0])
-        r = str_puts(&text, "# One API key per line, with a name behind it if you like.\n"
+        r = str_puts(&text, "# One API key per line, then what it may do, and a name if you like.\n"
                             "# `sconce setup key NAME` adds one; to withdraw one, delete its line "
                             "and restart the gateway.\n");
     else
@@ -86,9 +89,10 @@ int api_keys_add(struct edits *e, const char *path, const char *key, const char 
     if (r == 0 && text.data[text.len - 1] != '\n')
         r = str_putc(&text, '\n');
     if (r == 0)
-        r = str_printf(&text, "%s%s%s\n", key, name ? " " : "", name ? name : "");
+        r = str_printf(&text, "%s rights=%s%s%s\n", key, words, name ? " " : "", name ? name : "");
     if (r == 0)
-        r = str_printf(&shown, "…\n%.10s…%s%s\n", key, name ? " " : "", name ? name : "");
+        r = str_printf(&shown, "…\n%.10s… rights=%s%s%s\n", key, words, name ? " " : "",
+                       name ? name : "");
     if (r < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     return edit_replace(e, path, 0600, text.data, shown.data, reterr);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The file api-keys: one "KEY [NAME]" per line, "#" starts a comment
+ * The file api-keys: one "KEY [rights=RIGHT,…] [NAME]" per line, "#" starts a comment
  *
  * People edit it too, so lines that are there stay as they are.
  */
@@ -25,6 +25,7 @@ int api_key_new(char ret_key[API_KEY_SIZE]);
 int api_keys_load(const char *path, struct key_list *list, struct inf_err *reterr);
 /* Whether a key has this name. */
 bool api_keys_has_name(const struct key_list *list, const char *name);
-/* Adds a line; @name may be NULL. The file is 0600 afterwards. */
+/* Adds a line; @name may be NULL, @rights is a set of enum right and not empty. The file is 0600
+ * afterwards. */
 int api_keys_add(struct edits *e, const char *path, const char *key, const char *name,
-                 struct inf_err *reterr);
+                 unsigned rights, struct inf_err *reterr);

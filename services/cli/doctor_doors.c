@@ -203,7 +203,7 @@ void doctor_keys(struct doctor *d)
     for (size_t i = 0; i < d->n_sides; i++) {
         const struct doctor_side *side = &d->sides[i];
         const bool needs_some =
-            side->config && !side->config->gateway.n_api_keys && asks_for_keys(side);
+            side->config && !side->config->gateway.api_keys.n && asks_for_keys(side);
         _cleanup_(key_list_done) struct key_list keys = {0};
         struct inf_err err;
         int r;

@@ -47,6 +47,7 @@ static void ask(struct doctor *d, const struct doctor_side *side)
     _cleanup_(key_list_done) struct key_list keys = {0};
     _cleanup_free_ char *text = NULL;
     const struct models_entry *e;
+    const struct access_key *key;
     struct inf_err err;
     int status;
 
@@ -60,7 +61,8 @@ static void ask(struct doctor *d, const struct doctor_side *side)
     if (!text)
         return;
     api_keys_load(side->places.key_file, &keys, &err);
-    status = http_post(address, "/v1/chat/completions", keys.n ? keys.keys[0].key : NULL, text,
+    key = key_list_find(&keys, RIGHT_INFER);
+    status = http_post(address, "/v1/chat/completions", key ? key->key : NULL, text,
                        QUESTION_SECONDS, &body, &err);
     /* Who may not knock is told by the check of doors. */
     if (status == 200 || status == -EACCES)

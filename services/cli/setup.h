@@ -30,9 +30,10 @@ struct setup {
     struct places places;
     struct edits edits;
     struct manager *manager;
-    bool off;      /* --off */
-    bool no_start; /* --no-start */
-    unsigned port; /* --port; 0: not given */
+    bool off;        /* --off */
+    bool no_start;   /* --no-start */
+    unsigned port;   /* --port; 0: not given */
+    unsigned rights; /* --rights, a set of enum right; 0: not given */
 };
 
 struct inf_err;
@@ -55,8 +56,8 @@ unsigned setup_port(const struct places *p);
 int setup_check_port(struct setup *s, unsigned port);
 /* Writes the drop-in of the port (none for the unit's own) and enables the unit. */
 int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr);
-/* A key in the file, made when it has none; the caller frees it. NULL with dry_run when it would
- * be made. */
+/* A key in the file that may infer, made when it has none; the caller frees it. NULL with dry_run
+ * when it would be made. */
 int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr);
 /* Starts the TCP socket, anew where it listens, and ends the service that holds the old one. */
 int setup_restart_tcp(struct setup *s, struct inf_err *reterr);

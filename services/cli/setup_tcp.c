@@ -89,19 +89,21 @@ int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
 int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr)
 {
     _cleanup_(key_list_done) struct key_list keys = {0};
+    const struct access_key *first;
     char key[API_KEY_SIZE];
     int r;
 
     r = api_keys_load(s->places.key_file, &keys, reterr);
     if (r < 0)
         return r;
-    if (keys.n > 0) {
-        *ret_key = strdup(keys.keys[0].key);
+    first = key_list_find(&keys, RIGHT_INFER);
+    if (first) {
+        *ret_key = strdup(first->key);
         return *ret_key ? 0 : err_set(reterr, ENOMEM, "out of memory");
     }
     if (api_key_new(key) < 0)
         return err_set(reterr, EIO, "the kernel gives no random bytes");
-    r = api_keys_add(&s->edits, s->places.key_file, key, NULL, reterr);
+    r = api_keys_add(&s->edits, s->places.key_file, key, NULL, RIGHT_INFER, reterr);
     if (r == 0 && !s->edits.dry_run)
         *ret_key = strdup(key);
     return r;
@@ -170,9 +172,12 @@ static int prove(const struct setup *s, unsigned port, const char *key)
         return CLI_OK;
     snprintf(address, sizeof(address), "127.0.0.1:%u", port);
     status = http_get(address, "/health", key, &body, &err);
-    /* /health is open to all; the metrics are not. */
+    /* /health is open to all; the metrics are not. Who may not see them was let in all the same:
+     * the gateway looks at rights once it knows the key. */
     if (status == 200)
         status = http_get(address, "/metrics", key, &body, &err);
+    if (status == 403)
+        status = 200;
     if (status == 200 && key && http_get(address, "/metrics", NULL, &body, &err) != 401)
         return cli_error("setup",
                          "%s lets requests in without a key; `sconce doctor` looks for the "
@@ -285,7 +290,8 @@ int setup_key(struct setup *s, int argc, char **argv)
     if (r >= 0 && api_key_new(key) < 0)
         r = err_set(&err, EIO, "the kernel gives no random bytes");
     if (r >= 0)
-        r = api_keys_add(&s->edits, s->places.key_file, key, name, &err);
+        r = api_keys_add(&s->edits, s->places.key_file, key, name,
+                         s->rights ? s->rights : RIGHT_INFER, &err);
     if (r >= 0 && !s->no_start)
         r = manager_run(s->manager, restart, ARRAY_SIZE(restart), &err);
     if (r < 0)
@@ -338,7 +344,8 @@ static void tell_access(const struct setup *s, const char *mode)
         printf("Every program of this machine may ask: http://127.0.0.1:%u/v1", port);
         if (!s->places.user)
             printf(", unix:%s/gateway.sock", s->places.socket_dir);
-        puts("");
+        puts("\nWho comes by TCP without a key shares what prompts leave in the cache with all who "
+             "do,\nand can find out whether somebody asked the same before; keys part them.");
         return;
     }
     if (!s->places.user)

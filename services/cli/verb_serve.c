@@ -307,7 +307,7 @@ static int serve(struct serve *s, const char *runtime_dir)
         return cli_error("serve", "%s", err.text);
     /* What was started by hand serves whoever is here, unless there are keys to show. */
     open =
-        config->gateway.n_api_keys + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
+        config->gateway.api_keys.n + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
     fill_args(s, open);
     r = supervisor_new(s->dir, &sup, &err);
     for (size_t i = 0; i < N_PARTS && r == 0; i++)

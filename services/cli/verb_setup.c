@@ -15,6 +15,7 @@
 #include "cli/manager.h"
 #include "cli/setup.h"
 #include "common/config.h"
+#include "common/rights.h"
 #include "core/file.h"
 
 static const char help[] =
@@ -22,7 +23,9 @@ static const char help[] =
     "Opens the doors of sconce under systemd, for you or for the machine.\n\n"
     "  (nothing)                   the unix socket, now and at each login or boot\n"
     "  tcp [--port N] [--off]      TCP on 127.0.0.1 (7266) with an API key, which it prints\n"
-    "  key [NAME]                  adds an API key and prints it\n"
+    "  key [NAME] [--rights LIST]  adds an API key and prints it; LIST: infer (what it may do "
+    "unless\n"
+    "                              told otherwise), manage, observe, with commas between them\n"
     "  access keys|open|group      who may ask: members of the group sconce and, by TCP, who has "
     "a\n"
     "                              key; or every program of this machine; or the group alone\n"
@@ -173,15 +176,11 @@ static int run_noun(struct setup *s, int argc, char **argv)
 int verb_setup(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"user", no_argument, NULL, 'u'},
-        {"system", no_argument, NULL, 's'},
-        {"dry-run", no_argument, NULL, 'n'},
-        {"no-start", no_argument, NULL, 'S'},
-        {"root", required_argument, NULL, 'r'},
-        {"port", required_argument, NULL, 'p'},
-        {"off", no_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+        {"user", no_argument, NULL, 'u'},         {"system", no_argument, NULL, 's'},
+        {"dry-run", no_argument, NULL, 'n'},      {"no-start", no_argument, NULL, 'S'},
+        {"root", required_argument, NULL, 'r'},   {"port", required_argument, NULL, 'p'},
+        {"rights", required_argument, NULL, 'R'}, {"off", no_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},         {0},
     };
     struct setup s = {0};
     bool user = geteuid() != 0;
@@ -205,11 +204,18 @@ int verb_setup(int argc, char **argv)
             return cli_usage("setup", "--port: \"%s\" is no port", optarg);
         else if (c == 'p')
             s.port = (unsigned)port;
+        else if (c == 'R' && rights_parse(optarg, strlen(optarg), &s.rights) < 0)
+            return cli_usage("setup",
+                             "--rights takes words with commas between them: " RIGHTS_LIST);
+        else if (c == 'R')
+            continue;
         else if (c == 'h')
             return cli_help(help);
         else
             return cli_usage("setup", "wrong option");
     }
+    if (s.rights && (optind == argc || strcmp(argv[optind], "key") != 0))
+        return cli_usage("setup", "--rights is for `sconce setup key`");
     if (root && user)
         return cli_usage("setup", "--root is for --system");
     if (user &&

@@ -269,6 +269,9 @@ static void print_text(const struct report *r)
     }
     printf("gateway  %s%s\n", r->address,
            r->status == 401 ? ", which asks for an API key (--key)" : "");
+    if (r->status == 403)
+        puts("         It tells what runs and how fast to root, to the user whose services these "
+             "are, and to API keys\n         with the right observe.");
     if (r->status == 200 && !r->chat_up)
         puts("chat     sleeps; the first request starts it");
     if (r->device[0])

@@ -228,7 +228,7 @@ struct config *config_free(struct config *c)
     if (!c)
         return NULL;
     config_strings_free(c->model_dirs, c->n_model_dirs);
-    config_strings_free(c->gateway.api_keys, c->gateway.n_api_keys);
+    key_list_done(&c->gateway.api_keys);
     config_strings_free(c->gateway.cors_origins, c->gateway.n_cors_origins);
     free(c->default_model);
     free(c->chat.device);

@@ -14,7 +14,8 @@
 enum config_key_type {
     KEY_STRING,
     KEY_STRINGS,
-    KEY_CHOICE, /* one of a few words; the field holds its index */
+    KEY_API_KEYS, /* a struct key_list */
+    KEY_CHOICE,   /* one of a few words; the field holds its index */
     KEY_U32,
     KEY_BYTES,
     KEY_USEC,
@@ -46,7 +47,16 @@ int config_bad(const struct config_source *s, const yaml_mark_t *mark, const cha
 /* The text of a scalar without NULs in it, else NULL. */
 const char *config_scalar(const yaml_node_t *node);
 bool config_is_null(const yaml_node_t *node);
+/* True when the key of @pair stands earlier in the same mapping. */
+bool config_is_double(const struct config_source *s, const yaml_node_t *map,
+                      const yaml_node_pair_t *pair);
 /* Sets the field of @key from a value of the file. */
 int config_set(const struct config_source *s, const struct config_key *key, yaml_node_t *node,
                struct config *config);
+/* The same for a list of API keys. */
+int config_set_api_keys(const struct config_source *s, const struct config_key *key,
+                        const yaml_node_t *node, struct key_list *list);
+/* The entries of a list; 0 for what is empty. Fails when @node is no list, or too long a one. */
+int config_list_size(const struct config_source *s, const struct config_key *key,
+                     const yaml_node_t *node, size_t *ret_n);
 void config_strings_free(char **list, size_t n);

@@ -113,6 +113,20 @@ bool config_is_null(const yaml_node_t *node)
            (strcmp(text, "") == 0 || strcmp(text, "~") == 0 || strcmp(text, "null") == 0);
 }
 
+bool config_is_double(const struct config_source *s, const yaml_node_t *map,
+                      const yaml_node_pair_t *pair)
+{
+    const char *name = config_scalar(yaml_document_get_node(s->doc, pair->key));
+
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < pair; p++) {
+        const char *other = config_scalar(yaml_document_get_node(s->doc, p->key));
+
+        if (name && other && strcmp(name, other) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int set_number(const struct config_source *s, const struct config_key *key,
                       const yaml_node_t *node, void *field)
 {
@@ -141,21 +155,33 @@ static int set_number(const struct config_source *s, const struct config_key *ke
     return 0;
 }
 
-static int set_strings(const struct config_source *s, const struct config_key *key,
-                       yaml_node_t *node, struct config *config)
+int config_list_size(const struct config_source *s, const struct config_key *key,
+                     const yaml_node_t *node, size_t *ret_n)
 {
-    char ***list = (char ***)((char *)config + key->offset);
-    size_t *n_list = (size_t *)((char *)config + key->n_offset);
     const size_t n = node->type == YAML_SEQUENCE_NODE
                          ? (size_t)(node->data.sequence.items.top - node->data.sequence.items.start)
                          : 0;
-    char **fresh;
 
     if (node->type != YAML_SEQUENCE_NODE && !config_is_null(node))
         return config_bad(s, &node->start_mark, "%s.%s must be a list", key->section, key->name);
     if (n > CONFIG_MAX_LIST)
         return config_bad(s, &node->start_mark, "%s.%s has more than %d entries", key->section,
                           key->name, CONFIG_MAX_LIST);
+    *ret_n = n;
+    return 0;
+}
+
+static int set_strings(const struct config_source *s, const struct config_key *key,
+                       yaml_node_t *node, struct config *config)
+{
+    char ***list = (char ***)((char *)config + key->offset);
+    size_t *n_list = (size_t *)((char *)config + key->n_offset);
+    char **fresh;
+    size_t n;
+    const int r = config_list_size(s, key, node, &n);
+
+    if (r < 0)
+        return r;
     fresh = NEW(char *, n + 1);
     if (!fresh)
         return err_set(s->reterr, ENOMEM, "out of memory");
@@ -228,6 +254,8 @@ int config_set(const struct config_source *s, const struct config_key *key, yaml
     switch (key->type) {
     case KEY_STRINGS:
         return set_strings(s, key, node, config);
+    case KEY_API_KEYS:
+        return config_set_api_keys(s, key, node, field);
     case KEY_STRING:
         return set_string(s, key, node, field);
     case KEY_CHOICE:

@@ -52,7 +52,7 @@ static const char *check_directory(const char *text)
 const struct config_key config_keys[] = {
     {"models", "directories", KEY_STRINGS, AT(model_dirs), AT(n_model_dirs), 0, 0},
     {"models", "default", KEY_STRING, AT(default_model), 0, 0, 0},
-    {"gateway", "api_keys", KEY_STRINGS, AT(gateway.api_keys), AT(gateway.n_api_keys), 0, 0},
+    {"gateway", "api_keys", KEY_API_KEYS, AT(gateway.api_keys), 0, 0, 0},
     {"gateway", "cors_origins", KEY_STRINGS, AT(gateway.cors_origins), AT(gateway.n_cors_origins),
      0, 0},
     {"gateway", "tcp_access", KEY_CHOICE, AT(gateway.tcp_access), 0, 0, 0, tcp_access_choices},
@@ -132,21 +132,6 @@ static const struct config_key *key_find(const char *section, const char *name, 
     return NULL;
 }
 
-/* True when the key of @pair stands earlier in the same mapping. */
-static bool is_double(const struct config_source *s, const yaml_node_t *map,
-                      const yaml_node_pair_t *pair)
-{
-    const char *name = config_scalar(yaml_document_get_node(s->doc, pair->key));
-
-    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < pair; p++) {
-        const char *other = config_scalar(yaml_document_get_node(s->doc, p->key));
-
-        if (name && other && strcmp(name, other) == 0)
-            return true;
-    }
-    return false;
-}
-
 static int apply_section(const struct config_source *s, const char *section, const yaml_node_t *map,
                          struct config *config)
 {
@@ -161,7 +146,7 @@ static int apply_section(const struct config_source *s, const char *section, con
         if (!key)
             return config_bad(s, &key_node->start_mark, "unknown key \"%s.%s\"", section,
                               name ? name : "?");
-        if (is_double(s, map, p))
+        if (config_is_double(s, map, p))
             return config_bad(s, &key_node->start_mark, "\"%s.%s\" stands here twice", section,
                               name);
         r = config_set(s, key, yaml_document_get_node(s->doc, p->value), config);
@@ -194,7 +179,7 @@ static int apply_document(const struct config_source *s, struct config *config)
                               "unknown section \"%s\"; there are models, gateway, chat, embed, "
                               "audio, cache, confinement",
                               section ? section : "?");
-        if (is_double(s, root, p))
+        if (config_is_double(s, root, p))
             return config_bad(s, &key_node->start_mark, "section \"%s\" stands here twice",
                               section);
         if (config_is_null(value))

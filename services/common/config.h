@@ -11,6 +11,7 @@
 
 #include <infer/types.h>
 
+#include "common/access-key.h"
 #include "core/macros.h"
 
 /* Who may ask at a door of the gateway. */
@@ -27,9 +28,8 @@ struct config {
     char *default_model; /* name for requests that name none; NULL: the only one there is */
 
     struct {
-        char **api_keys; /* [n_api_keys], beside those of the key file */
-        size_t n_api_keys;
-        char **cors_origins; /* [n_cors_origins] exact origins, or "*"; none: CORS is off */
+        struct key_list api_keys; /* beside those of the key file */
+        char **cors_origins;      /* [n_cors_origins] exact origins, or "*"; none: CORS is off */
         size_t n_cors_origins;
         unsigned tcp_access;           /* enum config_tcp_access; key */
         unsigned unix_access;          /* enum config_unix_access; open */

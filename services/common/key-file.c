@@ -19,21 +19,25 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static int key_list_add(struct key_list *list, const char *key, size_t key_len, const char *name,
-                        size_t name_len)
+/* Takes the word "rights=…" where it stands at *line. */
+static int key_list_rights(const char **line, const char *end, const char *file, unsigned i_line,
+                           unsigned *ret_rights, struct inf_err *reterr)
 {
-    struct access_key *fresh = realloc(list->keys, (list->n + 1) * sizeof(*fresh));
+    static const char label[] = "rights=";
+    const size_t n = sizeof(label) - 1;
+    const char *word = *line + n, *stop = word;
 
-    if (!fresh)
-        return -ENOMEM;
-    list->keys = fresh;
-    fresh[list->n] = (struct access_key){strndup(key, key_len), strndup(name, name_len)};
-    if (!fresh[list->n].key || !fresh[list->n].name) {
-        free(fresh[list->n].key);
-        free(fresh[list->n].name);
-        return -ENOMEM;
-    }
-    list->n++;
+    if ((size_t)(end - *line) < n || memcmp(*line, label, n) != 0)
+        return 0;
+    while (stop < end && !is_blank(*stop))
+        stop++;
+    if (rights_parse(word, (size_t)(stop - word), ret_rights) < 0)
+        return err_set(reterr, EINVAL,
+                       "%s:%u: rights= takes words with commas between them: " RIGHTS_LIST, file,
+                       i_line);
+    while (stop < end && is_blank(*stop))
+        stop++;
+    *line = stop;
     return 0;
 }
 
@@ -41,6 +45,8 @@ static int key_list_line(struct key_list *list, const char *line, size_t len, co
                          unsigned i_line, struct inf_err *reterr)
 {
     const char *end = line + len, *key, *key_end;
+    unsigned rights = RIGHTS_UNSTATED;
+    int r;
 
     while (line < end && is_blank(*line))
         line++;
@@ -56,13 +62,16 @@ static int key_list_line(struct key_list *list, const char *line, size_t len, co
                        KEY_MAX);
     while (line < end && is_blank(*line))
         line++;
+    r = key_list_rights(&line, end, file, i_line, &rights, reterr);
+    if (r < 0)
+        return r;
     while (end > line && is_blank(end[-1]))
         end--;
     if (line < end && *line == '#')
         end = line;
     if (list->n == KEY_LIST_MAX)
         return err_set(reterr, E2BIG, "%s:%u: more than %d keys", file, i_line, KEY_LIST_MAX);
-    if (key_list_add(list, key, (size_t)(key_end - key), line, (size_t)(end - line)) < 0)
+    if (key_list_add(list, key, (size_t)(key_end - key), line, (size_t)(end - line), rights) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     return 0;
 }
@@ -113,15 +122,4 @@ int key_list_load(struct key_list *list, struct inf_err *reterr)
     if (r < 0)
         *reterr = err;
     return r;
-}
-
-void key_list_done(struct key_list *list)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        explicit_bzero(list->keys[i].key, strlen(list->keys[i].key));
-        free(list->keys[i].key);
-        free(list->keys[i].name);
-    }
-    free(list->keys);
-    *list = (struct key_list){};
 }

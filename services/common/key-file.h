@@ -2,27 +2,18 @@
 #pragma once
 
 /*
- * API keys that lie in a file of their own: "KEY [NAME]" per line, "#" starts a comment
+ * API keys that lie in a file of their own: "KEY [rights=RIGHT,…] [NAME]" per line
  *
- * systemd hands the system's file in as a credential; a user's own lies beside sconce.yaml.
+ * "#" starts a comment. A key without rights= has RIGHTS_UNSTATED. systemd hands the system's file
+ * in as a credential; a user's own lies beside sconce.yaml.
  */
 
 #include <infer/types.h>
 
-#include "core/macros.h"
+#include "common/access-key.h"
 
-struct access_key {
-    char *key;
-    char *name; /* "" when it has none */
-};
-
-/* Zeroed memory is an empty list. */
-struct key_list {
-    struct access_key *keys; /* [n] */
-    size_t n;
-};
-
-/* Appends the keys of a text; @name is for messages, which tell the line and never the key. */
+/* Appends the keys of a text; @name is for messages, which tell the line and never the key.
+ * -EINVAL: a line is wrong; -E2BIG: too many keys; -ENOMEM. */
 int key_list_parse(struct key_list *list, const char *name, const char *text, size_t len,
                    struct inf_err *reterr);
 /*
@@ -31,4 +22,3 @@ int key_list_parse(struct key_list *list, const char *name, const char *text, si
  * cannot be read is an error.
  */
 int key_list_load(struct key_list *list, struct inf_err *reterr);
-void key_list_done(struct key_list *list);

@@ -2,6 +2,7 @@
 #include "common/tenant.h"
 
 #include <stdio.h>
+#include <string.h>
 
 void tenant_take(const struct http_request *request, char out[TENANT_SIZE])
 {
@@ -9,4 +10,9 @@ void tenant_take(const struct http_request *request, char out[TENANT_SIZE])
 
     http_request_header(request, TENANT_HEADER, &tenant);
     snprintf(out, TENANT_SIZE, "%.*s", (int)MIN(tenant.len, TENANT_SIZE - 1), tenant.data);
+}
+
+bool tenant_is_alone(const char *tenant)
+{
+    return strcmp(tenant, TENANT_ALONE) == 0;
 }

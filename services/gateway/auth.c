@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may ask, by door
+ * Who may ask, by door, and what each may do
  *
  * The unix socket is guarded by its permissions, so it is open unless configured otherwise; TCP has
  * no owner, so it asks for a key unless configured otherwise. Without keys, pages of the web that a
  * browser on this machine shows could send requests, and read the answers where their own name
  * leads to this address; they have an origin, and are let in only when that is named. Keys come as
  * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
+ *
+ * A key that is known counts at every door: the request has the key's rights and the key's tenant.
+ * One that is not known counts as none where no key is asked for, since many clients always send
+ * something. Without a key a request may infer and no more, unless root sent it by a unix socket,
+ * or the user whose gateway this is.
  */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/config.h"
-#include "common/key-file.h"
 #include "core/sha256.h"
 #include "gateway/gateway.h"
 
@@ -48,33 +52,32 @@ static bool auth_asks_key(const struct config *config, enum http_door door)
                                  : config->gateway.unix_access == CONFIG_UNIX_KEY;
 }
 
-enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
-                           const char **ret_key_name)
+void gw_auth_init(struct gateway *gateway)
 {
-    const struct config *config = gateway->config;
-    const enum http_door door = http_request_door(request);
-    struct http_text given;
-    const char *name = NULL;
-    bool passes = false;
+    FILE *f = fopen("/proc/sys/kernel/overflowuid", "re");
 
-    if (!auth_asks_key(config, door))
-        return door == HTTP_DOOR_TCP && gw_cors_is_foreign(config, request) ? GW_AUTH_FOREIGN
-                                                                            : GW_AUTH_PASSES;
-    if (config->gateway.n_api_keys + gateway->keys->n == 0)
-        return GW_AUTH_NO_KEYS;
-    if (!auth_find_key(request, &given))
-        return GW_AUTH_WRONG;
-    for (size_t i = 0; i < config->gateway.n_api_keys; i++)
-        passes |= auth_equal(given, config->gateway.api_keys[i]);
-    for (size_t i = 0; i < gateway->keys->n; i++)
-        if (auth_equal(given, gateway->keys->keys[i].key)) {
-            passes = true;
-            name = gateway->keys->keys[i].name;
-        }
-    if (!passes)
-        return GW_AUTH_WRONG;
-    *ret_key_name = name && name[0] ? name : NULL;
-    return GW_AUTH_PASSES;
+    gateway->own_uid = geteuid();
+    /* Where a unit hides this file, what the kernel begins with is what is known. */
+    if (!f || fscanf(f, "%u", &gateway->unmapped_uid) != 1)
+        gateway->unmapped_uid = 65534;
+    if (f)
+        fclose(f);
+}
+
+/* Adds the rights and the name of each key of @list that equals the given one. */
+static void auth_take_keys(const struct key_list *list, struct http_text given,
+                           struct gw_access *access)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const struct access_key *key = &list->keys[i];
+
+        if (!auth_equal(given, key->key))
+            continue;
+        access->by_key = true;
+        access->rights |= key->rights;
+        if (key->name[0])
+            access->key_name = key->name;
+    }
 }
 
 /* Half of a digest: more than anybody finds a second key for. */
@@ -94,17 +97,51 @@ static void auth_tenant_of_key(struct http_text key, char ret_tenant[TENANT_SIZE
         n += snprintf(ret_tenant + n, TENANT_SIZE - (size_t)n, "%02x", digest[i]);
 }
 
-void gw_auth_tenant(const struct gateway *gateway, const struct http_request *request,
-                    char ret_tenant[TENANT_SIZE])
+/* The user at the other end of a unix socket. Users whom the user namespace of this process does
+ * not map all look like one, so who looks like that one is nobody in particular. */
+static bool auth_peer(const struct gateway *gateway, const struct http_request *request,
+                      uid_t *ret_uid)
 {
-    const enum http_door door = http_request_door(request);
-    struct http_text key;
+    return http_request_peer_uid(request, ret_uid) && *ret_uid != gateway->unmapped_uid;
+}
+
+static void auth_take_peer(const struct gateway *gateway, const struct http_request *request,
+                           struct gw_access *access)
+{
     uid_t uid;
 
-    if (auth_asks_key(gateway->config, door) && auth_find_key(request, &key))
-        auth_tenant_of_key(key, ret_tenant);
-    else if (http_request_peer_uid(request, &uid))
-        snprintf(ret_tenant, TENANT_SIZE, "uid %u", (unsigned)uid);
-    else
-        snprintf(ret_tenant, TENANT_SIZE, "tcp");
+    if (http_request_door(request) == HTTP_DOOR_TCP) {
+        snprintf(access->tenant, TENANT_SIZE, "tcp");
+    } else if (auth_peer(gateway, request, &uid)) {
+        snprintf(access->tenant, TENANT_SIZE, "uid %u", (unsigned)uid);
+        if (uid == 0 || uid == gateway->own_uid)
+            access->rights = RIGHTS_ALL;
+    } else {
+        snprintf(access->tenant, TENANT_SIZE, TENANT_ALONE);
+    }
+}
+
+enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
+                           struct gw_access *ret_access)
+{
+    const struct config *config = gateway->config;
+    const enum http_door door = http_request_door(request);
+    struct gw_access access = {};
+    struct http_text given;
+
+    if (auth_find_key(request, &given)) {
+        auth_take_keys(&config->gateway.api_keys, given, &access);
+        auth_take_keys(gateway->keys, given, &access);
+    }
+    if (!access.by_key && auth_asks_key(config, door))
+        return config->gateway.api_keys.n + gateway->keys->n ? GW_AUTH_WRONG : GW_AUTH_NO_KEYS;
+    if (!access.by_key && door == HTTP_DOOR_TCP && gw_cors_is_foreign(config, request))
+        return GW_AUTH_FOREIGN;
+    if (!access.by_key)
+        access.rights = RIGHT_INFER;
+    auth_take_peer(gateway, request, &access);
+    if (access.by_key)
+        auth_tenant_of_key(given, access.tenant);
+    *ret_access = access;
+    return GW_AUTH_PASSES;
 }

@@ -218,7 +218,7 @@ void gw_forward(struct gw_request *r, enum gw_service target)
     struct http_header headers[ARRAY_SIZE(passed) + 2];
     struct http_call_params params = {.headers = headers};
     _cleanup_str_ struct str target_text = {};
-    char method_text[8], tenant[TENANT_SIZE];
+    char method_text[8];
 
     r->target = target;
     snprintf(method_text, sizeof(method_text), "%.*s", (int)method.len, method.data);
@@ -233,9 +233,8 @@ void gw_forward(struct gw_request *r, enum gw_service target)
             headers[params.n_headers++].name = (struct http_text){passed[i], strlen(passed[i])};
     headers[params.n_headers++] =
         (struct http_header){{"x-request-id", 12}, {r->id, strlen(r->id)}};
-    gw_auth_tenant(r->gateway, r->http, tenant);
-    headers[params.n_headers++] =
-        (struct http_header){{TENANT_HEADER, strlen(TENANT_HEADER)}, {tenant, strlen(tenant)}};
+    headers[params.n_headers++] = (struct http_header){
+        {TENANT_HEADER, strlen(TENANT_HEADER)}, {r->access.tenant, strlen(r->access.tenant)}};
     params.method = method_text;
     params.path = target_text.data;
     params.body = http_request_body(r->http);

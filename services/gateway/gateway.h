@@ -12,6 +12,7 @@
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "common/request-id.h"
+#include "common/rights.h"
 #include "common/tenant.h"
 
 struct config;
@@ -48,6 +49,8 @@ struct gw_liveness {
 struct gateway {
     const struct config *config;
     const struct key_list *keys; /* of files; those of config stand beside them */
+    uid_t own_uid;               /* whose gateway this is */
+    uid_t unmapped_uid;          /* what users look like whom our user namespace does not map */
     struct service *service;
     struct http_upstream *upstreams[GW_N_SERVICES];
     struct gw_liveness liveness[GW_N_SERVICES];
@@ -60,13 +63,21 @@ struct gateway {
     struct metrics_histogram duration;
 };
 
+/* What a request may do, and in whose name. */
+struct gw_access {
+    unsigned rights;      /* a set of enum right */
+    bool by_key;          /* it showed a key that is known */
+    const char *key_name; /* of that key; NULL: none, or it has no name */
+    char tenant[TENANT_SIZE];
+};
+
 /* One request of a client, from its head to its access line. */
 struct gw_request {
     struct gateway *gateway;
     struct http_request *http;
     char id[REQUEST_ID_SIZE];
-    const char *note;     /* static, for the access line */
-    const char *key_name; /* of the API key that it showed; NULL: none, or it has no name */
+    const char *note;        /* static, for the access line */
+    struct gw_access access; /* zeroed before gw_auth_check(), and where that is not called */
     struct http_call *call;
     enum gw_service target;
     struct gw_request *prev_waiting, *next_waiting;
@@ -94,13 +105,15 @@ enum gw_auth {
     GW_AUTH_FOREIGN, /* a page of the web that nobody named, at a door that asks for no key */
 };
 
-/* auth.c: whether the request may enter by its door. Takes the same time for all keys. */
+/* auth.c: reads who we are; before confinement, which closes /proc. */
+void gw_auth_init(struct gateway *gateway);
+/* Whether the request may enter by its door, and what it may do then. Takes the same time for all
+ * keys of one length. Whose caches the request uses, which clients cannot say themselves: those of
+ * its key (told by a digest, the key stays here), else of its user at a unix socket; all who come
+ * by TCP without a key share theirs. *ret_access is written when it passes; its key_name is the
+ * configuration's. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
-                           const char **ret_key_name);
-/* Whose caches a request that may enter uses: of its key (told by a digest, the key stays here), of
- * its user where the door asks for none. Clients cannot say it themselves. */
-void gw_auth_tenant(const struct gateway *gateway, const struct http_request *request,
-                    char ret_tenant[TENANT_SIZE]);
+                           struct gw_access *ret_access);
 /* cors.c: whether a script of a page asks, of an origin that the configuration does not name. */
 bool gw_cors_is_foreign(const struct config *config, const struct http_request *request);
 /* Adds the headers of an allowed origin; true: it was a preflight and is answered. */

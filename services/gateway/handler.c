@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a request to who answers it: CORS, route, method, key, in this order
+ * From a request to who answers it: CORS, key, route, method, right, in this order
  *
  * A new endpoint of a service is one row of the table.
  */
@@ -22,31 +22,31 @@ enum {
 struct route {
     const char *path;
     unsigned methods;
+    unsigned right; /* enum right; 0: none, so that no key is asked for */
     bool is_prefix; /* and something must follow */
-    bool is_open;   /* no key is asked for, unless services are to be woken */
     enum gw_service service;
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
 
 static const struct route routes[] = {
-    {"/v1/chat/completions", METHOD_POST, .service = GW_CHAT},
-    {"/v1/completions", METHOD_POST, .service = GW_CHAT},
-    {"/v1/models", METHOD_GET, .service = GW_CHAT},
-    {"/v1/models/", METHOD_GET, .is_prefix = true, .service = GW_CHAT},
-    {"/tokenize", METHOD_POST, .service = GW_CHAT},
-    {"/detokenize", METHOD_POST, .service = GW_CHAT},
-    {"/apply-template", METHOD_POST, .service = GW_CHAT},
-    {"/v1/embeddings", METHOD_POST, .service = GW_EMBED},
-    {"/v1/rerank", METHOD_POST, .service = GW_EMBED},
-    {"/v1/similarity", METHOD_POST, .service = GW_EMBED},
-    {"/embed", METHOD_POST, .service = GW_EMBED},
-    {"/embed_all", METHOD_POST, .service = GW_EMBED},
-    {"/rerank", METHOD_POST, .service = GW_EMBED},
-    {"/similarity", METHOD_POST, .service = GW_EMBED},
-    {"/v1/audio/transcriptions", METHOD_POST, .service = GW_AUDIO},
-    {"/v1/audio/translations", METHOD_POST, .service = GW_AUDIO},
-    {"/health", METHOD_GET, .is_open = true, .handle = gw_health},
-    {"/metrics", METHOD_GET, .handle = gw_metrics},
+    {"/v1/chat/completions", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
+    {"/v1/completions", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
+    {"/v1/models", METHOD_GET, RIGHT_INFER, .service = GW_CHAT},
+    {"/v1/models/", METHOD_GET, RIGHT_INFER, .is_prefix = true, .service = GW_CHAT},
+    {"/tokenize", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
+    {"/detokenize", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
+    {"/apply-template", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
+    {"/v1/embeddings", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
+    {"/v1/rerank", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
+    {"/v1/similarity", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
+    {"/embed", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
+    {"/embed_all", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
+    {"/rerank", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
+    {"/similarity", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
+    {"/v1/audio/transcriptions", METHOD_POST, RIGHT_INFER, .service = GW_AUDIO},
+    {"/v1/audio/translations", METHOD_POST, RIGHT_INFER, .service = GW_AUDIO},
+    {"/health", METHOD_GET, 0, .handle = gw_health},
+    {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
 };
 
 static const struct route *route_find(struct http_text path)
@@ -59,6 +59,12 @@ static const struct route *route_find(struct http_text path)
             return &routes[i];
     }
     return NULL;
+}
+
+/* The services are woken by the deep question after health, and tell what all clients do. */
+static unsigned route_right(const struct route *route, const struct gw_request *r)
+{
+    return route->handle == gw_health && gw_health_is_deep(r) ? RIGHT_OBSERVE : route->right;
 }
 
 static unsigned route_method(struct http_text method)
@@ -85,7 +91,7 @@ static void request_log(const struct gw_request *r)
         .status = http_request_status(r->http),
         .bytes = http_request_bytes(r->http),
         .duration_usec = clock_usec() - http_request_start_usec(r->http),
-        .key = r->key_name,
+        .key = r->access.key_name,
         .note = r->note                        ? r->note
                 : http_request_failed(r->http) ? "client left"
                                                : NULL,
@@ -152,6 +158,23 @@ static void request_refuse(struct gw_request *r, enum gw_auth auth)
                        tcp ? "TCP" : "the unix socket", tcp ? "tcp" : "key");
 }
 
+static void request_lacks_right(struct gw_request *r, enum right right)
+{
+    const struct http_text path = http_request_path(r->http);
+    char challenge[64];
+    const int n = snprintf(challenge, sizeof(challenge),
+                           "Bearer error=\"insufficient_scope\", scope=\"%s\"", right_name(right));
+
+    r->gateway->n_unauthorized++;
+    http_response_header(r->http, "www-authenticate", challenge, (size_t)n);
+    api_error_send(r->http, 403, "insufficient_rights", NULL, 0,
+                   r->access.by_key
+                       ? "%.*s needs the right \"%s\", which this API key does not have."
+                       : "%.*s needs the right \"%s\": show an API key that has it, or ask by the "
+                         "unix socket as root, or as the user whose services these are.",
+                   (int)MIN(path.len, 200u), path.data, right_name(right));
+}
+
 void gw_handle(void *data, struct http_request *request)
 {
     struct gateway *gateway = data;
@@ -160,6 +183,7 @@ void gw_handle(void *data, struct http_request *request)
     const struct route *route;
     struct gw_request *r = NEW(struct gw_request, 1);
     enum gw_auth auth = GW_AUTH_PASSES;
+    unsigned right;
 
     service_touch(gateway->service);
     if (!r) {
@@ -173,8 +197,9 @@ void gw_handle(void *data, struct http_request *request)
     if (gw_cors_handle(gateway->config, request))
         return;
     route = route_find(path);
-    if (!route || !route->is_open || gw_health_is_deep(r))
-        auth = gw_auth_check(gateway, request, &r->key_name);
+    right = route ? route_right(route, r) : 0;
+    if (!route || right)
+        auth = gw_auth_check(gateway, request, &r->access);
     if (auth != GW_AUTH_PASSES) {
         request_refuse(r, auth);
     } else if (!route) {
@@ -182,6 +207,8 @@ void gw_handle(void *data, struct http_request *request)
                        (int)MIN(method.len, 16u), method.data, (int)MIN(path.len, 200u), path.data);
     } else if (!(route->methods & route_method(method))) {
         request_wrong_method(r, route->methods);
+    } else if (right & ~r->access.rights) {
+        request_lacks_right(r, right);
     } else if (route->handle) {
         route->handle(r);
     } else {

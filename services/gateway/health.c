@@ -127,7 +127,8 @@ static void metrics_write(const struct gw_request *r, struct str *out)
             snprintf(labels, sizeof(labels), "status=\"%uxx\"", i);
         metrics_sample(out, "sconce_gateway_requests_total", labels, (double)gateway->n_answers[i]);
     }
-    metrics_counter(out, "sconce_gateway_unauthorized_total", "Requests without a valid key.", NULL,
+    metrics_counter(out, "sconce_gateway_unauthorized_total",
+                    "Requests refused for their key, its rights, or their origin.", NULL,
                     (double)gateway->n_unauthorized);
     metrics_services(r, out);
     metrics_write_histogram(out, "sconce_gateway_request_duration_seconds",

@@ -52,6 +52,7 @@ int main(int argc, char **argv)
     if (r >= 0)
         return r;
     metrics_open();
+    gw_auth_init(&gateway);
     if (!misconfigured_confine("gateway", &options)) {
         options_done(&options);
         return 1;

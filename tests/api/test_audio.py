@@ -322,12 +322,9 @@ def test_health_and_metrics(audio_suite):
     assert metrics["sconce_audio_answered_total"] >= 1
     assert metrics["sconce_audio_seconds_total"] >= 2
     assert metrics["sconce_audio_request_duration_seconds_count"] >= 1
-    c = http.client.HTTPConnection("127.0.0.1", audio_suite.port, timeout=30)
-    c.request("GET", "/health?deep=1")
-    health = json.loads(c.getresponse().read())
+    health = json.loads(audio_suite.observe("/health?deep=1"))
     assert health["services"]["audio"]["models"] == [{"id": "tiny", "status": "loaded"}]
-    c.request("GET", "/metrics")
-    assert b'sconce_service_up{service="audio"} 1' in c.getresponse().read()
+    assert b'sconce_service_up{service="audio"} 1' in audio_suite.observe("/metrics")
 
 
 def test_a_thousand_broken_files(audio_suite, capsys):

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 
 import pytest
 
+from activator import listen_unix
 from conftest import CHAT, GATEWAY, SLOW, Suite, check_log, read_all
 
 MODELS = "/v1/models"
@@ -87,6 +89,184 @@ def test_keys_of_file_and_configuration_stand_together(make_keyed):
     suite = make_keyed(b"of-file\n", gateway="  api_keys: [of-yaml]\n")
     for key, status in (("of-file", 200), ("of-yaml", 200), ("of-both", 401)):
         assert ask(suite, "tcp", key)[0] == status
+
+
+def lacks(answer, right):
+    """Whether a request was refused for want of this right."""
+    status, body = answer
+    return status == 403 and body["error"]["code"] == "insufficient_rights" and \
+        body["error"]["type"] == "permission_error" and \
+        'needs the right "%s"' % right in body["error"]["message"]
+
+
+def test_a_key_may_do_what_its_line_says(make_keyed):
+    suite = make_keyed(b"old\nask rights=infer laptop\ngraphs rights=observe prometheus\n"
+                       b"nothing rights=manage\n",
+                       gateway="  api_keys: [of-yaml, {key: few, rights: [infer]}]\n")
+    for key, infers, observes in (("old", True, True), ("ask", True, False), ("few", True, False),
+                                  ("graphs", False, True), ("of-yaml", True, True),
+                                  ("nothing", False, False)):
+        for path in ("/metrics", "/health?deep=1"):
+            answer = ask(suite, "tcp", key, path)
+            assert answer[0] == 200 if observes else lacks(answer, "observe"), (key, path, answer)
+        for path in (MODELS, "/v1/models/tiny"):
+            answer = ask(suite, "tcp", key, path)
+            assert answer[0] == 200 if infers else lacks(answer, "infer"), (key, path, answer)
+        # What does not exist needs no right, and what is open to all needs none either.
+        assert ask(suite, "tcp", key, "/nothing")[0] == 404
+        assert ask(suite, "tcp", key, "/health")[0] == 200
+    # A key that nobody knows is told no more than before.
+    assert ask(suite, "tcp", "wrong", "/metrics")[0] == 401
+
+
+def test_without_a_key_a_port_lets_nobody_observe(make_keyed):
+    suite = make_keyed(b"graphs rights=observe\n", gateway="  tcp_access: open\n")
+    assert ask(suite, "tcp")[0] == 200
+    for path in ("/metrics", "/health?deep=1"):
+        assert lacks(ask(suite, "tcp", path=path), "observe")
+        assert lacks(ask(suite, "tcp", "wrong", path), "observe")
+        # A key counts at a door that asks for none.
+        assert ask(suite, "tcp", "graphs", path)[0] == 200
+    assert lacks(ask(suite, "tcp", "graphs"), "infer")
+    # Nobody who may not see it wakes a service by it.
+    assert suite.embed.starts == 1
+
+
+def test_what_is_missing_is_told_as_rfc_6750_does(make_keyed):
+    suite = make_keyed(b"ask rights=infer\n")
+    with suite.connect() as s:
+        s.sendall(b"GET /metrics HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer ask\r\n\r\n")
+        head = read_all(s).split(b"\r\n\r\n")[0].lower()
+    assert b'www-authenticate: bearer error="insufficient_scope", scope="observe"' in head
+
+
+def connect_as(suite, uid):
+    """A connection to the unix socket that another user of this machine has made."""
+    os.chmod(suite.dir, 0o711)
+    os.chmod(suite.gateway_sock, 0o666)
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(60 * SLOW)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+            s.connect(suite.gateway_sock)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    return s
+
+
+def ask_as(suite, uid, path, body=None):
+    """(status, body) of a request by the unix socket as another user of this machine."""
+    c = http.client.HTTPConnection("localhost")
+    c.sock = connect_as(suite, uid)
+    c.request("POST" if body else "GET", path, json.dumps(body) if body else None)
+    r = c.getresponse()
+    text = r.read()
+    c.close()
+    return r.status, json.loads(text) if text.startswith(b"{") else text
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be other users")
+
+
+def in_user_namespace(suite, option):
+    """The gateway has a user namespace of its own, with the map that this option of unshare makes."""
+    words = [shutil.which("unshare"), "--user", option]
+    if not words[0] or subprocess.run([*words, "true"]).returncode:
+        pytest.skip("no user namespaces here")
+    suite.gateway.argv = [*words, *suite.gateway.argv]
+
+
+@needs_root
+def test_by_the_unix_socket_root_and_the_owner_observe_and_others_ask(make_keyed):
+    for owner in (None, 4321):
+        suite = make_keyed()
+        if owner:  # who is root out here is that user in there
+            in_user_namespace(suite, "--map-user=%d" % owner)
+        assert ask_as(suite, 0, "/metrics")[0] == 200
+        assert ask_as(suite, 0, "/health?deep=1")[0] == 200
+        assert lacks(ask_as(suite, 1235, "/metrics"), "observe")
+        assert lacks(ask_as(suite, 1235, "/health?deep=1"), "observe")
+        assert ask_as(suite, 1235, MODELS)[0] == 200
+
+
+WORDS = "Once upon a time there was a little girl named Lily. She loved to play outside. " * 4
+
+
+def cached_for(suite, uid):
+    status, answer = ask_as(suite, uid, "/v1/completions",
+                            {"model": "plain", "prompt": WORDS, "max_tokens": 1})
+    assert status == 200, answer
+    return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+@needs_root
+def test_users_at_the_unix_socket_find_their_own_prompts_alone(make_keyed):
+    suite = make_keyed()
+    assert cached_for(suite, 1234) == 0
+    assert cached_for(suite, 1235) == 0
+    assert cached_for(suite, 1234) > 0 and cached_for(suite, 1235) > 0
+
+
+@needs_root
+def test_users_who_cannot_be_told_apart_find_nothing(make_keyed):
+    """In a user namespace that maps root alone all other users look like one."""
+    suite = make_keyed()
+    in_user_namespace(suite, "--map-root-user")
+    assert [cached_for(suite, uid) for uid in (1234, 1235, 1234)] == [0, 0, 0]
+    # Whom it can tell apart finds what is his own, and may see all.
+    assert [cached_for(suite, 0), cached_for(suite, 0) > 0] == [0, True]
+    assert ask_as(suite, 0, "/metrics")[0] == 200
+    assert lacks(ask_as(suite, 1234, "/metrics"), "observe")
+
+
+def test_services_see_no_key_and_few_fields_of_a_head(make_keyed):
+    """What a service is told of a request's head; fields of the same names are not the client's."""
+    suite = make_keyed(b"secret-key\n")
+    suite.chat.close()
+    os.unlink(suite.chat_sock)
+    listener = listen_unix(suite.chat_sock)
+    with suite.connect() as s:
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                  b"Authorization: Bearer secret-key\r\nX-Api-Key: secret-key\r\nCookie: c=1\r\n"
+                  b"X-Sconce-Tenant: uid 0\r\nX-Forwarded-For: 10.0.0.1\r\nOrigin: http://o\r\n"
+                  b"Content-Type: application/json\r\nAccept: */*\r\nX-Session-Id: story\r\n"
+                  b"User-Agent: u\r\nReferer: http://r\r\nContent-Length: 2\r\n\r\n{}")
+        service, _ = listener.accept()
+        with service:
+            service.settimeout(30 * SLOW)
+            head = b""
+            while not head.endswith(b"\r\n\r\n{}"):
+                head += service.recv(65536)
+            service.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        assert b" 200 " in read_all(s).split(b"\r\n")[0]
+    listener.close()
+    lines = head.split(b"\r\n\r\n")[0].lower().split(b"\r\n")
+    fields = dict(line.split(b": ", 1) for line in lines[1:])
+    assert set(fields) - {b"host", b"connection"} == {
+        b"content-type", b"accept", b"x-session-id", b"x-request-id", b"x-sconce-tenant",
+        b"content-length"}
+    assert fields[b"x-sconce-tenant"].startswith(b"key ")
+    assert b"secret" not in head
+
+
+def test_logs_have_no_key_at_any_level(make_keyed):
+    suite = make_keyed(b"secret-key rights=infer laptop\n", gateway="  api_keys: [secret-two]\n")
+    suite.gateway.env["SCONCE_LOG"] = suite.chat.env["SCONCE_LOG"] = "debug"
+    for key in ("secret-key", "secret-two", "secret-wrong"):
+        for path in (MODELS, "/metrics", "/nothing", "/" + "x" * 300):
+            ask(suite, "tcp", key, path)
+            ask(suite, "unix", key, path, scheme="x")
+    for service in (suite.gateway, suite.chat):
+        service.kill()
+        service.wait_gone(20 * SLOW)
+    text = open(suite.log_path, errors="replace").read()
+    assert "GET /v1/models 200" in text and "secret" not in text
 
 
 def test_the_unix_door_may_ask_too(make_keyed):

@@ -523,12 +523,11 @@ def test_it_leaves_when_idle_and_comes_back(models):
 
 def test_health_and_metrics(embed_suite):
     vectors(embed_suite, input="abc")
-    url = embed_suite.url
-    deep = json.load(urllib.request.urlopen(url + "/health?deep=1", timeout=30))
+    deep = json.loads(embed_suite.observe("/health?deep=1"))
     assert deep["services"]["embed"]["status"] == "ok"
     assert {"id": "bert-mean", "makes": "vectors", "status": "loaded"} in \
         deep["services"]["embed"]["models"]
-    text = urllib.request.urlopen(url + "/metrics", timeout=30).read().decode()
+    text = embed_suite.observe("/metrics").decode()
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
     assert 'sconce_service_up{service="embed"} 1' in text and "te_request_count " in text

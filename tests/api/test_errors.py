@@ -244,12 +244,13 @@ def test_cross_origin_requests_of_named_origins(make_suite):
 
 def test_gateway_says_when_no_service_listens(model_dir):
     from conftest import GATEWAY, Suite
+    from test_doors import ask
     suite = Suite(model_dir)
     try:
         suite.chat.close()
         status, answer, _ = send(suite, "/v1/models", None, "GET")
         assert status == 502 and answer["error"]["code"] == "service_unreachable"
-        status, answer, _ = send(suite, "/health?deep=1", None, "GET")
+        status, answer = ask(suite, "unix", path="/health?deep=1")
         assert status == 503 and answer["services"]["chat"]["status"] == "unreachable"
         assert send(suite, "/health", None, "GET")[0] == 200
     finally:

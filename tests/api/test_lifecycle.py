@@ -285,16 +285,16 @@ def test_chat_leaves_when_idle_and_metrics_do_not_keep_it(make_suite):
     end = time.monotonic() + 20 * SLOW
     while suite.chat.process is not None:
         assert time.monotonic() < end
-        http_get(suite, "/metrics")
+        suite.observe("/metrics")
         http_get(suite, "/health")
         time.sleep(0.2)
     assert suite.chat.status == 0
     starts = suite.chat.starts
-    text = http_get(suite, "/metrics")
+    text = suite.observe("/metrics")
     assert b'sconce_service_up{service="chat"} 0' in text and b"vllm:" not in text
     assert suite.chat.starts == starts
     assert post(suite, SHORT)[0] == 200 and suite.chat.starts == starts + 1
-    assert b'sconce_service_up{service="chat"} 1' in http_get(suite, "/metrics")
+    assert b'sconce_service_up{service="chat"} 1' in suite.observe("/metrics")
 
 
 def http_get(suite, path):
@@ -307,7 +307,7 @@ def test_health_does_not_wake_services(make_suite):
     suite = make_suite()
     assert b'"ok"' in http_get(suite, "/health")
     assert suite.chat.starts == 0
-    deep = json.loads(http_get(suite, "/health?deep=1"))
+    deep = json.loads(suite.observe("/health?deep=1"))
     assert deep["services"]["chat"]["status"] == "ok" and suite.chat.starts == 1
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from activator import listen_unix
-from conftest import SLOW, parse_metrics
+from conftest import SLOW, own_metrics
 
 PROBE = 0.3  # seconds from probe to probe
 REQUEST = {"model": "m", "prompt": "x"}
@@ -100,14 +100,8 @@ def test_a_service_that_accepts_nothing_is_given_up(make_fake):
     # The next client gets as much time.
     status, _, seconds, _ = post(suite)
     assert status == 503 and 3 * PROBE < seconds < 8 * PROBE
-    m = suite_metrics(suite)
+    m = own_metrics(suite.gateway_sock)
     assert m['sconce_gateway_service_failures_total{service="chat",kind="silent"}'] == 2
-
-
-def suite_metrics(suite):
-    c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=30 * SLOW)
-    c.request("GET", "/metrics")
-    return parse_metrics(c.getresponse().read())
 
 
 def test_a_service_that_hangs_is_given_up_later(make_fake):

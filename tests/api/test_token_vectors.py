@@ -8,7 +8,6 @@ import base64
 import json
 import struct
 import subprocess
-import urllib.request
 
 import pytest
 
@@ -178,7 +177,7 @@ def test_rankings_by_late_interaction(suite):
 def test_what_models_make_is_told(suite):
     rows(suite, input="a")
     vectors(suite, input="a")
-    deep = json.load(urllib.request.urlopen(suite.url + "/health?deep=1", timeout=30))
+    deep = json.loads(suite.observe("/health?deep=1"))
     assert {"token_vectors", "vectors"} <= {m["makes"] for m in deep["services"]["embed"]["models"]}
     assert suite.metrics()[
         'sconce_embed_model_tokens_total{model_name="jina-v4",makes="token_vectors"}'] > 0

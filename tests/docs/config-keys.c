@@ -13,7 +13,7 @@
 #include "common/config-table.h"
 
 static const char *const type_names[] = {
-    [KEY_STRING] = "text", [KEY_STRINGS] = "list", [KEY_U32] = "number",
+    [KEY_STRING] = "text", [KEY_STRINGS] = "list", [KEY_API_KEYS] = "list", [KEY_U32] = "number",
     [KEY_BYTES] = "size",  [KEY_USEC] = "time",    [KEY_CHOICE] = "choice",
 };
 
@@ -26,6 +26,8 @@ static void print_default(const struct config_key *key, const struct config *con
     case KEY_STRINGS:
         for (size_t i = 0; i < *(const size_t *)((const char *)config + key->n_offset); i++)
             printf("%s%s", i ? " " : "", (*(char **const *)field)[i]);
+        break;
+    case KEY_API_KEYS: /* none, ever */
         break;
     case KEY_CHOICE:
         printf("%s", key->choices[*(const unsigned *)field]);

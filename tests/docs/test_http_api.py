@@ -21,11 +21,18 @@ def table(head):
 def test_routes():
     source = (TREE / "services/gateway/handler.c").read_text()
     part = re.search(r"struct route routes\[\] = \{\n(.*?)^\};", source, re.M | re.S).group(1)
-    there = {(path.replace("/models/", "/models/{id}"), methods.removeprefix("METHOD_"))
-             for path, methods in re.findall(r'\{"([^"]+)", (METHOD_\w+)', part)}
-    written = {(path, method) for paths, method, _ in table("| route |")
+    there = {(path.replace("/models/", "/models/{id}"), method,
+              right.removeprefix("RIGHT_").lower() if right != "0" else "none")
+             for path, method, right in re.findall(r'\{"([^"]+)", METHOD_(\w+), (\w+),', part)}
+    assert len(there) == part.count('{"')
+    written = {(path, method, right) for paths, method, right, _ in table("| route |")
                for path in re.findall(r"`([^`]+)`", paths)}
     assert written == there
+
+
+def test_rights():
+    rows = re.findall(r'\{RIGHT_\w+, "(\w+)"\}', (TREE / "services/common/rights.c").read_text())
+    assert sorted(rows) == sorted(right for right, _ in table("| right |"))
 
 
 def error_codes():

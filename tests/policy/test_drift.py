@@ -172,7 +172,7 @@ def ordinary(life):
     # Its blocks are kept, and found by the next life.
     story = {**SHORT, "prompt": "Once upon a time there was a lamp. " * 60}
     assert life.request("POST", "/v1/completions", story)[0] == 200
-    for unix in (None, "chat.sock", "embed.sock", "audio.sock"):
+    for unix in ("gateway.sock", "chat.sock", "embed.sock", "audio.sock"):
         status, text = life.request("GET", "/metrics", unix=unix)
         assert status == 200 and b"_open_fds" in text and b"_resident_memory_bytes" in text
     with concurrent.futures.ThreadPoolExecutor(16) as pool:

@@ -33,7 +33,7 @@ def key_of(text):
     return re.search(r"^API key +(sk-sconce-[A-Za-z0-9_-]{43})$", text, re.M).group(1)
 
 
-def status(m, path="/metrics", port=None, key=None, user=None):
+def status(m, path="/v1/models", port=None, key=None, user=None):
     if port:
         return client.get(m, path, port=port, key=key).status
     return client.get(m, path, user=user, key=key).status
@@ -42,7 +42,7 @@ def status(m, path="/metrics", port=None, key=None, user=None):
 def can_connect(m, user):
     """Whether this user of the machine gets an answer at the system's unix socket."""
     r = m.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket",
-               "/run/sconce/gateway.sock", "http://x/metrics"], user=user, check=False)
+               "/run/sconce/gateway.sock", "http://x/health"], user=user, check=False)
     return r.stdout == "200"
 
 
@@ -114,7 +114,7 @@ def test_a_dry_run_tells_and_changes_nothing(m):
 
 def test_the_port_changes_under_load_without_a_failed_request(m):
     def work():
-        a = client.get(m, "/metrics", user="alice")
+        a = client.get(m, "/v1/models", user="alice")
         return None if a.status == 200 else repr(a)
 
     crowd = client.Crowd(work)
@@ -136,6 +136,11 @@ def test_a_new_key_works_at_once_and_its_name_once(m):
     assert status(m, port=7266, key=new) == 200
     again = run_setup(m, "key", "bob's laptop", check=False)
     assert again.returncode == 1 and "already" in again.stderr
+    assert [status(m, "/metrics", 7266, key) for key in (old, new)] == [403, 403]
+    graphs = key_of(run_setup(m, "key", "graphs", "--rights", "observe").stdout)
+    assert status(m, "/metrics", 7266, graphs) == 200 and status(m, port=7266, key=graphs) == 403
+    out = run_setup(m, "tcp").stdout
+    assert key_of(out) == old
     # Withdrawn by hand, as the file says.
     m.run("sed -i \"/bob's laptop/d\" /etc/sconce/api-keys && systemctl restart sconce-gateway")
     assert status(m, port=7266, key=new) == 401
@@ -145,8 +150,10 @@ def test_a_new_key_works_at_once_and_its_name_once(m):
 def test_access_is_what_its_name_says(m):
     key = key_of(run_setup(m, "tcp").stdout)
     assert not can_connect(m, "eve")
-    run_setup(m, "access", "open")
+    out = run_setup(m, "access", "open").stdout
+    assert "shares what prompts leave in the cache" in out
     assert can_connect(m, "eve") and status(m, port=7266) == 200
+    assert status(m, "/metrics", port=7266) == 403
     # A user's own door does not open with the machine's.
     m.systemctl("stop", "sconce-gateway.service", user="bob")
     assert status(m, port=7268) == 401

@@ -27,8 +27,9 @@ TEST(values_replace_defaults)
         err);
     assert_int_equal(c->gateway.max_body, 2 << 20);
     assert_int_equal(c->gateway.idle_timeout_usec, 300000000);
-    assert_int_equal(c->gateway.n_api_keys, 2);
-    ASSERT_STREQ(c->gateway.api_keys[1], "b c");
+    assert_int_equal(c->gateway.api_keys.n, 2);
+    ASSERT_STREQ(c->gateway.api_keys.keys[1].key, "b c");
+    assert_int_equal(c->gateway.api_keys.keys[1].rights, RIGHTS_UNSTATED);
     assert_int_equal(c->chat.threads, 3);
     assert_int_equal(c->chat.request_timeout_usec, 1500000);
     assert_int_equal(c->n_model_dirs, 1);
@@ -36,6 +37,31 @@ TEST(values_replace_defaults)
     assert_int_equal(c->gateway.tcp_access, CONFIG_TCP_KEY);
     assert_int_equal(c->gateway.unix_access, CONFIG_UNIX_OPEN);
     assert_int_equal(c->confinement.landlock, CONFIG_LANDLOCK_OPTIONAL);
+    config_free(c);
+}
+
+TEST(api_keys_have_names_and_rights)
+{
+    struct inf_err err;
+    struct config *c = NULL;
+
+    ASSERT_OK_ERR(apply(&c,
+                        "gateway:\n  api_keys:\n    - plain\n    - {key: graphs, name: the graphs, "
+                        "rights: [observe]}\n    - key: both\n      rights: [manage, infer]\n",
+                        &err),
+                  err);
+    assert_int_equal(c->gateway.api_keys.n, 3);
+    ASSERT_STREQ(c->gateway.api_keys.keys[0].name, "");
+    ASSERT_STREQ(c->gateway.api_keys.keys[1].key, "graphs");
+    ASSERT_STREQ(c->gateway.api_keys.keys[1].name, "the graphs");
+    assert_int_equal(c->gateway.api_keys.keys[1].rights, RIGHT_OBSERVE);
+    assert_int_equal(c->gateway.api_keys.keys[2].rights, RIGHT_INFER | RIGHT_MANAGE);
+    /* A later list replaces the earlier one, keys and rights alike. */
+    ASSERT_OK_ERR(config_apply(c, "u.yaml", "gateway: {api_keys: [other]}", 28, &err), err);
+    assert_int_equal(c->gateway.api_keys.n, 1);
+    ASSERT_STREQ(c->gateway.api_keys.keys[0].key, "other");
+    ASSERT_OK_ERR(config_apply(c, "u.yaml", "gateway: {api_keys: }", 21, &err), err);
+    assert_int_equal(c->gateway.api_keys.n, 0);
     config_free(c);
 }
 
@@ -94,6 +120,17 @@ TEST(every_mistake_is_told_with_line_and_column)
         {"gateway:\n  api_keys: secret\n", "must be a list"},
         {"gateway:\n  api_keys: [[]]\n", "t.yaml:2:14: entries of gateway.api_keys"},
         {"chat: [1]\n", "t.yaml:1:7: section \"chat\" must be a mapping"},
+        {"gateway:\n  api_keys: [{name: x}]\n",
+         "t.yaml:2:14: entries of gateway.api_keys must be texts, or mappings with a key"},
+        {"gateway:\n  api_keys: [{key: k, key: l}]\n", "t.yaml:2:23: a field of an API key"},
+        {"gateway:\n  api_keys: [{key: k, right: infer}]\n",
+         "t.yaml:2:23: an API key has the fields key, name and rights"},
+        {"gateway:\n  api_keys: [{key: []}]\n", "t.yaml:2:20: key of an API key must be a text"},
+        {"gateway:\n  api_keys: [{key: k, rights: observe}]\n",
+         "t.yaml:2:31: rights must be a list of infer, manage, observe"},
+        {"gateway:\n  api_keys: [{key: k, rights: [observ]}]\n",
+         "t.yaml:2:32: there are the rights infer, manage, observe"},
+        {"gateway:\n  api_keys: [{key: k, rights: []}]\n", "t.yaml:2:31: a key without any right"},
         {"- a\n", "must be a mapping of sections"},
         {"chat:\n  threads: 1\n  threads: 2\n", "t.yaml:3:3: \"chat.threads\" stands here twice"},
         {"chat: {}\nchat: {}\n", "t.yaml:2:1: section \"chat\" stands here twice"},
@@ -174,7 +211,8 @@ TEST(later_files_win_and_a_named_file_stands_alone)
     assert_int_equal(system(path), 0);
 }
 
-RUN_TESTS(cmocka_unit_test(values_replace_defaults), cmocka_unit_test(devices_have_names),
+RUN_TESTS(cmocka_unit_test(values_replace_defaults),
+          cmocka_unit_test(api_keys_have_names_and_rights), cmocka_unit_test(devices_have_names),
           cmocka_unit_test(the_directory_of_kernels_is_the_managers_or_the_users),
           cmocka_unit_test(every_mistake_is_told_with_line_and_column),
           cmocka_unit_test(empty_files_and_sections_change_nothing),

@@ -31,6 +31,80 @@ TEST(lines_are_keys_with_names)
     assert_int_equal(list.n, 0);
 }
 
+TEST(a_line_may_tell_the_rights_of_its_key)
+{
+    static const struct {
+        const char *line, *name;
+        unsigned rights;
+    } rows[] = {
+        {"k", "", RIGHTS_UNSTATED},
+        {"k laptop", "laptop", RIGHTS_UNSTATED},
+        {"k rights=infer", "", RIGHT_INFER},
+        {"k rights=observe the graphs", "the graphs", RIGHT_OBSERVE},
+        {"k\trights=manage,infer \t Ada # x", "Ada # x", RIGHT_INFER | RIGHT_MANAGE},
+        {"k rights=infer # laptop", "", RIGHT_INFER},
+        {"k rights=observe,observe\r", "", RIGHT_OBSERVE},
+        /* Behind a name it is a part of it. */
+        {"k my rights=manage", "my rights=manage", RIGHTS_UNSTATED},
+        {"k rights", "rights", RIGHTS_UNSTATED},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct inf_err err;
+        struct key_list list;
+
+        ASSERT_OK_ERR(parse(&list, rows[i].line, &err), err);
+        assert_int_equal(list.n, 1);
+        ASSERT_STREQ(list.keys[0].key, "k");
+        ASSERT_STREQ(list.keys[0].name, rows[i].name);
+        assert_int_equal(list.keys[0].rights, rows[i].rights);
+        key_list_done(&list);
+    }
+}
+
+TEST(a_right_that_does_not_exist_is_told)
+{
+    static const char *const lines[] = {
+        "secret rights=",       "secret rights= name",          "secret rights=,",
+        "secret rights=infer,", "secret rights=infer,,observe", "secret rights=Infer",
+        "secret rights=all",    "secret rights=infer;observe"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+        struct inf_err err;
+        struct key_list list;
+
+        ASSERT_ERROR(parse(&list, lines[i], &err), EINVAL);
+        ASSERT_CONTAINS(err.text, "api-keys:1: rights=");
+        ASSERT_CONTAINS(err.text, "infer, manage, observe");
+        assert_null(strstr(err.text, "secret"));
+        key_list_done(&list);
+    }
+}
+
+TEST(a_key_is_found_by_what_it_may_do)
+{
+    struct inf_err err;
+    struct key_list list;
+
+    ASSERT_OK_ERR(parse(&list, "a rights=observe\nb rights=infer\nc", &err), err);
+    ASSERT_STREQ(key_list_find(&list, RIGHT_INFER)->key, "b");
+    ASSERT_STREQ(key_list_find(&list, RIGHT_INFER | RIGHT_OBSERVE)->key, "c");
+    assert_null(key_list_find(&list, RIGHT_MANAGE));
+    key_list_done(&list);
+}
+
+TEST(rights_are_written_as_they_are_read)
+{
+    for (unsigned rights = 1; rights <= RIGHTS_ALL; rights++) {
+        char text[RIGHTS_TEXT_SIZE];
+        unsigned again;
+
+        rights_print(rights, text);
+        ASSERT_OK(rights_parse(text, strlen(text), &again));
+        assert_int_equal(again, rights);
+    }
+}
+
 TEST(mistakes_name_the_line_and_not_the_key)
 {
     struct inf_err err;
@@ -88,5 +162,9 @@ TEST(files_are_found_by_credential_then_home)
 }
 
 RUN_TESTS(cmocka_unit_test(lines_are_keys_with_names),
+          cmocka_unit_test(a_line_may_tell_the_rights_of_its_key),
+          cmocka_unit_test(a_right_that_does_not_exist_is_told),
+          cmocka_unit_test(a_key_is_found_by_what_it_may_do),
+          cmocka_unit_test(rights_are_written_as_they_are_read),
           cmocka_unit_test(mistakes_name_the_line_and_not_the_key),
           cmocka_unit_test(files_are_found_by_credential_then_home))

@@ -108,7 +108,8 @@ TEST(a_dry_run_changes_nothing)
     ASSERT_OK_ERR(edit_generate(&e, in_dir("new/50-x.conf"), "x\n", &err), err);
     ASSERT_OK_ERR(edit_generate(&e, in_dir("mine"), "x\n", &err), err);
     ASSERT_OK_ERR(edit_link(&e, "/usr/lib/x", in_dir("new/link"), &err), err);
-    ASSERT_OK_ERR(api_keys_add(&e, in_dir("keys"), "sk-sconce-secret", NULL, &err), err);
+    ASSERT_OK_ERR(api_keys_add(&e, in_dir("keys"), "sk-sconce-secret", NULL, RIGHT_INFER, &err),
+                  err);
     assert_int_equal(e.n_changes, 4);
     assert_false(path_exists(in_dir("new")));
     assert_false(path_exists(in_dir("keys")));
@@ -159,10 +160,10 @@ TEST(the_key_file_keeps_what_people_wrote)
     ASSERT_STREQ(keys.keys[0].key, "abc");
     assert_true(api_keys_has_name(&keys, "laptop of bob"));
     assert_false(api_keys_has_name(&keys, "laptop"));
-    ASSERT_OK_ERR(api_keys_add(&e, path, "new", "phone", &err), err);
+    ASSERT_OK_ERR(api_keys_add(&e, path, "new", "phone", RIGHT_INFER, &err), err);
     text = text_of(path);
     assert_memory_equal(text, theirs, strlen(theirs));
-    ASSERT_STREQ(text + strlen(theirs), "\nnew phone\n");
+    ASSERT_STREQ(text + strlen(theirs), "\nnew rights=infer phone\n");
     assert_int_equal(mode_of(path), 0600);
 }
 
@@ -175,11 +176,11 @@ TEST(a_link_stays_a_link)
 
     put(in_dir("elsewhere"), "abc\n", 0600);
     assert_int_equal(symlink("elsewhere", in_dir("api-keys")), 0);
-    ASSERT_OK_ERR(api_keys_add(&e, in_dir("api-keys"), "new", NULL, &err), err);
+    ASSERT_OK_ERR(api_keys_add(&e, in_dir("api-keys"), "new", NULL, RIGHT_INFER, &err), err);
     assert_int_equal(lstat(in_dir("api-keys"), &st), 0);
     assert_true(S_ISLNK(st.st_mode));
     text = text_of(in_dir("elsewhere"));
-    ASSERT_STREQ(text, "abc\nnew\n");
+    ASSERT_STREQ(text, "abc\nnew rights=infer\n");
 }
 
 TEST(roots_umask_shuts_no_service_out)
@@ -203,11 +204,18 @@ TEST(a_first_key_makes_the_file)
 
     ASSERT_OK_ERR(api_keys_load(path, &keys, &err), err);
     assert_int_equal(keys.n, 0);
-    ASSERT_OK_ERR(api_keys_add(&e, path, "k1", NULL, &err), err);
+    ASSERT_OK_ERR(api_keys_add(&e, path, "k1", NULL, RIGHT_INFER, &err), err);
     ASSERT_OK_ERR(api_keys_load(path, &keys, &err), err);
     assert_int_equal(keys.n, 1);
     ASSERT_STREQ(keys.keys[0].key, "k1");
+    assert_int_equal(keys.keys[0].rights, RIGHT_INFER);
     assert_int_equal(mode_of(path), 0600);
+    ASSERT_OK_ERR(api_keys_add(&e, path, "k2", "the graphs", RIGHT_OBSERVE | RIGHT_MANAGE, &err),
+                  err);
+    ASSERT_OK_ERR(api_keys_load(path, &keys, &err), err);
+    assert_int_equal(keys.n, 3);
+    assert_int_equal(keys.keys[2].rights, RIGHT_OBSERVE | RIGHT_MANAGE);
+    ASSERT_STREQ(keys.keys[2].name, "the graphs");
 }
 
 TEST(places_lie_below_their_root)
