@@ -551,6 +551,26 @@ def test_the_command_line_shows_checks_and_removes(cache):
     assert json.loads(cache.run("status", "--json").stdout)["blocks"] == 0
 
 
+def on_disk(cache, blocks):
+    """How many of these blocks have bytes in the files of the cache."""
+    files = [open(os.path.join(at, name), "rb").read()
+             for at, _, names in os.walk(cache.blocks) for name in names]
+    return sum(any(data[1000:1064] in file for file in files) for _, data in blocks)
+
+
+def test_what_was_purged_is_not_on_the_disk(cache):
+    gone, kept = chain(4), chain(3, salt=1)
+    with cache.client() as c:
+        c.put(gone, model="one", tenant="key-a", session="s1")
+        c.put(kept, model="two", tenant="key-b")
+        cache.wait_written(c, 7)
+        assert on_disk(cache, gone) == 4 and on_disk(cache, kept) == 3
+        assert cache.run("purge", "--tenant", "key-a").returncode == 0
+        assert on_disk(cache, gone) == 0 and on_disk(cache, kept) == 3
+        assert cache.run("purge", "--all").returncode == 0
+        assert on_disk(cache, kept) == 0
+
+
 def test_long_lists_come_in_pages(cache):
     with cache.client() as c:
         for i in range(70):

@@ -8,7 +8,8 @@
 #include "common/policy.h"
 #include "lib/test.h"
 
-static const char *const services[] = {"audio", "chat", "decoder", "embed", "gateway"};
+static const char *const services[] = {"audio", "cache",  "chat", "chat-gpu",
+                                       "decoder", "embed", "gateway"};
 
 enum {
     NUMBERS = 700, /* beyond those that any kernel has */

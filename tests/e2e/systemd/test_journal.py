@@ -47,6 +47,22 @@ def test_no_prompt_and_no_answer_is_in_the_journal(machine):
             assert SECRET not in str(value) and text not in str(value), (name, value)
 
 
+def test_keys_are_named_and_never_shown(machine):
+    machine.run(["sconce", "setup", "access", "keys"])
+    made = machine.run("sconce setup key journal-test 2>/dev/null || "
+                       "grep ' journal-test$' /etc/sconce/api-keys").stdout
+    key = next(word for word in made.split() if word.startswith("sk-sconce-"))
+    cursor = machine.cursor()
+    assert get(machine, "/v1/models", port=7266, key=key).status == 200
+    assert get(machine, "/metrics", port=7266, key=key).status == 403
+    assert get(machine, "/v1/models", port=7266, key=key[:-1]).status == 401
+    entries = machine.journal(cursor)
+    named = [e["SCONCE_STATUS"] for e in entries if e.get("SCONCE_API_KEY") == "journal-test"]
+    assert named == ["200", "403"]
+    for entry in entries:
+        assert not any(key[:-1] in str(value) for value in entry.values()), entry
+
+
 def test_services_tell_systemd_what_they_do(machine):
     assert ask(machine).status == 200
     machine.wait(lambda: "sconce-guide" in machine.show("sconce-chat.service", "StatusText"),

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What services leave on the disk: kept blocks in their cache directory, and nothing else."""
+import http.client
+
+import pytest
+
+from client import Connection, ask, chat_body, get
+
+SYSTEM = "/var/cache/private/sconce-cache"
+USER = "/home/ada/.cache/sconce-cache"
+# What systemd and its journal write, whatever runs.
+MANAGERS = ("/run/systemd/", "/run/log/", "/run/udev/", "/run/user/", "/var/log/", "/var/lib/systemd/",
+            "/var/lib/dbus/")
+
+
+def changed(machine):
+    """Files that were made or changed since the stamp, with their modes."""
+    out = machine.run("find / /tmp /var/tmp /dev/shm /run -xdev -type f -cnewer /root/stamp "
+                      "-printf '%m %p\\n' | sort -u").stdout
+    rows = [line.split(" ", 1) for line in out.splitlines()]
+    return {path: mode for mode, path in rows
+            if not path.startswith(MANAGERS) and path != "/root/stamp"}
+
+
+def stamp(machine):
+    machine.run("touch /root/stamp; sleep 0.05")
+
+
+def upload(machine, user, path, size):
+    """Posts a body of so many bytes of no sense; the status."""
+    connection = Connection(machine.connect(user=user))
+    try:
+        connection.request("POST", path, b"x" * size, {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    except (http.client.HTTPException, OSError):
+        return 0
+    finally:
+        connection.close()
+
+
+def work(machine, user):
+    """Requests of every kind, so long that blocks are kept, and so large that memory is felt."""
+    long_text = "Hello there, this is a story about a lamp. " * 60
+    assert ask(machine, chat_body(8, prompt=long_text), user=user).status == 200
+    assert ask(machine, chat_body(8, stream=True, prompt=long_text), user=user).whole_stream
+    for path in ("/v1/chat/completions", "/v1/embeddings", "/v1/audio/transcriptions"):
+        assert upload(machine, user, path, 12 << 20) in (400, 404, 413, 415)
+    assert get(machine, "/v1/models", user=user).status == 200
+
+
+@pytest.fixture(params=[None, "ada"], ids=["system", "user"])
+def user(request, machine):
+    if request.param:
+        if machine.run(["id", "-u", "ada"], check=False).returncode:
+            machine.add_user("ada")
+        machine.systemctl("start", "sconce.target", user="ada")
+    return request.param
+
+
+def test_services_write_into_the_cache_directory_and_nowhere_else(machine, user):
+    home = USER if user else SYSTEM
+    stamp(machine)
+    work(machine, user)
+    machine.wait(lambda: "blocks" in machine.show("sconce-cache.service", "StatusText", user),
+                 "blocks to be kept")
+    machine.systemctl("stop", "sconce-chat.service", user=user)
+    machine.systemctl("stop", "sconce-cache.service", user=user)
+    files = changed(machine)
+    assert [path for path in files if not path.startswith(home + "/")] == []
+    assert any(path.endswith(".kv") for path in files)
+    assert set(files.values()) == {"600"}
+    directories = machine.run(["find", home, "-type", "d", "-printf", "%m\\n"]).stdout.split()
+    assert set(directories) == {"700"}
+    # Not as text: keys and values, under names that are hashes.
+    assert machine.run(["grep", "-rla", "about a lamp", home], check=False).stdout == ""
+
+
+def test_nothing_is_written_where_the_cache_is_off(machine, configure):
+    configure("cache:\n  enabled: false\n")
+    stamp(machine)
+    work(machine, None)
+    for name in ("gateway", "chat", "embed", "audio", "cache"):
+        machine.systemctl("stop", "sconce-%s.service" % name)
+    assert changed(machine) == {}
