@@ -322,7 +322,7 @@ static const struct models_entry *find_model(struct transcription *t, struct pro
     if (!models)
         return NULL;
     entry = name ? models_find(models, name) : models_only(models, MODELS_SPEECH);
-    if (entry)
+    if (entry || (name && model_host_is_broken(models, name, problem)))
         return entry;
     names = models_names_of(models, MODELS_SPEECH);
     if (name)

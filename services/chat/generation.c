@@ -276,7 +276,7 @@ static const struct models_entry *generation_find_model(struct generation *g,
         return entry;
     }
     entry = models_find(models, g->params.model);
-    if (entry)
+    if (entry || model_host_is_broken(models, g->params.model, problem))
         return entry;
     names = models_names(models);
     problem_set(problem, 404, "model_not_found", "model",

@@ -117,6 +117,7 @@ void chat_show_model(struct model_host *host, struct http_request *request)
     _cleanup_free_ char *names = NULL;
     const struct models_entry *entry;
     _cleanup_str_ struct str out = {};
+    struct problem problem;
 
     if (!models || !name) {
         unreadable(request);
@@ -126,6 +127,10 @@ void chat_show_model(struct model_host *host, struct http_request *request)
     entry = models_find(models, name);
     if (entry) {
         answer(request, put_model(host, &out, entry), &out);
+        return;
+    }
+    if (model_host_is_broken(models, name, &problem)) {
+        problem_send(&problem, request);
         return;
     }
     names = models_names(models);

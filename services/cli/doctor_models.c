@@ -146,12 +146,8 @@ static void check_model(const struct models_check *c, const struct models_entry 
                     "model %s: you may not look at %s", e->name, e->path);
         return;
     }
-    if (!real) {
-        doctor_tell(c->d, FINDING_BROKEN, "models",
-                    doctor_text("%srm %s", doctor_sudo(c->side), doctor_quote(e->path)),
-                    "model %s: %s leads nowhere", e->name, e->path);
-        return;
-    }
+    if (!real)
+        return; /* It went since it was listed. */
     if (c->confined && sandbox_hides(&c->sandbox, real) && !is_configured(c->side->config, real))
         doctor_tell(
             c->d, FINDING_BROKEN, "models",
@@ -167,6 +163,16 @@ static void check_model(const struct models_check *c, const struct models_entry 
         doctor_tell(c->d, FINDING_ADVICE, "models", NULL,
                     "model %s is larger (%s) than this machine's memory (%s): it will crawl",
                     e->name, cli_size(e->size), cli_size(c->memory));
+}
+
+/* A manifest with a mistake, or a link that leads nowhere or to something else. */
+static void check_broken(const struct models_check *c, const struct models_broken *b)
+{
+    const char *command = doctor_edit(c->side, b->why);
+
+    if (!command && access(b->path, F_OK) < 0 && (errno == ENOENT || errno == ELOOP))
+        command = doctor_text("%srm %s", doctor_sudo(c->side), doctor_quote(b->path));
+    doctor_tell(c->d, FINDING_BROKEN, "models", command, "%s", b->why);
 }
 
 static void check_directories(const struct models_check *c)
@@ -198,13 +204,12 @@ static void check_side(const struct models_check *c)
     const struct config *config = c->side->config;
     _cleanup_(models_freep) struct models *models = NULL;
     const char *into = config->n_model_dirs ? config->model_dirs[0] : "";
-    struct inf_err err;
 
     check_directories(c);
-    if (models_scan(config, &models, &err) < 0) {
-        doctor_tell(c->d, FINDING_BROKEN, "models", doctor_edit(c->side, err.text), "%s", err.text);
+    if (models_scan(config, &models) < 0)
         return;
-    }
+    for (size_t i = 0; i < models_n_broken(models); i++)
+        check_broken(c, models_broken_at(models, i));
     if (models_count(models) == 0)
         doctor_tell(c->d, FINDING_BROKEN, "models",
                     doctor_text("%ssconce setup models %s DIR", doctor_sudo(c->side),

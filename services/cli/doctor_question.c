@@ -51,7 +51,7 @@ static void ask(struct doctor *d, const struct doctor_side *side)
     struct inf_err err;
     int status;
 
-    if (models_scan(side->config, &models, &err) < 0)
+    if (models_scan(side->config, &models) < 0)
         return;
     e = models_default(models, side->config);
     for (size_t i = 0; !e && i < models_count(models); i++)

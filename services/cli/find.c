@@ -46,7 +46,10 @@ static int not_found(const char *verb, const char *model, const struct config *c
                      const struct models *models)
 {
     _cleanup_free_ char *names = models_names(models);
+    const struct models_broken *broken = models_find_broken(models, model);
 
+    if (broken)
+        return cli_error(verb, "the model \"%s\" cannot be used: %s", model, broken->why);
     if (models_count(models) > 0)
         return cli_error(verb, "there is no model \"%s\"; installed are: %s", model,
                          names ? names : "");
@@ -62,7 +65,6 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(models_freep) struct models *models = NULL;
     const struct models_entry *entry;
-    struct inf_err err;
     int r;
 
     /* What looks like a path and is there is one; a bare word is a name first. */
@@ -73,8 +75,8 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
     r = cli_config(verb, m, &config);
     if (r != CLI_OK)
         return r;
-    if (models_scan(config, &models, &err) < 0)
-        return cli_error(verb, "%s", err.text);
+    if (models_scan(config, &models) < 0)
+        return cli_error(verb, "out of memory");
     entry = models_find(models, model);
     if (!entry && !path_exists(model))
         return not_found(verb, model, config, models);

@@ -33,10 +33,24 @@ static int print_json(const struct models *models)
                                         e->path, "format", e->kind, "bytes", (json_int_t)e->size,
                                         "modified", (json_int_t)e->mtime, "aliases", aliases));
     }
+    for (size_t i = 0; i < models_n_broken(models); i++) {
+        const struct models_broken *b = models_broken_at(models, i);
+
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s}", "name", b->name, "path", b->path, "error", b->why));
+    }
     r = json_dumpf(list, stdout, JSON_INDENT(2));
     json_decref(list);
     putchar('\n');
     return r == 0 ? CLI_OK : CLI_FAILED;
+}
+
+static void print_broken(const struct models *models)
+{
+    if (models_n_broken(models) > 0)
+        puts("\nThese cannot be used:");
+    for (size_t i = 0; i < models_n_broken(models); i++)
+        printf("  %s\n", models_broken_at(models, i)->why);
 }
 
 static void print_table(const struct models *models)
@@ -83,7 +97,6 @@ int verb_list(int argc, char **argv)
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(models_freep) struct models *models = NULL;
     struct cli_models m = {0};
-    struct inf_err err;
     int form = 0, c, r;
 
     while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
@@ -99,8 +112,8 @@ int verb_list(int argc, char **argv)
     r = cli_config("list", &m, &config);
     if (r != CLI_OK)
         return r;
-    if (models_scan(config, &models, &err) < 0)
-        return cli_error("list", "%s", err.text);
+    if (models_scan(config, &models) < 0)
+        return cli_error("list", "out of memory");
     if (form == 'j')
         return print_json(models);
     if (form == 'n') {
@@ -112,8 +125,9 @@ int verb_list(int argc, char **argv)
               stderr);
         for (size_t i = 0; i < config->n_model_dirs; i++)
             fprintf(stderr, "  %s\n", config->model_dirs[i]);
-        return CLI_OK;
+    } else {
+        print_table(models);
     }
-    print_table(models);
+    print_broken(models);
     return CLI_OK;
 }

@@ -283,7 +283,7 @@ static int serve(struct serve *s, const char *runtime_dir)
     r = cli_config("serve", &s->models, &config);
     if (r != CLI_OK)
         return r;
-    if (models_scan(config, &models, &err) < 0 || key_list_load(&keys, &err) < 0)
+    if (models_scan(config, &models) < 0 || key_list_load(&keys, &err) < 0)
         return cli_error("serve", "%s", err.text);
     r = find_programs(s);
     if (r != CLI_OK)

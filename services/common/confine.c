@@ -43,10 +43,12 @@ struct confine_paths {
     uint64_t rights;
 };
 
-static int allow_link(void *data, const char *path)
+/* A directory is opened to be listed alone: of its files those are opened that are told, too. */
+static int allow_outside(void *data, int fd, bool is_dir)
 {
     const struct confine_paths *paths = data;
-    const int r = landlock_allow(paths->ruleset, paths->abi, path, paths->rights, NULL);
+    const uint64_t rights = is_dir ? landlock_right("read_dir") : landlock_right("read_file");
+    const int r = landlock_allow_fd(paths->ruleset, paths->abi, fd, paths->rights & rights);
 
     return r == -ENOMEM ? r : 0;
 }
@@ -66,7 +68,7 @@ static int allow_models(struct confine_paths *paths, const struct config *config
         if (copy)
             confine_state.missing[confine_state.n_missing++] = copy;
     }
-    return model_links_visit(config, allow_link, paths);
+    return model_links_visit(config, allow_outside, paths);
 }
 
 static int allow_one(const struct confine_paths *paths, const char *path)

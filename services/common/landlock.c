@@ -79,25 +79,31 @@ int landlock_new(int abi)
     return fd < 0 ? -errno : (int)fd;
 }
 
+int landlock_allow_fd(int ruleset, int abi, int fd, uint64_t allowed)
+{
+    struct landlock_beneath rule = {.fd = fd};
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    rule.allowed = allowed & rights_of(abi, !S_ISDIR(st.st_mode));
+    if (rule.allowed == 0)
+        return -EINVAL;
+    return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_PATH_BENEATH, &rule, 0) < 0 ? -errno
+                                                                                        : 0;
+}
+
 int landlock_allow(int ruleset, int abi, const char *path, uint64_t allowed, int *ret_fd)
 {
     _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
-    struct landlock_beneath rule;
-    struct stat st;
+    int r;
 
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0)
         return -errno;
-    rule = (struct landlock_beneath){
-        .allowed = allowed & rights_of(abi, !S_ISDIR(st.st_mode)),
-        .fd = fd,
-    };
-    if (rule.allowed == 0)
-        return -EINVAL;
-    if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_PATH_BENEATH, &rule, 0) < 0)
-        return -errno;
-    if (ret_fd)
+    r = landlock_allow_fd(ruleset, abi, fd, allowed);
+    if (r == 0 && ret_fd)
         *ret_fd = STEAL_FD(fd);
-    return 0;
+    return r;
 }
 
 int landlock_restrict(int ruleset)

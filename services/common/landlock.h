@@ -23,5 +23,7 @@ int landlock_new(int abi);
 /* Allows @rights below @path, for a file those that files have. @ret_fd, which may be NULL, gets a
  * descriptor that keeps @path's inode alive. -errno. */
 int landlock_allow(int ruleset, int abi, const char *path, uint64_t rights, int *ret_fd);
+/* The same for a file or directory that is open. */
+int landlock_allow_fd(int ruleset, int abi, int fd, uint64_t rights);
 /* For this thread and those that it makes. Needs no-new-privileges. */
 int landlock_restrict(int ruleset);

@@ -5,20 +5,14 @@
  * Where models lie outside of the model directories: what links and manifests there lead to
  *
  * A service that may open the model directories alone must be told these places while it can still
- * look everywhere. Directories are walked as models_scan() does.
+ * look everywhere. Only models are told (model-files.h), down to the file.
  */
 
-#include <infer/types.h>
-
-#include "core/macros.h"
+#include "common/model-files.h"
 
 struct config;
 
-enum {
-    MODEL_LINKS_MAX = 4096, /* places; the walk ends there */
-};
-
-/* Calls @visit with each file or directory, without links in its path. A negative result of it ends
+/* Calls @visit for each file and directory of a model that lies outside, and for weights that find
+ * speech. What is refused is remembered for later lists of models. A negative result of @visit ends
  * the walk and is returned. -ENOMEM. */
-int model_links_visit(const struct config *config, int (*visit)(void *data, const char *path),
-                      void *data);
+int model_links_visit(const struct config *config, model_files_fn visit, void *data);

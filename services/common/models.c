@@ -9,13 +9,15 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <yaml.h>
 
 #include "common/config.h"
+#include "common/model-files.h"
+#include "common/model-manifest.h"
 #include "core/arena.h"
 #include "core/err.h"
 #include "core/file.h"
@@ -24,14 +26,32 @@
 enum {
     MODELS_MAX = 4096,
     MODELS_DEPTH = 2,
-    MANIFEST_MAX_FILE = 64 << 10,
-    MANIFEST_MAX_ALIASES = 32,
 };
 
 struct models {
     struct arena arena;
     struct models_entry *entries; /* [n], sorted by name */
     size_t n, cap;
+    struct models_broken *broken; /* [n_broken], sorted by path */
+    size_t n_broken, broken_cap;
+};
+
+/* A name of a directory while it is looked at. */
+struct candidate {
+    const char *dir, *path;
+    const char *name; /* of the model, not terminated */
+    size_t name_len;
+    const char *kind;
+    const struct model_manifest *manifest; /* NULL: it stands for itself */
+    struct stat st;                        /* with links followed */
+    struct stat link_st;                   /* without */
+    uint64_t size;
+};
+
+/* What a scan has at hand. */
+struct scan {
+    struct models *m;
+    struct model_files *files;
 };
 
 static const char *const no_aliases[] = {NULL};
@@ -62,237 +82,262 @@ static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
     return part;
 }
 
-static int add(struct models *m, const char *name, size_t name_len, const char *path,
-               const char *kind, const char *const *aliases, uint64_t size, int64_t mtime)
+/* Room for one more of @n elements; NULL when out of memory. */
+static void *grown(void *array, size_t elem, size_t n, size_t *cap)
 {
-    struct models_entry e = {.kind = kind, .aliases = aliases, .size = size, .mtime = mtime};
+    const size_t more = *cap ? *cap * 2 : 16;
+    void *p;
 
-    for (size_t i = 0; i < m->n; i++)
-        if (strlen(m->entries[i].name) == name_len &&
-            strncasecmp(m->entries[i].name, name, name_len) == 0)
-            return 0;
-    if (m->n == MODELS_MAX)
+    if (n < *cap)
+        return array;
+    p = realloc(array, more * elem);
+    if (p)
+        *cap = more;
+    return p;
+}
+
+/* Notes that @path shall be a model and is none. @format tells why, in a whole sentence. */
+PRINTF(5, 6)
+static int add_broken(struct models *m, const char *path, const char *name, size_t name_len,
+                      const char *format, ...)
+{
+    struct models_broken *p;
+    _cleanup_free_ char *why = NULL;
+    va_list ap;
+    int len;
+
+    if (m->n_broken == MODELS_MAX)
         return 0;
-    if (m->n == m->cap) {
-        const size_t cap = m->cap ? m->cap * 2 : 16;
-        struct models_entry *p = realloc(m->entries, cap * sizeof(*p));
-
-        if (!p)
-            return -ENOMEM;
-        m->entries = p;
-        m->cap = cap;
-    }
-    e.name = arena_strndup(&m->arena, name, name_len);
-    e.path = arena_strndup(&m->arena, path, strlen(path));
-    if (!e.name || !e.path)
+    va_start(ap, format);
+    len = vasprintf(&why, format, ap);
+    va_end(ap);
+    p = len < 0 ? NULL : grown(m->broken, sizeof(*p), m->n_broken, &m->broken_cap);
+    if (!p)
         return -ENOMEM;
-    e.task = models_task_find(e.name, e.path, kind);
+    m->broken = p;
+    p = &m->broken[m->n_broken];
+    *p = (struct models_broken){
+        .name = arena_strndup(&m->arena, name, name_len),
+        .path = arena_strndup(&m->arena, path, strlen(path)),
+        .why = arena_strndup(&m->arena, why, (size_t)len),
+    };
+    if (!p->name || !p->path || !p->why)
+        return -ENOMEM;
+    m->n_broken++;
+    return 0;
+}
+
+static bool is_taken(const struct models *m, const char *name, size_t len)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (strlen(m->entries[i].name) == len && strncasecmp(m->entries[i].name, name, len) == 0)
+            return true;
+    return false;
+}
+
+static int add_alias(struct models *m, struct models_entry *e, const char *name, size_t len)
+{
+    const char **aliases;
+    size_t n = 0;
+
+    if (strlen(e->name) == len && strncasecmp(e->name, name, len) == 0)
+        return 0;
+    while (e->aliases[n])
+        n++;
+    aliases = arena_zalloc(&m->arena, (n + 2) * sizeof(*aliases));
+    if (!aliases)
+        return -ENOMEM;
+    memcpy(aliases, e->aliases, n * sizeof(*aliases));
+    aliases[n] = arena_strndup(&m->arena, name, len);
+    if (!aliases[n])
+        return -ENOMEM;
+    e->aliases = aliases;
+    return 0;
+}
+
+/* The model that a manifest beside this file or directory made of it; NULL: none did. */
+static struct models_entry *find_named(const struct models *m, const struct candidate *c)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        struct models_entry *e = &m->entries[i];
+
+        if (e->manifest_dir && e->dev == c->link_st.st_dev && e->ino == c->link_st.st_ino &&
+            strcmp(e->manifest_dir, c->dir) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+static int add(struct models *m, const struct candidate *c)
+{
+    struct models_entry *p, e = {
+                                .kind = c->kind,
+                                .aliases = c->manifest ? c->manifest->aliases : no_aliases,
+                                .size = c->size,
+                                .mtime = (int64_t)c->st.st_mtime,
+                                .dev = c->link_st.st_dev,
+                                .ino = c->link_st.st_ino,
+                            };
+    struct models_entry *named = c->manifest ? NULL : find_named(m, c);
+
+    if (named)
+        return add_alias(m, named, c->name, c->name_len);
+    if (m->n == MODELS_MAX || is_taken(m, c->name, c->name_len))
+        return 0;
+    p = grown(m->entries, sizeof(*p), m->n, &m->cap);
+    if (!p)
+        return -ENOMEM;
+    m->entries = p;
+    e.name = arena_strndup(&m->arena, c->name, c->name_len);
+    e.path = arena_strndup(&m->arena, c->path, strlen(c->path));
+    if (c->manifest)
+        e.manifest_dir = arena_strndup(&m->arena, c->dir, strlen(c->dir));
+    if (!e.name || !e.path || (c->manifest && !e.manifest_dir))
+        return -ENOMEM;
+    e.task = models_task_find(e.name, e.path, e.kind);
     m->entries[m->n++] = e;
     return 0;
 }
 
-/* Sums the weights of a directory; 0 files: it is no model. */
-static size_t weigh_dir(const char *dir, uint64_t *ret_size)
+/* --- what is a model --- */
+
+/* How much of the name of a file is that of its model. */
+static size_t name_length(const char *file)
 {
-    DIR *d = opendir(dir);
-    struct dirent *e;
-    size_t n = 0;
+    size_t len = strlen(file), stem;
 
-    *ret_size = 0;
-    while (d && (e = readdir(d))) {
-        struct stat st;
-
-        if (!ends_with(e->d_name, ".safetensors") || fstatat(dirfd(d), e->d_name, &st, 0) < 0 ||
-            !S_ISREG(st.st_mode))
-            continue;
-        *ret_size += (uint64_t)st.st_size;
-        n++;
-    }
-    if (d)
-        closedir(d);
-    return n;
+    if (is_ggml(file))
+        return len - strlen(".bin");
+    if (ends_with(file, ".yaml"))
+        return len - strlen(".yaml");
+    if (!ends_with(file, ".gguf"))
+        return len;
+    len -= strlen(".gguf");
+    return split_part(file, len, &stem) == 1 ? stem : len;
 }
 
-/* Sums all parts of a split file. */
-static uint64_t weigh_gguf(const char *path, uint64_t first)
+/* Checks all parts of a split file and sums them up. The first one was checked. */
+static int check_parts(struct scan *s, struct candidate *c, struct inf_err *reterr)
 {
-    const size_t len = strlen(path) - strlen(".gguf");
-    _cleanup_free_ char *part = strdup(path);
+    const size_t len = strlen(c->path) - strlen(".gguf");
+    _cleanup_free_ char *part = strdup(c->path);
     unsigned n_parts = 0;
     size_t stem;
+    int r = 0;
 
-    if (!part || split_part(path, len, &stem) != 1 || sscanf(path + len - 5, "%5u", &n_parts) != 1)
-        return first;
-    for (unsigned i = 2; i <= n_parts && i < 100000; i++) {
+    if (!part)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (split_part(part, len, &stem) != 1 || sscanf(part + len - 5, "%5u", &n_parts) != 1)
+        return 0;
+    for (unsigned i = 2; r == 0 && i <= n_parts && i < 100000; i++) {
         struct stat st;
         char number[8];
 
         snprintf(number, sizeof(number), "%05u", i);
         memcpy(part + stem + 1, number, 5);
-        if (stat(part, &st) == 0)
-            first += (uint64_t)st.st_size;
+        /* Opening the model tells which part is missing. */
+        if (stat(part, &st) < 0)
+            continue;
+        r = model_files_check(s->files, part, MODEL_FILE_GGUF, reterr);
+        c->size += (uint64_t)st.st_size;
     }
-    return first;
-}
-
-/* A manifest while it is read. */
-struct manifest {
-    const char *name, *path;
-    const char **aliases;
-};
-
-static int manifest_key(struct models *m, yaml_document_t *doc, const char *key,
-                        const yaml_node_t *value, struct manifest *out)
-{
-    const bool scalar = value->type == YAML_SCALAR_NODE;
-
-    if (strcmp(key, "name") == 0 && scalar) {
-        out->name =
-            arena_strndup(&m->arena, (char *)value->data.scalar.value, value->data.scalar.length);
-        return out->name ? 0 : -ENOMEM;
-    }
-    if (strcmp(key, "path") == 0 && scalar) {
-        out->path =
-            arena_strndup(&m->arena, (char *)value->data.scalar.value, value->data.scalar.length);
-        return out->path ? 0 : -ENOMEM;
-    }
-    if (strcmp(key, "aliases") == 0 && value->type == YAML_SEQUENCE_NODE) {
-        const yaml_node_item_t *items = value->data.sequence.items.start;
-        const size_t n = (size_t)(value->data.sequence.items.top - items);
-
-        if (n > MANIFEST_MAX_ALIASES)
-            return -E2BIG;
-        out->aliases = arena_zalloc(&m->arena, (n + 1) * sizeof(char *));
-        if (!out->aliases)
-            return -ENOMEM;
-        for (size_t i = 0; i < n; i++) {
-            const yaml_node_t *item = yaml_document_get_node(doc, items[i]);
-
-            if (item->type != YAML_SCALAR_NODE)
-                return -EINVAL;
-            out->aliases[i] =
-                arena_strndup(&m->arena, (char *)item->data.scalar.value, item->data.scalar.length);
-            if (!out->aliases[i])
-                return -ENOMEM;
-        }
-        return 0;
-    }
-    return -EINVAL;
-}
-
-static int manifest_read(struct models *m, const char *file, yaml_document_t *doc,
-                         struct manifest *out, struct inf_err *reterr)
-{
-    const yaml_node_t *root = yaml_document_get_root_node(doc);
-
-    if (!root || root->type != YAML_MAPPING_NODE)
-        return err_set(reterr, EBADMSG, "%s: a manifest must be a mapping", file);
-    for (const yaml_node_pair_t *p = root->data.mapping.pairs.start;
-         p < root->data.mapping.pairs.top; p++) {
-        const yaml_node_t *key = yaml_document_get_node(doc, p->key);
-        const char *name =
-            key->type == YAML_SCALAR_NODE ? (const char *)key->data.scalar.value : "?";
-        const int r = manifest_key(m, doc, name, yaml_document_get_node(doc, p->value), out);
-
-        if (r == -ENOMEM)
-            return err_set(reterr, ENOMEM, "out of memory");
-        if (r < 0)
-            return err_set(reterr, EBADMSG,
-                           "%s:%zu:%zu: \"%s\" is not a key of a manifest or has a wrong type; "
-                           "there are name, path, aliases",
-                           file, key->start_mark.line + 1, key->start_mark.column + 1, name);
-    }
-    if (!out->path || !out->path[0])
-        return err_set(reterr, EBADMSG, "%s: a manifest needs a path", file);
-    return 0;
-}
-
-static int add_path(struct models *m, const char *dir, const char *prefix, const char *file,
-                    const struct manifest *manifest);
-
-static int add_manifest(struct models *m, const char *dir, const char *path, const char *file,
-                        struct inf_err *reterr)
-{
-    _cleanup_free_ char *text = NULL;
-    struct manifest manifest = {0};
-    yaml_parser_t parser;
-    yaml_document_t doc;
-    size_t len;
-    int r;
-
-    r = file_read(path, MANIFEST_MAX_FILE, &text, &len, reterr);
-    if (r < 0)
-        return r;
-    if (!yaml_parser_initialize(&parser))
-        return err_set(reterr, ENOMEM, "out of memory");
-    yaml_parser_set_input_string(&parser, (unsigned char *)text, len);
-    if (!yaml_parser_load(&parser, &doc)) {
-        r = err_set(reterr, EBADMSG, "%s:%zu:%zu: %s", path, parser.problem_mark.line + 1,
-                    parser.problem_mark.column + 1, parser.problem ? parser.problem : "bad YAML");
-        yaml_parser_delete(&parser);
-        return r;
-    }
-    r = manifest_read(m, path, &doc, &manifest, reterr);
-    if (r == 0) {
-        if (!manifest.name) {
-            const size_t n = strlen(file) - strlen(".yaml");
-
-            manifest.name = arena_strndup(&m->arena, file, n);
-        }
-        r = manifest.name ? add_path(m, dir, "", manifest.path, &manifest) : -ENOMEM;
-    }
-    yaml_document_delete(&doc);
-    yaml_parser_delete(&parser);
     return r;
 }
 
-/* Adds @file (relative to @dir unless absolute) when it is a model; else does nothing. */
-static int add_path(struct models *m, const char *dir, const char *prefix, const char *file,
-                    const struct manifest *manifest)
+static int check_gguf(struct scan *s, struct candidate *c, struct inf_err *reterr)
 {
-    _cleanup_free_ char *path = file[0] == '/' ? strdup(file) : path_join(dir, file);
-    const char *const *aliases = manifest && manifest->aliases ? manifest->aliases : no_aliases;
-    const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
-    struct stat st;
-    const char *kind = "safetensors";
-    struct str name = {0};
-    uint64_t size;
-    size_t len = strlen(base);
-    int r = 0;
+    int r = model_files_check(s->files, c->path, MODEL_FILE_GGUF, reterr);
+
+    if (r == 0)
+        r = check_parts(s, c, reterr);
+    if (r == 0 && models_task_find("", c->path, c->kind) == MODELS_SPEECH)
+        r = model_files_check_beside(s->files, c->path, reterr);
+    return r;
+}
+
+/* Whether @c, whose file is called @base, is a model. 0, MODEL_FILES_NONE, -errno with the reason.
+ */
+static int check_candidate(struct scan *s, struct candidate *c, const char *base,
+                           struct inf_err *reterr)
+{
+    size_t stem;
+
+    c->size = (uint64_t)c->st.st_size;
+    if (S_ISDIR(c->st.st_mode)) {
+        c->kind = "safetensors";
+        return model_files_check_dir(s->files, c->path, &c->size, reterr);
+    }
+    c->kind = ends_with(base, ".gguf") ? "gguf" : is_ggml(base) ? "ggml" : NULL;
+    if (!c->kind || split_part(base, strlen(base) - strlen(".gguf"), &stem) > 1)
+        return MODEL_FILES_NONE;
+    if (!S_ISREG(c->st.st_mode))
+        return err_set(reterr, EINVAL, "is not a regular file");
+    return strcmp(c->kind, "gguf") == 0
+               ? check_gguf(s, c, reterr)
+               : model_files_check(s->files, c->path, MODEL_FILE_GGML, reterr);
+}
+
+/* --- manifests --- */
+
+/* Notes why a manifest names no model, with the place in it where that stands. */
+static int break_manifest(struct scan *s, const struct candidate *c,
+                          const struct model_manifest *manifest, const char *why)
+{
+    if (manifest->line == 0)
+        return add_broken(s->m, c->path, c->name, c->name_len, "%s: %s", c->path, why);
+    return add_broken(s->m, c->path, c->name, c->name_len, "%s:%zu:%zu: %s", c->path,
+                      manifest->line, manifest->column, why);
+}
+
+/* Adds what a manifest names. @c is the manifest itself. */
+static int add_target(struct scan *s, const struct candidate *c,
+                      const struct model_manifest *manifest)
+{
+    _cleanup_free_ char *path =
+        manifest->path[0] == '/' ? strdup(manifest->path) : path_join(c->dir, manifest->path);
+    const char *slash = strrchr(manifest->path, '/');
+    struct candidate target = *c;
+    struct inf_err err;
+    char why[sizeof(err.text) + 64];
+    int r;
 
     if (!path)
         return -ENOMEM;
-    if (stat(path, &st) < 0)
-        return 0;
-    if (S_ISDIR(st.st_mode)) {
-        _cleanup_free_ char *config = path_join(path, "config.json");
-
-        if (!config)
-            return -ENOMEM;
-        if (!path_exists(config) || weigh_dir(path, &size) == 0)
-            return 0;
-    } else if (S_ISREG(st.st_mode) && ends_with(base, ".gguf")) {
-        len -= strlen(".gguf");
-        if (split_part(base, len, &len) > 1)
-            return 0;
-        size = weigh_gguf(path, (uint64_t)st.st_size);
-        kind = "gguf";
-    } else if (S_ISREG(st.st_mode) && is_ggml(base)) {
-        len -= strlen(".bin");
-        size = (uint64_t)st.st_size;
-        kind = "ggml";
-    } else {
-        return 0;
+    target.path = path;
+    target.manifest = manifest;
+    if (lstat(path, &target.link_st) == 0 && stat(path, &target.st) == 0)
+        r = check_candidate(s, &target, slash ? slash + 1 : manifest->path, &err);
+    else
+        r = model_files_follow(path, &err);
+    if (r == 0) {
+        target.name = c->name;
+        target.name_len = c->name_len;
+        return add(s->m, &target);
     }
-    if (manifest)
-        r = str_puts(&name, manifest->name);
-    else if ((r = str_puts(&name, prefix)) == 0)
-        r = str_append(&name, base, len);
-    if (r == 0 && name.len > 0)
-        r = add(m, name.data, name.len, path, kind, aliases, size, (int64_t)st.st_mtime);
-    str_done(&name);
-    return r;
+    if (r == -ENOMEM)
+        return r;
+    snprintf(why, sizeof(why), "%.60s %s", manifest->path,
+             r < 0 ? err.text : "is no model: it has not the name of one, or lacks files");
+    return break_manifest(s, c, manifest, why);
 }
+
+static int add_manifest(struct scan *s, struct candidate *c)
+{
+    struct model_manifest manifest;
+    struct inf_err err;
+    int r;
+
+    r = model_manifest_read(&s->m->arena, c->path, &manifest, &err);
+    if (r == -ENOMEM)
+        return r;
+    if (manifest.name && manifest.name[0]) {
+        c->name = manifest.name;
+        c->name_len = strlen(c->name);
+    }
+    return r < 0 ? break_manifest(s, c, &manifest, err.text) : add_target(s, c, &manifest);
+}
+
+/* --- directories --- */
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
@@ -304,31 +349,61 @@ static int visible(const struct dirent *e)
     return e->d_name[0] != '.';
 }
 
-static int scan(struct models *m, const char *dir, const char *prefix, int depth,
-                struct inf_err *reterr);
+static int scan_dir(struct scan *s, const char *dir, const char *prefix, int depth);
 
-static int scan_entry(struct models *m, const char *dir, const char *prefix, const char *file,
-                      int depth, struct inf_err *reterr)
+/* A directory that is no model may hold some. */
+static int scan_below(struct scan *s, const struct candidate *c, int depth)
 {
-    _cleanup_free_ char *path = path_join(dir, file);
-    _cleanup_free_ char *below = NULL;
-    const size_t before = m->n;
-    int r;
+    _cleanup_free_ char *prefix = NULL;
 
-    if (!path)
+    if (depth + 1 >= MODELS_DEPTH)
+        return 0;
+    if (S_ISLNK(c->link_st.st_mode) && model_files_is_above(s->files, c->path))
+        return add_broken(s->m, c->path, c->name, c->name_len, "%s leads back to a model directory",
+                          c->path);
+    if (asprintf(&prefix, "%.*s/", (int)c->name_len, c->name) < 0)
         return -ENOMEM;
-    if (ends_with(file, ".yaml") && !path_is_dir(path))
-        return add_manifest(m, dir, path, file, reterr);
-    r = add_path(m, dir, prefix, file, NULL);
-    if (r < 0 || m->n > before || depth + 1 >= MODELS_DEPTH || !path_is_dir(path))
-        return r;
-    if (asprintf(&below, "%s%s/", prefix, file) < 0)
-        return -ENOMEM;
-    return scan(m, path, below, depth + 1, reterr);
+    return scan_dir(s, c->path, prefix, depth + 1);
 }
 
-static int scan(struct models *m, const char *dir, const char *prefix, int depth,
-                struct inf_err *reterr)
+static int scan_candidate(struct scan *s, struct candidate *c, const char *file, int depth)
+{
+    struct inf_err err;
+    int r;
+
+    if (stat(c->path, &c->st) < 0)
+        r = model_files_follow(c->path, &err);
+    else if (ends_with(file, ".yaml") && !S_ISDIR(c->st.st_mode))
+        return add_manifest(s, c);
+    else
+        r = check_candidate(s, c, file, &err);
+    if (r == 0)
+        return add(s->m, c);
+    if (r == MODEL_FILES_NONE)
+        return S_ISDIR(c->st.st_mode) ? scan_below(s, c, depth) : 0;
+    if (r == -ENOMEM)
+        return r;
+    return add_broken(s->m, c->path, c->name, c->name_len, "%s %s", c->path, err.text);
+}
+
+static int scan_entry(struct scan *s, const char *dir, const char *prefix, const char *file,
+                      int depth)
+{
+    _cleanup_free_ char *path = path_join(dir, file);
+    _cleanup_free_ char *name = NULL;
+    struct candidate c = {.dir = dir, .path = path};
+
+    if (!path || asprintf(&name, "%s%s", prefix, file) < 0)
+        return -ENOMEM;
+    if (lstat(path, &c.link_st) < 0)
+        return 0;
+    c.st = c.link_st;
+    c.name = name;
+    c.name_len = strlen(prefix) + (S_ISDIR(c.st.st_mode) ? strlen(file) : name_length(file));
+    return scan_candidate(s, &c, file, depth);
+}
+
+static int scan_dir(struct scan *s, const char *dir, const char *prefix, int depth)
 {
     struct dirent **names = NULL;
     const int n = scandir(dir, &names, visible, by_name);
@@ -338,7 +413,7 @@ static int scan(struct models *m, const char *dir, const char *prefix, int depth
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < n; i++)
             if (r == 0 && ends_with(names[i]->d_name, ".yaml") == (pass == 0))
-                r = scan_entry(m, dir, prefix, names[i]->d_name, depth, reterr);
+                r = scan_entry(s, dir, prefix, names[i]->d_name, depth);
     for (int i = 0; i < n; i++)
         free(names[i]);
     free(names);
@@ -351,24 +426,39 @@ static int entry_compare(const void *a, const void *b)
                       ((const struct models_entry *)b)->name);
 }
 
-int models_scan(const struct config *config, struct models **ret_models, struct inf_err *reterr)
+static int broken_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct models_broken *)a)->path, ((const struct models_broken *)b)->path);
+}
+
+int models_scan_with(const struct config *config, struct model_files *files,
+                     struct models **ret_models)
 {
     _cleanup_(models_freep) struct models *m = NEW(struct models, 1);
-    int r;
+    struct scan s = {m, files};
 
     if (!m)
-        return err_set(reterr, ENOMEM, "out of memory");
+        return -ENOMEM;
     for (size_t i = 0; i < config->n_model_dirs; i++) {
-        r = scan(m, config->model_dirs[i], "", 0, reterr);
-        if (r == -ENOMEM)
-            err_set(reterr, ENOMEM, "out of memory");
+        const int r = scan_dir(&s, config->model_dirs[i], "", 0);
+
         if (r < 0)
             return r;
     }
     if (m->n > 0)
         qsort(m->entries, m->n, sizeof(*m->entries), entry_compare);
+    if (m->n_broken > 0)
+        qsort(m->broken, m->n_broken, sizeof(*m->broken), broken_compare);
     *ret_models = STEAL(m);
     return 0;
+}
+
+int models_scan(const struct config *config, struct models **ret_models)
+{
+    _cleanup_(model_files_freep) struct model_files *files = NULL;
+    const int r = model_files_new(config, NULL, NULL, false, &files);
+
+    return r < 0 ? r : models_scan_with(config, files, ret_models);
 }
 
 struct models *models_free(struct models *m)
@@ -377,6 +467,7 @@ struct models *models_free(struct models *m)
         return NULL;
     arena_done(&m->arena);
     free(m->entries);
+    free(m->broken);
     free(m);
     return NULL;
 }
@@ -401,6 +492,25 @@ const struct models_entry *models_find(const struct models *m, const char *name)
         for (const char *const *a = m->entries[i].aliases; *a; a++)
             if (strcasecmp(*a, name) == 0)
                 return &m->entries[i];
+    return NULL;
+}
+
+size_t models_n_broken(const struct models *m)
+{
+    return m->n_broken;
+}
+
+const struct models_broken *models_broken_at(const struct models *m, size_t i)
+{
+    assert(i < m->n_broken);
+    return &m->broken[i];
+}
+
+const struct models_broken *models_find_broken(const struct models *m, const char *name)
+{
+    for (size_t i = 0; i < m->n_broken; i++)
+        if (strcasecmp(m->broken[i].name, name) == 0)
+            return &m->broken[i];
     return NULL;
 }
 

@@ -304,7 +304,7 @@ static const struct models_entry *find_model(const struct call *c, struct proble
         return NULL;
     entry = name ? models_find(models, name)
                  : models_only(models, ranks ? MODELS_RERANK : MODELS_EMBED);
-    if (entry)
+    if (entry || (name && model_host_is_broken(models, name, problem)))
         return entry;
     if (!name) {
         no_default(c, models, problem);

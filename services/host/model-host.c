@@ -23,18 +23,32 @@
 
 /* --- which models there are --- */
 
+/* What a list finds broken is told once, until it is something else. */
+static void log_broken(const struct models *models, const struct models *before)
+{
+    for (size_t i = 0; i < models_n_broken(models); i++) {
+        const struct models_broken *b = models_broken_at(models, i);
+        bool told = false;
+
+        for (size_t j = 0; before && !told && j < models_n_broken(before); j++)
+            told = strcmp(models_broken_at(before, j)->why, b->why) == 0;
+        if (!told)
+            log_warn("the model %s cannot be used: %s", b->name, b->why);
+    }
+}
+
 const struct models *model_host_models(struct model_host *host)
 {
     const uint64_t now = clock_usec();
     struct models *models;
-    struct inf_err err = {};
 
     if (host->models && now - host->scanned_usec < MODEL_HOST_FRESH_USEC)
         return host->models;
-    if (models_scan(host->config, &models, &err) < 0) {
-        log_error("cannot list the models: %s", err.text);
+    if (models_scan(host->config, &models) < 0) {
+        log_error("cannot list the models: out of memory");
         return host->models;
     }
+    log_broken(models, host->models);
     models_free(host->models);
     host->models = models;
     host->scanned_usec = now;
@@ -51,6 +65,17 @@ const struct models *model_host_list(struct model_host *host, struct problem *pr
         problem_set(problem, 500, "models_unreadable", NULL,
                     "The list of installed models cannot be read; see the service's log.");
     return models;
+}
+
+bool model_host_is_broken(const struct models *models, const char *name, struct problem *problem)
+{
+    const struct models_broken *broken = models_find_broken(models, name);
+
+    if (!broken)
+        return false;
+    problem_set(problem, 404, "model_not_found", "model", "The model '%.100s' cannot be used: %s.",
+                name, broken->why);
+    return true;
 }
 
 /* --- routes --- */

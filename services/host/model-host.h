@@ -76,6 +76,9 @@ const struct models *model_host_models(struct model_host *host);
 /* The same; NULL with a problem. */
 const struct models *model_host_list(struct model_host *host, struct problem *problem);
 
+/* Whether @name is of a model that cannot be used (models_find_broken()); then with a problem. */
+bool model_host_is_broken(const struct models *models, const char *name, struct problem *problem);
+
 /* model-report.c */
 
 /* The answer of /health but for its end, which begins with a comma; then sends it. */

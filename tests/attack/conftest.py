@@ -66,12 +66,29 @@ def scene(tmp_path_factory):
             "outside": outside}
 
 
+def put_bad_links(models, scene):
+    """What a hostile archive of models might hold: no link opens anything but a model."""
+    whole = models / "whole"
+    whole.mkdir()
+    (whole / "model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
+    (whole / "config.json").write_text("{}")
+    for name, target in {"root": "/", "etc": "/etc", "homes": scene["homes"],
+                         "me.gguf": scene["own_file"], "alice.gguf": scene["other_file"],
+                         "shadow.safetensors": "/etc/shadow", "ggml-root.bin": scene["root_file"],
+                         "tokenizer.json": scene["home_file"], "cache": scene["cache"],
+                         "whole/tokenizer.json": scene["own_file"],
+                         "whole/merges.txt": "/etc/shadow", "whole/1_Pooling": "/etc"}.items():
+        (models / name).symlink_to(target)
+    (models / "manifest.yaml").write_text("path: %s\n" % scene["homes"])
+
+
 @pytest.fixture(scope="session")
-def serve(build, tmp_path_factory):
+def serve(build, tmp_path_factory, scene):
     """The services without systemd, whose walls are those that they give themselves."""
     here = tmp_path_factory.mktemp("serve")
     models = here / "models"
     models.mkdir()
     (models / "sconce-guide.gguf").symlink_to(TREE / "packaging/guide/sconce-guide.gguf")
+    put_bad_links(models, scene)
     with Serve(str(build / "services/cli/sconce"), here, models) as running:
         yield running

@@ -101,6 +101,19 @@ def test_a_manifest_with_a_mistake(sconce, alone):
     assert found[0]["command"].endswith(f"+2 {path}")
 
 
+def test_links_that_lead_to_no_model(sconce, alone):
+    models = alone / "data/sconce/models"
+    (models / "lost.gguf").symlink_to("nowhere")
+    (models / "etc").symlink_to("/etc")
+    found = of(doctor(sconce), "models")
+    assert [f["what"] for f in found] == [
+        f"{models}/etc leads to the directory /etc, which is no model: it needs config.json and "
+        "*.safetensors", f"{models}/lost.gguf leads to nowhere, which is not there"]
+    assert found[1]["command"] == f"rm {models}/lost.gguf"
+    subprocess.run(found[1]["command"], shell=True, check=True)
+    assert len(of(doctor(sconce), "models")) == 1
+
+
 def test_keys_that_others_may_read(sconce, alone):
     path = alone / "config/sconce/api-keys"
     path.parent.mkdir()

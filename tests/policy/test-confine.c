@@ -4,8 +4,6 @@
  *
  * Every call that a policy does not allow is tried by number, with arguments that could do no harm.
  */
-#include "common/confine.h"
-
 #include <fcntl.h>
 #include <seccomp.h>
 #include <netinet/in.h>
@@ -16,58 +14,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
-#include "common/config.h"
 #include "common/landlock.h"
 #include "common/policy.h"
-#include "lib/test.h"
+#include "confined.h"
 
 static const char *const services[] = {"audio",         "cache",   "chat",  "chat-gpu",
                                        "chat-lavapipe", "decoder", "embed", "gateway"};
-
-static char dir[64];
-
-enum phase {
-    STARTED,
-    SEALED,
-};
-
-static struct config *config_here(void)
-{
-    struct config *c = NULL;
-    char text[256];
-    struct inf_err err;
-
-    ASSERT_OK(config_new(&c));
-    snprintf(text, sizeof(text), "models:\n  directories: [%s/models]\n", dir);
-    ASSERT_OK_ERR(config_apply(c, "t", text, strlen(text), &err), err);
-    return c;
-}
-
-/* The status of a process that did @attempt when it was confined; what @attempt returns is its exit
- * status. */
-static int confined(const char *service, enum phase phase, int (*attempt)(const void *arg),
-                    const void *arg)
-{
-    const pid_t pid = fork();
-    int status = 0;
-
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        struct inf_err err = {0};
-        struct config *config = config_here();
-
-        if (confine_start(service, config, &err) < 0 ||
-            (phase == SEALED && confine_seal(&err) < 0)) {
-            fprintf(stderr, "%s\n", err.text);
-            _exit(100);
-        }
-        _exit(attempt(arg));
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return status;
-}
 
 static bool was_killed(int status)
 {
@@ -367,125 +320,6 @@ TEST(a_broken_invariant_still_aborts)
     }
 }
 
-static int try_open(const void *arg)
-{
-    char text[600];
-    const int fd = open(arg, O_RDONLY | O_CLOEXEC);
-
-    if (fd >= 0)
-        return 0;
-    return errno == EACCES && confine_explain_path(arg, text, sizeof(text)) ? 50 : errno;
-}
-
-static int open_status(const char *name)
-{
-    char path[256];
-    int status;
-
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    status = confined("chat", SEALED, try_open, path);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static void put(const char *name)
-{
-    char path[256];
-    int fd;
-
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "x", 1), 1);
-    close(fd);
-}
-
-static void put_link(const char *name, const char *target)
-{
-    char path[256], to[256];
-
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    snprintf(to, sizeof(to), "%s/%s", dir, target);
-    ASSERT_OK(symlink(to, path));
-}
-
-static void put_dir(const char *name)
-{
-    char path[256];
-
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    ASSERT_OK(mkdir(path, 0700));
-}
-
-/* A link that comes when the process is confined already. */
-static int link_then_open(const void *arg)
-{
-    const int *fds = arg;
-    char path[256], c;
-
-    if (write(fds[3], "x", 1) != 1 || read(fds[0], &c, 1) != 1)
-        return 1;
-    snprintf(path, sizeof(path), "%s/models/late.gguf", dir);
-    return try_open(path);
-}
-
-TEST(chat_opens_models_and_what_links_there_lead_to)
-{
-    int to[2], from[2], status;
-    pid_t helper;
-    char c;
-
-    put_dir("models");
-    put_dir("models/org");
-    put_dir("blobs");
-    put_dir("elsewhere");
-    put("models/a.gguf");
-    put("models/org/b.gguf");
-    put("blobs/c");
-    put("elsewhere/d.gguf");
-    put("elsewhere/part-00001-of-00002.gguf");
-    put("elsewhere/part-00002-of-00002.gguf");
-    put("secret");
-    put_link("models/c.gguf", "blobs/c");
-    put_link("models/org/more", "elsewhere");
-    assert_int_equal(open_status("models/a.gguf"), 0);
-    assert_int_equal(open_status("models/org/b.gguf"), 0);
-    assert_int_equal(open_status("models/c.gguf"), 0);
-    assert_int_equal(open_status("models/org/more/d.gguf"), 0);
-    assert_int_equal(open_status("secret"), 50);
-    assert_int_equal(open_status("models/none.gguf"), ENOENT);
-
-    ASSERT_OK(pipe(to));
-    ASSERT_OK(pipe(from));
-    helper = fork();
-    if (helper == 0) {
-        if (read(from[0], &c, 1) != 1)
-            _exit(1);
-        put_link("models/late.gguf", "secret");
-        _exit(write(to[1], "x", 1) == 1 ? 0 : 1);
-    }
-    status = confined("chat", SEALED, link_then_open, (int[]){to[0], to[1], from[0], from[1]});
-    assert_int_equal(waitpid(helper, NULL, 0), helper);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 50);
-}
-
-TEST(manifests_lead_to_all_parts_of_a_model)
-{
-    char path[256];
-    FILE *f;
-
-    snprintf(path, sizeof(path), "%s/models/m.yaml", dir);
-    f = fopen(path, "we");
-    assert_non_null(f);
-    fprintf(f, "name: m\npath: %s/elsewhere/part-00001-of-00002.gguf\n", dir);
-    fclose(f);
-    snprintf(path, sizeof(path), "%s/models/org/more", dir);
-    ASSERT_OK(unlink(path));
-    assert_int_equal(open_status("elsewhere/part-00001-of-00002.gguf"), 0);
-    assert_int_equal(open_status("elsewhere/part-00002-of-00002.gguf"), 0);
-    assert_int_equal(open_status("elsewhere/d.gguf"), 50);
-}
-
 /* 0: confined; else what the error is, after a filter that has @call fail with @error. */
 static int start_without(const char *call, int error, const char *landlock, char *text, size_t size)
 {
@@ -561,22 +395,6 @@ TEST(older_kernels_are_asked_for_what_they_know)
     }
 }
 
-static int setup_dir(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof(dir), "/tmp/test-confine-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof(command), "rm -r %s", dir);
-    return system(command);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -592,8 +410,6 @@ int main(void)
         cmocka_unit_test(a_broken_invariant_still_aborts),
         cmocka_unit_test(what_cannot_be_applied_stops_the_service),
         cmocka_unit_test(older_kernels_are_asked_for_what_they_know),
-        cmocka_unit_test(chat_opens_models_and_what_links_there_lead_to),
-        cmocka_unit_test(manifests_lead_to_all_parts_of_a_model),
     };
 
     return cmocka_run_group_tests(tests, setup_dir, remove_dir);
