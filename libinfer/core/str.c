@@ -70,6 +70,12 @@ int str_printf(struct str *s, const char *format, ...)
     return 0;
 }
 
+void str_cut(struct str *s, size_t n)
+{
+    s->len -= n;
+    memmove(s->data, s->data + n, s->len + 1);
+}
+
 void str_clear(struct str *s)
 {
     s->len = 0;

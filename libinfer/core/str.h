@@ -20,6 +20,8 @@ int str_append(struct str *s, const void *data, size_t len);
 int str_puts(struct str *s, const char *text);
 int str_putc(struct str *s, char c);
 int str_printf(struct str *s, const char *format, ...) PRINTF(2, 3);
+/* Drops the first @n bytes, of at least so many. */
+void str_cut(struct str *s, size_t n);
 void str_clear(struct str *s); /* keeps the memory */
 void str_done(struct str *s);
 /* The caller owns the result (never NULL unless out of memory); s is empty afterwards. */

@@ -159,6 +159,64 @@ void loop_timer_stop(struct loop *loop, struct loop_timer *timer)
     timer->at_usec = 0;
 }
 
+static void queue_on_timer(struct loop_timer *timer)
+{
+    struct loop_queue *queue = timer->data;
+    const uint64_t now = clock_usec();
+
+    while (queue->first && queue->first->at_usec <= now) {
+        struct loop_wait *wait = queue->first;
+
+        loop_wait_stop(wait);
+        wait->fire(wait);
+    }
+    if (queue->first)
+        loop_timer_set(queue->loop, timer, queue->first->at_usec - now);
+}
+
+void loop_queue_init(struct loop_queue *queue, struct loop *loop, uint64_t usec)
+{
+    *queue = (struct loop_queue){.loop = loop, .usec = usec};
+    queue->timer = (struct loop_timer){.fire = queue_on_timer, .data = queue};
+}
+
+void loop_wait_start(struct loop_queue *queue, struct loop_wait *wait)
+{
+    loop_wait_stop(wait);
+    wait->queue = queue;
+    wait->at_usec = clock_usec() + queue->usec;
+    wait->prev = queue->last;
+    wait->next = NULL;
+    if (queue->last)
+        queue->last->next = wait;
+    else
+        queue->first = wait;
+    queue->last = wait;
+    /* A timer that is early, for a wait that ended before its time, finds that out and is set. */
+    if (!loop_timer_is_set(&queue->timer))
+        loop_timer_set(queue->loop, &queue->timer, queue->usec);
+}
+
+void loop_wait_stop(struct loop_wait *wait)
+{
+    struct loop_queue *queue = wait->queue;
+
+    if (!queue)
+        return;
+    if (wait->prev)
+        wait->prev->next = wait->next;
+    else
+        queue->first = wait->next;
+    if (wait->next)
+        wait->next->prev = wait->prev;
+    else
+        queue->last = wait->prev;
+    if (!queue->first)
+        loop_timer_stop(queue->loop, &queue->timer);
+    wait->prev = wait->next = NULL;
+    wait->queue = NULL;
+}
+
 void loop_task_queue(struct loop *loop, struct loop_task *task)
 {
     if (task->queued)

@@ -30,6 +30,24 @@ struct loop_task {
     struct loop_task *next;
 };
 
+/* Waits of one length, which end in the order in which they began: each costs the same, however
+ * many there are. */
+struct loop_queue {
+    struct loop *loop;
+    uint64_t usec; /* of each wait */
+    struct loop_wait *first, *last;
+    struct loop_timer timer;
+};
+
+/* A wait, in one queue at a time. */
+struct loop_wait {
+    void (*fire)(struct loop_wait *wait);
+    void *data;
+    struct loop_queue *queue; /* NULL: it waits in none */
+    uint64_t at_usec;
+    struct loop_wait *prev, *next;
+};
+
 int loop_new(struct loop **ret_loop);
 struct loop *loop_free(struct loop *loop);
 DEFINE_CLEANUP(struct loop *, loop_free);
@@ -50,6 +68,11 @@ static inline bool loop_timer_is_set(const struct loop_timer *timer)
 {
     return timer->at_usec != 0;
 }
+
+void loop_queue_init(struct loop_queue *queue, struct loop *loop, uint64_t usec);
+/* Begins to wait, at the end of @queue; the wait leaves another queue, or begins anew. */
+void loop_wait_start(struct loop_queue *queue, struct loop_wait *wait);
+void loop_wait_stop(struct loop_wait *wait);
 
 void loop_task_queue(struct loop *loop, struct loop_task *task);
 void loop_task_cancel(struct loop *loop, struct loop_task *task);
