@@ -12,8 +12,8 @@ BUILD_PACKAGES="gcc libc6-dev dpkg-dev ca-certificates meson ninja-build pkg-con
 VULKAN_PACKAGES="libvulkan-dev glslang-tools"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
-    python3-pytest python3-httpx python3-yaml git curl ca-certificates procps strace systemd
-    systemd-dev~ bash-completion zsh fish mandoc man-db ffmpeg"
+    python3-pytest python3-pytest-xdist python3-httpx python3-yaml git curl ca-certificates procps
+    strace systemd systemd-dev~ bash-completion zsh fish mandoc man-db ffmpeg"
 # Vulkan without a GPU, and what looks over its users' shoulders.
 VULKAN_TEST_PACKAGES="mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
 # For the tests under a real systemd, in containers.

@@ -81,6 +81,12 @@ PY
     failed=$((failed + $2))
 }
 
+# side_by_side: the options by which files of tests run side by side, where pytest-xdist is there.
+side_by_side() {
+    "$venv/bin/python" -c 'import xdist' 2>/dev/null || return 0
+    echo "--numprocesses=$((JOBS > 1 ? JOBS : 2)) --dist=loadfile"
+}
+
 # python_tests BUILD FOLDER [OPTION]...: runs tests/FOLDER against that build and adds their numbers.
 python_tests() {
     build=$1
@@ -93,12 +99,13 @@ python_tests() {
             -r tests/api/requirements.txt >"$venv.log" 2>&1 ||
             echo "skipped: tests that need the official client; PyPI does not answer ($venv.log)"
     fi
+    mkdir -p "$BUILD_ROOT/turns"
     xml=$BUILD_ROOT/$build-$(basename "$folder").xml
     rm -f "$xml"
     SCONCE_BUILD=$BUILD_ROOT/$build BUILD_ROOT=$BUILD_ROOT SCONCE_WALLS=$BUILD_ROOT/walls \
-        SCONCE_BEHIND=$builder \
-        "$venv/bin/python" -m pytest -q --maxfail=20 -p no:cacheprovider --junitxml="$xml" "$@" \
-        "tests/$folder" 2>&1 | tail -n 60
+        SCONCE_BEHIND=$builder SCONCE_TURNS=$BUILD_ROOT/turns \
+        "$venv/bin/python" -m pytest -q --maxfail=20 -p no:cacheprovider --junitxml="$xml" \
+        $(side_by_side) "$@" "tests/$folder" 2>&1 | tail -n 60
     # What a test paused goes on, even if that test was killed.
     [ -z "$builder" ] || pkill -CONT -s "$builder"
     set -- $(python3 - "$xml" "$BUILD_ROOT/failures" "$build" <<'PY'

@@ -95,8 +95,9 @@ static int check_part(const struct embed_store *store, const char *path, const c
         return -EIO;
     text[strcspn(text, "\n")] = 0;
     if (strcmp(text, work) != 0)
-        return err_set(reterr, EEXIST, "%s was begun by other work (%s); --anew begins it again",
-                       path, text);
+        return err_set(reterr, EEXIST,
+                       "%s was begun by other work; --anew begins it again. That work: %s", path,
+                       text);
     return 0;
 }
 

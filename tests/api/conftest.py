@@ -147,7 +147,7 @@ def read_all(s):
 def get_unix(sock, path):
     """The body of a GET at a unix socket."""
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(30 * SLOW)
+        s.settimeout(60 * SLOW)
         s.connect(sock)
         s.sendall(b"GET %s HTTP/1.0\r\nHost: x\r\n\r\n" % path.encode())
         return read_all(s).split(b"\r\n\r\n", 1)[1]

@@ -35,7 +35,8 @@ TEXTS = json.loads((SPEECH / "texts.json").read_text())
 NAMES = sorted(TEXTS)
 RATE = 16000
 VAD = DATA / "vad/silero_vad_16k.safetensors"
-pytestmark = pytest.mark.skipif(not FILES.exists(), reason="a build without libav")
+pytestmark = [pytest.mark.long,
+              pytest.mark.skipif(not FILES.exists(), reason="a build without libav")]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from conftest import BUILD, CHAT, SLOW
 
 PR_SET_MDWE, PR_GET_MDWE = 65, 66
 QUESTION = {"model": "tiny", "prompt": "Once upon a time", "max_tokens": 32, "temperature": 0}
+pytestmark = pytest.mark.long
 
 
 def ask(suite, path="/v1/completions", **body):

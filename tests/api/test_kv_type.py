@@ -14,6 +14,7 @@ BLOCK = 64  # tokens
 GUIDE = ROOT / "packaging/guide/sconce-guide.gguf"
 TYPES = ["f32", "bf16", "fp8", "q8_0", "q4_0", "q8_0:q4_0", "q4_0:fp8"]
 WORDS = "What is sconce, and which services does it have? " * 12
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture

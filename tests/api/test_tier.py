@@ -18,6 +18,7 @@ openai = pytest.importorskip("openai")
 BLOCK = 64  # tokens
 CACHE = BUILD / "services/cache/sconce-cache"
 WORDS = "Once upon a time there was a little girl named Lily. She loved to play outside in the park. "
+pytestmark = pytest.mark.long
 
 
 class Kept:

@@ -17,6 +17,7 @@ PROMPTS = [WORDS * 12, WORDS * 8 + "One day she found a shiny stone. ", WORDS * 
            "The end of the story is this. " + WORDS * 10]
 BAD = 'sconce_chat_bad_blocks_total{model_name="plain"}'
 LOADED = 'sconce_chat_loaded_blocks_total{model_name="plain"}'
+pytestmark = pytest.mark.long
 
 
 def texts_without(kept):
