@@ -160,10 +160,13 @@ int config_new(struct config **ret_config)
     if (!c)
         return -ENOMEM;
     c->gateway.max_body = MEBIBYTES(16);
+    c->gateway.max_bodies = MEBIBYTES(1024);
     c->gateway.max_header = 32 * 1024;
     c->gateway.max_connections = 512;
     c->gateway.idle_timeout_usec = SECONDS(60);
-    c->gateway.header_timeout_usec = SECONDS(120);
+    c->gateway.header_timeout_usec = SECONDS(10);
+    c->gateway.body_timeout_usec = SECONDS(120);
+    c->gateway.keepalive_timeout_usec = SECONDS(120);
     c->gateway.backend_timeout_usec = SECONDS(600);
     c->gateway.stall_timeout_usec = SECONDS(30);
     c->gateway.probe_interval_usec = SECONDS(5);

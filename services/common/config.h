@@ -31,16 +31,19 @@ struct config {
         struct key_list api_keys; /* beside those of the key file */
         char **cors_origins;      /* [n_cors_origins] exact origins, or "*"; none: CORS is off */
         size_t n_cors_origins;
-        unsigned tcp_access;           /* enum config_tcp_access; key */
-        unsigned unix_access;          /* enum config_unix_access; open */
-        uint64_t max_body;             /* bytes; 16 MiB */
-        uint64_t max_header;           /* bytes of the request head; 32 KiB */
-        uint32_t max_connections;      /* 512 */
-        uint64_t idle_timeout_usec;    /* exits after so long without connections; 60 s; 0: never */
-        uint64_t header_timeout_usec;  /* to receive a whole request; 120 s */
-        uint64_t backend_timeout_usec; /* between two reads from a service; 600 s */
-        uint64_t stall_timeout_usec;   /* a client that reads nothing; 30 s */
-        uint64_t probe_interval_usec;  /* how often a silent service is asked for life; 5 s */
+        unsigned tcp_access;          /* enum config_tcp_access; key */
+        unsigned unix_access;         /* enum config_unix_access; open */
+        uint64_t max_body;            /* bytes; 16 MiB */
+        uint64_t max_header;          /* bytes of the request head; 32 KiB */
+        uint32_t max_connections;     /* 512 */
+        uint64_t idle_timeout_usec;   /* exits after so long without connections; 60 s; 0: never */
+        uint64_t max_bodies;          /* bytes of all bodies at a time; 1 GiB */
+        uint64_t header_timeout_usec; /* to receive the head of a request; 10 s */
+        uint64_t body_timeout_usec;   /* to receive its body; 120 s */
+        uint64_t keepalive_timeout_usec; /* idle, between two requests; 120 s */
+        uint64_t backend_timeout_usec;   /* between two reads from a service; 600 s */
+        uint64_t stall_timeout_usec;     /* a client that reads nothing; 30 s */
+        uint64_t probe_interval_usec;    /* how often a silent service is asked for life; 5 s */
     } gateway;
 
     struct {

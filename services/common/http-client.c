@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP client of unix sockets, on libh2o's http1client
+ * The HTTP client of unix sockets, on libh2o's sockets and their pool
  *
- * libh2o 2.2 takes a backend that dies between two chunks for a clean end; here an end without its
- * last chunk is told as HTTP_CALL_TRUNCATED. A request on a kept connection that was dead already
- * is sent once more.
+ * libh2o's own client is not used: it ends the process for some malformed heads, and takes a
+ * service that dies between two chunks for a clean end. Answers are read with the parsers that
+ * read requests (head.c, chunks.c), and as strictly: a service may be in the hands of whoever
+ * wrote its model. A request on a kept connection that was dead already is sent once more.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -12,39 +13,59 @@
 #include <sys/ioctl.h>
 #include <sys/un.h>
 
+#include "common/chunks.h"
+#include "common/head.h"
 #include "common/http-h2o.h"
 #include "core/clock.h"
 #include "core/str.h"
 
+#define CLIENT_MAX_HEADER ((size_t)32 * 1024)
+#define CLIENT_MAX_EARLY  8 /* informational answers before the one that counts */
+#define CLIENT_SCRATCH    ((size_t)64 * 1024)
 /* A kept connection that was dead already says so at once; later, the other side crashed on this
  * very request, and trying again would crash it again. */
-#define HTTP_RETRY_USEC (1000 * 1000u)
+#define CLIENT_RETRY_USEC (1000 * 1000u)
 
 struct http_upstream {
     struct loop *loop;
     h2o_socketpool_t pool;
-    h2o_timeout_t io_timeout;
-    h2o_http1client_ctx_t ctx;
+    struct loop_queue patience;
     struct sockaddr_un address;
     uint64_t keep_usec;
-    struct http_call *connecting; /* inside h2o_http1client_connect_with_pool() */
+    struct http_call *starting;   /* inside h2o_socketpool_connect() */
+    char scratch[CLIENT_SCRATCH]; /* what was just read */
+};
+
+enum call_state {
+    CALL_CONNECTING,
+    CALL_WRITING,
+    CALL_HEAD,
+    CALL_BODY,
 };
 
 struct http_call {
     struct http_upstream *upstream;
-    h2o_http1client_t *client;
     const struct http_call_events *events;
     void *user;
     struct http_call **slot; /* the caller's pointer, cleared at the end */
-    struct str head;
+    enum call_state state;
+    h2o_socketpool_connect_request_t *connecting;
+    h2o_socket_t *sock;
+    struct loop_wait patience;
+    struct str request; /* its head */
+    struct str answer;  /* what has come of its head */
     h2o_iovec_t bufs[2];
-    h2o_socket_cb paused_read;
+    size_t n_bufs;
+    struct head head; /* of the answer, into which it points */
+    uint64_t left;    /* of a body with a length */
+    struct chunks chunks;
     uint64_t start_usec;
-    int error;
-    bool pooled, retried, framed, chunked, is_head, in_callback, cancelled;
+    unsigned n_early;
+    bool pooled, retried, to_head, paused, in_callback, cancelled;
 };
 
 static void call_connect(struct http_call *call);
+static void call_on_read(h2o_socket_t *sock, const char *err);
 
 static void upstream_open(struct http_upstream *upstream)
 {
@@ -68,10 +89,8 @@ int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec
     upstream->keep_usec = keep_usec;
     upstream->address.sun_family = AF_UNIX;
     memcpy(upstream->address.sun_path, path, strlen(path));
+    loop_queue_init(&upstream->patience, loop, timeout_usec);
     upstream_open(upstream);
-    h2o_timeout_init(loop_base(loop)->loop, &upstream->io_timeout, timeout_usec / 1000);
-    upstream->ctx.loop = loop_base(loop)->loop;
-    upstream->ctx.io_timeout = &upstream->io_timeout;
     *ret_upstream = upstream;
     return 0;
 }
@@ -81,133 +100,9 @@ struct http_upstream *http_upstream_free(struct http_upstream *upstream)
     if (!upstream)
         return NULL;
     h2o_socketpool_dispose(&upstream->pool);
-    h2o_timeout_dispose(upstream->ctx.loop, &upstream->io_timeout);
+    loop_timer_stop(upstream->loop, &upstream->patience.timer);
     free(upstream);
     return NULL;
-}
-
-static void call_free(struct http_call *call)
-{
-    str_done(&call->head);
-    free(call);
-}
-
-static void call_end(struct http_call *call, enum http_call_result result)
-{
-    if (!call->cancelled) {
-        *call->slot = NULL;
-        call->events->end(call->user, result, call->error);
-    }
-    call_free(call);
-}
-
-/* Whether libh2o's words mean a timeout: it has no other sign of one. */
-static bool call_timed_out(const char *err)
-{
-    return strstr(err, "timeout") != NULL;
-}
-
-static int call_on_body(h2o_http1client_t *client, const char *err)
-{
-    struct http_call *call = client->data;
-    h2o_buffer_t *input = client->sock->input;
-    const bool eos = err == h2o_http1client_error_is_eos;
-
-    /* After an error the buffer holds bytes that were not decoded. */
-    if ((!err || eos) && input->size) {
-        call->in_callback = true;
-        call->events->body(call->user, input->bytes, input->size);
-        call->in_callback = false;
-        h2o_buffer_consume(&client->sock->input, input->size);
-    }
-    if (!err && !call->cancelled)
-        return 0;
-    /* A chunked body that ends without bytes being read ended by the closing of the connection. */
-    if (!err)
-        call_free(call);
-    else if (eos && call->framed && !(call->chunked && !client->sock->bytes_read))
-        call_end(call, HTTP_CALL_DONE);
-    else
-        call_end(call, call_timed_out(err) ? HTTP_CALL_TIMEOUT : HTTP_CALL_TRUNCATED);
-    return -1;
-}
-
-static h2o_http1client_body_cb call_on_head(h2o_http1client_t *client, const char *err,
-                                            int minor_version, int status, h2o_iovec_t message,
-                                            h2o_header_t *headers, size_t n_headers, int size)
-{
-    struct http_call *call = client->data;
-    struct http_header *list;
-
-    (void)minor_version;
-    (void)message;
-    (void)size;
-    if (err && err != h2o_http1client_error_is_eos) {
-        /* A kept connection that the other side closed meanwhile: once more on a fresh one. */
-        if (call->pooled && !call->retried && !call_timed_out(err) &&
-            clock_usec() - call->start_usec < HTTP_RETRY_USEC) {
-            call->retried = true;
-            call_connect(call);
-        } else {
-            call_end(call, call_timed_out(err) ? HTTP_CALL_TIMEOUT : HTTP_CALL_LOST);
-        }
-        return NULL;
-    }
-    list = NEW(struct http_header, n_headers);
-    for (size_t i = 0; list && i < n_headers; i++) {
-        list[i] = (struct http_header){text_of(*headers[i].name), text_of(headers[i].value)};
-        if (http_text_is(list[i].name, "transfer-encoding"))
-            call->framed = call->chunked = true;
-        else if (http_text_is(list[i].name, "content-length"))
-            call->framed = true;
-    }
-    call->in_callback = true;
-    call->events->head(call->user, status, list, list ? n_headers : 0);
-    call->in_callback = false;
-    free(list);
-    if (call->cancelled) {
-        call_free(call);
-        return NULL;
-    }
-    if (err) {
-        call_end(call, HTTP_CALL_DONE);
-        return NULL;
-    }
-    return call_on_body;
-}
-
-static h2o_http1client_head_cb call_on_connect(h2o_http1client_t *client, const char *err,
-                                               h2o_iovec_t **ret_bufs, size_t *ret_n_bufs,
-                                               int *ret_is_head)
-{
-    struct http_call *call = client->data;
-
-    if (err) {
-        /* Unix sockets connect or fail at once, so errno still says why. */
-        call->error = call->upstream->connecting == call ? errno : ECONNREFUSED;
-        call_end(call, call_timed_out(err) ? HTTP_CALL_TIMEOUT : HTTP_CALL_NO_CONNECT);
-        return NULL;
-    }
-    /* A connection out of the pool is there at once, a fresh one after a turn of the loop. */
-    call->pooled = call->upstream->connecting == call;
-    *ret_bufs = call->bufs;
-    *ret_n_bufs = call->bufs[1].len ? 2 : 1;
-    *ret_is_head = call->is_head;
-    return call_on_head;
-}
-
-static void call_connect(struct http_call *call)
-{
-    struct http_upstream *upstream = call->upstream;
-
-    /* The retry must not meet another dead connection. */
-    if (call->retried)
-        http_upstream_flush(upstream);
-    upstream->connecting = call;
-    errno = 0;
-    h2o_http1client_connect_with_pool(&call->client, call, &upstream->ctx, &upstream->pool,
-                                      call_on_connect);
-    upstream->connecting = NULL;
 }
 
 void http_upstream_flush(struct http_upstream *upstream)
@@ -216,23 +111,272 @@ void http_upstream_flush(struct http_upstream *upstream)
     upstream_open(upstream);
 }
 
+/* --- the end --- */
+
+static void call_disconnect(struct http_call *call)
+{
+    loop_wait_stop(&call->patience);
+    if (call->connecting)
+        h2o_socketpool_cancel_connect(call->connecting);
+    if (call->sock)
+        h2o_socket_close(call->sock);
+    call->connecting = NULL;
+    call->sock = NULL;
+}
+
+static void call_free(struct http_call *call)
+{
+    call_disconnect(call);
+    str_done(&call->request);
+    str_done(&call->answer);
+    free(call);
+}
+
+static void call_end(struct http_call *call, enum http_call_result result, int error)
+{
+    const struct http_call_events *events = call->events;
+    void *user = call->user;
+
+    *call->slot = NULL;
+    call_free(call);
+    events->end(user, result, error);
+}
+
+/* The answer is whole; @rest: more came behind it, which nobody asked for. */
+static void call_end_whole(struct http_call *call, bool rest)
+{
+    if (!rest && !call->head.closes) {
+        h2o_socket_read_stop(call->sock);
+        loop_wait_stop(&call->patience);
+        h2o_socketpool_return(&call->upstream->pool, STEAL(call->sock));
+    }
+    call_end(call, HTTP_CALL_DONE, 0);
+}
+
+/* The connection broke, or the answer did. */
+static void call_fail(struct http_call *call, enum http_call_result result)
+{
+    const bool dead = call->pooled && !call->retried && result == HTTP_CALL_LOST &&
+                      clock_usec() - call->start_usec < CLIENT_RETRY_USEC;
+
+    if (!dead) {
+        call_end(call, result, 0);
+        return;
+    }
+    call_disconnect(call);
+    str_clear(&call->answer);
+    call->retried = true;
+    /* The retry must not meet another dead connection. */
+    http_upstream_flush(call->upstream);
+    call_connect(call);
+}
+
+static void call_on_patience(struct loop_wait *wait)
+{
+    call_end(wait->data, HTTP_CALL_TIMEOUT, 0);
+}
+
+static void call_wait(struct http_call *call)
+{
+    loop_wait_start(&call->upstream->patience, &call->patience);
+}
+
+/* --- the answer --- */
+
+/* After a callback. False: it cancelled the call, which is gone. */
+static bool call_goes_on(struct http_call *call)
+{
+    call->in_callback = false;
+    if (!call->cancelled)
+        return true;
+    call_free(call);
+    return false;
+}
+
+static bool call_tell_body(struct http_call *call, struct http_text content)
+{
+    call->in_callback = true;
+    call->events->body(call->user, content.data, content.len);
+    return call_goes_on(call);
+}
+
+static bool call_tell_head(struct http_call *call)
+{
+    const struct head *head = &call->head;
+
+    call->in_callback = true;
+    call->events->head(call->user, head->status, head->headers, head->n_headers);
+    return call_goes_on(call);
+}
+
+static void call_read_chunks(struct http_call *call, const char *data, size_t len)
+{
+    struct http_text content;
+    size_t used;
+    int r;
+
+    while ((r = chunks_next(&call->chunks, data, len, &used, &content)) == 0) {
+        if (!call_tell_body(call, content))
+            return;
+        data += used;
+        len -= used;
+    }
+    if (r == CHUNKS_END)
+        call_end_whole(call, used < len);
+    else if (r != CHUNKS_MORE)
+        call_end(call, HTTP_CALL_MALFORMED, 0);
+}
+
+static void call_read_body(struct http_call *call, const char *data, size_t len)
+{
+    const size_t n = (size_t)MIN(call->left, (uint64_t)len);
+
+    if (call->head.chunked) {
+        call_read_chunks(call, data, len);
+        return;
+    }
+    call->left -= n;
+    if (n && !call_tell_body(call, (struct http_text){data, n}))
+        return;
+    if (!call->left)
+        call_end_whole(call, n < len);
+}
+
+/* The head that counts is whole, in call->answer. */
+static void call_begin_body(struct http_call *call)
+{
+    struct str rest = {};
+    const struct head *head = &call->head;
+
+    if (call->answer.len > head->size &&
+        str_append(&rest, call->answer.data + head->size, call->answer.len - head->size) < 0) {
+        call_fail(call, HTTP_CALL_LOST);
+        return;
+    }
+    call->state = CALL_BODY;
+    call->left = head->content_length;
+    call->chunks = (struct chunks){.max = UINT64_MAX};
+    if (!call_tell_head(call)) {
+        str_done(&rest);
+        return;
+    }
+    if (!head_has_content(head, call->to_head))
+        call_end_whole(call, rest.len > 0);
+    else
+        call_read_body(call, rest.data, rest.len);
+    str_done(&rest);
+}
+
+static void call_read_head(struct http_call *call)
+{
+    for (;;) {
+        switch (head_check_answer(call->answer.data, call->answer.len, CLIENT_MAX_HEADER,
+                                  call->to_head, &call->head)) {
+        case HEAD_INCOMPLETE:
+            return;
+        case HEAD_REFUSED:
+            call_end(call, HTTP_CALL_MALFORMED, 0);
+            return;
+        }
+        if (call->head.status >= 200) {
+            call_begin_body(call);
+            return;
+        }
+        if (++call->n_early > CLIENT_MAX_EARLY) {
+            call_end(call, HTTP_CALL_MALFORMED, 0);
+            return;
+        }
+        str_cut(&call->answer, call->head.size);
+    }
+}
+
+static void call_on_read(h2o_socket_t *sock, const char *err)
+{
+    struct http_call *call = sock->data;
+    char *scratch = call->upstream->scratch;
+    const ssize_t n = err ? 0 : read(h2o_socket_get_fd(sock), scratch, CLIENT_SCRATCH);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        call_fail(call, call->state == CALL_BODY ? HTTP_CALL_TRUNCATED : HTTP_CALL_LOST);
+        return;
+    }
+    call_wait(call);
+    if (call->state == CALL_BODY)
+        call_read_body(call, scratch, (size_t)n);
+    else if (str_append(&call->answer, scratch, (size_t)n) < 0)
+        call_fail(call, HTTP_CALL_LOST);
+    else
+        call_read_head(call);
+}
+
+/* --- the request --- */
+
+static void call_on_written(h2o_socket_t *sock, const char *err)
+{
+    struct http_call *call = sock->data;
+
+    if (err) {
+        call_fail(call, HTTP_CALL_LOST);
+        return;
+    }
+    call->state = CALL_HEAD;
+    call_wait(call);
+    h2o_socket_dont_read(sock, 1);
+    h2o_socket_read_start(sock, call_on_read);
+}
+
+static void call_on_connect(h2o_socket_t *sock, const char *err, void *data)
+{
+    struct http_call *call = data;
+
+    call->connecting = NULL;
+    if (!sock) {
+        /* Unix sockets connect or fail at once, so errno still says why. */
+        call_end(call, HTTP_CALL_NO_CONNECT,
+                 call->upstream->starting == call && errno ? errno : ECONNREFUSED);
+        return;
+    }
+    (void)err;
+    /* A connection out of the pool is there at once, a fresh one after a turn of the loop. */
+    call->pooled = call->upstream->starting == call;
+    call->sock = sock;
+    call->state = CALL_WRITING;
+    sock->data = call;
+    h2o_socket_write(sock, call->bufs, call->n_bufs, call_on_written);
+}
+
+static void call_connect(struct http_call *call)
+{
+    struct http_upstream *upstream = call->upstream;
+
+    call->state = CALL_CONNECTING;
+    call_wait(call);
+    upstream->starting = call;
+    errno = 0;
+    h2o_socketpool_connect(&call->connecting, &upstream->pool, loop_base(upstream->loop)->loop,
+                           NULL, call_on_connect, call);
+    upstream->starting = NULL;
+}
+
 static int call_write_head(struct http_call *call, const struct http_call_params *params)
 {
-    int r =
-        str_printf(&call->head, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n",
-                   params->method, params->path);
+    struct str *out = &call->request;
+    int r = str_printf(out, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n",
+                       params->method, params->path);
 
     for (size_t i = 0; r == 0 && i < params->n_headers; i++) {
         const struct http_header *h = &params->headers[i];
 
-        r = str_append(&call->head, h->name.data, h->name.len);
-        r = r < 0 ? r : str_puts(&call->head, ": ");
-        r = r < 0 ? r : str_append(&call->head, h->value.data, h->value.len);
-        r = r < 0 ? r : str_puts(&call->head, "\r\n");
+        r = str_append(out, h->name.data, h->name.len);
+        r = r < 0 ? r : str_puts(out, ": ");
+        r = r < 0 ? r : str_append(out, h->value.data, h->value.len);
+        r = r < 0 ? r : str_puts(out, "\r\n");
     }
     if (r == 0 && params->has_body)
-        r = str_printf(&call->head, "Content-Length: %zu\r\n", params->body.len);
-    return r < 0 ? r : str_puts(&call->head, "\r\n");
+        r = str_printf(out, "Content-Length: %zu\r\n", params->body.len);
+    return r < 0 ? r : str_puts(out, "\r\n");
 }
 
 int http_call_start(struct http_upstream *upstream, const struct http_call_params *params,
@@ -251,11 +395,13 @@ int http_call_start(struct http_upstream *upstream, const struct http_call_param
     call->upstream = upstream;
     call->events = events;
     call->user = user;
+    call->patience = (struct loop_wait){.fire = call_on_patience, .data = call};
     call->start_usec = clock_usec();
     call->slot = ret_call;
-    call->is_head = strcmp(params->method, "HEAD") == 0;
-    call->bufs[0] = h2o_iovec_init(call->head.data, call->head.len);
+    call->to_head = strcmp(params->method, "HEAD") == 0;
+    call->bufs[0] = h2o_iovec_init(call->request.data, call->request.len);
     call->bufs[1] = h2o_iovec_init(params->body.data, params->has_body ? params->body.len : 0);
+    call->n_bufs = call->bufs[1].len ? 2 : 1;
     *ret_call = call;
     call_connect(call);
     return 0;
@@ -264,34 +410,34 @@ int http_call_start(struct http_upstream *upstream, const struct http_call_param
 void http_call_cancel(struct http_call *call)
 {
     *call->slot = NULL;
-    if (call->in_callback) {
+    if (call->in_callback)
         call->cancelled = true;
-        return;
-    }
-    h2o_http1client_cancel(call->client);
-    call_free(call);
+    else
+        call_free(call);
 }
 
 bool http_call_was_read(const struct http_call *call)
 {
     int unread;
 
-    return call->client->sock &&
-           ioctl(h2o_socket_get_fd(call->client->sock), SIOCOUTQ, &unread) == 0 && unread == 0;
+    return call->sock && ioctl(h2o_socket_get_fd(call->sock), SIOCOUTQ, &unread) == 0 &&
+           unread == 0;
 }
 
 void http_call_pause(struct http_call *call)
 {
-    if (call->paused_read || !call->client->sock || !call->client->sock->_cb.read)
+    if (call->paused || call->state != CALL_BODY)
         return;
-    call->paused_read = call->client->sock->_cb.read;
-    h2o_socket_read_stop(call->client->sock);
+    call->paused = true;
+    h2o_socket_read_stop(call->sock);
+    loop_wait_stop(&call->patience);
 }
 
 void http_call_resume(struct http_call *call)
 {
-    if (!call->paused_read)
+    if (!call->paused)
         return;
-    h2o_socket_read_start(call->client->sock, call->paused_read);
-    call->paused_read = NULL;
+    call->paused = false;
+    h2o_socket_read_start(call->sock, call_on_read);
+    call_wait(call);
 }

@@ -8,7 +8,6 @@
 
 #include <h2o.h>
 #include <h2o/http1.h>
-#include <h2o/http1client.h>
 
 #include "common/http.h"
 #include "common/loop.h"
@@ -16,8 +15,3 @@
 struct http_base {
     h2o_loop_t *loop;
 };
-
-static inline struct http_text text_of(h2o_iovec_t buf)
-{
-    return (struct http_text){buf.base ? buf.base : "", buf.len};
-}

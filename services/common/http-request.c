@@ -2,9 +2,12 @@
 /*
  * Requests of the HTTP server, and their answers
  *
- * A request lives in libh2o's pool of it and is disposed of with that. While it is processed an
- * epoll set of our own waits for its peer to leave, which libh2o would not notice.
+ * A request begins with its head and ends with its answer, or its connection. libh2o gets it when
+ * its body is whole, and writes the answer; an answer before that is written by http-conn.c. While
+ * it is processed an epoll set of our own waits for its peer to leave, which libh2o would not
+ * notice.
  */
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -12,6 +15,13 @@
 #include "common/api-error.h"
 #include "common/http-server.h"
 #include "core/clock.h"
+
+/* Bytes that the headers of most answers take. */
+#define RESPONSE_HEADERS 200
+/* What the access line says of a client that left before the answer began. */
+#define REQUEST_LEFT 499
+
+static void request_proceed(h2o_generator_t *generator, h2o_req_t *req);
 
 static int request_fd(const struct http_request *request)
 {
@@ -37,11 +47,42 @@ static void request_unwatch(struct http_request *request)
     request->watched = false;
 }
 
-static void request_dispose(void *data)
+struct http_request *http_request_new(struct http_conn *conn, const struct head *head, size_t size)
 {
-    struct http_request *request = data;
+    struct http_server *server = conn->server;
+    struct http_request *request = malloc(sizeof(*request));
+    struct str rest = {};
+
+    if (!request ||
+        (conn->in.len > size && str_append(&rest, conn->in.data + size, conn->in.len - size) < 0)) {
+        free(request);
+        return NULL;
+    }
+    memset(request, 0, offsetof(struct http_request, head));
+    head_copy(&request->head, head);
+    request->server = server;
+    request->conn = conn;
+    request->body.max = server->params.max_body;
+    request->text = conn->in;
+    conn->in = rest;
+    conn->request = request;
+    request->generator.proceed = request_proceed;
+    request->start_usec = clock_usec();
+    request->next = server->requests;
+    if (request->next)
+        request->next->prev = request;
+    server->requests = request;
+    server->stats.n_requests++;
+    if (!loop_timer_is_set(&server->tick))
+        loop_timer_set(server->loop, &server->tick, HTTP_TICK_USEC);
+    return request;
+}
+
+void http_request_over(struct http_request *request)
+{
     struct http_server *server = request->server;
 
+    request->conn->request = NULL;
     request_unwatch(request);
     if (server->handling == request)
         server->handling = NULL;
@@ -56,12 +97,26 @@ static void request_dispose(void *data)
         request->failed = true;
         server->stats.n_gone++;
     }
-    http_conn_keep_rest(request->conn);
-    loop_task_queue(server->loop, &request->conn->rearm);
+    if (!request->status)
+        request->status = REQUEST_LEFT;
     if (request->events)
         request->events->done(request->user);
+    http_body_done(request);
+    str_done(&request->text);
+    str_done(&request->headers);
+    str_done(&request->early);
     str_done(&request->filling);
     str_done(&request->sending);
+    free(request);
+}
+
+/* libh2o is through with it. */
+static void request_on_disposed(void *tie)
+{
+    struct http_request *request = *(struct http_request **)tie;
+
+    loop_task_queue(request->server->loop, &request->conn->rearm);
+    http_request_over(request);
 }
 
 /* Sends the next slice when nothing is in flight. False: there was nothing to send. True: the
@@ -115,10 +170,14 @@ void http_request_kill(struct http_request *request)
     if (request->failed)
         return;
     request->failed = true;
+    if (!request->req) {
+        http_conn_close(request->conn);
+        return;
+    }
     shutdown(request_fd(request), SHUT_RDWR);
     request->req->http1_is_persistent = 0;
     if (!request->started) {
-        request->req->res.status = 499;
+        request->status = request->req->res.status = REQUEST_LEFT;
         request->req->res.reason = "Client Closed Request";
         request->req->res.content_length = 0;
         request->started = true;
@@ -131,34 +190,34 @@ void http_request_kill(struct http_request *request)
     request_pump(request);
 }
 
+void http_request_admit(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    const struct head *head = &request->head;
+
+    request->admitted = true;
+    if (server->params.admit)
+        server->params.admit(server->params.data, request);
+    if (head->refusal.status && !request->started)
+        api_error_send(request, head->refusal.status, head->refusal.code, NULL,
+                       head->refusal.status == 503, "%s", head->refusal.message);
+}
+
 void http_request_handle(struct http_server *server, h2o_req_t *req)
 {
     h2o_socket_t *sock = req->conn->callbacks->get_socket(req->conn);
-    struct http_request *request =
-        h2o_mem_alloc_shared(&req->pool, sizeof(*request), request_dispose);
+    struct http_conn *conn = sock->on_close.data;
+    struct http_request *request = conn->request;
+    struct http_request **tie =
+        h2o_mem_alloc_shared(&req->pool, sizeof(struct http_request *), request_on_disposed);
 
-    *request = (struct http_request){
-        .server = server,
-        .req = req,
-        .generator = {.proceed = request_proceed},
-        .conn = sock->on_close.data,
-        .start_usec = clock_usec(),
-        .next = server->requests,
-    };
-    if (request->next)
-        request->next->prev = request;
-    server->requests = request;
-    server->stats.n_requests++;
-    request->conn->state = HTTP_CONN_BUSY;
-    request->conn->used = true;
-    request->conn->request_size = request->conn->head.size;
-    if (req->entity.base)
-        request->conn->request_size =
-            (size_t)(req->entity.base + req->entity.len - sock->input->bytes);
-    if (!loop_timer_is_set(&server->tick))
-        loop_timer_set(server->loop, &server->tick, HTTP_TICK_USEC);
+    *tie = request;
+    request->req = req;
     server->handling = request;
-    server->params.handle(server->params.data, request);
+    if (!request->admitted)
+        http_request_admit(request);
+    if (server->handling && !request->started)
+        server->params.handle(server->params.data, request);
     if (server->handling && !request->ended)
         request_watch(request);
     server->handling = NULL;
@@ -183,13 +242,13 @@ enum http_door http_request_door(const struct http_request *request)
 
 struct http_text http_request_method(const struct http_request *request)
 {
-    return text_of(request->req->input.method);
+    return request->head.method;
 }
 
 struct http_text http_request_path(const struct http_request *request)
 {
-    struct http_text path = text_of(request->req->input.path);
-    const char *query = memchr(path.data, '?', path.len);
+    struct http_text path = request->head.target;
+    const char *query = path.len ? memchr(path.data, '?', path.len) : NULL;
 
     if (query)
         path.len = (size_t)(query - path.data);
@@ -198,7 +257,7 @@ struct http_text http_request_path(const struct http_request *request)
 
 struct http_text http_request_query(const struct http_request *request)
 {
-    const struct http_text target = text_of(request->req->input.path);
+    const struct http_text target = request->head.target;
     const size_t path = http_request_path(request).len;
 
     if (path == target.len)
@@ -208,30 +267,55 @@ struct http_text http_request_query(const struct http_request *request)
 
 struct http_text http_request_body(const struct http_request *request)
 {
-    return text_of(request->req->entity);
+    const struct http_body *body = &request->body;
+
+    return (struct http_text){body->data ? body->data : "", body->len};
+}
+
+void http_request_drop_body(struct http_request *request)
+{
+    http_body_done(request);
+}
+
+bool http_request_is_refused(const struct http_request *request)
+{
+    return request->head.refusal.status != 0;
+}
+
+void http_request_limit_body(struct http_request *request, size_t max_body)
+{
+    request->body.max = max_body;
+}
+
+void http_request_trust(struct http_request *request)
+{
+    request->conn->trusted = true;
 }
 
 bool http_request_header(const struct http_request *request, const char *name,
                          struct http_text *ret_value)
 {
-    const ssize_t i = h2o_find_header_by_str(&request->req->headers, name, strlen(name), -1);
+    const size_t len = strlen(name);
 
-    if (i < 0)
-        return false;
-    *ret_value = text_of(request->req->headers.entries[i].value);
-    return true;
+    for (size_t i = 0; i < request->head.n_headers; i++) {
+        const struct http_header *h = &request->head.headers[i];
+
+        if (h->name.len == len && strncasecmp(h->name.data, name, len) == 0) {
+            *ret_value = h->value;
+            return true;
+        }
+    }
+    return false;
 }
 
 size_t http_request_n_headers(const struct http_request *request)
 {
-    return request->req->headers.size;
+    return request->head.n_headers;
 }
 
 struct http_header http_request_header_at(const struct http_request *request, size_t i)
 {
-    const h2o_header_t *header = &request->req->headers.entries[i];
-
-    return (struct http_header){text_of(*header->name), text_of(header->value)};
+    return request->head.headers[i];
 }
 
 uint64_t http_request_start_usec(const struct http_request *request)
@@ -241,12 +325,12 @@ uint64_t http_request_start_usec(const struct http_request *request)
 
 int http_request_status(const struct http_request *request)
 {
-    return request->started ? request->req->res.status : 0;
+    return request->status;
 }
 
 uint64_t http_request_bytes(const struct http_request *request)
 {
-    return request->req->bytes_sent;
+    return request->req ? request->req->bytes_sent : request->n_early;
 }
 
 bool http_request_failed(const struct http_request *request)
@@ -261,38 +345,117 @@ void http_request_set_events(struct http_request *request, const struct http_req
     request->user = user;
 }
 
+void *http_request_user(const struct http_request *request)
+{
+    return request->user;
+}
+
 /* --- answers --- */
 
 void http_response_header(struct http_request *request, const char *name, const char *value,
                           size_t len)
 {
-    h2o_req_t *req = request->req;
-    const h2o_iovec_t n = h2o_strdup(&req->pool, name, SIZE_MAX);
-    const h2o_iovec_t v = h2o_strdup(&req->pool, value, len);
+    const size_t before = request->headers.len;
 
-    h2o_add_header_by_str(&req->pool, &req->res.headers, n.base, n.len, 0, NULL, v.base, v.len);
+    /* What has begun may be the end of a request whose peer left: there is nobody to tell. */
+    if (request->started)
+        return;
+    /* Without memory for a header the answer goes without it. */
+    if (!before && str_reserve(&request->headers, RESPONSE_HEADERS) < 0)
+        return;
+    if (str_append(&request->headers, name, strlen(name) + 1) < 0 ||
+        str_append(&request->headers, value, len) < 0 || str_putc(&request->headers, 0) < 0)
+        request->headers.len = before;
 }
 
 void http_response_close(struct http_request *request)
 {
-    request->req->http1_is_persistent = 0;
+    request->closing = true;
 }
 
-static void response_start(struct http_request *request, int status, const char *type,
-                           uint64_t length)
+/* False: it has begun already. From here on the headers stay as they are. */
+static bool response_begin(struct http_request *request, int status, const char *type)
 {
-    h2o_req_t *req = request->req;
-
-    assert(!request->started);
-    req->res.status = status;
-    req->res.reason = api_status_text(status);
-    /* No Content (204) has no length either. */
-    req->res.content_length = length == UINT64_MAX || status == 204 ? SIZE_MAX : (size_t)length;
+    if (request->started)
+        return false;
     if (type)
         http_response_header(request, "content-type", type, strlen(type));
-    if (request->server->draining)
-        req->http1_is_persistent = 0;
     request->started = true;
+    request->status = status;
+    return true;
+}
+
+/* The header of the answer behind @at, which moves on; false: there is none. */
+static bool response_next_header(const struct http_request *request, size_t *at, const char **name,
+                                 const char **value)
+{
+    if (*at == request->headers.len)
+        return false;
+    *name = request->headers.data + *at;
+    *value = *name + strlen(*name) + 1;
+    *at += strlen(*name) + strlen(*value) + 2;
+    return true;
+}
+
+static int response_put_date(struct http_request *request)
+{
+    h2o_mem_pool_t pool;
+    h2o_timestamp_t now;
+    int r;
+
+    h2o_mem_init_pool(&pool);
+    h2o_get_timestamp(&request->server->ctx, &pool, &now);
+    r = str_printf(&request->early, "Date: %s\r\n", now.str->rfc1123);
+    h2o_mem_clear_pool(&pool);
+    return r;
+}
+
+/* An answer before libh2o has the request: nothing more of that is read, so the connection ends. */
+static void response_write_early(struct http_request *request, const void *body, size_t len)
+{
+    struct str *out = &request->early;
+    const char *name, *value;
+    size_t at = 0;
+    int r =
+        str_printf(out, "HTTP/1.1 %d %s\r\n", request->status, api_status_text(request->status));
+
+    r = r < 0 ? r : response_put_date(request);
+    r = r < 0 ? r : str_puts(out, "Connection: close\r\n");
+    if (r == 0 && request->status != 204)
+        r = str_printf(out, "Content-Length: %zu\r\n", len);
+    while (r == 0 && response_next_header(request, &at, &name, &value))
+        r = str_printf(out, "%s: %s\r\n", name, value);
+    r = r < 0 ? r : str_puts(out, "\r\n");
+    if (r == 0 && !http_text_is(request->head.method, "HEAD")) {
+        r = str_append(out, body, len);
+        request->n_early = len;
+    }
+    if (r < 0)
+        str_clear(out);
+    request->ended = request->in_flight = true;
+    request->sent_usec = clock_usec();
+    http_body_done(request);
+    http_conn_answer(request->conn);
+}
+
+static void response_start(struct http_request *request, uint64_t length)
+{
+    h2o_req_t *req = request->req;
+    const char *name, *value;
+    size_t at = 0;
+
+    req->res.status = request->status;
+    req->res.reason = api_status_text(request->status);
+    /* No Content (204) has no length either. */
+    req->res.content_length =
+        length == UINT64_MAX || request->status == 204 ? SIZE_MAX : (size_t)length;
+    while (response_next_header(request, &at, &name, &value)) {
+        /* They stay where they are until the request is over. */
+        h2o_add_header_by_str(&req->pool, &req->res.headers, name, strlen(name), 0, NULL, value,
+                              strlen(value));
+    }
+    if (request->closing || request->server->draining)
+        req->http1_is_persistent = 0;
     h2o_start_response(req, &request->generator);
 }
 
@@ -301,10 +464,14 @@ void http_respond(struct http_request *request, int status, const char *type, co
 {
     h2o_iovec_t buf;
 
-    if (request->started)
+    if (!response_begin(request, status, type))
         return;
+    if (!request->req) {
+        response_write_early(request, body, len);
+        return;
+    }
     buf = h2o_strdup(&request->req->pool, body ? body : "", len);
-    response_start(request, status, type, len);
+    response_start(request, len);
     request->ended = request->in_flight = true;
     request->sent_usec = clock_usec();
     h2o_send(request->req, &buf, len && !http_text_is(http_request_method(request), "HEAD") ? 1 : 0,
@@ -313,9 +480,10 @@ void http_respond(struct http_request *request, int status, const char *type, co
 
 void http_response_begin(struct http_request *request, const char *type, uint64_t length)
 {
-    if (request->started)
+    if (!response_begin(request, 200, type))
         return;
-    response_start(request, 200, type, length);
+    assert(request->req);
+    response_start(request, length);
 }
 
 int http_response_write(struct http_request *request, const void *data, size_t len)

@@ -2,8 +2,9 @@
 /*
  * The HTTP/1.1 server on libh2o 2.2 (evloop)
  *
- * What libh2o 2.2 lacks is added here, in http-conn.c and in http-request.c, and nowhere else:
- * - request heads are checked before it sees them;
+ * What libh2o 2.2 lacks is added here and in the files that http-server.h names, and nowhere else:
+ * - heads and bodies of requests are checked, limited and answered before it sees them;
+ * - a connection that could go makes room for a newcomer;
  * - it stops reading while a request is processed and would not notice that its peer left: an
  *   epoll set of our own watches for EPOLLRDHUP;
  * - it has no write timeout: requests whose last write is too old are shut down.
@@ -13,35 +14,26 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "common/api-error.h"
 #include "common/http-server.h"
 #include "core/clock.h"
 
-#define HTTP_PAUSE_USEC (100 * 1000u)
+#define SERVER_PAUSE_USEC  (100 * 1000u)
+#define SERVER_LINGER_USEC (10 * 1000000u)
+/* Whoever has just connected is about to send: when the service ends, so long for it to come. */
+#define SERVER_LAST_USEC    (500 * 1000u)
+#define SERVER_FOREVER_MSEC (365 * 86400 * UINT64_C(1000))
 
 struct http_handler {
     h2o_handler_t super;
     struct http_server *server;
 };
 
-bool http_text_is(struct http_text text, const char *other)
-{
-    return text.len == strlen(other) && memcmp(text.data, other, text.len) == 0;
-}
-
-bool http_text_is_nocase(struct http_text text, const char *other)
-{
-    return text.len == strlen(other) && strncasecmp(text.data, other, text.len) == 0;
-}
-
 static void server_on_accept(h2o_socket_t *listener, const char *err);
 
 void http_server_update_listeners(struct http_server *server)
 {
-    const bool full =
-        server->stats.n_connections >= server->params.max_connections + HTTP_REFUSED_MAX;
     const bool listen =
-        !server->paused && !server->draining && !full && !loop_timer_is_set(&server->unpause);
+        !server->paused && !server->draining && !loop_timer_is_set(&server->unpause);
 
     for (size_t i = 0; i < server->n_listeners; i++) {
         h2o_socket_t *sock = server->listeners[i].sock;
@@ -69,9 +61,11 @@ static void server_on_accept(h2o_socket_t *listener_sock, const char *err)
         h2o_socket_t *sock = h2o_evloop_socket_accept(listener_sock);
 
         if (!sock) {
-            /* Without descriptors or memory the socket stays readable: wait for some. */
+            /* Without descriptors or memory the socket stays readable: get some, or wait. */
+            if ((errno == EMFILE || errno == ENFILE) && http_room_spare(server))
+                continue;
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-                loop_timer_set(server->loop, &server->unpause, HTTP_PAUSE_USEC);
+                loop_timer_set(server->loop, &server->unpause, SERVER_PAUSE_USEC);
                 http_server_update_listeners(server);
             }
             return;
@@ -113,67 +107,57 @@ static int server_on_request(h2o_handler_t *self, h2o_req_t *req)
     return 0;
 }
 
-/* --- answers of libh2o's own --- */
-
-struct error_ostream {
-    h2o_ostream_t super;
-    struct str body;
-};
-
-static void error_send(h2o_ostream_t *self, h2o_req_t *req, h2o_iovec_t *bufs, size_t n_bufs,
-                       h2o_send_state_t state)
-{
-    struct error_ostream *error = (struct error_ostream *)self;
-    h2o_iovec_t buf = {error->body.data, error->body.len};
-
-    (void)bufs;
-    h2o_ostream_send_next(self, req, &buf, n_bufs ? 1 : 0, state);
-}
-
-static void error_dispose(void *data)
-{
-    str_done(data);
-}
-
-/* Broken chunks and the like are answered from inside libh2o, in plain text; make it JSON. */
-static void error_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
-{
-    struct str *body = h2o_mem_alloc_shared(&req->pool, sizeof(*body), error_dispose);
-
-    (void)self;
-    *body = (struct str){};
-    if (api_error_write(body, req->res.status,
-                        req->res.status == 413 ? "request_too_large" : "bad_request", NULL,
-                        req->res.status == 413 ? "The request body is too large."
-                                               : "The request is malformed.") == 0) {
-        struct error_ostream *error = (void *)h2o_add_ostream(req, sizeof(*error), slot);
-
-        error->super.do_send = error_send;
-        error->body = *body;
-        req->res.content_length = body->len;
-        memset(&req->res.headers, 0, sizeof(req->res.headers));
-        h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("content-type"), 0, NULL,
-                              H2O_STRLIT("application/json"));
-        slot = &error->super.next;
-    }
-    h2o_setup_next_ostream(req, slot);
-}
-
 /* --- the server --- */
+
+/* Requests come to libh2o whole and without bodies; it waits for nothing, and limits nothing. */
+static void server_configure(struct http_server *server)
+{
+    h2o_hostconf_t *host;
+    h2o_pathconf_t *path;
+    struct http_handler *handler;
+
+    h2o_config_init(&server->config);
+    server->config.server_name = h2o_iovec_init(NULL, 0);
+    server->config.http1.upgrade_to_http2 = 0;
+    server->config.http1.req_timeout = SERVER_FOREVER_MSEC;
+    host = h2o_config_register_host(&server->config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
+    path = h2o_config_register_path(host, "/", 0);
+    handler = (struct http_handler *)h2o_create_handler(path, sizeof(*handler));
+    handler->super.on_req = server_on_request;
+    handler->server = server;
+    h2o_context_init(&server->ctx, loop_base(server->loop)->loop, &server->config);
+    server->accept = (h2o_accept_ctx_t){.ctx = &server->ctx, .hosts = server->config.hosts};
+}
+
+static void server_init_rooms(struct http_server *server)
+{
+    const struct http_server_params *params = &server->params;
+    const uint64_t waits[HTTP_N_WAITS] = {
+        [HTTP_WAIT_HEAD] = params->head_timeout_usec, [HTTP_WAIT_BODY] = params->body_timeout_usec,
+        [HTTP_WAIT_KEEP] = params->keep_timeout_usec, [HTTP_WAIT_LINGER] = SERVER_LINGER_USEC,
+        [HTTP_WAIT_LAST] = SERVER_LAST_USEC,
+    };
+
+    for (unsigned i = 0; i < HTTP_N_WAITS; i++)
+        loop_queue_init(&server->waits[i], server->loop, waits[i]);
+    for (unsigned i = 0; i < HTTP_N_DOORS; i++) {
+        h2o_linklist_init_anchor(&server->rooms[i].idle[0]);
+        h2o_linklist_init_anchor(&server->rooms[i].idle[1]);
+        h2o_linklist_init_anchor(&server->rooms[i].refused);
+    }
+}
 
 int http_server_new(struct loop *loop, const struct http_server_params *params,
                     struct http_server **ret_server)
 {
     struct http_server *server = NEW(struct http_server, 1);
-    h2o_hostconf_t *host;
-    h2o_pathconf_t *path;
-    struct http_handler *handler;
     int r;
 
     if (!server)
         return -ENOMEM;
     server->loop = loop;
     server->params = *params;
+    server->params.max_bodies = MAX(params->max_bodies, params->max_body);
     server->tick = (struct loop_timer){.fire = server_on_tick, .data = server};
     server->unpause = (struct loop_timer){.fire = server_unpause, .data = server};
     server->gone_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -186,21 +170,8 @@ int http_server_new(struct loop *loop, const struct http_server_params *params,
         free(server);
         return r;
     }
-
-    h2o_config_init(&server->config);
-    server->config.server_name = h2o_iovec_init(NULL, 0);
-    server->config.http1.upgrade_to_http2 = 0;
-    server->config.http1.req_timeout = params->request_timeout_usec / 1000;
-    /* The limit is enforced before libh2o; its own stands behind it. */
-    server->config.max_request_entity_size = MAX(params->max_body, params->large_body) + HTTP_SLICE;
-    host = h2o_config_register_host(&server->config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
-    h2o_create_filter(&host->fallback_path, sizeof(h2o_filter_t))->on_setup_ostream = error_setup;
-    path = h2o_config_register_path(host, "/", 0);
-    handler = (struct http_handler *)h2o_create_handler(path, sizeof(*handler));
-    handler->super.on_req = server_on_request;
-    handler->server = server;
-    h2o_context_init(&server->ctx, loop_base(loop)->loop, &server->config);
-    server->accept = (h2o_accept_ctx_t){.ctx = &server->ctx, .hosts = server->config.hosts};
+    server_init_rooms(server);
+    server_configure(server);
     *ret_server = server;
     return 0;
 }
@@ -225,6 +196,8 @@ struct http_server *http_server_free(struct http_server *server)
         h2o_socket_read_stop(server->listeners[i].sock);
         h2o_socket_close(server->listeners[i].sock);
     }
+    for (unsigned i = 0; i < HTTP_N_WAITS; i++)
+        loop_timer_stop(server->loop, &server->waits[i].timer);
     loop_timer_stop(server->loop, &server->tick);
     loop_timer_stop(server->loop, &server->unpause);
     loop_watch_free(server->gone_watch);

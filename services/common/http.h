@@ -7,12 +7,15 @@
  * The files http-*.c are the only ones that name libh2o; a newer one, or another library, changes
  * them alone. All objects belong to the thread of their loop. HTTP/2 is off.
  *
- * A request is handed to the handler with its whole body. It is answered at once by
+ * A request is shown to `admit` when its head is whole, before any of its body is read; when that
+ * does not answer it, it is handed to `handle` with its whole body. It is answered at once by
  * http_respond(), or later, or as a stream: begin, write…, end. When its peer leaves or stalls,
  * when it was answered, in every case: `done` is called once, and afterwards the request is gone.
  */
 
 #include <infer/types.h>
+#include <string.h>
+#include <strings.h>
 
 #include "core/macros.h"
 
@@ -33,13 +36,21 @@ struct http_header {
     struct http_text name, value;
 };
 
-bool http_text_is(struct http_text text, const char *other); /* exactly */
-bool http_text_is_nocase(struct http_text text, const char *other);
+static inline bool http_text_is(struct http_text text, const char *other) /* exactly */
+{
+    return text.len == strlen(other) && memcmp(text.data, other, text.len) == 0;
+}
+
+static inline bool http_text_is_nocase(struct http_text text, const char *other)
+{
+    return text.len == strlen(other) && strncasecmp(text.data, other, text.len) == 0;
+}
 
 /* By which kind of listening socket a request came: what guards it depends on that. */
 enum http_door {
     HTTP_DOOR_UNIX, /* the permissions of the socket file say who may come */
     HTTP_DOOR_TCP,  /* every program that reaches the address may come */
+    HTTP_N_DOORS,
 };
 
 /* The poller; for loop.c. */
@@ -50,14 +61,19 @@ int http_base_poll(struct http_base *base, int timeout_msec);
 /* --- server --- */
 
 struct http_server_params {
-    size_t max_header; /* bytes of a request's head */
-    size_t max_body;
-    const char *large_path; /* paths that begin so have a limit of their own; NULL: none have */
-    size_t large_body;
-    uint32_t max_connections;      /* more are told 503 */
-    uint64_t request_timeout_usec; /* to receive a whole request; also idle keep-alive */
-    uint64_t stall_timeout_usec;   /* a client that reads nothing */
-    /* Called for each request; it must be answered sooner or later. */
+    size_t max_header;           /* bytes of a request's head */
+    size_t max_body;             /* bytes, unless `admit` says otherwise */
+    size_t max_bodies;           /* bytes of all bodies in memory; more are told 503 */
+    uint32_t max_connections;    /* of each kind of door; more are told 503 */
+    uint64_t head_timeout_usec;  /* to receive a head, from when a connection may send one */
+    uint64_t body_timeout_usec;  /* to receive a body */
+    uint64_t keep_timeout_usec;  /* idle, between two requests */
+    uint64_t stall_timeout_usec; /* a client that reads nothing */
+    /* Called when a head is whole, or when the server refuses it (http_request_is_refused()): it
+     * may answer, by http_respond(), say what body it takes, and set events. A refused request
+     * that it does not answer is answered by the server. May be NULL. */
+    void (*admit)(void *data, struct http_request *request);
+    /* Called for each request that was admitted; it must be answered sooner or later. */
     void (*handle)(void *data, struct http_request *request);
     /* Called when the last connection was closed; may be NULL. */
     void (*unused)(void *unused_data);
@@ -66,10 +82,13 @@ struct http_server_params {
 
 struct http_server_stats {
     uint32_t n_connections; /* open now */
-    uint32_t n_requests;    /* handed out and not done */
+    uint32_t n_requests;    /* whose head was read, and not done */
+    size_t n_body_bytes;    /* of bodies in memory, or promised room there */
     uint64_t n_accepted;
+    uint64_t n_evicted;   /* idle connections that made room for others */
     uint64_t n_refused;   /* above max_connections */
-    uint64_t n_malformed; /* answered before the handler saw them */
+    uint64_t n_crowded;   /* requests whose body had no room within max_bodies */
+    uint64_t n_malformed; /* not HTTP, beyond the limits, or too slow */
     uint64_t n_stalled;
     uint64_t n_gone; /* peers that left before their answer was complete */
 };
@@ -106,12 +125,22 @@ struct http_text http_request_method(const struct http_request *request);
 struct http_text http_request_path(const struct http_request *request);  /* without the query */
 struct http_text http_request_query(const struct http_request *request); /* without '?' */
 struct http_text http_request_body(const struct http_request *request);
-/* By lower-case name; false: absent. */
+/* Its body is not needed any more: its memory is given back before the request is over. */
+void http_request_drop_body(struct http_request *request);
+/* By name, in any case; false: absent. */
 bool http_request_header(const struct http_request *request, const char *name,
                          struct http_text *ret_value);
 size_t http_request_n_headers(const struct http_request *request);
 struct http_header http_request_header_at(const struct http_request *request, size_t i);
-/* When the request arrived, on the monotonic clock. */
+/* For `admit`: the server refuses it, and its head may be known in part only. */
+bool http_request_is_refused(const struct http_request *request);
+/* For `admit`: the largest body that is taken, instead of max_body. 0: none; a small one is read
+ * and dropped. */
+void http_request_limit_body(struct http_request *request, size_t max_body);
+/* Its sender has shown a right to be here: its connection makes room for others after those of
+ * strangers. */
+void http_request_trust(struct http_request *request);
+/* When the head was whole, on the monotonic clock. */
 uint64_t http_request_start_usec(const struct http_request *request);
 /* What was answered: 0 before that; and the bytes of content so far. */
 int http_request_status(const struct http_request *request);
@@ -121,6 +150,8 @@ bool http_request_failed(const struct http_request *request);
 
 void http_request_set_events(struct http_request *request, const struct http_request_events *events,
                              void *user);
+/* What was set with the events, or NULL. */
+void *http_request_user(const struct http_request *request);
 
 /* Adds a header to the answer; before respond or begin. Copies both. */
 void http_response_header(struct http_request *request, const char *name, const char *value,
@@ -151,9 +182,11 @@ enum http_call_result {
     HTTP_CALL_TIMEOUT,
     HTTP_CALL_LOST,      /* the connection broke before the answer began */
     HTTP_CALL_TRUNCATED, /* it broke in the middle of the answer */
+    HTTP_CALL_MALFORMED, /* what came, before the answer began or in it, is not HTTP */
 };
 
 struct http_call_events {
+    /* The head of the answer; the body of the request is not read any more. */
     void (*head)(void *user, int status, const struct http_header *headers, size_t n_headers);
     void (*body)(void *user, const char *data, size_t len);
     /* The last event; the call is gone afterwards. @error is an errno value or 0. */
@@ -165,7 +198,7 @@ struct http_call_params {
     const char *path;                  /* with the query */
     const struct http_header *headers; /* sent beside Host, Connection and Content-Length */
     size_t n_headers;
-    struct http_text body; /* borrowed until the end */
+    struct http_text body; /* borrowed until the head of the answer, or the end */
     bool has_body;
 };
 

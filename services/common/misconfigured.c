@@ -91,8 +91,11 @@ int misconfigured_serve(const char *service, const struct options *options)
                 {
                     .max_header = config->gateway.max_header,
                     .max_body = config->gateway.max_body,
+                    .max_bodies = config->gateway.max_bodies,
                     .max_connections = config->gateway.max_connections,
-                    .request_timeout_usec = config->gateway.header_timeout_usec,
+                    .head_timeout_usec = config->gateway.header_timeout_usec,
+                    .body_timeout_usec = config->gateway.body_timeout_usec,
+                    .keep_timeout_usec = config->gateway.keepalive_timeout_usec,
                     .stall_timeout_usec = config->gateway.stall_timeout_usec,
                     .handle = misconfigured_handle,
                     .data = &m,

@@ -51,19 +51,22 @@ static void forward_head(void *user, int status, const struct http_header *heade
     uint64_t length = UINT64_MAX;
 
     gw_liveness_leave(r);
+    /* It is with the service, and no second try follows. */
+    if (!r->answered)
+        http_request_drop_body(r->http);
     r->status = status;
     for (size_t i = 0; i < n_headers; i++) {
         const struct http_header *h = &headers[i];
 
-        if (http_text_is(h->name, "content-type"))
+        if (http_text_is_nocase(h->name, "content-type"))
             forward_copy(r->type, sizeof(r->type), h->value);
-        if (http_text_is(h->name, "content-length") && h->value.len < 20) {
+        if (http_text_is_nocase(h->name, "content-length") && h->value.len < 20) {
             length = 0;
             for (size_t k = 0; k < h->value.len; k++)
                 length = length * 10 + (uint64_t)(h->value.data[k] - '0');
         }
         for (size_t k = 0; k < ARRAY_SIZE(passed); k++)
-            if (!r->answered && http_text_is(h->name, passed[k]))
+            if (!r->answered && http_text_is_nocase(h->name, passed[k]))
                 http_response_header(r->http, passed[k], h->value.data, h->value.len);
     }
     /* HEAD has a length and no content; one piece is right for it as well. */
@@ -143,6 +146,10 @@ static void forward_refuse(struct gw_request *r, enum http_call_result result, i
         r->note = "service failed";
         api_error_send(r->http, 502, "service_failed", NULL, 0,
                        "The %s service ended before it answered.", name);
+    } else if (result == HTTP_CALL_MALFORMED) {
+        r->note = "malformed answer of the service";
+        api_error_send(r->http, 502, "service_failed", NULL, 0,
+                       "The %s service gave an answer that is not HTTP.", name);
     } else if (error == EAGAIN) {
         r->note = "service busy";
         api_error_send(r->http, 503, "service_busy", NULL, 1,
@@ -157,10 +164,9 @@ static void forward_refuse(struct gw_request *r, enum http_call_result result, i
 static void forward_count(struct gw_request *r, enum http_call_result result)
 {
     static const enum gw_failure failures[] = {
-        [HTTP_CALL_NO_CONNECT] = GW_FAIL_CONNECT,
-        [HTTP_CALL_TIMEOUT] = GW_FAIL_TIMEOUT,
-        [HTTP_CALL_LOST] = GW_FAIL_LOST,
-        [HTTP_CALL_TRUNCATED] = GW_FAIL_TRUNCATED,
+        [HTTP_CALL_NO_CONNECT] = GW_FAIL_CONNECT,  [HTTP_CALL_TIMEOUT] = GW_FAIL_TIMEOUT,
+        [HTTP_CALL_LOST] = GW_FAIL_LOST,           [HTTP_CALL_TRUNCATED] = GW_FAIL_TRUNCATED,
+        [HTTP_CALL_MALFORMED] = GW_FAIL_MALFORMED,
     };
 
     if (result == HTTP_CALL_DONE) {

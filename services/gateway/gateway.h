@@ -17,6 +17,7 @@
 
 struct config;
 struct gw_request;
+struct gw_route;
 struct key_list;
 struct service;
 
@@ -32,7 +33,8 @@ enum gw_failure {
     GW_FAIL_LOST,
     GW_FAIL_TIMEOUT,
     GW_FAIL_TRUNCATED,
-    GW_FAIL_SILENT, /* it does not even answer whether it lives */
+    GW_FAIL_MALFORMED, /* its answer was not HTTP */
+    GW_FAIL_SILENT,    /* it does not even answer whether it lives */
     GW_N_FAILURES,
 };
 
@@ -75,6 +77,7 @@ struct gw_access {
 struct gw_request {
     struct gateway *gateway;
     struct http_request *http;
+    const struct gw_route *route; /* once it was let in */
     char id[REQUEST_ID_SIZE];
     const char *note;        /* static, for the access line */
     struct gw_access access; /* zeroed before gw_auth_check(), and where that is not called */
@@ -95,7 +98,8 @@ struct gw_request {
     bool is_up[GW_N_SERVICES];              /* metrics: it answered */
 };
 
-/* handler.c */
+/* handler.c: a head has come; and: a request that was let in is whole. */
+void gw_admit(void *data, struct http_request *request);
 void gw_handle(void *data, struct http_request *request);
 
 enum gw_auth {

@@ -2,6 +2,7 @@
 /*
  * From a request to who answers it: CORS, key, route, method, right, in this order
  *
+ * All of that is decided when the head is there; what is not let in sends its body in vain.
  * A new endpoint of a service is one row of the table.
  */
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "common/api-error.h"
+#include "common/config.h"
 #include "common/log.h"
 #include "common/service.h"
 #include "core/clock.h"
@@ -19,16 +21,17 @@ enum {
     METHOD_POST = 2,
 };
 
-struct route {
+struct gw_route {
     const char *path;
     unsigned methods;
     unsigned right; /* enum right; 0: none, so that no key is asked for */
     bool is_prefix; /* and something must follow */
+    bool is_large;  /* its bodies are sound files */
     enum gw_service service;
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
 
-static const struct route routes[] = {
+static const struct gw_route routes[] = {
     {"/v1/chat/completions", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
     {"/v1/completions", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
     {"/v1/models", METHOD_GET, RIGHT_INFER, .service = GW_CHAT},
@@ -43,13 +46,13 @@ static const struct route routes[] = {
     {"/embed_all", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
     {"/rerank", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
     {"/similarity", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
-    {"/v1/audio/transcriptions", METHOD_POST, RIGHT_INFER, .service = GW_AUDIO},
-    {"/v1/audio/translations", METHOD_POST, RIGHT_INFER, .service = GW_AUDIO},
+    {"/v1/audio/transcriptions", METHOD_POST, RIGHT_INFER, .is_large = true, .service = GW_AUDIO},
+    {"/v1/audio/translations", METHOD_POST, RIGHT_INFER, .is_large = true, .service = GW_AUDIO},
     {"/health", METHOD_GET, 0, .handle = gw_health},
     {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
 };
 
-static const struct route *route_find(struct http_text path)
+static const struct gw_route *route_find(struct http_text path)
 {
     for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
         const size_t len = strlen(routes[i].path);
@@ -62,7 +65,7 @@ static const struct route *route_find(struct http_text path)
 }
 
 /* The services are woken by the deep question after health, and tell what all clients do. */
-static unsigned route_right(const struct route *route, const struct gw_request *r)
+static unsigned route_right(const struct gw_route *route, const struct gw_request *r)
 {
     return route->handle == gw_health && gw_health_is_deep(r) ? RIGHT_OBSERVE : route->right;
 }
@@ -86,8 +89,8 @@ static void request_log(const struct gw_request *r)
     snprintf(path_text, sizeof(path_text), "%.*s", (int)MIN(path.len, 255u), path.data);
     log_request(&(struct log_access){
         .id = r->id,
-        .method = method_text,
-        .path = path_text,
+        .method = method.len ? method_text : "-",
+        .path = path.len ? path_text : "-",
         .status = http_request_status(r->http),
         .bytes = http_request_bytes(r->http),
         .duration_usec = clock_usec() - http_request_start_usec(r->http),
@@ -175,15 +178,51 @@ static void request_lacks_right(struct gw_request *r, enum right right)
                    (int)MIN(path.len, 200u), path.data, right_name(right));
 }
 
-void gw_handle(void *data, struct http_request *request)
+/* Says what body is taken where the request goes. */
+static void request_limit_body(const struct gw_request *r)
+{
+    const struct config *config = r->gateway->config;
+
+    if (r->route->methods != METHOD_POST)
+        http_request_limit_body(r->http, 0);
+    else if (r->route->is_large)
+        http_request_limit_body(r->http, config->audio.max_body);
+}
+
+/* Answers what is not let in. */
+static void request_check(struct gw_request *r)
+{
+    const struct http_text method = http_request_method(r->http);
+    const struct http_text path = http_request_path(r->http);
+    const struct gw_route *route = route_find(path);
+    const unsigned right = route ? route_right(route, r) : 0;
+
+    if (!route || right) {
+        const enum gw_auth auth = gw_auth_check(r->gateway, r->http, &r->access);
+
+        if (auth != GW_AUTH_PASSES) {
+            request_refuse(r, auth);
+            return;
+        }
+        http_request_trust(r->http);
+    }
+    if (!route) {
+        api_error_send(r->http, 404, "unknown_url", NULL, 0, "Unknown request URL: %.*s %.*s.",
+                       (int)MIN(method.len, 16u), method.data, (int)MIN(path.len, 200u), path.data);
+    } else if (!(route->methods & route_method(method))) {
+        request_wrong_method(r, route->methods);
+    } else if (right & ~r->access.rights) {
+        request_lacks_right(r, right);
+    } else {
+        r->route = route;
+        request_limit_body(r);
+    }
+}
+
+void gw_admit(void *data, struct http_request *request)
 {
     struct gateway *gateway = data;
-    const struct http_text method = http_request_method(request);
-    const struct http_text path = http_request_path(request);
-    const struct route *route;
     struct gw_request *r = NEW(struct gw_request, 1);
-    enum gw_auth auth = GW_AUTH_PASSES;
-    unsigned right;
 
     service_touch(gateway->service);
     if (!r) {
@@ -194,24 +233,17 @@ void gw_handle(void *data, struct http_request *request)
     r->http = request;
     http_request_set_events(request, &request_events, r);
     request_id_take(request, "req_", r->id);
-    if (gw_cors_handle(gateway->config, request))
-        return;
-    route = route_find(path);
-    right = route ? route_right(route, r) : 0;
-    if (!route || right)
-        auth = gw_auth_check(gateway, request, &r->access);
-    if (auth != GW_AUTH_PASSES) {
-        request_refuse(r, auth);
-    } else if (!route) {
-        api_error_send(request, 404, "unknown_url", NULL, 0, "Unknown request URL: %.*s %.*s.",
-                       (int)MIN(method.len, 16u), method.data, (int)MIN(path.len, 200u), path.data);
-    } else if (!(route->methods & route_method(method))) {
-        request_wrong_method(r, route->methods);
-    } else if (right & ~r->access.rights) {
-        request_lacks_right(r, right);
-    } else if (route->handle) {
-        route->handle(r);
-    } else {
-        gw_forward(r, route->service);
-    }
+    if (!gw_cors_handle(gateway->config, request) && !http_request_is_refused(request))
+        request_check(r);
+}
+
+void gw_handle(void *data, struct http_request *request)
+{
+    struct gw_request *r = http_request_user(request);
+
+    (void)data;
+    if (r->route->handle)
+        r->route->handle(r);
+    else
+        gw_forward(r, r->route->service);
 }

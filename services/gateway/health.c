@@ -84,8 +84,8 @@ void gw_health(struct gw_request *r)
 
 static void metrics_services(const struct gw_request *r, struct str *out)
 {
-    static const char *const failures[GW_N_FAILURES] = {"connect", "lost", "timeout", "truncated",
-                                                        "silent"};
+    static const char *const failures[GW_N_FAILURES] = {"connect",   "lost",      "timeout",
+                                                        "truncated", "malformed", "silent"};
     const struct gateway *gateway = r->gateway;
     char labels[64];
 

@@ -3,6 +3,7 @@
  * sconce-gateway: takes the sockets, reads the configuration, gives up new rights, serves
  */
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 
 #include "common/config.h"
@@ -15,6 +16,9 @@
 
 /* Connections to services stay open for so long; shorter than the services keep them. */
 #define GATEWAY_KEEP_USEC (5 * 1000000u)
+/* Larger blocks, which are bodies, go back to the system at once; left alone, the C library raises
+ * this limit when the first body is freed, and keeps memory of later ones. */
+#define GATEWAY_LARGE_BLOCK (256 * 1024)
 
 static int gateway_connect(struct gateway *gateway, const struct options *options)
 {
@@ -48,6 +52,7 @@ int main(int argc, char **argv)
     int r;
 
     log_open("gateway");
+    mallopt(M_MMAP_THRESHOLD, GATEWAY_LARGE_BLOCK);
     r = options_read("gateway", argc, argv, &options);
     if (r >= 0)
         return r;
@@ -72,11 +77,14 @@ int main(int argc, char **argv)
                 {
                     .max_header = options.config->gateway.max_header,
                     .max_body = options.config->gateway.max_body,
-                    .large_path = "/v1/audio/",
-                    .large_body = options.config->audio.max_body,
+                    .max_bodies =
+                        MAX(options.config->gateway.max_bodies, options.config->audio.max_body),
                     .max_connections = options.config->gateway.max_connections,
-                    .request_timeout_usec = options.config->gateway.header_timeout_usec,
+                    .head_timeout_usec = options.config->gateway.header_timeout_usec,
+                    .body_timeout_usec = options.config->gateway.body_timeout_usec,
+                    .keep_timeout_usec = options.config->gateway.keepalive_timeout_usec,
                     .stall_timeout_usec = options.config->gateway.stall_timeout_usec,
+                    .admit = gw_admit,
                     .handle = gw_handle,
                     .data = &gateway,
                 },

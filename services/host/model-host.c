@@ -18,8 +18,8 @@
 #include "host/model-request.h"
 
 /* Longer than the gateway keeps its connections, so that only the gateway closes them. */
-#define MODEL_HOST_REQUEST_USEC (120 * 1000000u)
-#define MODEL_HOST_FRESH_USEC   (1000 * 1000u)
+#define MODEL_HOST_KEEP_USEC  (120 * 1000000u)
+#define MODEL_HOST_FRESH_USEC (1000 * 1000u)
 
 /* --- which models there are --- */
 
@@ -172,7 +172,10 @@ static int host_open(struct model_host *host, const struct options *options, str
                     .max_header = host->config->gateway.max_header,
                     .max_body = params->max_body,
                     .max_connections = params->max_connections,
-                    .request_timeout_usec = MODEL_HOST_REQUEST_USEC,
+                    .max_bodies = host->config->gateway.max_bodies,
+                    .head_timeout_usec = host->config->gateway.header_timeout_usec,
+                    .body_timeout_usec = host->config->gateway.body_timeout_usec,
+                    .keep_timeout_usec = MODEL_HOST_KEEP_USEC,
                     .stall_timeout_usec = host->config->gateway.stall_timeout_usec,
                     .handle = host_handle,
                     .data = host,

@@ -41,7 +41,7 @@ def post(body=BODY, path=b"/v1/completions", headers=b"Connection: close\r\n", l
      (431, "headers_too_large")),
     (b"GET / HTTP/1.1\r\n" + HOST + b"A: b\r\n" * 200 + b"\r\n", (431, "headers_too_large")),
     (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", (414, "uri_too_long")),
-    (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999\r\n\r\n",
+    (b"POST /v1/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999\r\n\r\n",
      (413, "request_too_large")),
     (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
      (400, "bad_request")),
@@ -49,8 +49,8 @@ def post(body=BODY, path=b"/v1/completions", headers=b"Connection: close\r\n", l
      (400, "bad_request")),
     (b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip\r\n\r\n",
      (501, "not_implemented")),
-    (b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
-     (400, "bad_request")),
+    (b"POST /v1/completions HTTP/1.1\r\n" + HOST +
+     b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", (400, "bad_request")),
     (b"POST / HTTP/1.1\r\n" + HOST + b"Expect: magic\r\nContent-Length: 1\r\n\r\n",
      (417, "expectation_failed")),
 ])
@@ -139,7 +139,7 @@ def test_slow_heads_are_cut(make_suite):
     with suite.connect(30) as s:
         start = time.monotonic()
         s.sendall(b"GET /health HTTP/1.1\r\n")
-        assert read_all(s) == b""
+        assert error_code(read_all(s)) == (408, "request_timeout")
         assert 0.5 < time.monotonic() - start < 5 * SLOW
     assert split(suite.raw(b"GET /health HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"))[0] \
         == 200
@@ -155,22 +155,6 @@ def test_closing_half_of_a_connection_is_leaving(suite):
         read_all(s)
         assert time.monotonic() - start < 1 * SLOW
     suite.wait_metric("sconce_chat_requests_active", 0)
-
-
-def test_connections_above_the_limit_are_told(make_suite):
-    suite = make_suite(gateway="  max_connections: 4\n")
-    request = b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n"
-    held = [suite.connect() for _ in range(4)]
-    for s in held:
-        s.sendall(request)
-        assert s.recv(1000).startswith(b"HTTP/1.1 200")
-    answer = suite.raw(request)
-    assert error_code(answer) == (503, "too_many_connections")
-    assert b"retry-after: 1" in answer.lower()
-    for s in held:
-        s.close()
-    time.sleep(0.1)
-    assert split(suite.raw(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")))[0] == 200
 
 
 def test_random_bytes_never_break_it(suite):

@@ -20,7 +20,7 @@ def table(head):
 
 def test_routes():
     source = (TREE / "services/gateway/handler.c").read_text()
-    part = re.search(r"struct route routes\[\] = \{\n(.*?)^\};", source, re.M | re.S).group(1)
+    part = re.search(r"struct gw_route routes\[\] = \{\n(.*?)^\};", source, re.M | re.S).group(1)
     there = {(path.replace("/models/", "/models/{id}"), method,
               right.removeprefix("RIGHT_").lower() if right != "0" else "none")
              for path, method, right in re.findall(r'\{"([^"]+)", METHOD_(\w+), (\w+),', part)}

@@ -4,10 +4,8 @@
 
 static int check(const char *text, struct head *head)
 {
-    static const struct head_limits limits = {1024, 100};
-
-    *head = (struct head){};
-    return head_check(text, strlen(text), &limits, head);
+    memset(head, 0xff, sizeof(*head));
+    return head_check(text, strlen(text), 1024, head);
 }
 
 static void refused(const char *text, int status)
@@ -15,8 +13,8 @@ static void refused(const char *text, int status)
     struct head head;
 
     assert_int_equal(check(text, &head), HEAD_REFUSED);
-    assert_int_equal(head.status, status);
-    assert_non_null(head.message);
+    assert_int_equal(head.refusal.status, status);
+    assert_non_null(head.refusal.message);
 }
 
 #define HOST "Host: a\r\n"
@@ -39,14 +37,33 @@ TEST(whole_heads_pass)
     assert_true(head.chunked);
 }
 
+TEST(what_was_read_is_told)
+{
+    struct head head, copy;
+
+    assert_int_equal(
+        check("POST /a?b HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nX:  y \r\n\r\n", &head), 0);
+    head_copy(&copy, &head);
+    assert_true(http_text_is(copy.method, "POST") && http_text_is(copy.target, "/a?b"));
+    assert_int_equal(copy.n_headers, 3);
+    assert_true(http_text_is(copy.headers[2].name, "X") &&
+                http_text_is(copy.headers[2].value, "y"));
+    assert_true(copy.continues && !copy.http10 && !copy.has_length && !copy.chunked);
+    /* Of a refused one, what came before the fault. */
+    assert_int_equal(check("GET /a HTTP/1.1\r\nA: b\r\nB\r\n\r\n", &head), HEAD_REFUSED);
+    assert_true(http_text_is(head.method, "GET") && http_text_is(head.target, "/a"));
+    assert_int_equal(head.n_headers, 1);
+    assert_int_equal(check("GET", &head), HEAD_INCOMPLETE);
+    assert_int_equal(head.method.len, 0);
+}
+
 TEST(parts_of_heads_wait)
 {
     static const char text[] = "POST /a?b HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\n";
-    static const struct head_limits limits = {1024, 100};
     struct head head;
 
     for (size_t n = 0; n < sizeof(text) - 1; n++)
-        assert_int_equal(head_check(text, n, &limits, &head), HEAD_INCOMPLETE);
+        assert_int_equal(head_check(text, n, 1024, &head), HEAD_INCOMPLETE);
 }
 
 TEST(malformed_heads_are_refused)
@@ -78,7 +95,6 @@ TEST(limits_have_statuses_of_their_own)
 {
     char text[4096];
 
-    refused("POST / HTTP/1.1\r\n" HOST "Content-Length: 101\r\n\r\n", 413);
     refused("POST / HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999999\r\n\r\n", 413);
     snprintf(text, sizeof(text), "GET / HTTP/1.1\r\n" HOST "A: %02000d\r\n\r\n", 0);
     refused(text, 431);
@@ -91,7 +107,74 @@ TEST(limits_have_statuses_of_their_own)
     refused(text, 431);
 }
 
-RUN_TESTS(cmocka_unit_test(whole_heads_pass), cmocka_unit_test(parts_of_heads_wait),
-          cmocka_unit_test(malformed_heads_are_refused),
+static int check_answer(const char *text, bool to_head, struct head *head)
+{
+    memset(head, 0xff, sizeof(*head));
+    return head_check_answer(text, strlen(text), 1024, to_head, head);
+}
+
+TEST(answers_pass)
+{
+    struct head head;
+
+    assert_int_equal(check_answer("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, &head), 0);
+    assert_int_equal(head.status, 200);
+    assert_int_equal(head.content_length, 5);
+    assert_false(head.closes);
+    assert_int_equal(
+        check_answer("HTTP/1.1 404 \r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+                     false, &head),
+        0);
+    assert_true(head.chunked && head.closes);
+    assert_int_equal(check_answer("HTTP/1.1 100 Continue\r\n\r\n", false, &head), 0);
+    assert_int_equal(check_answer("HTTP/1.1 204 No Content\r\n\r\n", false, &head), 0);
+    assert_false(head_has_content(&head, false));
+    assert_int_equal(check_answer("HTTP/1.1 200 OK\r\n\r\n", true, &head), 0);
+    assert_false(head_has_content(&head, true));
+    assert_int_equal(check_answer("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", false, &head), 0);
+    assert_true(head.closes);
+}
+
+TEST(answers_that_are_not_http_are_refused)
+{
+    static const char *const bad[] = {
+        "200 OK\r\n\r\n",
+        "\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/2 200 OK\r\n\r\n",
+        "HTTP/1.2 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1  200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 abc OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 099 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 600 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 101 Switching\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\nContent-Length: 1\r\n\r\n",
+        "HTTP/1.1 204 None\r\nContent-Length: 1\r\n\r\n",
+        "HTTP/1.1 200 O\001K\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: abc\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+        "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n folded\r\n\r\n",
+    };
+    struct head head;
+
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        assert_int_equal(check_answer(bad[i], false, &head), HEAD_REFUSED);
+        assert_non_null(head.refusal.message);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(whole_heads_pass), cmocka_unit_test(what_was_read_is_told),
+          cmocka_unit_test(answers_pass), cmocka_unit_test(answers_that_are_not_http_are_refused),
+          cmocka_unit_test(parts_of_heads_wait), cmocka_unit_test(malformed_heads_are_refused),
           cmocka_unit_test(lengths_that_could_be_read_twice_are_refused),
           cmocka_unit_test(limits_have_statuses_of_their_own))
