@@ -5,7 +5,8 @@
 #
 #   tests/run.sh [STEP]...     steps: unit api system asan tsan fuzz (all of them without one)
 #
-# The step "system" boots systemd in containers and installs the packages there: it needs root.
+# The step "system" boots systemd in containers and installs the packages there: it needs root, and a
+# system on which systemd-nspawn can mount; where it cannot, the step is skipped with what it says.
 #
 # BUILD_ROOT   where build directories go (build-tests)
 # FUZZ_SECONDS how long each fuzzer runs (20)
@@ -141,6 +142,8 @@ if want system; then
         echo "skipped: containers need root"
     elif ! install_packages $MACHINE_PACKAGES; then
         echo "skipped: containers, for want of packages"
+    elif ! reason=$(python3 tests/e2e/systemd/possible.py); then
+        echo "skipped: containers: $reason"
     else
         machines=yes
     fi

@@ -17,12 +17,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 import packages  # noqa: E402
 import roots  # noqa: E402
 from nspawn import Machine  # noqa: E402
+from possible import missing  # noqa: E402
 from services import SERVICES  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
 def possible():
-    reason = roots.missing()
+    reason = missing()
     if reason:
         pytest.skip("machines: " + reason)
 

@@ -54,7 +54,6 @@ class Machine:
         self.cgroups = []
         self.uids = {}
         self.lingering = []  # users whose systemd runs
-        self.lingering = []  # users whose systemd runs
 
     def __enter__(self):
         return self
@@ -67,21 +66,11 @@ class Machine:
     def boot(self, timeout=60):
         """Returns once systemd says that all is started; units that failed are no error here.
         The machine ends with the thread that calls this, as with stop()."""
-        argv = ["systemd-nspawn", "-q", "-D", str(self.root.path), "--boot", "--console=pipe",
-                "--machine=" + self.name, "--register=no", "--link-journal=no",
-                "--private-network", "--resolv-conf=off", "--timezone=off", "--kill-signal=SIGKILL",
-                # nspawn's own filter is older than Landlock, and stands in front of the services'.
-                "--system-call-filter=landlock_create_ruleset landlock_add_rule "
-                "landlock_restrict_self"]
-        env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-        if not systemd_runs():
-            argv.append("--keep-unit")
-        # The pure hierarchy is the one that every systemd of interest can live in.
-        env["SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"] = "1"
+        argv, env = container(self.name, self.root.path)
         self.cgroups = make_cgroups(self.name)
         with open(self.console, "ab") as console:
             self.nspawn = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=env,
+                [*argv, "--boot"], stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=env,
                 preexec_fn=lambda: enter(self.cgroups), start_new_session=True)
         end = time.monotonic() + timeout
         while True:
@@ -342,6 +331,20 @@ def children(pid):
     for task in pathlib.Path("/proc/%d/task" % pid).glob("*/children"):
         found += [int(word) for word in task.read_text().split()]
     return found
+
+
+def container(name, root):
+    """How systemd-nspawn runs something in @root: its words, and its environment."""
+    argv = ["systemd-nspawn", "-q", "-D", str(root), "--console=pipe", "--machine=" + name,
+            "--register=no", "--link-journal=no", "--private-network", "--resolv-conf=off",
+            "--timezone=off", "--kill-signal=SIGKILL",
+            # nspawn's own filter is older than Landlock, and stands in front of the services'.
+            "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self"]
+    if not systemd_runs():
+        argv.append("--keep-unit")
+    # The pure hierarchy is the one that every systemd of interest can live in.
+    return argv, {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",
+                  "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
 
 
 def find_leader(pid):

@@ -11,7 +11,8 @@ import pathlib
 import shutil
 import subprocess
 
-from roots import BUILD_ROOT, TREE, make_base, make_layer, missing, say, suite
+from possible import missing
+from roots import BUILD_ROOT, TREE, make_base, make_layer, say, suite
 
 RUNTIME = {
     "bookworm": ("libh2o-evloop0.13", "libjansson4", "libyaml-0-2", "libpcre2-8-0", "libutf8proc2",

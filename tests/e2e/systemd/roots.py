@@ -26,20 +26,6 @@ MASKED = ("console-getty.service", "getty.target", "systemd-networkd-wait-online
           "fstrim.timer", "systemd-tmpfiles-clean.timer")
 
 
-def missing():
-    """Why no root can be made here; None: one can."""
-    if os.geteuid() != 0:
-        return "needs root"
-    for program in ("systemd-nspawn", "mmdebstrap", "nsenter", "dpkg-deb"):
-        if not shutil.which(program):
-            return "no " + program
-    if not os.path.ismount("/sys/fs/cgroup"):
-        return "no cgroups below /sys"
-    if suite() != own_suite() and not os.environ.get("SCONCE_DEBS"):
-        return "packages for %s cannot be built here: SCONCE_DEBS may name some" % suite()
-    return None
-
-
 def suite():
     """The distribution of the machines: SCONCE_SUITE, or the one of this system."""
     return os.environ.get("SCONCE_SUITE") or own_suite()
