@@ -58,6 +58,7 @@ static void list_reserve(struct jinja *j, struct jlist *l, size_t more)
 
 void jlist_push(struct jinja *j, struct jlist *l, struct value v)
 {
+    jinja_charge(j, COST_CHAR);
     list_reserve(j, l, 1);
     l->v[l->n++] = v;
     l->room->used = l->n;
@@ -73,7 +74,6 @@ struct value jlist_concat(struct jinja *j, struct value a, struct value b)
         memcpy(l->v + l->n, y->v, y->n * sizeof(*l->v));
     l->n += y->n;
     l->room->used = l->n;
-    jinja_step(j, y->n / 8);
     return (struct value){.kind = a.kind, .u.l = l};
 }
 
@@ -87,12 +87,13 @@ struct value val_dict(struct jinja *j)
     return (struct value){.kind = V_DICT, .u.d = jdict_new(j)};
 }
 
-static void index_put(struct jdict *d, uint32_t i)
+/* Hashes of numbers can be chosen so that they meet: each place that is looked at has its cost. */
+static void index_put(struct jinja *j, struct jdict *d, uint32_t i)
 {
     uint32_t at = (uint32_t)d->e[i].hash & (d->n_index - 1);
 
-    while (d->index[at])
-        at = (at + 1) & (d->n_index - 1);
+    for (; d->index[at]; at = (at + 1) & (d->n_index - 1))
+        jinja_charge(j, COST_CHAR);
     d->index[at] = i + 1;
 }
 
@@ -101,17 +102,19 @@ static struct jdict_entry *dict_find(struct jinja *j, const struct jdict *d, str
 {
     if (!d->index) {
         for (uint32_t i = 0; i < d->n; i++)
-            if (d->e[i].hash == hash && (val_same(d->e[i].key, key) || val_eq(j, d->e[i].key, key)))
+            if (d->e[i].hash == hash &&
+                (val_same(j, d->e[i].key, key) || val_eq(j, d->e[i].key, key)))
                 return &d->e[i];
         return NULL;
     }
     for (uint32_t at = (uint32_t)hash;; at++) {
         const uint32_t i = d->index[at & (d->n_index - 1)];
 
+        jinja_charge(j, COST_CHAR);
         if (i == 0)
             return NULL;
         if (d->e[i - 1].hash == hash &&
-            (val_same(d->e[i - 1].key, key) || val_eq(j, d->e[i - 1].key, key)))
+            (val_same(j, d->e[i - 1].key, key) || val_eq(j, d->e[i - 1].key, key)))
             return &d->e[i - 1];
     }
 }
@@ -132,7 +135,7 @@ static void dict_grow(struct jinja *j, struct jdict *d)
         d->n_index = cap * 2;
         d->index = JARRAY(j, uint32_t, d->n_index);
         for (uint32_t i = 0; i < d->n; i++)
-            index_put(d, i);
+            index_put(j, d, i);
     }
 }
 
@@ -149,7 +152,7 @@ void jdict_set(struct jinja *j, struct jdict *d, struct value key, struct value 
         dict_grow(j, d);
     d->e[d->n] = (struct jdict_entry){.key = key, .val = val, .hash = hash};
     if (d->index)
-        index_put(d, d->n);
+        index_put(j, d, d->n);
     d->n++;
 }
 
@@ -160,33 +163,33 @@ struct value *jdict_get(struct jinja *j, const struct jdict *d, struct value key
     return e ? &e->val : NULL;
 }
 
-struct value *jdict_get_str(const struct jdict *d, const struct jstr *key)
+struct value *jdict_get_str(struct jinja *j, const struct jdict *d, const struct jstr *key)
 {
-    /* Comparing strings takes no steps and cannot raise. */
     const struct value v = {.kind = V_STR, .u.s = (struct jstr *)(uintptr_t)key};
 
     if (!d->index) {
         for (uint32_t i = 0; i < d->n; i++)
-            if (d->e[i].key.kind == V_STR && jstr_eq(d->e[i].key.u.s, key))
+            if (d->e[i].key.kind == V_STR && jstr_eq(j, d->e[i].key.u.s, key))
                 return &d->e[i].val;
         return NULL;
     }
-    const uint64_t hash = val_hash(NULL, v);
+    const uint64_t hash = val_hash(j, v);
 
     for (uint32_t at = (uint32_t)hash;; at++) {
         const uint32_t i = d->index[at & (d->n_index - 1)];
 
+        jinja_charge(j, COST_CHAR);
         if (i == 0)
             return NULL;
         if (d->e[i - 1].hash == hash && d->e[i - 1].key.kind == V_STR &&
-            jstr_eq(d->e[i - 1].key.u.s, key))
+            jstr_eq(j, d->e[i - 1].key.u.s, key))
             return &d->e[i - 1].val;
     }
 }
 
-struct value *jdict_get_cstr(const struct jdict *d, const char *key)
+struct value *jdict_get_cstr(struct jinja *j, const struct jdict *d, const char *key)
 {
     const struct jstr s = {.data = key, .len = strlen(key), .n = SIZE_MAX};
 
-    return jdict_get_str(d, &s);
+    return jdict_get_str(j, d, &s);
 }

@@ -35,8 +35,8 @@ static struct args behind(const struct args *args, size_t n)
 static void parse_map(struct jinja *j, struct pick *p)
 {
     struct jdict *kw = p->args.kw;
-    const struct value *attribute = kw ? jdict_get_cstr(kw, "attribute") : NULL;
-    const struct value *otherwise = kw ? jdict_get_cstr(kw, "default") : NULL;
+    const struct value *attribute = kw ? jdict_get_cstr(j, kw, "attribute") : NULL;
+    const struct value *otherwise = kw ? jdict_get_cstr(j, kw, "default") : NULL;
 
     if (p->args.n == 0 && attribute) {
         if (kw->n > 1u + (otherwise != NULL))

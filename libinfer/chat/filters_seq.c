@@ -9,10 +9,11 @@
     static struct value name(struct jinja *j UNUSED, struct value self, struct value *a UNUSED,    \
                              const struct args *args UNUSED)
 
-static bool is_digits(const struct jstr *s)
+static bool is_digits(struct jinja *j, const struct jstr *s)
 {
     const char *p = s->data, *end = p + s->len;
 
+    jinja_chars(j, s->len);
     if (p == end)
         return false;
     while (p < end)
@@ -36,7 +37,7 @@ struct attr_path attr_path(struct jinja *j, struct value attribute, bool fold,
         path.parts = parts.u.l->v;
         path.n = parts.u.l->n;
         for (size_t i = 0; i < path.n; i++)
-            if (is_digits(path.parts[i].u.s))
+            if (is_digits(j, path.parts[i].u.s))
                 path.parts[i] =
                     call_filter(j, val_cstr(j, "int"), path.parts[i], &(struct args){0});
         return path;

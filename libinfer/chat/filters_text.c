@@ -31,6 +31,7 @@ FILTER(f_title)
     const char *start = s.u.s->data, *p = start, *end = p + s.u.s->len;
     struct jbuf b = {0};
 
+    jinja_chars(j, s.u.s->len);
     while (p < end) {
         const char *at = p, *next, *q;
         const uint32_t first = u8_next(&p);
@@ -132,7 +133,7 @@ FILTER(f_truncate)
     const bool kill = arg_true(j, a[1], false);
     const struct value end = a[2].kind == V_MISSING ? val_cstr(j, "...") : a[2];
     const int64_t leeway = a[3].kind == V_MISSING || a[3].kind == V_NONE ? 5 : arg_int(j, a[3], 5);
-    const int64_t n_end = val_len(end), n = val_len(self);
+    const int64_t n_end = val_len(j, end), n = val_len(j, self);
     struct value s, parts;
 
     if (n_end < 0 || n < 0)
@@ -158,6 +159,7 @@ FILTER(f_wordcount)
     bool in_word = false;
     int64_t n = 0;
 
+    jinja_chars(j, s->len);
     while (p < end) {
         const uint32_t cp = u8_next(&p);
         const bool word = cp == '_' || cp_is_alnum(cp);

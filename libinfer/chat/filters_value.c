@@ -40,7 +40,7 @@ FILTER(f_default)
 
 FILTER(f_length)
 {
-    const int64_t n = self.kind == V_LOOP ? loop_length(j, self.u.loop) : val_len(self);
+    const int64_t n = self.kind == V_LOOP ? loop_length(j, self.u.loop) : val_len(j, self);
 
     if (n < 0)
         raise_type(j, "object of type '%s' has no len()", val_type(self));
@@ -56,6 +56,7 @@ static char *number_text(struct jinja *j, struct value s)
     char *out = jinja_alloc(j, t->len + 1);
     size_t n = 0;
 
+    jinja_chars(j, t->len);
     while (p < end) {
         const uint32_t cp = u8_next(&p);
         const int digit = cp_decimal(cp);
@@ -90,6 +91,7 @@ static bool parse_float(struct jinja *j, struct value s, double *ret)
         return false;
     if (*p == '0' && (p[1] | 0x20) == 'x')
         return false;
+    jinja_charge(j, COST_FLOAT);
     *ret = strtod(t, &end);
     return *end == 0 && end != t;
 }
@@ -188,10 +190,11 @@ FILTER(f_float)
 }
 
 /* round() to @n decimals: correctly, halves to even, on the exact binary value. */
-static double round_float(double f, int64_t n)
+static double round_float(struct jinja *j, double f, int64_t n)
 {
     char text[512];
 
+    jinja_charge(j, COST_FLOAT);
     if (isnan(f) || isinf(f) || n > 323)
         return f;
     if (n < -308)
@@ -256,7 +259,7 @@ FILTER(f_round)
         return val_int(whole);
     }
     if (common)
-        return self.kind == V_FLOAT ? val_float(round_float(self.u.f, n))
+        return self.kind == V_FLOAT ? val_float(round_float(j, self.u.f, n))
                                     : round_int(j, val_as_int(self), n);
     scale = op_binary(j, OP_POW, val_int(10), val_int(n));
     r = op_binary(j, OP_MUL, self, scale);
@@ -277,6 +280,7 @@ FILTER(f_filesizeformat)
     char text[64];
     size_t i = 0;
 
+    jinja_charge(j, COST_FLOAT);
     if (self.kind == V_UNDEF)
         jinja_raise_undef(j, self);
     if (val_is_num(self))

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chat/jinja.h"
+#include "chat/pystr.h"
 #include "core/utf8.h"
 
 struct value html_escape(struct jinja *j, struct value v)
@@ -17,6 +17,7 @@ struct value html_escape(struct jinja *j, struct value v)
     if (v.kind == V_STR && v.flag & STR_MARKUP)
         return v;
     s = val_to_str(j, v).u.s;
+    jinja_chars(j, s->len);
     for (size_t i = 0; i < s->len; i++) {
         const char *to = NULL;
 
@@ -72,12 +73,13 @@ static struct value remove_tags(struct jinja *j, struct value v)
     struct jbuf b = {0};
     size_t pos = 0;
 
+    jinja_chars(j, s->len);
     for (;;) {
         const char *p = memchr(s->data + pos, '<', s->len - pos), *end;
         const size_t at = p ? (size_t)(p - s->data) : s->len;
 
         if (p && s->len - at >= 4 && memcmp(p, "<!--", 4) == 0) {
-            end = at + 4 <= s->len ? jstr_find(s, at + 4, &dashes) : NULL;
+            end = text_find(j, p + 4, s->data + s->len, &dashes);
             end = end ? end + 3 : NULL;
         } else {
             end = p ? memchr(p, '>', s->len - at) : NULL;
@@ -98,6 +100,7 @@ static struct value collapse_space(struct jinja *j, struct value v)
     struct jbuf b = {0};
     bool space = false;
 
+    jinja_chars(j, v.u.s->len);
     while (p < end) {
         const uint32_t cp = u8_next(&p);
 
@@ -157,6 +160,7 @@ static struct value f_striptags(struct jinja *j, struct value self, struct value
     const char *p = v.u.s->data, *end = p + v.u.s->len;
     struct jbuf b = {0};
 
+    jinja_chars(j, v.u.s->len);
     while (p < end) {
         uint32_t cp;
         const size_t n = *p == '&' ? entity(p, end, &cp) : 0;
@@ -175,9 +179,10 @@ static struct value f_striptags(struct jinja *j, struct value self, struct value
 static void put_quoted(struct jinja *j, struct jbuf *b, struct value v, bool query)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~";
+    static const char digits[] = "0123456789ABCDEF";
     const struct jstr *s = val_to_str(j, v).u.s;
-    char hex[8];
 
+    jinja_chars(j, s->len);
     for (size_t i = 0; i < s->len; i++) {
         const char c = s->data[i];
 
@@ -186,8 +191,9 @@ static void put_quoted(struct jinja *j, struct jbuf *b, struct value v, bool que
         } else if (c == ' ' && query) {
             jbuf_putc(j, b, '+');
         } else {
-            snprintf(hex, sizeof(hex), "%%%02X", (unsigned char)c);
-            jbuf_puts(j, b, hex);
+            jbuf_putc(j, b, '%');
+            jbuf_putc(j, b, digits[(unsigned char)c >> 4]);
+            jbuf_putc(j, b, digits[c & 15]);
         }
     }
 }
@@ -240,9 +246,11 @@ static struct value f_xmlattr(struct jinja *j, struct value self, struct value *
         const struct jstr *key;
         struct value v;
 
+        jinja_step(j, 1);
         if (e->val.kind == V_NONE || e->val.kind == V_UNDEF)
             continue;
         key = arg_str(j, e->key);
+        jinja_chars(j, key->len);
         for (size_t k = 0; k < key->len; k++)
             if (key->data[k] && strchr(" \t\n\r\f\v/>=", key->data[k]))
                 raise_value(j, "Invalid character in attribute name");

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "chat/jinja.h"
+#include "chat/pystr.h"
 
 static struct jiter *iter_make(struct jinja *j,
                                bool (*next)(struct jinja *, struct jiter *, struct value *),
@@ -169,7 +169,6 @@ struct value val_to_list(struct jinja *j, struct value v)
         list = val_list(j, v.u.l->n);
         if (v.u.l->n)
             memcpy(list.u.l->v, v.u.l->v, v.u.l->n * sizeof(item));
-        jinja_step(j, v.u.l->n / 8);
         return list;
     }
     list = val_list(j, 0);
@@ -177,6 +176,11 @@ struct value val_to_list(struct jinja *j, struct value v)
     while (iter_next(j, it, &item))
         jlist_push(j, list.u.l, item);
     return list;
+}
+
+static bool text_has(struct jinja *j, const struct jstr *s, const struct jstr *what)
+{
+    return what->len == 0 || text_find(j, s->data, s->data + s->len, what);
 }
 
 bool val_contains(struct jinja *j, struct value container, struct value item)
@@ -187,8 +191,7 @@ bool val_contains(struct jinja *j, struct value container, struct value item)
     if (container.kind == V_STR) {
         if (item.kind == V_UNDEF || item.kind != V_STR)
             raise_type(j, "'in <string>' requires string as left operand, not %s", val_type(item));
-        jinja_step(j, container.u.s->len / 64);
-        return jstr_find(container.u.s, 0, item.u.s) != NULL;
+        return text_has(j, container.u.s, item.u.s);
     }
     if (container.kind == V_DICT)
         return jdict_get(j, container.u.d, item) != NULL;
@@ -198,7 +201,7 @@ bool val_contains(struct jinja *j, struct value container, struct value item)
     if (!it)
         raise_type(j, "argument of type '%s' is not iterable", val_type(container));
     while (iter_next(j, it, &v))
-        if (val_same(v, item) || val_eq(j, v, item))
+        if (val_same(j, v, item) || val_eq(j, v, item))
             return true;
     return false;
 }

@@ -25,6 +25,17 @@ enum {
     JINJA_MAX_TEXT = 4 << 20, /* bytes of a template */
 };
 
+/*
+ * What work costs. A unit takes a few nanoseconds at most, whatever is done for it: about the time
+ * to copy a byte, or to take part in a search. tests/unit/chat/test-cost.c measures that.
+ */
+enum {
+    COST_STEP = 64,    /* a node, a call, an item of a list */
+    COST_CHAR = 8,     /* a byte of text that is decoded and looked at by its character */
+    COST_SEARCH = 4,   /* a byte of text in which a shorter one is looked for */
+    COST_FLOAT = 1024, /* a float that is written or read */
+};
+
 struct env;
 struct node;
 struct template;
@@ -38,7 +49,8 @@ struct jinja {
     uint32_t line; /* of what runs now, for messages */
 
     const struct template *tmpl;
-    uint64_t n_steps, max_steps;
+    uint64_t cost, max_cost, look_at; /* at that cost the limits are looked at again */
+    uint64_t deadline_usec;           /* of the monotonic clock; 0: none */
     size_t max_output;
     unsigned depth, n_macros;
     struct jdict *globals; /* built-ins, then the caller's variables */
@@ -78,12 +90,26 @@ void *jinja_array(struct jinja *j, size_t n, size_t size);
 #define JNEW(j, type)      ((type *)jinja_alloc(j, sizeof(type)))
 #define JARRAY(j, type, n) ((type *)jinja_array(j, n, sizeof(type)))
 
-/* Charges work against the step limit. */
+/* Raises when the limit of cost or of time is reached; else says when to look again. */
+void jinja_look(struct jinja *j);
+
+/* Charges work against the limits, before it is done. */
+static inline void jinja_charge(struct jinja *j, uint64_t cost)
+{
+    j->cost += cost;
+    if (UNLIKELY(j->cost > j->look_at))
+        jinja_look(j);
+}
+
 static inline void jinja_step(struct jinja *j, uint64_t n)
 {
-    j->n_steps += n;
-    if (UNLIKELY(j->n_steps > j->max_steps))
-        jinja_raise(j, E2BIG, "the template took too many steps");
+    jinja_charge(j, n * COST_STEP);
+}
+
+/* For work on each character of @len bytes. */
+static inline void jinja_chars(struct jinja *j, size_t len)
+{
+    jinja_charge(j, len * COST_CHAR);
 }
 
 static inline void jinja_enter(struct jinja *j)

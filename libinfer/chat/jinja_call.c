@@ -55,7 +55,7 @@ static void bind_args(struct jinja *j, const struct builtin *b, const struct arg
         if (args->kw && !by_position) {
             const struct jstr key = {.data = name, .len = len, .n = SIZE_MAX};
 
-            kw = jdict_get_str(args->kw, &key);
+            kw = jdict_get_str(j, args->kw, &key);
             n_kw += kw != NULL;
         }
         if (n < args->n && kw)
@@ -171,6 +171,7 @@ static const struct builtin *by_name(struct jinja *j, struct value name, bool te
 {
     const struct builtin *b = NULL;
 
+    jinja_step(j, 4); /* all tables are searched */
     if (name.kind == V_STR)
         b = test ? test_find(name.u.s) : filter_find(name.u.s);
     if (!b)
@@ -382,6 +383,7 @@ static struct value fn_strftime(struct jinja *j, struct value self UNUSED, struc
     for (size_t i = 0; i < format->len; i++) {
         size_t n = 1;
 
+        jinja_charge(j, format->data[i] == '%' ? COST_FLOAT : COST_CHAR);
         if (format->data[i] != '%' || i + 1 == format->len) {
             jbuf_putc(j, &b, format->data[i]);
             continue;

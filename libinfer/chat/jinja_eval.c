@@ -29,16 +29,17 @@ static struct value context_find(struct jinja *j, const struct context *ctx, str
     const struct value *v;
 
     for (; ctx; ctx = ctx->parent) {
-        v = jdict_get_str(ctx->vars, name);
+        v = jdict_get_str(j, ctx->vars, name);
         if (v)
             return *v;
     }
-    v = jdict_get_str(j->globals, name);
+    v = jdict_get_str(j, j->globals, name);
     return v ? *v : MISSING;
 }
 
 void scope_enter(struct jinja *j, struct env *env, const struct scope *s)
 {
+    jinja_charge(j, s->n_loads * COST_CHAR * 2); /* and for leaving it */
     for (uint32_t i = 0; i < s->n_loads; i++) {
         const struct load *l = &s->loads[i];
 
@@ -296,7 +297,7 @@ struct value *loop_changed(struct jloop *l)
 int64_t loop_length(struct jinja *j, struct jloop *l)
 {
     if (l->length < 0)
-        l->length = val_len(l->iterable);
+        l->length = val_len(j, l->iterable);
     if (l->length < 0) {
         const struct value rest = val_to_list(j, val_iter(l->it));
 

@@ -104,7 +104,7 @@ static void add_kw(struct jinja *j, struct args *args, struct value key, struct 
         raise_type(j, "keywords must be strings");
     if (!args->kw)
         args->kw = jdict_new(j);
-    if (jdict_get_str(args->kw, key.u.s))
+    if (jdict_get_str(j, args->kw, key.u.s))
         raise_type(j, "got multiple values for keyword argument '%.*s'",
                    (int)MIN(key.u.s->len, (size_t)80), key.u.s->data);
     jdict_set(j, args->kw, key, v);

@@ -83,7 +83,7 @@ static void emit_data(struct lexer *x, const char *from, const char *to)
     if (from < to) {
         struct value v = val_of_jstr(jstr_wrap(x->j, from, (size_t)(to - from)));
 
-        jstr_count(v.u.s);
+        jstr_count(x->j, v.u.s);
         emit(x, T_DATA)->val = v;
     }
 }
@@ -274,7 +274,7 @@ static void lex_string(struct lexer *x)
     }
     v = jbuf_value(x->j, &b);
     v.u.s->buf = NULL;
-    jstr_count(v.u.s);
+    jstr_count(x->j, v.u.s);
     emit(x, T_STRING)->val = v;
     move_to(x, p + 1);
 }
@@ -386,7 +386,7 @@ static void lex_name(struct lexer *x)
     while (p < x->end && cp_is_name(u8_next(&q), false))
         p = q;
     v = val_of_jstr(jstr_wrap(x->j, x->p, (size_t)(p - x->p)));
-    jstr_count(v.u.s);
+    jstr_count(x->j, v.u.s);
     emit(x, T_NAME)->val = v;
     move_to(x, p);
 }
@@ -503,6 +503,7 @@ struct token *jinja_lex(struct jinja *j, const char *text, size_t len, size_t *r
     char *s = jinja_alloc(j, len + 1);
     size_t n = 0;
 
+    jinja_chars(j, 2 * len);
     if (len && !utf8_valid(text, len))
         jinja_raise(j, EBADMSG, "the template is not valid UTF-8");
     for (size_t i = 0; i < len; i++) {

@@ -48,8 +48,8 @@ static void bind(struct jinja *j, const struct node *n, struct env *env, const s
         const struct jdict_entry *e = &args->kw->e[k];
         uint32_t i = (uint32_t)MIN(args->n, n->args.n);
 
-        while (i < n->args.n && !jstr_eq(n->args.v[i]->name, e->key.u.s))
-            i++;
+        for (; i < n->args.n && !jstr_eq(j, n->args.v[i]->name, e->key.u.s); i++)
+            jinja_charge(j, COST_CHAR);
         if (i < n->args.n)
             env->slots[n->args.v[i]->ref.slot] = e->val;
         else if (n->has_caller && !n->flag && jstr_is(e->key.u.s, "caller"))
@@ -144,7 +144,7 @@ struct value run_callblock(struct jinja *j, struct env *env, const struct node *
     eval_args(j, env, n->a, &args);
     if (!args.kw)
         args.kw = jdict_new(j);
-    if (jdict_get_cstr(args.kw, "caller"))
+    if (jdict_get_cstr(j, args.kw, "caller"))
         raise_type(j, "got multiple values for keyword argument 'caller'");
     jdict_set(j, args.kw, val_cstr(j, "caller"), caller);
     return call_value(j, callee, &args);
@@ -174,8 +174,9 @@ struct value self_block(struct jinja *j, struct value self, const struct jstr *n
 {
     const struct nodes *blocks = &j->tmpl->blocks;
 
+    jinja_charge(j, blocks->n * COST_CHAR);
     for (uint32_t i = 0; i < blocks->n; i++)
-        if (jstr_eq(blocks->v[i]->name, name)) {
+        if (jstr_eq(j, blocks->v[i]->name, name)) {
             struct jblock *b = JNEW(j, struct jblock);
 
             *b = (struct jblock){.node = blocks->v[i], .ctx = self.u.p};

@@ -76,7 +76,6 @@ static struct value repeat(struct jinja *j, struct value v, int64_t n)
     r.kind = v.kind;
     for (int64_t i = 0; v.u.l->n && i < n; i++)
         memcpy(r.u.l->v + v.u.l->n * (size_t)i, v.u.l->v, v.u.l->n * sizeof(v));
-    jinja_step(j, r.u.l->n / 8);
     return r;
 }
 
@@ -264,7 +263,7 @@ static bool find_item(struct jinja *j, struct value obj, struct value arg, struc
     if (no_items(obj))
         return false;
     if (obj.kind == V_DICT) {
-        const struct value *v = val_hashable(arg) ? jdict_get(j, obj.u.d, arg) : NULL;
+        const struct value *v = val_hashable(j, arg) ? jdict_get(j, obj.u.d, arg) : NULL;
 
         if (v)
             *ret = *v;
@@ -273,7 +272,7 @@ static bool find_item(struct jinja *j, struct value obj, struct value arg, struc
     if (!val_is_int(arg))
         return false;
     i = val_as_int(arg);
-    n = val_len(obj);
+    n = val_len(j, obj);
     if (i < 0)
         i += n;
     if (i < 0 || i >= n)
@@ -281,11 +280,9 @@ static bool find_item(struct jinja *j, struct value obj, struct value arg, struc
     if (obj.kind == V_RANGE) {
         *ret = val_int(obj.u.range->start + obj.u.range->step * i);
     } else if (obj.kind == V_STR) {
-        const size_t start = jstr_offset(obj.u.s, (size_t)i);
+        const size_t start = jstr_offset(j, obj.u.s, (size_t)i);
         const char *p = obj.u.s->data + start;
 
-        if (jstr_count(obj.u.s) != obj.u.s->len)
-            jinja_step(j, (uint64_t)i / 64);
         u8_next(&p);
         *ret = val_sub(j, obj, start, (size_t)(p - obj.u.s->data));
     } else {
@@ -308,7 +305,7 @@ static bool is_internal(const struct jstr *name)
         "__mul__",     "__rmul__",
     };
 
-    for (size_t i = 0; name->len > 4 && i < ARRAY_SIZE(all); i++)
+    for (size_t i = 0; name->len > 4 && name->data[0] == '_' && i < ARRAY_SIZE(all); i++)
         if (jstr_is(name, all[i]))
             return true;
     return false;
@@ -318,10 +315,11 @@ struct value op_getattr(struct jinja *j, struct value obj, struct jstr *name)
 {
     struct value v;
 
+    jinja_step(j, 1);
     if (obj.kind == V_UNDEF && !is_internal(name))
         jinja_raise_undef(j, obj);
     if (obj.kind == V_NS) {
-        const struct value *at = jdict_get_str(obj.u.d, name);
+        const struct value *at = jdict_get_str(j, obj.u.d, name);
 
         return at ? *at : undef_of(j, obj, val_of_jstr(name));
     }
@@ -336,13 +334,14 @@ struct value op_getitem(struct jinja *j, struct value obj, struct value arg)
 {
     struct value v;
 
+    jinja_step(j, 1);
     if (obj.kind == V_UNDEF)
         jinja_raise_undef(j, obj);
     if (find_item(j, obj, arg, &v))
         return v;
     if (arg.kind == V_STR) {
         if (obj.kind == V_NS) {
-            const struct value *at = jdict_get_str(obj.u.d, arg.u.s);
+            const struct value *at = jdict_get_str(j, obj.u.d, arg.u.s);
 
             if (at)
                 return *at;
@@ -388,11 +387,12 @@ static struct value slice_str(struct jinja *j, struct value s, int64_t a, int64_
     struct jbuf b = {0};
     struct value v;
 
-    jinja_step(j, s.u.s->len / 64);
     if (step == 1)
-        return val_sub(j, s, jstr_offset(s.u.s, (size_t)a), jstr_offset(s.u.s, (size_t)(a + n)));
+        return val_sub(j, s, jstr_offset(j, s.u.s, (size_t)a),
+                       jstr_offset(j, s.u.s, (size_t)(a + n)));
+    jinja_chars(j, s.u.s->len);
     if (n > 0) {
-        const char *p = s.u.s->data + jstr_offset(s.u.s, (size_t)a), *q = p;
+        const char *p = s.u.s->data + jstr_offset(j, s.u.s, (size_t)a), *q = p;
 
         for (int64_t i = 0;; i++) {
             q = p;
@@ -439,7 +439,7 @@ struct value op_slice(struct jinja *j, struct value obj, struct value start, str
         raise_type(j, "'%s' object is not subscriptable", val_type(obj));
     if (by == 0)
         raise_value(j, "slice step cannot be zero");
-    slice_bounds(j, start, stop, by, val_len(obj), &a, &b);
+    slice_bounds(j, start, stop, by, val_len(j, obj), &a, &b);
     if (by > 0)
         n = b > a ? (b - a - 1) / by + 1 : 0;
     else
@@ -452,6 +452,5 @@ struct value op_slice(struct jinja *j, struct value obj, struct value start, str
     v.kind = obj.kind;
     for (int64_t i = 0; i < n; i++)
         v.u.l->v[i] = obj.u.l->v[a + i * by];
-    jinja_step(j, (uint64_t)n / 8);
     return v;
 }

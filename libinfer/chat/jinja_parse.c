@@ -252,8 +252,9 @@ static void parse_signature(struct parser *p, struct node *n)
         if (n->args.n)
             parse_expect(p, T_COMMA);
         arg = name_target(p, CTX_PARAM);
+        jinja_charge(p->j, n->args.n * COST_CHAR);
         for (uint32_t i = 0; i < n->args.n; i++)
-            if (jstr_eq(n->args.v[i]->name, arg->name))
+            if (jstr_eq(p->j, n->args.v[i]->name, arg->name))
                 parse_fail(p, arg->line, "two parameters have the same name");
         if (parse_skip(p, T_ASSIGN))
             nodes_add(p, &n->kw, parse_expression(p));
@@ -361,10 +362,11 @@ static struct node *parse_block(struct parser *p)
     n->body = parse_body_to(p, "endblock");
     if (n->required && !is_blank(&n->body))
         parse_fail(p, n->line, "required blocks can only contain comments or whitespace");
-    if (p->t->type == T_NAME && jstr_eq(p->t->val.u.s, n->name))
+    if (p->t->type == T_NAME && jstr_eq(p->j, p->t->val.u.s, n->name))
         p->t++;
+    jinja_charge(p->j, p->blocks->n * COST_CHAR);
     for (uint32_t i = 0; i < p->blocks->n; i++)
-        if (jstr_eq(p->blocks->v[i]->name, n->name))
+        if (jstr_eq(p->j, p->blocks->v[i]->name, n->name))
             parse_fail(p, n->line, "a block is defined twice");
     nodes_add(p, p->blocks, n);
     return n;

@@ -236,7 +236,7 @@ static struct node *parse_strings(struct parser *p)
         jbuf_add(p->j, &b, p->t->val.u.s->data, p->t->val.u.s->len);
     n->val = jbuf_value(p->j, &b);
     n->val.u.s->buf = NULL; /* constants are shared by threads */
-    jstr_count(n->val.u.s);
+    jstr_count(p->j, n->val.u.s);
     return n;
 }
 
@@ -388,8 +388,9 @@ static void parse_kwarg(struct parser *p, struct node *n)
     k->name = p->t->val.u.s;
     p->t += 2;
     k->a = parse_expression(p);
+    jinja_charge(p->j, n->kw.n * COST_CHAR);
     for (uint32_t i = 0; i < n->kw.n; i++)
-        if (jstr_eq(n->kw.v[i]->name, k->name))
+        if (jstr_eq(p->j, n->kw.v[i]->name, k->name))
             parse_fail(p, k->line, "keyword argument repeated");
     nodes_add(p, &n->kw, k);
 }

@@ -93,7 +93,7 @@ static uint32_t declare(struct resolver *r, struct symbols *s, const char *name)
 static void resolve_macro(struct resolver *r, struct node *n)
 {
     static const char *const special[] = {"caller", "kwargs", "varargs", NULL};
-    const unsigned used = find_undeclared(&n->body, special);
+    const unsigned used = find_undeclared(r->j, &n->body, special);
     struct fn_scope *fn = fn_scope_new(r->j, r->frame.s->fn);
     struct resolver inner = {.j = r->j, .frame = inner_frame(r, fn)};
     struct symbols *s = inner.frame.s;
@@ -127,6 +127,7 @@ static void resolve_macro(struct resolver *r, struct node *n)
 
 static bool stores_loop(struct node *n, void *data)
 {
+    jinja_charge(data, COST_CHAR);
     if (n->type == N_NAME && n->op == CTX_STORE && jstr_is(n->name, "loop"))
         fail(data, n->line, "Can't assign to special loop variable", n->name);
     return node_each(n, stores_loop, data);
@@ -134,6 +135,7 @@ static bool stores_loop(struct node *n, void *data)
 
 static bool no_scoped_block(struct node *n, void *data)
 {
+    jinja_charge(data, COST_CHAR);
     return !(n->type == N_BLOCK && n->flag) && node_each(n, no_scoped_block, data);
 }
 
@@ -170,7 +172,7 @@ static void resolve_for(struct resolver *r, struct node *n)
     struct frame els = inner_frame(r, fn);
 
     stores_loop(n, r->j);
-    n->extended = n->flag || find_undeclared(&n->body, loop) || !no_scoped_block(n, NULL);
+    n->extended = n->flag || find_undeclared(r->j, &n->body, loop) || !no_scoped_block(n, r->j);
     if (n->extended)
         n->loop_ref.slot = declare(r, body.frame.s, "loop");
     symbols_analyze_for(body.frame.s, n, FOR_BODY);
@@ -237,8 +239,9 @@ static void resolve_block_place(struct resolver *r, struct node *n)
         for (uint32_t i = 0; i < s->n_stores; i++) {
             bool seen = false;
 
+            jinja_charge(r->j, k * COST_CHAR);
             for (uint32_t m = 0; m < k; m++)
-                seen = seen || jstr_eq(n->scope2.stores[m].name, s->stores[i]);
+                seen = seen || jstr_eq(r->j, n->scope2.stores[m].name, s->stores[i]);
             if (!seen)
                 n->scope2.stores[k++] = (struct load){
                     .name = s->stores[i],
@@ -308,7 +311,7 @@ static bool resolve(struct node *n, void *data)
 static void resolve_root(struct jinja *j, struct node *n, bool toplevel)
 {
     static const char *const special[] = {"self", "super", NULL};
-    const unsigned used = find_undeclared(&n->body, special);
+    const unsigned used = find_undeclared(j, &n->body, special);
     struct fn_scope *fn = fn_scope_new(j, NULL);
     struct resolver r = {.j = j, .frame = {.s = symbols_new(j, NULL, fn), .toplevel = toplevel}};
 

@@ -47,8 +47,9 @@ struct symbols *symbols_new(struct jinja *j, struct symbols *parent, struct fn_s
 /* The slot of Python's local l_<level>_<name> in a function. */
 static uint32_t fn_slot(struct jinja *j, struct fn_scope *f, uint32_t level, struct jstr *name)
 {
+    jinja_charge(j, f->n * COST_CHAR);
     for (uint32_t i = 0; i < f->n; i++)
-        if (f->idents[i].level == level && jstr_eq(f->idents[i].name, name))
+        if (f->idents[i].level == level && jstr_eq(j, f->idents[i].name, name))
             return i;
     f->idents = grow(j, f->idents, f->n, sizeof(*f->idents));
     f->idents[f->n] = (struct ident){.level = level, .name = name};
@@ -58,8 +59,9 @@ static uint32_t fn_slot(struct jinja *j, struct fn_scope *f, uint32_t level, str
 
 static struct sym_ref *own_ref(struct symbols *s, const struct jstr *name)
 {
+    jinja_charge(s->j, COST_CHAR + s->n_refs * COST_CHAR);
     for (uint32_t i = 0; i < s->n_refs; i++)
-        if (jstr_eq(s->refs[i].name, name))
+        if (jstr_eq(s->j, s->refs[i].name, name))
             return &s->refs[i];
     return NULL;
 }
@@ -75,6 +77,7 @@ struct sym_ref *symbols_find(struct symbols *s, const struct jstr *name)
 
 static void put_load(struct symbols *s, struct sym_load load)
 {
+    jinja_charge(s->j, s->n_loads * COST_CHAR);
     for (uint32_t i = 0; i < s->n_loads; i++)
         if (s->loads[i].slot == load.slot) {
             s->loads[i] = load;
@@ -98,8 +101,9 @@ static void put_ref(struct symbols *s, struct sym_ref ref)
 
 static bool has_store(const struct symbols *s, const struct jstr *name)
 {
+    jinja_charge(s->j, s->n_stores * COST_CHAR);
     for (uint32_t i = 0; i < s->n_stores; i++)
-        if (jstr_eq(s->stores[i], name))
+        if (jstr_eq(s->j, s->stores[i], name))
             return true;
     return false;
 }
@@ -210,6 +214,7 @@ static bool visit(struct node *n, void *data)
 {
     struct visit *v = data;
 
+    jinja_charge(v->s->j, COST_CHAR);
     switch (n->type) {
     case N_NAME:
         if (v->as_param || n->op == CTX_PARAM)
@@ -332,6 +337,7 @@ bool node_each(struct node *n, bool (*fn)(struct node *child, void *data), void 
 }
 
 struct undeclared {
+    struct jinja *j;
     const char *const *names;
     unsigned open, found; /* bits */
 };
@@ -340,6 +346,7 @@ static bool find_name(struct node *n, void *data)
 {
     struct undeclared *u = data;
 
+    jinja_charge(u->j, COST_CHAR);
     if (n->type == N_BLOCK)
         return true;
     if (n->type != N_NAME)
@@ -355,9 +362,9 @@ static bool find_name(struct node *n, void *data)
     return true;
 }
 
-unsigned find_undeclared(const struct nodes *body, const char *const *names)
+unsigned find_undeclared(struct jinja *j, const struct nodes *body, const char *const *names)
 {
-    struct undeclared u = {.names = names, .open = ~0u};
+    struct undeclared u = {.j = j, .names = names, .open = ~0u};
 
     each(body, find_name, &u);
     return u.found;

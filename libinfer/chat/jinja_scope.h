@@ -51,4 +51,4 @@ uint32_t symbols_param(struct symbols *s, struct jstr *name);
 void symbols_analyze(struct symbols *s, struct node *n);
 void symbols_analyze_for(struct symbols *s, struct node *n, enum for_part part);
 /* Bits of those @names that the nodes read before they set them. */
-unsigned find_undeclared(const struct nodes *body, const char *const *names);
+unsigned find_undeclared(struct jinja *j, const struct nodes *body, const char *const *names);

@@ -68,7 +68,7 @@ static bool less(struct jinja *j, struct value a, struct value b, bool or_equal)
 
 static bool named(struct jinja *j, struct value v, bool test)
 {
-    if (!val_hashable(v))
+    if (!val_hashable(j, v))
         raise_type(j, "unhashable type: '%s'", val_type(v));
     return v.kind == V_STR && (test ? test_find(v.u.s) : filter_find(v.u.s));
 }
@@ -88,7 +88,7 @@ SIMPLE_TEST(t_sequence, is_sequence(self) || self.kind == V_UNDEF)
 SIMPLE_TEST(t_iterable, self.kind == V_LOOP || iter_try(j, self) != NULL)
 SIMPLE_TEST(t_callable, is_callable(self))
 SIMPLE_TEST(t_escaped, self.kind == V_STR && self.flag & STR_MARKUP)
-SIMPLE_TEST(t_sameas, val_same(self, a[0]))
+SIMPLE_TEST(t_sameas, val_same(j, self, a[0]))
 SIMPLE_TEST(t_even, remainder_is(j, self, val_int(2), 0))
 SIMPLE_TEST(t_odd, remainder_is(j, self, val_int(2), 1))
 SIMPLE_TEST(t_divisibleby, remainder_is(j, self, a[0], 0))

@@ -65,10 +65,12 @@ struct value val_sub(struct jinja *j, struct value from, size_t start, size_t en
     return v;
 }
 
-size_t jstr_count(struct jstr *s)
+size_t jstr_count(struct jinja *j, struct jstr *s)
 {
     if (s->n == SIZE_MAX) {
         size_t n = 0;
+
+        jinja_charge(j, s->len);
 
         for (size_t i = 0; i < s->len; i++)
             n += ((unsigned char)s->data[i] & 0xc0) != 0x80;
@@ -77,22 +79,26 @@ size_t jstr_count(struct jstr *s)
     return s->n;
 }
 
-size_t jstr_offset(struct jstr *s, size_t i)
+size_t jstr_offset(struct jinja *j, struct jstr *s, size_t i)
 {
     const char *p = s->data;
 
-    if (jstr_count(s) == s->len)
+    if (jstr_count(j, s) == s->len)
         return i;
     if (i == s->n)
         return s->len;
+    jinja_charge(j, i * COST_SEARCH);
     while (i-- > 0)
         u8_next(&p);
     return (size_t)(p - s->data);
 }
 
-bool jstr_eq(const struct jstr *a, const struct jstr *b)
+bool jstr_eq(struct jinja *j, const struct jstr *a, const struct jstr *b)
 {
-    return a->len == b->len && (a == b || memcmp(a->data, b->data, a->len) == 0);
+    if (a->len != b->len || a->data == b->data)
+        return a->len == b->len;
+    jinja_charge(j, a->len);
+    return memcmp(a->data, b->data, a->len) == 0;
 }
 
 bool jstr_is(const struct jstr *s, const char *text)
@@ -103,13 +109,6 @@ bool jstr_is(const struct jstr *s, const char *text)
 bool val_str_is(struct value v, const char *text)
 {
     return v.kind == V_STR && jstr_is(v.u.s, text);
-}
-
-const char *jstr_find(const struct jstr *s, size_t from, const struct jstr *what)
-{
-    if (what->len == 0)
-        return s->data + from;
-    return memmem(s->data + from, s->len - from, what->data, what->len);
 }
 
 void jbuf_add(struct jinja *j, struct jbuf *b, const void *data, size_t len)
@@ -127,10 +126,10 @@ void jbuf_add(struct jinja *j, struct jbuf *b, const void *data, size_t len)
         b->data = grown;
         b->cap = cap;
     }
+    jinja_charge(j, len + COST_CHAR);
     if (len)
         memcpy(b->data + b->used, data, len);
     b->used += len;
-    jinja_step(j, len / 64);
 }
 
 void jbuf_puts(struct jinja *j, struct jbuf *b, const char *s)
@@ -154,6 +153,13 @@ void jbuf_cp(struct jinja *j, struct jbuf *b, uint32_t cp)
         jbuf_putc(j, b, (char)cp);
     else
         jbuf_add(j, b, c, utf8_encode(cp, c));
+}
+
+void jbuf_fill(struct jinja *j, struct jbuf *b, uint32_t cp, size_t n)
+{
+    jinja_chars(j, n);
+    while (n-- > 0)
+        jbuf_cp(j, b, cp);
 }
 
 struct value jbuf_value(struct jinja *j, struct jbuf *b)

@@ -14,7 +14,7 @@
 
 METHOD(m_index)
 {
-    const int64_t n = val_len(self);
+    const int64_t n = val_len(j, self);
     int64_t from = arg_int(j, a[1], 0), to = arg_int(j, a[2], n);
     struct value item;
 
@@ -22,7 +22,7 @@ METHOD(m_index)
     to = to < 0 ? to + n : MIN(to, n);
     for (int64_t i = from; i < to; i++) {
         item = op_getitem(j, self, val_int(i));
-        if (val_same(item, a[0]) || val_eq(j, item, a[0]))
+        if (val_same(j, item, a[0]) || val_eq(j, item, a[0]))
             return val_int(i);
     }
     raise_value(j, "the value is not in the %s", val_type(self));
@@ -35,7 +35,7 @@ METHOD(m_count)
     int64_t n = 0;
 
     while (iter_next(j, it, &item))
-        n += val_same(item, a[0]) || val_eq(j, item, a[0]);
+        n += val_same(j, item, a[0]) || val_eq(j, item, a[0]);
     return val_int(n);
 }
 
@@ -107,7 +107,6 @@ static void dict_update(struct jinja *j, struct jdict *d, const struct jdict *fr
 {
     for (uint32_t i = 0; i < from->n; i++)
         jdict_set(j, d, from->e[i].key, from->e[i].val);
-    jinja_step(j, from->n);
 }
 
 METHOD(m_dict_copy)

@@ -106,7 +106,7 @@ METHOD(m_join)
 static void bounds(struct jinja *j, struct value self, struct value *a, int64_t *ret_start,
                    int64_t *ret_end)
 {
-    const int64_t n = val_len(self);
+    const int64_t n = val_len(j, self);
     int64_t start = a[0].kind == V_NONE ? 0 : arg_int(j, a[0], 0);
     int64_t end = a[1].kind == V_NONE ? n : arg_int(j, a[1], n);
 
@@ -124,11 +124,12 @@ static bool has_affix(struct jinja *j, struct value self, struct value affix, st
     int64_t start, end;
     size_t from, to;
 
+    jinja_charge(j, COST_STEP + x->len);
     bounds(j, self, range, &start, &end);
-    if (end - start < (int64_t)jstr_count(x))
+    if (end - start < (int64_t)jstr_count(j, x))
         return false;
-    from = jstr_offset(s, (size_t)start);
-    to = jstr_offset(s, (size_t)end);
+    from = jstr_offset(j, s, (size_t)start);
+    to = jstr_offset(j, s, (size_t)end);
     return to - from >= x->len &&
            memcmp(s->data + (suffix ? to - x->len : from), x->data, x->len) == 0;
 }
@@ -162,20 +163,17 @@ static int64_t find_part(struct jinja *j, struct value self, struct value *a, bo
     const char *p, *from, *to;
 
     bounds(j, self, a + 1, &start, &end);
-    if (end - start < (int64_t)jstr_count(x))
+    if (end - start < (int64_t)jstr_count(j, x))
         return -1;
-    from = s->data + jstr_offset(s, (size_t)start);
-    to = s->data + jstr_offset(s, (size_t)end);
-    jinja_step(j, s->len / 64);
-    if (last) {
-        for (p = to - x->len; p >= from && memcmp(p, x->data, x->len) != 0;)
-            p--;
-        p = p >= from ? p : NULL;
-    } else {
-        p = x->len ? memmem(from, (size_t)(to - from), x->data, x->len) : from;
-    }
+    from = s->data + jstr_offset(j, s, (size_t)start);
+    to = s->data + jstr_offset(j, s, (size_t)end);
+    if (x->len == 0)
+        p = last ? to : from;
+    else
+        p = last ? text_find_last(j, from, to, x) : text_find(j, from, to, x);
     if (!p)
         return -1;
+    jinja_charge(j, (size_t)(p - s->data) * COST_SEARCH);
     for (const char *q = s->data; q < p; pos++)
         u8_next(&q);
     return pos;
@@ -218,11 +216,10 @@ METHOD(m_count)
     if (end < start)
         return val_int(0);
     if (x->len == 0)
-        return val_int(start > val_len(self) ? 0 : end - start + 1);
-    p = s->data + jstr_offset(s, (size_t)start);
-    to = s->data + jstr_offset(s, (size_t)end);
-    jinja_step(j, s->len / 64);
-    while ((p = memmem(p, (size_t)(to - p), x->data, x->len))) {
+        return val_int(start > val_len(j, self) ? 0 : end - start + 1);
+    p = s->data + jstr_offset(j, s, (size_t)start);
+    to = s->data + jstr_offset(j, s, (size_t)end);
+    while ((p = text_find(j, p, to, x))) {
         p += x->len;
         n++;
     }
@@ -243,18 +240,12 @@ static struct value partition(struct jinja *j, struct value self, struct value s
 {
     struct value empty = val_cstr(j, ""), part_of;
     const struct jstr *x = arg_str(j, sep), *s = self.u.s;
-    const char *p = NULL;
+    const char *p;
     size_t at;
 
     if (x->len == 0)
         raise_value(j, "empty separator");
-    if (!last) {
-        p = jstr_find(s, 0, x);
-    } else if (s->len >= x->len) {
-        for (p = s->data + s->len - x->len; p >= s->data && memcmp(p, x->data, x->len) != 0;)
-            p--;
-        p = p >= s->data ? p : NULL;
-    }
+    p = (last ? text_find_last : text_find)(j, s->data, s->data + s->len, x);
     empty.flag = self.flag;
     if (!p)
         return last ? three(j, empty, empty, self) : three(j, self, empty, empty);
@@ -277,6 +268,7 @@ METHOD(m_removeprefix)
 {
     const struct jstr *x = arg_str(j, a[0]), *s = self.u.s;
 
+    jinja_charge(j, x->len);
     if (s->len >= x->len && memcmp(s->data, x->data, x->len) == 0)
         return val_sub(j, self, x->len, s->len);
     return self;
@@ -286,6 +278,7 @@ METHOD(m_removesuffix)
 {
     const struct jstr *x = arg_str(j, a[0]), *s = self.u.s;
 
+    jinja_charge(j, x->len);
     if (s->len >= x->len && memcmp(s->data + s->len - x->len, x->data, x->len) == 0)
         return val_sub(j, self, 0, s->len - x->len);
     return self;
@@ -299,7 +292,7 @@ static uint32_t fill_of(struct jinja *j, struct value self, struct value v)
     if (v.kind == V_MISSING)
         return ' ';
     s = part(j, self, v);
-    if (jstr_count(s) != 1)
+    if (jstr_count(j, s) != 1)
         raise_type(j, "The fill character must be exactly one character long");
     p = s->data;
     return u8_next(&p);
@@ -314,20 +307,20 @@ METHOD(m_ljust)
 {
     const uint32_t fill = fill_of(j, self, a[1]);
 
-    return text_pad(j, self, 0, arg_int(j, a[0], 0) - val_len(self), fill);
+    return text_pad(j, self, 0, arg_int(j, a[0], 0) - val_len(j, self), fill);
 }
 
 METHOD(m_rjust)
 {
     const uint32_t fill = fill_of(j, self, a[1]);
 
-    return text_pad(j, self, arg_int(j, a[0], 0) - val_len(self), 0, fill);
+    return text_pad(j, self, arg_int(j, a[0], 0) - val_len(j, self), 0, fill);
 }
 
 METHOD(m_zfill)
 {
     const struct jstr *s = self.u.s;
-    const int64_t pad = arg_int(j, a[0], 0) - val_len(self);
+    const int64_t pad = arg_int(j, a[0], 0) - val_len(j, self);
     const bool sign = s->len && (s->data[0] == '-' || s->data[0] == '+');
     struct value rest;
 
@@ -349,6 +342,7 @@ METHOD(m_expandtabs)
     int64_t column = 0;
     struct value v;
 
+    jinja_chars(j, self.u.s->len);
     while (p < end) {
         const uint32_t cp = u8_next(&p);
 
@@ -357,18 +351,23 @@ METHOD(m_expandtabs)
             column = cp == '\n' || cp == '\r' ? 0 : column + 1;
             continue;
         }
-        for (int64_t n = size > 0 ? size - column % size : 0; n > 0; n--, column++)
-            jbuf_putc(j, &b, ' ');
+        const int64_t n = size > 0 ? size - column % size : 0;
+
+        if (n > (int64_t)j->max_output)
+            jinja_raise(j, E2BIG, "a string is larger than %zu bytes", j->max_output);
+        jbuf_fill(j, &b, ' ', (size_t)n);
+        column += n;
     }
     v = jbuf_value(j, &b);
     v.flag = self.flag;
     return v;
 }
 
-static struct value all_are(struct value self, bool (*is)(uint32_t cp))
+static struct value all_are(struct jinja *j, struct value self, bool (*is)(uint32_t cp))
 {
     const char *p = self.u.s->data, *end = p + self.u.s->len;
 
+    jinja_chars(j, self.u.s->len);
     if (p == end)
         return val_bool(false);
     while (p < end)
@@ -379,59 +378,62 @@ static struct value all_are(struct value self, bool (*is)(uint32_t cp))
 
 METHOD(m_isalpha)
 {
-    return all_are(self, cp_is_alpha);
+    return all_are(j, self, cp_is_alpha);
 }
 
 METHOD(m_isalnum)
 {
-    return all_are(self, cp_is_alnum);
+    return all_are(j, self, cp_is_alnum);
 }
 
 METHOD(m_isdigit)
 {
-    return all_are(self, cp_is_digit);
+    return all_are(j, self, cp_is_digit);
 }
 
 METHOD(m_isdecimal)
 {
-    return all_are(self, cp_is_decimal);
+    return all_are(j, self, cp_is_decimal);
 }
 
 METHOD(m_isnumeric)
 {
-    return all_are(self, cp_is_numeric);
+    return all_are(j, self, cp_is_numeric);
 }
 
 METHOD(m_isspace)
 {
-    return all_are(self, cp_is_space);
+    return all_are(j, self, cp_is_space);
 }
 
 METHOD(m_isprintable)
 {
-    return val_bool(self.u.s->len == 0 || all_are(self, cp_is_printable).u.b);
+    return val_bool(self.u.s->len == 0 || all_are(j, self, cp_is_printable).u.b);
 }
 
 METHOD(m_isascii)
 {
-    return val_bool(jstr_count(self.u.s) == self.u.s->len);
+    return val_bool(jstr_count(j, self.u.s) == self.u.s->len);
 }
 
 METHOD(m_isidentifier)
 {
     const char *p = self.u.s->data, *end = p + self.u.s->len;
 
+    jinja_chars(j, self.u.s->len);
     for (bool first = true; p < end; first = false)
         if (!cp_is_name(u8_next(&p), first))
             return val_bool(false);
     return val_bool(self.u.s->len > 0);
 }
 
-static struct value only_case(struct value self, bool (*is)(uint32_t), bool (*other)(uint32_t))
+static struct value only_case(struct jinja *j, struct value self, bool (*is)(uint32_t),
+                              bool (*other)(uint32_t))
 {
     const char *p = self.u.s->data, *end = p + self.u.s->len;
     bool any = false;
 
+    jinja_chars(j, self.u.s->len);
     while (p < end) {
         const uint32_t cp = u8_next(&p);
 
@@ -444,12 +446,12 @@ static struct value only_case(struct value self, bool (*is)(uint32_t), bool (*ot
 
 METHOD(m_isupper)
 {
-    return only_case(self, cp_is_upper, cp_is_lower);
+    return only_case(j, self, cp_is_upper, cp_is_lower);
 }
 
 METHOD(m_islower)
 {
-    return only_case(self, cp_is_lower, cp_is_upper);
+    return only_case(j, self, cp_is_lower, cp_is_upper);
 }
 
 METHOD(m_istitle)
@@ -457,6 +459,7 @@ METHOD(m_istitle)
     const char *p = self.u.s->data, *end = p + self.u.s->len;
     bool any = false, in_word = false;
 
+    jinja_chars(j, self.u.s->len);
     while (p < end) {
         const uint32_t cp = u8_next(&p);
         const bool upper = cp_is_upper(cp) || cp_is_title(cp), lower = cp_is_lower(cp);

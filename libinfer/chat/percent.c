@@ -172,11 +172,10 @@ static void put_precise(struct percent *f, struct jbuf *b, const struct field *f
         jbuf_putc(f->j, &out, '0');
         jbuf_putc(f->j, &out, c);
     }
-    for (size_t k = n; k < (size_t)MAX(field->precision, 0); k++)
-        jbuf_putc(f->j, &out, '0');
-    if (field->zero && !field->left)
-        for (size_t k = out.used + n; k < (size_t)field->width; k++)
-            jbuf_putc(f->j, &out, '0');
+    if (field->precision > 0 && (size_t)field->precision > n)
+        jbuf_fill(f->j, &out, '0', (size_t)field->precision - n);
+    if (field->zero && !field->left && (size_t)field->width > out.used + n)
+        jbuf_fill(f->j, &out, '0', (size_t)field->width - out.used - n);
     jbuf_add(f->j, &out, digits.data, n);
     spec = spec_of(field, false);
     format_str(f->j, b, jbuf_value(f->j, &out).u.s, &spec);
@@ -224,7 +223,7 @@ static void put_char(struct percent *f, struct jbuf *b, const struct field *fiel
     struct format_spec spec = spec_of(field, false);
     struct jbuf text = {0};
 
-    if (field->v.kind == V_STR && jstr_count(field->v.u.s) == 1) {
+    if (field->v.kind == V_STR && jstr_count(f->j, field->v.u.s) == 1) {
         format_str(f->j, b, field->v.u.s, &spec);
         return;
     }
@@ -280,6 +279,7 @@ struct value format_percent(struct jinja *j, struct value format, struct value a
     struct field field;
     struct value v;
 
+    jinja_chars(j, format.u.s->len);
     while (p < end) {
         const char *q = memchr(p, '%', (size_t)(end - p));
 
@@ -288,6 +288,7 @@ struct value format_percent(struct jinja *j, struct value format, struct value a
         jbuf_add(j, &b, p, (size_t)(q - p));
         if (q == end)
             break;
+        jinja_step(j, 1);
         p = parse_field(&f, q + 1, end, &field);
         put_field(&f, &b, &field);
     }

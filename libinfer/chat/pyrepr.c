@@ -50,6 +50,7 @@ static void repr_str(struct jinja *j, struct jbuf *b, const struct jstr *s)
     const char *p = s->data, *end = p + s->len;
     char esc[16];
 
+    jinja_chars(j, s->len);
     jbuf_putc(j, b, quote);
     while (p < end) {
         const uint32_t cp = u8_next(&p);
@@ -62,6 +63,7 @@ static void repr_str(struct jinja *j, struct jbuf *b, const struct jstr *s)
         } else if (cp_is_printable(cp)) {
             jbuf_cp(j, b, cp);
         } else {
+            jinja_step(j, 1);
             snprintf(esc, sizeof(esc),
                      cp < 0x100     ? "\\x%02" PRIx32
                      : cp < 0x10000 ? "\\u%04" PRIx32
@@ -167,6 +169,7 @@ void val_repr(struct jinja *j, struct jbuf *b, struct value v)
         jbuf_add(j, b, text, (size_t)snprintf(text, sizeof(text), "%" PRId64, v.u.i));
         break;
     case V_FLOAT:
+        jinja_charge(j, COST_FLOAT);
         jbuf_add(j, b, text, float_repr(v.u.f, text));
         break;
     case V_STR:

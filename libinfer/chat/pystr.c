@@ -4,14 +4,21 @@
 
 #include <string.h>
 
-static bool in_set(const struct jstr *set, uint32_t cp)
+static bool in_set(struct jinja *j, const struct jstr *set, uint32_t cp)
 {
     const char *p = set->data, *end = p + set->len;
 
+    jinja_chars(j, set->len);
     while (p < end)
         if (u8_next(&p) == cp)
             return true;
     return false;
+}
+
+static bool is_stripped(struct jinja *j, const struct jstr *set, uint32_t cp)
+{
+    jinja_charge(j, COST_CHAR);
+    return set ? in_set(j, set, cp) : cp_is_space(cp);
 }
 
 struct value text_strip(struct jinja *j, struct value s, struct value chars, enum strip_side side)
@@ -23,21 +30,46 @@ struct value text_strip(struct jinja *j, struct value s, struct value chars, enu
         set = arg_str(j, chars);
     while ((side & STRIP_LEFT) && p < end) {
         const char *q = p;
-        const uint32_t cp = u8_next(&q);
 
-        if (set ? !in_set(set, cp) : !cp_is_space(cp))
+        if (!is_stripped(j, set, u8_next(&q)))
             break;
         p = q;
     }
     while ((side & STRIP_RIGHT) && end > p) {
         const char *q = end;
-        const uint32_t cp = u8_prev(&q);
 
-        if (set ? !in_set(set, cp) : !cp_is_space(cp))
+        if (!is_stripped(j, set, u8_prev(&q)))
             break;
         end = q;
     }
     return val_sub(j, s, (size_t)(p - start), (size_t)(end - start));
+}
+
+/* The C library's search takes linear time. */
+const char *text_find(struct jinja *j, const char *p, const char *end, const struct jstr *what)
+{
+    const char *at = memmem(p, (size_t)(end - p), what->data, what->len);
+
+    jinja_charge(j, ((size_t)((at ? at : end) - p) + what->len + 16) * COST_SEARCH);
+    return at;
+}
+
+/* Each place where @what could begin costs a comparison. */
+const char *text_find_last(struct jinja *j, const char *p, const char *end, const struct jstr *what)
+{
+    const char *at;
+    size_t n;
+
+    if ((size_t)(end - p) < what->len)
+        return NULL;
+    for (n = (size_t)(end - p) - what->len + 1; (at = memrchr(p, what->data[0], n));
+         n = (size_t)(at - p)) {
+        jinja_charge(j, n - (size_t)(at - p) + what->len + COST_CHAR);
+        if (memcmp(at, what->data, what->len) == 0)
+            return at;
+    }
+    jinja_charge(j, n);
+    return NULL;
 }
 
 struct value text_replace(struct jinja *j, struct value s, struct jstr *old, struct jstr *new,
@@ -47,13 +79,13 @@ struct value text_replace(struct jinja *j, struct value s, struct jstr *old, str
     struct jbuf b = {0};
     struct value v;
 
-    if (max == 0 || (old->len && !jstr_find(s.u.s, 0, old)))
+    if (max == 0 || (old->len && !text_find(j, p, end, old)))
         return s;
     while (max != 0) {
         const char *at = p;
 
         if (old->len) {
-            at = memmem(p, (size_t)(end - p), old->data, old->len);
+            at = text_find(j, p, end, old);
             if (!at)
                 break;
             jbuf_add(j, &b, p, (size_t)(at - p));
@@ -88,6 +120,7 @@ static struct value split_space(struct jinja *j, struct value s, int64_t max)
     const char *p = s.u.s->data, *end = p + s.u.s->len;
     struct value list = val_list(j, 0);
 
+    jinja_chars(j, s.u.s->len);
     for (;;) {
         const char *start, *q = p;
 
@@ -122,6 +155,7 @@ static struct value rsplit_space(struct jinja *j, struct value s, int64_t max)
     const char *start = s.u.s->data, *end = start + s.u.s->len;
     struct value list = val_list(j, 0);
 
+    jinja_chars(j, s.u.s->len);
     for (;;) {
         const char *p = end, *q = p;
 
@@ -144,21 +178,13 @@ static struct value rsplit_space(struct jinja *j, struct value s, int64_t max)
     return list;
 }
 
-static const char *find_last(const char *start, const char *end, const struct jstr *what)
-{
-    for (const char *p = end - what->len; p >= start; p--)
-        if (memcmp(p, what->data, what->len) == 0)
-            return p;
-    return NULL;
-}
-
 static struct value rsplit_by(struct jinja *j, struct value s, const struct jstr *sep, int64_t max)
 {
     const char *start = s.u.s->data, *end = start + s.u.s->len;
     struct value list = val_list(j, 0);
 
     while (max != 0) {
-        const char *at = (size_t)(end - start) >= sep->len ? find_last(start, end, sep) : NULL;
+        const char *at = text_find_last(j, start, end, sep);
 
         if (!at)
             break;
@@ -186,7 +212,7 @@ struct value text_split(struct jinja *j, struct value s, struct value sep, int64
         return rsplit_by(j, s, by, max);
     list = val_list(j, 0);
     while (max != 0) {
-        const char *at = memmem(p, (size_t)(end - p), by->data, by->len);
+        const char *at = text_find(j, p, end, by);
 
         if (!at)
             break;
@@ -203,6 +229,7 @@ struct value text_lines(struct jinja *j, struct value s, bool keep_ends)
     const char *p = s.u.s->data, *end = p + s.u.s->len, *start = p;
     struct value list = val_list(j, 0);
 
+    jinja_chars(j, s.u.s->len);
     while (p < end) {
         const char *at = p;
         const uint32_t cp = u8_next(&p);
@@ -228,11 +255,9 @@ struct value text_pad(struct jinja *j, struct value s, int64_t left, int64_t rig
         return s;
     if (left > (int64_t)j->max_output || right > (int64_t)j->max_output)
         jinja_raise(j, E2BIG, "a string is larger than %zu bytes", j->max_output);
-    while (left-- > 0)
-        jbuf_cp(j, &b, fill);
+    jbuf_fill(j, &b, fill, (size_t)MAX(left, 0));
     jbuf_add(j, &b, s.u.s->data, s.u.s->len);
-    while (right-- > 0)
-        jbuf_cp(j, &b, fill);
+    jbuf_fill(j, &b, fill, (size_t)MAX(right, 0));
     v = jbuf_value(j, &b);
     v.flag = s.flag;
     return v;
@@ -240,7 +265,7 @@ struct value text_pad(struct jinja *j, struct value s, int64_t left, int64_t rig
 
 struct value text_center(struct jinja *j, struct value s, int64_t width, uint32_t fill)
 {
-    const int64_t pad = width - (int64_t)jstr_count(s.u.s);
+    const int64_t pad = width - (int64_t)jstr_count(j, s.u.s);
     const int64_t left = pad / 2 + (pad & width & 1);
 
     return pad > 0 ? text_pad(j, s, left, pad - left, fill) : s;
@@ -252,6 +277,7 @@ struct value text_reverse(struct jinja *j, struct value s)
     struct jbuf b = {0};
     struct value v;
 
+    jinja_chars(j, s.u.s->len);
     while (p > start)
         jbuf_cp(j, &b, u8_prev(&p));
     v = jbuf_value(j, &b);

@@ -9,6 +9,10 @@ enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 };
 
 /* @chars: V_MISSING or None for whitespace. */
 struct value text_strip(struct jinja *j, struct value s, struct value chars, enum strip_side side);
+/* The first and the last place of @what, which has one byte at least, in [@p, @end); or NULL. */
+const char *text_find(struct jinja *j, const char *p, const char *end, const struct jstr *what);
+const char *text_find_last(struct jinja *j, const char *p, const char *end,
+                           const struct jstr *what);
 /* @max < 0: all of them. */
 struct value text_replace(struct jinja *j, struct value s, struct jstr *old, struct jstr *new,
                           int64_t max);

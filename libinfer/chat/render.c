@@ -11,12 +11,18 @@
 #include <time.h>
 
 #include "chat/jinja_ast.h"
+#include "core/clock.h"
 #include "core/err.h"
 
+#define MAX_STEPS (UINT64_MAX / 1024) /* charges cannot wrap below that */
+
 enum {
-    DEFAULT_STEPS = 4000000,
+    DEFAULT_STEPS = 12000000,
+    PARSE_MEMORY = 256 << 20, /* of a template that is parsed */
+    PARSE_STEPS = 4000000,    /* to parse one */
     DEFAULT_OUTPUT = 16 << 20,
-    MAX_MEMORY = 256 << 20, /* of one render, beyond a few times its output */
+    MAX_MEMORY = 64 << 20,        /* of one render, beyond a few times its output */
+    LOOK_COST = 4096 * COST_STEP, /* between two looks at the clock */
 };
 
 struct inf_chat_template {
@@ -39,12 +45,22 @@ void jinja_raise(struct jinja *j, int code, const char *format, ...)
     longjmp(j->on_error, 1);
 }
 
+void jinja_look(struct jinja *j)
+{
+    if (j->cost > j->max_cost)
+        jinja_raise(j, E2BIG, "the template took too many steps");
+    if (j->deadline_usec && clock_usec() > j->deadline_usec)
+        jinja_raise(j, ETIME, "the template took longer than it may");
+    j->look_at = MIN(j->cost + LOOK_COST, j->max_cost);
+}
+
 void *jinja_alloc(struct jinja *j, size_t size)
 {
     void *p;
 
     if (size > j->max_memory || j->arena->used > j->max_memory - size)
         jinja_raise(j, E2BIG, "the template needs too much memory");
+    jinja_charge(j, size);
     p = arena_zalloc(j->arena, size);
     if (!p)
         jinja_raise(j, ENOMEM, "out of memory");
@@ -79,9 +95,9 @@ INF_PUBLIC int inf_chat_template_new(const char *text, size_t len,
     struct inf_chat_template *tmpl;
     struct jinja j = {
         .err = reterr,
-        .max_memory = MAX_MEMORY,
+        .max_memory = PARSE_MEMORY,
         .max_output = DEFAULT_OUTPUT,
-        .max_steps = UINT64_MAX,
+        .max_cost = (uint64_t)PARSE_STEPS * COST_STEP,
     };
     int r;
 
@@ -127,6 +143,7 @@ static struct value from_json(struct jinja *j, const json_t *in)
     const char *key;
     size_t i;
 
+    jinja_step(j, 1);
     jinja_enter(j);
     switch (json_typeof(in)) {
     case JSON_OBJECT:
@@ -225,7 +242,7 @@ static struct value alias_reasoning(struct jinja *j, struct value message)
     struct value out;
 
     for (size_t i = 0; i < ARRAY_SIZE(names) && !reasoning; i++) {
-        reasoning = jdict_get_cstr(in, names[i]);
+        reasoning = jdict_get_cstr(j, in, names[i]);
         if (reasoning && reasoning->kind == V_NONE)
             reasoning = NULL;
     }
@@ -294,7 +311,9 @@ static int render(const struct inf_chat_template *tmpl, const struct job *job, i
         .arena = &arena,
         .err = reterr,
         .tmpl = &tmpl->t,
-        .max_steps = limits && limits->max_steps ? limits->max_steps : DEFAULT_STEPS,
+        .max_cost = COST_STEP * (limits && limits->max_steps ? MIN(limits->max_steps, MAX_STEPS)
+                                                             : DEFAULT_STEPS),
+        .deadline_usec = limits && limits->max_usec ? clock_usec() + limits->max_usec : 0,
         .max_output = limits && limits->max_output ? limits->max_output : DEFAULT_OUTPUT,
         .now = now ? now : (int64_t)time(NULL),
     };

@@ -73,12 +73,6 @@ static struct format_spec parse_spec(struct jinja *j, const struct jstr *s)
     return f;
 }
 
-static void put_fill(struct jinja *j, struct jbuf *b, uint32_t cp, size_t n)
-{
-    while (n-- > 0)
-        jbuf_cp(j, b, cp);
-}
-
 /* Pads @text (of @n characters) to the width; "=" pads between @sign and the rest. */
 static void put_padded(struct jinja *j, struct jbuf *b, const struct format_spec *f, char align,
                        const char *sign, const char *text, size_t len, size_t n)
@@ -87,18 +81,18 @@ static void put_padded(struct jinja *j, struct jbuf *b, const struct format_spec
     const size_t pad = (size_t)f->width > have ? (size_t)f->width - have : 0;
     const size_t before = align == '>' ? pad : align == '^' ? pad / 2 : 0;
 
-    put_fill(j, b, f->fill, before);
+    jbuf_fill(j, b, f->fill, before);
     jbuf_puts(j, b, sign);
     if (align == '=')
-        put_fill(j, b, f->fill, pad);
+        jbuf_fill(j, b, f->fill, pad);
     jbuf_add(j, b, text, len);
     if (align != '=')
-        put_fill(j, b, f->fill, pad - before);
+        jbuf_fill(j, b, f->fill, pad - before);
 }
 
 void format_str(struct jinja *j, struct jbuf *b, struct jstr *s, const struct format_spec *f)
 {
-    size_t n = jstr_count(s), len = s->len;
+    size_t n = jstr_count(j, s), len = s->len;
 
     if (f->sign || f->alt || f->group || f->align == '=' || (f->type && f->type != 's')) {
         /* "0" before the width means "=" only for numbers; strings take it as a fill. */
@@ -107,7 +101,7 @@ void format_str(struct jinja *j, struct jbuf *b, struct jstr *s, const struct fo
     }
     if (f->precision >= 0 && (size_t)f->precision < n) {
         n = (size_t)f->precision;
-        len = jstr_offset(s, n);
+        len = jstr_offset(j, s, n);
     }
     put_padded(j, b, f, f->align && f->align != '=' ? f->align : '<', "", s->data, len, n);
 }
@@ -248,6 +242,7 @@ static char *float_digits(struct jinja *j, double a, const struct format_spec *f
     const int prec = f->precision < 0 ? 6 : f->precision;
     const char type = f->type == 'n' ? 'g' : f->type;
 
+    jinja_charge(j, COST_FLOAT + (uint64_t)MAX(f->precision, 0) * COST_STEP);
     if (isnan(a) || isinf(a)) {
         snprintf(out, max, isnan(a) ? "nan" : "inf");
     } else if (type == 0 && f->precision < 0) {
@@ -346,7 +341,7 @@ static struct value field_start(struct braces *f, const char *name, size_t len)
         f->manual = true;
         i = small_number(name, len);
     } else {
-        v = f->args->kw ? jdict_get_str(f->args->kw, &key) : NULL;
+        v = f->args->kw ? jdict_get_str(f->j, f->args->kw, &key) : NULL;
         if (!v)
             jinja_raise(f->j, EPROTO, "KeyError: '%.*s'", (int)MIN(len, (size_t)80), name);
         return *v;
@@ -477,6 +472,7 @@ struct value format_braces(struct jinja *j, struct value format, const struct ar
     const struct jstr *s = format.u.s;
     struct value v;
 
+    jinja_chars(j, 3 * s->len);
     put_fields(&f, &b, s->data, s->data + s->len, 0);
     v = jbuf_value(j, &b);
     v.flag = format.flag;

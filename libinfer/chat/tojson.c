@@ -17,6 +17,7 @@ static void put_escaped(struct json_out *o, uint32_t cp)
 {
     char esc[16];
 
+    jinja_step(o->j, 1);
     if (cp < 0x10000)
         snprintf(esc, sizeof(esc), "\\u%04" PRIx32, cp);
     else
@@ -30,6 +31,7 @@ static void put_string(struct json_out *o, const struct jstr *s)
     static const char from[] = "\"\\\n\r\t\f\b", to[] = "\"\\nrtfb";
     const char *p = s->data, *end = p + s->len, *plain = p;
 
+    jinja_chars(o->j, s->len);
     jbuf_putc(o->j, o->b, '"');
     while (p < end) {
         const char *at = p;
@@ -127,7 +129,7 @@ static uint32_t *sorted_keys(struct jinja *j, const struct jdict *d)
         }
         memmove(order + lo + 1, order + lo, (i - lo) * sizeof(*order));
         order[lo] = i;
-        jinja_step(j, (i - lo) / 8 + 1);
+        jinja_charge(j, (i - lo) * sizeof(*order));
     }
     return order;
 }

@@ -249,12 +249,15 @@ struct value text_to_case(struct jinja *j, struct value v, enum text_case how)
     bool first = true, in_word = false;
     struct value r;
 
+    jinja_chars(j, s->len);
     while (p < end) {
         const char *at = p;
         const uint32_t cp = u8_next(&p);
         const bool upper = how == CASE_UPPER || (how == CASE_SWAP && cp_is_lower(cp));
         const bool title = (how == CASE_TITLE && !in_word) || (how == CASE_CAPITAL && first);
 
+        if (cp >= 0x80) /* tables are searched */
+            jinja_step(j, 2);
         if (how == CASE_FOLD)
             put_fold(j, &b, cp);
         else if (upper)

@@ -63,13 +63,13 @@ const char *val_type(struct value v)
     }
 }
 
-int64_t val_len(struct value v)
+int64_t val_len(struct jinja *j, struct value v)
 {
     switch (v.kind) {
     case V_UNDEF:
         return 0;
     case V_STR:
-        return (int64_t)jstr_count(v.u.s);
+        return (int64_t)jstr_count(j, v.u.s);
     case V_LIST:
     case V_TUPLE:
         return (int64_t)v.u.l->n;
@@ -102,11 +102,11 @@ bool val_truth(struct jinja *j, struct value v)
     case V_LOOP:
         return loop_length(j, v.u.loop) > 0;
     default:
-        return val_len(v) != 0;
+        return val_len(j, v) != 0;
     }
 }
 
-bool val_same(struct value a, struct value b)
+bool val_same(struct jinja *j, struct value a, struct value b)
 {
     if (a.kind != b.kind)
         return false;
@@ -122,9 +122,9 @@ bool val_same(struct value a, struct value b)
         return a.u.f == b.u.f;
     case V_STR:
         /* CPython interns names and single characters; equal text is as near as one gets. */
-        return a.u.s == b.u.s || (a.flag == b.flag && jstr_eq(a.u.s, b.u.s));
+        return a.u.s == b.u.s || (a.flag == b.flag && jstr_eq(j, a.u.s, b.u.s));
     case V_FUNC:
-        return a.u.func->fn == b.u.func->fn && val_same(a.u.func->self, b.u.func->self);
+        return a.u.func->fn == b.u.func->fn && val_same(j, a.u.func->self, b.u.func->self);
     case V_TUPLE:
         return a.u.l == b.u.l || (a.u.l->n == 0 && b.u.l->n == 0);
     default:
@@ -215,7 +215,7 @@ bool val_eq(struct jinja *j, struct value a, struct value b)
     case V_UNDEF:
         return true;
     case V_STR:
-        return jstr_eq(a.u.s, b.u.s);
+        return jstr_eq(j, a.u.s, b.u.s);
     case V_LIST:
     case V_TUPLE:
         return a.u.l == b.u.l || seq_eq(j, a.u.l, b.u.l);
@@ -230,20 +230,24 @@ bool val_eq(struct jinja *j, struct value a, struct value b)
                (x->n < 2 || x->step == y->step);
     }
     default:
-        return val_same(a, b);
+        return val_same(j, a, b);
     }
 }
 
-static int cmp_str(const struct jstr *a, const struct jstr *b)
+static int cmp_str(struct jinja *j, const struct jstr *a, const struct jstr *b)
 {
-    /* UTF-8 sorts as its code points do. */
-    const int c = memcmp(a->data, b->data, MIN(a->len, b->len));
+    const size_t len = MIN(a->len, b->len);
+    int c;
+
+    jinja_charge(j, len);
+    c = memcmp(a->data, b->data, len); /* UTF-8 sorts as its code points do. */
 
     return c ? c : a->len < b->len ? -1 : a->len > b->len;
 }
 
 int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan)
 {
+    jinja_step(j, 1);
     *ret_nan = false;
     if (val_is_num(a) && val_is_num(b)) {
         *ret_nan = is_nan(a) || is_nan(b);
@@ -254,14 +258,14 @@ int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan)
     if (b.kind == V_UNDEF)
         jinja_raise_undef(j, b);
     if (a.kind == V_STR && b.kind == V_STR)
-        return cmp_str(a.u.s, b.u.s);
+        return cmp_str(j, a.u.s, b.u.s);
     if (a.kind == b.kind && val_is_seq(a)) {
         const struct jlist *x = a.u.l, *y = b.u.l;
         int c = x->n < y->n ? -1 : x->n > y->n;
 
         jinja_enter(j);
         for (size_t i = 0; i < MIN(x->n, y->n); i++)
-            if (!val_eq(j, x->v[i], y->v[i]) && !val_same(x->v[i], y->v[i])) {
+            if (!val_eq(j, x->v[i], y->v[i]) && !val_same(j, x->v[i], y->v[i])) {
                 c = val_cmp(j, x->v[i], y->v[i], ret_nan);
                 break;
             }
@@ -281,14 +285,22 @@ bool val_lt(struct jinja *j, struct value a, struct value b)
     return !nan && c < 0;
 }
 
-bool val_hashable(struct value v)
+static bool seq_hashable(struct jinja *j, const struct jlist *l)
 {
-    if (v.kind == V_TUPLE) {
-        for (size_t i = 0; i < v.u.l->n; i++)
-            if (!val_hashable(v.u.l->v[i]))
-                return false;
-        return true;
-    }
+    bool hashable = true;
+
+    jinja_enter(j);
+    for (size_t i = 0; hashable && i < l->n; i++)
+        hashable = val_hashable(j, l->v[i]);
+    jinja_leave(j);
+    return hashable;
+}
+
+bool val_hashable(struct jinja *j, struct value v)
+{
+    jinja_charge(j, COST_CHAR);
+    if (v.kind == V_TUPLE)
+        return seq_hashable(j, v.u.l);
     if (v.kind == V_VIEW)
         return v.u.view->kind == VIEW_VALUES;
     return v.kind != V_LIST && v.kind != V_DICT;
@@ -298,8 +310,10 @@ uint64_t val_hash(struct jinja *j, struct value v)
 {
     uint64_t h = v.kind;
 
+    jinja_charge(j, COST_CHAR);
     switch (v.kind) {
     case V_STR:
+        jinja_charge(j, v.u.s->len);
         return hash_seeded(v.u.s->data, v.u.s->len);
     case V_BOOL:
     case V_INT:
@@ -320,7 +334,7 @@ uint64_t val_hash(struct jinja *j, struct value v)
     case V_RANGE:
         return h;
     default:
-        if (!val_hashable(v))
+        if (!val_hashable(j, v))
             raise_type(j, "unhashable type: '%s'", val_type(v));
         return hash_bytes(2, &v.u.p, sizeof(v.u.p));
     }

@@ -194,19 +194,19 @@ struct value val_str(struct jinja *j, const char *s, size_t len);
 struct value val_cstr(struct jinja *j, const char *s);
 struct value val_sub(struct jinja *j, struct value from, size_t start, size_t end); /* bytes */
 struct value val_of_jstr(struct jstr *s);
-size_t jstr_count(struct jstr *s); /* code points */
+size_t jstr_count(struct jinja *j, struct jstr *s); /* code points */
 /* Byte offset of code point @i, which is at most the count. */
-size_t jstr_offset(struct jstr *s, size_t i);
+size_t jstr_offset(struct jinja *j, struct jstr *s, size_t i);
 struct value val_concat(struct jinja *j, struct value a, struct value b);
-bool jstr_eq(const struct jstr *a, const struct jstr *b);
+bool jstr_eq(struct jinja *j, const struct jstr *a, const struct jstr *b);
 bool jstr_is(const struct jstr *s, const char *text);
 bool val_str_is(struct value v, const char *text);
-const char *jstr_find(const struct jstr *s, size_t from, const struct jstr *what);
 
 void jbuf_add(struct jinja *j, struct jbuf *b, const void *data, size_t len);
 void jbuf_puts(struct jinja *j, struct jbuf *b, const char *s);
 void jbuf_putc(struct jinja *j, struct jbuf *b, char c);
 void jbuf_cp(struct jinja *j, struct jbuf *b, uint32_t cp);
+void jbuf_fill(struct jinja *j, struct jbuf *b, uint32_t cp, size_t n); /* @n times */
 struct value jbuf_value(struct jinja *j, struct jbuf *b); /* the buffer is the string's then */
 
 /* Decodes a code point of a valid string. */
@@ -254,21 +254,21 @@ struct value val_dict(struct jinja *j);
 /* Puts or replaces; raises for keys that cannot be hashed. */
 void jdict_set(struct jinja *j, struct jdict *d, struct value key, struct value val);
 struct value *jdict_get(struct jinja *j, const struct jdict *d, struct value key); /* or NULL */
-struct value *jdict_get_str(const struct jdict *d, const struct jstr *key);
-struct value *jdict_get_cstr(const struct jdict *d, const char *key);
+struct value *jdict_get_str(struct jinja *j, const struct jdict *d, const struct jstr *key);
+struct value *jdict_get_cstr(struct jinja *j, const struct jdict *d, const char *key);
 
 /* ---- what all values have ---- */
 
 bool val_truth(struct jinja *j, struct value v);
 bool val_eq(struct jinja *j, struct value a, struct value b);
-bool val_same(struct value a, struct value b); /* `is` */
+bool val_same(struct jinja *j, struct value a, struct value b); /* `is` */
 /* <0, 0, >0; raises for types without an order. *ret_nan: an operand was NaN, all are false. */
 int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan);
 bool val_lt(struct jinja *j, struct value a, struct value b);
-bool val_hashable(struct value v);
+bool val_hashable(struct jinja *j, struct value v);
 uint64_t val_hash(struct jinja *j, struct value v);
-int64_t val_len(struct value v);      /* -1: it has none */
-const char *val_type(struct value v); /* Python's type name */
+int64_t val_len(struct jinja *j, struct value v); /* -1: it has none */
+const char *val_type(struct value v);             /* Python's type name */
 
 /* ---- iteration (iter.c) ---- */
 

@@ -87,7 +87,7 @@ static bool hyphen_break(const struct wrap *w, const char *p)
     return next < w->end && is_letter(at(w, next));
 }
 
-static const char *chunk_end(const struct wrap *w, const char *p)
+static const char *find_chunk_end(const struct wrap *w, const char *p)
 {
     const bool space = is_ws(at(w, p));
     const char *q = p;
@@ -106,6 +106,15 @@ static const char *chunk_end(const struct wrap *w, const char *p)
             return q;
     }
     return q;
+}
+
+/* Of a word that is cut into lines, the rest is read again for each. */
+static const char *chunk_end(const struct wrap *w, const char *p)
+{
+    const char *end = find_chunk_end(w, p);
+
+    jinja_chars(w->j, 4 * (size_t)(end - p));
+    return end;
 }
 
 struct chunk {

@@ -7,7 +7,8 @@
  *
  * The template language is Jinja as Hugging Face tokenizers use it (jinja2 3.1 with trim_blocks,
  * lstrip_blocks and the loop controls extension, in its sandbox). A template is parsed once,
- * immutable, and may be rendered by any thread. Rendering is bounded in steps and in output.
+ * immutable, and may be rendered by any thread. Rendering is bounded in steps, in output, and, if
+ * asked for, in time.
  */
 
 #include <infer/types.h>
@@ -19,8 +20,11 @@ extern "C" {
 struct inf_chat_template;
 
 struct inf_chat_limits {
-    uint64_t max_steps; /* evaluated nodes; 0: 4 million */
-    size_t max_output;  /* bytes; 0: 16 MiB */
+    /* Evaluated nodes; 0: 12 million. Work on data counts by its length: 64 bytes that are copied
+     * or compared are a step, as are 16 that are searched and 8 that are read letter by letter. */
+    uint64_t max_steps;
+    size_t max_output; /* bytes; 0: 16 MiB */
+    uint64_t max_usec; /* microseconds of the monotonic clock; 0: no limit */
 };
 
 struct inf_chat_input {
@@ -48,7 +52,8 @@ INF_PUBLIC const char *inf_chat_template_text(const struct inf_chat_template *tm
 /*
  * Renders. *ret_text is NUL-terminated, the caller frees it.
  * -EINVAL: the JSON is not what it must be; -EPROTO: the template called raise_exception (its
- * words are in *reterr) or failed; -E2BIG: a limit was reached; -ENOMEM.
+ * words are in *reterr) or failed; -E2BIG: a limit of steps, memory or output was reached; -ETIME:
+ * that of time was; -ENOMEM.
  */
 INF_PUBLIC int inf_chat_render(const struct inf_chat_template *tmpl,
                                const struct inf_chat_input *input, char **ret_text, size_t *ret_len,

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A template from anywhere, rendered with a small conversation. */
+/*
+ * A template from anywhere, rendered with a small conversation and two long strings that are equal.
+ * However it uses its steps, they stand for time.
+ */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include <infer/chat.h>
 
@@ -9,8 +15,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char vars[] =
-    "{\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"},"
+enum { LONG = 1 << 16 };
+
+static const char small[] =
+    "\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"},"
     "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"na\\u00efve \\ud83d\\ude00\"}]},"
     "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a1\",\"function\":"
     "{\"name\":\"f\",\"arguments\":{\"x\":1.5,\"y\":[1,-2,true]}}}]}],"
@@ -21,14 +29,23 @@ static const char vars[] =
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct inf_chat_limits limits = {.max_steps = 20000, .max_output = 1 << 16};
+    static char vars[sizeof(small) + 2 * LONG + 64];
     struct inf_chat_template *tmpl;
     struct inf_err err;
+    clock_t start;
     char *text;
     size_t len;
+    int r;
 
     if (size > 1 << 14 || inf_chat_template_new((const char *)data, size, &tmpl, &err) < 0)
         return 0;
-    if (inf_chat_render_vars(tmpl, vars, 1753185600, &limits, &text, &len, &err) == 0) {
+    if (!vars[0])
+        sprintf(vars, "{\"big\":\"%0*d\",\"too\":\"%0*d\",%s", LONG, 0, LONG, 0, small);
+    start = clock();
+    r = inf_chat_render_vars(tmpl, vars, 1753185600, &limits, &text, &len, &err);
+    /* A hundred times what it takes without sanitizers. */
+    assert(clock() - start < 3 * CLOCKS_PER_SEC);
+    if (r == 0) {
         assert(utf8_valid(text, len));
         assert(text[len] == 0 && len <= limits.max_output);
         free(text);

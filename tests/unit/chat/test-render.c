@@ -158,6 +158,79 @@ TEST(deep_nesting_is_refused_not_followed)
     free(text);
 }
 
+TEST(deep_values_are_refused_not_followed)
+{
+    static const char nested[] =
+        "{% set ns = namespace(t=()) %}{% for a in range(10) %}{% for b in range(90000) %}"
+        "{% set ns.t = (ns.t,) %}{% endfor %}{% endfor %}{{ ";
+    static const char *const uses[] = {"{}[ns.t]", "ns.t is filter", "ns.t == (ns.t,)",
+                                       "ns.t < (ns.t,)", "ns.t|string"};
+    const struct inf_chat_input in = {.messages = "[]", .limits = {.max_steps = 100000000}};
+    char text[512];
+
+    for (size_t i = 0; i < sizeof(uses) / sizeof(*uses); i++) {
+        snprintf(text, sizeof(text), "%s%s }}", nested, uses[i]);
+        assert_fails(text, &in, E2BIG, "deeply");
+    }
+}
+
+TEST(time_is_bounded_when_asked)
+{
+    const struct inf_chat_input in = {.messages = "[]",
+                                      .limits = {.max_steps = UINT64_MAX, .max_usec = 20000}};
+
+    assert_fails("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+                 &in, ETIME, "longer than it may");
+    assert_renders("x", &in, "x");
+}
+
+/* Each of these names is looked up among all others. */
+TEST(parsing_is_bounded)
+{
+    static const char *const parts[][3] = {
+        {"", "{%% set n%d = 0 %%}", ""},
+        {"", "{%% block b%d %%}{%% endblock %%}", ""},
+        {"{{ f(", "a%d=1, ", ") }}"},
+        {"{% macro m(", "a%d, ", ") %}{% endmacro %}"},
+    };
+    enum { N = 40000 };
+    char *text = malloc(N * 40), *p;
+    struct inf_chat_template *tmpl;
+    struct inf_err err;
+    clock_t start;
+
+    assert_non_null(text);
+    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {
+        p = stpcpy(text, parts[k][0]);
+        for (int i = 0; i < N; i++)
+            p += sprintf(p, parts[k][1], i);
+        strcpy(p, parts[k][2]);
+        start = clock();
+        ASSERT_ERROR(inf_chat_template_new(text, strlen(text), &tmpl, &err), EBADMSG);
+        ASSERT_CONTAINS(err.text, "steps");
+        assert_true(clock() - start < 20 * CLOCKS_PER_SEC);
+    }
+    free(text);
+}
+
+/* Each branch begins with a copy of the names that are known there. */
+TEST(many_names_and_many_branches_are_bounded)
+{
+    enum { N = 3000 };
+    char *text = malloc(N * 80), *p = text;
+    struct inf_chat_template *tmpl;
+    struct inf_err err;
+
+    assert_non_null(text);
+    for (int i = 0; i < N; i++)
+        p += sprintf(p, "{%% set n%d = 0 %%}", i);
+    for (int i = 0; i < N; i++)
+        p += sprintf(p, "{%% if n1 %%}{%% endif %%}");
+    ASSERT_ERROR(inf_chat_template_new(text, strlen(text), &tmpl, &err), EBADMSG);
+    ASSERT_CONTAINS(err.text, "steps");
+    free(text);
+}
+
 static char *conversation(size_t n)
 {
     char *text = malloc(n * 200 + 3), *p = text;
@@ -204,4 +277,7 @@ RUN_TESTS(cmocka_unit_test(variables_are_those_that_transformers_passes),
           cmocka_unit_test(a_bad_template_says_where), cmocka_unit_test(bad_json_is_refused),
           cmocka_unit_test(work_and_output_are_bounded),
           cmocka_unit_test(deep_nesting_is_refused_not_followed),
+          cmocka_unit_test(deep_values_are_refused_not_followed),
+          cmocka_unit_test(time_is_bounded_when_asked), cmocka_unit_test(parsing_is_bounded),
+          cmocka_unit_test(many_names_and_many_branches_are_bounded),
           cmocka_unit_test(long_conversations_take_linear_time))
