@@ -97,6 +97,16 @@ static int get_f32(struct keys *k, const char *name, bool required, float *ret)
     return 0;
 }
 
+/* Decoders that see both sides: converted from models that make vectors of texts. */
+static int check_causal(struct keys *k)
+{
+    bool causal = true;
+
+    if (k->arch->encoder || !gguf_bool(k->g, key(k, "attention.causal"), &causal) || causal)
+        return 0;
+    return err_set(k->err, EOPNOTSUPP, "%s is false, which is not supported", k->key);
+}
+
 static int check_refused(struct keys *k)
 {
     double x;
@@ -419,6 +429,8 @@ int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *r
     hp.rope_style = k.arch->rope_style;
     hp.act = GRAPH_ACT_SILU;
     r = check_refused(&k);
+    if (r == 0)
+        r = check_causal(&k);
     if (r == 0)
         r = get_counts(&k, &hp);
     if (r == 0)

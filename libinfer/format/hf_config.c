@@ -22,12 +22,12 @@ static const struct hf_class {
     uint32_t head_dim;   /* when the key is absent; 0: hidden_size / heads */
     uint32_t n_ctx;      /* when the key is absent */
     uint32_t window;     /* when the key is absent */
-    bool has_window;     /* sliding_window counts */
-    bool has_switch;     /* … if use_sliding_window; max_window_layers and layer_types count */
-    bool bias_qkv;       /* always */
-    bool has_biases;     /* attention_bias counts */
-    bool has_mlp_bias;   /* mlp_bias counts */
-    bool adapted;        /* to tasks; the language model's keys are in text_config */
+    bool has_window;     /* sliding_window counts, and layer_types */
+    bool has_switch;   /* … if use_sliding_window; without layer_types max_window_layers counts */
+    bool bias_qkv;     /* always */
+    bool has_biases;   /* attention_bias counts */
+    bool has_mlp_bias; /* mlp_bias counts */
+    bool adapted;      /* to tasks; the language model's keys are in text_config */
 } classes[] = {
     {.name = "LlamaForCausalLM",
      .model_type = "llama",
@@ -37,6 +37,13 @@ static const struct hf_class {
      .has_mlp_bias = true},
     {.name = "MistralForCausalLM",
      .model_type = "mistral",
+     .arch = "llama",
+     .n_kv_heads = 8,
+     .n_ctx = 4096 * 32,
+     .window = 4096,
+     .has_window = true},
+    {.name = "MinistralForCausalLM",
+     .model_type = "ministral",
      .arch = "llama",
      .n_kv_heads = 8,
      .n_ctx = 4096 * 32,
@@ -147,17 +154,30 @@ static int get_flag(struct reader *r, const json_t *object, const char *key, boo
     return 0;
 }
 
-static const struct hf_class *find_class(const json_t *config, const char **ret_name)
+/* "LlamaModel" is "LlamaForCausalLM" without its head: what sentence-transformers saves. */
+static bool is_base_of(const struct hf_class *class, const char *name)
+{
+    static const char causal[] = "ForCausalLM";
+    const size_t n = strlen(class->name), n_end = sizeof(causal) - 1;
+
+    return n > n_end && strcmp(class->name + n - n_end, causal) == 0 &&
+           strncmp(name, class->name, n - n_end) == 0 && strcmp(name + n - n_end, "Model") == 0;
+}
+
+static const struct hf_class *find_class(const json_t *config, const char **ret_name,
+                                         bool *ret_base)
 {
     const char *name =
         json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
     const char *type = json_string_value(json_object_get(config, "model_type"));
 
     *ret_name = name ? name : type;
-    for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
-        if (name ? strcmp(name, classes[i].name) == 0
-                 : type && strcmp(type, classes[i].model_type) == 0)
+    for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+        *ret_base = name && is_base_of(&classes[i], name);
+        if (*ret_base || (name ? strcmp(name, classes[i].name) == 0
+                               : type && strcmp(type, classes[i].model_type) == 0))
             return &classes[i];
+    }
     return NULL;
 }
 
@@ -350,10 +370,13 @@ static int get_window(struct reader *r, struct hparams *hp)
     if (!on || json_is_null(json_object_get(r->config, "sliding_window")))
         return 0;
     rc = get_count(r, "sliding_window", r->class->window, &hp->window);
-    if (rc < 0 || hp->window == 0 || !r->class->has_switch)
+    if (rc < 0 || hp->window == 0)
         return rc;
+    /* transformers reads a Mistral that has them as a Ministral. */
     if (types)
         return set_layer_types(r, types, hp);
+    if (!r->class->has_switch)
+        return 0;
     rc = get_count(r, "max_window_layers", 28, &n_full);
     for (uint32_t i = 0; i < MIN(n_full, hp->n_layers); i++)
         hparams_set_full(hp, i);
@@ -396,7 +419,7 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
         return hf_config_encoder(config, ret_config, reterr);
     if (hf_config_is_windowed(config))
         return hf_config_windowed(config, ret_config, reterr);
-    r.class = find_class(config, &name);
+    r.class = find_class(config, &name, &c.base);
     if (!r.class)
         return err_set(reterr, EOPNOTSUPP,
                        "config.json: the architecture \"%.64s\" is not supported",

@@ -10,7 +10,8 @@
 struct hf_config {
     struct hparams hp;
     bool bias_qkv, bias_out, bias_mlp; /* the layers have these biases */
-    bool tied;                         /* the head is the embedding */
+    bool tied; /* the head is the embedding, unless the file has one of its own */
+    bool base; /* a class without a head: there may be none */
     /* Canonical names of its tensors (hf_names.h). */
     bool (*tensor_name)(const char *name, char out[HF_NAME_MAX]);
 };

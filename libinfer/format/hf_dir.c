@@ -168,9 +168,9 @@ static int add_tensor(struct format *f, const struct hf_config *c, const struct 
 
     if (!c->tensor_name(raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
-    /* Of a tied pair either may be stored; where both are, the embedding counts. */
-    if (c->tied && strcmp(name, "output.weight") == 0)
-        snprintf(name, sizeof(name), "%s", has_embedding(f) ? "" : "token_embd.weight");
+    /* Of a tied pair either may be stored; where both are, each is itself, as in transformers. */
+    if (c->tied && strcmp(name, "output.weight") == 0 && !has_embedding(f))
+        snprintf(name, sizeof(name), "token_embd.weight");
     return name[0] ? add_named(f, raw, name, reterr) : 0;
 }
 
@@ -247,7 +247,7 @@ static int check_biases(const struct format *f, const struct hf_config *c, struc
             if (r < 0)
                 return r;
         }
-    return check_presence(f, "output.weight", !c->tied, reterr);
+    return c->tied || c->base ? 0 : check_presence(f, "output.weight", true, reterr);
 }
 
 static int read_tensors(struct format *f, const struct hf_config *c, struct inf_err *reterr)
@@ -268,6 +268,7 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
             r = add_tensor(f, c, safetensors_at(f->shards[i], j), reterr);
     for (uint32_t i = 0; r == 0 && i < f->hp.embed.n_dense; i++)
         r = add_dense(f, i, reterr);
+    f->hp.no_head = c->base && !c->tied && !format_find(f, "output.weight");
     /* Of encoders the tensors alone tell. */
     return r == 0 && !c->hp.embed.encoder ? check_biases(f, c, reterr) : r;
 }

@@ -17,7 +17,7 @@
 #include "format/impl.h"
 #include "format/json.h"
 
-#define MODULES_MAX ((size_t)1 << 20)
+#define MODULES_MAX ((size_t)16 << 20) /* a tokenizer's configuration lists its added tokens */
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -33,8 +33,8 @@ static bool is_plain(const char *path)
 }
 
 /* An object in @file of folder @folder; *ret stays NULL when there is no such file. */
-static int read_object(const struct format *f, const char *folder, const char *file, json_t **ret,
-                       struct inf_err *reterr)
+static int read_object(const struct format *f, const char *folder, const char *file, unsigned flags,
+                       json_t **ret, struct inf_err *reterr)
 {
     char name[128];
     _cleanup_free_ char *path = NULL;
@@ -45,7 +45,7 @@ static int read_object(const struct format *f, const char *folder, const char *f
         return err_set(reterr, ENOMEM, "out of memory");
     if (!path_exists(path))
         return 0;
-    return json_text_read(path, MODULES_MAX, 0, ret, reterr);
+    return json_text_read(path, MODULES_MAX, flags, ret, reterr);
 }
 
 static int read_pooling(struct format *f, const char *folder, struct inf_err *reterr)
@@ -64,7 +64,7 @@ static int read_pooling(struct format *f, const char *folder, struct inf_err *re
     json_t *value;
     int r;
 
-    r = read_object(f, folder, "config.json", &config, reterr);
+    r = read_object(f, folder, "config.json", 0, &config, reterr);
     if (r < 0)
         return r;
     if (!config)
@@ -123,7 +123,7 @@ static int read_dense(struct format *f, const char *type, const char *folder,
     if (i == HPARAMS_MAX_DENSE)
         return err_set(reterr, EOPNOTSUPP, "modules.json: more than %u dense layers",
                        HPARAMS_MAX_DENSE);
-    r = read_object(f, folder, "config.json", &config, reterr);
+    r = read_object(f, folder, "config.json", 0, &config, reterr);
     if (r < 0)
         return r;
     n = json_integer_value(json_object_get(config, "out_features"));
@@ -190,19 +190,37 @@ static int read_list(const struct format *f, json_t **ret, struct inf_err *reter
     return json_text_parse(text, (size_t)n, 0, "modules.json", ret, reterr);
 }
 
-static int read_max_tokens(struct format *f, struct inf_err *reterr)
+/* A length that is given and that the model has positions for counts; "no limit" is a number far
+ * above all that models take. */
+static void set_max_tokens(struct format *f, const json_t *length)
+{
+    const double n = json_number_value(length);
+
+    if (n >= 1 && n <= f->hp.n_ctx_train)
+        f->hp.embed.max_tokens = (uint32_t)n;
+}
+
+/* "max_seq_length" of sentence_bert_config.json, which versions before 6 wrote. */
+static int read_seq_length(struct format *f, struct inf_err *reterr)
 {
     _cleanup_json_ json_t *config = NULL;
-    json_int_t n;
-    int r;
+    const int r = read_object(f, "", "sentence_bert_config.json", 0, &config, reterr);
 
-    r = read_object(f, "", "sentence_bert_config.json", &config, reterr);
-    if (r < 0)
-        return r;
-    n = json_integer_value(json_object_get(config, "max_seq_length"));
-    if (n > 0 && n <= (json_int_t)f->hp.n_ctx_train)
-        f->hp.embed.max_tokens = (uint32_t)n;
-    return 0;
+    if (r == 0)
+        set_max_tokens(f, json_object_get(config, "max_seq_length"));
+    return r;
+}
+
+/* What is cut is up to the tokenizer where no module says so. */
+static int read_tokenizer_length(struct format *f, struct inf_err *reterr)
+{
+    _cleanup_json_ json_t *config = NULL;
+    const int r = read_object(f, "", "tokenizer_config.json",
+                              JSON_TEXT_DUPLICATES | JSON_TEXT_BIG_INTS, &config, reterr);
+
+    if (r == 0)
+        set_max_tokens(f, json_object_get(config, "model_max_length"));
+    return r;
 }
 
 int format_read_modules(struct format *f, struct inf_err *reterr)
@@ -212,6 +230,8 @@ int format_read_modules(struct format *f, struct inf_err *reterr)
     int r;
 
     r = read_list(f, &root, reterr);
+    if (r == 0 && (root || f->hp.embed.encoder))
+        r = read_tokenizer_length(f, reterr);
     if (r < 0 || !root)
         return r;
     list = json_object_get(root, "modules");
@@ -225,5 +245,5 @@ int format_read_modules(struct format *f, struct inf_err *reterr)
                     "modules.json: both a pooling and vectors of single tokens are not supported");
     if (f->hp.embed.late)
         f->hp.embed.raw = false; /* PyLate normalises without a word */
-    return r == 0 ? read_max_tokens(f, reterr) : r;
+    return r == 0 ? read_seq_length(f, reterr) : r;
 }

@@ -75,6 +75,10 @@ int model_build(const struct model *m, struct graph **ret_graph, struct inf_err 
     if (!m->arch->build)
         return err_set(reterr, EOPNOTSUPP, "%s models make vectors of texts, and generate none",
                        m->hp->arch);
+    if (m->hp->no_head)
+        return err_set(reterr, EOPNOTSUPP,
+                       "the model was saved without its head: it makes vectors of texts, and "
+                       "generates none");
     if (graph_new(&g) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     m->arch->build(m, g);

@@ -224,7 +224,7 @@ int weights_bind_decoder(struct binder *b, unsigned need)
         r = bind_dense(b);
     if (r < 0)
         return r;
-    m->tied = !m->head.data;
+    m->tied = !m->head.data && !hp->no_head;
     if (m->tied) {
         m->head = m->embd;
         m->bytes_token += format_find(m->f, "token_embd.weight")->size;

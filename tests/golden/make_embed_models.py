@@ -6,7 +6,7 @@ Each model is a directory in Hugging Face layout with its sentence-transformers 
 such, and case.json: texts as ids and types, and the vectors or scores that transformers computes in
 double precision.
 
-Needs: torch 2.x, transformers 5.x, safetensors, numpy. Run it in this directory:
+Needs: torch 2.x, transformers 5.x, sentence-transformers 6.x, safetensors, numpy. Run it in this directory:
 
     python3 make_embed_models.py [NAME…]
 """
@@ -21,10 +21,10 @@ import torch
 from safetensors.torch import save_file
 from transformers import (BertConfig, BertForSequenceClassification, BertModel, Gemma3TextConfig,
                           Gemma3TextModel, GteConfig, GteForSequenceClassification, GteModel,
-                          ModernBertConfig, ModernBertForSequenceClassification, ModernBertModel,
-                          NomicBertConfig, NomicBertModel, Qwen3Config, Qwen3ForCausalLM,
-                          RobertaConfig, RobertaModel, XLMRobertaConfig,
-                          XLMRobertaForSequenceClassification)
+                          LlamaConfig, LlamaModel, ModernBertConfig,
+                          ModernBertForSequenceClassification, ModernBertModel, NomicBertConfig,
+                          NomicBertModel, Qwen3Config, Qwen3ForCausalLM, Qwen3Model, RobertaConfig,
+                          RobertaModel, XLMRobertaConfig, XLMRobertaForSequenceClassification)
 from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLTextConfig
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLTextModel
 
@@ -210,19 +210,71 @@ def make(name, seed):
     gen = torch.Generator().manual_seed(seed + 1000)
     n_types = max(getattr(config, "type_vocab_size", 1), 1)
     texts = []
+    padding = config.pad_token_id if "roberta" in config.model_type else None
     model = model.double()
     if name in ("gte-new", "gte-rank"):
         stretch(model)
     with torch.no_grad():
-        for n in LENGTHS:
-            # Padding is no token: RoBERTa does not count it as a position.
+        for n in LENGTHS + [9] * (padding is not None):
             ids = torch.randint(2, config.vocab_size, (1, n), generator=gen)
             types = torch.randint(0, n_types, (1, n), generator=gen)
+            if len(texts) == len(LENGTHS):
+                # Padding inside a text: RoBERTa does not count it as a position.
+                ids[0, [0, 3, 4]] = padding
             y = vector(model, ids, types, pooling, steps)
+            if n_types == 1:
+                # What a tokenizer says of the second text of a pair; the model does not read it.
+                types[0, n // 2:] = 1
             texts.append({"ids": ids[0].tolist(), "types": types[0].tolist(),
                           "want": [float(f"{v:.9g}") for v in y.tolist()]})
     (out / "case.json").write_text(json.dumps({
         "kind": "scores" if pooling in ("score", "no-yes") else "vectors", "texts": texts}) + "\n")
+    print(f"{name}: {sum(f.stat().st_size for f in out.rglob('*') if f.is_file())} bytes")
+
+
+# What sentence-transformers saves of a model itself: name: (class, config, pooling).
+SAVED = {
+    "qwen3-saved": (Qwen3Model, Qwen3Config(
+        **SMALL | dict(tie_word_embeddings=True), head_dim=8,
+        rope_parameters=rope("default", 1000000.0)), "lasttoken"),
+    "llama-saved": (LlamaModel, LlamaConfig(**SMALL, rope_parameters=rope("default")), "mean"),
+    "bert-saved": (BertModel, BertConfig(**BERT, type_vocab_size=2), "mean"),
+}
+SAVED_LENGTH = 20
+
+
+def make_saved(name, seed):
+    """Directories as sentence-transformers writes them: a class without a head, and the length at
+    which texts are cut beside the tokenizer alone. Texts are cut and computed by it, too."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Normalize, Pooling, Transformer
+    from transformers import PreTrainedTokenizerFast
+
+    cls, config, pooling = SAVED[name]
+    out, raw = OUT / name, OUT / (name + ".raw")
+    shutil.rmtree(out, ignore_errors=True)
+    model = cls(config).eval()
+    fill(model, seed)
+    model.save_pretrained(raw)
+    write_tokenizer(raw / "tokenizer.json", config.vocab_size)
+    tok = PreTrainedTokenizerFast(tokenizer_file=str(raw / "tokenizer.json"), pad_token="!",
+                                  model_max_length=SAVED_LENGTH)
+    tok.save_pretrained(raw)
+    module = Transformer(str(raw))
+    st = SentenceTransformer(modules=[module, Pooling(config.hidden_size, pooling_mode=pooling),
+                                      Normalize()], device="cpu")
+    st.save_pretrained(str(out), create_model_card=False)
+    shutil.rmtree(raw)
+    st = SentenceTransformer(str(out), device="cpu").double()
+    gen = torch.Generator().manual_seed(seed + 1)
+    texts = []
+    for n in (5, SAVED_LENGTH, 2 * SAVED_LENGTH):
+        ids = torch.randint(1, config.vocab_size, (n,), generator=gen).tolist()
+        y = st.encode("".join(chr(33 + i) for i in ids), precision="float32")
+        texts.append({"ids": ids[:SAVED_LENGTH], "types": [0] * min(n, SAVED_LENGTH),
+                      "want": [float(f"{v:.9g}") for v in y.tolist()]})
+    (out / "case.json").write_text(json.dumps({
+        "kind": "vectors", "max_tokens": st.max_seq_length, "texts": texts}) + "\n")
     print(f"{name}: {sum(f.stat().st_size for f in out.rglob('*') if f.is_file())} bytes")
 
 
@@ -300,6 +352,9 @@ def main():
     for seed, name in enumerate(MODELS):
         if len(sys.argv) == 1 or name in sys.argv[1:]:
             make(name, seed)
+    for seed, name in enumerate(SAVED):
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            make_saved(name, seed + 800)
     if len(sys.argv) == 1 or "jina-v4" in sys.argv[1:]:
         make_jina("jina-v4", 700)
 

@@ -19,8 +19,9 @@ import shutil
 import sys
 
 import torch
-from transformers import (LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
-                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+from transformers import (AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MinistralConfig,
+                          MinistralForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 N_TOKENS = 40
 OUT = pathlib.Path(__file__).resolve().parent / "models"
@@ -67,6 +68,15 @@ MODELS = {
             "sliding_attention", "full_attention", "sliding_attention"],
         rope_parameters=rope("yarn", 10000.0, factor=2.0, attention_factor=1.25,
                              original_max_position_embeddings=24)), {"dtype": torch.bfloat16}),
+    # A Mistral with layer_types, which transformers reads as a Ministral.
+    "mistral-mix": (MinistralForCausalLM, MinistralConfig(
+        **SMALL | dict(num_hidden_layers=3), head_dim=8, sliding_window=6, layer_types=[
+            "sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters=rope("default")), {"keys": {
+            "architectures": ["MistralForCausalLM"], "model_type": "mistral"}}),
+    # Said to be tied, with a head of its own in the file.
+    "llama-own-head": (LlamaForCausalLM, LlamaConfig(
+        **SMALL, rope_parameters=rope("default")), {"keys": {"tie_word_embeddings": True}}),
 }
 
 
@@ -123,6 +133,12 @@ def make(name, seed):
     (out / "generation_config.json").unlink(missing_ok=True)
     if how.get("old_rope"):
         use_old_rope(out / "config.json")
+    if how.get("keys"):
+        path = out / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | how["keys"], indent=2,
+                                   sort_keys=True) + "\n")
+        # It is what transformers makes of the files, not what they were made from.
+        model = AutoModelForCausalLM.from_pretrained(out, attn_implementation="eager").eval()
     write_tokenizer(out / "tokenizer.json", config.vocab_size)
     tokens = torch.randint(0, config.vocab_size, (1, N_TOKENS),
                            generator=torch.Generator().manual_seed(seed + 1000))

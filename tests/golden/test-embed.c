@@ -20,7 +20,7 @@ static const char *const names[] = {
     "bert-mean", "bert-cls-dense", "bert-rank",       "roberta-mean", "xlmr-rank",
     "bert-f16",  "nomic",          "qwen3-last",      "qwen3-rank",   "gemma",
     "gemma-old", "modernbert",     "modernbert-rank", "gte",          "gte-new",
-    "gte-rank"};
+    "gte-rank",  "qwen3-saved",    "llama-saved",     "bert-saved"};
 
 enum { MAX_TEXTS = 8, MAX_TOKENS = 128, MAX_WIDTH = 64 };
 
@@ -28,6 +28,7 @@ struct golden {
     char path[4096];
     enum inf_embed_kind kind;
     size_t n, width;
+    uint32_t max_tokens; /* 0: it is not told */
     struct inf_embed_text texts[MAX_TEXTS];
     int32_t ids[MAX_TEXTS][MAX_TOKENS];
     uint8_t types[MAX_TEXTS][MAX_TOKENS];
@@ -70,6 +71,7 @@ static void golden_read(struct golden *g, const char *name, const char *file)
     free(path);
     texts = json_object_get(root, "texts");
     g->n = json_array_size(texts);
+    g->max_tokens = (uint32_t)json_integer_value(json_object_get(root, "max_tokens"));
     kind = json_string_value(json_object_get(root, "kind"));
     g->kind = strcmp(kind, "scores") == 0 ? INF_EMBED_SCORES
               : strcmp(kind, "rows") == 0 ? INF_EMBED_ROWS
@@ -100,6 +102,8 @@ static struct inf_embedder *embedder_open(const struct golden *g, struct inf_mod
 
     ASSERT_OK_ERR(inf_embedder_new(&p, &e, &err), err);
     assert_int_equal(inf_embedder_width(e), g->width);
+    if (g->max_tokens > 0)
+        assert_int_equal(inf_embedder_max_tokens(e), g->max_tokens);
     return e;
 }
 
@@ -312,17 +316,21 @@ static void write_text(const char *dir, const char *name, const char *text)
 }
 
 static const char *const jina_files[] = {"config.json", "model.safetensors", "tokenizer.json",
-                                         "adapters/adapter_model.safetensors"};
+                                         "adapters/adapter_model.safetensors", NULL};
 
-/* A directory with the files of "jina-v4", but for the configuration of its adapters. */
-static void link_files(const char *from, const char *to)
+static void make_folder(const char *dir, const char *name)
 {
-    char *sub = path_join(to, "adapters");
+    char *path = path_join(dir, name);
 
-    assert_int_equal(mkdir(sub, 0700), 0);
-    free(sub);
-    for (size_t i = 0; i < sizeof(jina_files) / sizeof(jina_files[0]); i++) {
-        char *a = path_join(from, jina_files[i]), *b = path_join(to, jina_files[i]);
+    assert_int_equal(mkdir(path, 0700), 0);
+    free(path);
+}
+
+/* Some of a directory's files. */
+static void link_files(const char *from, const char *to, const char *const *files)
+{
+    for (size_t i = 0; files[i]; i++) {
+        char *a = path_join(from, files[i]), *b = path_join(to, files[i]);
         char *whole = realpath(a, NULL);
 
         assert_int_equal(symlink(whole, b), 0);
@@ -361,7 +369,8 @@ TEST(adapters_that_add_otherwise_are_refused)
 
     golden_open(&g, "jina-v4");
     assert_non_null(mkdtemp(dir));
-    link_files(g.path, dir);
+    make_folder(dir, "adapters");
+    link_files(g.path, dir, jina_files);
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct inf_err err = {0};
         int r;
@@ -371,10 +380,56 @@ TEST(adapters_that_add_otherwise_are_refused)
         if (r != table[i].error || !strstr(err.text, table[i].message))
             fail_msg("%s: %d, \"%s\"", table[i].config, r, err.text);
     }
-    for (size_t i = 0; i < sizeof(jina_files) / sizeof(jina_files[0]); i++)
+    for (size_t i = 0; jina_files[i]; i++)
         remove_in(dir, jina_files[i]);
     remove_in(dir, "adapters/adapter_config.json");
     remove_in(dir, "adapters");
+    rmdir(dir);
+}
+
+/* Where texts are cut: what a module says counts before what the tokenizer says, and neither when
+ * the model has fewer positions (80 here). */
+TEST(texts_have_the_length_that_sentence_transformers_gives_them)
+{
+    static const char *const files[] = {"config.json",  "model.safetensors",     "tokenizer.json",
+                                        "modules.json", "1_Pooling/config.json", NULL};
+    static const struct {
+        const char *tokenizer, *module;
+        uint32_t want;
+    } table[] = {
+        {"{\"model_max_length\":20}", "{}", 20},
+        {"{\"model_max_length\":20}", "{\"max_seq_length\":33,\"do_lower_case\":false}", 33},
+        {"{\"model_max_length\":20}", "{\"max_seq_length\":null}", 20},
+        {"{\"model_max_length\":1000000000000000019884624838656}", "{}", 80},
+        {"{\"model_max_length\":1e30}", "{}", 80},
+        {"{\"model_max_length\":512}", "{\"max_seq_length\":40}", 40},
+        {"{\"model_max_length\":\"20\"}", "{}", 80},
+    };
+    char dir[] = "/tmp/test-embed-XXXXXX";
+    struct golden g;
+
+    golden_open(&g, "bert-saved");
+    assert_non_null(mkdtemp(dir));
+    make_folder(dir, "1_Pooling");
+    link_files(g.path, dir, files);
+    snprintf(g.path, sizeof(g.path), "%s", dir);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct inf_embedder *e;
+        struct inf_model *model;
+
+        write_text(dir, "tokenizer_config.json", table[i].tokenizer);
+        write_text(dir, "sentence_bert_config.json", table[i].module);
+        model = model_open_golden(&g);
+        g.max_tokens = table[i].want;
+        e = embedder_open(&g, model, NULL, 1, 0, true);
+        inf_embedder_free(e);
+        inf_model_unref(model);
+    }
+    remove_in(dir, "tokenizer_config.json");
+    remove_in(dir, "sentence_bert_config.json");
+    for (size_t i = 0; files[i]; i++)
+        remove_in(dir, files[i]);
+    remove_in(dir, "1_Pooling");
     rmdir(dir);
 }
 
@@ -531,12 +586,39 @@ TEST(encoders_do_not_generate)
     inf_model_unref(p.model);
 }
 
+static int engine_open(const char *name, struct inf_err *reterr)
+{
+    struct inf_engine_params p = {.device = "cpu"};
+    struct inf_engine *engine = NULL;
+    struct golden g;
+    int r;
+
+    golden_open(&g, name);
+    p.model = model_open_golden(&g);
+    r = inf_engine_new(&p, &engine, reterr);
+    inf_engine_free(engine);
+    inf_model_unref(p.model);
+    return r;
+}
+
+/* A class without a head generates when its embedding is the head, as transformers has it. */
+TEST(models_without_a_head_generate_when_they_are_tied)
+{
+    struct inf_err err = {0};
+
+    ASSERT_OK_ERR(engine_open("qwen3-saved", &err), err);
+    assert_int_equal(engine_open("llama-saved", &err), -EOPNOTSUPP);
+    assert_non_null(strstr(err.text, "without its head"));
+}
+
 RUN_TESTS(cmocka_unit_test(vectors_and_scores_are_those_of_transformers),
           cmocka_unit_test(gguf_files_make_the_same_vectors),
           cmocka_unit_test(tasks_add_to_what_a_model_computes), cmocka_unit_test(tasks_have_names),
           cmocka_unit_test(adapters_that_add_otherwise_are_refused),
+          cmocka_unit_test(texts_have_the_length_that_sentence_transformers_gives_them),
           cmocka_unit_test(an_interrupted_request_has_the_same_bits),
           cmocka_unit_test(rows_are_pooled_to_the_vector),
           cmocka_unit_test(bad_requests_are_refused_with_a_reason),
           cmocka_unit_test(cancelled_requests_end_at_once),
-          cmocka_unit_test(encoders_do_not_generate))
+          cmocka_unit_test(encoders_do_not_generate),
+          cmocka_unit_test(models_without_a_head_generate_when_they_are_tied))

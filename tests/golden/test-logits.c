@@ -15,8 +15,9 @@
 #include "model/model.h"
 
 static const char *const names[] = {
-    "llama-gqa",  "llama3-scaled",    "llama-linear", "llama-yarn", "mistral-window",
-    "qwen2-tied", "qwen2-window-mix", "qwen3-norm",   "qwen3-bf16",
+    "llama-gqa",      "llama3-scaled", "llama-linear",     "llama-yarn",
+    "mistral-window", "qwen2-tied",    "qwen2-window-mix", "qwen3-norm",
+    "qwen3-bf16",     "mistral-mix",   "llama-own-head",
 };
 
 struct golden {

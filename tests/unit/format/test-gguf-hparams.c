@@ -185,6 +185,22 @@ TEST(what_is_not_understood_is_refused_by_name)
     }
 }
 
+/* Decoders that were converted from models that see both sides. */
+TEST(decoders_that_see_both_sides_are_refused)
+{
+    struct gguf_writer w = {0};
+    struct inf_err err = {0};
+    struct hparams hp;
+
+    write_base(&w, "qwen2");
+    gguf_put_bool(&w, "qwen2.attention.causal", false);
+    assert_int_equal(finish(&w, &hp, &err), -EOPNOTSUPP);
+    ASSERT_CONTAINS(err.text, "qwen2.attention.causal is false");
+    write_base(&w, "qwen2");
+    gguf_put_bool(&w, "qwen2.attention.causal", true);
+    ASSERT_OK_ERR(finish(&w, &hp, &err), err);
+}
+
 TEST(unknown_architectures_and_missing_keys_are_named)
 {
     struct gguf_writer w = {0};
@@ -239,4 +255,5 @@ RUN_TESTS(cmocka_unit_test(llama_has_defaults),
           cmocka_unit_test(scaling_has_old_and_new_keys),
           cmocka_unit_test(counts_per_layer_must_agree),
           cmocka_unit_test(what_is_not_understood_is_refused_by_name),
+          cmocka_unit_test(decoders_that_see_both_sides_are_refused),
           cmocka_unit_test(unknown_architectures_and_missing_keys_are_named))

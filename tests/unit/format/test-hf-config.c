@@ -78,6 +78,43 @@ TEST(windows_count_from_a_layer_or_by_a_list)
     assert_int_equal(hparams_window(&c.hp, 3), 0);
 }
 
+#define LAYERS(class, more)                                                                        \
+    "{\"architectures\":[\"" class "\"],\"vocab_size\":96,\"hidden_size\":64,"                     \
+                                   "\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_"       \
+                                   "attention_heads\":8" more "}"
+
+/* transformers reads a Mistral that has layer_types as a Ministral. */
+TEST(layers_of_mistral_may_differ)
+{
+    struct hf_config c = parse_ok(LAYERS("MistralForCausalLM", ",\"sliding_window\":16"));
+
+    assert_int_equal(hparams_window(&c.hp, 0), 16);
+    assert_int_equal(hparams_window(&c.hp, 1), 16);
+    c = parse_ok(LAYERS("MistralForCausalLM",
+                        ",\"sliding_window\":16,\"layer_types\":[\"sliding_attention\","
+                        "\"full_attention\"]"));
+    assert_int_equal(hparams_window(&c.hp, 0), 16);
+    assert_int_equal(hparams_window(&c.hp, 1), 0);
+    c = parse_ok(LAYERS("MinistralForCausalLM",
+                        ",\"sliding_window\":8,\"layer_types\":[\"full_attention\","
+                        "\"sliding_attention\"]"));
+    ASSERT_STREQ(c.hp.arch, "llama");
+    assert_int_equal(hparams_window(&c.hp, 0), 0);
+    assert_int_equal(hparams_window(&c.hp, 1), 8);
+}
+
+TEST(classes_without_a_head_are_read_like_those_with_one)
+{
+    struct hf_config c = parse_ok(LAYERS("LlamaModel", ""));
+
+    ASSERT_STREQ(c.hp.arch, "llama");
+    assert_true(c.base && !c.tied);
+    c = parse_ok(LAYERS("Qwen3Model", ",\"num_key_value_heads\":8,\"tie_word_embeddings\":true"));
+    ASSERT_STREQ(c.hp.arch, "qwen3");
+    assert_true(c.base && c.tied);
+    assert_false(parse_ok(LAYERS("LlamaForCausalLM", "")).base);
+}
+
 TEST(rotary_scaling_is_read_in_both_spellings)
 {
     struct hf_config c;
@@ -275,5 +312,7 @@ RUN_TESTS(cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
           cmocka_unit_test(encoders_that_compute_otherwise_are_refused),
           cmocka_unit_test(missing_keys_have_the_defaults_of_their_class),
           cmocka_unit_test(windows_count_from_a_layer_or_by_a_list),
+          cmocka_unit_test(layers_of_mistral_may_differ),
+          cmocka_unit_test(classes_without_a_head_are_read_like_those_with_one),
           cmocka_unit_test(rotary_scaling_is_read_in_both_spellings),
           cmocka_unit_test(what_is_not_understood_is_refused_by_name))
