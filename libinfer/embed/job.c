@@ -27,7 +27,7 @@ static int check_text(const struct inf_embed_text *t, size_t i, const struct job
         if (t->tokens[j] < 0 || (uint32_t)t->tokens[j] >= shape->n_vocab)
             return err_set(reterr, EINVAL, "text %zu: token %d is not in the vocabulary", i,
                            t->tokens[j]);
-        if (t->types && t->types[j] >= MAX(shape->n_types, 1u))
+        if (t->types && shape->n_types > 1 && t->types[j] >= shape->n_types)
             return err_set(reterr, EINVAL, "text %zu: the model has no tokens of type %u", i,
                            t->types[j]);
     }
@@ -68,7 +68,8 @@ static int check(const struct inf_embed_request *q, const struct job_shape *shap
     for (size_t i = 0; r == 0 && i < q->n_texts; i++) {
         r = check_text(&q->texts[i], i, shape, reterr);
         *ret_tokens += q->texts[i].n_tokens;
-        *ret_types |= q->texts[i].types != NULL;
+        /* Models that tell no kinds apart read texts whose tokenizer does. */
+        *ret_types |= q->texts[i].types != NULL && shape->n_types > 1;
         if (*ret_tokens > MAX_TOKENS)
             return err_set(reterr, E2BIG, "the request has more than %zu tokens", MAX_TOKENS);
     }

@@ -36,6 +36,8 @@ static int make_arrays(struct lane *l)
     l->logit_rows = NEW(uint32_t, l->max_logits);
     if (!l->seqs || !l->texts || !l->blocks || !l->tokens || !l->types || !l->logit_rows)
         return -ENOMEM;
+    if (l->params.padding >= 0 && !(l->positions = NEW(uint32_t, l->max_rows)))
+        return -ENOMEM;
     for (uint32_t i = 0; i < l->n_blocks; i++)
         l->blocks[i] = i;
     l->out_size = (uint64_t)l->max_logits * l->params.width * sizeof(float);
@@ -93,6 +95,7 @@ void lane_done(struct lane *l)
     free(l->blocks);
     free(l->tokens);
     free(l->types);
+    free(l->positions);
     free(l->logit_rows);
     if (l->out)
         munmap(l->out, l->out_size);
@@ -123,6 +126,15 @@ static void ask_rows(struct lane *l, uint32_t first, uint32_t n)
     }
 }
 
+/* As RoBERTa counts them. */
+static void count_positions(struct lane *l, uint32_t first, uint32_t n)
+{
+    uint32_t position = 0;
+
+    for (uint32_t i = first; l->positions && i < first + n; i++)
+        l->positions[i] = l->tokens[i] == l->params.padding ? 0 : ++position;
+}
+
 void lane_add(struct lane *l, struct job *job, size_t i_text)
 {
     const struct job_text *t = &job->texts[i_text];
@@ -145,6 +157,7 @@ void lane_add(struct lane *l, struct job *job, size_t i_text)
         memcpy(l->types + first, job->types + t->first, n);
     else
         memset(l->types + first, 0, n);
+    count_positions(l, first, n);
     ask_rows(l, first, n);
     l->batch.n_rows = first + n;
     l->batch.n_seqs = i + 1;
@@ -158,6 +171,7 @@ bool lane_run(struct lane *l, bool part, int *ret_error)
 
     b->tokens = l->tokens;
     b->types = l->types;
+    b->positions = l->positions;
     b->seqs = l->seqs;
     b->logit_rows = l->logit_rows;
     if (part && ops->run_part) {

@@ -19,6 +19,8 @@ struct lane_params {
     uint32_t max_tokens;   /* of one text */
     uint32_t n_kv_heads, head_dim;
     enum job_pick pick;
+    int32_t padding; /* tokens of this id have row 0 of the table of positions, and others the rows
+                        behind it, counted without them; -1: all are counted, from row 0 on */
 };
 
 /* A text of the batch. */
@@ -40,6 +42,7 @@ struct lane {
     uint32_t *blocks;        /* [n_blocks], 0, 1, 2… */
     int32_t *tokens;         /* [max_rows] */
     uint8_t *types;          /* [max_rows] */
+    uint32_t *positions;     /* [max_rows]; NULL: they are as in any text */
     uint32_t *logit_rows;    /* [max_logits] */
     float *out;              /* [max_logits, width]: memory is touched when rows come */
     uint32_t max_rows, max_seqs, max_logits, n_blocks;

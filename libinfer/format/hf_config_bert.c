@@ -169,6 +169,7 @@ static int get_positions(const struct reader *r, struct hparams *hp)
     if (padding + 1 >= hp->embed.n_pos)
         return err_set(r->err, EBADMSG, "config.json: pad_token_id leaves no positions");
     hp->embed.pos_first = padding + 1;
+    hp->embed.pos_skips = true;
     hp->n_ctx_train = hp->embed.n_pos - hp->embed.pos_first;
     return 0;
 }

@@ -42,6 +42,8 @@ struct hparams_embed {
     bool encoder;       /* rows see both sides */
     bool gated;         /* encoders: the feed-forward layers are gated units */
     uint32_t pos_first; /* encoders: the row of the table of positions that position 0 has */
+    bool pos_skips;     /* … and tokens of the id pos_first - 1, padding, are not counted: all of
+                           them have the row before it */
     uint32_t n_pos;     /* rows of that table; 0: positions are rotations */
     uint32_t n_types;   /* kinds of segments; 0: none */
     enum pooling pooling;
@@ -94,6 +96,7 @@ struct hparams {
     uint8_t full_layers[HPARAMS_MAX_LAYERS / 8]; /* with a window: bit i, layer i has none */
 
     enum graph_act act;
+    bool no_head; /* decoders: rows become no logits */
     struct hparams_embed embed;
 };
 

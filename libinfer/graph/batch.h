@@ -35,6 +35,8 @@ struct batch {
     const uint32_t *logit_rows; /* [n_logits], ascending: rows whose logits are wanted */
     const float *input;         /* [n_rows, width] for graphs with GRAPH_INPUT, else NULL */
     const uint8_t *types;       /* [n_rows] for graphs that embed them; NULL: all are 0 */
+    /* [n_rows], the rows of tables that are named by position; NULL: 0, 1, … of each sequence */
+    const uint32_t *positions;
     /* NULL, or where the scores of heads i_kept … i_kept + n_kept - 1 of those that a graph keeps
      * go: row r of head h at r × kept_row + h × kept_head, the first kept_tokens of the memory. */
     float *kept;

@@ -66,10 +66,11 @@ static int bind_bert(struct model *m, struct inf_err *reterr)
         BIND_END("token_embd_norm.weight", embd_norm, 1, n_embd, true),
         BIND_END("token_embd_norm.bias", embd_norm_bias, 1, n_embd, false),
     };
+    const uint32_t first = hp->embed.pos_first - hp->embed.pos_skips;
     const int r = bind_encoder(m, ends, ARRAY_SIZE(ends), bind_layer, reterr);
 
     if (r == 0)
-        m->pos_embd = bind_rows(&m->pos_embd, hp->embed.pos_first, n_pos - hp->embed.pos_first);
+        m->pos_embd = bind_rows(&m->pos_embd, first, n_pos - first);
     return r;
 }
 

@@ -13,7 +13,7 @@
 static uint32_t table_row(const struct exec *x, enum graph_key key, uint32_t row)
 {
     if (key == GRAPH_KEY_POSITION)
-        return x->plan->row_pos[row];
+        return x->batch->positions ? x->batch->positions[row] : x->plan->row_pos[row];
     if (key == GRAPH_KEY_TYPE)
         return x->batch->types ? x->batch->types[row] : 0;
     assert(x->batch->tokens[row] >= 0);

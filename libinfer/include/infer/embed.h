@@ -62,7 +62,8 @@ struct inf_embedder_params {
 /* A text or pair as inf_tokenizer_encode_texts() makes it. */
 struct inf_embed_text {
     const int32_t *tokens;
-    const uint8_t *types; /* [n_tokens], or NULL: all are 0 */
+    const uint8_t *types; /* [n_tokens], or NULL: all are 0. Models with fewer than two kinds of
+                             tokens do not read them */
     size_t n_tokens;      /* at least one */
     /* ROWS of encoders: those behind the first n_seen are seen by no token, themselves included;
      * they see the first (ColBERT's expansion of queries). 0: all are seen. A layer with a window
