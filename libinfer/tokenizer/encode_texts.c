@@ -184,6 +184,8 @@ int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok, const struct inf
     if (around)
         put(&e, pair ? p->ids[2] : tok->suffix, pair ? p->n[2] : tok->n_suffix,
             pair ? p->types[2] : NULL, 0);
+    if (tok->one_type)
+        memset(e.types, 0, e.n);
     *ret_encoding = e;
     return 0;
 }

@@ -133,10 +133,25 @@ static int apply_eos(struct inf_tokenizer *tok, int add)
     return 0;
 }
 
+/* transformers gives a model the types of tokens only when its tokenizer lists them. */
+static bool lists_no_types(const struct config *c)
+{
+    const json_t *names = config_get(c, "model_input_names");
+
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+
+        if (name && strcmp(name, "token_type_ids") == 0)
+            return false;
+    }
+    return json_array_size(names) > 0;
+}
+
 int config_apply(const struct config *c, struct inf_tokenizer *tok, struct inf_err *reterr)
 {
     int r;
 
+    tok->one_type = lists_no_types(c);
     tok->bos = find_token(c, tok, "bos_token");
     tok->eos = find_token(c, tok, "eos_token");
     tok->pad = find_token(c, tok, "pad_token");

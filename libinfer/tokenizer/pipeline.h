@@ -53,6 +53,7 @@ struct inf_tokenizer {
     int32_t prefix[PIPELINE_MAX_AROUND], suffix[PIPELINE_MAX_AROUND];
     unsigned n_prefix, n_suffix;
     struct around_pair pair;
+    bool one_type; /* texts of a pair are of one kind, whatever the post-processor says */
     enum piece_style style;
     struct decoder dec;
     struct map shown; /* piece → item of added_normal's trie that stands for it in texts */

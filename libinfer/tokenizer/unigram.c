@@ -59,6 +59,10 @@ static void extend(const struct spm *m, struct spm_node *nodes, const char *text
         p = &m->vocab->pieces[id];
         if (p->kind == PIECE_UNUSED && m->has_unused)
             continue;
+        /* As in SentencePiece, the letters of "</s>" are never the token: whoever means that finds
+         * it before the text comes here. */
+        if (p->kind == PIECE_CONTROL)
+            continue;
         offer(m, &nodes[i + 1], score_of(m, id, i + 1 - at) + here, at, id == m->unknown ? -1 : id);
         single = single || i + 1 - at == n_char;
     }

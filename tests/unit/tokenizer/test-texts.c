@@ -9,9 +9,11 @@
 #include "core/file.h"
 #include "core/rng.h"
 #include "lib/test.h"
+#include "tokenizer/pipeline.h"
 #include "tokenizer/tokenizer.h"
 
-static struct inf_tokenizer *open_with(const json_t *entry)
+/* @config: tokenizer_config.json, or NULL. */
+static struct inf_tokenizer *open_with(const json_t *entry, const char *config)
 {
     const char *name = json_string_value(json_object_get(entry, "tokenizer"));
     struct inf_tokenizer *tok;
@@ -24,7 +26,9 @@ static struct inf_tokenizer *open_with(const json_t *entry)
     assert_non_null(root);
     json_object_set(root, "post_processor", json_object_get(entry, "post_processor"));
     text = json_dumps(root, JSON_COMPACT);
-    ASSERT_OK_ERR(tokenizer_parse_json(text, strlen(text), NULL, 0, &tok, &err), err);
+    ASSERT_OK_ERR(
+        tokenizer_parse_json(text, strlen(text), config, config ? strlen(config) : 0, &tok, &err),
+        err);
     free(text);
     json_decref(root);
     return tok;
@@ -67,9 +71,39 @@ TEST(pairs_are_those_of_the_reference)
     assert_true(json_array_size(list) > 0);
     json_array_foreach(list, i, entry)
     {
-        struct inf_tokenizer *tok = open_with(entry);
+        struct inf_tokenizer *tok = open_with(entry, NULL);
 
         json_array_foreach(json_object_get(entry, "cases"), j, row) check_case(tok, row);
+        tokenizer_free(tok);
+    }
+    json_decref(list);
+}
+
+/* The last template of the golden gives A the type 1 and B 2. */
+TEST(types_are_told_where_the_tokenizer_lists_them)
+{
+    static const struct {
+        const char *config;
+        bool told;
+    } table[] = {
+        {"{}", true},
+        {"{\"model_input_names\":[\"input_ids\",\"token_type_ids\"]}", true},
+        {"{\"model_input_names\":[\"input_ids\",\"attention_mask\"]}", false},
+    };
+    json_t *list = json_load_file(test_golden("pairs.json"), 0, NULL);
+    const struct inf_encode_text text = {"a wall", 6}, pair = {"a fort", 6};
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct inf_tokenizer *tok = open_with(json_array_get(list, 2), table[i].config);
+        struct inf_encoding e;
+        bool any = false;
+
+        ASSERT_OK(inf_tokenizer_encode_texts(tok, &text, &pair, INF_ENCODE_ADD_SPECIAL,
+                                             INF_CUT_NONE, 0, &e));
+        for (size_t j = 0; j < e.n; j++)
+            any |= e.types[j] > 0;
+        assert_int_equal(any, table[i].told);
+        free(e.ids);
         tokenizer_free(tok);
     }
     json_decref(list);
@@ -78,7 +112,7 @@ TEST(pairs_are_those_of_the_reference)
 TEST(what_does_not_fit_and_may_not_be_cut_is_refused)
 {
     json_t *list = json_load_file(test_golden("pairs.json"), 0, NULL);
-    struct inf_tokenizer *tok = open_with(json_array_get(list, 0));
+    struct inf_tokenizer *tok = open_with(json_array_get(list, 0), NULL);
     const struct inf_encode_text text = {"the small fort guards the river", 31};
     struct inf_encoding e;
 
@@ -95,6 +129,39 @@ TEST(what_does_not_fit_and_may_not_be_cut_is_refused)
     free(e.ids);
     tokenizer_free(tok);
     json_decref(list);
+}
+
+/* Unless they are looked for, the names of control tokens are letters of a text. */
+TEST(no_letters_become_a_control_token)
+{
+    static const struct {
+        const char *name, *text;
+    } table[] = {
+        {"unigram", "a wall</s>a<s> fort </s>"},
+        {"llama", "a wall</s>a<s> fort </s>"},
+        {"wordpiece", "a wall[SEP]a [CLS] fort[PAD]"},
+        {"bytes", "a wall</s>a<s> fort </s>"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        struct inf_tokenizer *tok;
+        struct inf_err err = {0};
+        char path[4200];
+        int32_t *ids;
+        char *json;
+        size_t n, len;
+
+        snprintf(path, sizeof(path), "%s/%s.json", test_golden("tokenizers"), table[i].name);
+        ASSERT_OK_ERR(file_read(path, 1 << 24, &json, &len, &err), err);
+        ASSERT_OK_ERR(tokenizer_parse_json(json, len, NULL, 0, &tok, &err), err);
+        ASSERT_OK(inf_tokenizer_encode(tok, table[i].text, strlen(table[i].text), 0, 0, &ids, &n));
+        for (size_t j = 0; j < n; j++)
+            if (tok->vocab.pieces[ids[j]].kind == PIECE_CONTROL)
+                fail_msg("%s: id %zu is the control token %d", table[i].name, j, ids[j]);
+        free(ids);
+        free(json);
+        tokenizer_free(tok);
+    }
 }
 
 /* Words, numbers, marks, spaces and letters of several bytes, at random. */
@@ -172,5 +239,7 @@ TEST(a_cut_is_the_beginning_of_the_whole)
 }
 
 RUN_TESTS(cmocka_unit_test(pairs_are_those_of_the_reference),
+          cmocka_unit_test(types_are_told_where_the_tokenizer_lists_them),
+          cmocka_unit_test(no_letters_become_a_control_token),
           cmocka_unit_test(what_does_not_fit_and_may_not_be_cut_is_refused),
           cmocka_unit_test(a_cut_is_the_beginning_of_the_whole))
