@@ -8,7 +8,7 @@
 #include "common/policy.h"
 #include "lib/test.h"
 
-static const char *const services[] = {"audio", "cache",  "chat", "chat-gpu",
+static const char *const services[] = {"audio",   "cache", "chat",   "chat-gpu",
                                        "decoder", "embed", "gateway"};
 
 enum {

@@ -15,15 +15,15 @@ MANAGERS = ("/run/systemd/", "/run/log/", "/run/udev/", "/run/user/", "/var/log/
 
 def changed(machine):
     """Files that were made or changed since the stamp, with their modes."""
-    out = machine.run("find / /tmp /var/tmp /dev/shm /run -xdev -type f -cnewer /root/stamp "
+    out = machine.run("find / /tmp /var/tmp /dev/shm /run -xdev -type f -cnewer /var/stamp "
                       "-printf '%m %p\\n' | sort -u").stdout
     rows = [line.split(" ", 1) for line in out.splitlines()]
     return {path: mode for mode, path in rows
-            if not path.startswith(MANAGERS) and path != "/root/stamp"}
+            if not path.startswith(MANAGERS) and path != "/var/stamp"}
 
 
 def stamp(machine):
-    machine.run("touch /root/stamp; sleep 0.05")
+    machine.run("touch /var/stamp; sleep 0.05")
 
 
 def upload(machine, user, path, size):
