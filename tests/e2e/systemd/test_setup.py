@@ -174,7 +174,8 @@ def test_doors_that_were_opened_alone_close_too(m):
     run_setup(m, "access", "open")
     m.systemctl("stop", "sconce.target")
     m.systemctl("start", "sconce-gateway-tcp.socket", "sconce-gateway.socket")
-    assert status(m, port=7266) == 200 and can_connect(m, "eve")
+    # The gateway alone listens: who is let in is told that there is no such thing.
+    assert status(m, "/nothing", port=7266) == 404 and can_connect(m, "eve")
     run_setup(m, "access", "group")
     assert not can_connect(m, "eve")
     with pytest.raises(ConnectionRefusedError):
