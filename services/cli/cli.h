@@ -62,6 +62,9 @@ int cli_read(const char *verb, const char *file, char **ret_text, size_t *ret_le
 /* The path of a service's program, such as "gateway", "sconce-gateway": beside us in a build tree
  * or an installation, else where we were configured to be installed. The caller frees it; NULL. */
 char *serve_program(const char *folder, const char *name);
+/* The package of a service ("audio") that need not be installed; NULL: it is always there. Static.
+ */
+const char *serve_package(const char *service);
 
 /* Options that choose models: --config FILE, --models DIR (may stand several times). */
 struct cli_models {

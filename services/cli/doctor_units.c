@@ -27,6 +27,12 @@ static const char *const all_units[] = {
 };
 static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
 
+/* NULL: what installs packages here is not known. */
+static const char *install_command(const char *package)
+{
+    return path_exists("/usr/bin/apt-get") ? doctor_text("sudo apt-get install %s", package) : NULL;
+}
+
 void doctor_install(struct doctor *d)
 {
     for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
@@ -35,7 +41,11 @@ void doctor_install(struct doctor *d)
 
         snprintf(name, sizeof(name), "sconce-%s", services[i]);
         path = serve_program(services[i], name);
-        if (!path)
+        if (!path && serve_package(services[i]))
+            doctor_tell(d, FINDING_ADVICE, "install", install_command(serve_package(services[i])),
+                        "the %s service is not installed: it is in the package %s", services[i],
+                        serve_package(services[i]));
+        else if (!path)
             doctor_tell(d, FINDING_BROKEN, "install", NULL,
                         "%s is not installed in %s: install the package of sconce again", name,
                         SCONCE_LIBEXECDIR);

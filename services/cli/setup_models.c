@@ -136,12 +136,12 @@ static int drop_in(struct setup *s, const char *unit, const char *body, struct i
 
 int setup_models(struct setup *s, int argc, char **argv)
 {
-    static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_CHAT},
-                                                 {"TryRestartUnit", SETUP_EMBED},
-                                                 {"TryRestartUnit", SETUP_AUDIO}};
+    static const char *const units[] = {SETUP_CHAT, SETUP_EMBED, SETUP_AUDIO};
+    struct manager_job restart[ARRAY_SIZE(units)];
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_str_ struct str body = {0};
     struct inf_err err;
+    size_t n_restart = 0;
     int r;
 
     r = places_config(&s->places, &config, &err);
@@ -151,12 +151,18 @@ int setup_models(struct setup *s, int argc, char **argv)
         return setup_failed(s, &err);
     if (bind_dirs(s, config, &body) < 0)
         return cli_error("setup", "out of memory");
-    for (size_t i = 0; i < ARRAY_SIZE(restart) && r >= 0; i++)
-        r = drop_in(s, restart[i].unit, body.data ? body.data : "", &err);
+    /* A service that is not installed yet finds its drop-in when it is. */
+    for (size_t i = 0; i < ARRAY_SIZE(units) && r >= 0; i++) {
+        _cleanup_free_ char *unit = places_find_unit(&s->places, units[i]);
+
+        r = drop_in(s, units[i], body.data ? body.data : "", &err);
+        if (unit)
+            restart[n_restart++] = (struct manager_job){"TryRestartUnit", units[i]};
+    }
     if (r >= 0 && s->edits.n_changes)
         r = manager_reload(s->manager, &err);
     if (r >= 0 && s->edits.n_changes && !s->no_start)
-        r = manager_run(s->manager, restart, ARRAY_SIZE(restart), &err);
+        r = manager_run(s->manager, restart, n_restart, &err);
     if (r < 0)
         return setup_failed(s, &err);
     setup_tell_offline(s);

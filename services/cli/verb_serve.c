@@ -20,6 +20,7 @@
 #include "common/config.h"
 #include "common/key-file.h"
 #include "common/models.h"
+#include "core/err.h"
 #include "core/file.h"
 
 static const char help[] =
@@ -49,8 +50,8 @@ static const struct {
 
 struct part {
     struct supervisor_service service;
-    char *program;
-    char *socket; /* which serve makes and removes; NULL: not yet */
+    char *program; /* NULL: it is not installed */
+    char *socket;  /* which serve makes and removes; NULL: not yet */
 };
 
 struct serve {
@@ -60,6 +61,7 @@ struct serve {
     size_t n_listen;
     char *dir;
     bool own_dir;
+    char *no_socket; /* a path in dir where nobody listens, for services that are not installed */
     struct part parts[N_PARTS];
     unsigned port; /* of the first address; 0: unix */
 };
@@ -88,6 +90,7 @@ static void serve_done(struct serve *s)
         free(s->parts[i].program);
     if (s->own_dir)
         rmdir(s->dir);
+    free(s->no_socket);
     free(s->dir);
 }
 
@@ -113,17 +116,28 @@ char *serve_program(const char *folder, const char *name)
     return access(path, X_OK) == 0 ? strdup(path) : NULL;
 }
 
+const char *serve_package(const char *service)
+{
+    return strcmp(service, "audio") == 0 ? "sconce-audio" : NULL;
+}
+
 static int open_in_dir(struct serve *s, struct inf_err *reterr)
 {
     int r = 0;
 
     mkdir(s->dir, 0700);
+    free(s->no_socket);
+    s->no_socket = path_join(s->dir, "not-installed.sock");
+    if (!s->no_socket)
+        return err_set(reterr, ENOMEM, "out of memory");
     for (size_t i = 0; i < N_PARTS && r >= 0; i++) {
         struct part *part = &s->parts[i];
         _cleanup_free_ char *path = path_join(s->dir, part_rows[i].file);
         char address[PATH_MAX + 16];
         unsigned port;
 
+        if (!part->program)
+            continue;
         snprintf(address, sizeof(address), "%s:%s", part_rows[i].kind, path ? path : "");
         r = path ? supervisor_listen(address, &port, reterr) : -ENOMEM;
         if (r < 0)
@@ -183,13 +197,16 @@ static void fill_args(struct serve *s, bool open)
 
     for (size_t i = 0; i < N_PARTS; i++) {
         s->parts[i].service.name = part_rows[i].name;
+        if (!s->parts[i].program)
+            continue;
         add_arg(&s->parts[i], s->parts[i].program);
         if (s->models.config)
             add_option(&s->parts[i], "--config", s->models.config);
     }
     add_option(gateway, "--chat-socket", chat->socket);
     add_option(gateway, "--embed-socket", embed->socket);
-    add_option(gateway, "--audio-socket", audio->socket);
+    /* Without it the gateway finds nothing in its place, and says what to install. */
+    add_option(gateway, "--audio-socket", audio->socket ? audio->socket : s->no_socket);
     if (open)
         add_option(gateway, "--tcp-access", "open");
     add_option(chat, "--cache-socket", s->parts[CACHE].socket);
@@ -206,7 +223,7 @@ static int find_programs(struct serve *s)
 {
     for (size_t i = 0; i < N_PARTS; i++) {
         s->parts[i].program = serve_program(part_rows[i].name, part_rows[i].program);
-        if (!s->parts[i].program)
+        if (!s->parts[i].program && !serve_package(part_rows[i].name))
             return cli_error("serve", "%s is not installed in %s", part_rows[i].program,
                              SCONCE_LIBEXECDIR);
     }
@@ -255,6 +272,10 @@ static void greet(const struct serve *s, const struct config *config, bool open,
         return;
     }
     fprintf(stderr, "Models: %s\n", names ? names : "");
+    for (size_t i = 0; i < N_PARTS; i++)
+        if (!s->parts[i].program)
+            fprintf(stderr, "The %s service is not installed: it is in the package %s.\n",
+                    part_rows[i].name, serve_package(part_rows[i].name));
     if (s->port && first) {
         const int n_host = (int)(strrchr(s->listen[0], ':') - s->listen[0]);
         const bool any = n_host == 0 || strncmp(s->listen[0], "0.0.0.0", 7) == 0 ||
@@ -311,7 +332,8 @@ static int serve(struct serve *s, const char *runtime_dir)
     fill_args(s, open);
     r = supervisor_new(s->dir, &sup, &err);
     for (size_t i = 0; i < N_PARTS && r == 0; i++)
-        r = supervisor_add(sup, &s->parts[i].service);
+        if (s->parts[i].program)
+            r = supervisor_add(sup, &s->parts[i].service);
     if (r < 0)
         return cli_error("serve", "%s", err.text);
     greet(s, config, open, models);

@@ -154,6 +154,13 @@ static void forward_refuse(struct gw_request *r, enum http_call_result result, i
         r->note = "service busy";
         api_error_send(r->http, 503, "service_busy", NULL, 1,
                        "The %s service has too many connections waiting; try again later.", name);
+    } else if (error == ENOENT && gw_service_package(r->target)) {
+        r->note = "service not installed";
+        api_error_send(r->http, 501, "service_not_installed", NULL, 0,
+                       "The %s service is not installed here: it is in the package %s. If that is "
+                       "installed, `sconce doctor` on the server tells why the service has no "
+                       "socket.",
+                       name, gw_service_package(r->target));
     } else {
         r->note = "service unreachable";
         api_error_send(r->http, 502, "service_unreachable", NULL, 0,
@@ -185,6 +192,7 @@ static void forward_end(void *user, enum http_call_result result, int error)
     gw_liveness_leave(r);
     r->gateway->n_forwarded[r->target]--;
     forward_count(r, result);
+    r->is_absent = result == HTTP_CALL_NO_CONNECT && error == ENOENT;
     if (r->answered) {
         loop_timer_stop(service_loop(r->gateway->service), &r->patience);
         if (result != HTTP_CALL_DONE)
@@ -295,6 +303,11 @@ const char *gw_service_name(enum gw_service target)
         [GW_CHAT] = "chat", [GW_EMBED] = "embed", [GW_AUDIO] = "audio"};
 
     return names[target];
+}
+
+const char *gw_service_package(enum gw_service target)
+{
+    return target == GW_AUDIO ? "sconce-audio" : NULL;
 }
 
 uint64_t gw_service_idle_usec(const struct gateway *gateway, enum gw_service target)

@@ -89,7 +89,8 @@ struct gw_request {
     int status;      /* of that answer */
     char type[128], retry_after[16];
     bool streaming, is_sse, sse_failed;
-    char tail[14]; /* the last bytes of a stream of events */
+    bool is_absent; /* the service has no socket */
+    char tail[14];  /* the last bytes of a stream of events */
     size_t n_tail;
     void (*answered)(struct gw_request *r); /* health and metrics: the call is over */
     struct loop_timer patience;             /* for these */
@@ -133,6 +134,8 @@ void gw_forward_cancel(struct gw_request *r);
 /* The same, and tells the client that the service does not start, or hangs. */
 void gw_forward_give_up(struct gw_request *r);
 const char *gw_service_name(enum gw_service target);
+/* The package of a service that need not be installed; NULL: it is always there. Static. */
+const char *gw_service_package(enum gw_service target);
 /* After so long without requests the service exits; 0: never. */
 uint64_t gw_service_idle_usec(const struct gateway *gateway, enum gw_service target);
 /* It runs, as far as is known without waking it. */

@@ -41,14 +41,14 @@ static void health_ask(struct gw_request *r, enum gw_service target);
 /* What one service said; then the next is asked. */
 static void health_answer(struct gw_request *r)
 {
-    const bool well = r->status == 200;
+    const bool missing = r->is_absent && gw_service_package(r->target);
 
-    r->any_ill |= !well;
+    r->any_ill |= r->status != 200 && !missing;
     str_printf(&r->text, "%s\"%s\":", r->target ? "," : "", gw_service_name(r->target));
     if (r->status && r->body.len)
         str_append(&r->text, r->body.data, r->body.len);
     else
-        str_puts(&r->text, "{\"status\":\"unreachable\"}");
+        str_printf(&r->text, "{\"status\":\"%s\"}", missing ? "not_installed" : "unreachable");
     if (r->target + 1 < GW_N_SERVICES)
         health_ask(r, r->target + 1);
     else

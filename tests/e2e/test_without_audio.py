@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An installation without the package sconce-audio: everything else works, and what needs it says so."""
+
+import json
+import os
+import shutil
+import urllib.error
+import urllib.request
+
+import pytest
+
+from test_cli import Serve, run
+
+
+@pytest.fixture
+def parts(build, home, guide, monkeypatch):
+    """The programs of a build, as they lie in its directory, but for those of the audio service."""
+    root = home / "programs"
+    for name in ("sconce", "sconce-gateway", "sconce-chat", "sconce-embed", "sconce-cache"):
+        folder = "cli" if name == "sconce" else name.removeprefix("sconce-")
+        (root / folder).mkdir(parents=True)
+        shutil.copy(build / "services" / folder / name, root / folder)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(build / "libinfer"))
+    store = home / "data/sconce/models"
+    store.mkdir(parents=True)
+    shutil.copy(guide, store)
+    if os.path.exists("/usr/local/libexec/sconce/sconce-audio"):
+        pytest.skip("sconce is installed in /usr/local, where its programs are found")
+    return str(root / "cli/sconce")
+
+
+def test_serve_goes_on_without_the_audio_service(parts, home):
+    s = Serve(parts)
+    try:
+        assert "ok" in s.get("/health")
+        request = urllib.request.Request(s.base + "/v1/audio/transcriptions", b"x", {
+            "Content-Type": "multipart/form-data; boundary=b"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        error = json.loads(refused.value.read())["error"]
+        assert refused.value.code == 501 and error["code"] == "service_not_installed"
+        assert "package sconce-audio" in error["message"]
+        deep = json.loads(s.get("/health?deep=1"))
+        assert deep["status"] == "ok" and deep["services"]["audio"] == {"status": "not_installed"}
+        assert len(s.ask("What is sconce?")["choices"][0]["message"]["content"]) > 3
+    finally:
+        assert s.stop() == 0
+    assert "The audio service is not installed: it is in the package sconce-audio." in \
+        s.process.stderr.read()
+
+
+def test_doctor_names_the_package(parts, home, monkeypatch):
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
+    out = run(parts, "doctor", "--user", "--json")
+    found = [f for f in json.loads(out.stdout)["findings"] if f["check"] == "install"]
+    assert [f["kind"] for f in found] == ["advice"]
+    assert "package sconce-audio" in found[0]["what"]
