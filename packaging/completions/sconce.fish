@@ -77,6 +77,8 @@ complete -c sconce -n '__sconce_verb embed' -l jsonl -d 'lines are JSON'
 complete -c sconce -n '__sconce_verb embed' -l field -x -d 'of objects that holds the text'
 complete -c sconce -n '__sconce_verb embed' -l address -x -d 'of the gateway'
 complete -c sconce -n '__sconce_verb embed' -l key -x -d 'API key'
+complete -c sconce -n '__sconce_verb embed' -l models -xa '(__fish_complete_directories)' -d 'look for models here first'
+complete -c sconce -n '__sconce_verb embed' -l config -rF -d 'read this configuration file alone'
 complete -c sconce -n '__sconce_verb embed' -s h -l help -d 'show a short help'
 
 complete -c sconce -n '__sconce_verb transcribe' -F
@@ -92,6 +94,8 @@ complete -c sconce -n '__sconce_verb transcribe' -l mic -d 'record until Ctrl-C'
 complete -c sconce -n '__sconce_verb transcribe' -l seconds -x -d 'record for so long'
 complete -c sconce -n '__sconce_verb transcribe' -l address -x -d 'of the gateway'
 complete -c sconce -n '__sconce_verb transcribe' -l key -x -d 'API key'
+complete -c sconce -n '__sconce_verb transcribe' -l models -xa '(__fish_complete_directories)' -d 'look for models here first'
+complete -c sconce -n '__sconce_verb transcribe' -l config -rF -d 'read this configuration file alone'
 complete -c sconce -n '__sconce_verb transcribe' -s h -l help -d 'show a short help'
 
 complete -c sconce -n '__sconce_verb list' -l json -d 'as a JSON array'

@@ -96,6 +96,13 @@ int cli_open_model(const char *verb, const struct cli_models *m, const char *mod
 /* "unix:PATH" of the user's gateway, or of the machine's when the user has none. The caller frees
  * it; NULL: out of memory. */
 char *cli_find_gateway(void);
+/* What a user may do whom the machine's gateway does not let in: words that end a sentence. */
+#define CLI_WAYS_IN                                                                                \
+    "join its group by `sudo usermod -aG sconce $USER` and log in anew, or have services of your " \
+    "own by `sconce setup`"
+/* Why nothing came of a connection to the gateway at @address: -ECONNREFUSED, -ENOENT and -EACCES
+ * as http_connect() says them; false for anything else, which is not told. */
+bool cli_tell_no_gateway(const char *verb, const char *address, int error);
 
 DEFINE_CLEANUP(struct inf_model *, inf_model_unref);
 

@@ -119,3 +119,17 @@ char *cli_find_gateway(void)
         return NULL;
     return address;
 }
+
+bool cli_tell_no_gateway(const char *verb, const char *address, int error)
+{
+    if (error == -EACCES)
+        cli_error(verb, "%s is not open to you: " CLI_WAYS_IN, address);
+    else if (error == -ECONNREFUSED || error == -ENOENT)
+        cli_error(verb,
+                  "no gateway listens at %s; `sconce serve` starts one, `sconce doctor` finds out "
+                  "why there is none",
+                  address);
+    else
+        return false;
+    return true;
+}

@@ -35,16 +35,24 @@ static int connect_unix(const char *path)
     return STEAL_FD(fd);
 }
 
-static int connect_tcp(const char *address)
+/* "HOST:PORT", with brackets around a HOST of IPv6. */
+static int connect_tcp(const char *address, size_t len)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    const char *colon = strrchr(address, ':');
-    _cleanup_free_ char *host = colon ? strndup(address, (size_t)(colon - address)) : NULL;
+    const char *colon = memrchr(address, ':', len);
+    const bool bracketed = colon && address[0] == '[' && colon[-1] == ']';
+    _cleanup_free_ char *host = NULL, *port = NULL;
     _cleanup_close_ int fd = -1;
     struct addrinfo *list;
     int r = 0;
 
-    if (!host || getaddrinfo(host, colon + 1, &hints, &list) != 0)
+    if (!colon)
+        return -EINVAL;
+    host = strndup(address + bracketed, (size_t)(colon - address) - 2 * bracketed);
+    port = strndup(colon + 1, len - (size_t)(colon + 1 - address));
+    if (!host || !port)
+        return -ENOMEM;
+    if (getaddrinfo(host, port, &hints, &list) != 0)
         return -EINVAL;
     fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen) < 0)
@@ -53,9 +61,41 @@ static int connect_tcp(const char *address)
     return r < 0 ? r : STEAL_FD(fd);
 }
 
+/* What is left of "http://HOST:PORT/v1/" without its beginning and end, and its length. */
+static const char *host_and_port(const char *address, size_t *ret_len)
+{
+    static const char scheme[] = "http://", base[] = "/v1";
+    size_t len;
+
+    if (strncmp(address, scheme, sizeof(scheme) - 1) == 0)
+        address += sizeof(scheme) - 1;
+    len = strlen(address);
+    if (len > 0 && address[len - 1] == '/')
+        len--;
+    if (len >= sizeof(base) - 1 && memcmp(address + len - sizeof(base) + 1, base, 3) == 0)
+        len -= sizeof(base) - 1;
+    *ret_len = len;
+    return address;
+}
+
+bool http_address_is_good(const char *address)
+{
+    size_t len;
+    const char *rest = host_and_port(address, &len), *colon = memrchr(rest, ':', len);
+    const size_t n_digits = colon ? strspn(colon + 1, "0123456789") : 0;
+
+    if (strncmp(address, "unix:", 5) == 0)
+        return address[5] != 0;
+    return colon && colon > rest && !memchr(rest, '/', len) && n_digits > 0 && n_digits <= 5 &&
+           colon + 1 + n_digits == rest + len;
+}
+
 int http_connect(const char *address)
 {
-    return strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(address);
+    size_t len;
+    const char *rest = host_and_port(address, &len);
+
+    return strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(rest, len);
 }
 
 /* What is asked: a GET without @json, else a POST of it. */

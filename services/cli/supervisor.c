@@ -30,12 +30,14 @@ enum {
     RESTART_MAX_USEC = 10000000,
     DRAIN_USEC = 30000000, /* then SIGKILL */
     FIRST_FD = 3,          /* SD_LISTEN_FDS_START */
+    MAX_FAILURES = 3,      /* before a service was ready, until a worker is told to stop */
 };
 
 struct child {
     struct supervisor_service service;
     pid_t pid; /* 0: does not run */
     bool ready;
+    unsigned n_failures;      /* in a row before it was ready */
     uint64_t delay_usec;      /* before the next start, after a crash */
     uint64_t not_before_usec; /* no start before */
     uint64_t kill_usec;       /* while stopping */
@@ -49,6 +51,9 @@ struct supervisor {
     sigset_t old_mask;
     bool stopping;
     size_t i_stopping; /* children before it have been told to stop */
+    pid_t worker;      /* 0: there is none, or it ended */
+    int worker_status;
+    bool gave_up; /* the worker was told to stop */
 };
 
 /* A datagram socket DIR/notify. Services that are confined reach no abstract ones. */
@@ -138,7 +143,7 @@ static void child_exec(const struct supervisor *s, const struct child *c)
     char text[32], names[256] = "";
     int fds[SUPERVISOR_MAX_SOCKETS];
 
-    if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0)
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || setsid() < 0)
         _exit(127);
     /* Out of the way first: a source must not be overwritten by an earlier dup2(). */
     for (size_t i = 0; i < v->n_sockets; i++) {
@@ -204,9 +209,26 @@ static void child_ended(struct child *c, int status, bool stopping)
     else
         fprintf(stderr, "sconce serve: %s failed with status %d\n", c->service.name,
                 WEXITSTATUS(status));
+    c->n_failures = c->ready ? 0 : c->n_failures + 1;
     c->delay_usec = c->ready || c->delay_usec == 0 ? RESTART_MIN_USEC
                                                    : MIN(c->delay_usec * 2, RESTART_MAX_USEC);
     c->not_before_usec = clock_usec() + c->delay_usec;
+}
+
+static void worker_ended(struct supervisor *s, int status)
+{
+    s->worker = 0;
+    s->worker_status = status;
+    s->stopping = true;
+}
+
+/* It would wait for ever. */
+static void worker_give_up(struct supervisor *s)
+{
+    if (!s->worker || s->gave_up)
+        return;
+    kill(s->worker, SIGTERM);
+    s->gave_up = true;
 }
 
 static void reap(struct supervisor *s)
@@ -214,10 +236,17 @@ static void reap(struct supervisor *s)
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (size_t i = 0; i < s->n; i++)
-            if (s->children[i].pid == pid)
-                child_ended(&s->children[i], status, s->stopping);
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == s->worker)
+            worker_ended(s, status);
+        for (size_t i = 0; i < s->n; i++) {
+            if (s->children[i].pid != pid)
+                continue;
+            child_ended(&s->children[i], status, s->stopping);
+            if (s->children[i].n_failures >= MAX_FAILURES)
+                worker_give_up(s);
+        }
+    }
 }
 
 /* READY=1 from a child; other words of the protocol are for systemd. */
@@ -273,6 +302,12 @@ static void on_signal(struct supervisor *s)
     while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
         if (info.ssi_signo == SIGCHLD)
             continue;
+        if (s->worker) {
+            /* What a terminal sends it has got already. */
+            if (info.ssi_code == SI_USER || info.ssi_code == SI_QUEUE)
+                kill(s->worker, (int)info.ssi_signo);
+            continue;
+        }
         if (s->stopping)
             for (size_t i = 0; i < s->n; i++)
                 if (s->children[i].pid > 0)
@@ -335,4 +370,23 @@ int supervisor_run(struct supervisor *s, struct inf_err *reterr)
             if (fds[i].revents && s->children[owner[i]].pid == 0)
                 child_start(s, &s->children[owner[i]]);
     }
+}
+
+pid_t supervisor_fork(struct supervisor *s, struct inf_err *reterr)
+{
+    const pid_t pid = fork();
+
+    if (pid < 0)
+        return err_set(reterr, errno, "fork: %s", strerror(errno));
+    if (pid > 0)
+        return s->worker = pid;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+    return 0;
+}
+
+bool supervisor_ended(const struct supervisor *s, int *ret_status)
+{
+    *ret_status = s->worker_status;
+    return !s->gave_up;
 }

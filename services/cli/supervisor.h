@@ -7,7 +7,8 @@
  * A supervisor holds the listening sockets of some services. A service is started by the first
  * connection to one of its sockets, with the same protocol that systemd uses (LISTEN_FDS,
  * LISTEN_PID, LISTEN_FDNAMES, NOTIFY_SOCKET); when it exits for idleness the sockets stay, and the
- * next connection starts it again. One thread; children die with it.
+ * next connection starts it again. One thread; children die with it. Each service is in a session
+ * of its own, so that keys of a terminal reach the supervisor alone, which stops services in order.
  */
 
 #include <infer/types.h>
@@ -45,6 +46,14 @@ int supervisor_add(struct supervisor *s, const struct supervisor_service *servic
 /* Runs until SIGTERM or SIGINT (one more of them kills), drains the services, and returns 0, or
  * a negative errno value. */
 int supervisor_run(struct supervisor *s, struct inf_err *reterr);
+
+/* Forks a worker: supervisor_run() then runs until that ends, and passes signals on to it. Returns
+ * its pid; 0 in the worker, which has its signals as they were before supervisor_new() and leaves
+ * by exit(); or a negative errno value. */
+pid_t supervisor_fork(struct supervisor *s, struct inf_err *reterr);
+/* After supervisor_run(): the status of the worker, as waitpid() says it. False: it was told to
+ * stop, because a service failed each time before it was ready. */
+bool supervisor_ended(const struct supervisor *s, int *ret_status);
 
 /* Listens on "ADDR:PORT", "[ADDR6]:PORT", "unix:PATH" (a dead socket there is replaced), or, for
  * packets instead of a stream, "seqpacket:PATH".

@@ -13,13 +13,15 @@
 #include "cli/embed_batch.h"
 #include "cli/embed_lines.h"
 #include "cli/embed_store.h"
+#include "cli/http_get.h"
+#include "cli/own_service.h"
 #include "common/config.h"
 #include "core/file.h"
 
 static const char help[] =
     "Usage: sconce embed [OPTION]... FILE.txt | FILE.jsonl | - | TEXT\n"
     "Turns each line of a file into a vector, by the embed service; or one text.\n\n"
-    "  -m, --model NAME     the model (as configured)\n"
+    "  -m, --model MODEL    the model, a name or a path (as configured)\n"
     "  -o, --output FILE    FILE.npy: an array of NumPy; FILE.jsonl: lines of JSON (to standard\n"
     "                       output). A run that was interrupted is continued\n"
     "  --anew               begin the output again, whatever is there\n"
@@ -31,8 +33,12 @@ static const char help[] =
     "  --truncate           cut texts that are too long instead of refusing them\n"
     "  --jsonl              lines are JSON: strings, or objects with a text\n"
     "  --field NAME         which field of objects holds the text (text)\n"
-    "  --address WHERE      ADDR:PORT or unix:PATH of the gateway (the user's, else the system's)\n"
-    "  --key KEY            API key ($SCONCE_API_KEY)\n";
+    "  --address WHERE      " HTTP_ADDRESS_FORMS " of the gateway\n"
+    "                       (the user's, else the system's)\n"
+    "  --key KEY            API key ($SCONCE_API_KEY)\n" CLI_MODELS_HELP
+    "\nWhere no gateway answers, where MODEL is a path, and with --models or --config, the service "
+    "is\n"
+    "started for this command alone.\n";
 
 enum {
     OPTION_ANEW = 256,
@@ -54,6 +60,7 @@ enum {
 
 struct request {
     struct embed_ask ask;
+    struct cli_models models;
     const char *input, *output, *field;
     uint64_t batch;
     bool json, anew;
@@ -62,11 +69,8 @@ struct request {
 
 static int failed(const struct request *q, int r, const struct inf_err *err)
 {
-    if (r == -ECONNREFUSED || r == -ENOENT)
-        return cli_error("embed",
-                         "no gateway listens at %s; `sconce serve` starts one, `sconce doctor` "
-                         "finds out why there is none",
-                         q->ask.address);
+    if (cli_tell_no_gateway("embed", q->ask.address, r))
+        return CLI_FAILED;
     return cli_error("embed", "%s", err->text[0] ? err->text : strerror(-r));
 }
 
@@ -273,37 +277,55 @@ static bool take_option(struct request *q, int c, const char *arg)
         q->field = arg;
         return q->json = true;
     case OPTION_ADDRESS:
+        if (!http_address_is_good(arg))
+            return cli_usage("embed", "--address is %s, not \"%s\"", HTTP_ADDRESS_FORMS, arg),
+                   false;
         q->ask.address = arg;
         return true;
     case OPTION_KEY:
         q->ask.key = arg;
         return true;
     default:
-        return cli_usage("embed", "wrong option"), false;
+        return cli_models_option(&q->models, c, arg) || (cli_usage("embed", "wrong option"), false);
     }
+}
+
+/* A text that is no file is embedded itself. */
+static bool is_file(const struct request *q)
+{
+    return ends_with(q->input, ".txt") || ends_with(q->input, ".jsonl") ||
+           strcmp(q->input, "-") == 0 || path_exists(q->input);
+}
+
+static int embed_at(const char *address, const char *model, void *data)
+{
+    struct request *q = data;
+
+    q->ask.address = address;
+    q->ask.model = model;
+    return is_file(q) ? whole_file(q) : one_text(q);
 }
 
 static int embed(struct request *q)
 {
-    _cleanup_free_ char *address = q->ask.address ? NULL : cli_find_gateway();
-    const bool named = ends_with(q->input, ".txt") || ends_with(q->input, ".jsonl");
+    const struct own_service own = {"embed", "embed", &q->models, q->ask.model};
+    _cleanup_free_ char *address = q->ask.address ? strdup(q->ask.address) : cli_find_gateway();
 
-    if (!q->ask.address)
-        q->ask.address = address;
-    if (!q->ask.address)
+    if (!address)
         return cli_error("embed", "out of memory");
+    if (q->ask.address && (q->models.n_dirs || q->models.config))
+        return cli_usage("embed", "--models and --config do not go with --address");
     if (q->output && !ends_with(q->output, ".npy") && !ends_with(q->output, ".jsonl"))
         return cli_usage("embed", "--output ends with .npy or .jsonl");
     if (q->output && q->ask.token_vectors && ends_with(q->output, ".npy"))
         return cli_usage("embed", "--token-vectors are not written as .npy: lines have different "
                                   "numbers of them");
+    if (q->output && !is_file(q))
+        return cli_usage("embed", "--output is for files; there is no file \"%s\"", q->input);
     q->json |= ends_with(q->input, ".jsonl");
-    if (!named && strcmp(q->input, "-") != 0 && !path_exists(q->input)) {
-        if (q->output)
-            return cli_usage("embed", "--output is for files; there is no file \"%s\"", q->input);
-        return one_text(q);
-    }
-    return whole_file(q);
+    if (!q->ask.address && own_service_is_needed(&own, address))
+        return own_service_run(&own, embed_at, q);
+    return embed_at(address, q->ask.model, q);
 }
 
 int verb_embed(int argc, char **argv)
@@ -323,6 +345,7 @@ int verb_embed(int argc, char **argv)
         {"address", required_argument, NULL, OPTION_ADDRESS},
         {"key", required_argument, NULL, OPTION_KEY},
         {"help", no_argument, NULL, 'h'},
+        CLI_MODELS_OPTIONS,
         {0},
     };
     struct request q = {.ask = {.key = getenv("SCONCE_API_KEY")}, .field = "text", .batch = 64};

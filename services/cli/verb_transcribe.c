@@ -8,13 +8,15 @@
 
 #include "cli/cli.h"
 #include "cli/dictation.h"
+#include "cli/http_get.h"
+#include "cli/own_service.h"
 #include "core/err.h"
 
 static const char help[] =
     "Usage: sconce transcribe [OPTION]... FILE... | --mic\n"
     "Writes what is said in files of sound, by the audio service; text comes as it is heard.\n\n"
     "  -f, --format FORMAT  txt, srt, vtt or json (txt)\n"
-    "  -m, --model NAME     the model (as configured)\n"
+    "  -m, --model MODEL    the model, a name or a path (as configured)\n"
     "  --language NAME      that is spoken, such as en or german (what is heard first)\n"
     "  --translate          to English\n"
     "  --words              times of words, with json\n"
@@ -23,8 +25,12 @@ static const char help[] =
     "  --vad                skip silence, where the service has weights for that\n"
     "  --mic                record until Ctrl-C instead of reading files; text comes meanwhile\n"
     "  --seconds N          record for so long\n"
-    "  --address WHERE      ADDR:PORT or unix:PATH of the gateway (the user's, else the system's)\n"
-    "  --key KEY            API key ($SCONCE_API_KEY)\n";
+    "  --address WHERE      " HTTP_ADDRESS_FORMS " of the gateway\n"
+    "                       (the user's, else the system's)\n"
+    "  --key KEY            API key ($SCONCE_API_KEY)\n" CLI_MODELS_HELP
+    "\nWhere no gateway answers, where MODEL is a path, and with --models or --config, the service "
+    "is\n"
+    "started for this command alone.\n";
 
 enum {
     OPTION_LANGUAGE = 256,
@@ -39,19 +45,21 @@ enum {
     OPTION_KEY,
 };
 
+enum { MAX_SECONDS = 43200 }; /* of a recording */
+
 struct request {
     struct speech_ask ask;
+    struct cli_models models;
     bool mic;
     uint64_t seconds;
+    int n_files;
+    char **files;
 };
 
 static int failed(const struct request *q, const char *name, int r, const struct inf_err *err)
 {
-    if (r == -ECONNREFUSED || r == -ENOENT)
-        return cli_error("transcribe",
-                         "no gateway listens at %s; `sconce serve` starts one, `sconce doctor` "
-                         "finds out why there is none",
-                         q->ask.address);
+    if (cli_tell_no_gateway("transcribe", q->ask.address, r))
+        return CLI_FAILED;
     return cli_error("transcribe", "%s: %s", name, err->text[0] ? err->text : strerror(-r));
 }
 
@@ -71,15 +79,15 @@ static int one_file(const struct request *q, const char *path)
     return r < 0 ? failed(q, path, r, &err) : CLI_OK;
 }
 
-static int files(const struct request *q, int n, char **paths)
+static int files(const struct request *q)
 {
     int status = CLI_OK;
 
-    for (int i = 0; i < n; i++) {
-        if (n > 1)
-            printf("%s==> %s <==\n", i ? "\n" : "", paths[i]);
+    for (int i = 0; i < q->n_files; i++) {
+        if (q->n_files > 1)
+            printf("%s==> %s <==\n", i ? "\n" : "", q->files[i]);
         fflush(stdout);
-        if (one_file(q, paths[i]) != CLI_OK)
+        if (one_file(q, q->files[i]) != CLI_OK)
             status = CLI_FAILED;
     }
     return status;
@@ -132,6 +140,57 @@ static const char *format_of(const char *name)
     return NULL;
 }
 
+/* Takes one option; false: it is wrong, which was told. */
+static bool take_option(struct request *q, int c, const char *arg)
+{
+    switch (c) {
+    case 'f':
+        q->ask.format = format_of(arg);
+        if (!q->ask.format)
+            return cli_usage("transcribe", "--format is txt, srt, vtt or json, not \"%s\"", arg),
+                   false;
+        return true;
+    case 'm':
+        q->ask.model = arg;
+        return true;
+    case OPTION_LANGUAGE:
+        q->ask.language = arg;
+        return true;
+    case OPTION_TRANSLATE:
+        return q->ask.translate = true;
+    case OPTION_WORDS:
+        return q->ask.words = true;
+    case OPTION_PROMPT:
+        q->ask.prompt = arg;
+        return true;
+    case OPTION_HOTWORDS:
+        q->ask.hotwords = arg;
+        return true;
+    case OPTION_VAD:
+        return q->ask.skip_silence = true;
+    case OPTION_MIC:
+        return q->mic = true;
+    case OPTION_SECONDS:
+        if (!cli_number(arg, MAX_SECONDS, &q->seconds))
+            return cli_usage("transcribe", "--seconds is a number up to %d, not \"%s\"",
+                             MAX_SECONDS, arg),
+                   false;
+        return true;
+    case OPTION_ADDRESS:
+        if (!http_address_is_good(arg))
+            return cli_usage("transcribe", "--address is %s, not \"%s\"", HTTP_ADDRESS_FORMS, arg),
+                   false;
+        q->ask.address = arg;
+        return true;
+    case OPTION_KEY:
+        q->ask.key = arg;
+        return true;
+    default:
+        return cli_models_option(&q->models, c, arg) ||
+               (cli_usage("transcribe", "wrong option"), false);
+    }
+}
+
 /* CLI_OK; CLI_USAGE, which was told; -1: help was asked for. */
 static int read_options(int argc, char **argv, struct request *q)
 {
@@ -148,59 +207,51 @@ static int read_options(int argc, char **argv, struct request *q)
                                             {"address", required_argument, NULL, OPTION_ADDRESS},
                                             {"key", required_argument, NULL, OPTION_KEY},
                                             {"help", no_argument, NULL, 'h'},
+                                            CLI_MODELS_OPTIONS,
                                             {0}};
     int c;
 
     while ((c = getopt_long(argc, argv, "f:m:h", options, NULL)) != -1) {
-        if (c == 'f') {
-            q->ask.format = format_of(optarg);
-            if (!q->ask.format)
-                return cli_usage("transcribe", "'%s' is none of txt, srt, vtt, json", optarg);
-        } else if (c == 'm')
-            q->ask.model = optarg;
-        else if (c == OPTION_LANGUAGE)
-            q->ask.language = optarg;
-        else if (c == OPTION_TRANSLATE)
-            q->ask.translate = true;
-        else if (c == OPTION_WORDS)
-            q->ask.words = true;
-        else if (c == OPTION_PROMPT)
-            q->ask.prompt = optarg;
-        else if (c == OPTION_HOTWORDS)
-            q->ask.hotwords = optarg;
-        else if (c == OPTION_VAD)
-            q->ask.skip_silence = true;
-        else if (c == OPTION_MIC)
-            q->mic = true;
-        else if (c == OPTION_SECONDS) {
-            if (!cli_number(optarg, 43200, &q->seconds))
-                return cli_usage("transcribe", "'%s' is no number of seconds", optarg);
-        } else if (c == OPTION_ADDRESS)
-            q->ask.address = optarg;
-        else if (c == OPTION_KEY)
-            q->ask.key = optarg;
-        else
-            return c == 'h' ? -1 : cli_usage("transcribe", "wrong option");
+        if (c == 'h')
+            return -1;
+        if (!take_option(q, c, optarg))
+            return CLI_USAGE;
     }
+    q->files = argv + optind;
+    q->n_files = argc - optind;
     if (q->ask.words && (strcmp(q->ask.format, "verbose_json") != 0 || q->ask.translate))
         return cli_usage("transcribe", "--words goes with -f json, and not with --translate");
     if (q->ask.language && q->ask.translate)
         return cli_usage("transcribe", "--language does not go with --translate");
-    if (q->mic == (optind < argc))
+    if (q->ask.address && (q->models.n_dirs || q->models.config))
+        return cli_usage("transcribe", "--models and --config do not go with --address");
+    if (q->mic == (q->n_files > 0))
         return cli_usage("transcribe", q->mic ? "--mic takes no files" : "no file is named");
     return CLI_OK;
 }
 
+static int transcribe_at(const char *address, const char *model, void *data)
+{
+    struct request *q = data;
+
+    q->ask.address = address;
+    q->ask.model = model;
+    return q->mic ? microphone(q) : files(q);
+}
+
 int verb_transcribe(int argc, char **argv)
 {
-    _cleanup_free_ char *gateway = cli_find_gateway();
-    struct request q = {
-        .ask = {.address = gateway, .key = getenv("SCONCE_API_KEY"), .format = "text"}};
+    struct request q = {.ask = {.key = getenv("SCONCE_API_KEY"), .format = "text"}};
     const int r = read_options(argc, argv, &q);
+    const struct own_service own = {"transcribe", "audio", &q.models, q.ask.model};
+    _cleanup_free_ char *address = NULL;
 
     if (r != CLI_OK)
         return r < 0 ? cli_help(help) : r;
-    if (!gateway)
+    address = q.ask.address ? strdup(q.ask.address) : cli_find_gateway();
+    if (!address)
         return cli_error("transcribe", "out of memory");
-    return q.mic ? microphone(&q) : files(&q, argc - optind, argv + optind);
+    if (!q.ask.address && own_service_is_needed(&own, address))
+        return own_service_run(&own, transcribe_at, &q);
+    return transcribe_at(address, q.ask.model, &q);
 }
