@@ -6,11 +6,21 @@
 #include "audio/audio-resident.h"
 #include "common/http.h"
 
+/* ", 12.5 times real time", or nothing before there is a speed. */
+static const char *status_speed(const struct inf_transcriber_stats *s, char *text, size_t size)
+{
+    text[0] = 0;
+    if (s->busy_seconds > 0 && s->audio_seconds > 0)
+        snprintf(text, size, ", %.1f times real time", s->audio_seconds / s->busy_seconds);
+    return text;
+}
+
 void audio_status(void *data, char *text, size_t size)
 {
     const struct model_host *host = data;
     struct resident *r = residents_ready(host->residents.first), *last = NULL;
     struct inf_transcriber_stats sum = {0};
+    char models[32], speed[64];
     uint32_t n = 0;
 
     for (; r; r = residents_ready(r->next)) {
@@ -24,14 +34,17 @@ void audio_status(void *data, char *text, size_t size)
         sum.audio_seconds += s.audio_seconds;
         sum.busy_seconds += s.busy_seconds;
     }
+    snprintf(models, sizeof(models), "%u models", n);
     if (host->residents.loading)
         snprintf(text, size, "Loading %s", host->residents.loading->name);
     else if (!last)
         snprintf(text, size, "Ready");
+    else if (host->n_requests == 0)
+        snprintf(text, size, "%s loaded, nothing runs, on %s", n > 1 ? models : last->name,
+                 inf_transcriber_device(audio_resident_of(last)->transcriber));
     else
-        snprintf(text, size, "%s%s: %u running, %u waiting, %.1f times real time on %s", last->name,
-                 n > 1 ? " and others" : "", sum.n_running, sum.n_waiting,
-                 sum.busy_seconds > 0 ? sum.audio_seconds / sum.busy_seconds : 0,
+        snprintf(text, size, "%s: %u running, %u waiting%s on %s", n > 1 ? models : last->name,
+                 sum.n_running, sum.n_waiting, status_speed(&sum, speed, sizeof(speed)),
                  inf_transcriber_device(audio_resident_of(last)->transcriber));
 }
 

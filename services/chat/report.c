@@ -37,22 +37,34 @@ static struct totals report_totals(const struct model_host *host)
     return t;
 }
 
+/* ", 81.5 tokens/s", or nothing before there is a speed. */
+static const char *status_speed(double tok_s, char *text, size_t size)
+{
+    text[0] = 0;
+    if (tok_s > 0)
+        snprintf(text, size, ", %.1f tokens/s", tok_s);
+    return text;
+}
+
 void chat_status(void *host, char *text, size_t size)
 {
     const struct chat *chat = host;
     const struct totals t = report_totals(&chat->host);
     const char *device = chat_device_name(&chat->device);
+    char models[300], speed[48];
 
+    snprintf(models, sizeof(models), "%u models", t.n_residents);
     if (chat->host.residents.loading)
         snprintf(text, size, "Loading %s", chat->host.residents.loading->name);
     else if (!t.n_residents)
         snprintf(text, size, "Ready, on %s", chat->device.text);
-    else if (t.n_residents > 1)
-        snprintf(text, size, "%u models, %u running, %u waiting, %.1f tokens/s on %s",
-                 t.n_residents, t.sum.n_running, t.sum.n_waiting, t.sum.decode_tok_s, device);
+    else if (chat->host.n_requests == 0)
+        snprintf(text, size, "%s loaded, nothing runs, on %s", t.n_residents > 1 ? models : t.name,
+                 device);
     else
-        snprintf(text, size, "%s: %u running, %u waiting, %.1f tokens/s on %s", t.name,
-                 t.sum.n_running, t.sum.n_waiting, t.sum.decode_tok_s, device);
+        snprintf(text, size, "%s: %u running, %u waiting%s on %s",
+                 t.n_residents > 1 ? models : t.name, t.sum.n_running, t.sum.n_waiting,
+                 status_speed(t.sum.decode_tok_s, speed, sizeof(speed)), device);
 }
 
 void chat_health(struct model_host *host, struct http_request *request)

@@ -17,22 +17,26 @@ void embed_status(void *data, char *text, size_t size)
     struct resident *r = residents_ready(host->residents.first), *last = NULL;
     uint32_t n_residents = 0;
     double tok_s = 0;
+    char models[32];
 
     for (; r; r = residents_ready(r->next)) {
         n_residents++;
         last = r;
         tok_s += embed_resident_speed(embed_resident_of(r));
     }
+    snprintf(models, sizeof(models), "%u models", n_residents);
     if (host->residents.loading)
         snprintf(text, size, "Loading %s", host->residents.loading->name);
     else if (!last)
         snprintf(text, size, "Ready");
-    else if (n_residents > 1)
-        snprintf(text, size, "%u models, %u requests, %.1f tokens/s", n_residents, host->n_requests,
-                 tok_s);
+    else if (host->n_requests == 0)
+        snprintf(text, size, "%s loaded, nothing runs, on %s",
+                 n_residents > 1 ? models : last->name,
+                 inf_embedder_device(embed_resident_of(last)->embedder));
     else
-        snprintf(text, size, "%s: %u requests, %.1f tokens/s on %s", last->name, host->n_requests,
-                 tok_s, inf_embedder_device(embed_resident_of(last)->embedder));
+        snprintf(text, size, "%s: %u running, %.1f tokens/s on %s",
+                 n_residents > 1 ? models : last->name, host->n_requests, tok_s,
+                 inf_embedder_device(embed_resident_of(last)->embedder));
 }
 
 void embed_health(struct model_host *host, struct http_request *request)

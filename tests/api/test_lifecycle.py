@@ -339,13 +339,20 @@ def test_models_swap_and_wait_for_each_other(make_suite):
 def test_status_tells_the_model(make_suite, tmp_path):
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(str(tmp_path / "notify"))
-    notify.settimeout(10 * SLOW)
+    notify.settimeout(20 * SLOW)
     os.environ["NOTIFY_SOCKET"] = str(tmp_path / "notify")
     try:
         suite = make_suite()
-        post(suite, {**ONE_LONG, "max_tokens": 1000})
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect(("127.0.0.1", suite.port))
+        s.sendall(request_bytes({**ONE_LONG, "n": 4, "stream": True}))
         seen = b""
         while b"STATUS=tiny: " not in seen:
+            seen += notify.recv(4096) + b"\n"
+        # What ran has ended: neither its number nor its speed is told any longer.
+        s.close()
+        while b"STATUS=tiny loaded, nothing runs, on cpu\n" not in seen:
             seen += notify.recv(4096) + b"\n"
         assert seen.count(b"READY=1") == 2
         suite.chat.kill(signal.SIGTERM)

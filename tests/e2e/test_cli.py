@@ -284,6 +284,24 @@ def test_serve_starts_services_on_their_first_connection(sconce, installed):
         assert s.stop() == 0
 
 
+def test_status_knows_services_that_this_gateway_never_asked(sconce, installed):
+    s = Serve(sconce)
+    try:
+        s.ask("What is sconce?")
+        gateway = next(pid for pid in s.children()
+                       if pathlib.Path(f"/proc/{pid}/comm").read_text() == "sconce-gateway\n")
+        os.kill(gateway, signal.SIGTERM)
+        while gateway in s.children():
+            time.sleep(0.02)
+        told = json.loads(run(sconce, "status", "--json").stdout)
+        assert told["services"] == {"chat": "runs", "embed": "sleeps", "audio": "sleeps"}
+        assert told["chat_running"] and [m["name"] for m in told["models"]] == ["sconce-guide"]
+        text = run(sconce, "status").stdout
+        assert "chat     runs\n" in text and "embed    sleeps" in text and " wrote " in text
+    finally:
+        s.stop()
+
+
 def test_serve_restarts_a_service_that_was_killed(sconce, installed):
     s = Serve(sconce)
     try:
