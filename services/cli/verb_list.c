@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce list: the installed models, from names and sizes alone
+ * sconce list: the installed models, what they are for, and whether they run here
+ *
+ * A model runs here when it can be opened, for which its files are mapped and their heads are read.
  */
 #include <getopt.h>
 #include <jansson.h>
@@ -17,6 +19,15 @@ static const char help[] =
     "  --json               as a JSON array\n"
     "  --names              names and aliases alone, one per line\n" CLI_MODELS_HELP;
 
+/* Whether this build can open the model; else the reason. */
+static bool runs_here(const struct models_entry *e, struct inf_err *reterr)
+{
+    const struct inf_model_params params = {.path = e->path};
+    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+
+    return inf_model_open(&params, &model, reterr) >= 0;
+}
+
 static int print_json(const struct models *models)
 {
     json_t *list = json_array();
@@ -25,12 +36,16 @@ static int print_json(const struct models *models)
     for (size_t i = 0; i < models_count(models); i++) {
         const struct models_entry *e = models_at(models, i);
         json_t *aliases = json_array();
+        struct inf_err err = {0};
+        const bool runs = runs_here(e, &err);
 
         for (const char *const *a = e->aliases; *a; a++)
             json_array_append_new(aliases, json_string(*a));
         json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "name", e->name, "path",
-                                        e->path, "format", e->kind, "bytes", (json_int_t)e->size,
+                              json_pack("{s:s, s:s, s:s, s:s, s:b, s:s?, s:I, s:I, s:o}", "name",
+                                        e->name, "task", models_task_name(e->task), "path", e->path,
+                                        "format", e->kind, "runs", (int)runs, "why",
+                                        runs ? NULL : err.text, "bytes", (json_int_t)e->size,
                                         "modified", (json_int_t)e->mtime, "aliases", aliases));
     }
     for (size_t i = 0; i < models_n_broken(models); i++) {
@@ -53,24 +68,37 @@ static void print_broken(const struct models *models)
         printf("  %s\n", models_broken_at(models, i)->why);
 }
 
+/* @name_width columns for the name. */
+static void print_row(const struct models_entry *e, bool runs, int name_width)
+{
+    const time_t t = (time_t)e->mtime;
+    struct tm tm;
+    char day[16] = "";
+
+    if (localtime_r(&t, &tm))
+        strftime(day, sizeof(day), "%Y-%m-%d", &tm);
+    printf("%-*s  %-9s  %-4s  %-11s  %10s  %-10s  %s\n", name_width, e->name,
+           models_task_name(e->task), runs ? "yes" : "no", e->kind, cli_size(e->size), day,
+           e->path);
+}
+
 static void print_table(const struct models *models)
 {
-    size_t width = strlen("NAME");
+    int width = (int)strlen("NAME");
 
     for (size_t i = 0; i < models_count(models); i++)
-        width = MAX(width, strlen(models_at(models, i)->name));
-    printf("%-*s  %-11s  %10s  %-10s  %s\n", (int)width, "NAME", "FORMAT", "SIZE", "MODIFIED",
-           "PATH");
+        width = MAX(width, (int)strlen(models_at(models, i)->name));
+    printf("%-*s  %-9s  %-4s  %-11s  %10s  %-10s  %s\n", width, "NAME", "TASK", "RUNS", "FORMAT",
+           "SIZE", "MODIFIED", "PATH");
     for (size_t i = 0; i < models_count(models); i++) {
         const struct models_entry *e = models_at(models, i);
-        const time_t t = (time_t)e->mtime;
-        struct tm tm;
-        char day[16] = "";
+        struct inf_err err = {0};
+        const bool runs = runs_here(e, &err);
 
-        if (localtime_r(&t, &tm))
-            strftime(day, sizeof(day), "%Y-%m-%d", &tm);
-        printf("%-*s  %-11s  %10s  %-10s  %s\n", (int)width, e->name, e->kind, cli_size(e->size),
-               day, e->path);
+        print_row(e, runs, width);
+        fflush(stdout);
+        if (!runs)
+            fprintf(stderr, "%s does not run here: %s\n", e->name, err.text);
     }
 }
 

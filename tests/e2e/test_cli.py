@@ -13,6 +13,8 @@ import urllib.request
 
 import pytest
 
+from conftest import TREE
+
 
 def run(*args, **kw):
     return subprocess.run(args, capture_output=True, text=True, timeout=120, **kw)
@@ -58,6 +60,26 @@ def test_list_and_info_tell_the_model(sconce, installed):
     assert info["metadata"]["general.architecture"] == info["architecture"]
     text = run(sconce, "info", "sconce-guide").stdout
     assert "architecture" in text
+
+
+def test_list_tells_the_task_and_what_does_not_run(sconce, installed):
+    store = installed / "data/sconce/models"
+    for name, source in (("vectors", "embed/bert-mean"), ("speech", "audio/whisper")):
+        shutil.copytree(TREE / "tests/golden" / source, store / name)
+    shutil.copytree(store / "vectors", store / "strange")
+    config = json.loads((store / "strange/config.json").read_text())
+    (store / "strange/config.json").write_text(json.dumps(
+        {**config, "model_type": "strange", "architectures": ["StrangeForCausalLM"]}))
+    rows = {m["name"]: m for m in json.loads(run(sconce, "list", "--json").stdout)}
+    assert {name: (m["task"], m["runs"]) for name, m in rows.items() if name in
+            ("sconce-guide", "vectors", "speech", "strange")} == {
+        "sconce-guide": ("chat", True), "vectors": ("embedding", True),
+        "speech": ("speech", True), "strange": ("embedding", False)}
+    assert rows["vectors"]["why"] is None and "strange" in rows["strange"]["why"].lower()
+    out = run(sconce, "list")
+    assert out.returncode == 0 and "strange does not run here: " in out.stderr
+    lines = {line.split()[0]: line.split()[1:3] for line in out.stdout.splitlines()}
+    assert lines["speech"] == ["speech", "yes"] and lines["strange"] == ["embedding", "no"]
 
 
 def devices(sconce):
