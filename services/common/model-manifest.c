@@ -55,6 +55,14 @@ static int manifest_aliases(struct arena *arena, yaml_document_t *doc, const yam
     return r;
 }
 
+static int manifest_flag(const yaml_node_t *node, bool *ret)
+{
+    const char *text = node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : "";
+
+    *ret = strcmp(text, "true") == 0;
+    return *ret || strcmp(text, "false") == 0 ? 0 : -EINVAL;
+}
+
 static int manifest_key(struct arena *arena, yaml_document_t *doc, const char *key,
                         const yaml_node_t *value, struct model_manifest *out)
 {
@@ -68,6 +76,8 @@ static int manifest_key(struct arena *arena, yaml_document_t *doc, const char *k
         out->column = value->start_mark.column + 1;
     } else if (strcmp(key, "aliases") == 0) {
         r = manifest_aliases(arena, doc, value, out);
+    } else if (strcmp(key, "matryoshka") == 0) {
+        r = manifest_flag(value, &out->matryoshka);
     }
     return r;
 }
@@ -94,7 +104,7 @@ static int manifest_document(struct arena *arena, yaml_document_t *doc, struct m
         out->column = key->start_mark.column + 1;
         return err_set(reterr, EBADMSG,
                        "\"%.60s\" is not a key of a manifest or has a wrong type; there are name, "
-                       "path, aliases",
+                       "path, aliases, matryoshka",
                        name);
     }
     if (!out->path || !out->path[0]) {

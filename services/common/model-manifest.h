@@ -7,6 +7,7 @@
  *     path: store/qwen3-0.6b.gguf   # a file or directory, relative to the manifest's directory
  *     name: small                   # without it: the manifest's file name without .yaml
  *     aliases: [gpt-4o]
+ *     matryoshka: true              # beginnings of its vectors are vectors
  */
 
 #include <infer/types.h>
@@ -18,6 +19,7 @@ struct model_manifest {
     const char *path;           /* as it is written */
     const char *name;           /* NULL: the manifest says none */
     const char *const *aliases; /* NULL-terminated; may be empty */
+    bool matryoshka;            /* its vectors may be shortened */
     size_t line, column;        /* from 1: of the path; after a failure of what is wrong, 0: the
                                    whole file */
 };

@@ -173,6 +173,7 @@ static int add(struct models *m, const struct candidate *c)
     struct models_entry *p, e = {
                                 .kind = c->kind,
                                 .aliases = c->manifest ? c->manifest->aliases : no_aliases,
+                                .matryoshka = c->manifest && c->manifest->matryoshka,
                                 .size = c->size,
                                 .mtime = (int64_t)c->st.st_mtime,
                                 .dev = c->link_st.st_dev,

@@ -34,6 +34,7 @@ struct models_entry {
     const char *const *aliases; /* NULL-terminated; may be empty */
     uint64_t dev, ino;          /* of the file, directory or link itself */
     const char *manifest_dir;   /* where the manifest lies that names it; NULL: none does */
+    bool matryoshka;            /* which says that beginnings of its vectors are vectors */
 };
 
 /* A manifest, link or directory that shall be a model and is none. */

@@ -251,10 +251,17 @@ static int check_dimensions(const struct call *c, struct problem *problem)
 {
     const uint32_t width = inf_embedder_width(c->resident->embedder);
 
-    if (c->params.dimensions <= width)
+    if (c->params.dimensions > width)
+        return problem_set(problem, 400, "invalid_value", "dimensions",
+                           "Invalid value for 'dimensions': vectors of this model have %u.", width);
+    if (c->params.dimensions == 0 || c->params.dimensions == width || c->may_be_shortened ||
+        c->resident->matryoshka)
         return 0;
-    return problem_set(problem, 400, "invalid_value", "dimensions",
-                       "Invalid value for 'dimensions': vectors of this model have %u.", width);
+    return problem_set(problem, 400, "unsupported_parameter", "dimensions",
+                       "Nothing tells that '%s' was trained so that beginnings of its vectors can "
+                       "be used alone (Matryoshka). Leave 'dimensions' out, or put \"matryoshka: "
+                       "true\" into a manifest of this model when it was.",
+                       c->resident->base.name);
 }
 
 static void call_ready(struct model_request *request)
@@ -341,10 +348,12 @@ static void was_read(struct call *c)
 {
     const struct models_entry *entry;
 
-    if (c->status < 0 || !(entry = find_model(c, &c->problem)))
+    if (c->status < 0 || !(entry = find_model(c, &c->problem))) {
         model_request_refuse(&c->request, &c->problem);
-    else
-        model_request_want(&c->request, entry, &c->kind);
+        return;
+    }
+    c->may_be_shortened = entry->matryoshka;
+    model_request_want(&c->request, entry, &c->kind);
 }
 
 static void call_read(struct call *c)

@@ -58,6 +58,7 @@ struct call {
     bool base64, raw_scores, with_texts, is_matrix;
     uint32_t top_n; /* 0: all */
 
+    bool may_be_shortened; /* a manifest says so of the vectors of the model */
     struct embed_resident *resident;
     struct job job;
     void (*stage)(struct call *c);

@@ -10,6 +10,7 @@
 #include "common/service.h"
 #include "embed/call.h"
 #include "embed/interaction.h"
+#include "embed/matryoshka.h"
 #include "embed/prompts.h"
 #include "host/model-host.h"
 
@@ -51,6 +52,7 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
     const struct inf_model_info *info = inf_model_info(resident->model);
     int r = prompts_read(resident->path, info->arch, &own->prompts, reterr);
 
+    own->matryoshka = matryoshka_is_known(resident->path, resident->name, info);
     if (r == 0 && info->token_width > 0)
         r = interaction_read(resident->path, own->prompts, inf_model_tokenizer(resident->model),
                              &own->interaction, reterr);

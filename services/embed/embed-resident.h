@@ -16,6 +16,7 @@ struct embed_resident {
     struct inf_embedder *embedder;
     json_t *prompts; /* config_sentence_transformers.json; NULL: the model has none */
     struct interaction *interaction;  /* NULL: texts are read as they are */
+    bool matryoshka;                  /* beginnings of its vectors are vectors */
     struct inf_embedder_stats before; /* when speed was told last */
     double tok_s;
 };

@@ -50,6 +50,11 @@ def make_questioner(directory):
     path.write_text(json.dumps(tok))
 
 
+def add_config(directory, **keys):
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | keys))
+
+
 @pytest.fixture(scope="module")
 def models(model_dir, tmp_path_factory):
     path = tmp_path_factory.mktemp("embed-models")
@@ -57,6 +62,7 @@ def models(model_dir, tmp_path_factory):
     copy_models(path, "bert-mean", "bert-cls-dense", "bert-rank", "xlmr-rank", "qwen3-rank")
     (path / "bert-mean/config_sentence_transformers.json").write_text(json.dumps(
         {"prompts": {"query": "search: ", "document": ""}, "default_prompt_name": None}))
+    add_config(path / "bert-mean", matryoshka_dimensions=[8, 16, 32])
     make_questioner(path)
     add_separators(path / "bert-rank")
     return path

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from conftest import BUILD, ROOT, SLOW, Suite, check_log
+from test_embed import add_config
 
 SCONCE = BUILD / "services/cli/sconce"
 
@@ -23,6 +24,7 @@ def suite(tmp_path_factory):
     shutil.copytree(ROOT / "tests/golden/embed/bert-mean", models / "bert-mean")
     (models / "bert-mean/config_sentence_transformers.json").write_text(
         json.dumps({"prompts": {"query": "find: "}}))
+    add_config(models / "bert-mean", is_matryoshka=True)
     shutil.copytree(ROOT / "tests/golden/embed/bert-cls-dense", models / "other")
     suite = Suite(models, embed="  default_model: bert-mean\n")
     yield suite

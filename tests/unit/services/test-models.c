@@ -113,6 +113,12 @@ TEST(a_manifest_names_and_aliases)
     put("chat.yaml", "path: store/x.gguf\naliases: [gpt-4o, default]\n");
     ASSERT_OK(models_scan(c, &m));
     assert_ptr_equal(models_find(m, "gpt-4o"), models_find(m, "chat"));
+    assert_false(models_find(m, "chat")->matryoshka);
+    models_free(m);
+
+    put("chat.yaml", "path: store/x.gguf\nmatryoshka: true\n");
+    ASSERT_OK(models_scan(c, &m));
+    assert_true(models_find(m, "chat")->matryoshka);
     models_free(m);
     config_free(c);
 }
@@ -131,6 +137,7 @@ TEST(a_manifest_with_a_mistake_concerns_itself_alone)
         {"notes", "path: notes.txt\n", "notes.yaml:1:7: notes.txt is no model"},
         {"number", "path: [x.gguf]\n", "number.yaml:1:1: \"path\""},
         {"zero", "path: \"x.gguf\\0\"\n", "zero.yaml:1:1: \"path\""},
+        {"flag", "path: x.gguf\nmatryoshka: 3\n", "flag.yaml:2:1: \"matryoshka\""},
     };
     struct config *c = config_here();
     struct models *m = NULL;
