@@ -84,6 +84,36 @@ static void check_socket(struct doctor *d, const struct doctor_side *side, const
                     "%s was removed, though %s listens: nobody can connect", s.listen[0], socket);
 }
 
+/* Sockets of the machine belong to groups, without which systemd does not open them. */
+static void check_groups(struct doctor *d, const struct doctor_side *side)
+{
+    static const char *const names[] = {"sconce", "sconce-services", "sconce-kv"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names) && !side->places.user; i++)
+        if (!getgrnam(names[i]))
+            doctor_tell(d, FINDING_BROKEN, "doors",
+                        doctor_text("%ssystemd-sysusers sconce.conf", doctor_sudo(side)),
+                        "there is no group %s, and the machine's sockets need it", names[i]);
+}
+
+/* What listens behind the gateway believes whoever connects. An older version opened these sockets
+ * for all who may use the gateway. */
+static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
+                               const char *service)
+{
+    const char *path = doctor_text("%s/%s.sock", side->places.socket_dir, service);
+    const struct group *group = getgrnam("sconce");
+    struct stat st;
+
+    if (!side->places.user && group && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+        st.st_gid == group->gr_gid)
+        doctor_tell(d, FINDING_BROKEN, "doors",
+                    doctor_text("%ssystemd-tmpfiles --create sconce.conf", doctor_sudo(side)),
+                    "%s is open to the group sconce: its members can ask there in the name of "
+                    "others, and the gateway may be shut out",
+                    path);
+}
+
 static void check_port(struct doctor *d, const struct doctor_side *side)
 {
     const unsigned port = setup_port(&side->places);
@@ -152,11 +182,15 @@ void doctor_doors(struct doctor *d)
         if (!side->used || !side->units)
             continue;
         check_target(d, side);
+        check_groups(d, side);
         check_socket(d, side, "gateway");
         check_socket(d, side, "chat");
         check_socket(d, side, "embed");
         check_socket(d, side, "audio");
         check_socket(d, side, "cache");
+        check_inner_socket(d, side, "chat");
+        check_inner_socket(d, side, "embed");
+        check_inner_socket(d, side, "audio");
         check_port(d, side);
         check_group(d, side);
     }

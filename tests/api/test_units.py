@@ -22,8 +22,7 @@ DeviceAllow=/dev/null rw
 CacheDirectory=sconce
 CacheDirectoryMode=0700
 """
-# Tenths.
-LIMITS = {("system", False): 2, ("system", True): 4, ("user", False): 7, ("user", True): 7}
+GPU_LIMITS = {"system": 4, "user": 7}  # tenths
 
 
 @pytest.fixture(params=["system", "user"])
@@ -64,13 +63,39 @@ def test_units_are_confined(units, gpu):
     kind, path = units
     for row in SERVICES:
         unit = path / row.unit
+        limit = GPU_LIMITS[kind] if gpu else row.exposure(kind == "user")
+        if gpu and not row.needs_models:
+            continue
         if gpu:
             unit.write_text(unit.read_text() +
                             GPU % ("SupplementaryGroups=render\n" if kind == "system" else ""))
         r = subprocess.run(["systemd-analyze", "security", "--offline=yes",
-                            "--threshold=%d" % LIMITS[kind, gpu], str(unit)],
+                            "--threshold=%d" % limit, str(unit)],
                            capture_output=True, text=True, timeout=60)
         assert r.returncode == 0, r.stdout[-400:] + r.stderr
+
+
+def test_only_what_tells_users_apart_has_no_user_namespace(units):
+    kind, path = units
+    for row in SERVICES:
+        last = re.findall(r"(?m)^PrivateUsers=(\w+)$", (path / row.unit).read_text())[-1]
+        assert last == ("no" if kind == "system" and row.sees_users else "yes"), row.unit
+
+
+def test_each_socket_has_the_group_of_those_who_may_connect(units):
+    """Nobody but the gateway connects to the services behind it, and nobody but chat to the cache."""
+    kind, path = units
+    if kind == "user":
+        pytest.skip("sockets of a user are that user's alone")
+    groups = {"gateway": "sconce", "cache": "sconce-kv"}
+    for row in SERVICES:
+        text = (path / row.socket_units[0]).read_text()
+        group = groups.get(row.name, "sconce-services")
+        assert "\nSocketGroup=%s\n" % group in text and "\nSocketMode=0660\n" in text, row.name
+        joined = re.findall(r"(?m)^SupplementaryGroups=(.*)$", (path / row.unit).read_text())
+        assert joined == {"gateway": ["sconce-services"], "chat": ["sconce-kv"]}.get(row.name, [])
+    named = re.findall(r"(?m)^g (\S+) -$", (ROOT / "policy/sysusers.d/sconce.conf").read_text())
+    assert set(named) == {"sconce", "sconce-services", "sconce-kv"}
 
 
 def test_no_limit_gives_a_socket_up(units):

@@ -21,6 +21,8 @@ class ServiceRow:
     may_network: bool = False  # whether it may open a connection that leaves the machine
     makes_memory: bool = False  # with a descriptor, to hand it to others
     answers: bool = True  # whether questions to a chat model pass through it
+    # It tells the users of the machine apart, so that its unit of the system has no user namespace.
+    sees_users: bool = False
 
     @property
     def unit(self):
@@ -33,6 +35,15 @@ class ServiceRow:
     @property
     def units(self):
         return (self.unit, *self.socket_units)
+
+    def exposure(self, user):
+        """What `systemd-analyze security` may find, in tenths, in the unit of a user or of the
+        system."""
+        return 7 if user else 4 if self.sees_users else 2
+
+    def namespaces(self, user):
+        """The kinds of namespaces of its own, as /proc/PID/ns calls them."""
+        return ("net", "mnt", "ipc") + (() if self.sees_users and not user else ("user",))
 
     @property
     def binary(self):
@@ -50,7 +61,8 @@ class ServiceRow:
 
 
 SERVICES = (
-    ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat", "embed", "audio")),
+    ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat", "embed", "audio"),
+               sees_users=True),
     ServiceRow("chat", ("chat",), needs_models=True, may_connect=("cache",),
                makes_memory=True),
     ServiceRow("embed", ("embed",), needs_models=True, answers=False),

@@ -53,6 +53,15 @@ ONE_WALL = {
     "listener-local": "Landlock alone tells a door that is listened at from one that is called",
 }
 
+# For services that connect to others, which is more than seccomp can tell apart.
+CONNECTING = {"bus": "Landlock knows no unix sockets: what must not be called is hidden",
+              "neighbour-socket": "a user's sockets lie in one directory: chat has no streams"}
+# For services that hand memory to others: the unit lets them make some.
+HANDING = {"exec-memfd": "execve is not allowed, by the service's own filter alone",
+           "map-memfd": "executable mappings are not, by the service's own filter alone"}
+# For services that keep files: their filters let them make some.
+KEEPING = {"write": "Landlock alone tells the directory of their own from others"}
+
 # What kernels before these cannot deny: the version of Landlock.
 LANDLOCK = {"store-truncate": 3, "tcp4": 4, "tcp6": 4, "tcp-bind": 4, "listener-local": 4,
             "abstract": 6, "kill": 6}

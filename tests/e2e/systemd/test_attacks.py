@@ -24,19 +24,11 @@ MODES = ("system", "user")
 EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name))
         for mode in MODES for row in SERVICES]
 
-# For services that connect to others, which is more than seccomp can tell apart.
-CONNECTING = {"bus": "Landlock knows no unix sockets: what must not be called is hidden",
-              "neighbour-socket": "a user's sockets lie in one directory: chat has no streams"}
-# For services that hand memory to others: the unit lets them make some.
-HANDING = {"exec-memfd": "execve is not allowed, by the service's own filter alone",
-           "map-memfd": "executable mappings are not, by the service's own filter alone"}
-# For services that keep files: their filters let them make some.
-KEEPING = {"write": "Landlock alone tells the directory of their own from others"}
-
 
 def excuses(row):
-    return {**(CONNECTING if row.may_connect else {}), **(KEEPING if row.keeps_files else {}),
-            **(HANDING if row.makes_memory else {})}
+    return {**(walls.CONNECTING if row.may_connect else {}),
+            **(walls.KEEPING if row.keeps_files else {}),
+            **(walls.HANDING if row.makes_memory else {})}
 
 
 # A machine beyond the cable; its first line is its process, for who lays the cable.
@@ -182,7 +174,7 @@ def test_walls_as_the_process_sees_them(field, mode, row):
     # What limits processes, for seccomp cannot tell them from threads in every case.
     assert machine.show(row.unit, "TasksMax", field.user(mode)) not in ("infinity", "")
     assert "0" not in status["Uid"]
-    for space in ("net", "mnt", "user", "ipc"):
+    for space in row.namespaces(field.user(mode)):
         here = field.namespace(pid, space)
         others = [field.namespace(1, space), os.readlink("/proc/self/ns/" + space)]
         others += [field.namespace(field.pid(mode, r), space) for r in SERVICES if r != row]

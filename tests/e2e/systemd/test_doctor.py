@@ -167,6 +167,25 @@ def test_a_socket_file_that_somebody_removed(m):
     assert client.get(m, "/health").status == 200
 
 
+def test_a_socket_behind_the_gateway_that_the_group_opens(m):
+    """As an older version left it: doctor tells what an upgrade does, too."""
+    m.run("chgrp sconce /run/sconce/chat.sock")
+    found = assert_mends(m, "/run/sconce/chat.sock is open to the group sconce")
+    assert found["command"] == "systemd-tmpfiles --create sconce.conf"
+    assert m.run("stat -c '%U:%G %a' /run/sconce/chat.sock").stdout == "root:sconce-services 660\n"
+    assert client.get(m, "/v1/models").status == 200
+    m.systemctl("stop", "sconce-chat.service")
+
+
+def test_a_group_that_is_missing(m):
+    # It comes back with another number, which sockets that are open do not have.
+    m.run("groupdel sconce-services")
+    assert_mends(m, "there is no group sconce-services")
+    m.run("systemd-tmpfiles --create sconce.conf; systemctl stop sconce-gateway.service")
+    assert client.get(m, "/v1/models").status == 200
+    m.systemctl("stop", "sconce-chat.service")
+
+
 # Models
 
 @pytest.fixture

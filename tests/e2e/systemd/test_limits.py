@@ -25,7 +25,7 @@ def running(machine, user):
 @ROWS
 @MANAGERS
 def test_exposure(running, row, user):
-    limit = 7 if user else 2  # tenths of what systemd-analyze prints
+    limit = row.exposure(bool(user))
     r = running.run(["systemd-analyze", *(["--user"] if user else []), "security", "--no-pager",
                      "--threshold=%d" % limit, row.unit], user=user, check=False)
     last = re.search(r"Overall exposure level for \S+: ([\d.]+)", r.stdout)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two users with instances of their own, and the system's: all at once, and none in another's."""
 import concurrent.futures
+import json
 import os
 import re
 
 import pytest
 
-from client import Crowd, ask, chat_body, wake
-from services import SERVICES
+from client import MODEL, Crowd, ask, chat_body, wake
+from services import SERVICES, service
 
 USERS = {"ada": 7301, "bob": 7302}
 UNITS = [row.unit for row in SERVICES]
@@ -81,6 +82,61 @@ def test_crowds_at_each_do_not_mix(instances):
         assert wrong == [] and n > 3
 
 
+STORY = "Once upon a time there was a lamp that nobody had lit for a hundred years. " * 8
+
+
+@pytest.fixture(scope="module")
+def members(instances):
+    """Two users who are in the group of the machine's unix socket."""
+    machine = instances[None].machine
+    names = ("mia", "max")
+    for name in names:
+        if machine.run(["id", "-u", name], check=False).returncode:
+            machine.add_user(name, groups=("sconce",), linger=False)
+    return names
+
+
+def ask_as(machine, user, path, body=None):
+    """(status, answer) of a request at the machine's unix socket, made by that user."""
+    post = ["--data-binary", "@-"] if body else []
+    r = machine.run(["curl", "-sS", "-m", "60", "-w", "\n%{http_code}", "--unix-socket",
+                     "/run/sconce/gateway.sock", "http://localhost" + path, *post], user=user,
+                    input=json.dumps(body) if body else None)
+    text, _, status = r.stdout.rpartition("\n")
+    return int(status), json.loads(text) if text.startswith("{") else text
+
+
+def cached_for(machine, user, prompt=STORY):
+    """How much of a prompt was computed before, as the answer tells the user who asks."""
+    status, answer = ask_as(machine, user, "/v1/completions",
+                            {"model": MODEL, "prompt": prompt, "max_tokens": 1})
+    assert status == 200, answer
+    return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_no_user_finds_out_what_another_asked(instances, members):
+    machine = instances[None].machine
+    one, other = members
+    assert cached_for(machine, one) == 0
+    assert cached_for(machine, other) == 0
+    assert cached_for(machine, one) > 0 and cached_for(machine, other) > 0
+    assert cached_for(machine, None) == 0
+
+
+def test_members_ask_and_root_observes(instances, members):
+    machine = instances[None].machine
+    for path in ("/metrics", "/health?deep=1"):
+        status, answer = ask_as(machine, members[0], path)
+        assert status == 403 and answer["error"]["code"] == "insufficient_rights"
+        assert ask_as(machine, None, path)[0] == 200
+    out = machine.run(["sconce", "status"], user=members[0]).stdout
+    assert "API keys\n         with the right observe" in out and "model " not in out
+    assert "model    sconce-guide" in machine.run(["sconce", "status"]).stdout
+    # Of the own services everybody sees all.
+    assert instances["ada"].ask().status == 200
+    assert "model    sconce-guide" in machine.run(["sconce", "status"], user="ada").stdout
+
+
 def test_no_user_opens_the_socket_of_another(instances):
     machine = instances[None].machine
     for user in USERS:
@@ -125,16 +181,13 @@ def test_ports_and_keys_are_each_users_own(instances):
         assert machine.run(["cat", "/etc/sconce/api-keys"], user=user, check=False).returncode == 1
 
 
-NAMESPACES = ("mnt", "net", "user", "ipc")
-
-
 def test_services_of_users_have_namespaces_of_their_own(instances):
     machine = instances[None].machine
     seen = {}
     for user, instance in instances.items():
         assert instance.ask().status == 200
         for name, pid in instance.wake().items():
-            for kind in NAMESPACES:
+            for kind in service(name).namespaces(user):
                 space = os.readlink("/proc/%d/ns/%s" % (pid, kind))
                 assert space != os.readlink("/proc/%d/ns/%s" % (machine.leader, kind)), (user, name)
                 assert space not in seen, (user, name, kind, seen.get(space))
