@@ -35,10 +35,9 @@ static bool is_installed(const struct own_service *params)
 {
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(models_freep) struct models *models = NULL;
-    struct inf_err err;
 
     return cli_config(params->verb, params->models, &config) == CLI_OK &&
-           models_scan(config, &models, &err) == 0 && models_find(models, params->model);
+           models_scan(config, &models) == 0 && models_find(models, params->model);
 }
 
 /* As `sconce run` takes it: what looks like a path and is there is one; a bare word is a name
@@ -121,7 +120,6 @@ static int take_model(struct own *own)
     _cleanup_free_ char *path = realpath(params->model, NULL);
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(models_freep) struct models *models = NULL;
-    struct inf_err err = {.text = "out of memory"};
     int r;
 
     own->name = path ? name_of(path) : NULL;
@@ -131,8 +129,8 @@ static int take_model(struct own *own)
     if (r < 0)
         return cli_error(params->verb, "%s: %s", own->dir, strerror(-r));
     if (config_new(&config) < 0 || config_add_model_dir(config, own->models) < 0 ||
-        models_scan(config, &models, &err) < 0)
-        return cli_error(params->verb, "%s", err.text);
+        models_scan(config, &models) < 0)
+        return cli_error(params->verb, "out of memory");
     for (size_t i = 0; i < models_count(models); i++)
         if (strcmp(models_at(models, i)->path, path) == 0)
             return CLI_OK;
