@@ -116,6 +116,16 @@ static int body_grow(struct http_request *request, size_t more)
     return 0;
 }
 
+char *http_body_space(const struct http_request *request, size_t *ret_size)
+{
+    const struct http_body *body = &request->body;
+
+    if (request->head.chunked || body->dropped)
+        return NULL;
+    *ret_size = (size_t)body->left;
+    return body->data + body->len;
+}
+
 static int body_keep(struct http_request *request, struct http_text content)
 {
     struct http_body *body = &request->body;
@@ -126,7 +136,8 @@ static int body_keep(struct http_request *request, struct http_text content)
     r = request->head.chunked ? body_grow(request, content.len) : 0;
     if (r < 0)
         return r;
-    memcpy(body->data + body->len, content.data, content.len);
+    if (content.data != body->data + body->len)
+        memcpy(body->data + body->len, content.data, content.len);
     body->len += content.len;
     return 0;
 }

@@ -275,18 +275,24 @@ static bool conn_take(struct http_conn *conn, const char *data, size_t len)
 static void conn_on_read(h2o_socket_t *sock, const char *err)
 {
     struct http_conn *conn = sock->on_close.data;
-    char *scratch = conn->server->scratch;
-    ssize_t n = HTTP_SCRATCH;
+    ssize_t n = 1;
+    size_t size = 1;
 
-    for (unsigned i = 0; i < CONN_READS && n == (ssize_t)HTTP_SCRATCH; i++) {
-        n = err ? -1 : read(h2o_socket_get_fd(sock), scratch, HTTP_SCRATCH);
+    for (unsigned i = 0; i < CONN_READS && n == (ssize_t)size; i++) {
+        char *space = conn->state == HTTP_CONN_BODY ? http_body_space(conn->request, &size) : NULL;
+
+        if (!space) {
+            space = conn->server->scratch;
+            size = HTTP_SCRATCH;
+        }
+        n = err ? -1 : read(h2o_socket_get_fd(sock), space, size);
         if (n < 0 && !err && (errno == EAGAIN || errno == EINTR))
             return;
         if (n <= 0) {
             http_conn_close(conn);
             return;
         }
-        if (!conn_take(conn, scratch, (size_t)n))
+        if (!conn_take(conn, space, (size_t)n))
             return;
     }
 }

@@ -158,6 +158,9 @@ void http_conn_answer(struct http_conn *conn);
 
 /* Whether the body that the head announces will be read; if not, the request was answered. */
 bool http_body_begin(struct http_request *request);
+/* Where its next bytes, at most *ret_size, can be read to and then given to http_body_take(); NULL:
+ * anywhere. */
+char *http_body_space(const struct http_request *request, size_t *ret_size);
 enum http_body_result {
     HTTP_BODY_MORE,
     HTTP_BODY_WHOLE,
