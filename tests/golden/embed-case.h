@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A model of tests/golden/embed, and what another implementation makes of a few texts. */
+
+#include <infer/embed.h>
+
+enum { EMBED_CASE_TEXTS = 8, EMBED_CASE_TOKENS = 128, EMBED_CASE_WIDTH = 64 };
+
+struct embed_case {
+    char path[4096];
+    enum inf_embed_kind kind;
+    size_t n, width;
+    uint32_t max_tokens; /* 0: it is not told */
+    struct inf_embed_text texts[EMBED_CASE_TEXTS];
+    int32_t ids[EMBED_CASE_TEXTS][EMBED_CASE_TOKENS];
+    uint8_t types[EMBED_CASE_TEXTS][EMBED_CASE_TOKENS];
+    char tasks[EMBED_CASE_TEXTS][32]; /* "": none is asked for */
+    float want[EMBED_CASE_TEXTS][EMBED_CASE_WIDTH];
+};
+
+/* The file of the model that holds them; "case.json" has the usual ones. */
+void embed_case_read(struct embed_case *g, const char *name, const char *file);
+void embed_case_open(struct embed_case *g, const char *name);
+struct inf_model *embed_case_model(const struct embed_case *g);
+/* Makes what the case holds. @batch: tokens, 0: as many as usual. */
+struct inf_embedder *embed_case_embedder(const struct embed_case *g, struct inf_model *model,
+                                         const char *isa, uint32_t n_threads, uint32_t batch,
+                                         bool exact);
