@@ -159,6 +159,6 @@ int put_start(struct session *session, const struct cache_origin *origin, int fd
     server->puts = put;
     server->status.pending_blocks += n;
     server->status.pending_bytes += bytes;
-    jobs_queue(server->writer, &put->job);
+    jobs_queue(server->writer, NULL, &put->job);
     return (int)n;
 }

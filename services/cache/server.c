@@ -145,7 +145,7 @@ int server_start(struct server *server)
 
     server->tend = (struct loop_timer){.fire = on_tend_timer, .data = server};
     server->tending = (struct loop_task){.run = on_tend_task, .data = server};
-    r = jobs_new(server->loop, "writer", &server->writer);
+    r = jobs_new(server->loop, "writer", 1, &server->writer);
     if (r < 0)
         return r;
     open_store(server);

@@ -94,7 +94,7 @@ static int add_one(struct generation *g, json_t *prompt, struct problem *problem
                                  INF_ENCODE_ADD_SPECIAL | INF_ENCODE_PARSE_SPECIAL, problem);
 }
 
-static int completions_prepare(struct generation *g, struct problem *problem)
+static int add_prompts(struct generation *g, struct problem *problem)
 {
     json_t *prompt = field_find(g->body, "prompt"), *item;
     size_t i;
@@ -113,6 +113,21 @@ static int completions_prepare(struct generation *g, struct problem *problem)
         r = add_one(g, item, problem);
         if (r < 0)
             break;
+    }
+    return r;
+}
+
+static int completions_prepare(struct generation *g, struct problem *problem)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
+    int r = add_prompts(g, problem);
+
+    for (size_t i = 0; g->echo && i < g->n_prompts && r == 0; i++) {
+        struct prompt *p = &g->prompts[i];
+
+        if (inf_tokenizer_decode(tok, p->tokens, p->n_tokens, g->params.show_special, &p->text,
+                                 &p->text_len) < 0)
+            r = problem_no_memory(problem);
     }
     return r;
 }
@@ -167,16 +182,10 @@ static int put_text(struct generation *g, struct choice *c, const char *text, si
 /* Before its first own text, with `echo`, a choice begins with its prompt. */
 static int echo_prompt(struct generation *g, struct choice *c)
 {
-    _cleanup_free_ char *text = NULL;
-    size_t len = 0;
-    int r;
-
     if (c->started || !g->echo)
         return 0;
     c->started = true;
-    r = inf_tokenizer_decode(inf_model_tokenizer(g->resident->base.model), c->prompt->tokens,
-                             c->prompt->n_tokens, g->params.show_special, &text, &len);
-    return r < 0 ? r : put_text(g, c, text, len);
+    return put_text(g, c, c->prompt->text, c->prompt->text_len);
 }
 
 /* Many vocabularies begin each text with a space that belongs to no text. */
@@ -197,19 +206,15 @@ static int prompt_tokens(struct generation *g, const struct prompt *prompt,
                          const struct inf_event *event)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    _cleanup_free_ char *text = NULL;
-    size_t len = 0;
     int r = 0;
 
     if (!g->echo)
         return 0;
-    r = inf_tokenizer_decode(tok, prompt->tokens, prompt->n_tokens, g->params.show_special, &text,
-                             &len);
     for (uint32_t k = 0; k < g->params.n && r == 0; k++) {
         struct choice *c = &g->choices[(size_t)(prompt - g->prompts) * g->params.n + k];
         struct logprobs_legacy l = logprobs_of(g, c);
 
-        c->offset = text_lost_space(tok, event, text) ? -1 : 0;
+        c->offset = text_lost_space(tok, event, prompt->text) ? -1 : 0;
         for (size_t i = 0; g->n_logprobs >= 0 && i < event->n_tokens && r == 0; i++)
             r = logprobs_add_legacy(&l, tok, &event->tokens[i]);
         r = r < 0 ? r : echo_prompt(g, c);

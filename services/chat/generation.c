@@ -13,12 +13,15 @@
 #include "common/models.h"
 #include "common/sse.h"
 
-/* Bodies above this are rendered and tokenized beside the loop. */
-#define GENERATION_INLINE_BODY 16384
-
 static struct generation *generation_of(struct model_request *request)
 {
     return (struct generation *)(void *)request;
+}
+
+static void prompt_done(struct prompt *prompt)
+{
+    free(prompt->tokens);
+    free(prompt->text);
 }
 
 static void generation_done(struct model_request *request)
@@ -26,7 +29,7 @@ static void generation_done(struct model_request *request)
     struct generation *g = generation_of(request);
 
     for (size_t i = 0; i < g->n_prompts; i++)
-        free(g->prompts[i].tokens);
+        prompt_done(&g->prompts[i]);
     for (size_t i = 0; i < g->n_choices; i++) {
         str_done(&g->choices[i].text);
         str_done(&g->choices[i].logprobs);
@@ -186,12 +189,37 @@ static void generation_submit(struct generation *g)
     }
 }
 
-/* With prompts, or a problem, at hand; on the loop again. */
-static void generation_prepared(struct generation *g, int r)
+/* Answers may take long, and freeing it is not for the loop: of the body stays what is borrowed
+ * until it is submitted. */
+static void generation_drop_body(struct generation *g)
 {
-    if (!model_request_is_wanted(&g->request))
-        return;
-    if (r < 0) {
+    const char *key;
+    json_t *value;
+    void *next;
+
+    json_object_foreach_safe(g->body, next, key, value)
+    {
+        if (strcmp(key, "stop") != 0 && strcmp(key, "cache_salt") != 0)
+            json_object_del(g->body, key);
+    }
+    g->messages = g->documents = g->kwargs = NULL;
+    g->params.model = g->params.kv_type = NULL;
+}
+
+static void generation_prepare(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+
+    g->status = g->endpoint->prepare(g, &g->problem);
+    generation_drop_body(g);
+}
+
+/* With prompts, or a problem, at hand. */
+static void generation_prepared(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+
+    if (g->status < 0) {
         model_request_refuse(&g->request, &g->problem);
     } else if (!g->endpoint->generates) {
         g->request.ended = true;
@@ -199,23 +227,6 @@ static void generation_prepared(struct generation *g, int r)
     } else {
         generation_submit(g);
     }
-}
-
-static void generation_job_run(struct job *job)
-{
-    struct generation *g = (struct generation *)((char *)job - offsetof(struct generation, job));
-
-    g->problem.status = 0;
-    if (g->endpoint->prepare(g, &g->problem) < 0)
-        assert(g->problem.status);
-}
-
-static void generation_job_done(struct job *job)
-{
-    struct generation *g = (struct generation *)((char *)job - offsetof(struct generation, job));
-
-    generation_prepared(g, g->problem.status ? -EINVAL : 0);
-    model_request_unref(&g->request);
 }
 
 static void generation_ready(struct model_request *request)
@@ -226,25 +237,19 @@ static void generation_ready(struct model_request *request)
     if (params_check_vocab(&g->params, inf_model_info(request->resident->model)->n_vocab,
                            &g->problem) < 0) {
         model_request_refuse(request, &g->problem);
-    } else if (http_request_body(request->http).len <= GENERATION_INLINE_BODY) {
-        generation_prepared(g, g->endpoint->prepare(g, &g->problem));
     } else {
-        g->job = (struct job){.run = generation_job_run, .done = generation_job_done};
-        model_request_ref(request);
-        jobs_queue(request->host->preparer, &g->job);
+        model_request_work(request, request->lane, generation_prepare, generation_prepared);
     }
 }
 
-static int generation_read(struct generation *g, struct problem *problem)
+static int generation_read_fields(struct generation *g, struct http_text body,
+                                  struct problem *problem)
 {
-    const struct http_text body = http_request_body(g->request.http);
     const char *const *lists[] = {params_names, g->endpoint->fields};
     const char *names[96];
     size_t n = 0;
     int r;
 
-    if (session_id_take(g->request.http, g->session) < 0)
-        return problem_set(problem, 400, "invalid_value", "X-Session-Id", "%s", SESSION_ID_RULE);
     r = fields_parse(body.data, body.len, &g->body, problem);
     if (r < 0)
         return r;
@@ -285,6 +290,28 @@ static const struct models_entry *generation_find_model(struct generation *g,
     return NULL;
 }
 
+static void generation_read(struct model_request *request, struct http_text body)
+{
+    struct generation *g = generation_of(request);
+
+    g->status = generation_read_fields(g, body, &g->problem);
+    if (g->status < 0) {
+        json_decref(g->body);
+        g->body = NULL;
+    }
+}
+
+static void generation_was_read(struct model_request *request)
+{
+    struct generation *g = generation_of(request);
+    const struct models_entry *entry;
+
+    if (g->status < 0 || !(entry = generation_find_model(g, &g->problem)))
+        model_request_refuse(request, &g->problem);
+    else
+        model_request_want(request, entry, g->endpoint->generates ? g->params.kv_type : "any");
+}
+
 void generation_new(struct model_host *host, const void *endpoint, struct http_request *http)
 {
     static const struct model_request_ops ops = {
@@ -296,8 +323,6 @@ void generation_new(struct model_host *host, const void *endpoint, struct http_r
     };
     struct model_request *request = model_request_new(host, &ops, http);
     struct generation *g = generation_of(request);
-    const struct models_entry *entry;
-    struct problem problem;
 
     if (!request)
         return;
@@ -307,10 +332,12 @@ void generation_new(struct model_host *host, const void *endpoint, struct http_r
     g->n_logprobs = -1;
     tenant_take(http, g->tenant);
     request_id_new(g->endpoint->id_prefix, g->id);
-    if (generation_read(g, &problem) < 0 || !(entry = generation_find_model(g, &problem)))
-        model_request_refuse(request, &problem);
-    else if (model_request_admit(request))
-        model_request_want(request, entry, g->endpoint->generates ? g->params.kv_type : "any");
+    if (session_id_take(http, g->session) < 0) {
+        problem_set(&g->problem, 400, "invalid_value", "X-Session-Id", "%s", SESSION_ID_RULE);
+        model_request_refuse(request, &g->problem);
+    } else if (model_request_admit(request)) {
+        model_request_read(request, generation_read, generation_was_read);
+    }
 }
 
 static void generation_finish(struct generation *g, struct choice *c, const struct inf_event *event)

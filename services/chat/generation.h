@@ -4,9 +4,9 @@
 /*
  * One API request that needs a model, from its body to its last byte (see model-request.h)
  *
- * Steps: the body is read; the model is waited for; prompts are made (on the preparer's thread when
- * they are long); they are submitted; events are written as the endpoint words them; the end.
- * It is counted by the HTTP request, the engine (once per prompt), and the preparer.
+ * Steps: the body is read; the model is waited for; prompts are made, beside the loop; they are
+ * submitted; events are written as the endpoint words them; the end. It is counted by the HTTP
+ * request, the engine (once per prompt), and the preparers.
  */
 
 #include <infer/engine.h>
@@ -25,6 +25,8 @@ struct generation;
 struct prompt {
     int32_t *tokens;
     size_t n_tokens;
+    char *text; /* of them, for `echo`; NULL: it is not asked for */
+    size_t text_len;
     uint64_t engine_id; /* 0: not submitted, or over */
     uint32_t n_cached;
 };
@@ -46,9 +48,9 @@ struct endpoint {
     const char *id_prefix;
     const char *const *fields; /* names beside those of params_names */
     bool generates;            /* false: `prepare` writes the whole answer into g->out */
-    /* Reads and checks the body, on the loop. */
+    /* Reads and checks the body; may run beside the loop. */
     int (*read)(struct generation *g, struct problem *problem);
-    /* Makes g->prompts, with the model at hand; maybe on the preparer's thread. */
+    /* Makes g->prompts, with the model at hand; beside the loop. */
     int (*prepare)(struct generation *g, struct problem *problem);
     /* These write into g->out: as events of a stream, or into the choice. */
     int (*begin)(struct generation *g);
@@ -67,7 +69,8 @@ struct generation {
     int64_t created;
     json_t *body;
     struct params params;
-    struct problem problem; /* of the preparer */
+    int status; /* of reading and preparing */
+    struct problem problem;
 
     /* The endpoints' own fields. */
     uint32_t max_tokens;   /* 0: the default */
@@ -77,7 +80,6 @@ struct generation {
     json_t *documents, *kwargs;
 
     struct chat_resident *resident;
-    struct job job;
     struct prompt *prompts;
     size_t n_prompts;
     struct choice *choices;

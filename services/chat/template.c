@@ -11,9 +11,11 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
+#include "common/config.h"
 #include "common/fields.h"
 #include "chat/generation.h"
 #include "chat/messages.h"
+#include "host/model-host.h"
 
 static const char *const reserved[] = {"messages",  "tools",     "documents",
                                        "bos_token", "eos_token", "add_generation_prompt"};
@@ -97,6 +99,7 @@ static int template_run(struct generation *g, const struct inf_chat_template *tm
         .eos_token = eos,
         .pad_token = pad,
         .add_generation_prompt = true,
+        .limits.max_usec = g->request.host->config->chat.template_timeout_usec,
     };
     struct inf_err err = {};
     int r;
@@ -110,9 +113,9 @@ static int template_run(struct generation *g, const struct inf_chat_template *tm
     if (r == -ENOMEM)
         return problem_no_memory(problem);
     if (r < 0)
-        return problem_set(problem, 400, r == -E2BIG ? "template_limit" : "template_error",
-                           "messages", "The model's chat template refused the messages: %s.",
-                           err.text);
+        return problem_set(
+            problem, 400, r == -E2BIG || r == -ETIME ? "template_limit" : "template_error",
+            "messages", "The model's chat template refused the messages: %s.", err.text);
     return 0;
 }
 

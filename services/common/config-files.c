@@ -175,6 +175,7 @@ int config_new(struct config **ret_config)
     c->chat.prefix_cache = CONFIG_TRUE;
     c->chat.max_batch_tokens = 512;
     c->chat.max_models = 1;
+    c->chat.template_timeout_usec = SECONDS(5);
     c->chat.idle_timeout_usec = SECONDS(300);
     c->chat.request_timeout_usec = SECONDS(600);
     c->embed.max_texts = 2048;

@@ -88,6 +88,7 @@ const struct config_key config_keys[] = {
     {"chat", "prefix_cache", KEY_CHOICE, AT(chat.prefix_cache), 0, 0, 0, bool_choices},
     {"chat", "max_models", KEY_U32, AT(chat.max_models), 0, 1, 64},
     {"chat", "max_tokens", KEY_U32, AT(chat.max_tokens), 0, 0, 1u << 24},
+    {"chat", "template_timeout", KEY_USEC, AT(chat.template_timeout_usec), 0, ANY_USEC},
     {"chat", "idle_timeout", KEY_USEC, AT(chat.idle_timeout_usec), 0, ANY_USEC},
     {"chat", "request_timeout", KEY_USEC, AT(chat.request_timeout_usec), 0, ANY_USEC},
     {"embed", "default_model", KEY_STRING, AT(embed.default_model), 0, 0, 0},

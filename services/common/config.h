@@ -47,21 +47,22 @@ struct config {
     } gateway;
 
     struct {
-        char *device;                  /* "auto"; NULL is the same */
-        uint64_t device_memory;        /* bytes to take of a GPU; 0: what is free */
-        char *isa;                     /* NULL: best */
-        uint32_t threads;              /* 0: all */
-        uint32_t context;              /* tokens of a sequence; 0: automatic */
-        uint32_t max_sequences;        /* 16 */
-        uint32_t max_queue;            /* 256 */
-        uint32_t max_batch_tokens;     /* 512 */
-        char *kv_type;                 /* as inf_engine_params has it; "auto" */
-        uint64_t kv_memory;            /* bytes; 0: automatic */
-        unsigned prefix_cache;         /* enum config_bool; true */
-        uint32_t max_models;           /* resident at the same time; 1 */
-        uint32_t max_tokens;           /* per answer when the request says nothing; 0: context */
-        uint64_t idle_timeout_usec;    /* exits after so long without requests; 300 s; 0: never */
-        uint64_t request_timeout_usec; /* whole request; 0: none; 600 s */
+        char *device;                   /* "auto"; NULL is the same */
+        uint64_t device_memory;         /* bytes to take of a GPU; 0: what is free */
+        char *isa;                      /* NULL: best */
+        uint32_t threads;               /* 0: all */
+        uint32_t context;               /* tokens of a sequence; 0: automatic */
+        uint32_t max_sequences;         /* 16 */
+        uint32_t max_queue;             /* 256 */
+        uint32_t max_batch_tokens;      /* 512 */
+        char *kv_type;                  /* as inf_engine_params has it; "auto" */
+        uint64_t kv_memory;             /* bytes; 0: automatic */
+        unsigned prefix_cache;          /* enum config_bool; true */
+        uint32_t max_models;            /* resident at the same time; 1 */
+        uint32_t max_tokens;            /* per answer when the request says nothing; 0: context */
+        uint64_t template_timeout_usec; /* of one rendering of a chat template; 5 s; 0: none */
+        uint64_t idle_timeout_usec;     /* exits after so long without requests; 300 s; 0: never */
+        uint64_t request_timeout_usec;  /* whole request; 0: none; 600 s */
     } chat;
 
     struct {

@@ -12,8 +12,7 @@
 #include "common/models.h"
 #include "embed/embed.h"
 
-/* Bodies of more bytes, and answers of more floats, are not for the loop. */
-#define CALL_INLINE_BODY   16384u
+/* Answers of more floats are not for the loop. */
 #define CALL_INLINE_FLOATS 8192u
 
 static void call_free_texts(struct call *c)
@@ -41,7 +40,6 @@ static void call_done(struct model_request *request)
     inputs_done(&c->inputs);
     inputs_done(&c->more);
     json_decref(c->body);
-    str_done(&c->body_text);
     str_done(&c->out);
 }
 
@@ -88,40 +86,6 @@ static void call_refuse(struct model_request *request, const struct problem *pro
         problem_send(problem, request->http);
 }
 
-/* --- stages --- */
-
-static void call_job_run(struct job *job)
-{
-    struct call *c = (struct call *)((char *)job - offsetof(struct call, job));
-
-    c->stage(c);
-}
-
-static void call_job_done(struct job *job)
-{
-    struct call *c = (struct call *)((char *)job - offsetof(struct call, job));
-
-    if (model_request_is_wanted(&c->request))
-        c->staged(c);
-    model_request_unref(&c->request);
-}
-
-/* Does a stage now, or beside the loop. */
-static void call_stage(struct call *c, bool is_large, void (*stage)(struct call *c),
-                       void (*staged)(struct call *c))
-{
-    c->stage = stage;
-    c->staged = staged;
-    if (!is_large) {
-        stage(c);
-        staged(c);
-        return;
-    }
-    c->job = (struct job){.run = call_job_run, .done = call_job_done};
-    model_request_ref(&c->request);
-    jobs_queue(c->request.host->preparer, &c->job);
-}
-
 /* --- the answer --- */
 
 int call_put_usage(struct call *c)
@@ -130,15 +94,19 @@ int call_put_usage(struct call *c)
                       (unsigned long long)c->n_tokens, (unsigned long long)c->n_tokens);
 }
 
-static void stage_answer(struct call *c)
+static void call_answer(struct model_request *request)
 {
+    struct call *c = call_of(request);
+
     token_vectors_drop(c);
     c->status = c->endpoint->answer(c);
     c->result = inf_embed_result_free(c->result);
 }
 
-static void answered(struct call *c)
+static void call_answered(struct model_request *request)
 {
+    struct call *c = call_of(request);
+
     if (c->status < 0) {
         model_request_fail(&c->request, 503, "out_of_memory", "Out of memory.");
         return;
@@ -146,6 +114,16 @@ static void answered(struct call *c)
     c->request.ended = true;
     c->embed->stats.n_answered++;
     http_respond(c->request.http, 200, "application/json", c->out.data, c->out.len);
+}
+
+static void call_begin_answer(struct call *c)
+{
+    if (c->result->n_vectors * c->result->width > CALL_INLINE_FLOATS) {
+        model_request_work(&c->request, RESIDENT_LARGE, call_answer, call_answered);
+        return;
+    }
+    call_answer(&c->request);
+    call_answered(&c->request);
 }
 
 void call_on_result(struct call *c, struct inf_embed_result *result)
@@ -165,8 +143,7 @@ void call_on_result(struct call *c, struct inf_embed_result *result)
         inf_embed_result_free(result);
     } else {
         c->result = result;
-        call_stage(c, result->n_vectors * result->width > CALL_INLINE_FLOATS, stage_answer,
-                   answered);
+        call_begin_answer(c);
     }
     model_request_unref(&c->request);
 }
@@ -219,8 +196,10 @@ static void call_submit(struct call *c)
     model_request_refuse(&c->request, &problem);
 }
 
-static void stage_prepare(struct call *c)
+static void call_prepare(struct model_request *request)
 {
+    struct call *c = call_of(request);
+
     c->status = c->endpoint->prepare(c, &c->problem);
     for (size_t i = 0; c->status == 0 && i < c->n_texts; i++)
         c->n_tokens += c->texts[i].n_tokens;
@@ -234,17 +213,14 @@ static void stage_prepare(struct call *c)
     }
 }
 
-static void prepared(struct call *c)
+static void call_prepared(struct model_request *request)
 {
+    struct call *c = call_of(request);
+
     if (c->status < 0)
         model_request_refuse(&c->request, &c->problem);
     else
         call_submit(c);
-}
-
-static bool is_large_body(const struct call *c)
-{
-    return http_request_body(c->request.http).len > CALL_INLINE_BODY;
 }
 
 static int check_dimensions(const struct call *c, struct problem *problem)
@@ -272,7 +248,7 @@ static void call_ready(struct model_request *request)
     if (check_dimensions(c, &c->problem) < 0 || tasks_find(c, &c->problem) < 0)
         model_request_refuse(request, &c->problem);
     else
-        call_stage(c, is_large_body(c), stage_prepare, prepared);
+        model_request_work(request, request->lane, call_prepare, call_prepared);
 }
 
 /* --- the body, and the model that it asks for --- */
@@ -334,38 +310,28 @@ static int read_body(struct call *c, struct http_text body, struct problem *prob
     return c->endpoint->read(c, problem);
 }
 
-static void stage_read(struct call *c)
+static void call_read(struct model_request *request, struct http_text body)
 {
-    const struct http_text body = c->body_text.data
-                                      ? (struct http_text){c->body_text.data, c->body_text.len}
-                                      : http_request_body(c->request.http);
+    struct call *c = call_of(request);
 
     c->status = read_body(c, body, &c->problem);
-    str_done(&c->body_text);
+    if (c->status < 0) {
+        json_decref(c->body);
+        c->body = NULL;
+    }
 }
 
-static void was_read(struct call *c)
+static void call_was_read(struct model_request *request)
 {
+    struct call *c = call_of(request);
     const struct models_entry *entry;
 
     if (c->status < 0 || !(entry = find_model(c, &c->problem))) {
-        model_request_refuse(&c->request, &c->problem);
+        model_request_refuse(request, &c->problem);
         return;
     }
     c->may_be_shortened = entry->matryoshka;
-    model_request_want(&c->request, entry, &c->kind);
-}
-
-static void call_read(struct call *c)
-{
-    const struct http_text body = http_request_body(c->request.http);
-    const bool is_large = is_large_body(c);
-
-    /* The body goes when its client does. */
-    if (is_large && str_append(&c->body_text, body.data, body.len) < 0)
-        model_request_fail(&c->request, 503, "out_of_memory", "Out of memory.");
-    else
-        call_stage(c, is_large, stage_read, was_read);
+    model_request_want(request, entry, &c->kind);
 }
 
 void call_new(struct model_host *host, const void *endpoint, struct http_request *http)
@@ -387,5 +353,5 @@ void call_new(struct model_host *host, const void *endpoint, struct http_request
     c->tei = c->endpoint->tei;
     c->kind = c->endpoint->kind;
     if (model_request_admit(request))
-        call_read(c);
+        model_request_read(request, call_read, call_was_read);
 }

@@ -4,9 +4,8 @@
 /*
  * One request, from its body to its answer (see model-request.h)
  *
- * Three stages: the body is read, its texts become tokens, and what was computed is written. Each
- * is done on the loop when it is small, and beside it when it is not, so that a large request does
- * not keep small ones waiting.
+ * Three stages: the body is read, its texts become tokens, and what was computed is written. Tokens
+ * are made beside the loop; so are the other two when they are large.
  */
 
 #include <infer/embed.h>
@@ -47,7 +46,6 @@ struct call {
     const struct endpoint *endpoint;
     bool tei;
     enum inf_embed_kind kind;
-    struct str body_text; /* a copy, for the stage beside the loop */
     json_t *body;
     struct params params;
     struct inputs inputs; /* texts, documents, or sentences */
@@ -60,9 +58,6 @@ struct call {
 
     bool may_be_shortened; /* a manifest says so of the vectors of the model */
     struct embed_resident *resident;
-    struct job job;
-    void (*stage)(struct call *c);
-    void (*staged)(struct call *c);
     int status;             /* of a stage */
     struct problem problem; /* of a stage */
     uint32_t i_task;        /* of params.task among those of the model */

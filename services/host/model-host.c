@@ -20,6 +20,7 @@
 /* Longer than the gateway keeps its connections, so that only the gateway closes them. */
 #define MODEL_HOST_KEEP_USEC  (120 * 1000000u)
 #define MODEL_HOST_FRESH_USEC (1000 * 1000u)
+#define MODEL_HOST_PREPARERS  16u
 
 /* --- which models there are --- */
 
@@ -191,6 +192,12 @@ static int host_open(struct model_host *host, const struct options *options, str
         &host->service, reterr);
 }
 
+/* One for each lane. */
+static unsigned host_n_preparers(const struct model_host *host)
+{
+    return MIN(MAX(host->params.max_models, 1u) * RESIDENT_N_LANES + 1, MODEL_HOST_PREPARERS);
+}
+
 static int host_start(struct model_host *host)
 {
     int r;
@@ -203,14 +210,14 @@ static int host_start(struct model_host *host)
     host->residents.loop = host->loop;
     r = residents_init(&host->residents);
     if (r == 0 && host->params.prepares)
-        r = jobs_new(host->loop, "preparer", &host->preparer);
+        r = jobs_new(host->loop, "preparer", host_n_preparers(host), &host->preparers);
     return r < 0 || !host->params.start ? r : host->params.start(host);
 }
 
 static void host_stop(struct model_host *host)
 {
     residents_stop(&host->residents);
-    host->preparer = jobs_free(host->preparer);
+    host->preparers = jobs_free(host->preparers);
     /* Answers end with their connections; then models, which have nobody to tell any more. */
     if (host->service)
         http_server_close(service_server(host->service));

@@ -4,9 +4,12 @@
 /*
  * A service that answers with models: what it has and does whatever its models are for
  *
- * One loop thread owns all of it. Beside it run the thread that loads models (residents.h), one for
- * work that would keep the loop, and those of the models. A service's own structure begins with a
- * struct model_host; functions that are handed the host find the rest there.
+ * One loop thread owns all of it. Beside it run the thread that loads models (residents.h), some
+ * that prepare requests, and those of the models. A service's own structure begins with a struct
+ * model_host; functions that are handed the host find the rest there.
+ *
+ * What takes time and depends on a request, such as its template or its tokens, is the preparers':
+ * each model has lanes of its own there, so that one that is slow delays no other.
  */
 
 #include "common/metrics.h"
@@ -36,7 +39,7 @@ struct model_host_params {
     uint32_t max_models;
     uint32_t max_connections;
     uint32_t max_requests; /* more are told 429; 0: no limit */
-    bool prepares;         /* host->preparer is wanted */
+    bool prepares;         /* host->preparers are wanted */
     size_t max_body;
     uint64_t idle_timeout_usec, request_timeout_usec; /* 0: none */
     const char *ready_status;                         /* as in struct service_params */
@@ -54,8 +57,9 @@ struct model_host {
     const struct config *config;
     struct service *service;
     struct loop *loop;
-    struct jobs *preparer; /* for what is too large for the loop; NULL: there is no such thing */
-    struct models *models; /* the last scan */
+    struct jobs *preparers;  /* NULL: there are none */
+    struct job_lane reading; /* theirs, for bodies that are too large for the loop */
+    struct models *models;   /* the last scan */
     uint64_t scanned_usec;
     struct residents residents;
     struct model_request *requests;

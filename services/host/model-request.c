@@ -16,6 +16,8 @@
 /* A loading model may take so long before its requests are sent away. */
 #define REQUEST_LOAD_USEC (120 * 1000000u)
 #define REQUEST_TICK_USEC (5 * 1000000u)
+/* Larger bodies are not for the loop. */
+#define REQUEST_SMALL_BODY 16384u
 
 static void request_link(struct model_request *request)
 {
@@ -53,6 +55,7 @@ void model_request_unref(struct model_request *request)
     if (request->resident)
         resident_release(request->resident);
     request->ops->done(request);
+    str_done(&request->body);
     free(request);
     service_touch(host->service);
 }
@@ -91,6 +94,7 @@ static void request_on_done(void *user)
     if (!request->ended && !request->failed)
         host->stats.n_cancelled++;
     request->http = NULL;
+    atomic_store(&request->unwanted, true);
     loop_timer_stop(host->loop, &request->timer);
     resident_forget(&request->waiter);
     request->ops->cancel(request);
@@ -102,6 +106,7 @@ void model_request_refuse(struct model_request *request, const struct problem *p
     if (request->ended || request->failed)
         return;
     request->failed = true;
+    atomic_store(&request->unwanted, true);
     if (problem->status == 429 || problem->status == 503)
         request->host->stats.n_refused++;
     else
@@ -173,6 +178,75 @@ static void request_on_ready(struct resident_waiter *waiter, struct resident *re
     }
     request->resident = resident;
     request->ops->ready(request);
+}
+
+/* --- work beside the loop --- */
+
+static struct model_request *request_of(struct job *job)
+{
+    return (struct model_request *)((char *)job - offsetof(struct model_request, job));
+}
+
+static void request_job_run(struct job *job)
+{
+    struct model_request *request = request_of(job);
+
+    if (!atomic_load(&request->unwanted))
+        request->work(request);
+}
+
+static void request_job_done(struct job *job)
+{
+    struct model_request *request = request_of(job);
+
+    if (model_request_is_wanted(request))
+        request->then(request);
+    model_request_unref(request);
+}
+
+static void request_queue(struct model_request *request, struct job_lane *lane)
+{
+    request->job = (struct job){.run = request_job_run, .done = request_job_done};
+    model_request_ref(request);
+    jobs_queue(request->host->preparers, lane, &request->job);
+}
+
+void model_request_work(struct model_request *request, enum resident_lane lane,
+                        void (*work)(struct model_request *request),
+                        void (*then)(struct model_request *request))
+{
+    request->work = work;
+    request->then = then;
+    request_queue(request, &request->resident->lanes[lane]);
+}
+
+static void request_read_copy(struct model_request *request)
+{
+    request->read(request, (struct http_text){request->body.data, request->body.len});
+    str_done(&request->body);
+}
+
+void model_request_read(struct model_request *request,
+                        void (*read)(struct model_request *request, struct http_text body),
+                        void (*then)(struct model_request *request))
+{
+    const struct http_text body = http_request_body(request->http);
+
+    request->lane = body.len > REQUEST_SMALL_BODY ? RESIDENT_LARGE : RESIDENT_SMALL;
+    if (request->lane == RESIDENT_SMALL) {
+        read(request, body);
+        then(request);
+        return;
+    }
+    /* The body goes when its client does. */
+    if (str_append(&request->body, body.data, body.len) < 0) {
+        model_request_fail(request, 503, "out_of_memory", "Out of memory.");
+        return;
+    }
+    request->read = read;
+    request->work = request_read_copy;
+    request->then = then;
+    request_queue(request, &request->host->reading);
 }
 
 struct model_request *model_request_new(struct model_host *host,

@@ -9,7 +9,11 @@
  * for it is cancelled at once. It ends once: with an answer (`ended`) or an error (`failed`).
  */
 
+#include <stdatomic.h>
+
+#include "common/http.h"
 #include "common/request-id.h"
+#include "core/str.h"
 #include "host/residents.h"
 
 struct model_host;
@@ -41,6 +45,13 @@ struct model_request {
     uint64_t start_usec, deadline_usec;
     bool streaming; /* sse_begin() was called */
     bool ended, failed;
+    enum resident_lane lane; /* by its body's size */
+    struct str body;         /* a copy, while a large one is read */
+    struct job job;
+    void (*work)(struct model_request *request);
+    void (*then)(struct model_request *request);
+    void (*read)(struct model_request *request, struct http_text body);
+    atomic_bool unwanted; /* nobody waits for its answer: what is not begun need not be */
     struct model_request *prev, *next;
 };
 
@@ -58,6 +69,16 @@ static inline void model_request_ref(struct model_request *request)
     request->n_refs++;
 }
 void model_request_unref(struct model_request *request);
+/* Reads the body with @read, on the loop or, if it is large, beside it; @then is called on the loop
+ * if somebody still waits for the answer. @read touches no http. */
+void model_request_read(struct model_request *request,
+                        void (*read)(struct model_request *request, struct http_text body),
+                        void (*then)(struct model_request *request));
+/* Does @work beside the loop, in a lane of the resident that is held; then as above. One at a time.
+ */
+void model_request_work(struct model_request *request, enum resident_lane lane,
+                        void (*work)(struct model_request *request),
+                        void (*then)(struct model_request *request));
 /* Whether somebody still waits for its answer. */
 static inline bool model_request_is_wanted(const struct model_request *request)
 {

@@ -187,7 +187,7 @@ static void residents_schedule(struct loop_task *task)
         return;
     first->state = RESIDENT_LOADING;
     pool->loading = first;
-    jobs_queue(pool->loader, &first->job);
+    jobs_queue(pool->loader, NULL, &first->job);
 }
 
 /* --- those who want one --- */
@@ -300,7 +300,7 @@ struct resident *residents_find(const struct residents *pool, const char *name)
 int residents_init(struct residents *pool)
 {
     pool->schedule = (struct loop_task){.run = residents_schedule, .data = pool};
-    return jobs_new(pool->loop, "loader", &pool->loader);
+    return jobs_new(pool->loop, "loader", 1, &pool->loader);
 }
 
 void residents_stop(struct residents *pool)

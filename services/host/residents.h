@@ -49,6 +49,9 @@ struct residents_ops {
     void (*stats)(struct resident *resident, void *ret_stats);
 };
 
+/* What large requests of a model need does not delay its small ones. */
+enum resident_lane { RESIDENT_SMALL, RESIDENT_LARGE, RESIDENT_N_LANES };
+
 enum resident_state {
     RESIDENT_QUEUED, /* wanted, waits for a place */
     RESIDENT_LOADING,
@@ -66,6 +69,7 @@ struct resident {
     uint32_t n_users;
     uint64_t used_usec;
     struct resident_waiter *waiters;
+    struct job_lane lanes[RESIDENT_N_LANES]; /* of work for its requests, beside the loop */
     struct job job;
     struct resident *victim; /* freed by the loader, before it loads */
     struct inf_err err;
