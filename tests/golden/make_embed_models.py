@@ -247,7 +247,8 @@ def make_saved(name, seed):
     """Directories as sentence-transformers writes them: a class without a head, and the length at
     which texts are cut beside the tokenizer alone. Texts are cut and computed by it, too."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Normalize, Pooling, Transformer
+    from sentence_transformers.sentence_transformer.modules import (Normalize, Pooling,
+                                                                   Transformer)
     from transformers import PreTrainedTokenizerFast
 
     cls, config, pooling = SAVED[name]
