@@ -31,8 +31,8 @@ def test_installation_opens_the_doors_that_are_the_default(installed_chroot):
     assert stat.S_IMODE(keys.stat().st_mode) == 0o600
     assert len([line for line in keys.read_text().splitlines()
                 if line and not line.startswith("#")]) == 1
-    assert root.run("getent group sconce").startswith("sconce:")
-    assert root.run("getent group sconce-kv").startswith("sconce-kv:")
+    for group in ("sconce", "sconce-services", "sconce-kv"):
+        assert root.run("getent group " + group).startswith(group + ":")
     store = root.file("/var/lib/sconce/models").stat()
     assert (stat.S_IMODE(store.st_mode), store.st_uid) == (0o755, 0)
 
@@ -135,8 +135,8 @@ def test_purge_leaves_nothing(chroot, debs):
     out = chroot.run("apt-get -y purge sconce libinfer0")
     assert "models" not in out
     assert chroot.snapshot() == before
-    assert chroot.run("getent group sconce", check=False) == ""
-    assert chroot.run("getent group sconce-kv", check=False) == ""
+    for group in ("sconce", "sconce-services", "sconce-kv"):
+        assert chroot.run("getent group " + group, check=False) == ""
 
 
 def test_purge_keeps_models_and_says_so(installed_chroot):
