@@ -32,7 +32,9 @@ def test_refusals_are_entries_too(machine):
     assert statuses[0] == "404" and statuses[1] in ("400", "404")
 
 
-def test_no_prompt_and_no_answer_is_in_the_journal(machine):
+def test_no_prompt_and_no_answer_is_in_the_journal(machine, drop_in):
+    for row in SERVICES:
+        drop_in(row.unit, "[Service]\nEnvironment=SCONCE_LOG=debug\n")
     cursor = machine.cursor()
     answer = ask(machine, chat_body(16, prompt="Say %s twice" % SECRET))
     assert answer.status == 200
