@@ -5,6 +5,7 @@ files      what each package installs: {package: {path: Entry}}
 unpacked   a directory with all packages unpacked over each other
 chroot     a root without a running systemd, in which the packages alone are missing
 later      the packages of a later version, whose default configuration is another one
+single     the packages as they were when the audio service was in the package sconce
 """
 import dataclasses
 import importlib.util
@@ -26,8 +27,9 @@ import packages  # noqa: E402
 import roots  # noqa: E402
 from machine_fixtures import base, make_machine, possible, ready  # noqa: E402,F401
 
-NAMES = ("sconce", "libinfer0", "libinfer-dev", "sconce-doc")
+NAMES = ("sconce", "sconce-audio", "libinfer0", "libinfer-dev", "sconce-doc")
 LATER = "99.0-1"
+SINGLE = "0.1.0-1"
 
 
 @pytest.fixture(scope="session")
@@ -73,11 +75,23 @@ def unpacked(debs, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def control(debs, tmp_path_factory):
-    """The control files of the package sconce."""
+def controls(debs, tmp_path_factory):
+    """The control files of each package."""
     path = tmp_path_factory.mktemp("control")
-    subprocess.run(["dpkg-deb", "-e", str(find(debs, "sconce")), str(path)], check=True)
-    return path
+    for name in NAMES:
+        subprocess.run(["dpkg-deb", "-e", str(find(debs, name)), str(path / name)], check=True)
+    return {name: path / name for name in NAMES}
+
+
+@pytest.fixture(scope="session")
+def control(controls):
+    return controls["sconce"]
+
+
+def pack(tree, deb):
+    subprocess.run(["dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "-b", str(tree), str(deb)],
+                   check=True, stdout=subprocess.DEVNULL)
+    return deb
 
 
 @pytest.fixture(scope="session")
@@ -88,14 +102,39 @@ def later(debs, tmp_path_factory):
         tree = work / deb.name.partition("_")[0]
         subprocess.run(["dpkg-deb", "-R", str(deb), str(tree)], check=True)
         file = tree / "DEBIAN/control"
-        file.write_text(re.sub(r"(?m)^Version: .*", "Version: " + LATER, file.read_text()))
+        text = re.sub(r"(?m)^Version: .*", "Version: " + LATER, file.read_text())
+        file.write_text(re.sub(r"sconce \(= [^)]*\)", "sconce (= %s)" % LATER, text))
         config = tree / "etc/sconce/sconce.yaml"
         if config.exists():
             config.write_text(config.read_text() + "# Of a later version.\n")
-        made.append(work / ("%s_%s_%s" % (tree.name, LATER, deb.name.rpartition("_")[2])))
-        subprocess.run(["dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "-b", str(tree),
-                        str(made[-1])], check=True, stdout=subprocess.DEVNULL)
+        made.append(pack(tree, work / ("%s_%s_%s" % (tree.name, LATER, deb.name.rpartition("_")[2]))))
     return made
+
+
+def field(text, name):
+    found = re.search("(?m)^%s: (.*)$" % name, text)
+    return found.group(1) if found else ""
+
+
+@pytest.fixture(scope="session")
+def single(debs, tmp_path_factory):
+    tree = tmp_path_factory.mktemp("single") / "sconce"
+    audio = tree.with_name("audio")
+    subprocess.run(["dpkg-deb", "-R", str(find(debs, "sconce")), str(tree)], check=True)
+    subprocess.run(["dpkg-deb", "-R", str(find(debs, "sconce-audio")), str(audio)], check=True)
+    control = tree / "DEBIAN/control"
+    text, theirs = control.read_text(), (audio / "DEBIAN/control").read_text()
+    depends = [d for d in field(theirs, "Depends").split(", ") if not d.startswith("sconce ")]
+    text = re.sub(r"(?m)^Version: .*", "Version: " + SINGLE, text)
+    control.write_text(re.sub(r"(?m)^Depends: (.*)", r"Depends: \1, " + ", ".join(depends), text))
+    conffiles = tree / "DEBIAN/conffiles"
+    conffiles.write_text(conffiles.read_text() + (audio / "DEBIAN/conffiles").read_text())
+    file = tree / "DEBIAN/postinst"
+    file.write_text(file.read_text().replace(
+        "\nexit 0\n", "\ndeb-systemd-helper enable sconce-audio.socket >/dev/null\nexit 0\n"))
+    shutil.rmtree(audio / "DEBIAN")
+    shutil.copytree(audio, tree, dirs_exist_ok=True, symlinks=True)
+    return [find(debs, "libinfer0"), pack(tree, tree.with_name("sconce_%s_all.deb" % SINGLE))]
 
 
 class Chroot:

@@ -8,10 +8,17 @@ import subprocess
 
 import pytest
 
+import conftest
 from roots import TREE, own_suite, suite
 from services import SERVICES, all_units
 
+# What together is a sconce that can do everything.
+RUNTIME = ("sconce", "sconce-audio")
 MAN = "/usr/share/man/man%s/%s.%s.gz"
+
+
+def runtime_files(files):
+    return {path for name in RUNTIME for path in files[name]}
 
 
 def command(root, *argv):
@@ -40,7 +47,7 @@ def objects(root):
 
 
 def test_every_unit_is_there_for_the_system_and_for_users(files):
-    have = files["sconce"]
+    have = runtime_files(files)
     for directory in ("(/usr)?/lib/systemd/system", "/usr/lib/systemd/user"):
         names = {path.rpartition("/")[2] for path in have
                  if re.fullmatch(directory + "/[^/]+", path)}
@@ -48,7 +55,7 @@ def test_every_unit_is_there_for_the_system_and_for_users(files):
 
 
 def test_every_command_unit_and_file_has_a_manual_page(files, unpacked):
-    have = files["sconce"]
+    have = runtime_files(files)
     names = verbs(unpacked)
     assert len(names) > 7
     assert MAN % (1, "sconce", 1) in have
@@ -69,30 +76,47 @@ def test_completions_lie_where_the_shells_look(files):
             "/usr/share/zsh/vendor-completions/_sconce"} <= set(files["sconce"])
 
 
-def test_users_are_not_enabled_for_all(files, control):
-    for path in files["sconce"]:
+def test_users_are_not_enabled_for_all(files, controls):
+    for path in runtime_files(files):
         assert not path.startswith("/etc/systemd"), path
         assert not re.search(r"/user/.*\.(wants|requires)/", path), path
-    for script in ("preinst", "postinst", "prerm", "postrm"):
-        if (control / script).exists():
-            text = (control / script).read_text()
-            assert "--global" not in text
-            assert not re.search(r"--user[^\n]*(enable|start|restart)\b", text)
+    for name in RUNTIME:
+        for script in ("preinst", "postinst", "prerm", "postrm"):
+            if (controls[name] / script).exists():
+                text = (controls[name] / script).read_text()
+                assert "--global" not in text
+                assert not re.search(r"--user[^\n]*(enable|start|restart)\b", text)
 
 
-def test_sockets_are_never_restarted_by_scripts(control):
-    text = (control / "postinst").read_text()
+@pytest.mark.parametrize("name", RUNTIME)
+def test_sockets_are_never_restarted_by_scripts(controls, name):
+    text = (controls[name] / "postinst").read_text()
     restarts = re.findall(r"(?m)^.*\brestart\b.*$", text)
     assert restarts
     for line in restarts:
         assert ".socket" not in line and ".target" not in line, line
 
 
-def test_configuration_files_are_known(control):
-    assert set((control / "conffiles").read_text().split()) == {
-        "/etc/sconce/sconce.yaml", "/etc/apparmor.d/sconce-audio", "/etc/apparmor.d/sconce-cache",
-        "/etc/apparmor.d/sconce-chat", "/etc/apparmor.d/sconce-embed",
-        "/etc/apparmor.d/sconce-gateway"}
+def test_configuration_files_are_known(controls):
+    def conffiles(name):
+        return set((controls[name] / "conffiles").read_text().split())
+    assert conffiles("sconce") == {
+        "/etc/sconce/sconce.yaml", "/etc/apparmor.d/sconce-cache", "/etc/apparmor.d/sconce-chat",
+        "/etc/apparmor.d/sconce-embed", "/etc/apparmor.d/sconce-gateway"}
+    assert conffiles("sconce-audio") == {"/etc/apparmor.d/sconce-audio"}
+
+
+def test_only_the_audio_service_needs_ffmpeg_and_nothing_recommends_a_desktop(files, controls):
+    for name, control in controls.items():
+        text = (control / "control").read_text()
+        assert ("libavformat" in text) == (name == "sconce-audio"), name
+        for field in ("Depends", "Recommends"):
+            for word in ("vulkan", "mesa", "x11", "sconce-audio"):
+                assert word not in conftest.field(text, field).lower(), (name, field)
+    assert "sconce-audio" in conftest.field((controls["sconce"] / "control").read_text(), "Suggests")
+    assert sorted(path for path in files["sconce-audio"] if "/libexec/" in path and "-" in path) == [
+        "/usr/libexec/sconce/sconce-audio", "/usr/libexec/sconce/sconce-audio-decoder"]
+    assert not [path for path in files["sconce"] if "sconce-audio" in path]
 
 
 def test_the_question_is_asked_in_other_languages(control):

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 import packages
-from conftest import LATER
+from conftest import LATER, find
 
 TCP_LINK = "/etc/systemd/system/sconce.target.wants/sconce-gateway-tcp.socket"
 KEYS = "/etc/sconce/api-keys"
@@ -37,8 +37,10 @@ def test_installation_opens_the_doors_that_are_the_default(installed_chroot):
     assert (stat.S_IMODE(store.st_mode), store.st_uid) == (0o755, 0)
 
 
-def test_installation_does_not_show_the_key(chroot, debs):
+def test_installation_says_what_to_type_and_does_not_show_the_key(chroot, debs):
     out = chroot.install(packages.runtime(debs))
+    line = next(line for line in out.splitlines() if line.startswith("sconce is installed"))
+    assert chroot.run(line.partition(": ")[2]).strip()
     for line in chroot.file(KEYS).read_text().splitlines():
         if line and not line.startswith("#"):
             assert line.split()[0] not in out
@@ -111,6 +113,37 @@ def test_an_upgrade_enables_nothing_that_was_disabled(installed_chroot, later):
     assert enabled(root, "sconce-gateway-tcp.socket") == "disabled"
 
 
+def owners(root, path):
+    return root.run("dpkg-query -S %s" % path).partition(":")[0]
+
+
+def test_the_audio_service_moves_to_a_package_of_its_own(chroot, single, debs):
+    chroot.install(single)
+    assert enabled(chroot, "sconce-audio.socket") == "enabled"
+    profile = "/etc/apparmor.d/sconce-audio"
+    chroot.file(profile).write_text(chroot.file(profile).read_text() + "# Mine.\n")
+    chroot.install(packages.runtime(debs), "-o Dpkg::Options::=--force-confold")
+    for path in ("/usr/libexec/sconce/sconce-audio", "/usr/lib/systemd/user/sconce-audio.socket",
+                 "/usr/share/man/man8/sconce-audio.8.gz"):
+        assert chroot.file(path).exists() and owners(chroot, path) == "sconce-audio"
+    assert chroot.file(profile).read_text().endswith("# Mine.\n")
+    assert enabled(chroot, "sconce-audio.socket") == "enabled"
+    chroot.run("apt-get -y remove sconce-audio")
+    assert chroot.file("/usr/libexec/sconce/sconce-chat").exists()
+
+
+def test_who_does_not_want_the_audio_service_gets_none(chroot, single, debs):
+    chroot.install(single)
+    chroot.install([find(debs, "libinfer0"), find(debs, "sconce")])
+    assert not chroot.file("/usr/libexec/sconce/sconce-audio").exists()
+    assert not chroot.file("/etc/systemd/system/sconce.target.wants/sconce-audio.socket").is_symlink()
+    assert "it is in the package sconce-audio" in chroot.run("sconce doctor", check=False)
+    said = chroot.run("sconce run sconce-guide 'What is sconce?'")
+    assert len(said.split()) > 3
+    chroot.install([find(debs, "sconce-audio")])
+    assert enabled(chroot, "sconce-audio.socket") == "enabled"
+
+
 def test_removal_keeps_configuration_and_another_installation_finds_it(installed_chroot, debs):
     root = installed_chroot
     root.run("sconce setup access open")
@@ -132,7 +165,7 @@ def test_purge_leaves_nothing(chroot, debs):
     chroot.run("sconce setup tcp --port 7300; sconce setup access open; sconce setup key one;"
                "sconce setup models /srv; mkdir -p /dev/dri; sconce setup gpu || true",
                check=False)
-    out = chroot.run("apt-get -y purge sconce libinfer0")
+    out = chroot.run("apt-get -y purge sconce sconce-audio libinfer0")
     assert "models" not in out
     assert chroot.snapshot() == before
     for group in ("sconce", "sconce-services", "sconce-kv"):
@@ -142,7 +175,7 @@ def test_purge_leaves_nothing(chroot, debs):
 def test_purge_keeps_models_and_says_so(installed_chroot):
     root = installed_chroot
     root.file("/var/lib/sconce/models/own.gguf").write_text("a model")
-    out = root.run("apt-get -y purge sconce libinfer0")
+    out = root.run("apt-get -y purge sconce sconce-audio libinfer0")
     assert "models in /var/lib/sconce are kept" in out
     assert root.snapshot() == {"/var/lib/sconce", "/var/lib/sconce/models",
                                "/var/lib/sconce/models/own.gguf"}
@@ -153,5 +186,5 @@ def test_purge_leaves_what_the_administrator_wrote(installed_chroot):
     own = "/etc/systemd/system/sconce-chat.service.d/override.conf"
     root.file(own).parent.mkdir(parents=True, exist_ok=True)
     root.file(own).write_text("[Service]\nNice=5\n")
-    root.run("apt-get -y purge sconce libinfer0")
+    root.run("apt-get -y purge sconce sconce-audio libinfer0")
     assert root.file(own).exists()

@@ -7,7 +7,7 @@ import pytest
 import packages
 from client import Crowd, Stream, ask, chat_body, long_body, wake
 from conftest import LATER
-from services import SERVICES, all_units
+from services import SERVICES, all_units, service
 
 SOCKETS = ("sconce-gateway.socket", "sconce-chat.socket", "sconce-embed.socket", "sconce-audio.socket",
            "sconce-cache.socket", "sconce-gateway-tcp.socket")
@@ -92,7 +92,7 @@ def test_removal_stops_everything_and_purge_leaves_nothing(own):
     for unit in all_units():
         assert not machine.is_active(unit), unit
         assert not machine.is_active(unit, user="ada"), unit
-    out = apt(machine, "purge sconce libinfer0")
+    out = apt(machine, "purge sconce sconce-audio libinfer0")
     found = machine.run("find /etc /run /usr /var/lib /var/cache -xdev -name '*sconce*' "
                         "-not -path '/var/cache/apt/*'").stdout.split()
     # Of users nothing is taken: their runtime directories are theirs, and go when they log out.
@@ -105,6 +105,19 @@ def test_doors_open_again_after_a_new_installation(own, debs):
     apt(machine, "remove sconce")
     apt(machine, "install " + " ".join("./" + deb.name for deb in packages.runtime(debs)))
     assert ask(machine).status == 200
+
+
+def test_the_audio_service_starts_and_stops_with_its_package(own, debs):
+    machine = own
+    assert wake(machine, service("audio"))
+    apt(machine, "remove sconce-audio")
+    assert "sconce-audio" not in machine.programs()
+    assert not machine.is_active("sconce-audio.socket") and machine.is_active("sconce.target")
+    audio = next(deb for deb in packages.runtime(debs) if deb.name.startswith("sconce-audio_"))
+    assert ask(machine).status == 200
+    apt(machine, "install ./" + audio.name)
+    assert machine.is_active("sconce-audio.socket")
+    assert wake(machine, service("audio"))
 
 
 def test_a_policy_that_forbids_starting_is_obeyed(make_machine, debs):

@@ -62,8 +62,9 @@ def build(tree, out):
 
 
 def runtime(directory):
-    """The packages of a running sconce: the program and its library."""
-    return [next(iter(sorted(directory.glob(name + "_*.deb")))) for name in ("libinfer0", "sconce")]
+    """The packages of a running sconce that can do everything."""
+    return [next(iter(sorted(directory.glob(name + "_*.deb"))))
+            for name in ("libinfer0", "sconce", "sconce-audio")]
 
 
 def install_build(machine, build):
