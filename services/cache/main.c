@@ -5,12 +5,12 @@
  * A wrong configuration does not end it: who asks `sconce cache status` is told what is wrong, and
  * engines do without.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "cache/directory.h"
 #include "cache/server.h"
 #include "common/config.h"
 #include "common/log.h"
@@ -19,24 +19,19 @@
 
 #define CACHE_MISCONFIGURED_USEC (2 * 1000000u)
 
-/* Makes the directory, and the one that it is in, before rules of files say where we may make any.
- */
-static void make_directory(struct server *server)
+/* Rules of files, and of system calls, come after that. */
+static void prepare_directory(struct server *server)
 {
     _cleanup_free_ char *dir = config_block_dir(server->config);
-    char *slash = dir ? strrchr(dir, '/') : NULL;
+    int r;
 
     if (!dir)
         return;
     cache_text_set(server->status.directory, sizeof(server->status.directory), dir);
-    if (slash && slash != dir) {
-        *slash = 0;
-        mkdir(dir, 0700);
-        *slash = '/';
-    }
-    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+    r = directory_prepare(dir);
+    if (r < 0)
         snprintf(server->status.problem, sizeof(server->status.problem), "%.150s: %s",
-                 server->status.directory, strerror(errno));
+                 server->status.directory, strerror(-r));
 }
 
 static int run(struct server *server, const struct options *options)
@@ -86,7 +81,7 @@ int main(int argc, char **argv)
     if (r >= 0)
         return r;
     server.config = options.config;
-    make_directory(&server);
+    prepare_directory(&server);
     if (!misconfigured_confine("cache", &options)) {
         r = 1;
     } else {

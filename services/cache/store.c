@@ -2,7 +2,6 @@
 /* Opening and closing the directory, and the calls that look for blocks. */
 #include "cache/store-inner.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -41,40 +40,6 @@ static int take_lock(struct store *s, const char *path, struct inf_err *reterr)
                    path);
 }
 
-/* Takes from others what rights they have to a file. */
-static int hide_file(int dir, const char *name)
-{
-    struct stat st;
-
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : -errno;
-    if (!S_ISREG(st.st_mode) || (st.st_mode & 077) == 0)
-        return 0;
-    return fchmodat(dir, name, st.st_mode & 0700, 0) < 0 ? -errno : 0;
-}
-
-/* Files in the directory @fd that an older version, or another program, left open to others. */
-static int hide_files(int fd)
-{
-    const int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = again < 0 ? NULL : fdopendir(again);
-    struct dirent *entry;
-    int r = 0;
-
-    if (!dir) {
-        r = -errno;
-        if (again >= 0)
-            close(again);
-        return r;
-    }
-    while (r == 0 && (errno = 0, entry = readdir(dir)))
-        r = hide_file(fd, entry->d_name);
-    if (r == 0 && errno)
-        r = -errno;
-    closedir(dir);
-    return r;
-}
-
 static int open_dirs(struct store *s, const char *path, struct inf_err *reterr)
 {
     int r = open_dir(AT_FDCWD, path, &s->dir);
@@ -87,12 +52,6 @@ static int open_dirs(struct store *s, const char *path, struct inf_err *reterr)
     r = open_dir(s->dir, "segments", &s->segments_dir);
     if (r < 0)
         return err_set(reterr, -r, "%s/segments: %s", path, strerror(-r));
-    r = hide_files(s->dir);
-    if (r == 0)
-        r = hide_files(s->segments_dir);
-    if (r < 0)
-        return err_set(reterr, -r, "%s: its files cannot be closed to other users: %s", path,
-                       strerror(-r));
     return 0;
 }
 
