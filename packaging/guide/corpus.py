@@ -4,18 +4,26 @@
 A corpus file is a list of facts:
 
     = id                        a fact begins
-    A: answer                   one line, Markdown
+    A: answer                   one line, Markdown; <<…>> is a value of tables.py
     K: text                     what every right answer contains
+    T: claim                    what the answer says is there, as tables.py can check it
+    D: claim                    what it says is not there
     Q: pattern                  a way to ask: [a|b] is one of, {name} a macro of 00-macros.txt
     F: pattern                  a question that follows this fact's answer …
     A2: id                      … and the fact that answers it
 
 About a tenth of the patterns is held out: never trained on, only asked.
+
+trained.json holds the answers that the weights in sconce-guide.gguf were trained to give; a test
+compares it with what the corpus and the tables say now.
 """
 import hashlib
+import json
 import pathlib
 import random
 import re
+
+import tables
 
 HERE = pathlib.Path(__file__).parent
 ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT = "system", "user", "assistant"
@@ -37,6 +45,8 @@ PROPER = {
     "prometheus": "Prometheus", "seccomp": "Seccomp", "landlock": "Landlock", "ollama": "Ollama",
     "france": "France", "germany": "Germany", "llm": "LLM", "cli": "CLI", "sse": "SSE",
     "huggingface": "HuggingFace", "systemd": "systemd", "apache": "Apache", "gpl": "GPL",
+    "vulkan": "Vulkan", "whisper": "Whisper", "bert": "BERT", "amd": "AMD", "intel": "Intel",
+    "nvidia": "NVIDIA", "numpy": "NumPy", "english": "English",
 }
 PREFIXES = [
     "hi, ", "hello, ", "hello! ", "hey, ", "please ", "please, ", "ok, ", "okay, ", "so, ", "so ",
@@ -84,6 +94,7 @@ class Fact:
     def __init__(self, name):
         self.name, self.answer, self.key = name, "", ""
         self.train, self.held, self.follow = [], [], []
+        self.claims, self.denials = [], []
 
 
 def parse_pattern(text):
@@ -144,9 +155,13 @@ def load(folder=HERE / "corpus"):
                 assert raw not in facts, f"{path.name}:{n}: {raw} is there twice"
                 fact = facts[raw] = Fact(raw)
             elif tag == "A:":
-                fact.answer = raw
+                fact.answer = tables.fill(raw)
             elif tag == "K:":
                 fact.key = raw
+            elif tag == "T:":
+                fact.claims.append(raw)
+            elif tag == "D:":
+                fact.denials.append(raw)
             elif tag == "Q:":
                 fact.train.append((raw, parse_pattern(text)))
             elif tag == "F:":
@@ -160,6 +175,29 @@ def load(folder=HERE / "corpus"):
         assert fact.key in fact.answer, f"{fact.name}: the key is not in the answer"
         assert all(f[1] in facts for f in fact.follow), f"{fact.name}: unknown follow-up"
     return facts
+
+
+def untrue(facts):
+    """What answers claim or deny and the tree's tables tell otherwise, a sentence each."""
+    out = []
+    for fact in facts.values():
+        out += [f"{fact.name}: there is no {c}" for c in fact.claims if not tables.holds(c)]
+        out += [f"{fact.name}: there is a {c}" for c in fact.denials if tables.holds(c)]
+    return out
+
+
+def model_hash(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_trained(facts, model, path=HERE / "trained.json"):
+    """Notes what the weights in the file @model were trained to say."""
+    record = {"model": model_hash(model), "answers": {n: facts[n].answer for n in sorted(facts)}}
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_trained(path=HERE / "trained.json"):
+    return json.loads(path.read_text())
 
 
 def typo(word, rng):
@@ -214,11 +252,13 @@ def vary(text, rng, level=1.0):
 class Sampler:
     """Draws conversations: lists of (role, text)."""
 
-    def __init__(self, facts, seed):
+    def __init__(self, facts, seed, known=None):
+        """@known: answers that the weights know already, by name; the others are drawn more often."""
         self.facts, self.rng = facts, random.Random(seed)
         self.names = sorted(facts)
         # Facts that many patterns ask for are asked for more often, but not in proportion.
-        self.weights = [len(facts[n].train) ** 0.7 * (2 if n == "offtopic" else 1)
+        self.weights = [len(facts[n].train) ** 0.7 * (2 if n == "offtopic" else 1) *
+                        (1 if known is None or known.get(n) == facts[n].answer else 2.5)
                         for n in self.names]
 
     def question(self, fact):

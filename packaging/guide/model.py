@@ -163,6 +163,24 @@ def write_gguf(model, tokenizer, path, version):
     w.close()
 
 
+def read_gguf(path):
+    """(model, tokens, merges) of a file that write_gguf() wrote."""
+    import gguf
+
+    r = gguf.GGUFReader(path)
+    text = lambda name: r.fields[name].contents()
+    tokens, merges = text("tokenizer.ggml.tokens"), text("tokenizer.ggml.merges")
+    model = Guide(Config(n_vocab=len(tokens), n_layers=text("qwen3.block_count")))
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for t in r.tensors:
+            data = gguf.quants.dequantize(t.data, t.tensor_type)
+            p = parameters.pop(t.name)
+            p.copy_(torch.from_numpy(data.copy()).view_as(p))
+    assert not parameters, f"{path}: no {', '.join(parameters)}"
+    return model, tokens, merges
+
+
 def q8_0(model):
     """Rounds the matrices as the file will hold them."""
     with torch.no_grad():

@@ -3,9 +3,11 @@
 """Trains sconce-guide on corpus/ and writes sconce-guide.gguf.
 
 Needs: torch (a CPU build will do), tokenizers, gguf, numpy.
-Usage: train.py [--minutes 20] [--threads 1] [--out sconce-guide.gguf]
+Usage: train.py [--minutes 20] [--threads 1] [--from sconce-guide.gguf] [--out sconce-guide.gguf]
 
 The seed is fixed; runs differ only by how many steps fit into the time, unless --steps is given.
+With --from the tokenizer and the weights of a file are where training begins: after a change of a
+few answers a third of the time does.
 Afterwards the held-out patterns and the free questions (questions.txt) are asked: an answer counts
 when greedy decoding of the rounded weights gives it to the letter.
 """
@@ -20,18 +22,34 @@ import torch.nn.functional as F
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import corpus
-from model import END, PAD, TURN, Config, Guide, q8_0, write_gguf
+from model import END, PAD, TURN, Config, Guide, q8_0, read_gguf, write_gguf
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from muon import Muon  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 # Logits are written larger than they were trained, so that sampling at temperature 1, the API's
-# default, picks as if at 0.5: there is one right answer. Greedy decoding does not change.
-SHARPER = 2.0
+# default, picks as if at a third: there is one right answer. Greedy decoding does not change.
+SHARPER = 3.0
 # Qwen2's way of cutting a text into words; GGUF calls it "qwen2".
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def cut_as_qwen2(tok):
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(QWEN2), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.decoder = decoders.ByteLevel()
+    return tok
+
+
+def file_tokenizer(tokens, merges):
+    """The tokenizer of a file that was written before."""
+    vocab = {t: i for i, t in enumerate(tokens)}
+    tok = cut_as_qwen2(Tokenizer(models.BPE(vocab, [tuple(m.split(" ")) for m in merges])))
+    tok.add_special_tokens([END, TURN, PAD])
+    return tok
 
 
 def train_tokenizer(facts, n_vocab):
@@ -40,11 +58,7 @@ def train_tokenizer(facts, n_vocab):
     texts = [f.answer for f in facts.values()] * 20
     texts += [sampler.question(f) for f in facts.values() for _ in range(40)]
     texts += [f"{role}\n" for role in ("system", "user", "assistant")] * 200
-    tok = Tokenizer(models.BPE())
-    tok.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(QWEN2), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-    tok.decoder = decoders.ByteLevel()
+    tok = cut_as_qwen2(Tokenizer(models.BPE()))
     tok.train_from_iterator(texts, trainers.BpeTrainer(
         vocab_size=n_vocab, special_tokens=[END, TURN, PAD], show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
@@ -89,9 +103,9 @@ class Encoder:
         return ids, weights
 
 
-def batches(encoder, facts, seed, n_tokens, n_ctx, pool=2048):
+def batches(encoder, facts, seed, n_tokens, n_ctx, pool=2048, known=None):
     """Batches of conversations of like length, for ever."""
-    sampler, pad = corpus.Sampler(facts, seed), encoder.tok.token_to_id(PAD)
+    sampler, pad = corpus.Sampler(facts, seed, known), encoder.tok.token_to_id(PAD)
     while True:
         drawn = []
         for _ in range(pool):
@@ -157,6 +171,9 @@ def main():
     p.add_argument("--steps", type=int, default=0, help="exactly so many, however long it takes")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--layers", type=int, default=4)
+    p.add_argument("--from", dest="begin", type=pathlib.Path, metavar="FILE",
+                   help="go on with the weights of this file")
+    p.add_argument("--lr", type=float, default=1.0, help="learning rates, as a part of the usual")
     p.add_argument("--batch", type=int, default=3072, help="tokens of a batch")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--version", default="0.1.0")
@@ -168,25 +185,35 @@ def main():
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     facts = corpus.load()
+    if wrong := corpus.untrue(facts):
+        sys.exit("\n".join(wrong))
     held = [(n, [("user", q)]) for n, q in corpus.held_out(facts)]
     if args.all:
         for fact in facts.values():
             fact.train, fact.held = fact.train + fact.held, []
-    tok = train_tokenizer(facts, 1536)
+    known = None
+    if args.begin:
+        known = corpus.read_trained(args.begin.with_name("trained.json"))["answers"]
+        model, tokens, merges = read_gguf(args.begin)
+        tok = file_tokenizer(tokens, merges)
+        with torch.no_grad():
+            model.output_norm.weight.div_(SHARPER)
+    else:
+        tok = train_tokenizer(facts, 1536)
+        model = Guide(Config(n_vocab=tok.get_vocab_size(), n_layers=args.layers))
     encoder = Encoder(tok)
-    model = Guide(Config(n_vocab=tok.get_vocab_size(), n_layers=args.layers))
     # The weights that steps change stay in 32 bits; the passes may use a rounded copy.
     work = copy.deepcopy(model).to(torch.bfloat16 if args.bf16 else torch.float32)
     matrices = [p for p in model.blk.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if not any(p is m for m in matrices)]
-    optimizers = [Muon(matrices, lr=0.02),
-                  torch.optim.AdamW(others, lr=3e-3, betas=(0.9, 0.98), weight_decay=0.0)]
+    optimizers = [Muon(matrices, lr=0.02 * args.lr),
+                  torch.optim.AdamW(others, lr=3e-3 * args.lr, betas=(0.9, 0.98), weight_decay=0.0)]
     base = [o.param_groups[0]["lr"] for o in optimizers]
     print(f"{len(facts)} facts, {sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
 
     start = time.monotonic()
     n_seen, shown, step = 0, 0.0, 0
-    for ids, weights in batches(encoder, facts, args.seed, args.batch, 1280):
+    for ids, weights in batches(encoder, facts, args.seed, args.batch, 1280, known=known):
         spent = time.monotonic() - start
         done = step / args.steps if args.steps else spent / (60 * args.minutes)
         if done >= 1:
@@ -221,6 +248,7 @@ def main():
         model.output_norm.weight.mul_(SHARPER)
     q8_0(model)
     write_gguf(model, tok, args.out, args.version)
+    corpus.write_trained(facts, args.out, args.out.with_name("trained.json"))
     print(f"{args.out}: {args.out.stat().st_size} bytes after {step} steps, {n_seen:,} tokens")
     report(model, encoder, facts, held, "held-out patterns" + (" (trained on)" if args.all else ""))
     free = [(n, [("user", q)]) for n, q in corpus.free_questions(facts)]

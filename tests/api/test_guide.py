@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bundled model: its answers arrive through both services and are the right ones."""
+"""The bundled model: its answers arrive through both services, are the right ones, and say of the tree what
+its tables say."""
+import concurrent.futures
 import json
 import random
 import sys
@@ -12,6 +14,7 @@ from conftest import CHAT, GATEWAY, ROOT, Suite
 GUIDE = ROOT / "packaging" / "guide"
 sys.path.insert(0, str(GUIDE))
 import corpus  # noqa: E402
+import exam  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +42,44 @@ def ask(suite, messages, **fields):
     return choice["message"]["content"]
 
 
+def ask_all(suite, questions):
+    """Answers to single questions, asked side by side."""
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        return list(threads.map(lambda q: ask(suite, [user(q)]), questions))
+
+
 def user(text):
     return {"role": "user", "content": text}
 
 
 def test_new_wordings_get_the_right_answers(guide, facts):
-    cases = random.Random(5).sample(corpus.free_questions(facts), 40)
-    wrong = [(name, text) for name, text in cases
-             if facts[name].key not in ask(guide, [user(text)])]
+    cases = random.Random(5).sample(corpus.free_questions(facts), 60)
+    answers = ask_all(guide, [text for _, text in cases])
+    wrong = [(name, text) for (name, text), said in zip(cases, answers)
+             if facts[name].key not in said]
+    assert len(wrong) <= 9, wrong
+
+
+def test_a_hundred_questions_of_fact_are_answered_as_the_tables_say(guide):
+    questions = exam.questions()
+    assert len(questions) == 100
+    answers = ask_all(guide, [q.text for q in questions])
+    wrong = [(q.text, said) for q, said in zip(questions, answers) if not q.is_right(said)]
     assert len(wrong) <= 6, wrong
+
+
+# What the guide said before its corpus was made of the tables.
+FALSE = ["on the CPU alone", "chat and text completions only", "writes no prompt to a disk",
+         "There are two services", "Embeddings, audio, images"]
+
+
+def test_what_works_is_not_denied(guide):
+    questions = ["Can sconce use a GPU?", "Can sconce make embeddings?", "Can sconce transcribe audio?",
+                 "Does sconce write prompts to disk?", "Are my prompts stored?",
+                 "What are the services of sconce?", "Can I create an API key?",
+                 "Does sconce support speech recognition?", "Does it use my graphics card?"]
+    for question, said in zip(questions, ask_all(guide, questions)):
+        assert not any(text in said for text in FALSE), (question, said)
 
 
 def test_first_question_of_try_sh(guide, facts):

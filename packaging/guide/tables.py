@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tree says about itself in tables: the facts that answers of sconce-guide are made of.
+
+Each table is read where the programs have it, so that an answer cannot say what the tree does not
+do. `fill()` puts values into an answer; `holds()` tells whether a claim is true.
+
+    in an answer                    becomes
+    <<key SECTION.KEY>>             the default of a configuration key, "16MiB"
+    <<number SECTION.KEY>>          the same without its unit, "300"
+    <<verbs>> <<routes>> <<formats>> <<sections>>   all of them, as words of a sentence
+
+    claim                           is true when
+    verb NAME                       `sconce NAME` exists
+    option VERB --OPTION            `sconce VERB --help` names it
+    noun NAME                       `sconce setup NAME` exists
+    route PATH                      the gateway answers it
+    key SECTION.KEY                 it is a key of the configuration
+    default SECTION.KEY VALUE       and has this default
+    format NAME                     weights may have this number format
+    class NAME                      config.json may name this class of transformers
+    field NAME                      requests for text may have it
+    taken NAME                      the same, and it has its effect: it is not refused
+    service NAME                    there are units of it
+"""
+import functools
+import pathlib
+import re
+
+TREE = pathlib.Path(__file__).resolve().parents[2]
+
+
+def source(path):
+    return (TREE / path).read_text()
+
+
+def table(path, head):
+    """The lines of an array in a C file, from the line that contains @head to its end."""
+    return re.search(re.escape(head) + r".*?\n(.*?)^\s*\}?;", source(path), re.M | re.S)[1]
+
+
+def strings(text):
+    return re.findall(r'"([^"\\]*)"', text)
+
+
+@functools.cache
+def verbs():
+    """Verbs of the command line, in the order of its help."""
+    return re.findall(r'^\s*\{"(\w+)", verb_', table("services/cli/sconce.c", "cli_verb verbs[]"), re.M)
+
+
+@functools.cache
+def options(verb):
+    """Long options that the help of a verb names."""
+    texts = [source(f"services/cli/verb_{verb}.c"), source("services/cli/cli.h")]
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", "\n".join(
+        line for text in texts for line in text.split("\n") if '"' in line)))
+
+
+@functools.cache
+def nouns():
+    """What `sconce setup` can set up."""
+    return re.findall(r'\{"(\w+)", setup_\w+\}', source("services/cli/verb_setup.c"))
+
+
+@functools.cache
+def routes():
+    """(path, method) pairs of the gateway; paths that go on are left out."""
+    rows = table("services/gateway/handler.c", "route routes[]")
+    return [(path, method) for path, method in re.findall(r'\{"([^"]+)", METHOD_(\w+)', rows)
+            if not path.endswith("/")]
+
+
+@functools.cache
+def keys():
+    """Defaults of the configuration's keys, by "section.key". The file is compared with the table
+    of the programs by tests/docs."""
+    out, section = {}, None
+    for line in source("packaging/sconce.yaml").split("\n"):
+        if m := re.fullmatch(r"#(\w+):", line):
+            section = m[1]
+        elif m := re.match(r"#  (\w+):(?: +([^#\n]*?))?(?: +#.*)?$", line):
+            out[f"{section}.{m[1]}"] = (m[2] or "").strip()
+    return out
+
+
+@functools.cache
+def formats():
+    return re.findall(r'^    X\(\w+, \w+, "(\w+)"', source("libinfer/quant/dtype.c"), re.M)
+
+
+@functools.cache
+def classes():
+    """Classes of transformers that are read from config.json."""
+    return {name for path in (TREE / "libinfer/format").glob("hf_config*.c")
+            for name in strings(path.read_text()) if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name)}
+
+
+@functools.cache
+def fields():
+    """Fields of requests for text."""
+    return {name for path in ("params.c", "chat-completions.c", "completions.c")
+            for name in strings(re.search(r"_names\[\] = \{(.*?)\};|_fields\[\] = \{(.*?)\};",
+                                          source(f"services/chat/{path}"), re.S)[0])}
+
+
+def is_refused(field):
+    """docs/http-api.md says of a field that some or all of its values are refused."""
+    row = re.search(rf"^\| `{field}` \|.*$", source("docs/http-api.md"), re.M)
+    return row is not None and "refused" in row[0]
+
+
+@functools.cache
+def services():
+    return {p.name.removesuffix(".service.in") for p in (TREE / "units/system").glob("*.service.in")}
+
+
+def sections():
+    return list(dict.fromkeys(key.split(".")[0] for key in keys()))
+
+
+CLAIMS = {
+    "verb": lambda name: name in verbs(),
+    "option": lambda verb, option: verb in verbs() and option in options(verb),
+    "noun": lambda name: name in nouns(),
+    "route": lambda path: any(path == p for p, _ in routes()),
+    "key": lambda name: name in keys(),
+    "default": lambda name, value: keys().get(name) == value,
+    "format": lambda name: name in formats(),
+    "class": lambda name: name in classes(),
+    "field": lambda name: name in fields(),
+    "taken": lambda name: name in fields() and not is_refused(name),
+    "service": lambda name: name in services(),
+}
+
+
+def holds(claim):
+    kind, *words = claim.split()
+    return CLAIMS[kind](*words)
+
+
+def words(items, last):
+    return ", ".join(items[:-1]) + f" {last} {items[-1]}"
+
+
+def route_words():
+    """The routes that clients of others know: "POST /v1/embeddings, … and GET /health"."""
+    known = [(p, m) for p, m in routes() if p.startswith("/v1/") or p in ("/health", "/metrics")]
+    out = []
+    for method in ("POST", "GET"):
+        paths = [p for p, m in known if m == method]
+        out.append(f"{method} {words(paths, 'and')}")
+    return " and ".join(out)
+
+
+def value(name):
+    """What stands for <<name>>."""
+    kind, *rest = name.split()
+    if kind == "key":
+        return keys()[rest[0]]
+    if kind == "number":
+        return re.match(r"\d+", keys()[rest[0]])[0]
+    return {
+        "verbs": lambda: words([f"`{v}`" for v in verbs()], "and"),
+        "routes": route_words,
+        "formats": lambda: words(formats(), "or"),
+        "sections": lambda: words(sections(), "and"),
+    }[kind]()
+
+
+def fill(text):
+    return re.sub(r"<<([^>]+)>>", lambda m: value(m[1]), text)
