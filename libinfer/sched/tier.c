@@ -338,15 +338,13 @@ bool tier_work(struct tier *t)
         return tier_work_digest(t);
     return work_fetch(t) ||
            (atomic_load(&t->digest_state) == DIGEST_HASHING && tier_work_digest(t)) ||
-           work_used(t) || work_batch(t) || work_spare(t) || tier_work_rest(t);
+           work_used(t) || work_batch(t) || work_spare(t);
 }
 
 /* When there is something to do without anybody wanting it; 0: never. */
 static uint64_t next_due(const struct tier *t)
 {
-    if (atomic_load(&t->digest_state) != DIGEST_HASHING)
-        return t->rest_usec;
-    return t->rest_usec > 0 ? MIN(t->rest_usec, t->hash_usec) : MAX(t->hash_usec, UINT64_C(1));
+    return atomic_load(&t->digest_state) == DIGEST_HASHING ? MAX(t->hash_usec, UINT64_C(1)) : 0;
 }
 
 /* Waits for work, or for the time of some; false when the thread shall end. */

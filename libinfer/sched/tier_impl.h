@@ -45,26 +45,25 @@ struct fetch {
     bool queued, at_work, orphan;
     uint32_t n, n_found;
     uint32_t first, n_loaded; /* of a load: where it begins, and how many came in order */
-    uint32_t next, end;       /* the next that somebody shall read; none from the end on */
-    uint32_t n_ahead;         /* the disk was asked for those before it */
+    uint32_t next, end;       /* those before next were begun; none from the end on is */
+    uint32_t n_streams;       /* by which they come, each with every n-th block */
     uint8_t *reads;           /* [n]: enum tier_read */
     uint64_t begin_usec;
     double usec_a_block;
-    void **to;                     /* [n]: those from first on are set */
-    uint64_t serial;               /* of the find() that gave the places */
-    bool dropped;                  /* under the locks of all readers */
-    struct kv_name *names;         /* [n] as they are stored */
-    struct inf_tier_place *places; /* [n] */
+    void **to;                    /* [n]: those from first on are set */
+    bool dropped;                 /* under the locks of all readers */
+    struct kv_name *names;        /* [n] as they are stored */
+    struct inf_tier_found *found; /* [n] */
     bool has_names;
 };
 
-/* Who reads blocks. */
+/* Who reads blocks: of those that are loaded, every n-th for n readers. */
 struct tier_reader {
     struct tier *tier;
     pthread_mutex_t copy; /* while bytes go into a block */
     struct sum *sum;
-    uint8_t *piece; /* [TIER_PIECE_BYTES]: what comes from the disk comes by it */
-    bool must_wait; /* the file system does not tell what is in memory */
+    int fd;        /* where the bytes come from; -1: nowhere */
+    uint32_t next; /* block of this reader; under tier->lock */
 };
 
 struct used {
@@ -104,14 +103,13 @@ struct tier {
 
     /* Readers are the thread, and a helper while there is something to load. */
     struct tier_reader readers[TIER_READERS];
+    uint32_t n_readers;
     pthread_t helper;
     pthread_cond_t help, helped;
     struct fetch *loading;
     bool is_helping;
 
     /* of the thread alone */
-    uint64_t serial;    /* of find() */
-    uint64_t rest_usec; /* when places are given back; 0: there are none */
     uint8_t digest[SHA256_BYTES];
     struct sha256 all, file; /* digests of all files, and of the one that is read */
     size_t i_file;
@@ -130,8 +128,6 @@ bool tier_work_digest(struct tier *t);
 bool tier_digest_is_near(const struct tier *t);
 /* tier_load.c */
 void tier_work_fetch(struct tier *t, struct fetch *f);
-/* Gives places back that nobody used for a while. */
-bool tier_work_rest(struct tier *t);
 /* tier_read.c */
 int tier_readers_init(struct tier *t);
 void tier_readers_done(struct tier *t);

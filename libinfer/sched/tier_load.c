@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding and loading: what was asked for, and where it stands.
+ * Finding and loading: what was asked for, and how far that is.
  */
 #include <errno.h>
 #include <string.h>
@@ -8,13 +8,11 @@
 #include "core/clock.h"
 #include "sched/tier_impl.h"
 
-#define REST_USEC 10000000 /* without a question: then places are given back */
-
 static void free_fetch(struct fetch *f)
 {
     tier_owner_unref(f->owner);
     free(f->names);
-    free(f->places);
+    free(f->found);
     free(f->to);
     free(f->reads);
     free(f);
@@ -29,10 +27,10 @@ struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv
     if (!f)
         return NULL;
     f->names = NEW(struct kv_name, n);
-    f->places = NEW(struct inf_tier_place, n);
+    f->found = NEW(struct inf_tier_found, n);
     f->to = NEW(void *, n);
     f->reads = NEW(uint8_t, n);
-    if (!f->names || !f->places || !f->to || !f->reads) {
+    if (!f->names || !f->found || !f->to || !f->reads) {
         free_fetch(f);
         return NULL;
     }
@@ -126,27 +124,20 @@ struct fetch *fetch_drop(struct fetch *f)
     return NULL;
 }
 
-/* Where the blocks are, from @first on; how many of them follow each other. What the tier says is
- * checked as far as that can be done without reading. */
-static uint32_t find(struct tier *t, struct fetch *f, uint32_t first)
+/* How many of the first blocks the tier has. What it says of them is checked as far as that can be
+ * done without reading. */
+static uint32_t find(struct tier *t, struct fetch *f)
 {
     const struct inf_tier_origin origin = tier_origin(t, f->owner);
     struct inf_tier *impl = t->params.impl;
     uint32_t n = 0;
     int r;
 
-    r = impl->ops->find(impl, &origin, &f->names[first].bytes, f->n - first, f->places + first);
-    f->serial = ++t->serial;
-    t->rest_usec = clock_usec() + REST_USEC;
+    r = impl->ops->find(impl, &origin, &f->names[0].bytes, f->n, f->found);
     tier_pause_note(t, &t->find_pause, r < 0);
-    while (r > 0 && n < MIN((uint32_t)r, f->n - first)) {
-        const struct inf_tier_place *p = &f->places[first + n];
-
-        if (p->fd < 0 || p->size != t->params.block_bytes || p->offset > INT64_MAX - p->size)
-            break;
+    while (r > 0 && n < MIN((uint32_t)r, f->n) && f->found[n].size == t->params.block_bytes)
         n++;
-    }
-    return first + n;
+    return n;
 }
 
 static void work_find(struct tier *t, struct fetch *f)
@@ -158,7 +149,7 @@ static void work_find(struct tier *t, struct fetch *f)
             tier_name(t, &f->names[i], &f->names[i]);
     f->has_names = true;
     if (atomic_load(&t->digest_state) == DIGEST_KNOWN)
-        n_found = find(t, f, 0);
+        n_found = find(t, f);
     pthread_mutex_lock(&t->lock);
     f->n_found = n_found;
     f->state = FETCH_FOUND;
@@ -191,14 +182,6 @@ static void end_load(struct tier *t, struct fetch *f)
 static void work_load(struct tier *t, struct fetch *f)
 {
     f->begin_usec = clock_usec();
-    if (f->serial != t->serial) {
-        const uint32_t n = find(t, f, f->first);
-
-        pthread_mutex_lock(&t->lock);
-        f->n_found = MIN(f->n_found, n);
-        f->end = MIN(f->end, n);
-        pthread_mutex_unlock(&t->lock);
-    }
     tier_read_blocks(t, f);
     end_load(t, f);
 }
@@ -220,15 +203,4 @@ void tier_work_fetch(struct tier *t, struct fetch *f)
     if (orphan)
         free_fetch(f);
     t->params.news(t->params.data);
-}
-
-bool tier_work_rest(struct tier *t)
-{
-    if (t->rest_usec == 0 || clock_usec() < t->rest_usec)
-        return false;
-    t->rest_usec = 0;
-    t->serial++;
-    if (t->params.impl->ops->rest)
-        t->params.impl->ops->rest(t->params.impl);
-    return true;
 }

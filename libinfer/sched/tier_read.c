@@ -2,23 +2,21 @@
 /*
  * Reading blocks, on two threads
  *
- * Each takes the next block that nobody has taken. What the page cache holds goes straight to where
- * it is used; for the rest a thread waits, with a buffer of its own, so that a block whose fetch is
- * dropped is nobody's at once: bytes go into blocks under the lock that dropping takes, and no disk
- * is waited for with it. Pieces are summed while the processor's cache has them, and the pages that
- * come next are asked for meanwhile, so that the disk always has something to do.
+ * The tier sends blocks in two streams, and each thread reads every second block straight to where
+ * it is used. It waits for bytes without a lock, and takes those that are there under the lock that
+ * dropping a fetch takes, so that a block whose fetch is dropped is nobody's at once. Pieces are
+ * summed while the processor's cache has them.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "core/clock.h"
 #include "sched/tier_impl.h"
 
-#define AHEAD_BYTES (32u << 20)
-#define GRACE_USEC  20000 /* before slowness is judged */
+#define GRACE_USEC 20000 /* before slowness is judged */
+#define WAIT_MSEC  10    /* for bytes, until it is looked whether they are still wanted */
 
 int tier_readers_init(struct tier *t)
 {
@@ -26,14 +24,15 @@ int tier_readers_init(struct tier *t)
 
     pthread_cond_init(&t->help, NULL);
     pthread_cond_init(&t->helped, NULL);
+    t->n_readers = 1;
     for (unsigned i = 0; i < TIER_READERS; i++) {
         struct tier_reader *reader = &t->readers[i];
 
         reader->tier = t;
+        reader->fd = -1;
         pthread_mutex_init(&reader->copy, NULL);
         reader->sum = sum_new();
-        reader->piece = malloc(TIER_PIECE_BYTES);
-        if (!reader->sum || !reader->piece)
+        if (!reader->sum)
             r = -ENOMEM;
     }
     return r;
@@ -44,7 +43,6 @@ void tier_readers_done(struct tier *t)
     for (unsigned i = 0; i < TIER_READERS; i++) {
         pthread_mutex_destroy(&t->readers[i].copy);
         sum_free(t->readers[i].sum);
-        free(t->readers[i].piece);
     }
     pthread_cond_destroy(&t->help);
     pthread_cond_destroy(&t->helped);
@@ -69,106 +67,6 @@ bool tier_read_is_dropped(struct tier *t, struct fetch *f)
     return dropped;
 }
 
-enum {
-    PIECE_DROPPED = 1,
-    PIECE_ELSEWHERE = 2, /* not in the page cache */
-};
-
-/* A piece is wanted: @n bytes at @offset of @fd, which go to @to. */
-struct piece {
-    int fd;
-    uint64_t offset;
-    uint8_t *to;
-    size_t n;
-};
-
-static void advance(struct piece *p, size_t n)
-{
-    p->offset += n;
-    p->to += n;
-    p->n -= n;
-}
-
-/* What of the piece is in the page cache, from its beginning on. 0: some of it came; -EIO. */
-static int read_cached(struct tier_reader *r, struct fetch *f, struct piece *p)
-{
-    const struct iovec to = {p->to, p->n};
-    ssize_t n;
-    int error = 0;
-
-    if (r->must_wait)
-        return PIECE_ELSEWHERE;
-    pthread_mutex_lock(&r->copy);
-    if (f->dropped) {
-        pthread_mutex_unlock(&r->copy);
-        return PIECE_DROPPED;
-    }
-    n = preadv2(p->fd, &to, 1, (off_t)p->offset, RWF_NOWAIT);
-    error = n < 0 ? errno : 0;
-    if (n > 0)
-        sum_add(r->sum, p->to, (size_t)n);
-    pthread_mutex_unlock(&r->copy);
-    if (n > 0)
-        advance(p, (size_t)n);
-    r->must_wait = error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
-    if (error == EAGAIN || error == EINTR || r->must_wait)
-        return PIECE_ELSEWHERE;
-    return n > 0 ? 0 : -EIO;
-}
-
-/* Some of the piece, from wherever it is. */
-static int read_waiting(struct tier_reader *r, struct fetch *f, struct piece *p)
-{
-    ssize_t n;
-    bool dropped;
-
-    do
-        n = pread(p->fd, r->piece, p->n, (off_t)p->offset);
-    while (n < 0 && errno == EINTR);
-    if (n <= 0)
-        return -EIO;
-    sum_add(r->sum, r->piece, (size_t)n);
-    pthread_mutex_lock(&r->copy);
-    dropped = f->dropped;
-    if (!dropped)
-        memcpy(p->to, r->piece, (size_t)n);
-    pthread_mutex_unlock(&r->copy);
-    advance(p, (size_t)n);
-    return dropped ? PIECE_DROPPED : 0;
-}
-
-static int read_piece(struct tier_reader *reader, struct fetch *f, struct piece p)
-{
-    int r = 0;
-
-    while (r == 0 && p.n > 0) {
-        r = read_cached(reader, f, &p);
-        if (r == PIECE_ELSEWHERE)
-            r = read_waiting(reader, f, &p);
-    }
-    return r;
-}
-
-static enum tier_read read_block(struct tier_reader *reader, struct fetch *f, uint32_t i)
-{
-    const struct inf_tier_place *place = &f->places[i];
-
-    sum_begin(reader->sum);
-    for (uint64_t at = 0; at < place->size; at += TIER_PIECE_BYTES) {
-        const struct piece p = {
-            .fd = place->fd,
-            .offset = place->offset + at,
-            .to = (uint8_t *)f->to[i] + at,
-            .n = (size_t)MIN(place->size - at, (uint64_t)TIER_PIECE_BYTES),
-        };
-        const int r = read_piece(reader, f, p);
-
-        if (r != 0)
-            return r < 0 ? READ_BAD : READ_NOT;
-    }
-    return sum_end(reader->sum) == place->sum ? READ_WHOLE : READ_BAD;
-}
-
 static bool is_slow(const struct fetch *f)
 {
     const double usec = (double)(clock_usec() - f->begin_usec);
@@ -176,23 +74,75 @@ static bool is_slow(const struct fetch *f)
     return usec > GRACE_USEC + (f->next - f->first + 1) * f->usec_a_block;
 }
 
-/* A block to read, and those from *ret_ahead to *ret_ahead_end to be asked for before. */
-static bool take_block(struct tier *t, struct fetch *f, uint32_t *ret_i, uint32_t *ret_ahead,
-                       uint32_t *ret_ahead_end)
+/* Takes what has come of @n bytes that go @to. How many those are; 0: none yet; negative: no more
+ * come, or nobody wants them. */
+static ssize_t take_some(struct tier_reader *r, struct fetch *f, uint8_t *to, size_t n)
 {
-    const uint64_t n_ahead = MAX(AHEAD_BYTES / t->params.block_bytes, 2u);
+    ssize_t got = -1;
+    int error = ECANCELED;
+
+    pthread_mutex_lock(&r->copy);
+    if (!f->dropped) {
+        got = read(r->fd, to, n);
+        error = got == 0 ? ENODATA : errno;
+    }
+    if (got > 0)
+        sum_add(r->sum, to, (size_t)got);
+    pthread_mutex_unlock(&r->copy);
+    if (got > 0)
+        return got;
+    return error == EAGAIN || error == EINTR ? 0 : -error;
+}
+
+/* Waits a little. False: it took too long already. */
+static bool await_more(struct tier_reader *r, struct fetch *f)
+{
+    struct pollfd wait = {.fd = r->fd, .events = POLLIN};
+    bool slow;
+
+    if (poll(&wait, 1, WAIT_MSEC) > 0)
+        return true;
+    pthread_mutex_lock(&r->tier->lock);
+    slow = is_slow(f);
+    pthread_mutex_unlock(&r->tier->lock);
+    return !slow;
+}
+
+static enum tier_read read_block(struct tier_reader *reader, struct fetch *f, uint32_t i)
+{
+    const uint64_t size = f->found[i].size;
+    uint8_t *to = f->to[i];
+    uint64_t at = 0;
+
+    if (reader->fd < 0)
+        return READ_NOT;
+    sum_begin(reader->sum);
+    while (at < size) {
+        const ssize_t n =
+            take_some(reader, f, to + at, (size_t)MIN(size - at, (uint64_t)TIER_PIECE_BYTES));
+
+        if (n < 0 || (n == 0 && !await_more(reader, f)))
+            return READ_NOT;
+        at += (uint64_t)n;
+    }
+    return sum_end(reader->sum) == f->found[i].sum ? READ_WHOLE : READ_BAD;
+}
+
+/* A block for @r to read; false: there is none. */
+static bool take_block(struct tier_reader *r, struct fetch *f, uint32_t *ret_i)
+{
+    struct tier *t = r->tier;
     bool taken;
 
     pthread_mutex_lock(&t->lock);
     if (f->next < f->end && is_slow(f))
         f->end = f->next;
-    taken = f->next < f->end;
+    taken = r->next < f->end;
     if (taken) {
-        *ret_i = f->next++;
+        *ret_i = r->next;
+        r->next += f->n_streams;
+        f->next = MAX(f->next, *ret_i + 1);
         f->reads[*ret_i] = READ_AT_WORK;
-        *ret_ahead = MAX(f->n_ahead, *ret_i);
-        *ret_ahead_end = (uint32_t)MIN(*ret_i + n_ahead, (uint64_t)f->n_found);
-        f->n_ahead = MAX(f->n_ahead, *ret_ahead_end);
     }
     pthread_mutex_unlock(&t->lock);
     return taken;
@@ -214,14 +164,16 @@ static void put_block(struct tier *t, struct fetch *f, uint32_t i, enum tier_rea
 
 static void read_on(struct tier_reader *r, struct fetch *f)
 {
-    uint32_t i, ahead, ahead_end;
+    uint32_t i;
 
-    while (take_block(r->tier, f, &i, &ahead, &ahead_end)) {
-        for (; ahead < ahead_end; ahead++)
-            posix_fadvise(f->places[ahead].fd, (off_t)f->places[ahead].offset,
-                          (off_t)f->places[ahead].size, POSIX_FADV_WILLNEED);
+    while (take_block(r, f, &i))
         put_block(r->tier, f, i, read_block(r, f, i));
-    }
+}
+
+/* Whether the second reader has something to do; the lock is held. */
+static bool needs_help(const struct tier *t)
+{
+    return t->loading && t->readers[1].next < t->loading->end;
 }
 
 static void *helper_main(void *arg)
@@ -234,7 +186,7 @@ static void *helper_main(void *arg)
     while (!t->stop) {
         struct fetch *f = t->loading;
 
-        if (!f || f->next >= f->end) {
+        if (!needs_help(t)) {
             pthread_cond_wait(&t->help, &t->lock);
             continue;
         }
@@ -249,22 +201,64 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
+/* Has the tier send every n-th block of @f from @first on. */
+static void open_stream(struct tier_reader *r, struct fetch *f, uint32_t first)
+{
+    struct tier *t = r->tier;
+    uint8_t names[INF_TIER_MAX_NAMES][INF_TIER_NAME_BYTES];
+    uint32_t n = 0, n_ahead = 0;
+    int error;
+
+    for (uint32_t i = first; i < f->n_found; i += f->n_streams) {
+        memcpy(names[n + n_ahead], f->names[i].bytes, INF_TIER_NAME_BYTES);
+        n += i < f->end;
+        n_ahead += i >= f->end;
+    }
+    error = t->params.impl->ops->read(t->params.impl, (const uint8_t(*)[INF_TIER_NAME_BYTES])names,
+                                      n, n_ahead, &r->fd);
+    if (error < 0)
+        r->fd = -1;
+    tier_pause_note(t, &t->find_pause, error < 0 && error != -ENOENT);
+    r->next = first;
+}
+
+static void open_streams(struct tier *t, struct fetch *f)
+{
+    f->n_streams = MIN(t->n_readers, f->end - f->first);
+    for (uint32_t i = 0; i < f->n_streams; i++)
+        open_stream(&t->readers[i], f, f->first + i);
+    for (uint32_t i = f->n_streams; i < TIER_READERS; i++)
+        t->readers[i].next = f->end;
+}
+
+static void close_streams(struct tier *t)
+{
+    for (unsigned i = 0; i < TIER_READERS; i++) {
+        if (t->readers[i].fd >= 0)
+            close(t->readers[i].fd);
+        t->readers[i].fd = -1;
+    }
+}
+
 void tier_read_blocks(struct tier *t, struct fetch *f)
 {
+    open_streams(t, f);
     pthread_mutex_lock(&t->lock);
     t->loading = f;
     pthread_cond_signal(&t->help);
     pthread_mutex_unlock(&t->lock);
     read_on(&t->readers[0], f);
     pthread_mutex_lock(&t->lock);
-    while (t->is_helping)
+    while (t->is_helping || needs_help(t))
         pthread_cond_wait(&t->helped, &t->lock);
     t->loading = NULL;
     pthread_mutex_unlock(&t->lock);
+    close_streams(t);
 }
 
 int tier_helper_start(struct tier *t)
 {
+    t->n_readers = TIER_READERS;
     return -pthread_create(&t->helper, NULL, helper_main, &t->readers[1]);
 }
 

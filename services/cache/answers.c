@@ -6,9 +6,6 @@
 #include "cache/server.h"
 #include "common/log.h"
 
-/* Segments of a connection that are looked at with each FIND, whether they are still there. */
-#define ANSWER_CHECKS 16
-
 /* Begins the answer; a negative @status says what went wrong. */
 static int begin(struct session *session, const struct cache_head *head, int status, uint32_t n)
 {
@@ -51,66 +48,15 @@ static int answer_hello(struct session *session, const struct cache_head *head,
     return common ? 0 : -EPROTONOSUPPORT;
 }
 
-static bool was_given(const struct session *session, uint32_t segment)
-{
-    for (size_t i = 0; i < session->n_given; i++)
-        if (session->given[i] == segment)
-            return true;
-    return false;
-}
-
-static bool give(struct session *session, uint32_t segment, struct cache_found *found)
-{
-    struct server *server = session->server;
-    int fd;
-
-    if (was_given(session, segment))
-        return true;
-    if (session->n_given == session->n_given_space) {
-        const size_t space = session->n_given_space ? session->n_given_space * 2 : 16;
-        uint32_t *fresh = realloc(session->given, space * sizeof(*fresh));
-
-        if (!fresh)
-            return false;
-        session->given = fresh;
-        session->n_given_space = space;
-    }
-    fd = found->n_fresh < CACHE_MAX_FDS ? store_segment_fd(server->store, segment) : -EMFILE;
-    if (fd < 0)
-        return false;
-    session->given[session->n_given++] = segment;
-    found->fresh[found->n_fresh++] = segment;
-    server->out_fds[server->n_out_fds++] = fd;
-    return true;
-}
-
-/* Some of the segments that the client has open: those that are no more hold disk space. */
-static void find_gone(struct session *session, struct cache_found *found)
-{
-    for (size_t i = 0; i < ANSWER_CHECKS && session->n_given > 0; i++) {
-        if (session->next_check >= session->n_given)
-            session->next_check = 0;
-        if (store_segment_fd(session->server->store, session->given[session->next_check]) ==
-            -ENOENT) {
-            found->gone[found->n_gone++] = session->given[session->next_check];
-            session->given[session->next_check] = session->given[--session->n_given];
-        } else {
-            session->next_check++;
-        }
-    }
-}
-
 static int answer_find(struct session *session, const struct cache_head *head,
                        struct cache_reader *body)
 {
     struct server *server = session->server;
     struct store_place places[CACHE_MAX_NAMES];
-    struct cache_place list[CACHE_MAX_NAMES];
+    struct inf_tier_found found[CACHE_MAX_NAMES];
     const uint8_t(*names)[INF_TIER_NAME_BYTES];
-    struct cache_found found = {0};
     struct cache_origin origin;
     struct store_origin from;
-    uint32_t n = 0;
     int r;
 
     if (cache_read_origin(body, &origin) < 0 || cache_read_names(body, head->n, &names) < 0 ||
@@ -119,18 +65,43 @@ static int answer_find(struct session *session, const struct cache_head *head,
     from = origin_of(&origin);
     r = refusal(server);
     if (r == 0)
-        find_gone(session, &found);
-    if (r == 0)
         r = store_find(server->store, &from, names, head->n, places);
     if (r < 0)
         return begin(session, head, r, 0);
-    for (; n < (uint32_t)r && give(session, places[n].segment, &found); n++)
-        list[n] = (struct cache_place){places[n].segment, places[n].offset, places[n].size,
-                                       places[n].sum};
-    begin(session, head, 0, n);
-    cache_put_places(&server->out, &found, list, n);
+    for (int i = 0; i < r; i++)
+        found[i] = (struct inf_tier_found){places[i].size, places[i].sum};
+    begin(session, head, 0, (uint32_t)r);
+    cache_put_found(&server->out, found, (uint32_t)r);
     server_tend_soon(server);
     return 0;
+}
+
+/* What goes to a client is a pipe with the blocks that it named: segments hold those of others as
+ * well. */
+static int answer_read(struct session *session, const struct cache_head *head,
+                       struct cache_reader *body)
+{
+    struct server *server = session->server;
+    struct store_place places[CACHE_MAX_NAMES];
+    const uint8_t(*names)[INF_TIER_NAME_BYTES];
+    uint32_t n, n_found;
+    int r;
+
+    if (cache_read_count(body, &n) < 0 || n == 0 || n > head->n ||
+        cache_read_names(body, head->n, &names) < 0 || cache_read_end(body) < 0)
+        return -EBADMSG;
+    r = refusal(server);
+    if (r == 0)
+        r = store_locate(server->store, names, head->n, places);
+    if (r == 0)
+        r = -ENOENT;
+    if (r > 0) {
+        n_found = (uint32_t)r;
+        n = MIN(n, n_found);
+        r = stream_start(server->streams, server->store, session->id, names, places, n, n_found - n,
+                         &server->out_fd);
+    }
+    return begin(session, head, r, 0);
 }
 
 static int answer_put(struct session *session, const struct cache_head *head,
@@ -380,7 +351,7 @@ int answer(struct session *session, const struct cache_head *head, struct cache_
         [CACHE_REJECT] = answer_reject,     [CACHE_RECALL] = answer_recall,
         [CACHE_REMEMBER] = answer_remember, [CACHE_STATUS] = answer_status,
         [CACHE_LIST] = answer_list,         [CACHE_PURGE] = answer_purge,
-        [CACHE_VERIFY] = answer_verify,
+        [CACHE_VERIFY] = answer_verify,     [CACHE_READ] = answer_read,
     };
 
     if (head->answer || session->greeted == (head->type == CACHE_HELLO))

@@ -10,7 +10,7 @@
 
 #include "cache/cache-policy.h"
 
-/* Segments there may be at the limit of all bytes; each costs readers a descriptor. */
+/* Segments there may be at the limit of all bytes; each costs a descriptor. */
 #define SEGMENTS        64
 #define SEGMENT_MIN     (UINT64_C(64) << 20)
 #define SEGMENT_MAX     (UINT64_C(4) << 30)

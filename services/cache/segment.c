@@ -23,10 +23,24 @@ void segments_init(struct segments *set, const struct store_io *io, int dir)
     *set = (struct segments){.io = io, .dir = dir};
 }
 
+struct segment_file *segment_file_ref(struct segment_file *file)
+{
+    atomic_fetch_add_explicit(&file->n_refs, 1, memory_order_relaxed);
+    return file;
+}
+
+struct segment_file *segment_file_unref(struct segment_file *file)
+{
+    if (file && atomic_fetch_sub(&file->n_refs, 1) == 1) {
+        close(file->fd);
+        free(file);
+    }
+    return NULL;
+}
+
 static struct segment *segment_free(struct segment *seg)
 {
-    if (seg->fd >= 0)
-        close(seg->fd);
+    segment_file_unref(seg->file);
     if (seg->write_fd >= 0)
         close(seg->write_fd);
     free(seg);
@@ -83,7 +97,7 @@ int segments_add(struct segments *set, uint32_t number, struct segment **ret_seg
     if (!seg)
         return -ENOMEM;
     seg->number = number;
-    seg->fd = seg->write_fd = -1;
+    seg->write_fd = -1;
     seg->end = STORE_PAGE;
     memmove(set->list + at + 1, set->list + at, (set->n - at) * sizeof(*set->list));
     set->list[at] = seg;
@@ -188,28 +202,45 @@ int segments_scan(struct segments *set,
     return r;
 }
 
-static int open_once(struct segments *set, const struct segment *seg, int flags, int *fd)
+static int segment_open(struct segments *set, const struct segment *seg, int flags)
 {
     char name[NAME_BYTES];
-    int r;
 
-    if (*fd >= 0)
-        return *fd;
     file_name(seg->number, name);
-    r = set->io->open(set->io->data, set->dir, name, flags);
-    if (r >= 0)
-        *fd = r;
-    return r;
+    return set->io->open(set->io->data, set->dir, name, flags);
 }
 
 int segment_fd(struct segments *set, struct segment *seg)
 {
-    return open_once(set, seg, O_RDONLY, &seg->fd);
+    struct segment_file *file;
+
+    if (seg->file)
+        return seg->file->fd;
+    file = NEW(struct segment_file, 1);
+    if (!file)
+        return -ENOMEM;
+    atomic_init(&file->n_refs, 1);
+    file->fd = segment_open(set, seg, O_RDONLY);
+    if (file->fd < 0) {
+        const int r = file->fd;
+
+        free(file);
+        return r;
+    }
+    seg->file = file;
+    return file->fd;
 }
 
 int segment_write_fd(struct segments *set, struct segment *seg)
 {
-    return open_once(set, seg, O_RDWR, &seg->write_fd);
+    if (seg->write_fd < 0) {
+        const int r = segment_open(set, seg, O_RDWR);
+
+        if (r < 0)
+            return r;
+        seg->write_fd = r;
+    }
+    return seg->write_fd;
 }
 
 int segment_read(const struct store_io *io, int fd, void *buffer, uint64_t n, uint64_t offset)

@@ -5,23 +5,36 @@
  * Segment files: NNNNNNNN.kv in one directory
  *
  * A page that tells the format, then records, each at a multiple of a page. Places are given out
- * once and never again, so that who holds a descriptor of a file may go on reading what it was told
- * of, and finds it, or zeros.
+ * once and never again, so that who holds a file may go on reading at a place, and finds what was
+ * there, or zeros.
  */
+
+#include <stdatomic.h>
 
 #include "cache/record.h"
 
+/* A descriptor that cannot write, closed when the last one lets go of it. */
+struct segment_file {
+    atomic_uint n_refs;
+    int fd;
+};
+
+struct segment_file *segment_file_ref(struct segment_file *file);
+/* Any thread. NULL is fine; returns NULL. */
+struct segment_file *segment_file_unref(struct segment_file *file);
+
 struct segment {
     uint32_t number;
-    int fd, write_fd;  /* read-only, and not; -1: not open */
-    uint64_t end;      /* where the next record goes */
-    uint64_t known;    /* up to where the index had seen it when it was opened */
-    uint64_t disk;     /* what the file took on disk then */
-    uint64_t live;     /* bytes on disk of records that have rows */
-    uint64_t blocks;   /* those records */
-    uint32_t n_writes; /* under way; meanwhile it is not removed */
-    bool unsaved;      /* differs from its row */
-    bool untidy;       /* has records without rows whose space was not given back */
+    struct segment_file *file; /* NULL: not open */
+    int write_fd;              /* -1: not open */
+    uint64_t end;              /* where the next record goes */
+    uint64_t known;            /* up to where the index had seen it when it was opened */
+    uint64_t disk;             /* what the file took on disk then */
+    uint64_t live;             /* bytes on disk of records that have rows */
+    uint64_t blocks;           /* those records */
+    uint32_t n_writes;         /* under way; meanwhile it is not removed */
+    bool unsaved;              /* differs from its row */
+    bool untidy;               /* has records without rows whose space was not given back */
 };
 
 /* Whether a block of @size bytes can be at @offset. */
@@ -53,7 +66,8 @@ int segments_remove(struct segments *set, struct segment *seg);
 int segments_scan(struct segments *set,
                   int (*fn)(void *data, uint32_t number, uint64_t size, uint64_t disk), void *data);
 
-/* Descriptors, opened when they are first asked for, owned by the segment. */
+/* Descriptors, opened when they are first asked for, owned by the segment. The first is that of
+ * seg->file. */
 int segment_fd(struct segments *set, struct segment *seg);
 int segment_write_fd(struct segments *set, struct segment *seg);
 

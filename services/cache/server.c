@@ -139,6 +139,15 @@ static void open_store(struct server *server)
     server->refusing = config->cache.enabled == CONFIG_FALSE;
 }
 
+/* A block that the disk does not give any more is computed, and put again. */
+static void on_unreadable(void *data, const uint8_t name[STORE_NAME_BYTES])
+{
+    struct server *server = data;
+
+    if (server->store && store_reject(server->store, name) == 0)
+        server_tend_soon(server);
+}
+
 int server_start(struct server *server)
 {
     int r;
@@ -146,6 +155,11 @@ int server_start(struct server *server)
     server->tend = (struct loop_timer){.fire = on_tend_timer, .data = server};
     server->tending = (struct loop_task){.run = on_tend_task, .data = server};
     r = jobs_new(server->loop, "writer", 1, &server->writer);
+    if (r == 0)
+        r = streams_new(&(struct stream_params){.loop = server->loop,
+                                                .unreadable = on_unreadable,
+                                                .data = server},
+                        &server->streams);
     if (r < 0)
         return r;
     open_store(server);
@@ -158,6 +172,7 @@ int server_start(struct server *server)
 void server_stop(struct server *server)
 {
     server->writer = jobs_free(server->writer);
+    server->streams = streams_free(server->streams);
     if (server->store)
         put_abandon(server);
     while (server->sessions)
@@ -174,7 +189,8 @@ bool server_busy(void *data)
 {
     const struct server *server = data;
 
-    return server->puts || server->tending.queued || loop_timer_is_set(&server->tend);
+    return server->puts || streams_busy(server->streams) || server->tending.queued ||
+           loop_timer_is_set(&server->tend);
 }
 
 void server_drain(void *data)

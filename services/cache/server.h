@@ -3,13 +3,15 @@
 
 /*
  * The process of sconce-cache: one loop that owns the store and all connections, one thread that
- * writes
+ * writes, and one that reads
  *
  * A question is answered in the callback that reads it. What takes a disk's time is done by the
- * writer thread, on descriptors that the store has planned places for.
+ * writer thread, on descriptors that the store has planned places for, and by the thread that fills
+ * the pipes of those who read.
  */
 
 #include "cache/store.h"
+#include "cache/stream.h"
 #include "common/cache-protocol.h"
 #include "common/jobs.h"
 #include "common/listen.h"
@@ -41,11 +43,9 @@ struct session {
     int fd;
     pid_t client; /* the process that connected; 0: it cannot be seen from here */
     struct loop_watch *watch;
+    uint64_t id; /* of no other before or after it */
     bool greeted;
     char name[64];
-    uint32_t *given; /* [n_given] segments that it has descriptors of */
-    size_t n_given, n_given_space;
-    size_t next_check; /* in given: is that segment still there? */
 };
 
 /* Blocks of one PUT on their way to the disk. */
@@ -76,9 +76,11 @@ struct server {
     size_t n_listeners;
     struct session *sessions;
     size_t n_sessions;
+    uint64_t last_session;
     struct store *store; /* NULL: status.problem says why */
     bool refusing;       /* switched off: only what `sconce cache` asks is answered */
     struct jobs *writer;
+    struct streams *streams;
     struct put *puts; /* under way */
     struct loop_timer tend;
     struct loop_task tending;
@@ -86,8 +88,8 @@ struct server {
     uint64_t quiet_until[SERVER_N_COMPLAINTS];
     struct cache_status status;  /* what we count ourselves, and texts */
     struct cache_packet in, out; /* of the question that is being answered */
-    int in_fds[2], out_fds[CACHE_MAX_FDS];
-    size_t n_in_fds, n_out_fds;
+    int in_fds[2], out_fd;       /* that came, and that goes; -1: none */
+    size_t n_in_fds;
 };
 
 /* server.c */
@@ -115,8 +117,8 @@ struct session *session_free(struct session *session);
 
 /* answers.c */
 /* Answers the question in server->in, of which @head and the @body were read: fills server->out
- * and out_fds, or leaves out.len 0 for none. Takes what it needs of in_fds. Negative: the
- * connection ends, after out was sent if there is any. */
+ * and out_fd, which is closed when it was sent, or leaves out.len 0 for none. Takes what it needs
+ * of in_fds. Negative: the connection ends, after out was sent if there is any. */
 int answer(struct session *session, const struct cache_head *head, struct cache_reader *body);
 
 /* put.c */

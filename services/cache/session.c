@@ -114,28 +114,31 @@ static int receive(struct session *session)
     return 1;
 }
 
+/* Closes the descriptor that goes with it. */
 static int send_answer(struct session *session)
 {
     struct server *server = session->server;
-    const size_t n_bytes = server->n_out_fds * sizeof(int);
     struct iovec iov = {server->out.data, server->out.len};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     union {
         struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(server->out_fds))];
+        char space[CMSG_SPACE(sizeof(server->out_fd))];
     } control = {0};
+    int r;
 
-    if (n_bytes > 0) {
-        struct cmsghdr *h = &control.align;
-
+    if (server->out_fd >= 0) {
+        control.align = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+                                         .cmsg_type = SCM_RIGHTS,
+                                         .cmsg_len = CMSG_LEN(sizeof(server->out_fd))};
+        memcpy(CMSG_DATA(&control.align), &server->out_fd, sizeof(server->out_fd));
         msg.msg_control = &control;
-        msg.msg_controllen = CMSG_SPACE(n_bytes);
-        h->cmsg_level = SOL_SOCKET;
-        h->cmsg_type = SCM_RIGHTS;
-        h->cmsg_len = CMSG_LEN(n_bytes);
-        memcpy(CMSG_DATA(h), server->out_fds, n_bytes);
+        msg.msg_controllen = sizeof(control);
     }
-    return sendmsg(session->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+    r = sendmsg(session->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+    if (server->out_fd >= 0)
+        close(server->out_fd);
+    server->out_fd = -1;
+    return r;
 }
 
 /* The version that we speak, to one who speaks another. */
@@ -160,7 +163,7 @@ static int serve(struct session *session)
     int r, sent;
 
     server->out.len = 0;
-    server->n_out_fds = 0;
+    server->out_fd = -1;
     r = cache_read_head(&body, server->in.data, server->in.len, &head);
     if (r == -EPROTONOSUPPORT)
         answer_alien(server, &head);
@@ -209,6 +212,7 @@ int session_new(struct server *server, int fd)
     session->server = server;
     session->fd = fd;
     session->client = peer_of(fd);
+    session->id = ++server->last_session;
     make_room(server, session->client);
     r = loop_watch_new(server->loop, fd, session_on_readable, session, &session->watch);
     if (r < 0) {
@@ -225,7 +229,6 @@ struct session *session_free(struct session *session)
     list_remove(session);
     loop_watch_free(session->watch);
     close(session->fd);
-    free(session->given);
     free(session);
     return NULL;
 }

@@ -182,9 +182,9 @@ static int remove_row(struct store *s, const struct row *row)
     return r < 0 ? r : change_end(s, change_remove(s, row));
 }
 
-/* How many of the first names have blocks; they are touched. */
+/* How many of the first names have blocks. @is_use: they are touched. */
 static int look_up(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
-                   struct store_place *ret_places)
+                   bool is_use, struct store_place *ret_places)
 {
     struct walk w = {0};
     uint32_t i;
@@ -202,11 +202,10 @@ static int look_up(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], ui
             r = -EUCLEAN;
             break;
         }
-        if (ret_places) {
+        if (ret_places)
             ret_places[i] = (struct store_place){row.segment, row.offset, row.size, row.sum};
-            s->stats.bytes_found += row.size;
-        }
-        touch_add(s, &row, w.last, row.index + n - i);
+        if (is_use)
+            touch_add(s, &row, w.last, row.index + n - i);
         w.last = row.id;
     }
     catalog_rest(s->catalog);
@@ -220,9 +219,11 @@ int store_find(struct store *s, const struct store_origin *origin,
 
     (void)origin;
     if (r == 0)
-        r = look_up(s, names, n, ret_places);
+        r = look_up(s, names, n, true, ret_places);
     if (store_settle(s, r))
-        r = look_up(s, names, n, ret_places);
+        r = look_up(s, names, n, true, ret_places);
+    for (int i = 0; i < r; i++)
+        s->stats.bytes_found += ret_places[i].size;
     for (uint32_t i = r >= 0 ? (uint32_t)r : n; i < n; i++)
         rank_missed(s, names[i], n - i);
     s->stats.hits += r > 0 ? (uint32_t)r : 0;
@@ -237,16 +238,32 @@ int store_used(struct store *s, const struct store_origin *origin,
 
     (void)origin;
     if (r == 0)
-        r = look_up(s, names, n, NULL);
+        r = look_up(s, names, n, true, NULL);
     store_settle(s, r);
     return MIN(r, 0);
 }
 
-int store_segment_fd(struct store *s, uint32_t segment)
+int store_locate(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
+                 struct store_place *ret_places)
+{
+    int r = store_ready(s);
+
+    if (r == 0)
+        r = look_up(s, names, n, false, ret_places);
+    if (store_settle(s, r))
+        r = look_up(s, names, n, false, ret_places);
+    return r;
+}
+
+int store_segment_file(struct store *s, uint32_t segment, struct segment_file **ret_file)
 {
     struct segment *seg = segments_find(&s->segments, segment);
+    const int r = seg ? segment_fd(&s->segments, seg) : -ENOENT;
 
-    return seg ? segment_fd(&s->segments, seg) : -ENOENT;
+    if (r < 0)
+        return r;
+    *ret_file = segment_file_ref(seg->file);
+    return 0;
 }
 
 static int reject(struct store *s, const uint8_t name[STORE_NAME_BYTES])

@@ -27,6 +27,7 @@
 /* A block takes this much before it, and its own size rounded up to it. */
 #define STORE_PAGE 4096
 
+struct segment_file;
 struct store;
 struct store_write;
 
@@ -55,7 +56,7 @@ struct store_origin {
 
 /* Where the bytes of a block are. */
 struct store_place {
-    uint32_t segment; /* store_segment_fd() opens it */
+    uint32_t segment; /* store_segment_file() opens it */
     uint64_t offset;  /* a multiple of STORE_PAGE */
     uint64_t size, sum;
 };
@@ -82,9 +83,13 @@ DEFINE_CLEANUP(struct store *, store_close)
 int store_find(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                struct store_place *ret_places);
-/* A descriptor of a segment that cannot write, borrowed until the next call that changes the store.
- * -ENOENT: the segment is gone, and so are its blocks. */
-int store_segment_fd(struct store *s, uint32_t segment);
+/* The same without making them younger, nor counting. */
+int store_locate(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
+                 struct store_place *ret_places);
+/* What a segment is read by, which is the caller's to let go of (segment_file_unref()). What was
+ * found in it can be read, or reads as zeros, even when the segment is gone meanwhile. -ENOENT: it
+ * is gone already. */
+int store_segment_file(struct store *s, uint32_t segment, struct segment_file **ret_file);
 /* Makes blocks younger that were used without being read from here. */
 int store_used(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n);

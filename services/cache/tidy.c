@@ -13,8 +13,8 @@
 /* Of one step. */
 #define STEP_RECORDS 64
 #define STEP_BYTES   (UINT64_C(16) << 20)
-/* Segments that are nearly empty are put together when there are more than that: each costs readers
- * a descriptor. */
+/* Segments that are nearly empty are put together when there are more than that: each costs a
+ * descriptor. */
 #define SEGMENTS_MANY 128
 
 /* A block that has a second place. */
@@ -106,7 +106,7 @@ static int copy_record(struct store *s, struct step *step, const struct record *
 
     if (!bytes)
         return -ENOMEM;
-    r = segment_read(s->io, step->from->fd, bytes, row->size, row->offset);
+    r = segment_read(s->io, step->from->file->fd, bytes, row->size, row->offset);
     if (r < 0 && r != -EIO && r != -ENODATA)
         return r;
     if (r < 0 || record->size != row->size || record_sum(bytes, row->size) != row->sum) {

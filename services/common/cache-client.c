@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A client of the cache service (see cache-client.h)
- *
- * Descriptors of segments stay open until the service says that their files are gone, or until the
- * next find() after the connection was lost: what find() gave is borrowed until the next one.
- */
+/* A client of the cache service (see cache-client.h). */
 #include "common/cache-client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,21 +19,13 @@
 #define CLIENT_REST_ALIEN_USEC  (600 * UINT64_C(1000000))
 #define CLIENT_STATUS_STEP_USEC (5 * UINT64_C(1000000))
 
-struct segment {
-    uint32_t number;
-    int fd;
-};
-
 struct cache_client {
     struct inf_tier tier;
     char *path, *name;
     uint64_t timeout_usec;
     struct cache_conn conn;
-    uint64_t rest_usec;   /* how long it is left alone after the next failure */
-    uint64_t rest_until;  /* it is not asked before */
-    struct segment *list; /* [n_list] */
-    size_t n_list, n_space;
-    bool stale; /* the connection that they came by is no more */
+    uint64_t rest_usec;  /* how long it is left alone after the next failure */
+    uint64_t rest_until; /* it is not asked before */
     uint64_t status_usec;
 };
 
@@ -63,14 +51,6 @@ static struct cache_client *client_of(struct inf_tier *tier)
     return (struct cache_client *)(void *)tier;
 }
 
-static void forget_segments(struct cache_client *c)
-{
-    for (size_t i = 0; i < c->n_list; i++)
-        close(c->list[i].fd);
-    c->n_list = 0;
-    c->stale = false;
-}
-
 /* It is left alone for a while. */
 static void rest(struct cache_client *c, int error)
 {
@@ -91,14 +71,10 @@ static void rest(struct cache_client *c, int error)
 
 static int reach(struct cache_client *c)
 {
-    int r;
-
     if (c->conn.fd >= 0)
         return 0;
-    c->stale = true;
     count(&counts.connects, 1);
-    r = cache_conn_open(&c->conn, c->path, c->name, c->timeout_usec);
-    return r;
+    return cache_conn_open(&c->conn, c->path, c->name, c->timeout_usec);
 }
 
 /* Fills in the question of a call; once more when the connection turns out to be dead. */
@@ -107,6 +83,7 @@ struct question {
     uint32_t n;
     int fd; /* to send along; -1 */
     bool silent;
+    const uint32_t *count;
     const struct cache_origin *origin;
     const uint8_t (*names)[INF_TIER_NAME_BYTES];
     const struct inf_tier_block *blocks;
@@ -117,6 +94,8 @@ struct question {
 static void write_question(struct cache_conn *conn, const struct question *q)
 {
     cache_conn_ask(conn, q->type, q->n);
+    if (q->count)
+        cache_put_count(&conn->packet, *q->count);
     if (q->origin)
         cache_put_origin(&conn->packet, q->origin);
     if (q->names)
@@ -180,93 +159,34 @@ static void ask_status(struct cache_client *c)
     pthread_mutex_unlock(&last.lock);
 }
 
-static int find_segment(const struct cache_client *c, uint32_t number)
+/* Reads the answer to FIND; how many were found. */
+static int read_found(struct cache_client *c, uint32_t n, struct inf_tier_found *ret_found)
 {
-    for (size_t i = 0; i < c->n_list; i++)
-        if (c->list[i].number == number)
-            return c->list[i].fd;
-    return -1;
-}
-
-static void drop_segment(struct cache_client *c, uint32_t number)
-{
-    for (size_t i = 0; i < c->n_list; i++)
-        if (c->list[i].number == number) {
-            close(c->list[i].fd);
-            c->list[i] = c->list[--c->n_list];
-            return;
-        }
-}
-
-/* Takes the descriptors of an answer. */
-static int take_segments(struct cache_client *c, const struct cache_found *found)
-{
-    const size_t need = c->n_list + found->n_fresh;
-
-    if (c->conn.n_fds != found->n_fresh)
-        return -EBADMSG;
-    if (need > c->n_space) {
-        struct segment *fresh = realloc(c->list, need * sizeof(*fresh));
-
-        if (!fresh)
-            return -ENOMEM;
-        c->list = fresh;
-        c->n_space = need;
-    }
-    for (uint32_t i = 0; i < found->n_fresh; i++) {
-        drop_segment(c, found->fresh[i]);
-        c->list[c->n_list++] = (struct segment){found->fresh[i], c->conn.fds[i]};
-    }
-    c->conn.n_fds = 0;
-    return 0;
-}
-
-/* Reads the answer to FIND; the number of places. */
-static int read_places(struct cache_client *c, uint32_t n, struct inf_tier_place *ret_places)
-{
-    struct cache_place places[CACHE_MAX_NAMES];
-    struct cache_found found;
     const uint32_t n_found = c->conn.head.n;
-    int r;
 
-    if (n_found > n || cache_read_places(&c->conn.body, n_found, &found, places) < 0 ||
+    if (n_found > n || cache_read_found(&c->conn.body, n_found, ret_found) < 0 ||
         cache_read_end(&c->conn.body) < 0)
         return -EBADMSG;
-    for (uint32_t i = 0; i < found.n_gone; i++)
-        drop_segment(c, found.gone[i]);
-    r = take_segments(c, &found);
-    for (uint32_t i = 0; r == 0 && i < n_found; i++) {
-        ret_places[i] = (struct inf_tier_place){.fd = find_segment(c, places[i].segment),
-                                                .offset = places[i].offset,
-                                                .size = places[i].size,
-                                                .sum = places[i].sum};
-        if (ret_places[i].fd < 0)
-            r = -EBADMSG;
-        count(&counts.found_bytes, places[i].size);
-    }
-    return r < 0 ? r : (int)n_found;
+    for (uint32_t i = 0; i < n_found; i++)
+        count(&counts.found_bytes, ret_found[i].size);
+    return (int)n_found;
 }
 
 static int client_find(struct inf_tier *t, const struct inf_tier_origin *o,
                        const uint8_t (*names)[INF_TIER_NAME_BYTES], uint32_t n,
-                       struct inf_tier_place *ret_places)
+                       struct inf_tier_found *ret_found)
 {
     struct cache_client *c = client_of(t);
     struct cache_origin origin;
     int r = cache_origin_set(&origin, o);
 
-    if (c->stale || c->conn.fd < 0)
-        forget_segments(c);
     n = MIN(n, CACHE_MAX_NAMES);
     if (r == 0)
         r = ask(c, &(struct question){
                        .type = CACHE_FIND, .n = n, .fd = -1, .origin = &origin, .names = names});
     if (r < 0)
         return r;
-    /* A connection that was lost and made again knows nothing of what came by the other. */
-    if (c->stale)
-        forget_segments(c);
-    r = read_places(c, n, ret_places);
+    r = read_found(c, n, ret_found);
     if (r < 0) {
         cache_conn_close(&c->conn);
         return r;
@@ -275,6 +195,27 @@ static int client_find(struct inf_tier *t, const struct inf_tier_origin *o,
     count(&counts.missed_blocks, n - (uint64_t)r);
     ask_status(c);
     return r;
+}
+
+static int client_read(struct inf_tier *t, const uint8_t (*names)[INF_TIER_NAME_BYTES], uint32_t n,
+                       uint32_t n_ahead, int *ret_fd)
+{
+    struct cache_client *c = client_of(t);
+    int r =
+        ask(c, &(struct question){
+                   .type = CACHE_READ, .n = n + n_ahead, .fd = -1, .count = &n, .names = names});
+
+    if (r < 0)
+        return r;
+    /* Its reader must never wait with a lock. */
+    if (cache_read_end(&c->conn.body) < 0 || c->conn.given < 0 ||
+        !(fcntl(c->conn.given, F_GETFL) & O_NONBLOCK)) {
+        cache_conn_close(&c->conn);
+        return -EBADMSG;
+    }
+    *ret_fd = c->conn.given;
+    c->conn.given = -1;
+    return 0;
 }
 
 static int client_put(struct inf_tier *t, const struct inf_tier_origin *o, int fd,
@@ -341,23 +282,14 @@ static int client_remember(struct inf_tier *t, const struct inf_tier_file *file,
                                  .type = CACHE_REMEMBER, .fd = -1, .file = file, .digest = digest});
 }
 
-/* The service gives them again when it is asked; until then it may free what it moved. */
-static void client_rest(struct inf_tier *t)
-{
-    struct cache_client *c = client_of(t);
-
-    forget_segments(c);
-    cache_conn_close(&c->conn);
-}
-
 static const struct inf_tier_ops client_ops = {
     .find = client_find,
+    .read = client_read,
     .put = client_put,
     .used = client_used,
     .reject = client_reject,
     .recall = client_recall,
     .remember = client_remember,
-    .rest = client_rest,
 };
 
 int cache_client_new(const char *path, const char *name, uint64_t timeout_usec,
@@ -368,7 +300,7 @@ int cache_client_new(const char *path, const char *name, uint64_t timeout_usec,
     if (!c)
         return -ENOMEM;
     c->tier.ops = &client_ops;
-    c->conn.fd = -1;
+    c->conn = (struct cache_conn)CACHE_CONN_INIT;
     c->path = strdup(path);
     c->name = strdup(name);
     c->timeout_usec = timeout_usec;
@@ -387,9 +319,7 @@ struct inf_tier *cache_client_free(struct inf_tier *tier)
 
     if (!c)
         return NULL;
-    forget_segments(c);
     cache_conn_close(&c->conn);
-    free(c->list);
     free(c->path);
     free(c->name);
     free(c);

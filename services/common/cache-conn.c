@@ -66,16 +66,16 @@ int cache_conn_open(struct cache_conn *conn, const char *path, const char *name,
     return r;
 }
 
-void cache_conn_drop_fds(struct cache_conn *conn)
+static void drop_given(struct cache_conn *conn)
 {
-    for (size_t i = 0; i < conn->n_fds; i++)
-        close(conn->fds[i]);
-    conn->n_fds = 0;
+    if (conn->given >= 0)
+        close(conn->given);
+    conn->given = -1;
 }
 
 void cache_conn_close(struct cache_conn *conn)
 {
-    cache_conn_drop_fds(conn);
+    drop_given(conn);
     if (conn->fd >= 0)
         close(conn->fd);
     conn->fd = -1;
@@ -118,18 +118,13 @@ int cache_conn_send(struct cache_conn *conn, int fd)
     return (int)n;
 }
 
-static void take_fds(struct cache_conn *conn, struct msghdr *msg)
+/* The descriptor that came with an answer; of more there is no room, which the kernel says. */
+static void take_given(struct cache_conn *conn, struct msghdr *msg)
 {
-    for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
-        size_t n;
+    struct cmsghdr *h = CMSG_FIRSTHDR(msg);
 
-        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-            continue;
-        n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        n = MIN(n, CACHE_MAX_FDS - conn->n_fds);
-        memcpy(conn->fds + conn->n_fds, CMSG_DATA(h), n * sizeof(int));
-        conn->n_fds += n;
-    }
+    if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS)
+        memcpy(&conn->given, CMSG_DATA(h), sizeof(conn->given));
 }
 
 static int receive(struct cache_conn *conn)
@@ -137,12 +132,12 @@ static int receive(struct cache_conn *conn)
     struct iovec iov = {conn->packet.data, sizeof(conn->packet.data)};
     union {
         struct cmsghdr align;
-        char space[CMSG_SPACE(CACHE_MAX_FDS * sizeof(int))];
+        char space[CMSG_LEN(sizeof(int))];
     } control;
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = &control,
-                         .msg_controllen = sizeof(control)};
+                         .msg_controllen = CMSG_LEN(sizeof(int))};
     ssize_t n;
 
     do {
@@ -150,7 +145,7 @@ static int receive(struct cache_conn *conn)
     } while (n < 0 && errno == EINTR);
     if (n < 0)
         return errno == EAGAIN ? -ETIMEDOUT : -errno;
-    take_fds(conn, &msg);
+    take_given(conn, &msg);
     if (n == 0)
         return -ECONNRESET;
     if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
@@ -163,7 +158,7 @@ int cache_conn_call(struct cache_conn *conn, int fd)
 {
     int r;
 
-    cache_conn_drop_fds(conn);
+    drop_given(conn);
     r = cache_conn_send(conn, fd);
     if (r < 0)
         return r;

@@ -17,13 +17,12 @@ struct cache_conn {
     struct cache_packet packet; /* the question, then the answer */
     struct cache_head head;     /* of the answer */
     struct cache_reader body;   /* of the answer, unread */
-    int fds[CACHE_MAX_FDS];     /* that came with it; the caller takes them */
-    size_t n_fds;
+    int given;                  /* a descriptor that came with it; who takes it sets -1 */
 };
 
 #define CACHE_CONN_INIT                                                                            \
     {                                                                                              \
-        .fd = -1                                                                                   \
+        .fd = -1, .given = -1                                                                      \
     }
 
 /* Connects and says hello; @name tells the service who asks. Each call may wait for @timeout_usec.
@@ -40,5 +39,3 @@ int cache_conn_send(struct cache_conn *conn, int fd);
 /* Sends it and receives its answer. 0 and the answer in @conn, whose status is the service's word;
  * -ETIMEDOUT, -ECONNRESET, -EBADMSG…: there is none, and the connection is closed. */
 int cache_conn_call(struct cache_conn *conn, int fd);
-/* Closes descriptors that came with an answer and were not taken. */
-void cache_conn_drop_fds(struct cache_conn *conn);

@@ -110,21 +110,17 @@ void cache_put_digest(struct cache_packet *p, const uint8_t digest[CACHE_DIGEST_
     put_bytes(p, digest, CACHE_DIGEST_SIZE);
 }
 
-void cache_put_places(struct cache_packet *p, const struct cache_found *found,
-                      const struct cache_place *places, uint32_t n)
+void cache_put_found(struct cache_packet *p, const struct inf_tier_found *found, uint32_t n)
 {
-    put_u32(p, found->n_fresh);
-    put_u32(p, found->n_gone);
-    for (uint32_t i = 0; i < found->n_fresh; i++)
-        put_u32(p, found->fresh[i]);
-    for (uint32_t i = 0; i < found->n_gone; i++)
-        put_u32(p, found->gone[i]);
     for (uint32_t i = 0; i < n; i++) {
-        put_u64(p, places[i].segment);
-        put_u64(p, places[i].offset);
-        put_u64(p, places[i].size);
-        put_u64(p, places[i].sum);
+        put_u64(p, found[i].size);
+        put_u64(p, found[i].sum);
     }
+}
+
+void cache_put_count(struct cache_packet *p, uint32_t count)
+{
+    put_u32(p, count);
 }
 
 void cache_put_status(struct cache_packet *p, const struct cache_status *status)
@@ -369,29 +365,20 @@ int cache_read_digest(struct cache_reader *r, uint8_t ret_digest[CACHE_DIGEST_SI
     return read_bytes(r, ret_digest, CACHE_DIGEST_SIZE) ? 0 : -EBADMSG;
 }
 
-int cache_read_places(struct cache_reader *r, uint32_t n, struct cache_found *ret_found,
-                      struct cache_place *ret_places)
+int cache_read_found(struct cache_reader *r, uint32_t n, struct inf_tier_found *ret_found)
 {
-    if (n > CACHE_MAX_NAMES || !read_u32(r, &ret_found->n_fresh) ||
-        !read_u32(r, &ret_found->n_gone) || ret_found->n_fresh > CACHE_MAX_FDS ||
-        ret_found->n_gone > CACHE_MAX_GONE)
+    if (n > CACHE_MAX_NAMES)
         return -EBADMSG;
-    for (uint32_t i = 0; i < ret_found->n_fresh; i++)
-        if (!read_u32(r, &ret_found->fresh[i]))
+    for (uint32_t i = 0; i < n; i++)
+        if (!read_u64(r, &ret_found[i].size) || !read_u64(r, &ret_found[i].sum) ||
+            ret_found[i].size == 0 || ret_found[i].size > INT64_MAX)
             return -EBADMSG;
-    for (uint32_t i = 0; i < ret_found->n_gone; i++)
-        if (!read_u32(r, &ret_found->gone[i]))
-            return -EBADMSG;
-    for (uint32_t i = 0; i < n; i++) {
-        struct cache_place *place = &ret_places[i];
-        uint64_t end;
-
-        if (!read_small(r, &place->segment) || !read_u64(r, &place->offset) ||
-            !read_u64(r, &place->size) || !read_u64(r, &place->sum) ||
-            !size_add(place->offset, place->size, &end) || end > INT64_MAX)
-            return -EBADMSG;
-    }
     return 0;
+}
+
+int cache_read_count(struct cache_reader *r, uint32_t *ret_count)
+{
+    return read_u32(r, ret_count) ? 0 : -EBADMSG;
 }
 
 int cache_read_status(struct cache_reader *r, uint32_t n, struct cache_status *ret_status)

@@ -10,8 +10,8 @@
  * A service that does not speak the client's version says which it speaks and closes; a packet that
  * is not well formed is answered by nothing but the end of the connection.
  *
- * KV bytes never pass the socket: PUT carries a sealed memfd, and the answer to FIND carries
- * descriptors, read-only, of those segment files that the connection was not given before.
+ * KV bytes never pass the socket: PUT carries a sealed memfd, and the answer to READ carries the
+ * reading end of a pipe, from which the blocks that were named come, and nothing else.
  *
  * Texts are UTF-8 without control characters, filled up with NULs, of which there is one at least.
  * Encoders check nothing: what they are given is ours. Decoders check everything, and allocate
@@ -23,12 +23,10 @@
 #include "core/macros.h"
 
 #define CACHE_MAGIC       UINT32_C(0x4b564353) /* "SCVK" */
-#define CACHE_VERSION     1
+#define CACHE_VERSION     2
 #define CACHE_PACKET_MAX  24576
 #define CACHE_MAX_NAMES   INF_TIER_MAX_NAMES
 #define CACHE_MAX_BLOCKS  INF_TIER_MAX_BLOCKS
-#define CACHE_MAX_FDS     64 /* of one answer */
-#define CACHE_MAX_GONE    64
 #define CACHE_MAX_ROWS    32
 #define CACHE_DIGEST_SIZE 32
 
@@ -44,6 +42,7 @@ enum cache_type {
     CACHE_LIST,
     CACHE_PURGE,
     CACHE_VERIFY,
+    CACHE_READ,
     CACHE_N_TYPES,
 };
 
@@ -70,19 +69,6 @@ struct cache_origin {
 struct cache_hello {
     uint32_t least, most;
     char name[64];
-};
-
-/* Where a block is. */
-struct cache_place {
-    uint32_t segment;
-    uint64_t offset, size, sum;
-};
-
-/* The answer to FIND, beside the places. Descriptors of @fresh [n_fresh] come with it, in this
- * order; those of @gone [n_gone] lead to files that are no more, and hold disk space. */
-struct cache_found {
-    uint32_t n_fresh, n_gone;
-    uint32_t fresh[CACHE_MAX_FDS], gone[CACHE_MAX_GONE];
 };
 
 /* What the service counts, in the order of the wire; a newer service says more at the end. Names
@@ -173,8 +159,8 @@ void cache_put_names(struct cache_packet *p, const uint8_t (*names)[INF_TIER_NAM
 void cache_put_blocks(struct cache_packet *p, const struct inf_tier_block *blocks, uint32_t n);
 void cache_put_file(struct cache_packet *p, const struct inf_tier_file *file);
 void cache_put_digest(struct cache_packet *p, const uint8_t digest[CACHE_DIGEST_SIZE]);
-void cache_put_places(struct cache_packet *p, const struct cache_found *found,
-                      const struct cache_place *places, uint32_t n);
+void cache_put_found(struct cache_packet *p, const struct inf_tier_found *found, uint32_t n);
+void cache_put_count(struct cache_packet *p, uint32_t count);
 void cache_put_status(struct cache_packet *p, const struct cache_status *status);
 void cache_put_rows(struct cache_packet *p, const struct cache_row *rows, uint32_t n);
 void cache_put_filter(struct cache_packet *p, const struct cache_filter *filter);
@@ -204,8 +190,8 @@ int cache_read_names(struct cache_reader *r, uint32_t n,
 int cache_read_blocks(struct cache_reader *r, uint32_t n, struct inf_tier_block *ret_blocks);
 int cache_read_file(struct cache_reader *r, struct inf_tier_file *ret_file);
 int cache_read_digest(struct cache_reader *r, uint8_t ret_digest[CACHE_DIGEST_SIZE]);
-int cache_read_places(struct cache_reader *r, uint32_t n, struct cache_found *ret_found,
-                      struct cache_place *ret_places);
+int cache_read_found(struct cache_reader *r, uint32_t n, struct inf_tier_found *ret_found);
+int cache_read_count(struct cache_reader *r, uint32_t *ret_count);
 int cache_read_status(struct cache_reader *r, uint32_t n, struct cache_status *ret_status);
 int cache_read_rows(struct cache_reader *r, uint32_t n, struct cache_row *ret_rows);
 int cache_read_filter(struct cache_reader *r, struct cache_filter *ret_filter);

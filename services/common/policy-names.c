@@ -53,6 +53,7 @@ static const struct constant constants[] = {
     CONSTANT(F_SETFD),
     CONSTANT(F_SETFL),
     CONSTANT(F_SETLK),
+    CONSTANT(F_SETPIPE_SZ),
     CONSTANT(IPPROTO_TCP),
     CONSTANT(MADV_DONTNEED),
     CONSTANT(MADV_FREE),

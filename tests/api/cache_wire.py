@@ -8,11 +8,12 @@ import socket
 import struct
 
 MAGIC = 0x4B564353
-VERSION = 1
-(HELLO, FIND, PUT, USED, REJECT, RECALL, REMEMBER, STATUS, LIST, PURGE, VERIFY) = range(1, 12)
+VERSION = 2
+(HELLO, FIND, PUT, USED, REJECT, RECALL, REMEMBER, STATUS, LIST, PURGE, VERIFY,
+ READ) = range(1, 13)
 HEAD = struct.Struct("<IHHIiII")
 ANSWER = 0x8000
-PLACE = struct.Struct("<4Q")
+FOUND = struct.Struct("<2Q")
 STEP = struct.Struct("<5Q")
 # F_ADD_SEALS; shrink, grow, write.
 ADD_SEALS, SEALS = 1033, 2 | 4 | 8
@@ -68,7 +69,6 @@ class Client:
         self.socket.settimeout(timeout)
         self.socket.connect(str(path))
         self.request = 0
-        self.segments = {}
         if greet:
             answer = self.call(HELLO, struct.pack("<II", VERSION, VERSION) + text("test", 64))
             assert answer.status == 0
@@ -81,9 +81,6 @@ class Client:
 
     def close(self):
         self.socket.close()
-        for fd in self.segments.values():
-            os.close(fd)
-        self.segments = {}
 
     def head(self, kind, n=0, version=VERSION, status=0, zero=0):
         self.request += 1
@@ -128,24 +125,39 @@ class Client:
         return answer.status or answer.n
 
     def find(self, wanted, **where):
-        """The bytes of the first of @wanted that are there; a negative errno."""
+        """(size, sum) of the first of @wanted that are there; a negative errno."""
         answer = self.call(FIND, origin(**where) + b"".join(wanted), len(wanted))
         if answer.status:
             return answer.status
-        n_fresh, n_gone = struct.unpack_from("<II", answer.body)
-        numbers = struct.unpack_from("<%dI" % (n_fresh + n_gone), answer.body, 8)
-        for number in numbers[n_fresh:]:
-            os.close(self.segments.pop(number))
-        assert len(answer.fds) == n_fresh
-        self.segments.update(zip(numbers, answer.fds))
-        found = []
-        for i in range(answer.n):
-            at = 8 + 4 * len(numbers) + i * PLACE.size
-            segment, offset, size, total = PLACE.unpack_from(answer.body, at)
-            data = os.pread(self.segments[segment], size, offset)
-            assert xxh3(data) == total
-            found.append(data)
-        return found
+        assert not answer.fds and len(answer.body) == answer.n * FOUND.size
+        return list(FOUND.iter_unpack(answer.body))
+
+    def read(self, wanted, n_ahead=0):
+        """The pipe by which blocks come; a negative errno."""
+        answer = self.call(READ, struct.pack("<I", len(wanted) - n_ahead) + b"".join(wanted),
+                           len(wanted))
+        if answer.status:
+            assert not answer.fds
+            return answer.status
+        assert len(answer.fds) == 1 and not answer.body
+        return answer.fds[0]
+
+    def get(self, wanted, **where):
+        """The bytes of the first of @wanted that are there; a negative errno."""
+        found = self.find(wanted, **where)
+        if not isinstance(found, list) or not found:
+            return found
+        fd = self.read(wanted[:len(found)])
+        if fd < 0:
+            return fd
+        os.set_blocking(fd, True)
+        blocks = []
+        with open(fd, "rb") as pipe:
+            for size, total in found:
+                blocks.append(pipe.read(size))
+                assert xxh3(blocks[-1]) == total
+            assert pipe.read() == b""
+        return blocks
 
     def status(self):
         answer = self.call(STATUS)

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 #define INF_TIER_NAME_BYTES 32
-/* Names in one call of find() and used(), and blocks in one of put(), at most. */
+/* Names in one call of find(), read() and used(), and blocks in one of put(), at most. */
 #define INF_TIER_MAX_NAMES  512
 #define INF_TIER_MAX_BLOCKS 64
 
@@ -31,11 +31,10 @@ struct inf_tier_origin {
     const char *session; /* NULL: none */
 };
 
-/* Where a block is. */
-struct inf_tier_place {
-    int fd;                /* a regular file, borrowed until the next find() */
-    uint64_t offset, size; /* of its bytes there */
-    uint64_t sum;          /* XXH3-64 of them, of seed 0 */
+/* A block that is kept. */
+struct inf_tier_found {
+    uint64_t size; /* of its bytes */
+    uint64_t sum;  /* XXH3-64 of them, of seed 0 */
 };
 
 /* A block that is to be kept. */
@@ -56,11 +55,18 @@ struct inf_tier_file {
 struct inf_tier;
 
 struct inf_tier_ops {
-    /* How many of the first of @names [n] are kept, and where: @ret_places [n]. The count, or a
-     * negative errno. */
+    /* How many of the first of @names [n] are kept, and what they are: @ret_found [n]. The count,
+     * or a negative errno. */
     int (*find)(struct inf_tier *t, const struct inf_tier_origin *origin,
                 const uint8_t (*names)[INF_TIER_NAME_BYTES], uint32_t n,
-                struct inf_tier_place *ret_places);
+                struct inf_tier_found *ret_found);
+    /* Has the bytes of the first @n of @names [n + n_ahead] sent, one block after the other, and
+     * prepares for those after them to be asked for next. *ret_fd is the caller's, who reads the
+     * bytes from it and closes it at any time. It does not block, and poll() tells when there is
+     * more. Where it ends early, the rest cannot be had now. 0, or a negative errno; -ENOENT: the
+     * first of them is kept no more. */
+    int (*read)(struct inf_tier *t, const uint8_t (*names)[INF_TIER_NAME_BYTES], uint32_t n,
+                uint32_t n_ahead, int *ret_fd);
     /* @fd: a memfd that is sealed against writing, shrinking and growing; borrowed. The count of
      * those that were taken, which are the first; -ENOSPC and -EDQUOT: not now; other negative
      * errnos. */
@@ -75,9 +81,6 @@ struct inf_tier_ops {
      * 1 and *ret_digest, 0, or a negative errno. */
     int (*recall)(struct inf_tier *t, const struct inf_tier_file *file, uint8_t ret_digest[32]);
     int (*remember)(struct inf_tier *t, const struct inf_tier_file *file, const uint8_t digest[32]);
-    /* NULL: nothing is kept open. Nobody looks any more at what find() gave; there was no question
-     * for some seconds. */
-    void (*rest)(struct inf_tier *t);
 };
 
 /* Implementations begin with it. */

@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct cache_packet again;
-static struct cache_place places[CACHE_MAX_NAMES];
+static struct inf_tier_found found[CACHE_MAX_NAMES];
 static struct inf_tier_block blocks[CACHE_MAX_BLOCKS];
 static struct cache_row rows[CACHE_MAX_ROWS];
 
@@ -29,6 +29,7 @@ static bool read_question(struct cache_reader *r, const struct cache_head *head)
     struct cache_step step;
     struct inf_tier_file file;
     enum cache_kind kind;
+    uint32_t count;
 
     switch (head->type) {
     case CACHE_HELLO:
@@ -41,6 +42,12 @@ static bool read_question(struct cache_reader *r, const struct cache_head *head)
         if (cache_read_origin(r, &origin) < 0 || cache_read_names(r, head->n, &names) < 0)
             return false;
         put_origin(&origin);
+        cache_put_names(&again, names, head->n);
+        return true;
+    case CACHE_READ:
+        if (cache_read_count(r, &count) < 0 || cache_read_names(r, head->n, &names) < 0)
+            return false;
+        cache_put_count(&again, count);
         cache_put_names(&again, names, head->n);
         return true;
     case CACHE_PUT:
@@ -74,15 +81,14 @@ static bool read_question(struct cache_reader *r, const struct cache_head *head)
 
 static bool read_answer(struct cache_reader *r, const struct cache_head *head)
 {
-    struct cache_found found;
     struct cache_step step;
     struct cache_status status;
 
     switch (head->type) {
     case CACHE_FIND:
-        if (cache_read_places(r, head->n, &found, places) < 0)
+        if (cache_read_found(r, head->n, found) < 0)
             return false;
-        cache_put_places(&again, &found, places, head->n);
+        cache_put_found(&again, found, head->n);
         return true;
     case CACHE_STATUS:
         if (cache_read_status(r, head->n, &status) < 0 || head->n != cache_n_counters)

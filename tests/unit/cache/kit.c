@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "cache/record.h"
+#include "cache/segment.h"
 #include "core/rng.h"
 #include "lib/test.h"
 
@@ -110,16 +111,17 @@ int kit_put(struct kit *k, const struct store_origin *origin, uint32_t chain, ui
 static bool read_place(struct kit *k, const struct store_place *place, uint32_t chain,
                        uint32_t index, uint64_t most, uint32_t *ret_wrong)
 {
-    const int fd = store_segment_fd(k->store, place->segment);
+    struct segment_file *file = NULL;
     uint8_t *have = malloc(place->size + 1), *want = malloc(most + 4);
     uint64_t size;
-    bool ok = fd >= 0 &&
-              pread(fd, have, place->size, (off_t)place->offset) == (ssize_t)place->size &&
+    bool ok = store_segment_file(k->store, place->segment, &file) == 0 &&
+              pread(file->fd, have, place->size, (off_t)place->offset) == (ssize_t)place->size &&
               record_sum(have, place->size) == place->sum;
 
     size = kit_bytes(chain, index, most, want);
     if (ok && (size != place->size || memcmp(have, want, size) != 0))
         ++*ret_wrong;
+    segment_file_unref(file);
     free(have);
     free(want);
     return ok;

@@ -14,7 +14,7 @@
 
 struct fake_block {
     uint8_t name[32];
-    struct inf_tier_place place;
+    uint64_t offset, size, sum;
 };
 
 static bool happens(struct fake_tier *t, uint32_t one_in)
@@ -28,9 +28,9 @@ static void take_time(struct fake_tier *t)
         usleep(rng_u32(&t->rng) % t->lies.usec);
 }
 
-static void change_byte(struct fake_tier *t, const struct inf_tier_place *p)
+static void change_byte(struct fake_tier *t, const struct fake_block *b)
 {
-    const off_t at = (off_t)(p->offset + rng_u32(&t->rng) % p->size);
+    const off_t at = (off_t)(b->offset + rng_u32(&t->rng) % b->size);
     uint8_t byte;
 
     assert_int_equal(pread(t->fd, &byte, 1, at), 1);
@@ -38,34 +38,8 @@ static void change_byte(struct fake_tier *t, const struct inf_tier_place *p)
     assert_int_equal(pwrite(t->fd, &byte, 1, at), 1);
 }
 
-static int closed_fd(void)
-{
-    const int fd = fcntl(0, F_DUPFD_CLOEXEC, 900);
-
-    close(fd);
-    return fd;
-}
-
-static void lie(struct fake_tier *t, struct inf_tier_place *p)
-{
-    if (p->size == 0)
-        return;
-    if (happens(t, t->lies.wrong_byte))
-        change_byte(t, p);
-    if (happens(t, t->lies.wrong_sum))
-        p->sum++;
-    if (happens(t, t->lies.short_file))
-        p->offset = t->size - p->size / 2;
-    if (happens(t, t->lies.other_block))
-        p->offset = rng_u32(&t->rng) % (t->size / p->size) * p->size;
-    if (happens(t, t->lies.wrong_size))
-        p->size -= 8;
-    if (happens(t, t->lies.bad_fd))
-        p->fd = rng_u32(&t->rng) % 2 ? -1 : closed_fd();
-}
-
 static int fake_find(struct inf_tier *base, const struct inf_tier_origin *origin,
-                     const uint8_t (*names)[32], uint32_t n, struct inf_tier_place *ret_places)
+                     const uint8_t (*names)[32], uint32_t n, struct inf_tier_found *ret_found)
 {
     struct fake_tier *t = (struct fake_tier *)base;
     uint32_t i;
@@ -76,16 +50,79 @@ static int fake_find(struct inf_tier *base, const struct inf_tier_origin *origin
     if (happens(t, t->lies.fail_find))
         return -EIO;
     for (i = 0; i < n; i++) {
+        const struct fake_block *b;
         uint64_t k;
 
         if (!map_find(&t->map, names[i], 32, &k))
             break;
-        ret_places[i] = t->blocks[k]->place;
-        lie(t, &ret_places[i]);
+        b = t->blocks[k];
+        ret_found[i] = (struct inf_tier_found){b->size, b->sum};
+        if (happens(t, t->lies.wrong_sum))
+            ret_found[i].sum++;
+        if (happens(t, t->lies.wrong_size))
+            ret_found[i].size -= 8;
     }
     if (happens(t, t->lies.count))
         return i > 0 ? (int)n + 7 : (int)i;
     return (int)i;
+}
+
+/* Appends the bytes of a block to the stream @to. */
+static void send_block(struct fake_tier *t, const struct fake_block *b, int to)
+{
+    uint64_t offset = b->offset;
+    uint8_t *bytes = malloc(b->size + 1);
+
+    if (b->size > 0 && happens(t, t->lies.wrong_byte))
+        change_byte(t, b);
+    if (b->size > 0 && happens(t, t->lies.other_block))
+        offset = rng_u32(&t->rng) % (t->size / b->size) * b->size;
+    assert_non_null(bytes);
+    assert_int_equal(pread(t->fd, bytes, b->size, (off_t)offset), b->size);
+    assert_int_equal(write(to, bytes, b->size), b->size);
+    free(bytes);
+}
+
+static int stall(struct fake_tier *t)
+{
+    int ends[2];
+
+    if (t->stalled >= 0)
+        close(t->stalled);
+    assert_return_code(pipe2(ends, O_CLOEXEC | O_NONBLOCK), errno);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    t->stalled = ends[1];
+    return ends[0];
+}
+
+/* What is read at once may as well be a file. */
+static int fake_read(struct inf_tier *base, const uint8_t (*names)[32], uint32_t n,
+                     uint32_t n_ahead, int *ret_fd)
+{
+    struct fake_tier *t = (struct fake_tier *)base;
+    uint64_t k;
+    int fd;
+
+    assert_true(n > 0 && n + n_ahead <= INF_TIER_MAX_NAMES);
+    take_time(t);
+    if (happens(t, t->lies.fail_read))
+        return rng_u32(&t->rng) % 2 ? -ENOENT : -EIO;
+    if (happens(t, t->lies.stall)) {
+        *ret_fd = stall(t);
+        return 0;
+    }
+    fd = memfd_create("stream", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    for (uint32_t i = 0; i < n && map_find(&t->map, names[i], 32, &k); i++) {
+        send_block(t, t->blocks[k], fd);
+        if (happens(t, t->lies.short_stream)) {
+            assert_return_code(ftruncate(fd, lseek(fd, 0, SEEK_CUR) / 2), errno);
+            break;
+        }
+    }
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    *ret_fd = fd;
+    return 0;
 }
 
 static void check_parent(struct fake_tier *t, const struct inf_tier_block *b)
@@ -103,7 +140,7 @@ static bool is_kept(const struct fake_tier *t, const uint8_t name[32])
 {
     uint64_t k;
 
-    return map_find(&t->map, name, 32, &k) && t->blocks[k]->place.size > 0;
+    return map_find(&t->map, name, 32, &k) && t->blocks[k]->size > 0;
 }
 
 static void keep(struct fake_tier *t, int fd, const struct inf_tier_block *b)
@@ -117,7 +154,9 @@ static void keep(struct fake_tier *t, int fd, const struct inf_tier_block *b)
     assert_int_equal(pwrite(t->fd, bytes, b->size, (off_t)t->size), b->size);
     free(bytes);
     memcpy(block->name, b->name, 32);
-    block->place = (struct inf_tier_place){t->fd, t->size, b->size, b->sum};
+    block->offset = t->size;
+    block->size = b->size;
+    block->sum = b->sum;
     t->size += b->size;
     if (t->n_blocks == t->cap) {
         t->cap = MAX(2 * t->cap, 64u);
@@ -173,7 +212,7 @@ static void fake_reject(struct inf_tier *base, const uint8_t name[32])
 
     t->n_rejects++;
     if (map_find(&t->map, name, 32, &k))
-        t->blocks[k]->place.size = 0; /* never found again as it is */
+        t->blocks[k]->size = 0; /* never found again as it is */
 }
 
 static int fake_recall(struct inf_tier *base, const struct inf_tier_file *file, uint8_t ret[32])
@@ -202,24 +241,20 @@ static int fake_remember(struct inf_tier *base, const struct inf_tier_file *file
     return 0;
 }
 
-static void fake_rest(struct inf_tier *base)
-{
-    ((struct fake_tier *)base)->n_rests++;
-}
-
 static const struct inf_tier_ops fake_ops = {
     .find = fake_find,
+    .read = fake_read,
     .put = fake_put,
     .used = fake_used,
     .reject = fake_reject,
     .recall = fake_recall,
     .remember = fake_remember,
-    .rest = fake_rest,
 };
 
 void fake_tier_init(struct fake_tier *t, uint64_t seed)
 {
-    *t = (struct fake_tier){.base = {&fake_ops}, .fd = memfd_create("fake", MFD_CLOEXEC)};
+    *t = (struct fake_tier){
+        .base = {&fake_ops}, .fd = memfd_create("fake", MFD_CLOEXEC), .stalled = -1};
     assert_true(t->fd >= 0);
     rng_seed(&t->rng, seed);
 }
@@ -230,5 +265,7 @@ void fake_tier_done(struct fake_tier *t)
         free(t->blocks[i]);
     free(t->blocks);
     map_done(&t->map);
+    if (t->stalled >= 0)
+        close(t->stalled);
     close(t->fd);
 }

@@ -115,7 +115,7 @@ TEST(an_engine_and_its_tier_agree)
     struct rig rig;
 
     fake_tier_init(&tier, 1);
-    tier.lies = (struct fake_lies){.wrong_byte = 50, .bad_fd = 50, .fail_put = 100, .usec = 200};
+    tier.lies = (struct fake_lies){.wrong_byte = 50, .fail_read = 50, .fail_put = 100, .usec = 200};
     for (unsigned i = 0; i < 3; i++) {
         rig_init(&rig, &params);
         ASSERT_OK(sched_start(rig.sched));

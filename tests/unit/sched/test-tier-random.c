@@ -113,7 +113,7 @@ TEST(a_device_that_takes_copies_has_them_a_part_at_a_time)
         fake_tier_init(&tier, i);
         if (i % 2)
             tier.lies = (struct fake_lies){
-                .wrong_byte = 30, .short_file = 30, .count = 10, .fail_find = 5000, .forget = 10};
+                .wrong_byte = 30, .short_stream = 30, .count = 10, .fail_find = 5000, .forget = 10};
         check_random(&params, &tier, 12);
         assert_int_equal(tier.n_rejects > 0, i % 2);
         fake_tier_done(&tier);
@@ -134,9 +134,9 @@ TEST(ten_thousand_requests_over_a_tier_that_lies)
         tier.lies = (struct fake_lies){
             .wrong_byte = 30,
             .wrong_sum = 30,
-            .short_file = 30,
+            .short_stream = 30,
             .wrong_size = 30,
-            .bad_fd = 30,
+            .fail_read = 30,
             .other_block = 30,
             .count = 10,
             .fail_find = 5000,

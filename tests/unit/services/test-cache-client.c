@@ -72,7 +72,8 @@ static void say_with(int fd, int other)
 
 static bool greet(int fd)
 {
-    const struct cache_hello hello = {.least = 1, .most = 1, .name = "test"};
+    const struct cache_hello hello = {
+        .least = CACHE_VERSION, .most = CACHE_VERSION, .name = "test"};
     struct cache_head head;
 
     if (!hear(fd, &head) || head.type != CACHE_HELLO)
@@ -128,9 +129,9 @@ static struct inf_tier *client(void)
     return tier;
 }
 
-static int find(struct inf_tier *tier, struct inf_tier_place *places)
+static int find(struct inf_tier *tier, struct inf_tier_found *found)
 {
-    return tier->ops->find(tier, &origin, names, 2, places);
+    return tier->ops->find(tier, &origin, names, 2, found);
 }
 
 static uint64_t now_msec(void)
@@ -141,18 +142,17 @@ static uint64_t now_msec(void)
     return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* One block of segment 7, whose descriptor comes with the first answer of a connection alone. */
+/* One block of two bytes, which come by a pipe. */
 static void serve_blocks(int fd, int n)
 {
     struct cache_head head;
-    bool given = false;
 
     (void)n;
     if (!greet(fd))
         return;
     while (hear(fd, &head)) {
-        const struct cache_place place = {7, 4, 2, 99};
-        struct cache_found found = {.n_fresh = !given, .fresh = {7}};
+        const struct inf_tier_found found = {2, 99};
+        int ends[2];
 
         if (head.type == CACHE_STATUS) {
             const struct cache_status status = {.blocks = 5};
@@ -160,39 +160,40 @@ static void serve_blocks(int fd, int n)
             begin(&head, (uint32_t)cache_n_counters);
             cache_put_status(&packet, &status);
             say(fd);
-            continue;
-        }
-        begin(&head, 1);
-        cache_put_places(&packet, &found, &place, 1);
-        if (given) {
+        } else if (head.type == CACHE_FIND) {
+            begin(&head, 1);
+            cache_put_found(&packet, &found, 1);
             say(fd);
-        } else {
-            const int file = open(dir, O_TMPFILE | O_RDWR, 0600);
-
-            if (write(file, "0123456", 7) == 7)
-                say_with(fd, file);
-            close(file);
+        } else if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
+            begin(&head, 0);
+            if (write(ends[1], "45", 2) == 2)
+                say_with(fd, ends[0]);
+            close(ends[0]);
+            close(ends[1]);
         }
-        given = true;
     }
 }
 
-TEST(places_lead_to_files)
+TEST(blocks_come_by_a_pipe)
 {
-    struct inf_tier_place places[2];
+    struct inf_tier_found found[2];
     struct cache_status status;
     struct service service;
     struct inf_tier *tier;
-    char text[2];
+    char text[3];
+    int fd;
 
     service_start(&service, serve_blocks);
     tier = client();
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(find(tier, places), 1);
-        assert_int_equal(places[0].size, 2);
-        assert_int_equal(places[0].sum, 99);
-        assert_int_equal(pread(places[0].fd, text, 2, (off_t)places[0].offset), 2);
+        assert_int_equal(find(tier, found), 1);
+        assert_int_equal(found[0].size, 2);
+        assert_int_equal(found[0].sum, 99);
+        ASSERT_OK(tier->ops->read(tier, names, 1, 0, &fd));
+        assert_int_equal(read(fd, text, 3), 2);
         assert_memory_equal(text, "45", 2);
+        assert_int_equal(read(fd, text, 3), 0);
+        close(fd);
     }
     assert_true(cache_client_status(&status));
     assert_int_equal(status.blocks, 5);
@@ -200,23 +201,40 @@ TEST(places_lead_to_files)
     assert_int_equal(service_end(&service), 1);
 }
 
-/* Descriptors are closed, so that the service may free what it moved, and given again. */
-TEST(a_client_at_rest_holds_no_files)
+/* Answers to READ without a descriptor, with one that blocks, and with an error. */
+static void serve_no_pipe(int fd, int n)
 {
-    struct inf_tier_place places[2];
-    struct service service;
-    struct inf_tier *tier;
-    char text[2];
+    struct cache_head head;
+    int ends[2];
 
-    service_start(&service, serve_blocks);
-    tier = client();
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(find(tier, places), 1);
-        assert_int_equal(pread(places[0].fd, text, 2, (off_t)places[0].offset), 2);
-        tier->ops->rest(tier);
-        assert_int_equal(fcntl(places[0].fd, F_GETFD), -1);
+    if (!greet(fd) || !hear(fd, &head) || pipe2(ends, O_CLOEXEC) < 0)
+        return;
+    if (n == 2)
+        head.status = -ENOENT;
+    begin(&head, 0);
+    if (n == 1)
+        say_with(fd, ends[0]);
+    else
+        say(fd);
+    close(ends[0]);
+    close(ends[1]);
+    hear(fd, &head);
+}
+
+TEST(what_cannot_be_read_is_a_miss)
+{
+    const int errors[] = {EBADMSG, EBADMSG, ENOENT};
+    struct service service;
+    int fd = -1;
+
+    service_start(&service, serve_no_pipe);
+    for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+        struct inf_tier *tier = client();
+
+        ASSERT_ERROR(tier->ops->read(tier, names, 1, 1, &fd), errors[i]);
+        assert_int_equal(fd, -1);
+        cache_client_free(tier);
     }
-    cache_client_free(tier);
     assert_int_equal(service_end(&service), 3);
 }
 
@@ -231,22 +249,21 @@ static void serve_once(int fd, int n)
     }
     if (greet(fd) && hear(fd, &head)) {
         begin(&head, 0);
-        cache_put_places(&packet, &(struct cache_found){0}, NULL, 0);
         say(fd);
     }
 }
 
 TEST(a_service_that_left_is_asked_anew)
 {
-    struct inf_tier_place places[2];
+    struct inf_tier_found found[2];
     struct service service;
     struct inf_tier *tier;
 
     service_start(&service, serve_once);
     tier = client();
-    assert_int_equal(find(tier, places), 0);
-    /* The loss is not even noticed; what the service that is gone had given is not used. */
-    assert_int_equal(find(tier, places), 1);
+    assert_int_equal(find(tier, found), 0);
+    /* The loss is not even noticed. */
+    assert_int_equal(find(tier, found), 1);
     cache_client_free(tier);
     assert_int_equal(service_end(&service), 2);
 }
@@ -264,7 +281,7 @@ static void serve_nothing(int fd, int n)
 
 TEST(a_service_that_hangs_is_a_miss_and_left_alone)
 {
-    struct inf_tier_place places[2];
+    struct inf_tier_found found[2];
     struct service service;
     struct inf_tier *tier;
     uint64_t at;
@@ -272,11 +289,11 @@ TEST(a_service_that_hangs_is_a_miss_and_left_alone)
     service_start(&service, serve_nothing);
     tier = client();
     at = now_msec();
-    ASSERT_ERROR(find(tier, places), ETIMEDOUT);
+    ASSERT_ERROR(find(tier, found), ETIMEDOUT);
     assert_in_range(now_msec() - at, LIMIT_USEC / 1000 - 20, 5000);
     at = now_msec();
     for (int i = 0; i < 100; i++)
-        ASSERT_ERROR(find(tier, places), EAGAIN);
+        ASSERT_ERROR(find(tier, found), EAGAIN);
     tier->ops->used(tier, &origin, names, 2);
     tier->ops->reject(tier, names[0]);
     assert_in_range(now_msec() - at, 0, 1000);
@@ -286,13 +303,13 @@ TEST(a_service_that_hangs_is_a_miss_and_left_alone)
 
 TEST(no_service_is_a_miss)
 {
-    struct inf_tier_place places[2];
+    struct inf_tier_found found[2];
     struct inf_tier_file file = {0};
     struct inf_tier *tier = client();
     uint8_t digest[32];
 
-    ASSERT_ERROR(find(tier, places), ENOENT);
-    ASSERT_ERROR(find(tier, places), EAGAIN);
+    ASSERT_ERROR(find(tier, found), ENOENT);
+    ASSERT_ERROR(find(tier, found), EAGAIN);
     ASSERT_ERROR(tier->ops->recall(tier, &file, digest), EAGAIN);
     ASSERT_ERROR(tier->ops->remember(tier, &file, digest), EAGAIN);
     ASSERT_ERROR(tier->ops->put(tier, &origin, -1, NULL, 0), EAGAIN);
@@ -313,14 +330,14 @@ static void serve_alien(int fd, int n)
 
 TEST(another_version_is_a_miss)
 {
-    struct inf_tier_place places[2];
+    struct inf_tier_found found[2];
     struct service service;
     struct inf_tier *tier;
 
     service_start(&service, serve_alien);
     tier = client();
-    ASSERT_ERROR(find(tier, places), EPROTONOSUPPORT);
-    ASSERT_ERROR(find(tier, places), EAGAIN);
+    ASSERT_ERROR(find(tier, found), EPROTONOSUPPORT);
+    ASSERT_ERROR(find(tier, found), EAGAIN);
     cache_client_free(tier);
     assert_int_equal(service_end(&service), 1);
 }
@@ -328,8 +345,7 @@ TEST(another_version_is_a_miss)
 /* Answers that do not hold together. */
 static void serve_nonsense(int fd, int n)
 {
-    const struct cache_place places[3] = {{8, 0, 1, 0}, {8, 0, 1, 0}, {8, 0, 1, 0}};
-    struct cache_found found = {0};
+    const struct inf_tier_found found[3] = {{n > 0 ? 8 : 0, 1}, {8, 1}, {8, 1}};
     struct cache_head head;
     uint32_t count = 1;
 
@@ -337,14 +353,12 @@ static void serve_nonsense(int fd, int n)
         return;
     if (n == 1)
         count = 3; /* more than were asked for */
-    if (n == 2)
-        found.n_fresh = 1; /* and no descriptor */
     if (n == 3)
         head.request++;
     if (n == 4)
         head.type = CACHE_PUT;
     begin(&head, count);
-    cache_put_places(&packet, &found, places, count);
+    cache_put_found(&packet, found, n == 2 ? 0 : count); /* fewer than are said */
     if (n == 5)
         packet.len -= 1;
     if (n == 6)
@@ -354,14 +368,14 @@ static void serve_nonsense(int fd, int n)
 
 TEST(nonsense_is_a_miss)
 {
-    struct inf_tier_place places[2];
+    struct inf_tier_found found[2];
     struct service service;
 
     service_start(&service, serve_nonsense);
     for (int i = 0; i < 7; i++) {
         struct inf_tier *tier = client();
 
-        ASSERT_ERROR(find(tier, places), EBADMSG);
+        ASSERT_ERROR(find(tier, found), EBADMSG);
         cache_client_free(tier);
     }
     assert_int_equal(service_end(&service), 7);
@@ -386,8 +400,8 @@ static int remove_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places_lead_to_files),
-        cmocka_unit_test(a_client_at_rest_holds_no_files),
+        cmocka_unit_test(blocks_come_by_a_pipe),
+        cmocka_unit_test(what_cannot_be_read_is_a_miss),
         cmocka_unit_test(a_service_that_left_is_asked_anew),
         cmocka_unit_test(a_service_that_hangs_is_a_miss_and_left_alone),
         cmocka_unit_test(no_service_is_a_miss),

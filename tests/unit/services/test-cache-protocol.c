@@ -177,24 +177,31 @@ TEST(a_newer_service_may_count_more)
     ASSERT_STREQ(got.directory, "/x");
 }
 
-TEST(places_and_what_comes_with_them_are_read)
+TEST(what_was_found_is_read)
 {
-    struct cache_found found = {.n_fresh = 2, .n_gone = 1, .fresh = {4, 5}, .gone = {2}}, got;
-    const struct cache_place place = {5, 4096, 100, 99};
-    struct cache_place places[CACHE_MAX_NAMES];
+    const struct inf_tier_found found[2] = {{4096, 99}, {1, UINT64_MAX}};
+    const uint64_t wrong[] = {0, UINT64_MAX};
+    struct inf_tier_found got[CACHE_MAX_NAMES];
     struct cache_reader r;
+    uint32_t count;
 
     packet.len = 0;
-    cache_put_places(&packet, &found, &place, 1);
+    cache_put_count(&packet, 7);
+    cache_put_found(&packet, found, 2);
     r = (struct cache_reader){packet.data, packet.data + packet.len};
-    ASSERT_OK(cache_read_places(&r, 1, &got, places));
+    ASSERT_OK(cache_read_count(&r, &count));
+    assert_int_equal(count, 7);
+    ASSERT_OK(cache_read_found(&r, 2, got));
     ASSERT_OK(cache_read_end(&r));
-    assert_int_equal(got.fresh[1], 5);
-    assert_int_equal(got.gone[0], 2);
-    assert_int_equal(places[0].segment, 5);
-    packet.data[0] = CACHE_MAX_FDS + 1;
+    assert_memory_equal(got, found, sizeof(found));
     r = (struct cache_reader){packet.data, packet.data + packet.len};
-    ASSERT_ERROR(cache_read_places(&r, 1, &got, places), EBADMSG);
+    ASSERT_ERROR(cache_read_found(&r, CACHE_MAX_NAMES + 1, got), EBADMSG);
+    for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+        packet.len = 0;
+        cache_put_found(&packet, &(struct inf_tier_found){wrong[i], 1}, 1);
+        r = (struct cache_reader){packet.data, packet.data + packet.len};
+        ASSERT_ERROR(cache_read_found(&r, 1, got), EBADMSG);
+    }
 }
 
 RUN_TESTS(cmocka_unit_test(a_put_is_read_as_it_was_written),
@@ -204,4 +211,4 @@ RUN_TESTS(cmocka_unit_test(a_put_is_read_as_it_was_written),
           cmocka_unit_test(texts_are_whole_characters_and_tenants_whole),
           cmocka_unit_test(texts_with_other_bytes_are_refused),
           cmocka_unit_test(a_newer_service_may_count_more),
-          cmocka_unit_test(places_and_what_comes_with_them_are_read))
+          cmocka_unit_test(what_was_found_is_read))

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client of sconce-cache cannot do, whatever it says: read what it cannot name, take all of
+the service's room, or fill its log. The chat service is such a client, and so is who took it over."""
+import errno
+import fcntl
+import os
+import stat
+import struct
+import time
+
+import pytest
+
+import cache_wire as wire
+from cache_service import MIB, cache, chain, data_of, make_cache  # noqa: F401
+from cache_wire import names, origin
+from conftest import SLOW
+
+
+def read_all(fd):
+    """What comes by a pipe until it ends."""
+    os.set_blocking(fd, True)
+    with open(fd, "rb") as pipe:
+        return pipe.read()
+
+
+def wait(condition, seconds=10):
+    end = time.monotonic() + seconds * SLOW
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_reader_gets_what_it_named_and_nothing_else(cache):
+    """Blocks of two tenants lie side by side in one file. No descriptor of it leaves the service."""
+    alice, bob = chain(3, salt=1), chain(3, salt=2)
+    with cache.client() as c:
+        for i in range(3):
+            parent = {"parent": alice[i - 1][0]} if i else {}
+            assert c.put(alice[i:i + 1], first=i, tenant="alice", session="a", **parent) == 1
+            parent = {"parent": bob[i - 1][0]} if i else {}
+            assert c.put(bob[i:i + 1], first=i, tenant="bob", session="b", **parent) == 1
+        cache.wait_written(c, 6)
+    assert os.listdir(os.path.join(cache.blocks, "segments")) == ["00000001.kv"]
+    with cache.client() as c:
+        wanted = [alice[0][0]]
+        answer = c.call(wire.FIND, origin(tenant="bob") + wanted[0], 1)
+        assert (answer.n, answer.fds) == (1, [])
+        fd = c.read(wanted)
+        assert stat.S_ISFIFO(os.fstat(fd).st_mode)
+        for wrong in (lambda: os.lseek(fd, 0, os.SEEK_SET), lambda: os.pread(fd, 1, 0),
+                      lambda: os.write(fd, b"x")):
+            with pytest.raises(OSError):
+                wrong()
+        assert read_all(fd) == alice[0][1]
+        # What is only said to be wanted next is not sent.
+        fd = c.read([name for name, _ in alice], n_ahead=2)
+        assert read_all(fd) == alice[0][1]
+        # A tenant that is claimed opens nothing: a block is found by its name.
+        assert c.find(names(1, 7), tenant="bob") == []
+        assert c.read(names(1, 7)) == -errno.ENOENT
+
+
+def test_a_block_that_cannot_be_read_goes(cache):
+    """Its reader is told by the end of what comes, and the next one does not find it."""
+    with cache.client() as c:
+        c.put(chain(4))
+        cache.wait_written(c, 4)
+        path = os.path.join(cache.blocks, "segments", "00000001.kv")
+        with open(path, "rb") as f:
+            f.seek(0)
+            at = f.read().index(data_of(names(3)[2]))
+        os.truncate(path, at + 5000)
+        fd = c.read(names(4))
+        got = read_all(fd)
+        assert got[:200000] == data_of(names(1)[0]) + data_of(names(2)[1])
+        assert len(got) == 205000
+        wait(lambda: c.status()["rejected_blocks_total"] == 1)
+        assert len(c.find(names(4))) == 2
+
+
+def test_who_does_not_read_keeps_nobody_waiting(cache):
+    """And loses what it asked for: the oldest when it asks for more, all of it after a while."""
+    size = 4 * MIB
+    with cache.client() as c, cache.client() as other:
+        c.put(chain(2, size=size))
+        cache.wait_written(c, 2)
+        data = b"".join(data_of(name, size) for name in names(2))
+        waiting = [c.read(names(2)) for _ in range(4)]
+        begin = time.monotonic()
+        assert read_all(other.read(names(2))) == data
+        # A fifth ends the first, of which there was no more than a pipe holds.
+        waiting.append(c.read(names(2)))
+        first = read_all(waiting.pop(0))
+        assert 0 < len(first) < len(data) and data.startswith(first)
+        assert read_all(waiting.pop(0)) == data
+        assert time.monotonic() - begin < 5
+        for fd in waiting:
+            time.sleep(max(0, begin + 8 - time.monotonic()))
+            assert 0 < len(read_all(fd)) <= MIB
+        assert read_all(c.read(names(2))) == data
+
+
+def test_many_readers_are_limited(cache):
+    """The one that waits longest makes room for another."""
+    size = 2 * MIB
+    clients = [cache.client() for _ in range(20)]
+    clients[0].put(chain(1, size=size))
+    cache.wait_written(clients[0], 1)
+    pid = cache.service.wait_pid()
+    before = len(os.listdir("/proc/%d/fd" % pid))
+    pipes = []
+    for c in clients:
+        pipes += [c.read(names(1)) for _ in range(4)]
+    assert len([fd for fd in pipes if fd >= 0]) >= 64
+    assert len(os.listdir("/proc/%d/fd" % pid)) <= before + 66
+    wait(lambda: clients[1].read(names(1)) >= 0)
+    for c in clients:
+        c.close()
+    for fd in pipes:
+        if fd >= 0:
+            os.close(fd)
+
+
+def test_memory_that_is_not_there_yet_is_not_taken(cache):
+    """Its pages would be made when the service reads them, and counted as the service's."""
+    fd = os.memfd_create("holes", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 64 * MIB)
+    fcntl.fcntl(fd, wire.ADD_SEALS, wire.SEALS)
+    block = names(1)[0] + bytes(32) + struct.pack("<4Q", 0, 0, 64 * MIB, 1)
+    with cache.client() as c:
+        assert c.call(wire.PUT, origin() + block, 1, [fd]).status == -errno.EPERM
+    assert os.fstat(fd).st_blocks == 0
+    os.close(fd)
+
+
+def block_of(name, size, total, offset=0):
+    return name + bytes(32) + struct.pack("<4Q", 0, offset, size, total)
+
+
+def test_puts_that_wait_are_limited_in_number(cache):
+    """For each process, so that one with many small blocks leaves others room."""
+    size = 64 * MIB
+    large = bytes(size)
+    total = wire.xxh3(large)
+    large_fd, small_fd = wire.memfd(large), wire.memfd(b"small")
+    small = wire.xxh3(b"small")
+    connections = [cache.client() for _ in range(4)]
+    with cache.client() as c:
+        # While these are written the others wait.
+        for name in names(3, 1):
+            assert c.call(wire.PUT, origin() + block_of(name, size, total), 1, [large_fd]).n == 1
+        taken = [connections[i % 4].call(wire.PUT, origin() + block_of(name, 5, small), 1,
+                                         [small_fd]).n
+                 for i, name in enumerate(names(300, 2))]
+        child = os.fork()
+        if child == 0:
+            try:
+                with cache.client() as other:
+                    n = sum(other.call(wire.PUT, origin() + block_of(name, 5, small), 1,
+                                       [small_fd]).n for name in names(10, 3))
+            finally:
+                os._exit(n)
+        assert c.status()["pending_blocks"] > 100, "they were written before all had been put"
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 10
+        assert 100 < sum(taken) < 128 and taken[-1] == 0
+        assert c.status()["refused_blocks_total"] == 300 - sum(taken)
+    for other in connections:
+        other.close()
+    os.close(large_fd)
+    os.close(small_fd)
+
+
+def test_one_process_cannot_take_all_connections(cache):
+    """Who opens too many loses its own, the silent ones first."""
+    with cache.client() as other:
+        assert other.status()["clients"] == 1
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                silent = cache.client()
+                clients = [cache.client() for _ in range(200)]
+                assert silent.receive() is None
+                assert clients[-1].status()["clients"] <= 65
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        with cache.client() as c:
+            assert c.status()["problem"] == ""
+        assert other.status()["problem"] == ""
+
+
+def test_the_log_does_not_grow_with_rubbish(cache):
+    for _ in range(50):
+        with cache.client() as c:
+            c.send(b"x")
+            assert c.receive() is None
+    with cache.client() as c:
+        assert c.status()["malformed_total"] == 50
+    assert open(cache.log_path).read().count("was cut") == 1
