@@ -125,6 +125,8 @@ int inf_tokenizer_encode(const struct inf_tokenizer *tok, const char *text, size
 
     if (len > INT32_MAX / 4)
         return -E2BIG;
+    if (pipeline_is_too_long(tok, text, len, max_ids))
+        return -E2BIG;
     if (!utf8_valid(text, len)) {
         r = put_lossy(&e.clean, text, len, false);
         if (r < 0)

@@ -67,38 +67,40 @@ static int encode_whole(const struct inf_tokenizer *tok, const char *s, size_t l
                                 &ret->ids, &ret->n);
 }
 
-/* At least the first @max tokens. */
+/* At least the first @max tokens, of @limit at most (0: any number). */
 static int encode_start(const struct inf_tokenizer *tok, const char *s, size_t len, unsigned flags,
-                        size_t max, struct body *ret)
+                        size_t max, size_t limit, struct body *ret)
 {
     size_t take = max <= len / BYTES_PER_TOKEN ? max * BYTES_PER_TOKEN + BYTES_MIN : len;
     int r;
 
-    if (!splits_words(tok) || added_have_spaces(&tok->added) ||
+    if (take >= len || !splits_words(tok) || added_have_spaces(&tok->added) ||
         added_have_spaces(&tok->added_normal))
-        return encode_whole(tok, s, len, flags, 0, ret);
+        return encode_whole(tok, s, len, flags, limit, ret);
     for (; take < len; take *= 2) {
         const size_t end = safe_end(s, take);
 
         if (end < take / 2)
             continue;
-        r = encode_whole(tok, s, end, flags, 0, ret);
+        r = encode_whole(tok, s, end, flags, limit, ret);
         if (r < 0 || ret->n >= max)
             return r;
         free(ret->ids);
         *ret = (struct body){0};
     }
-    return encode_whole(tok, s, len, flags, 0, ret);
+    return encode_whole(tok, s, len, flags, limit, ret);
 }
 
-/* The tokens of one text; for a cut at the end at least the first @max, where there are so many. */
+/* The tokens of one text; for a cut at the end at least the first @max, where there are so many. Of
+ * a text that is refused no more is encoded than shows that it is too long. */
 static int encode_body(const struct inf_tokenizer *tok, const struct inf_encode_text *text,
                        unsigned flags, enum inf_cut cut, size_t max, struct body *ret)
 {
     if (cut == INF_CUT_END && max < SIZE_MAX)
-        return encode_start(tok, text->text, text->len, flags, max, ret);
-    return encode_whole(tok, text->text, text->len, flags,
-                        cut == INF_CUT_NONE && max < SIZE_MAX ? max : 0, ret);
+        return encode_start(tok, text->text, text->len, flags, max, 0, ret);
+    if (cut == INF_CUT_NONE && max < SIZE_MAX)
+        return encode_start(tok, text->text, text->len, flags, max + 1, max, ret);
+    return encode_whole(tok, text->text, text->len, flags, 0, ret);
 }
 
 /* Tokens that two texts of @n may keep, @max in all: the longer one loses first, as of Hugging

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/utf8.h"
 #include "format/gguf.h"
 
 void pipeline_init(struct inf_tokenizer *tok)
@@ -78,6 +79,128 @@ static int find_shown(struct inf_tokenizer *tok)
     return r < 0 ? r : 0;
 }
 
+/* ---- how much text one token can stand for ---- */
+
+/* Whether no step makes text shorter; but for NFC, of which three bytes may become one. */
+static bool norm_keeps_length(const struct normalizer *norm)
+{
+    for (size_t i = 0; i < norm->n; i++) {
+        const struct norm_step *st = &norm->steps[i];
+
+        switch (st->kind) {
+        case NORM_BYTES:
+        case NORM_PREPEND:
+        case NORM_NFC:
+            continue;
+        case NORM_REPLACE:
+            if (!st->regex && st->content_len >= st->needle_len)
+                continue;
+            return false;
+        case NORM_SPM:
+            if (!st->merge_spaces && st->map.n_units == 0)
+                continue;
+            return false;
+        default:
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether all of a text is in its words. */
+static bool split_keeps_all(const struct splitter *split)
+{
+    for (size_t i = 0; i < split->n; i++) {
+        const struct split_step *st = &split->steps[i];
+
+        switch (st->kind) {
+        case SPLIT_FAST:
+        case SPLIT_BYTES:
+        case SPLIT_DIGITS:
+        case SPLIT_LENGTH:
+        case SPLIT_ASCII_GROUPS:
+        case SPLIT_GROUPS_OF_3:
+            continue;
+        case SPLIT_METASPACE:
+            if (st->text_len >= 1)
+                continue;
+            return false;
+        case SPLIT_REGEX:
+        case SPLIT_STRING:
+        case SPLIT_PUNCTUATION:
+            if (st->behavior != SPLIT_REMOVED)
+                continue;
+            return false;
+        default:
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool has_byte_letters(const struct inf_tokenizer *tok)
+{
+    bool bytes = false;
+
+    for (size_t i = 0; i < tok->norm.n; i++)
+        bytes = bytes || tok->norm.steps[i].kind == NORM_BYTES;
+    for (size_t i = 0; i < tok->split.n; i++)
+        bytes = bytes || tok->split.steps[i].kind == SPLIT_BYTES;
+    for (unsigned c = 0; bytes && c < 256; c++) {
+        char text[4];
+        const size_t len = utf8_encode(byte_char((unsigned char)c), text);
+
+        bytes = vocab_find(&tok->vocab, text, len) >= 0;
+    }
+    return bytes;
+}
+
+/* Whether every letter ends in a piece of the vocabulary, so that none is dropped, and no two
+ * become one unknown token. */
+static bool knows_all_letters(const struct inf_tokenizer *tok)
+{
+    int32_t ids[256];
+
+    if (tok->model == MODEL_SPM)
+        return tok->spm.byte_fallback && vocab_bytes(&tok->vocab, ids);
+    if (tok->model != MODEL_BPE || tok->bpe.prefix || tok->bpe.suffix)
+        return false;
+    return has_byte_letters(tok) || (tok->bpe.byte_fallback && vocab_bytes(&tok->vocab, ids));
+}
+
+static void find_max_bytes(struct inf_tokenizer *tok)
+{
+    const struct added *const sets[] = {&tok->added, &tok->added_normal};
+    size_t max = tok->vocab.max_len;
+
+    for (size_t k = 0; k < ARRAY_SIZE(sets); k++) {
+        for (uint32_t i = 0; i < sets[k]->n; i++)
+            if (sets[k]->tokens[i].flags & (ADDED_LSTRIP | ADDED_RSTRIP))
+                tok->swallows_space = true;
+        for (uint32_t i = 0; i < sets[k]->trie.n; i++)
+            max = MAX(max, sets[k]->trie.items[i].len);
+    }
+    if (norm_keeps_length(&tok->norm) && split_keeps_all(&tok->split) && knows_all_letters(tok))
+        tok->max_bytes = max * 3;
+}
+
+bool pipeline_is_too_long(const struct inf_tokenizer *tok, const char *text, size_t len,
+                          size_t max_ids)
+{
+    size_t n = 0;
+
+    if (max_ids == 0 || tok->max_bytes == 0 || len / tok->max_bytes <= max_ids)
+        return false;
+    /* White space beyond ASCII begins with these bytes, and so do letters, which then do not count:
+     * this is a lower bound. */
+    for (size_t i = 0; tok->swallows_space && i < len; i++) {
+        const unsigned char c = (unsigned char)text[i];
+
+        n += c > ' ' && c != 0xc2 && c != 0xe1 && c != 0xe2 && c != 0xe3 && (c < 0x80 || c > 0xbf);
+    }
+    return !tok->swallows_space || n / tok->max_bytes > max_ids;
+}
+
 int pipeline_finish(struct inf_tokenizer *tok)
 {
     int r;
@@ -85,6 +208,7 @@ int pipeline_finish(struct inf_tokenizer *tok)
     added_seal(&tok->added);
     added_seal(&tok->added_normal);
     eog_mark(tok);
+    find_max_bytes(tok);
     r = make_pair(tok);
     return r < 0 ? r : find_shown(tok);
 }

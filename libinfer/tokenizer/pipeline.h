@@ -58,6 +58,8 @@ struct inf_tokenizer {
     struct decoder dec;
     struct map shown; /* piece → item of added_normal's trie that stands for it in texts */
     int32_t bos, eos, pad;
+    size_t max_bytes;    /* of text that one token can stand for; 0: any number */
+    bool swallows_space; /* white space does not count among them */
 };
 
 /* -1 everywhere. */
@@ -69,6 +71,11 @@ int pipeline_add_suffix(struct inf_tokenizer *tok, int32_t id);
 int pipeline_add_pair(struct inf_tokenizer *tok, unsigned part, int32_t id, uint8_t type);
 /* Sorts the sets of added tokens and marks those that end a generation. */
 int pipeline_finish(struct inf_tokenizer *tok);
+
+/* Whether a text has more than @max_ids tokens (0: any number) for sure, as its size alone tells.
+ */
+bool pipeline_is_too_long(const struct inf_tokenizer *tok, const char *text, size_t len,
+                          size_t max_ids);
 
 /* Marks the tokens that end generations by their usual names, and @tok->eos. */
 void eog_mark(struct inf_tokenizer *tok);

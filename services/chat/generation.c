@@ -111,14 +111,15 @@ static void generation_end(struct generation *g)
     model_request_unref(&g->request);
 }
 
-static void generation_context_problem(const struct generation *g, const struct prompt *prompt,
-                                       struct problem *problem)
+/* @more: those are not all. */
+static int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
+                                      struct problem *problem)
 {
-    problem_set(problem, 400, "context_length_exceeded",
-                g->endpoint == &endpoint_chat ? "messages" : "prompt",
-                "This model's maximum context length is %u tokens. However, your prompt has %zu "
-                "tokens. Please reduce its length.",
-                inf_engine_n_ctx(g->resident->engine), prompt->n_tokens);
+    return problem_set(problem, 400, "context_length_exceeded",
+                       g->endpoint == &endpoint_chat ? "messages" : "prompt",
+                       "This model's maximum context length is %u tokens. However, your prompt has "
+                       "%s%zu tokens. Please reduce its length.",
+                       inf_engine_n_ctx(g->resident->engine), more ? "more than " : "", n_tokens);
 }
 
 static int generation_submit_one(struct generation *g, struct prompt *prompt)
@@ -158,7 +159,7 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
                     "Too many requests are waiting for this model; try again later.");
         problem.retry_sec = 1;
     } else if (r == -E2BIG) {
-        generation_context_problem(g, prompt, &problem);
+        generation_context_problem(g, prompt->n_tokens, false, &problem);
     } else if (r == -EINVAL) {
         problem_set(&problem, 400, "invalid_value", NULL, "The request cannot be run: %s.",
                     err.text);
@@ -424,10 +425,8 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
     g->prompts = prompts;
     g->prompts[g->n_prompts] = (struct prompt){.tokens = tokens, .n_tokens = n_tokens};
     g->n_prompts++;
-    if (n_tokens >= inf_engine_n_ctx(g->resident->engine)) {
-        generation_context_problem(g, &g->prompts[g->n_prompts - 1], problem);
-        return -EINVAL;
-    }
+    if (n_tokens >= inf_engine_n_ctx(g->resident->engine))
+        return generation_context_problem(g, n_tokens, false, problem);
     return 0;
 }
 
@@ -435,19 +434,21 @@ int generation_add_prompt(struct generation *g, const char *param, const char *t
                           unsigned flags, struct problem *problem)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(g->resident->base.model);
-    int32_t *tokens = NULL;
-    size_t n = 0;
-    int r;
+    const size_t max = inf_engine_n_ctx(g->resident->engine) - 1;
+    struct inf_encoding e = {0};
+    const int r = inf_tokenizer_encode_texts(tok, &(struct inf_encode_text){text, len}, NULL, flags,
+                                             INF_CUT_NONE, max, &e);
 
-    r = inf_tokenizer_encode(tok, text, len, flags, 0, &tokens, &n);
+    if (r == -E2BIG)
+        return generation_context_problem(g, max, true, problem);
     if (r < 0)
         return problem_no_memory(problem);
-    if (!n) {
-        free(tokens);
+    if (!e.n) {
+        free(e.ids);
         return problem_set(problem, 400, "empty_prompt", param, "'%s' is empty: it has no tokens.",
                            param);
     }
-    return generation_add_tokens(g, tokens, n, problem);
+    return generation_add_tokens(g, e.ids, e.n, problem);
 }
 
 struct usage generation_usage(const struct generation *g)

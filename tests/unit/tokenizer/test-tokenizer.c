@@ -2,6 +2,7 @@
 #include "lib/test.h"
 
 #include <errno.h>
+#include <time.h>
 
 #include "core/clock.h"
 #include "tokenizer/tokenizer.h"
@@ -177,6 +178,138 @@ TEST(long_texts_take_linear_time)
     assert_true(clock_usec() - start < 60 * 1000000u);
 }
 
+/* The piece that stands for most bytes. */
+static size_t longest_piece(const struct inf_tokenizer *tok, char *buf, size_t size)
+{
+    int32_t longest = 0;
+    size_t max = 0;
+
+    for (int32_t id = 0; id < (int32_t)inf_tokenizer_n_vocab(tok); id++) {
+        const size_t n = inf_tokenizer_token_bytes(tok, id, NULL, 0);
+
+        if (n > max && n < size) {
+            max = n;
+            longest = id;
+        }
+    }
+    return inf_tokenizer_token_bytes(tok, longest, (unsigned char *)buf, size);
+}
+
+/* A text of @n tokens fits where so many are allowed, and does not where one less is. */
+static void check_limit(const struct inf_tokenizer *tok, const char *text, size_t len)
+{
+    const struct inf_encode_text whole = {text, len};
+    const unsigned flags = INF_ENCODE_PARSE_SPECIAL;
+    struct inf_encoding e;
+    int32_t *ids;
+    size_t n, k;
+
+    ASSERT_OK(inf_tokenizer_encode(tok, text, len, flags, 0, &ids, &n));
+    free(ids);
+    if (n < 2)
+        return;
+    ASSERT_OK(inf_tokenizer_encode(tok, text, len, flags, n, &ids, &k));
+    free(ids);
+    assert_int_equal(k, n);
+    ASSERT_ERROR(inf_tokenizer_encode(tok, text, len, flags, n - 1, &ids, &k), E2BIG);
+    ASSERT_OK(inf_tokenizer_encode_texts(tok, &whole, NULL, flags, INF_CUT_NONE, n, &e));
+    free(e.ids);
+    assert_int_equal(e.n, n);
+    ASSERT_ERROR(inf_tokenizer_encode_texts(tok, &whole, NULL, flags, INF_CUT_NONE, n - 1, &e),
+                 E2BIG);
+}
+
+static void check_limits(const struct inf_tokenizer *tok)
+{
+    static const char *const units[] = {"a",
+                                        " ",
+                                        "\n",
+                                        "ab ",
+                                        "o\u0302\u0301",
+                                        "1",
+                                        "你",
+                                        "<",
+                                        "\t ",
+                                        "—",
+                                        "\u1112\u1161\u11ab",
+                                        "a  </s>   ",
+                                        "<|im_end|>",
+                                        "some words ",
+                                        "<mask> ",
+                                        "\u2126",
+                                        "\u212b",
+                                        "\u3000"};
+    enum { SIZE = 6000 };
+    char *text = malloc(SIZE + 4096), piece[2048];
+    size_t n_piece = longest_piece(tok, piece, sizeof(piece));
+
+    assert_non_null(text);
+    for (size_t k = 0; k <= sizeof(units) / sizeof(*units); k++) {
+        const char *unit = k ? units[k - 1] : piece;
+        const size_t n = k ? strlen(unit) : n_piece;
+        size_t len = 0;
+
+        for (; n > 0 && len < SIZE; len += n)
+            memcpy(text + len, unit, n);
+        check_limit(tok, text, len);
+    }
+    free(text);
+}
+
+TEST(limits_of_tokens_are_exact)
+{
+    static const char *const names[] = {
+        "base.json",         "bpe-affixes.json",      "bpe-fuse.json",
+        "bpe-nounk.json",    "bpe-plain.json",        "bytes-ignore-merges.json",
+        "bytes.json",        "bytes-noregex.json",    "bytes-prefix.json",
+        "llama.json",        "llama-normalized.json", "sp-bpe.model",
+        "sp-bpe-user.model", "sp-unigram.model",      "unigram-bytes.json",
+        "unigram.json",      "wordlevel.json",        "wordpiece.json"};
+    static const char *const real[] = {"all-MiniLM-L6-v2", "bert", "mistral", "qwen2"};
+    char path[64];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct inf_tokenizer *tok = open_golden(names[i]);
+
+        check_limits(tok);
+        tokenizer_free(tok);
+    }
+    for (size_t i = 0; i < sizeof(real) / sizeof(*real); i++) {
+        struct inf_tokenizer *tok = NULL;
+        struct inf_err err;
+        const char *dir;
+
+        snprintf(path, sizeof(path), "tokenizers/%s", real[i]);
+        dir = test_data(path);
+        if (!dir)
+            continue;
+        ASSERT_OK_ERR(tokenizer_open_dir(dir, &tok, &err), err);
+        check_limits(tok);
+        tokenizer_free(tok);
+    }
+}
+
+TEST(texts_that_cannot_fit_are_refused_at_once)
+{
+    static const char *const names[] = {"bytes.json", "llama.json", "sp-bpe.model"};
+    const size_t size = (size_t)64 << 20;
+    char *text = malloc(size);
+    int32_t *ids;
+    size_t n;
+
+    assert_non_null(text);
+    memset(text, '1', size);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct inf_tokenizer *tok = open_golden(names[i]);
+        const clock_t start = clock();
+
+        ASSERT_ERROR(inf_tokenizer_encode(tok, text, size, 0, 4096, &ids, &n), E2BIG);
+        assert_true(clock() - start < CLOCKS_PER_SEC);
+        tokenizer_free(tok);
+    }
+    free(text);
+}
+
 TEST(bad_files_are_errors)
 {
     struct inf_err err;
@@ -264,7 +397,10 @@ RUN_TESTS(cmocka_unit_test(half_a_code_point_never_leaves),
           cmocka_unit_test(special_tokens_are_hidden_and_found_when_asked),
           cmocka_unit_test(token_bytes_are_what_a_token_adds),
           cmocka_unit_test(bad_bytes_are_read_as_replacement_characters),
-          cmocka_unit_test(long_texts_take_linear_time), cmocka_unit_test(bad_files_are_errors),
+          cmocka_unit_test(long_texts_take_linear_time),
+          cmocka_unit_test(limits_of_tokens_are_exact),
+          cmocka_unit_test(texts_that_cannot_fit_are_refused_at_once),
+          cmocka_unit_test(bad_files_are_errors),
           cmocka_unit_test(a_lone_gguf_file_gives_a_tokenizer),
           cmocka_unit_test(pieces_that_share_an_id_are_all_found),
           cmocka_unit_test(configuration_decides_about_bos))
