@@ -41,11 +41,6 @@ static const char *const chat_fields[] = {
     NULL,
 };
 
-static bool is_text(const json_t *value, const char *text)
-{
-    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
-}
-
 /* What needs features of its own is refused here, by its name. */
 static int chat_read_unsupported(struct generation *g, struct problem *problem)
 {
@@ -60,26 +55,26 @@ static int chat_read_unsupported(struct generation *g, struct problem *problem)
     if (tools && !json_is_array(tools))
         return field_wrong_type("tools", "an array", tools, problem);
     value = field_find(g->body, "tool_choice");
-    if (value && !is_text(value, "none") && !is_text(value, "auto"))
+    if (value && !field_is(value, "none") && !field_is(value, "auto"))
         return problem_set(problem, 400, "unsupported_parameter", "tool_choice",
                            "Unsupported value: 'tool_choice' must be \"none\" or \"auto\".");
-    if (json_array_size(tools) && !is_text(value, "none"))
+    if (json_array_size(tools) && !field_is(value, "none"))
         return problem_set(problem, 400, "unsupported_parameter", "tools",
                            "Unsupported parameter: 'tools' is only possible with 'tool_choice': "
                            "\"none\".");
     if (json_array_size(field_find(g->body, "functions")) ||
-        ((value = field_find(g->body, "function_call")) && !is_text(value, "none") &&
-         !is_text(value, "auto")))
+        ((value = field_find(g->body, "function_call")) && !field_is(value, "none") &&
+         !field_is(value, "auto")))
         return problem_set(problem, 400, "unsupported_parameter", "functions",
                            "Unsupported parameter: 'functions' is not supported here.");
     value = field_find(g->body, "response_format");
     if (value && !json_is_object(value))
         return field_wrong_type("response_format", "an object", value, problem);
-    if (value && !is_text(json_object_get(value, "type"), "text"))
+    if (value && !field_is(json_object_get(value, "type"), "text"))
         return problem_set(problem, 400, "unsupported_parameter", "response_format",
                            "Unsupported value: 'response_format' must be {\"type\": \"text\"}.");
     value = field_find(g->body, "modalities");
-    if (value && !(json_array_size(value) == 1 && is_text(json_array_get(value, 0), "text")))
+    if (value && !(json_array_size(value) == 1 && field_is(json_array_get(value, 0), "text")))
         return problem_set(problem, 400, "unsupported_parameter", "modalities",
                            "Unsupported value: 'modalities' must be [\"text\"].");
     return field_bool(g->body, "parallel_tool_calls", &parallel, problem);

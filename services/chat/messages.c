@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "common/fields.h"
+#include "common/json.h"
 #include "core/str.h"
 
-#define MESSAGES_MAX 65536
+#define MESSAGES_MAX           65536
+#define MESSAGES_MAX_ARGUMENTS ((size_t)32 << 20) /* bytes of memory, of all of a request */
 
 static const char *const message_fields[] = {
     "role",      "content", "name",        "tool_calls", "tool_call_id",  "reasoning_content",
@@ -23,22 +25,20 @@ static const char *const roles[] = {"system", "developer", "user", "assistant", 
 
 static int part_text(json_t *part, const char *param, struct str *out, struct problem *problem)
 {
-    const char *type;
-    json_t *text;
+    json_t *type, *text;
 
     if (!json_is_object(part))
         return field_wrong_type(param, "an object", part, problem);
-    type = json_string_value(json_object_get(part, "type"));
-    if (!type)
+    type = json_object_get(part, "type");
+    if (!json_is_string(type))
         return problem_set(problem, 400, "missing_field", param,
                            "Missing required parameter: '%s.type'.", param);
-    if (strcmp(type, "text") != 0 && strcmp(type, "input_text") != 0 &&
-        strcmp(type, "refusal") != 0)
+    if (!field_is(type, "text") && !field_is(type, "input_text") && !field_is(type, "refusal"))
         return problem_set(problem, 400, "unsupported_content", param,
                            "Content parts of type \"%.40s\" are not supported by this model: "
                            "only text is.",
-                           type);
-    text = json_object_get(part, strcmp(type, "refusal") == 0 ? "refusal" : "text");
+                           json_string_value(type));
+    text = json_object_get(part, field_is(type, "refusal") ? "refusal" : "text");
     if (!text)
         return problem_set(problem, 400, "missing_field", param,
                            "Missing required parameter: '%s.text'.", param);
@@ -62,9 +62,7 @@ static int content_normalize(json_t *message, const char *prefix, struct problem
         return 0;
     snprintf(param, sizeof(param), "%s.content", prefix);
     if (!content || json_is_null(content)) {
-        const char *role = json_string_value(json_object_get(message, "role"));
-
-        if (strcmp(role, "assistant") != 0)
+        if (!field_is(json_object_get(message, "role"), "assistant"))
             return problem_set(problem, 400, "missing_field", param,
                                "Missing required parameter: '%s'.", param);
         return json_object_set_new(message, "content", json_string("")) < 0
@@ -86,7 +84,32 @@ static int content_normalize(json_t *message, const char *prefix, struct problem
     return 0;
 }
 
-static int tool_calls_normalize(json_t *message, const char *prefix, struct problem *problem)
+/* Templates read arguments as an object, clients send it as text; what is none stays text. */
+static int arguments_normalize(json_t *function, const char *param, size_t *room,
+                               struct problem *problem)
+{
+    json_t *arguments = json_object_get(function, "arguments");
+    _cleanup_json_ json_t *parsed = NULL;
+    struct inf_err err = {};
+    int r;
+
+    if (!json_is_string(arguments))
+        return 0;
+    r = json_parse_within(json_string_value(arguments), json_string_length(arguments), room,
+                          &parsed, &err);
+    if (r == -E2BIG)
+        return problem_set(problem, 400, "too_many_values", param,
+                           "The arguments of tool calls have too many values: together they take "
+                           "more than %zu MiB of memory.",
+                           MESSAGES_MAX_ARGUMENTS >> 20);
+    if (r == -ENOMEM ||
+        (json_is_object(parsed) && json_object_set(function, "arguments", parsed) < 0))
+        return problem_no_memory(problem);
+    return 0;
+}
+
+static int tool_calls_normalize(json_t *message, const char *prefix, size_t *room,
+                                struct problem *problem)
 {
     json_t *calls = field_find(message, "tool_calls"), *call;
     char param[96];
@@ -101,24 +124,21 @@ static int tool_calls_normalize(json_t *message, const char *prefix, struct prob
         return field_wrong_type(param, "an array", calls, problem);
     json_array_foreach(calls, i, call)
     {
-        json_t *function = json_object_get(call, "function"), *arguments, *parsed;
+        json_t *function = json_object_get(call, "function");
+        int r;
 
         snprintf(param, sizeof(param), "%s.tool_calls[%zu]", prefix, i);
         if (!json_is_object(function) || !json_is_string(json_object_get(function, "name")))
             return problem_set(problem, 400, "missing_field", param,
                                "'%s' must have a function with a name.", param);
-        arguments = json_object_get(function, "arguments");
-        if (!json_is_string(arguments))
-            continue;
-        parsed = json_loadb(json_string_value(arguments), json_string_length(arguments), 0, NULL);
-        if (json_is_object(parsed))
-            json_object_set(function, "arguments", parsed);
-        json_decref(parsed);
+        r = arguments_normalize(function, param, room, problem);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
 
-static int message_normalize(json_t *message, size_t i, struct problem *problem)
+static int message_normalize(json_t *message, size_t i, size_t *room, struct problem *problem)
 {
     char prefix[48], param[96];
     json_t *role, *name;
@@ -139,7 +159,7 @@ static int message_normalize(json_t *message, size_t i, struct problem *problem)
                            "Missing required parameter: '%s'.", param);
     if (!json_is_string(role))
         return field_wrong_type(param, "a string", role, problem);
-    while (k < ARRAY_SIZE(roles) && strcmp(roles[k], json_string_value(role)) != 0)
+    while (k < ARRAY_SIZE(roles) && !field_is(role, roles[k]))
         k++;
     if (k == ARRAY_SIZE(roles))
         return problem_set(problem, 400, "invalid_value", param,
@@ -151,11 +171,12 @@ static int message_normalize(json_t *message, size_t i, struct problem *problem)
     if (name && !json_is_string(name))
         return field_wrong_type(param, "a string", name, problem);
     r = content_normalize(message, prefix, problem);
-    return r < 0 ? r : tool_calls_normalize(message, prefix, problem);
+    return r < 0 ? r : tool_calls_normalize(message, prefix, room, problem);
 }
 
 int messages_normalize(json_t *messages, struct problem *problem)
 {
+    size_t room = MESSAGES_MAX_ARGUMENTS;
     json_t *message;
     size_t i;
     int r;
@@ -173,7 +194,7 @@ int messages_normalize(json_t *messages, struct problem *problem)
                            "'messages' has more than %d entries.", MESSAGES_MAX);
     json_array_foreach(messages, i, message)
     {
-        r = message_normalize(message, i, problem);
+        r = message_normalize(message, i, &room, problem);
         if (r < 0)
             return r;
     }

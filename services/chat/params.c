@@ -190,7 +190,6 @@ static int params_read_stream(struct params *p, json_t *body, struct problem *pr
 static int params_read_cache(struct params *p, json_t *body, struct problem *problem)
 {
     bool cache_prompt = true;
-    size_t len;
     int r;
 
     r = field_bool(body, "cache_prompt", &cache_prompt, problem);
@@ -203,8 +202,8 @@ static int params_read_cache(struct params *p, json_t *body, struct problem *pro
                            "Invalid value for 'cache_salt': an empty string.");
     if (r < 0)
         return r;
-    r = field_string(body, "kv_type", &p->kv_type, &len, problem);
-    if (r > 0 && (strlen(p->kv_type) != len || !kv_type_valid(p->kv_type)))
+    r = field_text(body, "kv_type", &p->kv_type, problem);
+    if (r > 0 && !kv_type_valid(p->kv_type))
         return problem_set(problem, 400, "invalid_value", "kv_type",
                            "Invalid value for 'kv_type': it must be " KV_TYPE_RULE ".");
     return r;
@@ -231,7 +230,7 @@ static int params_read_ignored(json_t *body, struct problem *problem)
         return problem_set(problem, 400, "unsupported_value", "store",
                            "Answers are not stored here: 'store' must be false.");
     text = NULL;
-    if ((r = field_string(body, "service_tier", &text, &len, problem)) < 0)
+    if ((r = field_text(body, "service_tier", &text, problem)) < 0)
         return r;
     if (text && strcmp(text, "auto") != 0 && strcmp(text, "default") != 0)
         return problem_set(problem, 400, "unsupported_value", "service_tier",
@@ -242,11 +241,10 @@ static int params_read_ignored(json_t *body, struct problem *problem)
 int params_read(struct params *p, json_t *body, struct problem *problem)
 {
     bool skip_special = true;
-    size_t len;
     int r;
 
     *p = (struct params){.sampling = {.temperature = 1.0f, .top_p = 1.0f}};
-    if ((r = field_string(body, "model", &p->model, &len, problem)) < 0 ||
+    if ((r = field_text(body, "model", &p->model, problem)) < 0 ||
         (r = params_read_floats(p, body, problem)) < 0 ||
         (r = params_read_ints(p, body, problem)) < 0 ||
         (r = params_read_bias(p, body, problem)) < 0 ||

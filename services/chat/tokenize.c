@@ -27,6 +27,9 @@ static const char *const apply_template_fields[] = {
     NULL,
 };
 
+/* Working on a text takes a hundred times its size. */
+#define TOKENIZE_MAX_BYTES ((size_t)4 << 20)
+
 static int out_of_memory(int r, struct problem *problem)
 {
     return r < 0 ? problem_no_memory(problem) : 0;
@@ -46,7 +49,13 @@ static int tokenize_read(struct generation *g, struct problem *problem)
     if (!text)
         return problem_set(problem, 400, "missing_field", "content",
                            "Missing required parameter: 'content'.");
-    return json_is_string(text) ? 0 : field_wrong_type("content", "a string", text, problem);
+    if (!json_is_string(text))
+        return field_wrong_type("content", "a string", text, problem);
+    if (json_string_length(text) > TOKENIZE_MAX_BYTES)
+        return problem_set(problem, 400, "value_too_long", "content",
+                           "Invalid value for 'content': it is longer than %zu bytes.",
+                           TOKENIZE_MAX_BYTES);
+    return 0;
 }
 
 static int put_piece(struct str *out, const struct inf_tokenizer *tok, int32_t id)

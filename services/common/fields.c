@@ -18,6 +18,9 @@ int fields_parse(const char *body, size_t len, json_t **ret_object, struct probl
 
     if (r == -ENOMEM)
         return problem_no_memory(problem);
+    if (r == -E2BIG)
+        return problem_set(problem, 400, "too_many_values", NULL,
+                           "The body of your request has too many values: %s.", err.text);
     if (r < 0)
         return problem_set(problem, 400, "invalid_json", NULL,
                            "The body of your request is not valid JSON: %s.", err.text);
@@ -132,6 +135,29 @@ int field_string(json_t *object, const char *name, const char **value, size_t *l
     *value = json_string_value(field);
     *len = json_string_length(field);
     return 1;
+}
+
+int field_text(json_t *object, const char *name, const char **value, struct problem *problem)
+{
+    const char *text = NULL;
+    size_t len;
+    const int r = field_string(object, name, &text, &len, problem);
+
+    if (r <= 0)
+        return r;
+    if (strlen(text) != len)
+        return problem_set(problem, 400, "invalid_value", name,
+                           "Invalid value for '%s': it has a NUL character.", name);
+    *value = text;
+    return 1;
+}
+
+bool field_is(const json_t *value, const char *text)
+{
+    const size_t len = strlen(text);
+
+    return json_is_string(value) && json_string_length(value) == len &&
+           memcmp(json_string_value(value), text, len) == 0;
 }
 
 int fields_known(json_t *object, const char *prefix, const char *const *names,

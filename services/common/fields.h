@@ -28,6 +28,11 @@ int field_int(json_t *object, const char *name, int64_t min, int64_t max, int64_
 int field_string(json_t *object, const char *name, const char **value, size_t *len,
                  struct problem *problem);
 
+/* The same of a string that C can hold: names, and whatever is compared with words. */
+int field_text(json_t *object, const char *name, const char **value, struct problem *problem);
+/* Whether it is that very string; @value may be NULL. */
+bool field_is(const json_t *value, const char *text);
+
 /* "a string", "an object", for sentences. */
 const char *field_type_name(const json_t *value);
 int field_wrong_type(const char *param, const char *expected, const json_t *value,

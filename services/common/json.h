@@ -4,8 +4,8 @@
 /*
  * JSON of requests and answers: parsing with limits, writing into a str
  *
- * Parsing is jansson's, behind checks of its own: UTF-8, depth, duplicate keys. Writing is by
- * hand, for it happens once per token.
+ * Parsing is jansson's, behind checks of our own: UTF-8, depth, duplicate keys, and the memory that
+ * the values will take. Writing is by hand, for it happens once per token.
  */
 
 #include <infer/types.h>
@@ -14,10 +14,20 @@
 #include "core/macros.h"
 #include "core/str.h"
 
-#define JSON_MAX_DEPTH 64
+#define JSON_MAX_DEPTH    64
+#define JSON_MEMORY_SMALL ((size_t)1 << 20)
+#define JSON_MEMORY_LARGE ((size_t)64 << 20)
 
-/* Parses one value. -EBADMSG with the reason; -ENOMEM. The caller owns the reference. */
+/* Bytes of memory that the values of a text of @len bytes may take: 32 times its size and 1 MiB, or
+ * twice its size and 64 MiB, whichever is less. */
+size_t json_max_memory(size_t len);
+/* Parses one value. -EBADMSG with the reason; -E2BIG: its values take more memory than that;
+ * -ENOMEM. The caller owns the reference. */
 int json_parse(const char *data, size_t len, json_t **ret_json, struct inf_err *reterr);
+
+/* The same; what the values take is taken from @room, which they must fit into. */
+int json_parse_within(const char *data, size_t len, size_t *room, json_t **ret_json,
+                      struct inf_err *reterr);
 
 static inline void json_drop(json_t **json)
 {

@@ -12,34 +12,24 @@ static int word(const json_t *field, const char *const *words)
 {
     const char *text = json_string_value(field);
 
-    for (int i = 0; text && words[i]; i++)
+    if (!text || strlen(text) != json_string_length(field))
+        return -1;
+    for (int i = 0; words[i]; i++)
         if (strcasecmp(words[i], text) == 0)
             return i;
     return -1;
 }
 
-/* A string that C can hold. */
-static int read_text(json_t *body, const char *name, const char **value, struct problem *problem)
-{
-    size_t len;
-    const int r = field_string(body, name, value, &len, problem);
-
-    if (r > 0 && strlen(*value) != len)
-        return problem_set(problem, 400, "invalid_value", name,
-                           "Invalid value for '%s': it has a NUL character.", name);
-    return r;
-}
-
 int params_read_model(struct params *p, json_t *body, struct problem *problem)
 {
-    const int r = read_text(body, "model", &p->model, problem);
+    const int r = field_text(body, "model", &p->model, problem);
 
     return MIN(r, 0);
 }
 
 int params_read_task(struct params *p, json_t *body, struct problem *problem)
 {
-    const int r = read_text(body, "task", &p->task, problem);
+    const int r = field_text(body, "task", &p->task, problem);
 
     return MIN(r, 0);
 }
@@ -90,7 +80,7 @@ int params_read_prompt(struct params *p, json_t *body, struct problem *problem)
     const char *first = NULL;
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        const int r = read_text(body, rows[i].name, rows[i].value, problem);
+        const int r = field_text(body, rows[i].name, rows[i].value, problem);
 
         if (r < 0)
             return r;

@@ -57,9 +57,8 @@ static int read_format(struct call *c, struct problem *problem)
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         const char *format = NULL;
-        size_t len;
 
-        if (field_string(c->body, names[i], &format, &len, problem) < 0)
+        if (field_text(c->body, names[i], &format, problem) < 0)
             return -1;
         if (!format)
             continue;

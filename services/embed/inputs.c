@@ -49,10 +49,24 @@ static int reserve(struct inputs *inputs, size_t more, size_t max, const char *p
     return 0;
 }
 
-static void add_text(struct inputs *inputs, const json_t *text)
+int inputs_check_text(const char *at, size_t len, struct problem *problem)
 {
-    inputs->items[inputs->n++] =
-        (struct input){.text = json_string_value(text), .len = json_string_length(text)};
+    if (len <= INPUTS_MAX_TEXT)
+        return 0;
+    return problem_set(problem, 400, "value_too_long", at,
+                       "Invalid value for '%s': the text is longer than %zu bytes.", at,
+                       INPUTS_MAX_TEXT);
+}
+
+static int add_text(struct inputs *inputs, const json_t *text, const char *at,
+                    struct problem *problem)
+{
+    const struct input input = {.text = json_string_value(text), .len = json_string_length(text)};
+
+    if (inputs_check_text(at, input.len, problem) < 0)
+        return -EINVAL;
+    inputs->items[inputs->n++] = input;
+    return 0;
 }
 
 /* Ids are checked against the vocabulary when there is one. */
@@ -93,8 +107,7 @@ static int read_item(struct inputs *inputs, json_t *item, size_t i, struct probl
     if (json_is_string(item)) {
         if (!json_string_length(item))
             return empty(at, problem);
-        add_text(inputs, item);
-        return 0;
+        return add_text(inputs, item, at, problem);
     }
     if (!json_is_array(item))
         return field_wrong_type(at, "a string or an array of token ids", item, problem);
@@ -120,7 +133,7 @@ int inputs_read(struct inputs *inputs, json_t *value, const char *param, size_t 
         return r;
     inputs->is_list = json_is_array(value) && !json_is_number(json_array_get(value, 0));
     if (json_is_string(value))
-        add_text(inputs, value);
+        r = add_text(inputs, value, param, problem);
     else if (json_is_number(json_array_get(value, 0)))
         r = add_tokens(inputs, value, param, problem);
     else
@@ -153,7 +166,7 @@ int inputs_read_texts(struct inputs *inputs, json_t *value, const char *param, s
         else if (!json_string_length(item) && !may_be_empty)
             r = empty(at, problem);
         else
-            add_text(inputs, item);
+            r = add_text(inputs, item, at, problem);
     }
     return r;
 }
@@ -181,7 +194,7 @@ int inputs_read_documents(struct inputs *inputs, json_t *value, const char *para
         if (r == 0 && !json_is_string(text))
             return field_wrong_type(at, "a string or an object with a \"text\"", item, problem);
         if (r == 0)
-            add_text(inputs, text);
+            r = add_text(inputs, text, at, problem);
     }
     return r;
 }

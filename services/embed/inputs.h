@@ -28,12 +28,17 @@ struct inputs {
 
 enum { INPUTS_NAME = 128 };
 
+/* Bytes of one text: making tokens of it may take forty times as many. */
+#define INPUTS_MAX_TEXT ((size_t)4 << 20)
+
 /* At most one of them is set. */
 struct inputs_prompt {
     const char *name, *text, *instruction;
 };
 
 void inputs_done(struct inputs *inputs);
+/* Refuses a text that is longer than that, by its name @at. */
+int inputs_check_text(const char *at, size_t len, struct problem *problem);
 /* What messages call item @i: "input[3]". */
 void inputs_name(const struct inputs *inputs, size_t i, char ret_name[INPUTS_NAME]);
 

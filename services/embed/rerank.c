@@ -39,7 +39,7 @@ static int read_query(struct call *c, struct problem *problem)
                            "Missing required parameter: 'query'.");
     if (!c->query.len)
         return problem_set(problem, 400, "empty_input", "query", "'query' is empty.");
-    return 0;
+    return inputs_check_text("query", c->query.len, problem);
 }
 
 /* Fields of the other shape have no meaning here. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
+#include <time.h>
 
 #include "common/json.h"
 #include "lib/test.h"
@@ -31,6 +33,122 @@ TEST(what_clients_must_not_send_is_refused)
     deep[sizeof(deep) - 1] = 0;
     ASSERT_ERROR(parse(deep, &err), EBADMSG);
     ASSERT_CONTAINS(err.text, "deeper");
+}
+
+/* Bytes of the heap that are in use; 0: it does not say. */
+static size_t heap(void)
+{
+    const struct mallinfo2 m = mallinfo2();
+
+    return m.uordblks + m.hblkhd;
+}
+
+/* An array of @n times @item; the caller frees it. */
+static char *many(const char *item, size_t n)
+{
+    const size_t len = strlen(item);
+    char *text = malloc(n * (len + 1) + 3), *p = text;
+
+    assert_non_null(text);
+    *p++ = '[';
+    for (size_t i = 0; i < n; i++) {
+        memcpy(p, item, len);
+        p += len;
+        *p++ = i + 1 < n ? ',' : ']';
+    }
+    *p = 0;
+    return text;
+}
+
+TEST(memory_is_foreseen)
+{
+    static const char *const items[] = {
+        "{}",
+        "[]",
+        "1",
+        "12345",
+        "-1.5e9",
+        "null",
+        "\"\"",
+        "\"a string of some letters\"",
+        "[1]",
+        "{\"a\":1}",
+        "{\"a\":{\"b\":[]}}",
+        "[[],[],[],[],[],[],[],[],[]]",
+        "{\"a\":1,\"b\":2,\"c\":3,\"d\":4,\"e\":5,\"f\":6,\"g\":7,\"h\":8,\"i\":9}",
+        "\"\\u0041\\\"\\\\\"",
+    };
+    enum { N = 20000 };
+
+    for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++) {
+        char *text = many(items[i], N);
+        const size_t before = heap();
+        size_t room = SIZE_MAX;
+        json_t *json = NULL;
+        struct inf_err err;
+
+        ASSERT_OK_ERR(json_parse_within(text, strlen(text), &room, &json, &err), err);
+        if (heap() > before && heap() - before > SIZE_MAX - room)
+            fail_msg("%s: %zu bytes, %zu were foreseen", items[i], heap() - before,
+                     SIZE_MAX - room);
+        json_decref(json);
+        free(text);
+    }
+}
+
+TEST(many_keys_are_foreseen)
+{
+    enum { N = 70000 };
+    char *text = malloc(N * 24), *p = text;
+    const size_t before = heap();
+    size_t room = SIZE_MAX;
+    json_t *json = NULL;
+    struct inf_err err;
+
+    assert_non_null(text);
+    for (int i = 0; i < N; i++)
+        p += sprintf(p, "%s\"%d\":1", i ? "," : "{", i);
+    strcpy(p, "}");
+    ASSERT_OK_ERR(json_parse_within(text, strlen(text), &room, &json, &err), err);
+    assert_true(heap() <= before || heap() - before <= SIZE_MAX - room + N * 24);
+    json_decref(json);
+    free(text);
+}
+
+TEST(values_that_take_too_much_are_refused_before_they_are_made)
+{
+    struct inf_err err;
+    char *text = many("{}", 5 << 20);
+    clock_t start = clock();
+
+    ASSERT_ERROR(parse(text, &err), E2BIG);
+    ASSERT_CONTAINS(err.text, "MiB");
+    assert_true(clock() - start < CLOCKS_PER_SEC);
+    free(text);
+    text = many("{}", 3000);
+    ASSERT_OK(parse(text, &err));
+    free(text);
+    text = many("12345", 1 << 20); /* token ids */
+    ASSERT_OK(parse(text, &err));
+    free(text);
+    text = many("\"a\\\"b, [{}], {}: {}\"", 1000);
+    ASSERT_OK(parse(text, &err));
+    free(text);
+}
+
+TEST(room_is_shared)
+{
+    char *text = many("{}", 100);
+    size_t room = 60000;
+    json_t *json;
+    struct inf_err err;
+
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(json_parse_within(text, strlen(text), &room, &json, &err));
+        json_decref(json);
+    }
+    ASSERT_ERROR(json_parse_within(text, strlen(text), &room, &json, &err), E2BIG);
+    free(text);
 }
 
 TEST(strings_are_quoted_so_that_any_parser_reads_them)
@@ -64,5 +182,8 @@ TEST(numbers_are_short_and_exact)
 }
 
 RUN_TESTS(cmocka_unit_test(what_clients_must_not_send_is_refused),
+          cmocka_unit_test(memory_is_foreseen), cmocka_unit_test(many_keys_are_foreseen),
+          cmocka_unit_test(values_that_take_too_much_are_refused_before_they_are_made),
+          cmocka_unit_test(room_is_shared),
           cmocka_unit_test(strings_are_quoted_so_that_any_parser_reads_them),
           cmocka_unit_test(numbers_are_short_and_exact))
