@@ -30,8 +30,12 @@ struct conversation_params {
 /* What the last answer cost. */
 struct conversation_stats {
     uint32_t n_prompt, n_cached, n_generated;
+    uint32_t n_first;            /* of these, generated when the first text came */
     double first_sec, total_sec; /* to the first text, to the end */
     enum inf_finish finish;
+    size_t n_forgotten; /* messages that the model was not told any longer, from this answer on */
+    uint32_t n_ctx;     /* tokens that the context holds */
+    bool is_full;       /* the answer ended because it holds no more */
 };
 
 int conversation_new(const struct conversation_params *params, struct conversation **ret,
@@ -43,7 +47,9 @@ DEFINE_CLEANUP(struct conversation *, conversation_free);
 json_t *conversation_messages(const struct conversation *c);
 /* Forgets all messages but the system's; @system NULL keeps that. */
 int conversation_reset(struct conversation *c, const char *system);
-/* Says @text, writes the answer to @out as it comes, remembers both. On failure the
- * conversation is as it was. -E2BIG: the context is full. */
+/* Says @text, writes the answer to @out as it comes, remembers both. Where the context has no room,
+ * the oldest messages but the system's are not told to the model any longer, until half of it is
+ * free: what stays is the beginning of many prompts then, which the KV cache knows. On failure the
+ * conversation is as it was. -E2BIG: the text is too long for the context by itself. */
 int conversation_say(struct conversation *c, const char *text, FILE *out,
                      struct conversation_stats *ret_stats, struct inf_err *reterr);

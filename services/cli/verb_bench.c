@@ -34,6 +34,7 @@ static const char help[] =
 
 enum {
     BENCH_HELP = -1,
+    BENCH_MAX_NUMBER = 1 << 20,
 };
 
 struct bench {
@@ -152,12 +153,15 @@ static void print_text(const struct bench *b)
         printf("  prefill: %.1f %% of the int8 peak\n", r->pp_of_peak * 100);
 }
 
-static bool number(const char *text, uint32_t *ret)
+/* False: it is none, which was told. */
+static bool number(const char *option, const char *text, uint32_t *ret)
 {
     uint64_t n;
 
-    if (!cli_number(text, 1u << 20, &n))
-        return false;
+    if (!cli_number(text, BENCH_MAX_NUMBER, &n))
+        return cli_usage("bench", "%s is a whole number up to %d, not \"%s\"", option,
+                         BENCH_MAX_NUMBER, text),
+               false;
     *ret = (uint32_t)n;
     return true;
 }
@@ -190,19 +194,19 @@ static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
         if (c == 'm')
             b->name = optarg;
         else if (c == 'p')
-            ok &= number(optarg, &p->n_prompt);
+            ok &= number("-p", optarg, &p->n_prompt);
         else if (c == 'n')
-            ok &= number(optarg, &p->n_generate);
+            ok &= number("-n", optarg, &p->n_generate);
         else if (c == 'd')
-            ok &= number(optarg, &p->n_depth);
+            ok &= number("-d, --depth", optarg, &p->n_depth);
         else if (c == 't')
-            ok &= number(optarg, &p->n_threads);
+            ok &= number("-t, --threads", optarg, &p->n_threads);
         else if (c == 'r')
-            ok &= number(optarg, &p->n_repeat);
+            ok &= number("-r, --repeat", optarg, &p->n_repeat);
         else if (c == 'b')
-            ok &= number(optarg, &p->n_batch);
+            ok &= number("-b, --batch", optarg, &p->n_batch);
         else if (c == 'S')
-            ok &= number(optarg, &p->n_streams);
+            ok &= number("--streams", optarg, &p->n_streams);
         else if (c == 'D')
             b->device_name = optarg;
         else if (c == 'i')
@@ -221,7 +225,7 @@ static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
             return cli_usage("bench", "wrong option");
     }
     if (!ok)
-        return cli_usage("bench", "numbers must be whole and at most %d", 1 << 20);
+        return CLI_USAGE;
     if (!b->name && optind + 1 == argc)
         b->name = argv[optind++];
     if (optind < argc || (!b->name && !p->membw && !p->peak))

@@ -252,7 +252,7 @@ static bool take_option(struct request *q, int c, const char *arg)
         return true;
     case 'b':
         if (!cli_number(arg, MAX_BATCH, &q->batch) || !q->batch)
-            return cli_usage("embed", "--batch is 1 to %d", MAX_BATCH), false;
+            return cli_usage("embed", "-b, --batch is 1 to %d, not \"%s\"", MAX_BATCH, arg), false;
         return true;
     case OPTION_ANEW:
         return q->anew = true;
@@ -266,7 +266,7 @@ static bool take_option(struct request *q, int c, const char *arg)
         return true;
     case OPTION_DIMENSIONS:
         if (!cli_number(arg, 1 << 20, &number) || !number)
-            return cli_usage("embed", "--dimensions is a number above 0"), false;
+            return cli_usage("embed", "--dimensions is a number above 0, not \"%s\"", arg), false;
         q->ask.dimensions = (uint32_t)number;
         return true;
     case OPTION_TRUNCATE:

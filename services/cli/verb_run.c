@@ -3,7 +3,8 @@
  * sconce run: one answer, or a conversation at the terminal
  *
  * Lines are edited by libedit, with a history in $XDG_STATE_HOME/sconce/history. Control-C ends an
- * answer, control-D the conversation.
+ * answer, and where that was the only one the program, with the status that shells expect;
+ * control-D ends the conversation.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -52,6 +53,11 @@ static const char conversation_help[] =
     "  /exit           end (also control-D)\n"
     "  Control-C ends an answer.\n";
 
+enum {
+    LEAST_SPEED_TOKENS = 8,
+    CLI_INTERRUPTED = 128 + SIGINT,
+};
+
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int sig)
@@ -70,15 +76,36 @@ struct run {
     struct saved saved; /* name NULL: the conversation is not */
 };
 
-static void tell_stats(const struct conversation_stats *s)
+/* A speed of few tokens, or of hardly any time, would be noise. */
+static double speed(const struct conversation_stats *s)
 {
     const double rest = s->total_sec - s->first_sec;
+    const uint32_t n = s->n_generated - s->n_first;
 
+    return n >= LEAST_SPEED_TOKENS && rest > 0 ? n / rest : 0;
+}
+
+static void tell_stats(const struct conversation_stats *s)
+{
     fprintf(stderr, "[%u tokens read, %u of them known, first text after %.2f s; %u tokens written",
             s->n_prompt, s->n_cached, s->first_sec, s->n_generated);
-    if (rest > 0 && s->n_generated > 1)
-        fprintf(stderr, ", %.1f tokens/s", (s->n_generated - 1) / rest);
+    if (speed(s) > 0)
+        fprintf(stderr, ", %.1f tokens/s", speed(s));
     fputs("]\n", stderr);
+}
+
+static void tell_context(const struct conversation_stats *s)
+{
+    if (s->n_forgotten)
+        fprintf(stderr,
+                "(The context of %u tokens was full: the model is not told the oldest %zu messages "
+                "any longer.)\n",
+                s->n_ctx, s->n_forgotten);
+    if (s->is_full)
+        fprintf(stderr,
+                "(The context of %u tokens is full, so that the answer ends here; --context makes "
+                "it larger.)\n",
+                s->n_ctx);
 }
 
 static int save(struct run *run, struct conversation *c)
@@ -101,6 +128,7 @@ static int say(struct run *run, struct conversation *c, const char *text)
         return cli_error("run", "%s", err.text);
     putchar('\n');
     fflush(stdout);
+    tell_context(&stats);
     if (run->verbose)
         tell_stats(&stats);
     return save(run, c);
@@ -123,10 +151,18 @@ static char *prompt(EditLine *el)
     return more && *(bool *)more ? next : first;
 }
 
+/* A command is one word of letters behind a slash, so that a path is none. */
+static bool is_command(const char *line)
+{
+    const size_t n = line[0] == '/' ? strspn(line + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
+
+    return line[0] == '/' && (line[n + 1] == 0 || line[n + 1] == ' ');
+}
+
 /* True when the line was a command; *ret_end when it ends the conversation. */
 static bool command(struct conversation *c, const char *line, bool *ret_end)
 {
-    if (line[0] != '/')
+    if (!is_command(line))
         return false;
     if (strcmp(line, "/exit") == 0 || strcmp(line, "/quit") == 0 || strcmp(line, "/bye") == 0) {
         *ret_end = true;
@@ -136,8 +172,12 @@ static bool command(struct conversation *c, const char *line, bool *ret_end)
     } else if (strncmp(line, "/system ", 8) == 0) {
         if (conversation_reset(c, line + 8) == 0)
             fputs("(a new conversation)\n", stderr);
-    } else {
+    } else if (strcmp(line, "/help") == 0) {
         fputs(conversation_help, stderr);
+    } else if (strcmp(line, "/system") == 0) {
+        fputs("/system needs a text: /system TEXT\n", stderr);
+    } else {
+        fprintf(stderr, "There is no command like \"%s\". There are:\n%s", line, conversation_help);
     }
     return true;
 }
@@ -378,12 +418,13 @@ static int start(struct run *run, const char *model_name, const char *prompt_arg
     run->params.interrupt = &interrupted;
     if (conversation_new(&run->params, &c, &err) < 0)
         return cli_error("run", "%s", err.text);
+    if (from_stdin && (r = cli_read("run", "-", &text, &len)) != CLI_OK)
+        return r;
     sigaction(SIGINT, &act, NULL);
-    if (from_stdin) {
-        r = cli_read("run", "-", &text, &len);
-        return r == CLI_OK ? say(run, c, text) : r;
-    }
-    return prompt_arg ? say(run, c, prompt_arg) : converse(run, c);
+    if (!from_stdin && !prompt_arg)
+        return converse(run, c);
+    r = say(run, c, from_stdin ? text : prompt_arg);
+    return interrupted ? CLI_INTERRUPTED : r;
 }
 
 static const struct option options[] = {
@@ -423,7 +464,8 @@ static int take_options(struct run *run, int argc, char **argv)
         if (c == '?')
             return cli_usage("run", "wrong option");
         if (!take_option(run, c, optarg))
-            return cli_usage("run", "\"%s\" is no good value for --%s", optarg,
+            return cli_usage("run", "\"%s\" is no good value for %s%s", optarg,
+                             i_option >= 0 ? "--" : "-",
                              i_option >= 0 ? options[i_option].name : (char[]){(char)c, 0});
         i_option = -1;
     }

@@ -147,7 +147,8 @@ static bool take_option(struct request *q, int c, const char *arg)
     case 'f':
         q->ask.format = format_of(arg);
         if (!q->ask.format)
-            return cli_usage("transcribe", "--format is txt, srt, vtt or json, not \"%s\"", arg),
+            return cli_usage("transcribe", "-f, --format is txt, srt, vtt or json, not \"%s\"",
+                             arg),
                    false;
         return true;
     case 'm':
