@@ -48,7 +48,7 @@ audio:
   idle_timeout: 4s
   threads: 2
 chat:
-  idle_timeout: 2s
+  idle_timeout: 4s
   threads: 2
 """
 # Vulkan, on the GPU if there is one; else lavapipe, which is slow, and slower under strace.
