@@ -22,36 +22,20 @@ static double guess_tok_s(const struct inf_engine *engine, const struct inf_mode
     return flops * b->ops->n_threads(b) / 2 / (double)MAX(model->info.n_params, 1u);
 }
 
-static size_t count_files(const struct format *f)
-{
-    size_t n = 0;
-
-    while (format_file(f, n))
-        n++;
-    return n;
-}
-
 int attach_tier(struct inf_engine *engine, const struct inf_engine_params *p,
                 struct inf_err *reterr)
 {
-    struct format *format = p->model->format;
     const struct runner *runner = engine->sched->runner;
     const struct kv_layout *layout = kv_pool_layout(runner->pool);
-    const size_t n = count_files(format);
     int r;
 
-    engine->files = NEW(const struct file_map *, n);
-    if (!engine->files)
-        return err_set(reterr, ENOMEM, "out of memory");
-    for (size_t i = 0; i < n; i++)
-        engine->files[i] = format_file(format, i);
     snprintf(engine->codec, sizeof(engine->codec), "%s/%s %s", codec_info(layout->k)->name,
              codec_info(layout->v)->name, runner->backend->device);
     r = sched_add_tier(engine->sched,
                        &(struct tier_params){
                            .impl = p->tier,
-                           .files = engine->files,
-                           .n_files = n,
+                           .files = p->model->maps,
+                           .n_files = p->model->n_maps,
                            .model = p->tier_model ? p->tier_model : "",
                            .codec = engine->codec,
                        },

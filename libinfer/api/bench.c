@@ -375,6 +375,8 @@ int inf_bench(const struct inf_bench_params *params, struct inf_bench_result *re
     }
     if (params->n_prompt > 0 || params->n_generate > 0)
         r = run_model(&b, reterr);
+    if (r == 0 && params->model)
+        r = inf_model_check(params->model, reterr);
     if (r < 0)
         return r;
     r = measure_bounds(&b);

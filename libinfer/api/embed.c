@@ -149,6 +149,7 @@ static int make_embedder(const struct inf_embedder_params *p, uint32_t max_token
                   .normalize = how.make != MODEL_MAKE_SCORE && !hp->embed.raw,
                   .tasks = hp->embed.tasks,
                   .n_tasks = hp->embed.n_tasks},
+        .files = model_files(p->model),
         .max_queue_tokens = p->max_queue_tokens > 0 ? p->max_queue_tokens : DEFAULT_MAX_QUEUE,
     };
     if (r == 0)
@@ -171,6 +172,9 @@ int inf_embedder_new(const struct inf_embedder_params *params, struct inf_embedd
         r = choose_max_tokens(params, &max_tokens, reterr);
     if (r == 0)
         r = make_embedder(params, max_tokens, &e, reterr);
+    /* Copies of weights were made. */
+    if (r == 0)
+        r = inf_model_check(params->model, reterr);
     if (r < 0)
         return r;
     embedder = NEW(struct inf_embedder, 1);
@@ -198,10 +202,14 @@ int inf_embedder_submit(struct inf_embedder *embedder, const struct inf_embed_re
                         uint64_t *ret_id, struct inf_err *reterr)
 {
     struct inf_embed_request q;
+    int r;
 
     assert(embedder && ret_id);
     if (!request)
         return err_set(reterr, EINVAL, "there is no request");
+    r = inf_model_check(embedder->model, reterr);
+    if (r < 0)
+        return r;
     q = *request;
     if (embedder->scores)
         q.normalize = INF_NORMALIZE_NO;

@@ -21,6 +21,8 @@ struct inf_model {
     struct whisper_model *whisper; /* NULL: another model */
     struct inf_tokenizer *tok;
     struct inf_chat_template *tmpl;
+    const struct file_map **maps; /* [n_maps], of the weights */
+    size_t n_maps;
     struct inf_model_info info;
     char dtype_text[64];
     char template_error[256];
@@ -29,10 +31,15 @@ struct inf_model {
 /* -EINVAL: why it has no weights that make tokens or vectors of texts. */
 int model_lacking(const struct inf_model *m, struct inf_err *reterr);
 
+/* Its files, for who computes with it. */
+static inline struct file_set model_files(const struct inf_model *m)
+{
+    return (struct file_set){.maps = m->maps, .n = m->n_maps};
+}
+
 struct inf_engine {
     struct inf_model *model;
     struct sched *sched;
-    const struct file_map **files; /* of the weights, for the tier; NULL: there is none */
     char codec[48];
 };
 

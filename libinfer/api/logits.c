@@ -77,6 +77,9 @@ int inf_logits(const struct inf_logits_params *params, const int32_t *tokens, si
     kv_table_done(&table);
     if (r < 0)
         return err_set(reterr, -r, "the device failed");
+    r = inf_model_check(model, reterr);
+    if (r < 0)
+        return r;
     *ret_logits = STEAL(logits);
     return 0;
 }

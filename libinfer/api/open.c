@@ -5,7 +5,6 @@
  * info.template_error says why.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +13,7 @@
 #include "api/handle.h"
 #include "core/err.h"
 #include "core/file.h"
+#include "core/guard.h"
 #include "quant/dtype.h"
 
 /* "Q4_K + Q6_K": the formats of matrices by falling weight; those below a percent are left out. */
@@ -122,14 +122,22 @@ static int open_template(struct inf_model *m, const char *given, struct inf_err 
 /* A file that begins neither as GGUF nor as .bin can only be a tokenizer. */
 static bool is_lone_tokenizer(const char *path)
 {
-    _cleanup_close_ int fd = -1;
-    char magic[4];
+    return !path_is_dir(path) && file_begins_with(path, "") && !file_begins_with(path, "GGUF") &&
+           !ggml_bin_probe(path);
+}
 
-    if (path_is_dir(path))
-        return false;
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    return fd >= 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
-           memcmp(magic, "GGUF", sizeof(magic)) != 0 && !ggml_bin_probe(path);
+static int list_files(struct inf_model *m, struct inf_err *reterr)
+{
+    size_t n = 0;
+
+    while (format_file(m->format, n))
+        n++;
+    m->maps = NEW(const struct file_map *, n);
+    if (!m->maps)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (; m->n_maps < n; m->n_maps++)
+        m->maps[m->n_maps] = format_file(m->format, m->n_maps);
+    return 0;
 }
 
 static int open_parts(struct inf_model *m, const struct inf_model_params *p, struct inf_err *reterr)
@@ -139,6 +147,8 @@ static int open_parts(struct inf_model *m, const struct inf_model_params *p, str
     if (p->vocab_only && is_lone_tokenizer(p->path))
         return tokenizer_open_file(p->path, &m->tok, reterr);
     r = format_open(p->path, p->vocab_only ? FORMAT_VOCAB_ONLY : 0, &m->format, reterr);
+    if (r == 0)
+        r = list_files(m, reterr);
     if (r < 0)
         return r;
     if (!p->vocab_only) {
@@ -167,6 +177,8 @@ int inf_model_open(const struct inf_model_params *params, struct inf_model **ret
     r = open_parts(m, params, reterr);
     if (r == 0)
         r = open_template(m, params->chat_template, reterr);
+    if (r == 0)
+        r = inf_model_check(m, reterr);
     if (r < 0) {
         inf_model_unref(m);
         return r;
@@ -201,9 +213,22 @@ struct inf_model *inf_model_unref(struct inf_model *m)
     tokenizer_free(m->tok);
     whisper_model_close(m->whisper);
     model_close(m->model);
+    free(m->maps);
     format_close(m->format);
     free(m);
     return NULL;
+}
+
+int inf_files_guard(void)
+{
+    return guard_install();
+}
+
+int inf_model_check(const struct inf_model *m, struct inf_err *reterr)
+{
+    const struct file_set files = model_files(m);
+
+    return file_set_check(&files, reterr);
 }
 
 const struct inf_model_info *inf_model_info(const struct inf_model *m)

@@ -124,6 +124,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
         .max_seqs = setup.max_seqs,
         .max_queue = params->max_queue > 0 ? params->max_queue : DEFAULT_QUEUE,
         .no_prefix_cache = params->no_prefix_cache,
+        .files = model_files(params->model),
     };
     if (!limits.no_prefix_cache)
         name_origin(params->model, runner, &limits.origin);
@@ -135,6 +136,9 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
         return err_set(reterr, -r, "the scheduler could not be made: %s", strerror(-r));
     engine->model = inf_model_ref(params->model);
     r = params->tier ? attach_tier(engine, params, reterr) : 0;
+    /* A device may have copied the weights. */
+    if (r == 0)
+        r = inf_model_check(engine->model, reterr);
     if (r < 0)
         return r;
     r = sched_start(engine->sched);
@@ -150,7 +154,6 @@ struct inf_engine *inf_engine_free(struct inf_engine *engine)
         return NULL;
     sched_free(engine->sched);
     inf_model_unref(engine->model);
-    free(engine->files);
     free(engine);
     return NULL;
 }
@@ -235,6 +238,8 @@ int inf_engine_submit(struct inf_engine *engine, const struct inf_request *reque
 
     assert(engine && ret_id);
     r = check_request(engine, request, reterr);
+    if (r == 0)
+        r = inf_model_check(engine->model, reterr);
     if (r < 0)
         return r;
     r = sched_submit(engine->sched, request, ret_id);

@@ -64,6 +64,7 @@ int inf_transcriber_new(const struct inf_transcriber_params *p,
         .max_running = p->max_requests > 0 ? p->max_requests : DEFAULT_REQUESTS,
         .max_waiting = p->max_queue > 0 ? p->max_queue : DEFAULT_QUEUE,
         .exact = p->exact,
+        .files = model_files(p->model),
     };
     transcriber = NEW(struct inf_transcriber, 1);
     if (!transcriber)
@@ -71,7 +72,11 @@ int inf_transcriber_new(const struct inf_transcriber_params *p,
     r = backend_new(&on, &backend, reterr);
     if (r == 0)
         r = transcriber_new(&backend, &params, &transcriber->t, reterr);
+    /* Copies of weights were made. */
+    if (r == 0)
+        r = inf_model_check(p->model, reterr);
     if (r < 0) {
+        transcriber_free(transcriber->t);
         free(transcriber);
         return r;
     }
@@ -94,9 +99,14 @@ int inf_transcriber_submit(struct inf_transcriber *transcriber,
                            const struct inf_audio_request *request, uint64_t *ret_id,
                            struct inf_err *reterr)
 {
+    int r;
+
     assert(transcriber && ret_id);
     if (!request)
         return err_set(reterr, EINVAL, "there is no request");
+    r = inf_model_check(transcriber->model, reterr);
+    if (r < 0)
+        return r;
     return transcriber_submit(transcriber->t, request, ret_id, reterr);
 }
 

@@ -10,9 +10,15 @@
 #include <time.h>
 
 #include "core/err.h"
+#include "core/guard.h"
+#include "core/pages.h"
 
 /* More than any file system's clock takes for a tick. */
 #define SETTLE_NSEC 3000000000
+/* What is read at once of the beginning of a file. That of a large one is rarely small, and comes
+ * in huge pages, which is five times as fast as faulting all its pages. */
+#define START_PIECE ((uint64_t)256 << 10)
+#define START_LARGE ((uint64_t)64 << 20)
 
 static int open_regular(const char *path, struct stat *ret_st, struct inf_err *reterr)
 {
@@ -51,9 +57,48 @@ static void identify(struct file_map *map, const struct stat *st)
     map->settled = nsec(&now) > map->id.ctime_ns + SETTLE_NSEC;
 }
 
+/* --- maps --- */
+
+/* What a map needs to be looked at later. */
+struct file_hold {
+    int fd;
+    struct guard *guard;
+    char name[]; /* for messages */
+};
+
+static void hold_free(struct file_hold *hold)
+{
+    if (!hold)
+        return;
+    guard_free(hold->guard);
+    if (hold->fd >= 0)
+        close(hold->fd);
+    free(hold);
+}
+
+/* Takes *@fd. NULL when out of memory. */
+static struct file_hold *hold_new(int *fd, const char *path, const void *data, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    struct file_hold *hold = malloc(sizeof(*hold) + strlen(name) + 1);
+
+    if (!hold)
+        return NULL;
+    strcpy(hold->name, name);
+    hold->guard = guard_new(data, size);
+    if (!hold->guard) {
+        free(hold);
+        return NULL;
+    }
+    hold->fd = STEAL_FD(*fd);
+    return hold;
+}
+
 int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *reterr)
 {
     _cleanup_close_ int fd = -1;
+    struct file_map map = {0};
     struct stat st;
     void *p;
 
@@ -61,7 +106,7 @@ int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *re
     if (fd < 0)
         return fd;
     if (st.st_size == 0) {
-        *ret_map = (struct file_map){0};
+        *ret_map = map;
         return 0;
     }
     p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -72,16 +117,184 @@ int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *re
      * they stay huge for those who map the file after us. Mapping 400 MB then takes 200 faults
      * instead of 6,000. */
     madvise(p, (size_t)st.st_size, MADV_HUGEPAGE);
-    *ret_map = (struct file_map){.data = p, .size = (uint64_t)st.st_size};
-    identify(ret_map, &st);
+    map = (struct file_map){.data = p, .size = (uint64_t)st.st_size};
+    identify(&map, &st);
+    map.hold = hold_new(&fd, path, p, map.size);
+    if (!map.hold) {
+        file_map_done(&map);
+        return err_set(reterr, ENOMEM, "%s: out of memory", path);
+    }
+    *ret_map = map;
     return 0;
 }
 
 void file_map_done(struct file_map *map)
 {
+    hold_free(map->hold);
     if (map->data)
         munmap((void *)(uintptr_t)map->data, map->size);
     *map = (struct file_map){0};
+}
+
+int file_map_read(const struct file_map *map, uint64_t offset, void *ret, size_t n,
+                  struct inf_err *reterr)
+{
+    size_t have = 0;
+
+    if (offset > map->size || n > map->size - offset)
+        return err_set_at(reterr, EBADMSG, map->size, "truncated file: it ends too early");
+    if (!map->hold) {
+        if (n > 0)
+            memcpy(ret, map->data + offset, n);
+        return 0;
+    }
+    while (have < n) {
+        const ssize_t k =
+            pread(map->hold->fd, (char *)ret + have, n - have, (off_t)(offset + have));
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return err_set(reterr, errno, "%s", strerror(errno));
+        if (k == 0)
+            return err_set_at(reterr, EBADMSG, offset + have,
+                              "the file became shorter while it was read");
+        have += (size_t)k;
+    }
+    return 0;
+}
+
+bool file_map_is_lost(const struct file_map *map)
+{
+    return map->hold && guard_is_lost(map->hold->guard);
+}
+
+int file_map_check(const struct file_map *map, struct inf_err *reterr)
+{
+    const struct file_hold *hold = map->hold;
+    const char *what = "could not be read";
+    struct stat st;
+
+    if (!hold)
+        return 0;
+    if (fstat(hold->fd, &st) == 0) {
+        const bool same =
+            (uint64_t)st.st_size == map->id.size && nsec(&st.st_mtim) == map->id.mtime_ns;
+
+        if (same && !guard_is_lost(hold->guard))
+            return 0;
+        if (!same)
+            what = (uint64_t)st.st_size < map->id.size ? "was cut short" : "was written to";
+    }
+    guard_lose(hold->guard);
+    return err_set(reterr, ESTALE, "%.120s %s while it was in use", hold->name, what);
+}
+
+bool file_set_is_lost(struct file_set *set)
+{
+    const unsigned n_lost = guard_n_lost();
+
+    if (LIKELY(n_lost == set->n_lost))
+        return false;
+    for (size_t i = 0; i < set->n; i++)
+        if (file_map_is_lost(set->maps[i]))
+            return true;
+    set->n_lost = n_lost;
+    return false;
+}
+
+int file_set_check(const struct file_set *set, struct inf_err *reterr)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < set->n; i++)
+        r = file_map_check(set->maps[i], reterr);
+    return r;
+}
+
+/* --- beginnings --- */
+
+/* Addresses alone, so that what was read stays where it is. */
+static int start_reserve(struct file_start *start, const struct file_map *map,
+                         struct inf_err *reterr)
+{
+    const uint64_t size = ALIGN_UP(map->size, (uint64_t)PAGES_HUGE);
+    unsigned char *p = mmap(NULL, size + PAGES_HUGE, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const size_t before = p == MAP_FAILED ? 0 : -(uintptr_t)p % PAGES_HUGE;
+
+    if (p == MAP_FAILED)
+        return err_set(reterr, ENOMEM, "no memory for the beginning of a file");
+    if (before > 0)
+        munmap(p, before);
+    munmap(p + before + size, PAGES_HUGE - before);
+    *start = (struct file_start){.data = p + before, .reserved = size};
+    if (map->size >= START_LARGE)
+        pages_hint_huge(p + before, size);
+    return 0;
+}
+
+int file_start_read(struct file_start *start, const struct file_map *map, uint64_t size,
+                    struct inf_err *reterr)
+{
+    unsigned char *at;
+    uint64_t n;
+    int r;
+
+    if (LIKELY(size <= start->size))
+        return 0;
+    if (size > map->size)
+        return err_set_at(reterr, EBADMSG, map->size, "truncated file: it ends too early");
+    if (!map->hold) {
+        *start = (struct file_start){.data = map->data, .size = map->size};
+        return 0;
+    }
+    r = start->data ? 0 : start_reserve(start, map, reterr);
+    if (r < 0)
+        return r;
+    n = ALIGN_UP(size - start->size, map->size >= START_LARGE ? PAGES_HUGE : START_PIECE);
+    n = MIN(n, map->size - start->size);
+    at = (unsigned char *)(uintptr_t)start->data + start->size;
+    if (mprotect(at, ALIGN_UP(n, START_PIECE), PROT_READ | PROT_WRITE) < 0)
+        return err_set(reterr, ENOMEM, "no memory for the beginning of a file");
+    r = file_map_read(map, start->size, at, n, reterr);
+    if (r == 0)
+        start->size += n;
+    return r;
+}
+
+void file_start_trim(struct file_start *start, uint64_t size)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t used = ALIGN_UP(size, page);
+
+    assert(size <= start->size);
+    if (start->reserved <= used)
+        return;
+    munmap((void *)((uintptr_t)start->data + used), start->reserved - used);
+    start->reserved = used;
+    start->size = size;
+}
+
+void file_start_done(struct file_start *start)
+{
+    if (start->reserved > 0)
+        munmap((void *)(uintptr_t)start->data, start->reserved);
+    *start = (struct file_start){0};
+}
+
+/* --- whole files --- */
+
+bool file_begins_with(const char *path, const char *bytes)
+{
+    _cleanup_close_ int fd = -1;
+    const size_t n = strlen(bytes);
+    struct stat st;
+    char begin[16];
+
+    assert(n <= sizeof(begin));
+    fd = open_regular(path, &st, NULL);
+    return fd >= 0 && pread(fd, begin, n, 0) == (ssize_t)n && memcmp(begin, bytes, n) == 0;
 }
 
 int file_read(const char *path, size_t max, char **ret_data, size_t *ret_size,

@@ -14,12 +14,12 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
 #include "core/clock.h"
 #include "core/cpu.h"
+#include "core/signals.h"
 
 #define SPIN_NSEC  50000u
 #define CACHE_LINE 64
@@ -125,14 +125,12 @@ static void *worker_main(void *data)
     }
 }
 
-/* Threads of a library take no signals: handlers belong to the program's threads. */
 static int threads_start(struct workers *w)
 {
-    sigset_t all, old;
+    sigset_t old;
     int r = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    signals_block(&old);
     while (r == 0 && w->n_started + 1 < w->n) {
         struct worker *t = &w->threads[w->n_started];
 
@@ -141,7 +139,7 @@ static int threads_start(struct workers *w)
         if (r == 0)
             w->n_started++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    signals_restore(&old);
     return -r;
 }
 

@@ -87,6 +87,18 @@ static void end_batch(struct embedder *e, unsigned i, int error)
     }
 }
 
+/* Ends all jobs: with the lock. */
+static void end_stale(struct embedder *e)
+{
+    for (unsigned i = 0; i < QUEUE_N; i++) {
+        for (struct job *job = e->queues[i].head; job; job = job->next)
+            if (job->error == 0)
+                job->error = -ESTALE;
+        if (e->queues[i].head)
+            end_batch(e, i, -ESTALE);
+    }
+}
+
 /* Computes a batch or a part of one; called and returns with the lock held. True: there was
  * something to do. */
 static bool work(struct embedder *e, unsigned i)
@@ -103,6 +115,9 @@ static bool work(struct embedder *e, unsigned i)
         e->stats.n_interrupted++;
     pthread_mutex_unlock(&e->lock);
     whole = lane_run(lane, i == QUEUE_LARGE, &error);
+    /* What was written to the files while they were read is in the rows. */
+    if (whole && error == 0)
+        error = file_set_check(&e->params.files, NULL);
     if (whole && error == 0)
         lane_deliver(lane);
     pthread_mutex_lock(&e->lock);
@@ -118,8 +133,11 @@ static void *run(void *arg)
     pthread_mutex_lock(&e->lock);
     while (!e->stop) {
         const uint64_t begin = clock_nsec();
-        bool any = work(e, QUEUE_SMALL);
+        bool any;
 
+        if (file_set_is_lost(&e->params.files))
+            end_stale(e);
+        any = work(e, QUEUE_SMALL);
         any |= work(e, QUEUE_LARGE);
         if (any) {
             e->stats.busy_seconds += (double)(clock_nsec() - begin) * 1e-9;

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "core/file.h"
 #include "embed/lane.h"
 #include "backend/reformat.h"
 
@@ -30,6 +31,7 @@ struct embedder_params {
     uint32_t n_graphs;                 /* up to LANE_MAX_PLANS */
     bool exact;
     struct job_shape shape;
+    struct file_set files; /* of the weights: when they change nothing is computed any more */
     uint64_t max_queue_tokens;
 };
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the bytes; each read checks what is left of them. The layout is that of
- * whisper.cpp's loaders.
+ * One pass over the bytes; each read checks what is left of them, and reads them once, into memory
+ * of our own: the file may change under its mapping. The layout is that of whisper.cpp's loaders.
  */
 #include "format/ggml_bin.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/err.h"
@@ -21,11 +20,12 @@ enum {
     MAX_NAME = 256,
     MAX_TENSORS = 1 << 16,
     MAX_VAD_LAYERS = 16,
+    WINDOW = 4096, /* more than anything that is taken at once */
 };
 
 struct ggml_bin {
     struct file_map file;
-    struct arena arena; /* names, and data that had to be moved */
+    struct arena arena; /* names, tokens, and data that had to be moved */
     enum ggml_bin_kind kind;
     struct ggml_bin_whisper whisper;
     struct ggml_bin_token *tokens;
@@ -36,23 +36,43 @@ struct ggml_bin {
 };
 
 struct reader {
-    const unsigned char *data;
+    const struct file_map *map;
     uint64_t size, at;
     struct inf_err *reterr;
+    uint64_t begin, end; /* of the window, in the file */
+    unsigned char window[WINDOW];
 };
 
-/* NULL when fewer than @n bytes are left. */
-static const unsigned char *take(struct reader *rd, uint64_t n)
+/* Passes over @n bytes; false when fewer are left. */
+static bool skip(struct reader *rd, uint64_t n)
 {
-    const unsigned char *from = rd->data + rd->at;
-
     if (n > rd->size - rd->at) {
         err_set_at(rd->reterr, EBADMSG, rd->size, "truncated file: %llu more bytes are missing",
                    (unsigned long long)(n - (rd->size - rd->at)));
-        return NULL;
+        return false;
     }
     rd->at += n;
-    return from;
+    return true;
+}
+
+/* The next @n bytes, at most WINDOW, until the next call. NULL when fewer are left. */
+static const unsigned char *take(struct reader *rd, uint32_t n)
+{
+    const uint64_t at = rd->at;
+
+    assert(n <= WINDOW);
+    if (!skip(rd, n))
+        return NULL;
+    if (at < rd->begin || rd->at > rd->end) {
+        const size_t size = (size_t)MIN(rd->size - at, (uint64_t)WINDOW);
+
+        rd->begin = rd->end = 0;
+        if (file_map_read(rd->map, at, rd->window, size, rd->reterr) < 0)
+            return NULL;
+        rd->begin = at;
+        rd->end = at + size;
+    }
+    return rd->window + (at - rd->begin);
 }
 
 static bool take_word(struct reader *rd, uint32_t *ret)
@@ -119,7 +139,7 @@ static int skip_filters(struct reader *rd)
         r = take_count(rd, "the length of filters", MAX_COUNT, &n_bins);
     if (r < 0)
         return r;
-    return take(rd, (uint64_t)n_mels * n_bins * sizeof(float)) ? 0 : -EBADMSG;
+    return skip(rd, (uint64_t)n_mels * n_bins * sizeof(float)) ? 0 : -EBADMSG;
 }
 
 static int read_vocab(struct ggml_bin *bin, struct reader *rd)
@@ -135,15 +155,19 @@ static int read_vocab(struct ggml_bin *bin, struct reader *rd)
         return err_set(rd->reterr, ENOMEM, "out of memory");
     for (; bin->n_tokens < n; bin->n_tokens++) {
         struct ggml_bin_token *token = &bin->tokens[bin->n_tokens];
+        const unsigned char *text;
 
         if (!take_word(rd, &token->len))
             return -EBADMSG;
         if (token->len > MAX_TOKEN)
             return err_set_at(rd->reterr, EBADMSG, rd->at,
                               "a token has %u bytes; at most %d are read", token->len, MAX_TOKEN);
-        token->text = (const char *)take(rd, token->len);
-        if (!token->text)
+        text = take(rd, token->len);
+        if (!text)
             return -EBADMSG;
+        token->text = arena_strndup(&bin->arena, (const char *)text, token->len);
+        if (!token->text)
+            return err_set(rd->reterr, ENOMEM, "out of memory");
     }
     return 0;
 }
@@ -162,12 +186,12 @@ static int read_vad(struct reader *rd)
     text = len == sizeof(name) - 1 ? take(rd, len) : NULL;
     if (!text || memcmp(text, name, len) != 0)
         return err_set_at(rd->reterr, EBADMSG, 8, "no Silero model for 16 kHz");
-    if (!take(rd, 5 * sizeof(uint32_t)))
+    if (!skip(rd, 5 * sizeof(uint32_t)))
         return -EBADMSG;
     r = take_count(rd, "the number of layers", MAX_VAD_LAYERS, &n_layers);
     if (r < 0)
         return r;
-    return take(rd, ((uint64_t)n_layers * 3 + 4) * sizeof(uint32_t)) ? 0 : -EBADMSG;
+    return skip(rd, ((uint64_t)n_layers * 3 + 4) * sizeof(uint32_t)) ? 0 : -EBADMSG;
 }
 
 static int read_header(struct ggml_bin *bin, struct reader *rd)
@@ -250,19 +274,19 @@ static int read_name(struct ggml_bin *bin, struct reader *rd, struct format_tens
 static int place_data(struct ggml_bin *bin, struct reader *rd, struct format_tensor *t)
 {
     const size_t align = t->dtype == INF_DTYPE_F32 ? 4 : 2;
-    const unsigned char *data = take(rd, t->size);
+    const uint64_t at = rd->at;
     void *copy;
 
-    if (!data)
+    if (!skip(rd, t->size))
         return -EBADMSG;
-    t->data = data;
-    if ((uintptr_t)data % align == 0)
+    t->data = rd->map->data + at;
+    if ((uintptr_t)t->data % align == 0)
         return 0;
     copy = arena_alloc(&bin->arena, t->size);
     if (!copy)
         return err_set(rd->reterr, ENOMEM, "out of memory");
-    t->data = memcpy(copy, data, t->size);
-    return 0;
+    t->data = copy;
+    return file_map_read(rd->map, at, copy, t->size, rd->reterr);
 }
 
 static int set_type(struct reader *rd, struct format_tensor *t, uint32_t id, uint64_t n_elems)
@@ -310,11 +334,10 @@ static int read_tensor(struct ggml_bin *bin, struct reader *rd)
     return 0;
 }
 
-int ggml_bin_parse(const void *data, uint64_t size, struct ggml_bin **ret_bin,
-                   struct inf_err *reterr)
+static int parse(const struct file_map *map, struct ggml_bin **ret_bin, struct inf_err *reterr)
 {
     _cleanup_(ggml_bin_closep) struct ggml_bin *bin = NEW(struct ggml_bin, 1);
-    struct reader rd = {.data = data, .size = size, .reterr = reterr};
+    struct reader rd = {.map = map, .size = map->size, .reterr = reterr};
     int r;
 
     if (!bin)
@@ -331,15 +354,15 @@ int ggml_bin_parse(const void *data, uint64_t size, struct ggml_bin **ret_bin,
     return 0;
 }
 
+int ggml_bin_parse(const void *data, uint64_t size, struct ggml_bin **ret_bin,
+                   struct inf_err *reterr)
+{
+    return parse(&(struct file_map){.data = data, .size = size}, ret_bin, reterr);
+}
+
 bool ggml_bin_probe(const char *path)
 {
-    FILE *f = fopen(path, "rbe");
-    unsigned char magic[4];
-    const bool is = f && fread(magic, sizeof(magic), 1, f) == 1 && memcmp(magic, "lmgg", 4) == 0;
-
-    if (f)
-        fclose(f);
-    return is;
+    return file_begins_with(path, "lmgg");
 }
 
 int ggml_bin_open(const char *path, struct ggml_bin **ret_bin, struct inf_err *reterr)
@@ -352,7 +375,7 @@ int ggml_bin_open(const char *path, struct ggml_bin **ret_bin, struct inf_err *r
     r = file_map_open(path, &file, reterr);
     if (r < 0)
         return r;
-    r = ggml_bin_parse(file.data, file.size, &bin, reterr);
+    r = parse(&file, &bin, reterr);
     if (r < 0) {
         file_map_done(&file);
         err_prefix(reterr, "%.96s", slash ? slash + 1 : path);

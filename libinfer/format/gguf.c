@@ -4,8 +4,9 @@
  *
  * One pass over header, metadata pairs and tensor directory. Nothing is believed before it was
  * compared with the bytes that are left: a count may not be larger than what its smallest
- * elements would need, so what is allocated is bounded by the file's size. Strings and numbers
- * stay where they lie; only keys and names are copied, to end with a NUL.
+ * elements would need, so what is allocated is bounded by the file's size. All of it is read into
+ * private memory first, which the file's owner cannot change any more: strings and numbers stay
+ * where they lie there; only keys and names are copied, to end with a NUL.
  */
 #include "format/gguf.h"
 
@@ -25,9 +26,10 @@
 #define GGUF_MAX_SCALARS ((uint64_t)1 << 28) /* of one array */
 
 struct reader {
-    const unsigned char *data;
-    uint64_t size, pos;
-    uint64_t n_strings; /* read so far */
+    const struct file_map *map;
+    struct file_start *start; /* what of it is private */
+    uint64_t size, pos;       /* of the file */
+    uint64_t n_strings;       /* read so far */
     struct inf_err *err;
 };
 
@@ -48,17 +50,34 @@ static int truncated(struct reader *r, const char *what)
     return err_set_at(r->err, EBADMSG, r->pos, "truncated file: it ends inside %s", what);
 }
 
-static int read_bytes(struct reader *r, void *ret, size_t n, const char *what)
+/* The next @n bytes, of which the caller knows that they are in the file. */
+static int take(struct reader *r, uint64_t n, const unsigned char **ret)
 {
-    if (left(r) < n)
-        return truncated(r, what);
-    memcpy(ret, r->data + r->pos, n);
+    const int rc = file_start_read(r->start, r->map, r->pos + n, r->err);
+
+    if (rc < 0)
+        return rc;
+    *ret = r->start->data + r->pos;
     r->pos += n;
     return 0;
 }
 
+static int read_bytes(struct reader *r, void *ret, size_t n, const char *what)
+{
+    const unsigned char *data;
+    int rc;
+
+    if (left(r) < n)
+        return truncated(r, what);
+    rc = take(r, n, &data);
+    if (rc == 0)
+        memcpy(ret, data, n);
+    return rc;
+}
+
 static int read_string(struct reader *r, struct gguf_str *ret, const char *what)
 {
+    const unsigned char *data;
     uint64_t len = 0;
     int rc;
 
@@ -69,9 +88,10 @@ static int read_string(struct reader *r, struct gguf_str *ret, const char *what)
         return err_set_at(r->err, EBADMSG, r->pos - 8,
                           "%s: a string of %llu bytes, but %llu are left in the file", what,
                           (unsigned long long)len, (unsigned long long)left(r));
-    *ret = (struct gguf_str){.data = (const char *)r->data + r->pos, .len = len};
-    r->pos += len;
-    return 0;
+    rc = take(r, len, &data);
+    if (rc == 0)
+        *ret = (struct gguf_str){.data = (const char *)data, .len = len};
+    return rc;
 }
 
 /* A key or a tensor's name: copied, so that it ends with a NUL. */
@@ -125,9 +145,10 @@ static int read_strings(struct reader *r, struct arena *arena, struct gguf_value
     const uint64_t begin = r->pos;
     uint32_t *offsets;
     struct gguf_str text;
-    int rc;
+    int rc = take(r, 0, &v->data);
 
-    v->data = r->data + begin;
+    if (rc < 0)
+        return rc;
     if (v->type == GGUF_STRING)
         return read_string(r, &text, v->key);
     if (v->n > left(r) / 8 || v->n > GGUF_MAX_STRINGS - r->n_strings)
@@ -153,13 +174,15 @@ static int read_strings(struct reader *r, struct arena *arena, struct gguf_value
 static int read_scalars(struct reader *r, struct gguf_value *v, enum gguf_type type)
 {
     const uint32_t size = scalar_size(type);
+    int rc;
 
     if (v->n > left(r) / size || v->n > GGUF_MAX_SCALARS)
         return err_set_at(r->err, EBADMSG, r->pos,
                           "key %.64s: %llu values of %u bytes are too many", v->key,
                           (unsigned long long)v->n, size);
-    v->data = r->data + r->pos;
-    r->pos += v->n * size;
+    rc = take(r, v->n * size, &v->data);
+    if (rc < 0)
+        return rc;
     if (type == GGUF_BOOL)
         for (uint64_t i = 0; i < v->n; i++)
             if (v->data[i] > 1)
@@ -363,7 +386,7 @@ static int place_tensors(struct reader *r, struct gguf *g, const struct entry *e
         if (begin % e->elem_align)
             return err_set_at(r->err, EBADMSG, e->at,
                               "tensor %.64s: its data is not aligned to its elements", t->name);
-        t->data = r->data + begin;
+        t->data = r->map->data + begin;
     }
     return check_overlap(r, g);
 }
@@ -423,10 +446,10 @@ static int read_header(struct reader *r, uint64_t *ret_n_tensors, uint64_t *ret_
     return read_bytes(r, ret_n_values, sizeof(*ret_n_values), "the header");
 }
 
-int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct inf_err *reterr)
+int gguf_parse_map(const struct file_map *map, struct gguf **ret_gguf, struct inf_err *reterr)
 {
     _cleanup_(gguf_closep) struct gguf *g = NULL;
-    struct reader r = {.data = data, .size = size, .err = reterr};
+    struct reader r = {.map = map, .size = map->size, .err = reterr};
     uint64_t n_tensors = 0, n_values = 0;
     int rc;
 
@@ -434,6 +457,7 @@ int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct i
     g = NEW(struct gguf, 1);
     if (!g)
         return err_set(reterr, ENOMEM, "out of memory");
+    r.start = &g->start;
     rc = read_header(&r, &n_tensors, &n_values);
     if (rc < 0)
         return rc;
@@ -443,8 +467,14 @@ int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct i
     rc = read_tensors(&r, g, n_tensors);
     if (rc < 0)
         return rc;
+    file_start_trim(&g->start, r.pos);
     *ret_gguf = STEAL(g);
     return 0;
+}
+
+int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct inf_err *reterr)
+{
+    return gguf_parse_map(&(struct file_map){.data = data, .size = size}, ret_gguf, reterr);
 }
 
 struct gguf *gguf_close(struct gguf *g)
@@ -458,6 +488,7 @@ struct gguf *gguf_close(struct gguf *g)
     for (size_t i = 0; i < g->n_maps; i++)
         file_map_done(&g->maps[i]);
     free(g->maps);
+    file_start_done(&g->start);
     arena_done(&g->arena);
     free(g);
     return NULL;

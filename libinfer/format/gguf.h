@@ -4,7 +4,9 @@
 /*
  * GGUF v2 and v3 (ggml docs/gguf.md): header, metadata pairs, tensor directory
  *
- * Opening checks everything: afterwards no accessor can fail on a malformed file.
+ * Opening checks everything, in memory of its own: afterwards no accessor can fail on a malformed
+ * file, nor on one that somebody writes to. What tensors hold is read where it lies, as numbers
+ * that may be any.
  */
 
 #include <infer/types.h>
@@ -41,7 +43,7 @@ struct gguf_value {
     enum gguf_type type;
     enum gguf_type elem;       /* of an array; never GGUF_ARRAY */
     uint64_t n;                /* elements of an array; 1 otherwise */
-    const unsigned char *data; /* where the values begin, unaligned little-endian */
+    const unsigned char *data; /* where the values begin, unaligned little-endian; private */
     const uint32_t *offsets;   /* arrays of strings: [n], of each string from data; else NULL */
 };
 

@@ -34,7 +34,7 @@ int gguf_open_part(const char *path, struct gguf **ret_gguf, struct inf_err *ret
     r = file_map_open(path, map, reterr);
     if (r < 0)
         return r;
-    r = gguf_parse(map->data, map->size, &g, reterr);
+    r = gguf_parse_map(map, &g, reterr);
     if (r < 0) {
         file_map_done(map);
         err_prefix(reterr, "%.96s", base_name(path));

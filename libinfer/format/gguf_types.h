@@ -28,4 +28,8 @@ struct gguf {
     struct map tensor_map; /* name → index */
     struct file_map *maps; /* [n_maps]: one per part; none when parsed from memory */
     size_t n_maps;
+    struct file_start start; /* of the first part: its metadata */
 };
+
+/* Parses one part; the mapping stays the caller's. */
+int gguf_parse_map(const struct file_map *map, struct gguf **ret_gguf, struct inf_err *reterr);

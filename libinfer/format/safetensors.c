@@ -4,7 +4,7 @@
  *
  * 8 bytes of header length, little-endian; a JSON object {name: {dtype, shape, data_offsets}} and
  * perhaps "__metadata__"; data. The tensors must cover the data exactly: neither overlap nor gap,
- * so that no byte of the file is there for something else.
+ * so that no byte of the file is there for something else. The header is parsed in private memory.
  */
 #include "format/safetensors.h"
 
@@ -199,35 +199,56 @@ static int read_entries(struct safetensors *st, json_t *header, const unsigned c
     return check_cover(st, data, size, reterr);
 }
 
-int safetensors_parse(const void *data, uint64_t size, struct safetensors **ret_st,
-                      struct inf_err *reterr)
+/* Reads the header, of *ret_len bytes from the eighth on. */
+static int read_header(const struct file_map *map, json_t **ret_header, uint64_t *ret_len,
+                       struct inf_err *reterr)
 {
-    _cleanup_(safetensors_closep) struct safetensors *st = NULL;
-    const unsigned char *bytes = data;
-    _cleanup_json_ json_t *header = NULL;
+    _cleanup_(file_start_done) struct file_start start = {0};
     uint64_t len;
     int r;
 
-    if (size < 8)
-        return err_set_at(reterr, EBADMSG, size, "truncated file: it ends inside the header");
-    memcpy(&len, bytes, 8);
+    if (map->size < 8)
+        return err_set_at(reterr, EBADMSG, map->size, "truncated file: it ends inside the header");
+    r = file_start_read(&start, map, 8, reterr);
+    if (r < 0)
+        return r;
+    memcpy(&len, start.data, 8);
     if (len > ST_MAX_HEADER)
         return err_set_at(reterr, EBADMSG, 0, "a header of %llu bytes; at most %llu are read",
                           (unsigned long long)len, (unsigned long long)ST_MAX_HEADER);
-    if (len > size - 8)
-        return err_set_at(reterr, EBADMSG, size, "truncated file: its header has %llu bytes",
+    if (len > map->size - 8)
+        return err_set_at(reterr, EBADMSG, map->size, "truncated file: its header has %llu bytes",
                           (unsigned long long)len);
+    r = file_start_read(&start, map, 8 + len, reterr);
+    if (r == 0)
+        r = json_text_parse((const char *)start.data + 8, len, 0, "header", ret_header, reterr);
+    *ret_len = len;
+    return r;
+}
+
+static int parse(const struct file_map *map, struct safetensors **ret_st, struct inf_err *reterr)
+{
+    _cleanup_(safetensors_closep) struct safetensors *st = NULL;
+    _cleanup_json_ json_t *header = NULL;
+    uint64_t len = 0;
+    int r;
+
     st = NEW(struct safetensors, 1);
     if (!st)
         return err_set(reterr, ENOMEM, "out of memory");
-    r = json_text_parse((const char *)bytes + 8, len, 0, "header", &header, reterr);
-    if (r < 0)
-        return r;
-    r = read_entries(st, header, bytes + 8 + len, 8 + len, size - 8 - len, reterr);
+    r = read_header(map, &header, &len, reterr);
+    if (r == 0)
+        r = read_entries(st, header, map->data + 8 + len, 8 + len, map->size - 8 - len, reterr);
     if (r < 0)
         return r;
     *ret_st = STEAL(st);
     return 0;
+}
+
+int safetensors_parse(const void *data, uint64_t size, struct safetensors **ret_st,
+                      struct inf_err *reterr)
+{
+    return parse(&(struct file_map){.data = data, .size = size}, ret_st, reterr);
 }
 
 int safetensors_open(const char *path, struct safetensors **ret_st, struct inf_err *reterr)
@@ -240,7 +261,7 @@ int safetensors_open(const char *path, struct safetensors **ret_st, struct inf_e
     r = file_map_open(path, &file, reterr);
     if (r < 0)
         return r;
-    r = safetensors_parse(file.data, file.size, &st, reterr);
+    r = parse(&file, &st, reterr);
     if (r < 0) {
         file_map_done(&file);
         err_prefix(reterr, "%.96s", slash ? slash + 1 : path);

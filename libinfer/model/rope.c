@@ -109,9 +109,12 @@ static int divide(struct model *m, const struct format_tensor *t, struct inf_err
         return err_set(reterr, EBADMSG, "tensor %s is %s of %llu, expected F32 of %u", t->name,
                        t->type_name, (unsigned long long)t->dims[0], n);
     for (uint32_t i = 0; i < n; i++) {
-        if (!isfinite(divisors[i]) || divisors[i] <= 0)
+        /* Read once: the file may change. */
+        const float d = *(volatile const float *)&divisors[i];
+
+        if (!isfinite(d) || d <= 0)
             return err_set(reterr, EBADMSG, "tensor %s: element %u is no divisor", t->name, i);
-        m->inv_freq[i] /= divisors[i];
+        m->inv_freq[i] /= d;
     }
     return 0;
 }

@@ -99,19 +99,20 @@ void sched_emit(struct sched *s)
     }
 }
 
-void sched_fail_running(struct sched *s, const char *error)
+void sched_fail_running(struct sched *s, enum inf_finish finish, const char *error)
 {
     for (uint32_t i = 0; i < s->n_running; i++)
-        seq_end(s->running[i], INF_FINISH_ERROR, error);
+        if (s->running[i]->state == SEQ_RUNNING)
+            seq_end(s->running[i], finish, error);
 }
 
-void sched_fail_waiting(struct sched *s, const char *error)
+void sched_fail_waiting(struct sched *s, enum inf_finish finish, const char *error)
 {
     while (s->waiting) {
         struct seq *seq = s->waiting;
 
         sched_unwait(s, seq);
-        seq_end(seq, INF_FINISH_ERROR, error);
+        seq_end(seq, finish, error);
     }
 }
 
@@ -136,7 +137,7 @@ void sched_apply_cancels(struct sched *s)
 static void count_end(struct inf_engine_stats *stats, const struct request *req,
                       enum inf_finish finish)
 {
-    if (finish == INF_FINISH_ERROR)
+    if (finish == INF_FINISH_ERROR || finish == INF_FINISH_STALE)
         stats->n_errors++;
     if (req->n_live > 0)
         return;

@@ -7,11 +7,11 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/signals.h"
 #include "sched/sched.h"
 
 #define FADE_USEC     5e6 /* speeds are those of the last seconds of work */
@@ -61,6 +61,7 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     s->next_id = 1;
     s->tok = tok;
     s->limits = *limits;
+    s->files = limits->files;
     s->loss.pause_usec = LOSS_USEC;
     s->n_vocab = MIN((*runner)->n_vocab, inf_tokenizer_n_vocab(tok));
     s->stats.n_blocks = kv_pool_n_blocks((*runner)->pool);
@@ -335,10 +336,13 @@ static void run_step(struct sched *s)
     if (r == 0) {
         count_step(s);
         sched_emit(s);
+        sched_check_ends(s);
+    } else if (file_set_check(&s->files, NULL) < 0) {
+        sched_end_stale(s);
     } else if (r == -ENODEV && s->runner->backend->ops->recover) {
         sched_lose_device(s);
     } else {
-        sched_fail_running(s, "the device failed");
+        sched_fail_running(s, INF_FINISH_ERROR, "the device failed");
         kv_pool_forget(s->runner->pool);
     }
 }
@@ -354,6 +358,8 @@ bool sched_tick(struct sched *s)
         events_flush(&s->events);
     }
     s->await_usec = 0;
+    if (UNLIKELY(file_set_is_lost(&s->files)))
+        sched_end_stale(s);
     if (sched_has_device(s)) {
         sched_admit(s);
         sched_make_room(s);
@@ -458,17 +464,15 @@ static void *thread_main(void *arg)
 
 int sched_start(struct sched *s)
 {
-    sigset_t all, old;
+    sigset_t old;
     int r;
 
     r = s->tier ? tier_start(s->tier) : 0;
     if (r < 0)
         return r;
-    /* Signals are the business of the threads of our user. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    signals_block(&old);
     r = pthread_create(&s->thread, NULL, thread_main, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    signals_restore(&old);
     if (r != 0)
         return -r;
     s->has_thread = true;

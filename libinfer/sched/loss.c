@@ -44,7 +44,7 @@ void sched_lose_device(struct sched *s)
         return;
     }
     give_up(l, "it is lost again and again");
-    sched_fail_running(s, l->error);
+    sched_fail_running(s, INF_FINISH_ERROR, l->error);
 }
 
 /* When the next try is due: each pause is twice the one before. */
@@ -75,7 +75,7 @@ bool sched_has_device(struct sched *s)
         return false;
     }
     give_up(l, err.text);
-    sched_fail_waiting(s, l->error);
+    sched_fail_waiting(s, INF_FINISH_ERROR, l->error);
     return false;
 }
 

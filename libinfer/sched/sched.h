@@ -14,6 +14,7 @@
 #include <infer/engine.h>
 #include <infer/tokenizer.h>
 
+#include "core/file.h"
 #include "sched/batch.h"
 #include "sched/events.h"
 #include "sched/keep.h"
@@ -26,6 +27,7 @@ struct sched_limits {
     uint32_t max_queue;
     bool no_prefix_cache;  /* requests share no blocks */
     struct kv_name origin; /* of all names of blocks */
+    struct file_set files; /* of the weights: when they change nothing is computed any more */
 };
 
 /* One sequence's part of a step. */
@@ -113,6 +115,8 @@ struct sched {
 
     struct events events;
     struct loss loss;
+    struct file_set files;
+    struct inf_err stale; /* why all requests end; code 0: they do not */
 
     struct tier *tier; /* owned; NULL: none, and the next three are not used */
     struct keep keep;
@@ -198,12 +202,20 @@ bool sched_has_device(struct sched *s);
 /* A step was complete and gave so many tokens. */
 void sched_note_step(struct sched *s, uint32_t n_tokens);
 
+/* stale.c */
+/* Ends all requests when the files of the weights are known to have changed, and forgets what was
+ * computed. */
+void sched_end_stale(struct sched *s);
+/* Looks at the files before sequences are told to have ended well. */
+void sched_check_ends(struct sched *s);
+
 /* emit.c */
 /* Takes what the step sampled: tokens, text, ends. */
 void sched_emit(struct sched *s);
-/* Ends all that runs, or all that waits: the device failed. @error lives as long as @s. */
-void sched_fail_running(struct sched *s, const char *error);
-void sched_fail_waiting(struct sched *s, const char *error);
+/* Ends all that runs, or all that waits: the device failed, or the files changed. @error lives as
+ * long as @s. */
+void sched_fail_running(struct sched *s, enum inf_finish finish, const char *error);
+void sched_fail_waiting(struct sched *s, enum inf_finish finish, const char *error);
 /* Ends what is cancelled. */
 void sched_apply_cancels(struct sched *s);
 /* Tells the ends of choices and frees requests that are over; true when some could not be told

@@ -294,6 +294,8 @@ int sched_step(struct sched *s)
     r = runner_forward(s->runner, &batch);
     if (r == 0)
         r = fetch_rows(s);
+    if (r == 0 && file_set_is_lost(&s->files))
+        r = -ESTALE;
     if (r < 0)
         return r;
     take_all_logits(s);

@@ -4,11 +4,11 @@
  * nobody knows their digest, then comes what is to be kept.
  */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/signals.h"
 #include "sched/tier_impl.h"
 
 #define MAX_USED        64     /* notes that wait */
@@ -161,7 +161,9 @@ static bool is_away(struct tier *t)
 
 bool tier_is_ready(struct tier *t)
 {
-    return atomic_load(&t->digest_state) != DIGEST_HASHING && !is_paused(t, &t->find_pause);
+    const int state = atomic_load(&t->digest_state);
+
+    return state != DIGEST_HASHING && state != DIGEST_LOST && !is_paused(t, &t->find_pause);
 }
 
 bool tier_may_keep(struct tier *t)
@@ -171,11 +173,12 @@ bool tier_may_keep(struct tier *t)
 
 bool tier_is_down(struct tier *t)
 {
+    const int state = atomic_load(&t->digest_state);
     bool down;
 
     pthread_mutex_lock(&t->lock);
-    down = t->put_pause.usec >= MAX_PAUSE_USEC ||
-           (atomic_load(&t->digest_state) == DIGEST_NEW && t->find_pause.usec > 0);
+    down = t->put_pause.usec >= MAX_PAUSE_USEC || state == DIGEST_LOST ||
+           (state == DIGEST_NEW && t->find_pause.usec > 0);
     pthread_mutex_unlock(&t->lock);
     return down;
 }
@@ -378,11 +381,10 @@ static void *thread_main(void *arg)
 
 int tier_start(struct tier *t)
 {
-    sigset_t all, old;
+    sigset_t old;
     int r;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    signals_block(&old);
     r = tier_helper_start(t);
     if (r == 0) {
         r = -pthread_create(&t->thread, NULL, thread_main, t);
@@ -390,6 +392,6 @@ int tier_start(struct tier *t)
         if (r < 0)
             tier_helper_stop(t);
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    signals_restore(&old);
     return r;
 }

@@ -19,6 +19,16 @@ static void finish(struct tier *t)
     t->params.news(t->params.data);
 }
 
+bool tier_files_hold(struct tier *t)
+{
+    const struct file_set files = {.maps = t->params.files, .n = t->params.n_files};
+
+    if (file_set_check(&files, NULL) == 0)
+        return true;
+    atomic_store(&t->digest_state, DIGEST_LOST);
+    return false;
+}
+
 /* Begins to read the file whose turn it is. */
 static void begin_file(struct tier *t)
 {
@@ -58,6 +68,9 @@ static void end_file(struct tier *t)
     uint8_t digest[SHA256_BYTES];
 
     sha256_end(&t->file, digest);
+    /* What was read may be of two contents. */
+    if (!tier_files_hold(t))
+        return;
     sha256_add(&t->all, digest, sizeof(digest));
     if (map->settled)
         t->params.impl->ops->remember(t->params.impl, &map->id, digest);
@@ -92,6 +105,10 @@ bool tier_work_digest(struct tier *t)
         !tier_digest_is_near(t))
         return false;
     map = t->params.files[t->i_file];
+    if (file_map_is_lost(map)) {
+        atomic_store(&t->digest_state, DIGEST_LOST);
+        return true;
+    }
     n = MIN(map->size - t->offset, (uint64_t)HASH_BYTES);
     sha256_add(&t->file, map->data + t->offset, n);
     t->offset += n;

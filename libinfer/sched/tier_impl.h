@@ -77,6 +77,7 @@ enum tier_digest {
     DIGEST_NEW,     /* nobody was asked for it */
     DIGEST_HASHING, /* nobody remembers it */
     DIGEST_KNOWN,
+    DIGEST_LOST, /* the files changed: nothing is found or kept any more */
 };
 
 struct tier {
@@ -124,6 +125,8 @@ struct inf_tier_origin tier_origin(const struct tier *t, const struct tier_owner
 
 /* tier_digest.c: pieces of work on the thread. True when one was done. */
 bool tier_work_digest(struct tier *t);
+/* Whether the files are what they were, so that what was computed with them may be kept. */
+bool tier_files_hold(struct tier *t);
 /* Whether it is so near that answers had better wait for it. */
 bool tier_digest_is_near(const struct tier *t);
 /* tier_load.c */

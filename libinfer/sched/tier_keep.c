@@ -192,6 +192,9 @@ static void put_all(struct tier *t, struct tier_batch *b)
     uint32_t n;
     int r;
 
+    /* Looked at after the blocks were computed: what changed since then does not matter to them. */
+    if (!tier_files_hold(t))
+        return;
     for (uint32_t i = 0; i < b->n_blocks; i++)
         describe(t, b, i, &blocks[i]);
     r = seal(b, b->n_blocks * t->params.block_bytes);

@@ -159,17 +159,10 @@ int tokenizer_open_file(const char *path, struct inf_tokenizer **ret_tok, struct
 {
     _cleanup_(config_done) struct config config = {0};
     _cleanup_free_ char *data = NULL;
-    struct file_map map;
-    bool gguf;
     size_t len, start;
     int r;
 
-    r = file_map_open(path, &map, reterr);
-    if (r < 0)
-        return r;
-    gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
-    file_map_done(&map);
-    if (gguf)
+    if (file_begins_with(path, "GGUF"))
         return open_gguf(path, ret_tok, reterr);
     r = file_read(path, MAX_SIZE, &data, &len, reterr);
     if (r == 0)

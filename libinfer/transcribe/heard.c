@@ -249,6 +249,9 @@ static int accept(struct heard *x)
     attempt_clear(&h->attempt);
     if (h->words && x->n_segments > 0)
         r = make_words(x);
+    /* What was written to the files while they were read is in the text. */
+    if (r == 0)
+        r = file_set_check(&x->t->params.files, NULL);
     if (r == 0)
         tell_segments(x);
     timing_done(&x->timing);

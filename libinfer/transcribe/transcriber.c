@@ -181,6 +181,27 @@ static bool drop_ended(struct transcriber *t)
     return kept < n;
 }
 
+/* Ends all requests when the files of the weights changed. With the lock. */
+static bool end_stale(struct transcriber *t)
+{
+    struct hearing *next;
+
+    if (LIKELY(!file_set_is_lost(&t->params.files)))
+        return false;
+    for (uint32_t i = 0; i < t->n_running; i++) {
+        t->running[i]->error = -ESTALE;
+        t->running[i]->state = HEARING_OVER;
+    }
+    for (struct hearing *h = t->waiting; h; h = next) {
+        next = h->next;
+        h->error = -ESTALE;
+        end(t, h);
+    }
+    t->waiting = NULL;
+    t->waiting_tail = &t->waiting;
+    return t->n_running > 0;
+}
+
 static void *run(void *arg)
 {
     struct transcriber *t = arg;
@@ -191,8 +212,9 @@ static void *run(void *arg)
         bool any;
 
         t->dirty = false;
+        any = end_stale(t);
         admit(t);
-        any = listen(t);
+        any |= listen(t);
         pthread_mutex_unlock(&t->lock);
         any |= transcriber_encode(t);
         any |= transcriber_step(t);

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "core/file.h"
 #include "model/whisper_model.h"
 #include "transcribe/encode_window.h"
 #include "transcribe/hearing.h"
@@ -27,6 +28,7 @@ struct transcriber_params {
     const char *vad_path; /* or NULL */
     uint32_t max_running, max_waiting;
     bool exact;
+    struct file_set files; /* of the weights: when they change nothing is computed any more */
 };
 
 struct transcriber {

@@ -225,6 +225,8 @@ bool transcriber_step(struct transcriber *t)
     if (n_items == 0)
         return false;
     r = decode_run(&t->decode, t->items, n_items, t->logits, NULL);
+    if (r == 0 && file_set_is_lost(&t->params.files))
+        r = -ESTALE;
     for (uint32_t i = 0; i < n_parts; i++) {
         if (r < 0)
             fail(parts[i].h, r);

@@ -198,7 +198,7 @@ static int stream(struct conversation *c, uint64_t id, FILE *out, struct str *an
         stats->n_ctx = inf_engine_n_ctx(c->engine);
         stats->is_full = ev.finish == INF_FINISH_LENGTH &&
                          (c->params.max_tokens == 0 || ev.n_generated < c->params.max_tokens);
-        if (ev.finish == INF_FINISH_ERROR)
+        if (ev.finish == INF_FINISH_ERROR || ev.finish == INF_FINISH_STALE)
             return err_set(reterr, EIO, "%s", ev.error ? ev.error : "the engine failed");
         return 0;
     }

@@ -80,7 +80,7 @@ enum inf_audio_event_kind {
     INF_AUDIO_SEGMENT,
     INF_AUDIO_ROOM,   /* feed() will take samples again */
     INF_AUDIO_DONE,   /* the last event of a request: all is done; error: 0 */
-    INF_AUDIO_FAILED, /* the last event: error, -ECANCELED among them */
+    INF_AUDIO_FAILED, /* the last event: error, -ECANCELED and -ESTALE among them */
 };
 
 struct inf_audio_word {
@@ -110,7 +110,8 @@ struct inf_audio_event {
     double seconds; /* of audio */
 };
 
-/* -EOPNOTSUPP: no Whisper model, or another device; -ENOMEM; -EINVAL; errors of the VAD's file. */
+/* -EOPNOTSUPP: no Whisper model, or another device; -ESTALE: the model's files changed; -ENOMEM;
+ * -EINVAL; errors of the VAD's file. */
 INF_PUBLIC int inf_transcriber_new(const struct inf_transcriber_params *params,
                                    struct inf_transcriber **ret_transcriber,
                                    struct inf_err *reterr);
@@ -118,7 +119,7 @@ INF_PUBLIC int inf_transcriber_new(const struct inf_transcriber_params *params,
 INF_PUBLIC struct inf_transcriber *inf_transcriber_free(struct inf_transcriber *transcriber);
 
 /* 0 and *ret_id (never 0); INF_AUDIO_FULL; -EINVAL with the reason (an unknown language,
- * translating with an English-only model); -ENOMEM. */
+ * translating with an English-only model); -ESTALE: the model's files changed; -ENOMEM. */
 INF_PUBLIC int inf_transcriber_submit(struct inf_transcriber *transcriber,
                                       const struct inf_audio_request *request, uint64_t *ret_id,
                                       struct inf_err *reterr);

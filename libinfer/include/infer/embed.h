@@ -91,7 +91,8 @@ struct inf_embed_request {
 struct inf_embed_result {
     uint64_t request;
     void *user;
-    int error; /* 0; -ECANCELED; or what kept the device from computing */
+    int error; /* 0; -ECANCELED; -ESTALE: the model's files changed; or what kept the device from
+                  computing */
     size_t n_texts;
     uint32_t width;       /* floats of a vector */
     const float *vectors; /* [n_vectors, width], in the order of the texts; NULL on error */
@@ -107,7 +108,8 @@ struct inf_embedder_stats {
     double busy_seconds;
 };
 
-/* -EOPNOTSUPP: the model makes no such thing, or the device cannot; -ENOMEM; -EINVAL. */
+/* -EOPNOTSUPP: the model makes no such thing, or the device cannot; -ESTALE: its files changed;
+ * -ENOMEM; -EINVAL. */
 INF_PUBLIC int inf_embedder_new(const struct inf_embedder_params *params,
                                 struct inf_embedder **ret_embedder, struct inf_err *reterr);
 /* Drops what runs and joins the thread. NULL is fine; returns NULL. */
@@ -115,7 +117,7 @@ INF_PUBLIC struct inf_embedder *inf_embedder_free(struct inf_embedder *embedder)
 
 /* 0 and *ret_id (never 0); INF_EMBED_FULL; -EINVAL with the reason (no texts, an empty one, a token
  * outside the vocabulary, more dimensions than there are); -E2BIG: a text has more than max_tokens;
- * -ENOMEM. */
+ * -ESTALE: the model's files changed; -ENOMEM. */
 INF_PUBLIC int inf_embedder_submit(struct inf_embedder *embedder,
                                    const struct inf_embed_request *request, uint64_t *ret_id,
                                    struct inf_err *reterr);

@@ -115,6 +115,7 @@ enum inf_finish {
     INF_FINISH_LENGTH,    /* max_tokens, or the context is full */
     INF_FINISH_CANCELLED,
     INF_FINISH_ERROR, /* see error */
+    INF_FINISH_STALE, /* the model's files changed, see error: what was told may be wrong */
 };
 
 struct inf_top_logprob {
@@ -170,7 +171,8 @@ struct inf_engine_stats {
     uint64_t n_tier_failed;                    /* calls */
 };
 
-/* -EOPNOTSUPP: device or isa is not there, or kv_type does not fit; -ENOMEM; -EINVAL. */
+/* -EOPNOTSUPP: device or isa is not there, or kv_type does not fit; -ESTALE: the model's files
+ * changed; -ENOMEM; -EINVAL. */
 INF_PUBLIC int inf_engine_new(const struct inf_engine_params *params,
                               struct inf_engine **ret_engine, struct inf_err *reterr);
 /* Cancels what runs and joins the thread. NULL is fine; returns NULL. */
@@ -178,7 +180,8 @@ INF_PUBLIC struct inf_engine *inf_engine_free(struct inf_engine *engine);
 
 /*
  * 0 and *ret_id (never 0); INF_ENGINE_FULL; -EINVAL with the reason (an empty prompt, a token
- * outside the vocabulary, NaN…); -E2BIG: the prompt leaves no room in the context.
+ * outside the vocabulary, NaN…); -E2BIG: the prompt leaves no room in the context; -ESTALE: the
+ * model's files changed, with the reason.
  */
 INF_PUBLIC int inf_engine_submit(struct inf_engine *engine, const struct inf_request *request,
                                  uint64_t *ret_id, struct inf_err *reterr);

@@ -8,8 +8,13 @@
  * A model is a GGUF file (v2, v3; split files are found from the first part), a directory in
  * Hugging Face layout: config.json, *.safetensors (with model.safetensors.index.json when
  * sharded) and tokenizer files, or a .bin file of whisper.cpp. Weights are mapped read-only and
- * used where they lie. A model is immutable after it was opened and may be used by any number of
- * threads.
+ * used where they lie; all else is read into memory when the model is opened. A model is immutable
+ * after it was opened and may be used by any number of threads.
+ *
+ * Files may change while they are mapped. A file that another is renamed to stays what it was. One
+ * that is written to or becomes shorter makes the model stale: what is computed with it fails
+ * (-ESTALE), now and later, and the file may be opened anew. Reading a page that is not there any
+ * more raises SIGBUS, which ends the process unless inf_files_guard() was called.
  */
 
 #include <infer/types.h>
@@ -56,10 +61,19 @@ struct inf_model_info {
 /*
  * Opens a model. On success *ret_model holds one reference; on failure *reterr says why.
  * -ENOENT no such file; -EBADMSG malformed file; -EOPNOTSUPP an architecture, number format or
- * feature that this build does not run; -ENOMEM.
+ * feature that this build does not run; -ESTALE: a file changed meanwhile; -ENOMEM.
  */
 INF_PUBLIC int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,
                               struct inf_err *reterr);
+/*
+ * Installs a handler for SIGBUS, once for the process: reading a mapped page of a model that is not
+ * there any more gives zeros, and makes the model stale. Other causes of SIGBUS go to the handler
+ * that was there before. Threads must not block SIGBUS. -errno.
+ */
+INF_PUBLIC int inf_files_guard(void);
+/* Looks at sizes and times of the model's files: 0, or -ESTALE with the reason. May be called on
+ * any thread. */
+INF_PUBLIC int inf_model_check(const struct inf_model *model, struct inf_err *reterr);
 INF_PUBLIC struct inf_model *inf_model_ref(struct inf_model *model);
 /* Drops one reference; takes NULL; returns NULL. */
 INF_PUBLIC struct inf_model *inf_model_unref(struct inf_model *model);

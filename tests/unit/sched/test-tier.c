@@ -3,6 +3,9 @@
  * Blocks that outlive an engine: what one computed the next one reads, and whatever the tier does,
  * the text is that of an engine without.
  */
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "fake_tier.h"
 #include "rig.h"
 
@@ -440,6 +443,69 @@ TEST(a_tier_that_was_away_is_found_later)
     fake_tier_done(&tier);
 }
 
+/* A file of weights whose time was long ago, so that any write shows. */
+static void put_weights(char *path)
+{
+    const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    const int fd = mkstemp(path);
+
+    assert_true(fd >= 0 && ftruncate(fd, 64 << 10) == 0);
+    ASSERT_OK(futimens(fd, times));
+    close(fd);
+}
+
+static void write_weights(const char *path)
+{
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    assert_int_equal(pwrite(fd, "x", 1, 1000), 1);
+    close(fd);
+}
+
+/* What is computed may be of either content from then on, and so may a digest. */
+TEST(nothing_is_kept_when_the_weights_changed)
+{
+    for (unsigned before_digest = 0; before_digest < 2; before_digest++) {
+        char path[] = "/tmp/sconce-test-XXXXXX";
+        struct fake_tier tier;
+        struct file_map map;
+        struct rig_params params = {.tier = &tier.base, .weights = &map};
+        int32_t tokens[41];
+        struct inf_request q = family_prompt(tokens, 41, 1, 41, 0);
+        struct outcome o;
+        struct inf_err err;
+        struct rig rig;
+
+        put_weights(path);
+        ASSERT_OK_ERR(file_map_open(path, &map, &err), err);
+        map.settled = true;
+        fake_tier_init(&tier, 1);
+        rig_init(&rig, &params);
+        tier_work(rig.sched->tier); /* nobody remembers it */
+        if (before_digest)
+            write_weights(path);
+        while (tier_work(rig.sched->tier))
+            ;
+        assert_int_equal(tier.n_remembered, !before_digest);
+        submit(&rig, &q, &o);
+        while (sched_tick(rig.sched))
+            ;
+        rig_collect(&rig, &o, 1);
+        check_outcome(&o, &q);
+        if (!before_digest)
+            write_weights(path);
+        while (sched_spill_idle(rig.sched) != SPILLED_ALL)
+            tier_work(rig.sched->tier);
+        assert_int_equal(tier.n_puts, 0);
+        assert_false(tier_is_ready(rig.sched->tier));
+        rig_done(&rig);
+        assert_int_equal(tier.n_puts, 0);
+        fake_tier_done(&tier);
+        file_map_done(&map);
+        unlink(path);
+    }
+}
+
 RUN_TESTS(cmocka_unit_test(the_next_engine_reads_what_this_one_computed),
           cmocka_unit_test(strangers_share_nothing_there_either),
           cmocka_unit_test(what_is_wrong_is_rejected_and_computed),
@@ -452,4 +518,5 @@ RUN_TESTS(cmocka_unit_test(the_next_engine_reads_what_this_one_computed),
           cmocka_unit_test(who_leaves_while_blocks_come_leaves_nothing_behind),
           cmocka_unit_test(weights_are_known_by_their_content),
           cmocka_unit_test(nothing_is_found_or_kept_until_weights_are_known),
+          cmocka_unit_test(nothing_is_kept_when_the_weights_changed),
           cmocka_unit_test(a_tier_that_was_away_is_found_later))
