@@ -128,6 +128,8 @@ void transcription_on_event(struct transcription *t, const struct inf_audio_even
         on_segment(t, event);
     else if (wanted && event->kind == INF_AUDIO_ROOM && t->decoding)
         decoding_resume(t->decoding);
+    else if (wanted && event->kind == INF_AUDIO_FAILED && event->error == -ESTALE)
+        model_request_stale(&t->request);
     else if (wanted && event->kind == INF_AUDIO_FAILED)
         model_request_fail(&t->request, 500, "model_failed", "The model failed: %s.",
                            strerror(-event->error));
@@ -182,6 +184,8 @@ static void submit(struct transcription *t)
     else if (r == -EINVAL)
         model_request_fail(&t->request, 400, "invalid_value", "The request cannot be run: %s.",
                            err.text);
+    else if (r == -ESTALE)
+        model_request_stale(&t->request);
     else
         model_request_fail(&t->request, 503, "model_failed", "The request cannot be run: %s.",
                            err.text[0] ? err.text : strerror(-r));

@@ -154,6 +154,10 @@ static int generation_submit_one(struct generation *g, struct prompt *prompt)
         return 0;
     }
     prompt->engine_id = 0;
+    if (r == -ESTALE) {
+        model_request_stale(&g->request);
+        return -EINVAL;
+    }
     if (r == INF_ENGINE_FULL) {
         problem_set(&problem, 429, "queue_full", NULL,
                     "Too many requests are waiting for this model; try again later.");
@@ -356,6 +360,9 @@ static void generation_finish(struct generation *g, struct choice *c, const stru
     case INF_FINISH_CANCELLED:
         model_request_fail(&g->request, 503, "cancelled",
                            "The service is ending; try again later.");
+        return;
+    case INF_FINISH_STALE:
+        model_request_stale(&g->request);
         return;
     default:
         model_request_fail(&g->request, 500, "engine_failed", "The model failed: %s.",

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include <infer/model.h>
+
 #include "cli/cli.h"
 
 static const struct cli_verb verbs[] = {
@@ -44,6 +46,7 @@ int main(int argc, char **argv)
 
     setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN);
+    inf_files_guard();
     if (!name) {
         help(stderr);
         return CLI_USAGE;

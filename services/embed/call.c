@@ -137,6 +137,8 @@ void call_on_result(struct call *c, struct inf_embed_result *result)
         if (result->error == -ECANCELED)
             model_request_fail(&c->request, 503, "cancelled",
                                "The service is ending; try again later.");
+        else if (result->error == -ESTALE)
+            model_request_stale(&c->request);
         else
             model_request_fail(&c->request, 500, "model_failed", "The model failed: %s.",
                                strerror(-result->error));
@@ -192,6 +194,10 @@ static void call_submit(struct call *c)
         return;
     }
     c->embed_id = 0;
+    if (r == -ESTALE) {
+        model_request_stale(&c->request);
+        return;
+    }
     submit_problem(c, r, &err, &problem);
     model_request_refuse(&c->request, &problem);
 }

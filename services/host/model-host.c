@@ -15,6 +15,7 @@
 #include "common/options.h"
 #include "common/service.h"
 #include "core/clock.h"
+#include "core/err.h"
 #include "host/model-request.h"
 
 /* Longer than the gateway keeps its connections, so that only the gateway closes them. */
@@ -237,7 +238,12 @@ int model_host_run(struct model_host *host, const struct model_host_params *para
     json_object_seed(random_seed());
     host->params = *params;
     host->config = options->config;
-    r = host_open(host, options, &err);
+    /* One model's file that is cut short must not end what runs with others. */
+    r = inf_files_guard();
+    if (r < 0)
+        err_set(&err, -r, "no handler for lost files: %s", strerror(-r));
+    else
+        r = host_open(host, options, &err);
     if (r < 0)
         log_error("%s", err.text);
     else if ((r = host_start(host)) < 0)

@@ -143,6 +143,19 @@ void model_request_fail(struct model_request *request, int status, const char *c
     model_request_refuse(request, &problem);
 }
 
+void model_request_stale(struct model_request *request)
+{
+    struct resident *resident = request->resident;
+    struct inf_err err = {.text = "its files changed"};
+
+    inf_model_check(resident->model, &err);
+    resident_drop(resident, err.text);
+    model_request_fail(request, 503, "model_changed",
+                       "The model '%s' changed while it was in use: %s. It is loaded anew; try "
+                       "again.",
+                       resident->name, err.text);
+}
+
 static void request_on_timer(struct loop_timer *timer)
 {
     struct model_request *request = timer->data;
@@ -160,6 +173,9 @@ static void request_on_timer(struct loop_timer *timer)
                            "The request took longer than this server allows.");
         return;
     }
+    /* What computes sees it and ends all requests. */
+    if (request->resident)
+        resident_check(request->resident);
     if (request->ops->tick)
         request->ops->tick(request);
     loop_timer_set(request->host->loop, timer,

@@ -90,3 +90,5 @@ double model_request_seconds(const struct model_request *request);
 void model_request_refuse(struct model_request *request, const struct problem *problem);
 void model_request_fail(struct model_request *request, int status, const char *code,
                         const char *format, ...) PRINTF(4, 5);
+/* The files of its model changed while it was computed (-ESTALE): 503, and the model is dropped. */
+void model_request_stale(struct model_request *request);

@@ -40,6 +40,23 @@ static void resident_unlink(struct resident *resident)
         }
 }
 
+/* Those that were dropped and have no user any more. */
+static void residents_free_dropped(struct residents *pool)
+{
+    struct resident **at = &pool->dropped;
+
+    while (*at) {
+        struct resident *resident = *at;
+
+        if (resident->n_users > 0) {
+            at = &resident->next;
+            continue;
+        }
+        *at = resident->next;
+        resident_free(resident);
+    }
+}
+
 /* --- loading --- */
 
 static struct resident *resident_of(struct job *job)
@@ -57,8 +74,10 @@ static void resident_load(struct job *job)
 
     resident->victim = resident_free(resident->victim);
     r = inf_model_open(&model, &resident->model, &resident->err);
-    if (r == -EACCES && confine_explain_path(resident->path, why, sizeof(why)))
-        r = err_set(&resident->err, ESTALE, "%s", why);
+    if (r == -EACCES && confine_explain_path(resident->path, why, sizeof(why))) {
+        resident->leads_out = true;
+        err_set(&resident->err, EACCES, "%s", why);
+    }
     resident->load_status = r < 0 ? r : resident->pool->ops->open(resident, &resident->err);
 }
 
@@ -86,8 +105,13 @@ static void resident_answer(struct resident *resident, const struct problem *pro
 void resident_load_problem(const struct resident *resident, const char *why,
                            struct problem *problem)
 {
-    problem_set(problem, resident->load_status == -ENOMEM ? 503 : 500, "model_load_failed", "model",
-                "The model '%s' cannot be loaded: %s.", resident->name, why);
+    if (resident->load_status == -ESTALE)
+        problem_set(problem, 503, "model_changed", "model",
+                    "The model '%s' changed while it was loaded: %s. Try again.", resident->name,
+                    why);
+    else
+        problem_set(problem, resident->load_status == -ENOMEM ? 503 : 500, "model_load_failed",
+                    "model", "The model '%s' cannot be loaded: %s.", resident->name, why);
 }
 
 static void resident_fail(struct resident *resident)
@@ -98,7 +122,7 @@ static void resident_fail(struct resident *resident)
     pool->ops->failed(resident,
                       resident->err.text[0] ? resident->err.text : strerror(-resident->load_status),
                       &problem);
-    if (resident->load_status == -ESTALE)
+    if (resident->leads_out)
         service_retire(pool->service, "a link came that was missing at the start");
     resident_unlink(resident);
     resident_answer(resident, &problem);
@@ -174,6 +198,7 @@ static void residents_schedule(struct loop_task *task)
     struct resident *first = NULL;
     uint32_t n_ready = 0;
 
+    residents_free_dropped(pool);
     if (pool->loading)
         return;
     for (struct resident *r = pool->first; r; r = r->next) {
@@ -224,6 +249,10 @@ void residents_want(struct residents *pool, const struct models_entry *entry, co
     if (residents_find_serving(pool, entry->name, key, &resident, &problem) < 0) {
         waiter->ready(waiter, NULL, &problem);
         return;
+    }
+    if (resident && resident->state == RESIDENT_READY) {
+        resident_check(resident);
+        resident = resident->dropped ? NULL : resident;
     }
     /* The file was replaced: nobody uses the old one, so the new one takes over. */
     if (resident && resident->state == RESIDENT_READY && resident->n_users == 0 &&
@@ -279,6 +308,29 @@ void resident_release(struct resident *resident)
     loop_task_queue(pool->loop, &pool->schedule);
 }
 
+void resident_drop(struct resident *resident, const char *why)
+{
+    struct residents *pool = resident->pool;
+
+    if (resident->dropped)
+        return;
+    assert(resident->state == RESIDENT_READY);
+    log_warn("unloading %s: %s", resident->name, why);
+    resident_unlink(resident);
+    resident->dropped = true;
+    resident->next = pool->dropped;
+    pool->dropped = resident;
+    loop_task_queue(pool->loop, &pool->schedule);
+}
+
+void resident_check(struct resident *resident)
+{
+    struct inf_err err;
+
+    if (inf_model_check(resident->model, &err) < 0)
+        resident_drop(resident, err.text);
+}
+
 struct resident *residents_ready(struct resident *resident)
 {
     while (resident && resident->state != RESIDENT_READY)
@@ -315,6 +367,12 @@ void residents_done(struct residents *pool)
         struct resident *resident = pool->first;
 
         pool->first = resident->next;
+        resident_free(resident);
+    }
+    while (pool->dropped) {
+        struct resident *resident = pool->dropped;
+
+        pool->dropped = resident->next;
         resident_free(resident);
     }
 }

@@ -74,6 +74,8 @@ struct resident {
     struct resident *victim; /* freed by the loader, before it loads */
     struct inf_err err;
     int load_status;
+    bool leads_out; /* load_status: a link came that this process may not follow */
+    bool dropped;   /* it is in the pool's other list, until its users are gone */
     struct resident *next;
 };
 
@@ -93,6 +95,7 @@ struct residents {
     struct jobs *loader;
     uint32_t max_models; /* 0 is 1 */
     struct resident *first, *loading;
+    struct resident *dropped; /* nobody new gets them */
     struct loop_task schedule;
     uint64_t n_loads;
 };
@@ -110,6 +113,11 @@ void residents_want(struct residents *pool, const struct models_entry *entry, co
 /* Waits no longer. */
 void resident_forget(struct resident_waiter *waiter);
 void resident_release(struct resident *resident);
+/* The model's files changed: whoever wants it from now on gets one that is loaded anew, and this
+ * one goes with its last user. @why is logged. */
+void resident_drop(struct resident *resident, const char *why);
+/* Looks at the model's files, and drops it when they changed. */
+void resident_check(struct resident *resident);
 /* The first ready one from @resident on, or NULL. */
 struct resident *residents_ready(struct resident *resident);
 /* The ready one of that name, or NULL. */

@@ -16,7 +16,7 @@
 #include "lib/test.h"
 
 struct inf_model {
-    int n_refs;
+    bool is_stale;
 };
 
 struct fake {
@@ -74,6 +74,11 @@ struct inf_model *inf_model_unref(struct inf_model *model)
         __atomic_fetch_sub(&n_models, 1, __ATOMIC_RELAXED);
     free(model);
     return NULL;
+}
+
+int inf_model_check(const struct inf_model *model, struct inf_err *reterr)
+{
+    return model->is_stale ? err_set(reterr, ESTALE, "it was cut short") : 0;
 }
 
 /* --- what a service brings --- */
@@ -406,6 +411,42 @@ TEST(a_file_that_was_replaced_is_loaded_anew_once_nobody_uses_it)
     finish();
 }
 
+TEST(a_file_that_changed_is_loaded_anew_at_once_and_goes_with_its_users)
+{
+    struct waiter second = waiter(), third = waiter();
+    struct resident *a, *b;
+
+    begin(2);
+    a = take("a", NULL);
+    b = take("b", NULL);
+    a->model->is_stale = true;
+    want(&second, "a");
+    until_answered(&second);
+    assert_ptr_not_equal(second.got, a);
+    ASSERT_STREQ(story, "+a+b+a");
+    assert_true(a->dropped);
+    resident_check(a);
+    /* Its results are still taken, and nobody finds it. */
+    assert_int_equal(eventfd_write(fake_of(a)->fd, 1), 0);
+    settle();
+    assert_int_equal(n_read, 1);
+    assert_ptr_equal(residents_find(&pool, "a"), second.got);
+    want(&third, "a");
+    assert_ptr_equal(third.got, second.got);
+    resident_release(a);
+    settle();
+    ASSERT_STREQ(story, "+a+b+a-a");
+    resident_release(second.got);
+    resident_release(third.got);
+    /* Without users it goes as soon as somebody looks. */
+    b->model->is_stale = true;
+    resident_check(b);
+    resident_release(b);
+    settle();
+    ASSERT_STREQ(story, "+a+b+a-a-b");
+    finish();
+}
+
 TEST(results_are_taken_where_they_come)
 {
     struct resident *a;
@@ -442,5 +483,6 @@ RUN_TESTS(cmocka_unit_test(one_load_serves_all_who_wait_for_it),
           cmocka_unit_test(what_a_loaded_model_cannot_do_makes_no_room_for_it),
           cmocka_unit_test(what_nobody_waits_for_any_more_is_not_loaded),
           cmocka_unit_test(a_file_that_was_replaced_is_loaded_anew_once_nobody_uses_it),
+          cmocka_unit_test(a_file_that_changed_is_loaded_anew_at_once_and_goes_with_its_users),
           cmocka_unit_test(results_are_taken_where_they_come),
           cmocka_unit_test(the_end_frees_what_waits_and_what_is_loaded))
