@@ -165,11 +165,13 @@ static void serve_blocks(int fd, int n)
             cache_put_found(&packet, &found, 1);
             say(fd);
         } else if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
+            const ssize_t n_written = write(ends[1], "45", 2);
+
+            close(ends[1]);
             begin(&head, 0);
-            if (write(ends[1], "45", 2) == 2)
+            if (n_written == 2)
                 say_with(fd, ends[0]);
             close(ends[0]);
-            close(ends[1]);
         }
     }
 }
