@@ -70,7 +70,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
         /* The instruction is tried again, and the kernel ends a process that blocks this. */
         sigaddset(&uc->uc_sigmask, sig);
     else if (others.sa_handler == SIG_DFL)
-        __builtin_trap(); /* Another process sent it, and its effect is the end of this one. */
+        raise(SIGABRT); /* Another process sent it, and its effect is the end of this one. */
 }
 
 static void on_bus(int sig, siginfo_t *info, void *context)
