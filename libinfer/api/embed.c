@@ -59,6 +59,24 @@ static enum job_pick pick_of(const struct model_embed *how)
     return how->pooling == POOLING_LAST ? JOB_PICK_LAST : JOB_PICK_FIRST;
 }
 
+int embed_check(struct inf_model *m, enum inf_model_use use, struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *g = NULL;
+    const struct inf_embedder_params params = {
+        .model = m,
+        .kind = use == INF_USE_VECTORS         ? INF_EMBED_VECTORS
+                : use == INF_USE_TOKEN_VECTORS ? INF_EMBED_ROWS
+                                               : INF_EMBED_SCORES,
+    };
+    struct model_embed how;
+
+    choose_graph(&params, &how);
+    if (use == INF_USE_SCORES && model_embed_width(m->model, &how) > 2)
+        return err_set(reterr, EOPNOTSUPP, "it tells %u classes apart, and does not rank",
+                       model_embed_width(m->model, &how));
+    return model_build_embed(m->model, &how, &g, reterr);
+}
+
 static int check_params(const struct inf_embedder_params *p, struct inf_err *reterr)
 {
     if (!p || !p->model)

@@ -28,6 +28,10 @@ struct inf_model {
     char template_error[256];
 };
 
+/* embed.c: whether it makes what @use says, which is none of the first and the last. As
+ * inf_model_suits(). */
+int embed_check(struct inf_model *m, enum inf_model_use use, struct inf_err *reterr);
+
 /* -EINVAL: why it has no weights that make tokens or vectors of texts. */
 int model_lacking(const struct inf_model *m, struct inf_err *reterr);
 

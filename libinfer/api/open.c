@@ -14,6 +14,7 @@
 #include "core/err.h"
 #include "core/file.h"
 #include "core/guard.h"
+#include "graph/graph.h"
 #include "quant/dtype.h"
 
 /* "Q4_K + Q6_K": the formats of matrices by falling weight; those below a percent are left out. */
@@ -195,6 +196,25 @@ int model_lacking(const struct inf_model *m, struct inf_err *reterr)
     return err_set(reterr, EINVAL, "%s",
                    m->whisper ? "this model makes text of speech alone"
                               : "only the vocabulary of this model was opened");
+}
+
+static int generate_check(struct inf_model *m, struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *g = NULL;
+
+    return model_build(m->model, &g, reterr);
+}
+
+int inf_model_suits(struct inf_model *m, enum inf_model_use use, struct inf_err *reterr)
+{
+    assert(m);
+    if (use == INF_USE_SPEECH)
+        return m->whisper ? 0 : err_set(reterr, EOPNOTSUPP, "it makes no text of speech");
+    if (!m->model)
+        return err_set(reterr, EOPNOTSUPP, "%s",
+                       m->whisper ? "it makes text of speech alone"
+                                  : "only its vocabulary was opened");
+    return use == INF_USE_GENERATE ? generate_check(m, reterr) : embed_check(m, use, reterr);
 }
 
 struct inf_model *inf_model_ref(struct inf_model *m)

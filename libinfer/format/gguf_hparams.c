@@ -413,6 +413,18 @@ static const struct gguf_arch *find_arch(const char *name)
     return NULL;
 }
 
+static int refuse_arch(const char *name, struct inf_err *reterr)
+{
+    char known[160];
+    size_t n = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(archs) && n < sizeof(known); i++)
+        n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", i ? ", " : "",
+                              archs[i].file_name);
+    return err_set(reterr, EOPNOTSUPP, "the architecture \"%.32s\" is not supported; there are %s",
+                   name, known);
+}
+
 int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *reterr)
 {
     struct keys k = {.g = g, .err = reterr};
@@ -424,7 +436,7 @@ int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *r
         return err_set(reterr, EBADMSG, "the key general.architecture is missing");
     k.arch = find_arch(hp.arch);
     if (!k.arch)
-        return err_set(reterr, EOPNOTSUPP, "the architecture \"%s\" is not supported", hp.arch);
+        return refuse_arch(hp.arch, reterr);
     snprintf(hp.arch, sizeof(hp.arch), "%s", k.arch->arch);
     hp.rope_style = k.arch->rope_style;
     hp.act = GRAPH_ACT_SILU;

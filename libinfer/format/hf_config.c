@@ -408,6 +408,19 @@ void hf_config_names(const json_t *config, struct hparams *hp)
     snprintf(hp->name, sizeof(hp->name), "%s", name ? name : "");
 }
 
+static int refuse_class(const char *name, struct inf_err *reterr)
+{
+    char known[112];
+    size_t n = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(classes) && n < sizeof(known); i++)
+        n += (size_t)snprintf(known + n, sizeof(known) - n, "%s, ", classes[i].name);
+    return err_set(reterr, EOPNOTSUPP,
+                   "config.json: the architecture \"%.40s\" is not supported; there are %sWhisper, "
+                   "and encoders",
+                   name ? name : "", known);
+}
+
 int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr)
 {
     struct reader r = {.config = config, .err = reterr};
@@ -421,9 +434,7 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
         return hf_config_windowed(config, ret_config, reterr);
     r.class = find_class(config, &name, &c.base);
     if (!r.class)
-        return err_set(reterr, EOPNOTSUPP,
-                       "config.json: the architecture \"%.64s\" is not supported",
-                       name ? name : "");
+        return refuse_class(name, reterr);
     if (r.class->adapted && json_is_object(get(config, "text_config")))
         r.config = get(config, "text_config");
     hf_config_names(config, &c.hp);

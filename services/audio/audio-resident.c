@@ -10,6 +10,11 @@
 #include "common/service.h"
 #include "host/model-host.h"
 
+static int resident_suits(struct resident *resident, struct inf_err *reterr)
+{
+    return inf_model_suits(resident->model, INF_USE_SPEECH, reterr);
+}
+
 static int resident_open(struct resident *resident, struct inf_err *reterr)
 {
     const struct model_host *host = resident->pool->data;
@@ -78,6 +83,7 @@ static void resident_stats(struct resident *resident, void *ret_stats)
 
 const struct residents_ops audio_residents_ops = {
     .size = sizeof(struct audio_resident),
+    .suits = resident_suits,
     .open = resident_open,
     .close = resident_close,
     .fd = resident_fd,

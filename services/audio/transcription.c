@@ -319,7 +319,7 @@ static const struct models_entry *find_model(struct transcription *t, struct pro
 {
     const struct config *config = t->request.host->config;
     const char *name = t->params.model ? t->params.model : config->audio.default_model;
-    const struct models *models = model_host_list(t->request.host, problem);
+    const struct models *models = model_host_list(t->request.host, name, problem);
     const struct models_entry *entry;
     _cleanup_free_ char *names = NULL;
 

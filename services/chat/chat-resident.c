@@ -34,6 +34,11 @@ static int resident_init(struct resident *resident, const void *key)
     return own->kv_type ? 0 : -ENOMEM;
 }
 
+static int resident_suits(struct resident *resident, struct inf_err *reterr)
+{
+    return inf_model_suits(resident->model, INF_USE_GENERATE, reterr);
+}
+
 static int resident_open(struct resident *resident, struct inf_err *reterr)
 {
     struct chat_resident *own = chat_resident_of(resident);
@@ -109,9 +114,12 @@ static void resident_failed(const struct resident *resident, const char *why,
 {
     log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "cannot load %s: %s", resident->name,
               why);
-    if (resident->load_status == -EOPNOTSUPP && resident->model &&
+    if (resident->load_status == -EOPNOTSUPP && resident->state == RESIDENT_LOADING &&
         chat_resident_of(resident)->kv_type)
         bad_kv_type(problem, why);
+    else if (resident->load_status == -EOPNOTSUPP && resident->model)
+        problem_set(problem, 400, "unsupported_model", "model",
+                    "The model '%s' answers no chats: %s.", resident->name, why);
     else
         resident_load_problem(resident, why, problem);
 }
@@ -159,6 +167,7 @@ const struct residents_ops chat_residents_ops = {
     .size = sizeof(struct chat_resident),
     .serves = resident_serves,
     .init = resident_init,
+    .suits = resident_suits,
     .open = resident_open,
     .close = resident_close,
     .fd = resident_fd,

@@ -272,14 +272,16 @@ static int generation_read_fields(struct generation *g, struct http_text body,
 static const struct models_entry *generation_find_model(struct generation *g,
                                                         struct problem *problem)
 {
-    const struct models *models = model_host_list(g->request.host, problem);
+    const struct config *config = g->request.host->config;
+    const char *name = g->params.model ? g->params.model : config->default_model;
+    const struct models *models = model_host_list(g->request.host, name, problem);
     const struct models_entry *entry;
     _cleanup_free_ char *names = NULL;
 
     if (!models)
         return NULL;
     if (!g->params.model) {
-        entry = models_default(models, g->request.host->config);
+        entry = models_default(models, config);
         if (!entry)
             problem_set(problem, 400, "missing_field", "model",
                         "Missing required parameter: 'model'.");

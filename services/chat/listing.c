@@ -111,19 +111,21 @@ void chat_show_model(struct model_host *host, struct http_request *request)
 {
     static const char prefix[] = "/v1/models/";
     const struct http_text path = http_request_path(request);
-    const struct models *models = model_host_models(host);
     _cleanup_free_ char *name =
         strndup(path.data + sizeof(prefix) - 1, path.len - (sizeof(prefix) - 1));
+    const struct models *models;
     _cleanup_free_ char *names = NULL;
     const struct models_entry *entry;
     _cleanup_str_ struct str out = {};
     struct problem problem;
 
+    if (name)
+        decode_percent(name);
+    models = model_host_look(host, name);
     if (!models || !name) {
         unreadable(request);
         return;
     }
-    decode_percent(name);
     entry = models_find(models, name);
     if (entry) {
         answer(request, put_model(host, &out, entry), &out);

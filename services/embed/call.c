@@ -285,7 +285,7 @@ static const struct models_entry *find_model(const struct call *c, struct proble
     const char *name = c->params.model ? c->params.model
                        : ranks         ? config->embed.default_reranker
                                        : config->embed.default_model;
-    const struct models *models = model_host_list(c->request.host, problem);
+    const struct models *models = model_host_list(c->request.host, name, problem);
     const struct models_entry *entry;
     _cleanup_free_ char *names = NULL;
 

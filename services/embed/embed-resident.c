@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/log.h"
 #include "common/service.h"
+#include "core/err.h"
 #include "embed/call.h"
 #include "embed/interaction.h"
 #include "embed/matryoshka.h"
@@ -36,6 +37,46 @@ bool embed_resident_ranks_by_rows(const struct embed_resident *resident)
            inf_model_info(resident->base.model)->token_width > 0;
 }
 
+bool embed_resident_is_asked(const struct embed_resident *resident)
+{
+    /* Encoders read pairs, decoders are asked. */
+    return resident->kind == INF_EMBED_SCORES && !embed_resident_ranks_by_rows(resident) &&
+           !strstr(inf_model_info(resident->base.model)->arch, "bert");
+}
+
+/* Other words than those that a model was trained on would make scores of noise. */
+static bool knows_question(const struct inf_model *model)
+{
+    static const char mark[] = "<|im_start|>";
+
+    return inf_tokenizer_find(inf_model_tokenizer(model), mark, sizeof(mark) - 1) >= 0;
+}
+
+static enum inf_model_use resident_use(const struct embed_resident *own)
+{
+    if (own->kind == INF_EMBED_VECTORS)
+        return INF_USE_VECTORS;
+    return own->kind == INF_EMBED_ROWS || embed_resident_ranks_by_rows(own) ? INF_USE_TOKEN_VECTORS
+                                                                            : INF_USE_SCORES;
+}
+
+static int resident_suits(struct resident *resident, struct inf_err *reterr)
+{
+    struct embed_resident *own = embed_resident_of(resident);
+    const struct inf_model_info *info = inf_model_info(resident->model);
+    int r = inf_model_suits(resident->model, resident_use(own), reterr);
+
+    if (r == 0 && embed_resident_is_asked(own) && !knows_question(resident->model))
+        r = err_set(reterr, EOPNOTSUPP, "it is no reranker whose prompt is known here");
+    if (r == 0)
+        r = prompts_read(resident->path, info->arch, &own->prompts, reterr);
+    if (r == 0 && info->token_width > 0)
+        r = interaction_read(resident->path, own->prompts, inf_model_tokenizer(resident->model),
+                             &own->interaction, reterr);
+    own->matryoshka = matryoshka_is_known(resident->path, resident->name, info);
+    return r;
+}
+
 static int resident_open(struct resident *resident, struct inf_err *reterr)
 {
     struct embed_resident *own = embed_resident_of(resident);
@@ -49,14 +90,8 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
         .max_tokens = host->config->embed.context,
         .max_queue_tokens = host->config->embed.max_queue_tokens,
     };
-    const struct inf_model_info *info = inf_model_info(resident->model);
-    int r = prompts_read(resident->path, info->arch, &own->prompts, reterr);
 
-    own->matryoshka = matryoshka_is_known(resident->path, resident->name, info);
-    if (r == 0 && info->token_width > 0)
-        r = interaction_read(resident->path, own->prompts, inf_model_tokenizer(resident->model),
-                             &own->interaction, reterr);
-    return r < 0 ? r : inf_embedder_new(&params, &own->embedder, reterr);
+    return inf_embedder_new(&params, &own->embedder, reterr);
 }
 
 static void resident_close(struct resident *resident)
@@ -150,6 +185,7 @@ const struct residents_ops embed_residents_ops = {
     .size = sizeof(struct embed_resident),
     .serves = resident_serves,
     .init = resident_init,
+    .suits = resident_suits,
     .open = resident_open,
     .close = resident_close,
     .fd = resident_fd,

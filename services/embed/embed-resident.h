@@ -39,5 +39,7 @@ static inline struct embed_resident *embed_resident_of(const struct resident *re
 /* Whether it ranks by vectors of single tokens, as models for late interaction do. Of one whose
  * model is open. */
 bool embed_resident_ranks_by_rows(const struct embed_resident *resident);
+/* Whether it is a decoder that is asked how well a document answers. The same. */
+bool embed_resident_is_asked(const struct embed_resident *resident);
 /* Tokens of a second over the last moments of work. */
 double embed_resident_speed(struct embed_resident *resident);

@@ -260,20 +260,6 @@ static int take_question(struct call *c, const struct frame *frame, const struct
     return 0;
 }
 
-/* Encoders read pairs, decoders are asked. */
-static bool is_encoder(const struct inf_model *model)
-{
-    return strstr(inf_model_info(model)->arch, "bert") != NULL;
-}
-
-/* Other words than those that a model was trained on would make scores of noise. */
-static bool knows_question(const struct inf_model *model)
-{
-    static const char mark[] = "<|im_start|>";
-
-    return inf_tokenizer_find(inf_model_tokenizer(model), mark, sizeof(mark) - 1) >= 0;
-}
-
 /* What stands before texts in a ranking: a role's, or words that the model names. */
 static int read_as(struct call *c, enum interaction_role role, struct reading *reading,
                    struct problem *problem)
@@ -304,7 +290,7 @@ static int take_apart(struct call *c, struct problem *problem)
 int tokens_of_ranking(struct call *c, struct problem *problem)
 {
     const bool by_rows = embed_resident_ranks_by_rows(c->resident);
-    const bool asked = !by_rows && !is_encoder(c->resident->base.model);
+    const bool asked = embed_resident_is_asked(c->resident);
     _cleanup_(frame_done) struct frame frame = {};
     int r;
 
@@ -313,14 +299,6 @@ int tokens_of_ranking(struct call *c, struct problem *problem)
                            "The model '%s' takes no instruction.", c->resident->base.name);
     if (by_rows)
         return take_apart(c, problem);
-    if (inf_embedder_width(c->resident->embedder) > 2)
-        return problem_set(problem, 400, "unsupported_model", "model",
-                           "The model '%s' tells %u classes apart; it does not rank.",
-                           c->resident->base.name, inf_embedder_width(c->resident->embedder));
-    if (asked && !knows_question(c->resident->base.model))
-        return problem_set(problem, 400, "unsupported_model", "model",
-                           "The model '%s' is no reranker whose prompt is known here.",
-                           c->resident->base.name);
     r = reserve(c, c->inputs.n, problem);
     if (r == 0 && asked && frame_init(&frame, inf_model_tokenizer(c->resident->base.model)) < 0)
         r = problem_no_memory(problem);

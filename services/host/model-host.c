@@ -21,6 +21,10 @@
 /* Longer than the gateway keeps its connections, so that only the gateway closes them. */
 #define MODEL_HOST_KEEP_USEC  (120 * 1000000u)
 #define MODEL_HOST_FRESH_USEC (1000 * 1000u)
+/* A name that is not in the list has it read again, unless reading took longer than a tenth of the
+ * time since: requests for models that do not exist cost no more than that. */
+#define MODEL_HOST_LOOK_USEC  (20 * 1000u)
+#define MODEL_HOST_LOOK_SHARE 10u
 #define MODEL_HOST_PREPARERS  16u
 
 /* --- which models there are --- */
@@ -39,12 +43,13 @@ static void log_broken(const struct models *models, const struct models *before)
     }
 }
 
-const struct models *model_host_models(struct model_host *host)
+/* The list, read again when it is older than @fresh_usec. */
+static const struct models *host_models(struct model_host *host, uint64_t fresh_usec)
 {
     const uint64_t now = clock_usec();
     struct models *models;
 
-    if (host->models && now - host->scanned_usec < MODEL_HOST_FRESH_USEC)
+    if (host->models && now - host->scanned_usec < fresh_usec)
         return host->models;
     if (models_scan(host->config, &models) < 0) {
         log_error("cannot list the models: out of memory");
@@ -53,15 +58,32 @@ const struct models *model_host_models(struct model_host *host)
     log_broken(models, host->models);
     models_free(host->models);
     host->models = models;
-    host->scanned_usec = now;
+    host->scanned_usec = clock_usec();
+    host->scan_usec = host->scanned_usec - now;
     if (confine_is_outdated())
         service_retire(host->service, "a model directory came that was missing at the start");
     return models;
 }
 
-const struct models *model_host_list(struct model_host *host, struct problem *problem)
+const struct models *model_host_models(struct model_host *host)
+{
+    return host_models(host, MODEL_HOST_FRESH_USEC);
+}
+
+const struct models *model_host_look(struct model_host *host, const char *name)
 {
     const struct models *models = model_host_models(host);
+
+    if (models && name && !models_find(models, name))
+        models =
+            host_models(host, MAX(MODEL_HOST_LOOK_USEC, MODEL_HOST_LOOK_SHARE * host->scan_usec));
+    return models;
+}
+
+const struct models *model_host_list(struct model_host *host, const char *name,
+                                     struct problem *problem)
+{
+    const struct models *models = model_host_look(host, name);
 
     if (!models)
         problem_set(problem, 500, "models_unreadable", NULL,

@@ -57,10 +57,10 @@ struct model_host {
     const struct config *config;
     struct service *service;
     struct loop *loop;
-    struct jobs *preparers;  /* NULL: there are none */
-    struct job_lane reading; /* theirs, for bodies that are too large for the loop */
-    struct models *models;   /* the last scan */
-    uint64_t scanned_usec;
+    struct jobs *preparers;           /* NULL: there are none */
+    struct job_lane reading;          /* theirs, for bodies that are too large for the loop */
+    struct models *models;            /* the last scan */
+    uint64_t scanned_usec, scan_usec; /* when the list was read, and how long that took */
     struct residents residents;
     struct model_request *requests;
     uint32_t n_requests; /* in that list */
@@ -77,8 +77,12 @@ int model_host_run(struct model_host *host, const struct model_host_params *para
 
 /* models.h's list, read again when it is older than a second; NULL when it cannot be read. */
 const struct models *model_host_models(struct model_host *host);
+/* The same; the list is read again when it lacks @name, which may be NULL: a model that was just
+ * installed is found. */
+const struct models *model_host_look(struct model_host *host, const char *name);
 /* The same; NULL with a problem. */
-const struct models *model_host_list(struct model_host *host, struct problem *problem);
+const struct models *model_host_list(struct model_host *host, const char *name,
+                                     struct problem *problem);
 
 /* Whether @name is of a model that cannot be used (models_find_broken()); then with a problem. */
 bool model_host_is_broken(const struct models *models, const char *name, struct problem *problem);

@@ -64,21 +64,29 @@ static struct resident *resident_of(struct job *job)
     return (struct resident *)((char *)job - offsetof(struct resident, job));
 }
 
-/* On the loader thread. */
-static void resident_load(struct job *job)
+/* Beside the loop. */
+static void resident_open(struct job *job)
 {
     struct resident *resident = resident_of(job);
     const struct inf_model_params model = {.path = resident->path};
     char why[sizeof(resident->err.text)];
     int r;
 
-    resident->victim = resident_free(resident->victim);
     r = inf_model_open(&model, &resident->model, &resident->err);
     if (r == -EACCES && confine_explain_path(resident->path, why, sizeof(why))) {
         resident->leads_out = true;
         err_set(&resident->err, EACCES, "%s", why);
     }
-    resident->load_status = r < 0 ? r : resident->pool->ops->open(resident, &resident->err);
+    resident->load_status = r < 0 ? r : resident->pool->ops->suits(resident, &resident->err);
+}
+
+/* Beside the loop as well. */
+static void resident_load(struct job *job)
+{
+    struct resident *resident = resident_of(job);
+
+    resident->victim = resident_free(resident->victim);
+    resident->load_status = resident->pool->ops->open(resident, &resident->err);
 }
 
 static void resident_on_readable(void *data)
@@ -102,16 +110,45 @@ static void resident_answer(struct resident *resident, const struct problem *pro
     }
 }
 
+/* What does not change by asking again is no error of a server that clients try again. */
+static void open_problem(const struct resident *resident, const char *why, struct problem *problem)
+{
+    switch (resident->load_status) {
+    case -EOPNOTSUPP:
+        problem_set(problem, 400, "unsupported_model", "model",
+                    "The model '%s' cannot be used here: %s.", resident->name, why);
+        break;
+    case -EBADMSG:
+    case -EINVAL:
+    case -ENOENT:
+    case -EACCES:
+    case -EPERM:
+        problem_set(problem, 400, "model_unusable", "model",
+                    "The files of the model '%s' cannot be used: %s.", resident->name, why);
+        break;
+    default:
+        problem_set(problem, 500, "model_load_failed", "model",
+                    "The model '%s' cannot be loaded: %s.", resident->name, why);
+    }
+}
+
 void resident_load_problem(const struct resident *resident, const char *why,
                            struct problem *problem)
 {
-    if (resident->load_status == -ESTALE)
+    const int status = resident->load_status;
+    const bool passes = status == -ENOMEM || resident->leads_out;
+
+    if (status == -ESTALE)
         problem_set(problem, 503, "model_changed", "model",
                     "The model '%s' changed while it was loaded: %s. Try again.", resident->name,
                     why);
+    else if (!passes && resident->state == RESIDENT_OPENING)
+        open_problem(resident, why, problem);
     else
-        problem_set(problem, resident->load_status == -ENOMEM ? 503 : 500, "model_load_failed",
-                    "model", "The model '%s' cannot be loaded: %s.", resident->name, why);
+        problem_set(problem, passes ? 503 : 500, "model_load_failed", "model",
+                    "The model '%s' cannot be loaded: %s.", resident->name, why);
+    if (status == -ESTALE || passes)
+        problem->retry_sec = 1;
 }
 
 static void resident_fail(struct resident *resident)
@@ -127,6 +164,21 @@ static void resident_fail(struct resident *resident)
     resident_unlink(resident);
     resident_answer(resident, &problem);
     resident_free(resident);
+}
+
+static void resident_opened(struct job *job)
+{
+    struct resident *resident = resident_of(job);
+
+    if (resident->load_status < 0) {
+        resident_fail(resident);
+    } else if (!resident->waiters) {
+        resident_unlink(resident);
+        resident_free(resident);
+    } else {
+        resident->state = RESIDENT_QUEUED;
+        loop_task_queue(resident->pool->loop, &resident->pool->schedule);
+    }
 }
 
 static void resident_loaded(struct job *job)
@@ -162,7 +214,7 @@ static struct resident *resident_new(struct residents *pool, const struct models
     resident->path = strdup(entry->path);
     resident->size = entry->size;
     resident->mtime = entry->mtime;
-    resident->job = (struct job){.run = resident_load, .done = resident_loaded};
+    resident->job = (struct job){.run = resident_open, .done = resident_opened};
     if (!resident->name || !resident->path ||
         (pool->ops->init && pool->ops->init(resident, key) < 0))
         return resident_free(resident);
@@ -211,6 +263,7 @@ static void residents_schedule(struct loop_task *task)
     if (!first || (n_ready >= MAX(pool->max_models, 1u) && !residents_evict(pool, first)))
         return;
     first->state = RESIDENT_LOADING;
+    first->job = (struct job){.run = resident_load, .done = resident_loaded};
     pool->loading = first;
     jobs_queue(pool->loader, NULL, &first->job);
 }
@@ -267,7 +320,7 @@ void residents_want(struct residents *pool, const struct models_entry *entry, co
             waiter->ready(waiter, NULL, &problem);
             return;
         }
-        loop_task_queue(pool->loop, &pool->schedule);
+        jobs_queue(pool->loader, &pool->opening, &resident->job);
     }
     if (resident->state == RESIDENT_READY) {
         resident->n_users++;
@@ -352,7 +405,7 @@ struct resident *residents_find(const struct residents *pool, const char *name)
 int residents_init(struct residents *pool)
 {
     pool->schedule = (struct loop_task){.run = residents_schedule, .data = pool};
-    return jobs_new(pool->loop, "loader", 1, &pool->loader);
+    return jobs_new(pool->loop, "loader", 2, &pool->loader);
 }
 
 void residents_stop(struct residents *pool)

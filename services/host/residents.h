@@ -5,7 +5,8 @@
  * Models in memory
  *
  * At most max_models are resident; one model that is held for two purposes counts as two. A model
- * that is wanted and absent is loaded on the loader thread, in the place of the one that was used
+ * that is wanted and absent is opened and checked first, which costs little: what cannot be used is
+ * told, and nothing makes room for it. Then it is loaded, in the place of the one that was used
  * longest ago and has no users; while all have, it waits. Users hold a resident from `ready` to
  * resident_release().
  *
@@ -31,14 +32,18 @@ struct residents_ops {
     int (*serves)(const struct resident *resident, const void *key, struct problem *problem);
     /* Takes over what it needs of @key; may be NULL. -ENOMEM. */
     int (*init)(struct resident *resident, const void *key);
-    /* On the loader thread, with resident->model: makes what computes. */
+    /* Beside the loop, with resident->model: whether it can do what it is wanted for; may read what
+     * else its files say. -EOPNOTSUPP, or what is wrong with the files. */
+    int (*suits)(struct resident *resident, struct inf_err *reterr);
+    /* The same, when it has a place: makes what computes. */
     int (*open)(struct resident *resident, struct inf_err *reterr);
-    /* Frees what these two made, as much of it as there is; on the loop or on the loader thread. */
+    /* Frees what these made, as much of it as there is; on the loop or beside it. */
     void (*close)(struct resident *resident);
     /* The descriptor that is readable when there are results, and what takes them. */
     int (*fd)(const struct resident *resident);
     void (*readable)(struct resident *resident);
-    /* Log how it ended; the second words it for those who waited, from load_status and @why. */
+    /* Log how it ended; the second words it for those who waited, from state, load_status and @why.
+     */
     void (*loaded)(const struct resident *resident);
     void (*failed)(const struct resident *resident, const char *why, struct problem *problem);
     /* What tells two of one name apart, in reports: purpose_name is static, the value is NULL where
@@ -53,7 +58,8 @@ struct residents_ops {
 enum resident_lane { RESIDENT_SMALL, RESIDENT_LARGE, RESIDENT_N_LANES };
 
 enum resident_state {
-    RESIDENT_QUEUED, /* wanted, waits for a place */
+    RESIDENT_OPENING, /* wanted; its files are read */
+    RESIDENT_QUEUED,  /* it can be used; it waits for a place */
     RESIDENT_LOADING,
     RESIDENT_READY,
 };
@@ -93,16 +99,17 @@ struct residents {
     struct service *service;
     struct loop *loop;
     struct jobs *loader;
-    uint32_t max_models; /* 0 is 1 */
+    struct job_lane opening; /* the loader's, so that nobody waits for a load to be told */
+    uint32_t max_models;     /* 0 is 1 */
     struct resident *first, *loading;
     struct resident *dropped; /* nobody new gets them */
     struct loop_task schedule;
     uint64_t n_loads;
 };
 
-/* Starts the loader thread. What is set already stays: ops, data, service, loop, max_models. */
+/* Starts the loader's threads. What is set already stays: ops, data, service, loop, max_models. */
 int residents_init(struct residents *pool);
-/* Ends the loader thread; nothing is loaded after that. */
+/* Ends them; nothing is loaded after that. */
 void residents_stop(struct residents *pool);
 /* Frees all; after residents_stop(). */
 void residents_done(struct residents *pool);

@@ -261,6 +261,6 @@ def test_weights_of_candle_need_their_configuration(tmp_path):
             wrong += misses(told["text"], TEXTS[name])
         assert wrong <= 2
         answer = post(suite, [("file", ("a", wav(noise(1)))), ("model", "without/q80")])
-        assert "config.json" in error(answer, 500, "model_load_failed")
+        assert "config.json" in error(answer, 400, "unsupported_model")
     finally:
         check_log(suite.close())

@@ -78,6 +78,21 @@ INF_PUBLIC struct inf_model *inf_model_ref(struct inf_model *model);
 /* Drops one reference; takes NULL; returns NULL. */
 INF_PUBLIC struct inf_model *inf_model_unref(struct inf_model *model);
 
+/* What a model can be wanted for. */
+enum inf_model_use {
+    INF_USE_GENERATE,      /* an engine's: text that goes on */
+    INF_USE_VECTORS,       /* an embedder's: a vector of each text */
+    INF_USE_TOKEN_VECTORS, /* a vector of each token */
+    INF_USE_SCORES,        /* how well a text answers another */
+    INF_USE_SPEECH,        /* a transcriber's: text of speech */
+};
+
+/* Whether the model can be used so, which costs little beside making what computes. Two threads
+ * must not call it for the same model at the same time. 0; -EOPNOTSUPP: @reterr says why not;
+ * -ENOMEM. */
+INF_PUBLIC int inf_model_suits(struct inf_model *model, enum inf_model_use use,
+                               struct inf_err *reterr);
+
 INF_PUBLIC const struct inf_model_info *inf_model_info(const struct inf_model *model);
 /* Borrowed, live as long as the model. The template is NULL when the model brings none. */
 INF_PUBLIC const struct inf_tokenizer *inf_model_tokenizer(const struct inf_model *model);

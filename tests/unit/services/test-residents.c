@@ -2,8 +2,9 @@
 /*
  * The pool of models, with models that are none
  *
- * Opening a path that begins with "slow" waits for the test; "bad" cannot be opened, "none" opens
- * and cannot compute. What happens is written down: "+a" a is there, "-a" it went.
+ * Loading a path that begins with "slow" waits for the test, and so does opening one that begins
+ * with "held"; "bad" cannot be opened, "none" opens and cannot compute, "weak" fails when it is
+ * loaded. What happens is written down: "+a" a is there, "-a" it went.
  */
 #include "host/residents.h"
 
@@ -56,7 +57,7 @@ static void tell(char sign, const char *name)
 int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,
                    struct inf_err *reterr)
 {
-    if (strncmp(params->path, "slow", 4) == 0)
+    if (strncmp(params->path, "held", 4) == 0)
         sem_wait(&gate);
     if (strcmp(params->path, "bad") == 0)
         return err_set(reterr, EBADMSG, "it is bad");
@@ -103,11 +104,20 @@ static int fake_init(struct resident *resident, const void *key)
     return 0;
 }
 
-static int fake_open(struct resident *resident, struct inf_err *reterr)
+static int fake_suits(struct resident *resident, struct inf_err *reterr)
 {
     assert_non_null(resident->model);
     if (strcmp(resident->path, "none") == 0)
         return err_set(reterr, EOPNOTSUPP, "it computes nothing");
+    return 0;
+}
+
+static int fake_open(struct resident *resident, struct inf_err *reterr)
+{
+    if (strncmp(resident->path, "slow", 4) == 0)
+        sem_wait(&gate);
+    if (strcmp(resident->path, "weak") == 0)
+        return err_set(reterr, EINVAL, "it is weak");
     fake_of(resident)->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     tell('+', resident->name);
     return 0;
@@ -145,6 +155,7 @@ static const struct residents_ops fake_ops = {
     .size = sizeof(struct fake),
     .serves = fake_serves,
     .init = fake_init,
+    .suits = fake_suits,
     .open = fake_open,
     .close = fake_close,
     .fd = fake_fd,
@@ -326,12 +337,19 @@ TEST(who_waits_for_what_cannot_be_loaded_is_told)
     until_answered(&second);
     assert_null(first.got);
     assert_null(second.base.resident);
-    assert_int_equal(first.problem.status, 500);
-    ASSERT_STREQ(second.problem.code, "model_load_failed");
-    ASSERT_STREQ(second.problem.message, "The model 'bad' cannot be loaded: it is bad.");
+    assert_int_equal(first.problem.status, 400);
+    ASSERT_STREQ(second.problem.code, "model_unusable");
+    ASSERT_STREQ(second.problem.message, "The files of the model 'bad' cannot be used: it is bad.");
     want(&third, "none");
     until_answered(&third);
+    assert_int_equal(third.problem.status, 400);
+    ASSERT_STREQ(third.problem.code, "unsupported_model");
     ASSERT_CONTAINS(third.problem.message, "it computes nothing");
+    third = waiter();
+    want(&third, "weak");
+    until_answered(&third);
+    assert_int_equal(third.problem.status, 500);
+    ASSERT_STREQ(third.problem.message, "The model 'weak' cannot be loaded: it is weak.");
     want(&fourth, "huge");
     until_answered(&fourth);
     assert_int_equal(fourth.problem.status, 503);
@@ -354,6 +372,64 @@ TEST(what_a_loaded_model_cannot_do_makes_no_room_for_it)
     assert_null(w.got);
     ASSERT_STREQ(w.problem.code, "impossible");
     settle();
+    ASSERT_STREQ(story, "+a");
+    finish();
+}
+
+TEST(what_cannot_be_used_makes_nothing_go)
+{
+    static const char *const names[] = {"bad", "none", "huge"};
+    struct waiter w;
+
+    begin(1);
+    resident_release(take("a", NULL));
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        w = waiter();
+        want(&w, names[i]);
+        until_answered(&w);
+        assert_null(w.got);
+    }
+    settle();
+    ASSERT_STREQ(story, "+a");
+    assert_ptr_equal(take("a", NULL), residents_find(&pool, "a"));
+    assert_int_equal(pool.n_loads, 1);
+    finish();
+}
+
+TEST(what_cannot_be_used_is_told_while_others_are_loaded)
+{
+    struct waiter slow = waiter(), bad = waiter(), next = waiter();
+
+    begin(1);
+    want(&slow, "slow-a");
+    settle();
+    assert_non_null(pool.loading);
+    want(&bad, "bad");
+    want(&next, "b");
+    until_answered(&bad);
+    assert_null(bad.got);
+    assert_int_equal(slow.n_answers + next.n_answers, 0);
+    sem_post(&gate);
+    until_answered(&slow);
+    resident_release(slow.got);
+    until_answered(&next);
+    ASSERT_STREQ(story, "+slow-a-slow-a+b");
+    finish();
+}
+
+TEST(what_is_opened_for_nobody_goes_again)
+{
+    struct waiter w = waiter();
+
+    begin(1);
+    resident_release(take("a", NULL));
+    want(&w, "held-b");
+    settle();
+    resident_forget(&w.base);
+    sem_post(&gate);
+    settle();
+    assert_null(residents_find(&pool, "held-b"));
+    assert_null(pool.first->next);
     ASSERT_STREQ(story, "+a");
     finish();
 }
@@ -481,6 +557,9 @@ RUN_TESTS(cmocka_unit_test(one_load_serves_all_who_wait_for_it),
           cmocka_unit_test(while_all_have_users_the_next_one_waits),
           cmocka_unit_test(who_waits_for_what_cannot_be_loaded_is_told),
           cmocka_unit_test(what_a_loaded_model_cannot_do_makes_no_room_for_it),
+          cmocka_unit_test(what_cannot_be_used_makes_nothing_go),
+          cmocka_unit_test(what_cannot_be_used_is_told_while_others_are_loaded),
+          cmocka_unit_test(what_is_opened_for_nobody_goes_again),
           cmocka_unit_test(what_nobody_waits_for_any_more_is_not_loaded),
           cmocka_unit_test(a_file_that_was_replaced_is_loaded_anew_once_nobody_uses_it),
           cmocka_unit_test(a_file_that_changed_is_loaded_anew_at_once_and_goes_with_its_users),
