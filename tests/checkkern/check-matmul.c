@@ -192,7 +192,7 @@ static void check_case(struct check *c, enum inf_dtype dtype, uint32_t M, uint32
     struct product p;
     char what[64];
 
-    if (!product_init(c, &p, dtype, M, N, K, N % 2 == 0))
+    if (!check_draws(c) || !product_init(c, &p, dtype, M, N, K, N % 2 == 0))
         return;
     product_fill(c, &p, weights, fill);
     product_prepare(&p, ops);
@@ -275,7 +275,7 @@ static void check_batches(struct check *c, enum inf_dtype dtype, uint32_t N, uin
     struct product p;
     char how[32];
 
-    if (!product_init(c, &p, dtype, is_ref ? 64 : 512, N, K, true))
+    if (!check_draws(c) || !product_init(c, &p, dtype, is_ref ? 64 : 512, N, K, true))
         return;
     product_fill(c, &p, WEIGHT_RANDOM, FILL_NORMAL);
     product_prepare(&p, ops);

@@ -5,7 +5,8 @@
  *           [--bench] [--list]
  *
  * The rung of a device is its name, "vulkan:0"; "cpu" runs the checks of devices on the CPU.
- * With --share, of the long checks of devices one case of N is done, by chance.
+ * With --share, of the cases of devices and of the long checks of the CPU one of N is done, by
+ * chance; all of them if SCONCE_TEST_FULL is set.
  * Prints its seed; the same seed repeats a failure. A crash inside a kernel is told with the
  * names of the check and the rung.
  */
@@ -14,6 +15,7 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -69,8 +71,10 @@ static unsigned run_rungs(const struct selection *sel, unsigned *n_failed)
         for (size_t r = 0; cpu_rung_at(r); r++) {
             if (sel->rung && strcmp(sel->rung, cpu_rung_at(r)) != 0)
                 continue;
-            current = (struct check){
-                .test = entries[i].name, .rung = cpu_rung_at(r), .n_threads = current.n_threads};
+            current = (struct check){.test = entries[i].name,
+                                     .rung = cpu_rung_at(r),
+                                     .n_threads = current.n_threads,
+                                     .share = sel->share};
             if (cpu_rung_flags(current.rung, &current.flags) < 0)
                 continue;
             run_one(sel, i, n_failed);
@@ -131,6 +135,8 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    if (getenv("SCONCE_TEST_FULL"))
+        sel.share = 1;
     current.test = current.rung = "start";
     signal(SIGSEGV, crashed);
     signal(SIGBUS, crashed);

@@ -23,11 +23,13 @@ run() {
     shift
     "$@" >"$work/output" 2>&1 || {
         echo "$name fails:"
+        head -n 1 "$work/output"
         tail -n 20 "$work/output"
         exit 1
     }
     [ ! -s "$work/messages" ] || {
         echo "$name:"
+        head -n 1 "$work/output"
         head -c 4000 "$work/messages"
         exit 1
     }
@@ -44,6 +46,6 @@ grep -q "Insert instance layer \"$layer\"" "$work/output" || {
     exit 77
 }
 for test in hostile embed norm rope act rows steps blocks tops; do
-    run "$test" "$1" --only devices --test "graph_$test" --seed 1
+    run "$test" "$1" --only devices --test "graph_$test" --share 12
 done
 run "whole models" "$2"

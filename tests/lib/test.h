@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -50,13 +51,23 @@
             fail_msg("\"%s\" does not contain \"%s\"", text, part);                                \
     } while (0)
 
-/* A path below the directory of real models, or NULL: then the test must skip(). */
+/* Whether all is to be tested; else what takes long is drawn, or is only a part. */
+static inline bool test_full(void)
+{
+    return getenv("SCONCE_TEST_FULL");
+}
+
+/* A path below the directory of real models, which is $SCONCE_DATA or lies beside the tree; NULL:
+ * then the test must skip(). */
 static inline const char *test_data(const char *name)
 {
     static char path[4096];
-    const char *dir = getenv("SCONCE_DATA");
+    const char *dir = getenv("SCONCE_DATA"), *src = getenv("SCONCE_SRC");
 
-    snprintf(path, sizeof(path), "%s/%s", dir ? dir : "../shared/data", name);
+    if (dir)
+        snprintf(path, sizeof(path), "%s/%s", dir, name);
+    else
+        snprintf(path, sizeof(path), "%s/../shared/data/%s", src ? src : ".", name);
     if (access(path, R_OK) == 0)
         return path;
     print_message("skipped: no %s\n", path);

@@ -47,6 +47,8 @@ bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
     struct inf_err err = {0};
     int r;
 
+    if (!check_draws(c))
+        return false;
     *bed = (struct bed){.c = c,
                         .backend = c->backend,
                         .g = g,

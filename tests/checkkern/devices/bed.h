@@ -41,8 +41,8 @@ struct bed {
     float *input, *out;
 };
 
-/* Compiles for steps of at most @max_rows; false, and told, when the device cannot. @layout: NULL
- * for graphs without attention. */
+/* Compiles for steps of at most @max_rows. False when this case is not drawn, and, told, when the
+ * device cannot. @layout: NULL for graphs without attention. */
 bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
               const struct kv_layout *layout, uint32_t max_rows, uint32_t max_ctx);
 void bed_done(struct bed *bed);

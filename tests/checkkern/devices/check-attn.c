@@ -140,8 +140,6 @@ static void attn_case(struct check *c, const struct attn_case *a)
     struct attn_bed b;
     bool opened;
 
-    if (!check_draws(c))
-        return;
     opened = attn_init(c, &b, a, 140, 192);
     if (opened) {
         for (uint32_t i = 0; i < N_SEQS; i++)

@@ -104,8 +104,6 @@ static void product_case(struct check *c, const struct product_case *p)
     char what[128];
     float *x;
 
-    if (!check_draws(c))
-        return;
     snprintf(what, sizeof(what), "%s N %u K %u +%zu %s%s%s act %d", dtype_info(p->dtype)->name,
              p->N, p->K, p->offset, fill_name(p->x), p->bias ? " bias" : "", p->add ? " add" : "",
              p->act);
@@ -252,13 +250,13 @@ static void nan_case(struct check *c, enum inf_dtype dtype, float bad, uint32_t 
             if (isfinite(dirty.out[row * N + n]))
                 check_fail(c, "%s: column %u is %g with %g in its row", dtype_info(dtype)->name, n,
                            (double)dirty.out[row * N + n], (double)bad);
+        c->n_cases++;
         bed_seq_done(&clean);
         bed_seq_done(&dirty);
         bed_done(&bed);
     }
     graph_free(g);
     case_done(c, &m);
-    c->n_cases++;
 }
 
 void check_graph_hostile(struct check *c)
