@@ -23,7 +23,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Files marked `long` first; the order within a file stays."""
+    """Files marked `long` first; the order within a file stays. Tests marked `full` skip."""
+    for item in items:
+        if item.get_closest_marker("full") and not os.environ.get("SCONCE_TEST_FULL"):
+            item.add_marker(pytest.mark.skip(reason="part of `tests/run.sh full` (SCONCE_TEST_FULL)"))
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 

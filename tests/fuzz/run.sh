@@ -4,7 +4,7 @@
 # as many at once as there are processors. OUT (fuzz-work) gets what they find, NAME.log, and NAME.status,
 # the exit status.
 #
-# FUZZ_SECONDS   how long each runs (20)
+# FUZZ_SECONDS   how long each runs (10)
 set -u
 [ $# -ge 1 ] || {
     sed -n '3,7s/^# *//p' "$0" >&2
@@ -14,7 +14,7 @@ build=$(CDPATH='' cd -- "$1" && pwd) || exit 2
 mkdir -p "${2-fuzz-work}"
 out=$(CDPATH='' cd -- "${2-fuzz-work}" && pwd)
 cd "$(dirname "$0")" || exit 2
-seconds=${FUZZ_SECONDS:-20}
+seconds=${FUZZ_SECONDS:-10}
 
 # fuzz NAME: one of them.
 fuzz() {
