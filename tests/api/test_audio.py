@@ -24,7 +24,8 @@ from conftest import BUILD, ROOT, SLOW, Suite, check_log
 FAKE = BUILD / "services/audio/sconce-audio-fake"
 CORPUS = ROOT / "tests/fuzz/corpus/decode"
 PATH = "/v1/audio/transcriptions"
-pytestmark = pytest.mark.skipif(not FAKE.exists(), reason="a build without libav")
+pytestmark = [pytest.mark.sanitize,
+              pytest.mark.skipif(not FAKE.exists(), reason="a build without libav")]
 
 
 def wav(seconds, rate=16000):

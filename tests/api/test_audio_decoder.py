@@ -24,7 +24,7 @@ from conftest import BUILD, DATA, SLOW
 DECODER = BUILD / "services/audio/sconce-audio-decoder"
 FILES = BUILD / "tests/audio/decode-files"
 TOLERANCE = 1e-3
-pytestmark = [pytest.mark.long,
+pytestmark = [pytest.mark.long, pytest.mark.sanitize,
               pytest.mark.skipif(not FILES.exists(), reason="a build without libav")]
 
 # Name: encoder and muxer options of ffmpeg, and what decode-files calls format and codec.

@@ -19,6 +19,8 @@ from cache_service import MIB, SCONCE, cache, chain, data_of, make_cache  # noqa
 from cache_wire import names, origin
 from conftest import BUILD, SLOW
 
+pytestmark = pytest.mark.sanitize
+
 def test_what_was_put_is_found(cache):
     blocks = chain(5)
     with cache.client() as c:

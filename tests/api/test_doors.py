@@ -16,6 +16,8 @@ from conftest import CHAT, GATEWAY, SLOW, Suite, check_log, read_all
 
 MODELS = "/v1/models"
 
+pytestmark = pytest.mark.sanitize
+
 
 def ask(suite, door, key=None, path=MODELS, scheme="Bearer"):
     """(status, decoded body) of a GET by one of the doors."""

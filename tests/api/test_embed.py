@@ -22,6 +22,8 @@ from conftest import ROOT, SLOW, Suite, check_log, read_all
 
 GOLDEN = ROOT / "tests/golden/embed"
 
+pytestmark = pytest.mark.sanitize
+
 
 def copy_models(directory, *names):
     for name in names:

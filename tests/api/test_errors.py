@@ -15,6 +15,8 @@ needs_openai = pytest.mark.skipif(openai is None, reason="no openai package")
 
 STORY = [{"role": "user", "content": "Once upon a time"}]
 
+pytestmark = pytest.mark.sanitize
+
 
 def send(suite, path, body, method="POST", headers=None):
     data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()

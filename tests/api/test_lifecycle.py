@@ -25,7 +25,7 @@ LONG = {"model": "tiny", "prompt": "Once upon a time", "max_tokens": 2000, "n": 
         "ignore_eos": True, "temperature": 1}
 ONE_LONG = {**LONG, "n": 1}
 SHORT = {"model": "tiny", "prompt": "Once upon a time", "max_tokens": 4, "temperature": 0}
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.sanitize]
 
 
 def request_bytes(body, path="/v1/completions"):

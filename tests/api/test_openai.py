@@ -11,6 +11,8 @@ openai = pytest.importorskip("openai")
 
 STORY = [{"role": "user", "content": "Once upon a time"}]
 
+pytestmark = pytest.mark.sanitize
+
 
 def chat(client, **kw):
     args = dict(model="tiny", messages=STORY, max_tokens=12, temperature=0)

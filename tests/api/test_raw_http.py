@@ -12,6 +12,8 @@ from conftest import SLOW, read_all
 HOST = b"Host: x\r\n"
 BODY = json.dumps({"model": "tiny", "prompt": "Once", "max_tokens": 2}).encode()
 
+pytestmark = pytest.mark.sanitize
+
 
 def split(answer):
     head, _, body = answer.partition(b"\r\n\r\n")

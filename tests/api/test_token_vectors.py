@@ -16,6 +16,8 @@ from test_embed import GOLDEN, copy_models, norm, post, vectors
 
 SCONCE = BUILD / "services/cli/sconce"
 
+pytestmark = pytest.mark.sanitize
+
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):

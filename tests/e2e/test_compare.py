@@ -39,7 +39,8 @@ def test_every_part_prints_its_figures(build, guide, tmp_path):
         assert "<!-- compare: %s -->" % section in real
 
 
-@pytest.mark.parametrize("software", [False, True])
+# Without a GPU both are lavapipe, which takes most of a minute of both processors.
+@pytest.mark.parametrize("software", [pytest.param(False, marks=pytest.mark.full), True])
 def test_the_gpu_is_judged(build, tmp_path, software):
     """On whatever Vulkan device there is."""
     copy = build / "tests/bench/bench-copy"
