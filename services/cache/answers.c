@@ -219,6 +219,25 @@ static int answer_status(struct session *session, const struct cache_head *head,
     return 0;
 }
 
+static int answer_manage(struct session *session, const struct cache_head *head,
+                         struct cache_reader *body)
+{
+    const struct server *server = session->server;
+
+    if (head->n != 0 || cache_read_end(body) < 0 || server->n_in_fds != 1)
+        return -EBADMSG;
+    if (!server->store)
+        return begin(session, head, -ENODEV, 0);
+    session->manages = store_is_lock(server->store, server->in_fds[0]);
+    return begin(session, head, session->manages ? 0 : -EPERM, 0);
+}
+
+/* Why a client does not get what only those get who manage the cache; 0: it does. */
+static int manage_refusal(const struct session *session)
+{
+    return !session->server->store ? -ENODEV : session->manages ? 0 : -EPERM;
+}
+
 /* A page of a list. */
 struct page {
     uint64_t skip;
@@ -269,7 +288,9 @@ static int answer_list(struct session *session, const struct cache_head *head,
         cache_read_end(body) < 0)
         return -EBADMSG;
     page.skip = step.cursor;
-    r = server->store ? store_list(server->store, kinds[kind], page_add, &page) : -ENODEV;
+    r = manage_refusal(session);
+    if (r == 0)
+        r = store_list(server->store, kinds[kind], page_add, &page);
     if (r < 0 && !page.more)
         return begin(session, head, r, 0);
     begin(session, head, 0, page.n);
@@ -323,7 +344,9 @@ static int answer_purge(struct session *session, const struct cache_head *head,
                                .session = filter.session[0] ? filter.session : NULL,
                                .older_than = filter.older_than};
     cursor = cursor_of(&step);
-    r = server->store ? store_purge(server->store, &of, &cursor) : -ENODEV;
+    r = manage_refusal(session);
+    if (r == 0)
+        r = store_purge(server->store, &of, &cursor);
     return answer_step(session, head, r, &cursor);
 }
 
@@ -338,7 +361,9 @@ static int answer_verify(struct session *session, const struct cache_head *head,
     if (head->n != 0 || cache_read_step(body, &step) < 0 || cache_read_end(body) < 0)
         return -EBADMSG;
     cursor = cursor_of(&step);
-    r = server->store ? store_verify(server->store, &cursor) : -ENODEV;
+    r = manage_refusal(session);
+    if (r == 0)
+        r = store_verify(server->store, &cursor);
     return answer_step(session, head, r, &cursor);
 }
 
@@ -352,11 +377,12 @@ int answer(struct session *session, const struct cache_head *head, struct cache_
         [CACHE_REMEMBER] = answer_remember, [CACHE_STATUS] = answer_status,
         [CACHE_LIST] = answer_list,         [CACHE_PURGE] = answer_purge,
         [CACHE_VERIFY] = answer_verify,     [CACHE_READ] = answer_read,
+        [CACHE_MANAGE] = answer_manage,
     };
 
     if (head->answer || session->greeted == (head->type == CACHE_HELLO))
         return -EBADMSG;
-    if (head->type != CACHE_PUT && session->server->n_in_fds > 0)
+    if (head->type != CACHE_PUT && head->type != CACHE_MANAGE && session->server->n_in_fds > 0)
         return -EBADMSG;
     /* Who only looks does not keep us. */
     if (head->type != CACHE_STATUS)

@@ -45,6 +45,7 @@ struct session {
     struct loop_watch *watch;
     uint64_t id; /* of no other before or after it */
     bool greeted;
+    bool manages; /* it showed that it can open what the directory has */
     char name[64];
 };
 

@@ -28,7 +28,7 @@ static int open_dir(int at, const char *path, int *ret_fd)
 /* One process at a time: the lock goes with the descriptor, however the process ends. */
 static int take_lock(struct store *s, const char *path, struct inf_err *reterr)
 {
-    s->lock = openat(s->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    s->lock = openat(s->dir, STORE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (s->lock < 0)
         return err_set(reterr, errno, "%s/lock: %s", path, strerror(errno));
     if (flock(s->lock, LOCK_EX | LOCK_NB) == 0)
@@ -107,6 +107,18 @@ int store_open(const struct store_params *p, struct store **ret_store, struct in
     choose_active(s);
     *ret_store = STEAL(s);
     return 0;
+}
+
+bool store_is_lock(const struct store *s, int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    struct stat theirs, ours;
+
+    /* O_PATH opens a file without the right to read it. */
+    if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) != O_RDWR)
+        return false;
+    return fstat(fd, &theirs) == 0 && fstat(s->lock, &ours) == 0 && theirs.st_dev == ours.st_dev &&
+           theirs.st_ino == ours.st_ino;
 }
 
 struct store *store_close(struct store *s)

@@ -20,6 +20,7 @@
 #include "cache/store-io.h"
 #include "core/macros.h"
 
+#define STORE_LOCK         "lock" /* a file that one process holds */
 #define STORE_NAME_BYTES   32
 #define STORE_DIGEST_BYTES 32
 #define STORE_BLOCK_MAX    (UINT64_C(1) << 30) /* bytes of one block */
@@ -73,6 +74,8 @@ struct store_block {
 /* Opens or makes the store. *ret_store is the caller's, to be closed. -EBUSY: another process has
  * it; -EPROTONOSUPPORT: it is of a newer version, and was left alone; *reterr says what to do. */
 int store_open(const struct store_params *p, struct store **ret_store, struct inf_err *reterr);
+/* Whether @fd is the file STORE_LOCK of the directory, open for reading and writing. */
+bool store_is_lock(const struct store *s, int fd);
 /* Writes down what is only in memory. NULL is fine; returns NULL. No write may be under way. */
 struct store *store_close(struct store *s);
 DEFINE_CLEANUP(struct store *, store_close)

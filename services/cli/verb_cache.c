@@ -5,6 +5,7 @@
  * Only the service touches its files; it is started by the question when it sleeps.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -74,10 +75,10 @@ static int connect_to(struct request *q)
     return cli_error("cache", "%s: %s", path ? path : "memory", strerror(-r));
 }
 
-/* Asks what stands in the packet; tells errors itself. */
-static int ask(struct request *q)
+/* Asks what stands in the packet, @fd (-1: none) with it; tells errors itself. */
+static int ask_with(struct request *q, int fd)
 {
-    const int r = cache_conn_call(&q->conn, -1);
+    const int r = cache_conn_call(&q->conn, fd);
 
     if (r < 0)
         return cli_error("cache", "the service does not answer: %s", strerror(-r));
@@ -86,6 +87,11 @@ static int ask(struct request *q)
     if (q->conn.head.status < 0)
         return cli_error("cache", "the service says: %s", strerror(-q->conn.head.status));
     return CLI_OK;
+}
+
+static int ask(struct request *q)
+{
+    return ask_with(q, -1);
 }
 
 static int bad_answer(void)
@@ -142,17 +148,48 @@ static void status_text(const struct cache_status *s)
                s->rejected_blocks_total, s->failed_blocks_total);
 }
 
-static int run_status(struct request *q)
+static int ask_status(struct request *q, struct cache_status *ret_status)
 {
-    struct cache_status status;
     int r;
 
     cache_conn_ask(&q->conn, CACHE_STATUS, 0);
     r = ask(q);
+    if (r == CLI_OK && cache_read_status(&q->conn.body, q->conn.head.n, ret_status) < 0)
+        return bad_answer();
+    return r;
+}
+
+/* Shows the service that we may open what it keeps, which it asks of those who list or remove it.
+ */
+static int manage(struct request *q)
+{
+    _cleanup_free_ char *path = NULL;
+    _cleanup_close_ int fd = -1;
+    struct cache_status status;
+    int r = ask_status(q, &status);
+
     if (r != CLI_OK)
         return r;
-    if (cache_read_status(&q->conn.body, q->conn.head.n, &status) < 0)
-        return bad_answer();
+    path = path_join(status.directory, "lock");
+    fd = path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (fd < 0 && status.problem[0])
+        return cli_error("cache", "the service keeps nothing: %s", status.problem);
+    if (fd < 0)
+        return cli_error("cache",
+                         "you may not open %s (%s), so you may not see what is kept there, nor "
+                         "remove it",
+                         path ? path : "the cache", strerror(errno));
+    cache_conn_ask(&q->conn, CACHE_MANAGE, 0);
+    return ask_with(q, fd);
+}
+
+static int run_status(struct request *q)
+{
+    struct cache_status status;
+    const int r = ask_status(q, &status);
+
+    if (r != CLI_OK)
+        return r;
     if (q->json)
         return status_json(&status);
     status_text(&status);
@@ -380,8 +417,11 @@ int verb_cache(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(struct request *q);
-    } words[] = {
-        {"status", run_status}, {"ls", run_ls}, {"verify", run_verify}, {"purge", run_purge}};
+        bool manages;
+    } words[] = {{"status", run_status, false},
+                 {"ls", run_ls, true},
+                 {"verify", run_verify, true},
+                 {"purge", run_purge, true}};
     struct request q = {.conn = CACHE_CONN_INIT};
     int c, r = CLI_USAGE;
 
@@ -397,6 +437,8 @@ int verb_cache(int argc, char **argv)
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strcmp(argv[optind], words[i].name) == 0) {
             r = connect_to(&q);
+            if (r == CLI_OK && words[i].manages)
+                r = manage(&q);
             if (r == CLI_OK)
                 r = words[i].run(&q);
             cache_conn_close(&q.conn);

@@ -13,6 +13,10 @@
  * KV bytes never pass the socket: PUT carries a sealed memfd, and the answer to READ carries the
  * reading end of a pipe, from which the blocks that were named come, and nothing else.
  *
+ * LIST, PURGE and VERIFY are for who manages the cache: -EPERM, unless MANAGE came before with a
+ * descriptor of the file `lock` in the cache's directory, open for reading and writing. Who can
+ * open that can read everything there, so that this gives nobody more than he has. No service can.
+ *
  * Texts are UTF-8 without control characters, filled up with NULs, of which there is one at least.
  * Encoders check nothing: what they are given is ours. Decoders check everything, and allocate
  * nothing: what they return points into the packet or into structs of the caller.
@@ -43,6 +47,7 @@ enum cache_type {
     CACHE_PURGE,
     CACHE_VERIFY,
     CACHE_READ,
+    CACHE_MANAGE,
     CACHE_N_TYPES,
 };
 

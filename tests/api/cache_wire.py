@@ -10,7 +10,7 @@ import struct
 MAGIC = 0x4B564353
 VERSION = 2
 (HELLO, FIND, PUT, USED, REJECT, RECALL, REMEMBER, STATUS, LIST, PURGE, VERIFY,
- READ) = range(1, 13)
+ READ, MANAGE) = range(1, 14)
 HEAD = struct.Struct("<IHHIiII")
 ANSWER = 0x8000
 FOUND = struct.Struct("<2Q")
@@ -166,6 +166,14 @@ class Client:
         values["directory"] = rest[:512].rstrip(b"\0").decode()
         values["problem"] = rest[512:].rstrip(b"\0").decode()
         return values
+
+    def manage(self, lock):
+        """Shows that the caller can open the file `lock` of the directory: 0, or a negative errno."""
+        fd = os.open(lock, os.O_RDWR)
+        try:
+            return self.call(MANAGE, fds=[fd]).status
+        finally:
+            os.close(fd)
 
     def steps(self, kind, body=b""):
         """PURGE or VERIFY to the end: seen, blocks, bytes, total."""

@@ -60,6 +60,47 @@ def test_a_reader_gets_what_it_named_and_nothing_else(cache):
         assert c.read(names(1, 7)) == -errno.ENOENT
 
 
+ADMIN = {"list": (wire.LIST, struct.pack("<Q", 2) + bytes(40)),
+         "purge": (wire.PURGE, bytes(192 + 64 + 128 + 8 + 40)), "verify": (wire.VERIFY, bytes(40))}
+
+
+def test_only_who_can_open_the_directory_manages_it(cache):
+    """The chat service cannot. It would learn tenants and sessions, and could remove all of them."""
+    with cache.client() as c:
+        c.put(chain(3), tenant="alice", session="secret-talk")
+        cache.wait_written(c, 3)
+        for kind, body in ADMIN.values():
+            answer = c.call(kind, body)
+            assert answer.status == -errno.EPERM and not answer.body
+    lock = os.path.join(cache.blocks, "lock")
+    other = os.path.join(cache.dir, "lock")
+    open(other, "w").close()
+    wrong = {"read only": (lock, os.O_RDONLY), "write only": (lock, os.O_WRONLY),
+             "a path": (lock, os.O_PATH), "another file": (other, os.O_RDWR),
+             "another of the directory": (os.path.join(cache.blocks, "segments/00000001.kv"),
+                                          os.O_RDWR)}
+    with cache.client() as c:
+        for name, (path, flags) in wrong.items():
+            fd = os.open(path, flags)
+            assert c.call(wire.MANAGE, fds=[fd]).status == -errno.EPERM, name
+            os.close(fd)
+            assert c.call(*ADMIN["list"]).status == -errno.EPERM, name
+        assert c.status()["blocks"] == 3
+        assert c.manage(lock) == 0
+        answer = c.call(*ADMIN["list"])
+        assert answer.status == 0 and b"secret-talk" in answer.body
+        assert c.steps(wire.VERIFY)[0] == 3
+        # For this connection alone, and not after a descriptor that is wrong.
+        with cache.client() as another:
+            assert another.call(*ADMIN["list"]).status == -errno.EPERM
+        fd = os.open(lock, os.O_RDONLY)
+        assert c.call(wire.MANAGE, fds=[fd]).status == -errno.EPERM
+        os.close(fd)
+        assert c.call(*ADMIN["list"]).status == -errno.EPERM
+    # The service holds the file still.
+    assert cache.run("ls", "--sessions").returncode == 0
+
+
 def test_a_block_that_cannot_be_read_goes(cache):
     """Its reader is told by the end of what comes, and the next one does not find it."""
     with cache.client() as c:

@@ -33,7 +33,8 @@ struct scene {
     const char *store;       /* where models are */
     const char *outside_dir; /* writable for everybody */
     const char *neighbour_socket;
-    const char *bus; /* the socket of the message bus */
+    const char *bus;                     /* the socket of the message bus */
+    const char *kept_socket, *kept_lock; /* of the cache service, and the lock of its directory */
     pid_t neighbour;
     uint64_t neighbour_address;    /* readable memory of it */
     int listener;                  /* inherited TCP socket of the service, or -1 */
@@ -57,6 +58,7 @@ extern const struct attack attacks_network[];
 extern const struct attack attacks_processes[];
 extern const struct attack attacks_memory[];
 extern const struct attack attacks_kernel[];
+extern const struct attack attacks_kept[];
 
 /* openat() by the victim; a descriptor or a negative errno. */
 long attack_open(struct victim *victim, const char *path, int flags);

@@ -44,8 +44,8 @@ static const char *const way_names[N_WAYS] = {
 };
 
 static const struct attack *const tables[] = {
-    attacks_files,     attacks_store,  attacks_network,
-    attacks_processes, attacks_memory, attacks_kernel,
+    attacks_files,  attacks_store,  attacks_network, attacks_processes,
+    attacks_memory, attacks_kernel, attacks_kept,
 };
 
 struct run {
@@ -284,6 +284,8 @@ static const struct option options[] = {
     {"homes", 1, NULL, OPT_FILES + 9},
     {"bus", 1, NULL, OPT_FILES + 10},
     {"state-dir", 1, NULL, OPT_FILES + 11},
+    {"kept-socket", 1, NULL, OPT_FILES + 12},
+    {"kept-lock", 1, NULL, OPT_FILES + 13},
     {"neighbour", 1, NULL, OPT_NEIGHBOUR},
     {"out", 1, NULL, OPT_OUT},
     {"only", 1, NULL, OPT_ONLY},
@@ -299,9 +301,9 @@ int main(int argc, char **argv)
     static struct run run = {.n_own = 2, .scene.listener = -1, .our_listener = -1};
     struct scene *s = &run.scene;
     const char **const files[] = {
-        &s->other_file,       &s->home_file,  &s->root_file, &s->own_file,
-        &s->cache_dir,        &s->user_cache, &s->store,     &s->outside_dir,
-        &s->neighbour_socket, &s->homes,      &s->bus,       &s->state_dir,
+        &s->other_file, &s->home_file, &s->root_file,   &s->own_file,         &s->cache_dir,
+        &s->user_cache, &s->store,     &s->outside_dir, &s->neighbour_socket, &s->homes,
+        &s->bus,        &s->state_dir, &s->kept_socket, &s->kept_lock,
     };
     bool state = false, kills = false, with_listener = false;
     int c, r;

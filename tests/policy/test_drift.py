@@ -197,6 +197,7 @@ def keep(life):
         c.send(c.head(wire.REJECT, 1) + wire.names(6, 3)[5])
         assert c.call(wire.RECALL, file).status == 0
         assert c.call(wire.REMEMBER, file + bytes(32)).status == 0
+        assert c.manage(os.path.join(c.status()["directory"], "lock")) == 0
         assert c.call(wire.LIST, bytes(8 + 40)).n >= 1
         c.steps(wire.VERIFY)
         c.steps(wire.PURGE, bytes(192 + 64) + wire.text("drift", 128) + bytes(8))

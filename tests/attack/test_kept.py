@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cache service keeps of others, tried by services that somebody took over.
+
+Blocks of two tenants are kept side by side. The attacks run inside the services, with their rights:
+as they are (`all`), and with some of their walls alone.
+"""
+import os
+import pathlib
+import sys
+import time
+
+import pytest
+
+import walls
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "api"))
+import cache_wire  # noqa: E402
+
+KNOWN = b"A" * 32  # the name that attacks-kept.c asks for
+SECRET = b"sconce-attack-secret"
+
+
+@pytest.fixture(scope="module")
+def kept(serve):
+    """Options of the program: where the cache service is, and the lock of its directory."""
+    serve.pid("cache")
+    socket = os.path.join(serve.runtime, "cache.sock")
+    with cache_wire.Client(socket) as c:
+        assert c.put([(KNOWN, os.urandom(8192))], tenant="alice", session="alice-talk") == 1
+        assert c.put([(b"B" * 32, os.urandom(5000) + SECRET)], tenant="bob", session="bob-talk") == 1
+        end = time.monotonic() + 20
+        while len(c.find([KNOWN, b"B" * 32])) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        directory = c.status()["directory"]
+    segments = pathlib.Path(directory, "segments").glob("*.kv")
+    assert any(SECRET in path.read_bytes() for path in segments)
+    return {"kept_socket": socket, "kept_lock": os.path.join(directory, "lock")}
+
+
+def outcomes(program, serve, service, kept):
+    result = walls.attack(program, serve.pid(service), only="kept-list,kept-read", **kept)
+    return result.outcomes["kept-list"], result.outcomes["kept-read"]
+
+
+def test_who_owns_chat_reads_what_it_names_and_nothing_else(program, serve, kept):
+    lists, reads = outcomes(program, serve, "chat", kept)
+    # Without walls the directory can be opened, and who can do that manages what is in it.
+    assert lists["none"] == "done"
+    for way in ("own", "unfiltered", "all"):
+        assert walls.denied(lists[way]), lists
+    # The block that was named came, and nothing of another tenant: no wall is needed for that.
+    assert set(reads.values()) == {"ENODATA"}
+
+
+@pytest.mark.parametrize("service", ["gateway", "embed", "audio"])
+def test_other_services_get_nothing(program, serve, kept, service):
+    lists, reads = outcomes(program, serve, service, kept)
+    assert walls.denied(lists["all"]) and walls.denied(lists["unfiltered"])
+    assert walls.denied(reads["all"])
