@@ -11,6 +11,8 @@ import pytest
 from activator import listen_unix
 from conftest import SLOW, own_metrics, read_all
 
+pytestmark = pytest.mark.sanitize
+
 OK = b"HTTP/1.1 200 OK\r\n"
 JSON = b"Content-Type: application/json\r\n"
 CHUNKED = OK + b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -15,6 +15,8 @@ from cache_service import MIB, cache, chain, data_of, make_cache  # noqa: F401
 from cache_wire import names, origin
 from conftest import SLOW
 
+pytestmark = pytest.mark.sanitize
+
 
 def read_all(fd):
     """What comes by a pipe until it ends."""

@@ -10,6 +10,8 @@ import pytest
 
 from conftest import SLOW, own_metrics, parse_metrics, read_all
 
+pytestmark = pytest.mark.sanitize
+
 HOST = b"Host: x\r\n"
 KEY = b"Authorization: Bearer secret\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"

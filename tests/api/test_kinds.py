@@ -11,6 +11,8 @@ import pytest
 
 from conftest import ROOT, SLOW, Suite, check_log
 
+pytestmark = pytest.mark.sanitize
+
 CHAT, EMBED, AUDIO = "chat", "embed", "audio"
 UNSUPPORTED, UNUSABLE = "unsupported_model", "model_unusable"
 
