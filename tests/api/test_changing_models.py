@@ -103,7 +103,7 @@ def test_a_stream_whose_model_is_cut_short_ends_with_an_error_and_others_go_on(s
     assert goes_on.over and goes_on.error is None and goes_on.text == other
     # As long as the file is cut, it cannot be loaded.
     status, answer, _ = complete(suite, model="tiny")
-    assert (status, answer["error"]["code"]) == (500, "model_load_failed"), answer
+    assert (status, answer["error"]["code"]) == (400, "model_unusable"), answer
     assert complete(suite, model="plain")[0] == 200
     tiny.write_bytes(whole)
     status, answer, _ = complete(suite, model="tiny")
@@ -165,7 +165,7 @@ def test_vectors(suite):
     weights = suite.models / "bert/model.safetensors"
     expected, other = vector("bert"), vector("other")
     whole = spoil(weights, 8192)
-    assert vector("bert") == (500, "model_load_failed")
+    assert vector("bert") == (400, "model_unusable")
     assert vector("other") == other
     weights.write_bytes(whole)
     assert vector("bert") == expected
@@ -187,7 +187,7 @@ def test_speech(suite):
     assert status == 200, expected
     whole = spoil(weights, 8192)
     status, body = hear()
-    assert status == 500 and b"model_load_failed" in body
+    assert status == 400 and b"model_unusable" in body
     weights.write_bytes(whole)
     assert hear() == (200, expected)
     assert suite.audio.starts == 1
