@@ -5,7 +5,7 @@ import os
 import sys
 
 top, files = sys.argv[1], sys.argv[2:]
-print('#include "common/policy.h"\n\nconst struct policy_text policy_texts[] = {')
+print('#include "common/confine/policy.h"\n\nconst struct policy_text policy_texts[] = {')
 for path in files:
     data = open(path, "rb").read()
     text = data.decode("ascii").replace("\\", "\\\\").replace('"', '\\"')

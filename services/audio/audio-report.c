@@ -4,7 +4,7 @@
 
 #include "audio/audio.h"
 #include "audio/audio-resident.h"
-#include "common/http.h"
+#include "common/http/http.h"
 
 /* ", 12.5 times real time", or nothing before there is a speed. */
 static const char *status_speed(const struct inf_transcriber_stats *s, char *text, size_t size)

@@ -5,9 +5,9 @@
 
 #include "audio/transcription.h"
 #include "audio/vad-file.h"
-#include "common/config.h"
-#include "common/log.h"
-#include "common/service.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/service/service.h"
 #include "host/model-host.h"
 
 static int resident_suits(struct resident *resident, struct inf_err *reterr)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "audio/form.h"
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "core/err.h"
 
 static int set_type(struct audio_params *params, const char *type, struct inf_err *reterr)

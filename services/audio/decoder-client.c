@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 
 #include "audio/frames.h"
-#include "common/log.h"
-#include "common/loop.h"
+#include "common/service/log.h"
+#include "common/service/loop.h"
 #include "core/err.h"
 
 #define DECODER_STALL_USEC (60 * 1000000u)

@@ -25,9 +25,9 @@
 #include <sys/wait.h>
 
 #include "audio/decode.h"
-#include "common/config.h"
-#include "common/confine.h"
-#include "common/log.h"
+#include "common/config/config.h"
+#include "common/confine/confine.h"
+#include "common/service/log.h"
 
 struct decoder_child {
     pid_t pid; /* 0: free */

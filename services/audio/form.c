@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "audio/chunking.h"
-#include "common/multipart.h"
+#include "common/http/multipart.h"
 #include "core/str.h"
 #include "core/utf8.h"
 

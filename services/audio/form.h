@@ -10,8 +10,8 @@
 
 #include <infer/audio.h>
 
-#include "common/http.h"
-#include "common/problem.h"
+#include "common/http/http.h"
+#include "common/http/problem.h"
 
 enum audio_format {
     AUDIO_JSON,

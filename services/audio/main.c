@@ -5,11 +5,11 @@
  */
 #include "audio/audio.h"
 #include "audio/transcription.h"
-#include "common/config.h"
-#include "common/log.h"
-#include "common/misconfigured.h"
-#include "common/options.h"
-#include "common/service.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/http/misconfigured.h"
+#include "common/config/options.h"
+#include "common/service/service.h"
 
 /* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */
 #define AUDIO_MAX_CONNECTIONS 1024

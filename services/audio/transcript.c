@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/json.h"
+#include "common/wire/json.h"
 
 static void segment_done(struct transcript_segment *s)
 {

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "audio/audio.h"
-#include "common/config.h"
-#include "common/json.h"
-#include "common/log.h"
-#include "common/models.h"
-#include "common/sse.h"
+#include "common/config/config.h"
+#include "common/wire/json.h"
+#include "common/service/log.h"
+#include "common/models/models.h"
+#include "common/http/sse.h"
 
 /* Memory of a decoder beside the file. */
 #define DECODER_MEMORY_BYTES (512u << 20)

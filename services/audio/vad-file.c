@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/macros.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cache/server.h"
-#include "common/log.h"
+#include "common/service/log.h"
 
 /* Begins the answer; a negative @status says what went wrong. */
 static int begin(struct session *session, const struct cache_head *head, int status, uint32_t n)

@@ -12,10 +12,10 @@
 
 #include "cache/directory.h"
 #include "cache/server.h"
-#include "common/config.h"
-#include "common/log.h"
-#include "common/misconfigured.h"
-#include "common/options.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/http/misconfigured.h"
+#include "common/config/options.h"
 
 #define CACHE_MISCONFIGURED_USEC (2 * 1000000u)
 

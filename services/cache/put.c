@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "cache/server.h"
-#include "common/log.h"
+#include "common/service/log.h"
 
 #define PUT_SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 

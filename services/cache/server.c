@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/config.h"
-#include "common/log.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
 #include "core/clock.h"
 
 #define SERVER_TEND_USEC     (200 * 1000u)

@@ -12,11 +12,11 @@
 
 #include "cache/store.h"
 #include "cache/stream.h"
-#include "common/cache-protocol.h"
-#include "common/jobs.h"
-#include "common/listen.h"
-#include "common/loop.h"
-#include "common/service.h"
+#include "common/wire/cache-protocol.h"
+#include "common/service/jobs.h"
+#include "common/service/listen.h"
+#include "common/service/loop.h"
+#include "common/service/service.h"
 
 /* Connections, of all processes and of one. Each takes two descriptors here. */
 #define SERVER_MAX_SESSIONS        128

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "cache/server.h"
-#include "common/log.h"
+#include "common/service/log.h"
 
 static void list_add(struct session *session)
 {

@@ -14,7 +14,7 @@
 
 #include "cache/pipe.h"
 #include "cache/segment.h"
-#include "common/loop.h"
+#include "common/service/loop.h"
 #include "core/clock.h"
 
 #define AHEAD_BYTES    (UINT64_C(16) << 20) /* that the disk is asked for before they are sent */

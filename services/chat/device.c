@@ -15,9 +15,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "common/config.h"
-#include "common/log.h"
-#include "common/options.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/config/options.h"
 
 /* Keeps drivers and layers from what they would do beside computing: windows, and files of their
  * own, which radv looks for in XDG_CACHE_HOME. */

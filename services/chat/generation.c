@@ -7,11 +7,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/fields.h"
-#include "common/config.h"
-#include "common/json.h"
-#include "common/models.h"
-#include "common/sse.h"
+#include "common/wire/fields.h"
+#include "common/config/config.h"
+#include "common/wire/json.h"
+#include "common/models/models.h"
+#include "common/http/sse.h"
 
 static struct generation *generation_of(struct model_request *request)
 {

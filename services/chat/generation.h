@@ -15,8 +15,8 @@
 #include "chat/chat-resident.h"
 #include "chat/chat.h"
 #include "chat/params.h"
-#include "common/session-id.h"
-#include "common/tenant.h"
+#include "common/wire/session-id.h"
+#include "common/wire/tenant.h"
 #include "core/str.h"
 #include "host/model-request.h"
 

@@ -7,10 +7,10 @@
 
 #include "chat/chat.h"
 #include "chat/chat-resident.h"
-#include "common/api-error.h"
-#include "common/http.h"
-#include "common/json.h"
-#include "common/models.h"
+#include "common/http/api-error.h"
+#include "common/http/http.h"
+#include "common/wire/json.h"
+#include "common/models/models.h"
 
 static int put_meta(struct str *out, const struct chat_resident *resident)
 {

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "core/utf8.h"
 
 #define TOKEN_MAX 512

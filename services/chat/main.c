@@ -8,10 +8,10 @@
 #include "chat/chat.h"
 #include "chat/chat-resident.h"
 #include "chat/generation.h"
-#include "common/config.h"
-#include "common/log.h"
-#include "common/misconfigured.h"
-#include "common/options.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/http/misconfigured.h"
+#include "common/config/options.h"
 
 /* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */
 #define CHAT_MAX_CONNECTIONS 4096

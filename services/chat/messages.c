@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/fields.h"
-#include "common/json.h"
+#include "common/wire/fields.h"
+#include "common/wire/json.h"
 #include "core/str.h"
 
 #define MESSAGES_MAX           65536

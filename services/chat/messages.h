@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "common/problem.h"
+#include "common/http/problem.h"
 
 /*
  * Checks @messages in place and rewrites it: text parts become one string, arguments of tool calls

@@ -11,7 +11,7 @@
 #include <infer/engine.h>
 #include <jansson.h>
 
-#include "common/problem.h"
+#include "common/http/problem.h"
 
 #define PARAMS_MAX_STOPS   16
 #define PARAMS_MAX_CHOICES 128

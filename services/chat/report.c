@@ -8,8 +8,8 @@
 
 #include "chat/chat.h"
 #include "chat/chat-resident.h"
-#include "common/cache-client.h"
-#include "common/http.h"
+#include "common/wire/cache-client.h"
+#include "common/http/http.h"
 
 struct totals {
     struct inf_engine_stats sum;

@@ -11,8 +11,8 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "common/config.h"
-#include "common/fields.h"
+#include "common/config/config.h"
+#include "common/wire/fields.h"
 #include "chat/generation.h"
 #include "chat/messages.h"
 #include "host/model-host.h"

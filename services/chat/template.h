@@ -3,7 +3,7 @@
 
 /* From a generation's messages to the prompt that its model's chat template makes of them. */
 
-#include "common/problem.h"
+#include "common/http/problem.h"
 
 struct generation;
 

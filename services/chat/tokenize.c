@@ -6,10 +6,10 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "common/fields.h"
+#include "common/wire/fields.h"
 #include "chat/generation.h"
 #include "chat/template.h"
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "core/utf8.h"
 
 static const char *const tokenize_fields[] = {

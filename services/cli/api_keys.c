@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #include "cli/edits.h"
-#include "common/key-file.h"
+#include "common/config/key-file.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"

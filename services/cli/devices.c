@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/str.h"
 
 static const char *const kinds[] = {

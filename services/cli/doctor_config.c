@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "cli/doctor.h"
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/file.h"
 
 const char *doctor_edit(const struct doctor_side *side, const char *text)

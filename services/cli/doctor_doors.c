@@ -18,8 +18,8 @@
 #include "cli/ports.h"
 #include "cli/setup.h"
 #include "cli/units.h"
-#include "common/config.h"
-#include "common/key-file.h"
+#include "common/config/config.h"
+#include "common/config/key-file.h"
 #include "core/file.h"
 
 /* True when somebody listens on the unix socket. */

@@ -13,7 +13,7 @@
 #include "cli/gpu_nodes.h"
 #include "cli/setup.h"
 #include "cli/units.h"
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/file.h"
 
 #ifndef SYS_landlock_create_ruleset

@@ -16,8 +16,8 @@
 #include "cli/doctor.h"
 #include "cli/sandbox.h"
 #include "cli/units.h"
-#include "common/config.h"
-#include "common/models.h"
+#include "common/config/config.h"
+#include "common/models/models.h"
 #include "core/file.h"
 
 enum {

@@ -10,9 +10,9 @@
 #include "cli/api_keys.h"
 #include "cli/doctor.h"
 #include "cli/http_get.h"
-#include "common/config.h"
-#include "common/key-file.h"
-#include "common/models.h"
+#include "common/config/config.h"
+#include "common/config/key-file.h"
+#include "common/models/models.h"
 
 enum {
     QUESTION_SECONDS = 300, /* a large model is read from a slow disk */

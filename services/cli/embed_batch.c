@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/http_get.h"
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "core/err.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "core/err.h"
 
 int embed_lines_open(struct embed_lines *lines, const char *name, bool json, const char *field,

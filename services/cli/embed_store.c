@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 
 #include "cli/embed_lines.h"
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "core/err.h"
 #include "core/file.h"
-#include "common/vectors.h"
+#include "common/wire/vectors.h"
 
 enum {
     NPY_HEAD = 128, /* bytes, always */

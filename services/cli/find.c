@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/config.h"
-#include "common/models.h"
+#include "common/config/config.h"
+#include "common/models/models.h"
 #include "core/file.h"
 
 bool cli_models_option(struct cli_models *m, int option, const char *arg)

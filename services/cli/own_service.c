@@ -14,9 +14,9 @@
 
 #include "cli/http_get.h"
 #include "cli/supervisor.h"
-#include "common/config.h"
-#include "common/json.h"
-#include "common/models.h"
+#include "common/config/config.h"
+#include "common/wire/json.h"
+#include "common/models/models.h"
 #include "core/err.h"
 #include "core/file.h"
 

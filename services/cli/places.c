@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/err.h"
 #include "core/file.h"
 

@@ -3,7 +3,7 @@
 
 /* Policies that are being written: files instead of those that are built in. */
 
-#include "common/policy.h"
+#include "common/confine/policy.h"
 
 /*
  * Reads seccomp/NAME.yaml at @path. Its fragments stand in fragments/ beside it, or are those that

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "common/policy.h"
+#include "common/confine/policy.h"
 
 struct policy_view {
     const char *service;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "common/session-id.h"
+#include "common/wire/session-id.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"

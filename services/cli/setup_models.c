@@ -13,7 +13,7 @@
 #include "cli/manager.h"
 #include "cli/sandbox.h"
 #include "cli/setup.h"
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"

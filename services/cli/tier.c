@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "common/cache-client.h"
-#include "common/config.h"
+#include "common/wire/cache-client.h"
+#include "common/config/config.h"
 
 #define SYSTEM_SOCKET "/run/sconce/cache.sock"
 

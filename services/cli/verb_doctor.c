@@ -12,7 +12,7 @@
 #include "cli/doctor.h"
 #include "cli/manager.h"
 #include "cli/units.h"
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/file.h"
 #include "core/utf8.h"
 

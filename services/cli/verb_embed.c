@@ -15,7 +15,7 @@
 #include "cli/embed_store.h"
 #include "cli/http_get.h"
 #include "cli/own_service.h"
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/file.h"
 
 static const char help[] =

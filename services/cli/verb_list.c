@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "cli/cli.h"
-#include "common/config.h"
-#include "common/models.h"
+#include "common/config/config.h"
+#include "common/models/models.h"
 
 static const char help[] =
     "Usage: sconce list [--json | --names]\n"

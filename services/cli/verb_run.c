@@ -15,7 +15,7 @@
 #include "cli/cli.h"
 #include "cli/conversation.h"
 #include "cli/saved.h"
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/err.h"
 #include "core/file.h"
 

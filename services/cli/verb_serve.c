@@ -17,9 +17,9 @@
 
 #include "cli/cli.h"
 #include "cli/supervisor.h"
-#include "common/config.h"
-#include "common/key-file.h"
-#include "common/models.h"
+#include "common/config/config.h"
+#include "common/config/key-file.h"
+#include "common/models/models.h"
 #include "core/err.h"
 #include "core/file.h"
 

@@ -14,8 +14,8 @@
 #include "cli/gpu_nodes.h"
 #include "cli/manager.h"
 #include "cli/setup.h"
-#include "common/config.h"
-#include "common/rights.h"
+#include "common/config/config.h"
+#include "common/config/rights.h"
 #include "core/file.h"
 
 static const char help[] =

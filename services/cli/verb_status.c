@@ -17,7 +17,7 @@
 #include "cli/places.h"
 #include "cli/running.h"
 #include "cli/units.h"
-#include "common/config.h"
+#include "common/config/config.h"
 
 static const char help[] =
     "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"

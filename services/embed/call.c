@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/config.h"
-#include "common/fields.h"
-#include "common/http.h"
-#include "common/models.h"
+#include "common/config/config.h"
+#include "common/wire/fields.h"
+#include "common/http/http.h"
+#include "common/models/models.h"
 #include "embed/embed.h"
 
 /* Answers of more floats are not for the loop. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/fields.h"
+#include "common/wire/fields.h"
 
 /* A string that must be one of a few words, in any case; -1: it is none. */
 static int word(const json_t *field, const char *const *words)

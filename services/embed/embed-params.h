@@ -7,7 +7,7 @@
 #include <infer/tokenizer.h>
 #include <jansson.h>
 
-#include "common/problem.h"
+#include "common/http/problem.h"
 #include "embed/inputs.h"
 
 struct params {

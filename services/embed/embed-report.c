@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "common/http.h"
+#include "common/http/http.h"
 #include "embed/embed.h"
 #include "embed/embed-resident.h"
 

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/config.h"
-#include "common/log.h"
-#include "common/service.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/service/service.h"
 #include "core/err.h"
 #include "embed/call.h"
 #include "embed/interaction.h"

@@ -4,11 +4,11 @@
  */
 #include <string.h>
 
-#include "common/config.h"
-#include "common/fields.h"
+#include "common/config/config.h"
+#include "common/wire/fields.h"
 #include "embed/call.h"
 #include "embed/embed.h"
-#include "common/vectors.h"
+#include "common/wire/vectors.h"
 
 static const char *const embeddings_fields[] = {
     "task",       "model",       "input",       "encoding_format", "embedding_type",

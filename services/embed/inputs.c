@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/fields.h"
+#include "common/wire/fields.h"
 
 void inputs_done(struct inputs *inputs)
 {

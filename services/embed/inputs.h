@@ -10,7 +10,7 @@
 #include <infer/tokenizer.h>
 #include <jansson.h>
 
-#include "common/problem.h"
+#include "common/http/problem.h"
 
 /* Either a text or tokens. */
 struct input {

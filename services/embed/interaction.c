@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"

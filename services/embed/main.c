@@ -2,10 +2,10 @@
 /*
  * sconce-embed: takes the socket, reads the configuration, gives up new rights, serves
  */
-#include "common/config.h"
-#include "common/log.h"
-#include "common/misconfigured.h"
-#include "common/options.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/http/misconfigured.h"
+#include "common/config/options.h"
 #include "embed/call.h"
 #include "embed/embed.h"
 #include "embed/embed-resident.h"

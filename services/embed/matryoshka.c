@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "core/file.h"
 #include "core/macros.h"
 

@@ -13,7 +13,7 @@
 #include <infer/types.h>
 #include <jansson.h>
 
-#include "common/problem.h"
+#include "common/http/problem.h"
 
 struct inputs_prompt;
 

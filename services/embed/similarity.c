@@ -3,11 +3,11 @@
  * POST /similarity, as text-embeddings-inference has it, and POST /v1/similarity, which also
  * compares two lists
  */
-#include "common/config.h"
-#include "common/fields.h"
+#include "common/config/config.h"
+#include "common/wire/fields.h"
 #include "embed/call.h"
 #include "embed/embed.h"
-#include "common/vectors.h"
+#include "common/wire/vectors.h"
 
 static const char *const similarity_fields[] = {"model", "inputs", "parameters", NULL};
 static const char *const inputs_fields[] = {"source_sentence", "sentences", NULL};

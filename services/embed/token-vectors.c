@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "common/config.h"
-#include "common/vectors.h"
+#include "common/config/config.h"
+#include "common/wire/vectors.h"
 #include "embed/call.h"
 #include "embed/embed.h"
 

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/config.h"
+#include "common/config/config.h"
 #include "core/sha256.h"
 #include "gateway/gateway.h"
 

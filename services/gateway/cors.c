@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "common/config.h"
+#include "common/config/config.h"
 #include "gateway/gateway.h"
 
 static bool cors_allows(const struct config *config, struct http_text origin, bool *ret_any)

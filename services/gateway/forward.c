@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/api-error.h"
-#include "common/config.h"
-#include "common/service.h"
-#include "common/session-id.h"
-#include "common/sse.h"
+#include "common/http/api-error.h"
+#include "common/config/config.h"
+#include "common/service/service.h"
+#include "common/wire/session-id.h"
+#include "common/http/sse.h"
 #include "core/clock.h"
 #include "gateway/gateway.h"
 

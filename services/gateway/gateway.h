@@ -8,12 +8,12 @@
  * model and knows nothing of JSON but the errors that it writes itself. All of it runs on one loop.
  */
 
-#include "common/http.h"
-#include "common/loop.h"
-#include "common/metrics.h"
-#include "common/request-id.h"
-#include "common/rights.h"
-#include "common/tenant.h"
+#include "common/http/http.h"
+#include "common/service/loop.h"
+#include "common/service/metrics.h"
+#include "common/http/request-id.h"
+#include "common/config/rights.h"
+#include "common/wire/tenant.h"
 
 struct config;
 struct gw_request;

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/api-error.h"
-#include "common/config.h"
-#include "common/log.h"
-#include "common/service.h"
+#include "common/http/api-error.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/service/service.h"
 #include "core/clock.h"
 #include "gateway/gateway.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/service.h"
+#include "common/service/service.h"
 #include "gateway/gateway.h"
 
 static bool health_query_has(const struct gw_request *r, const char *pair)

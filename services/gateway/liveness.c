@@ -8,9 +8,9 @@
  * answer the client is told. A service that ends by SIGTERM accepts nothing more but still finishes
  * what it has read: a request that was read waits for longer than that may take.
  */
-#include "common/config.h"
-#include "common/log.h"
-#include "common/service.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/service/service.h"
 #include "gateway/gateway.h"
 
 enum {

@@ -6,12 +6,12 @@
 #include <malloc.h>
 #include <string.h>
 
-#include "common/config.h"
-#include "common/log.h"
-#include "common/metrics.h"
-#include "common/misconfigured.h"
-#include "common/options.h"
-#include "common/service.h"
+#include "common/config/config.h"
+#include "common/service/log.h"
+#include "common/service/metrics.h"
+#include "common/http/misconfigured.h"
+#include "common/config/options.h"
+#include "common/service/service.h"
 #include "gateway/gateway.h"
 
 /* Connections to services stay open for so long; shorter than the services keep them. */

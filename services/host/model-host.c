@@ -7,13 +7,13 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "common/api-error.h"
-#include "common/config.h"
-#include "common/confine.h"
-#include "common/log.h"
-#include "common/models.h"
-#include "common/options.h"
-#include "common/service.h"
+#include "common/http/api-error.h"
+#include "common/config/config.h"
+#include "common/confine/confine.h"
+#include "common/service/log.h"
+#include "common/models/models.h"
+#include "common/config/options.h"
+#include "common/service/service.h"
 #include "core/clock.h"
 #include "core/err.h"
 #include "host/model-request.h"

@@ -12,7 +12,7 @@
  * each model has lanes of its own there, so that one that is slow delays no other.
  */
 
-#include "common/metrics.h"
+#include "common/service/metrics.h"
 #include "host/residents.h"
 
 struct config;

@@ -2,9 +2,9 @@
 /* What every service with models tells of itself: the common parts of /health and /metrics. */
 #include <stdio.h>
 
-#include "common/http.h"
-#include "common/json.h"
-#include "common/service.h"
+#include "common/http/http.h"
+#include "common/wire/json.h"
+#include "common/service/service.h"
 #include "host/model-host.h"
 
 #define LABELS_SIZE 512

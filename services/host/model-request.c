@@ -6,10 +6,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "common/http.h"
-#include "common/log.h"
-#include "common/service.h"
-#include "common/sse.h"
+#include "common/http/http.h"
+#include "common/service/log.h"
+#include "common/service/service.h"
+#include "common/http/sse.h"
 #include "core/clock.h"
 #include "host/model-host.h"
 

@@ -11,8 +11,8 @@
 
 #include <stdatomic.h>
 
-#include "common/http.h"
-#include "common/request-id.h"
+#include "common/http/http.h"
+#include "common/http/request-id.h"
 #include "core/str.h"
 #include "host/residents.h"
 

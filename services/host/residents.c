@@ -10,10 +10,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/confine.h"
-#include "common/log.h"
-#include "common/models.h"
-#include "common/service.h"
+#include "common/confine/confine.h"
+#include "common/service/log.h"
+#include "common/models/models.h"
+#include "common/service/service.h"
 #include "core/clock.h"
 #include "core/err.h"
 

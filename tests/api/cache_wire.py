@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients of sconce-cache say, packet by packet, for tests (services/common/cache-protocol.h)."""
+"""What clients of sconce-cache say, packet by packet, for tests (services/common/wire/cache-protocol.h)."""
 import array
 import ctypes
 import fcntl

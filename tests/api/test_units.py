@@ -112,6 +112,6 @@ def test_no_limit_gives_a_socket_up(units):
 def test_the_catalog_explains_every_event():
     """The ids of log.h and of the journal's catalog are the same, and journalctl can read it."""
     ids = set(re.findall(r'#define LOG_ID_\w+ +"([0-9a-f]{32})"',
-                         (ROOT / "services/common/log.h").read_text()))
+                         (ROOT / "services/common/service/log.h").read_text()))
     text = (ROOT / "units/sconce.catalog").read_text()
     assert ids and ids == set(re.findall(r"(?m)^-- ([0-9a-f]{32})$", text))

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 
 #include "attack.h"
-#include "common/cache-protocol.h"
+#include "common/wire/cache-protocol.h"
 
 #define KEPT_SECRET "sconce-attack-secret"
 #define KEPT_LOOK   (8u << 20) /* bytes of a descriptor that are looked at */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/confine.h"
+#include "common/confine/confine.h"
 
 int main(int argc, char **argv)
 {

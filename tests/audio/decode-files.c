@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "audio/decoder-client.h"
-#include "common/loop.h"
+#include "common/service/loop.h"
 
 static const char *const outcomes[] = {"told", "crashed", "slow", "lost"};
 static const char *const results[] = {"ok",     "unknown",  "no-audio", "codec",

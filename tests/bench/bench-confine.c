@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/config.h"
-#include "common/confine.h"
+#include "common/config/config.h"
+#include "common/confine/confine.h"
 #include "core/clock.h"
 
 enum {

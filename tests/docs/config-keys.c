@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/config-table.h"
+#include "common/config/table.h"
 
 static const char *const type_names[] = {
     [KEY_STRING] = "text", [KEY_STRINGS] = "list", [KEY_API_KEYS] = "list", [KEY_U32] = "number",

@@ -31,7 +31,7 @@ def test_routes():
 
 
 def test_rights():
-    rows = re.findall(r'\{RIGHT_\w+, "(\w+)"\}', (TREE / "services/common/rights.c").read_text())
+    rows = re.findall(r'\{RIGHT_\w+, "(\w+)"\}', (TREE / "services/common/config/rights.c").read_text())
     assert sorted(rows) == sorted(right for right, _ in table("| right |"))
 
 
@@ -62,5 +62,5 @@ def test_metrics_that_are_written_exist():
 
 def test_log_fields():
     written = set(re.findall(r"`(SCONCE_\w+)`", (TREE / "docs/dataflow.md").read_text()))
-    there = set(re.findall(r'"(SCONCE_\w+)=%', (TREE / "services/common/log.c").read_text()))
+    there = set(re.findall(r'"(SCONCE_\w+)=%', (TREE / "services/common/service/log.c").read_text()))
     assert written == there

@@ -4,13 +4,13 @@
 /* Attempts in processes that confine themselves. The directory `dir` has what they shall see:
  * models/ is the only model directory. */
 
-#include "common/confine.h"
+#include "common/confine/confine.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/config.h"
+#include "common/config/config.h"
 #include "lib/test.h"
 
 static char dir[64];

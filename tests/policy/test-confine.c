@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "common/landlock.h"
-#include "common/policy.h"
+#include "common/confine/landlock.h"
+#include "common/confine/policy.h"
 #include "confined.h"
 
 static const char *const services[] = {"audio",         "cache",   "chat",  "chat-gpu",

@@ -5,7 +5,7 @@
  */
 #include <linux/seccomp.h>
 
-#include "common/policy.h"
+#include "common/confine/policy.h"
 #include "lib/test.h"
 
 static const char *const services[] = {"audio",   "cache", "chat",   "chat-gpu",

@@ -2,7 +2,7 @@
 /*
  * Policies: what the reader refuses, and what no policy of ours may allow
  */
-#include "common/policy.h"
+#include "common/confine/policy.h"
 
 #include "lib/test.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/chunks.h"
-#include "common/head.h"
+#include "common/http/chunks.h"
+#include "common/http/head.h"
 #include "core/str.h"
 
 #define MAX_HEADER 4096

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cache-protocol.h"
+#include "common/wire/cache-protocol.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "embed/inputs.h"
 #include "embed/embed-params.h"
 

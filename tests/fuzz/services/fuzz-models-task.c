@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/models-task.h"
+#include "common/models/task.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/multipart.h"
+#include "common/http/multipart.h"
 #include "core/str.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

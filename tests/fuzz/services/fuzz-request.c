@@ -7,9 +7,9 @@
 
 #include "chat/messages.h"
 #include "chat/params.h"
-#include "common/fields.h"
-#include "common/head.h"
-#include "common/json.h"
+#include "common/wire/fields.h"
+#include "common/http/head.h"
+#include "common/wire/json.h"
 
 #define MAX_HEADER 4096
 

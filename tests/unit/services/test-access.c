@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "common/config.h"
+#include "common/config/config.h"
 #include "gateway/gateway.h"
 
 #include "lib/test.h"

@@ -3,7 +3,7 @@
  * A tier that asks a cache service: one that answers, ends, hangs, speaks another version, or talks
  * nonsense. The service is a thread of the test.
  */
-#include "common/cache-client.h"
+#include "common/wire/cache-client.h"
 
 #include <fcntl.h>
 #include <pthread.h>

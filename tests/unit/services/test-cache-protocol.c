@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packets of the cache service: what is written is read, and what is wrong is not. */
-#include "common/cache-protocol.h"
+#include "common/wire/cache-protocol.h"
 
 #include "lib/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/chunks.h"
+#include "common/http/chunks.h"
 #include "core/str.h"
 #include "lib/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/config.h"
+#include "common/config/config.h"
 
 #include <errno.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/head.h"
+#include "common/http/head.h"
 #include "lib/test.h"
 
 static int check(const char *text, struct head *head)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lanes of jobs: what waits for what. A job named with a capital letter waits for the test. */
-#include "common/jobs.h"
+#include "common/service/jobs.h"
 
 #include <pthread.h>
 #include <semaphore.h>
 
-#include "common/loop.h"
+#include "common/service/loop.h"
 #include "lib/test.h"
 
 enum { MAX_JOBS = 4096 };

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "common/json.h"
+#include "common/wire/json.h"
 #include "lib/test.h"
 
 static int parse(const char *text, struct inf_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/key-file.h"
+#include "common/config/key-file.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/loop.h"
+#include "common/service/loop.h"
 #include "core/clock.h"
 #include "lib/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/models-task.h"
+#include "common/models/task.h"
 #include "lib/test.h"
 
 static enum models_task config(const char *text)

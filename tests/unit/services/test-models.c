@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/models.h"
+#include "common/models/models.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/config.h"
+#include "common/config/config.h"
 #include "lib/tempdir.h"
 
 static void put(const char *name, const char *text)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forms as clients write them, cut at every byte, and forms that nobody should write. */
-#include "common/multipart.h"
+#include "common/http/multipart.h"
 
 #include "core/str.h"
 #include "lib/test.h"

@@ -12,7 +12,7 @@
 #include <semaphore.h>
 #include <sys/eventfd.h>
 
-#include "common/models.h"
+#include "common/models/models.h"
 #include "core/err.h"
 #include "lib/test.h"
 

@@ -4,7 +4,7 @@
 #include "cli/api_keys.h"
 #include "cli/edits.h"
 #include "cli/places.h"
-#include "common/key-file.h"
+#include "common/config/key-file.h"
 #include "core/file.h"
 #include "lib/tempdir.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "common/vectors.h"
+#include "common/wire/vectors.h"
 #include "lib/test.h"
 
 static void check_text(float value, const char *want)

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gateway.api_keys: each entry is a key, or a mapping of key, name and rights
+ *
+ * Messages tell the place of a mistake and never a key.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/config/table.h"
+#include "core/err.h"
+
+/* One entry while it is read; the texts are the document's. */
+struct api_key_entry {
+    const char *key, *name;
+    unsigned rights;
+};
+
+static int api_key_rights(const struct config_source *s, const yaml_node_t *node,
+                          unsigned *ret_rights)
+{
+    unsigned rights = 0;
+
+    if (node->type != YAML_SEQUENCE_NODE)
+        return config_bad(s, &node->start_mark, "rights must be a list of " RIGHTS_LIST);
+    for (const yaml_node_item_t *i = node->data.sequence.items.start;
+         i < node->data.sequence.items.top; i++) {
+        const yaml_node_t *item = yaml_document_get_node(s->doc, *i);
+        const char *word = config_scalar(item);
+        const unsigned right = word ? right_find(word, strlen(word)) : 0;
+
+        if (!right)
+            return config_bad(s, &item->start_mark, "there are the rights " RIGHTS_LIST);
+        rights |= right;
+    }
+    if (!rights)
+        return config_bad(s, &node->start_mark,
+                          "a key without any right is of no use; there are " RIGHTS_LIST);
+    *ret_rights = rights;
+    return 0;
+}
+
+static int api_key_field(const struct config_source *s, const yaml_node_t *name_node,
+                         const yaml_node_t *value, struct api_key_entry *entry)
+{
+    const char *name = config_scalar(name_node), *text = config_scalar(value);
+    const char **field = NULL;
+
+    if (name && strcmp(name, "rights") == 0)
+        return api_key_rights(s, value, &entry->rights);
+    if (name && strcmp(name, "key") == 0)
+        field = &entry->key;
+    else if (name && strcmp(name, "name") == 0)
+        field = &entry->name;
+    if (!field)
+        return config_bad(s, &name_node->start_mark,
+                          "an API key has the fields key, name and rights, and no others");
+    if (!text || !text[0])
+        return config_bad(s, &value->start_mark, "%s of an API key must be a text", name);
+    *field = text;
+    return 0;
+}
+
+static int api_key_fields(const struct config_source *s, const yaml_node_t *map,
+                          struct api_key_entry *entry)
+{
+    int r = 0;
+
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start;
+         r == 0 && p < map->data.mapping.pairs.top; p++) {
+        const yaml_node_t *name = yaml_document_get_node(s->doc, p->key);
+
+        r = config_is_double(s, map, p)
+                ? config_bad(s, &name->start_mark, "a field of an API key stands here twice")
+                : api_key_field(s, name, yaml_document_get_node(s->doc, p->value), entry);
+    }
+    return r;
+}
+
+static int api_key_read(const struct config_source *s, const yaml_node_t *node,
+                        struct api_key_entry *entry)
+{
+    int r = 0;
+
+    *entry = (struct api_key_entry){config_scalar(node), "", RIGHTS_UNSTATED};
+    if (node->type == YAML_MAPPING_NODE)
+        r = api_key_fields(s, node, entry);
+    if (r < 0)
+        return r;
+    if (!entry->key || !entry->key[0])
+        return config_bad(s, &node->start_mark,
+                          "entries of gateway.api_keys must be texts, or mappings with a key");
+    return 0;
+}
+
+int config_set_api_keys(const struct config_source *s, const struct config_key *key,
+                        const yaml_node_t *node, struct key_list *list)
+{
+    struct key_list fresh = {};
+    size_t n;
+    int r = config_list_size(s, key, node, &n);
+
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        struct api_key_entry e;
+
+        r = api_key_read(s, yaml_document_get_node(s->doc, node->data.sequence.items.start[i]), &e);
+        if (r == 0 &&
+            key_list_add(&fresh, e.key, strlen(e.key), e.name, strlen(e.name), e.rights) < 0)
+            r = err_set(s->reterr, ENOMEM, "out of memory");
+    }
+    if (r < 0) {
+        key_list_done(&fresh);
+        return r;
+    }
+    key_list_done(list);
+    *list = fresh;
+    return 0;
+}

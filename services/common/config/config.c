@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keys of the configuration, and YAML texts applied to them (see config.h)
+ *
+ * A table tells each key's section, type, place in struct config and range; everything else is
+ * generic. YAML is read by libyaml into a document; every message carries file:line:column.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/config/table.h"
+#include "common/config/kv-type.h"
+#include "core/err.h"
+
+#define AT(field)    offsetof(struct config, field)
+#define SECONDS(n)   ((uint64_t)(n)*1000000u)
+#define MEBIBYTES(n) ((uint64_t)(n) << 20)
+#define ANY_USEC     0, SECONDS(365 * 86400)
+
+/* In the order of their enumerations. */
+static const char *const tcp_access_choices[] = {"key", "open", NULL};
+static const char *const unix_access_choices[] = {"open", "key", NULL};
+static const char *const bool_choices[] = {"false", "true", NULL};
+static const char *const landlock_choices[] = {"required", "optional", NULL};
+
+/* The names that <infer/device.h> tells of; what is here is seen when the service starts. */
+static const char *check_device(const char *text)
+{
+    static const char vulkan[] = "vulkan";
+    const size_t n = sizeof(vulkan) - 1;
+
+    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, vulkan) == 0)
+        return NULL;
+    if (strncmp(text, vulkan, n) == 0 && text[n] == ':' && text[n + 1] && strlen(text) < n + 5 &&
+        strspn(text + n + 1, "0123456789") == strlen(text + n + 1))
+        return NULL;
+    return "auto, cpu, vulkan or vulkan:N";
+}
+
+static const char *check_kv_type(const char *text)
+{
+    return kv_type_valid(text) ? NULL : KV_TYPE_RULE;
+}
+
+static const char *check_directory(const char *text)
+{
+    return text[0] == '/' || strncmp(text, "~/", 2) == 0
+               ? NULL
+               : "an absolute path, or one that begins with \"~/\"";
+}
+
+const struct config_key config_keys[] = {
+    {"models", "directories", KEY_STRINGS, AT(model_dirs), AT(n_model_dirs), 0, 0},
+    {"models", "default", KEY_STRING, AT(default_model), 0, 0, 0},
+    {"gateway", "api_keys", KEY_API_KEYS, AT(gateway.api_keys), 0, 0, 0},
+    {"gateway", "cors_origins", KEY_STRINGS, AT(gateway.cors_origins), AT(gateway.n_cors_origins),
+     0, 0},
+    {"gateway", "tcp_access", KEY_CHOICE, AT(gateway.tcp_access), 0, 0, 0, tcp_access_choices},
+    {"gateway", "unix_access", KEY_CHOICE, AT(gateway.unix_access), 0, 0, 0, unix_access_choices},
+    {"gateway", "max_body", KEY_BYTES, AT(gateway.max_body), 0, 1024, MEBIBYTES(4096)},
+    {"gateway", "max_bodies", KEY_BYTES, AT(gateway.max_bodies), 0, MEBIBYTES(1),
+     MEBIBYTES(1024 * 1024)},
+    {"gateway", "max_header", KEY_BYTES, AT(gateway.max_header), 0, 1024, 400 * 1024},
+    {"gateway", "max_connections", KEY_U32, AT(gateway.max_connections), 0, 1, 65536},
+    {"gateway", "idle_timeout", KEY_USEC, AT(gateway.idle_timeout_usec), 0, ANY_USEC},
+    {"gateway", "header_timeout", KEY_USEC, AT(gateway.header_timeout_usec), 0, SECONDS(1),
+     SECONDS(86400)},
+    {"gateway", "body_timeout", KEY_USEC, AT(gateway.body_timeout_usec), 0, SECONDS(1),
+     SECONDS(86400)},
+    {"gateway", "keepalive_timeout", KEY_USEC, AT(gateway.keepalive_timeout_usec), 0, SECONDS(1),
+     SECONDS(86400)},
+    {"gateway", "backend_timeout", KEY_USEC, AT(gateway.backend_timeout_usec), 0, SECONDS(1),
+     SECONDS(86400)},
+    {"gateway", "stall_timeout", KEY_USEC, AT(gateway.stall_timeout_usec), 0, SECONDS(1),
+     SECONDS(86400)},
+    {"gateway", "probe_interval", KEY_USEC, AT(gateway.probe_interval_usec), 0, 100000,
+     SECONDS(3600)},
+    {"chat", "device", KEY_STRING, AT(chat.device), 0, 0, 0, NULL, check_device},
+    {"chat", "device_memory", KEY_BYTES, AT(chat.device_memory), 0, 0, UINT64_MAX / 2},
+    {"chat", "isa", KEY_STRING, AT(chat.isa), 0, 0, 0},
+    {"chat", "threads", KEY_U32, AT(chat.threads), 0, 0, 1024},
+    {"chat", "context", KEY_U32, AT(chat.context), 0, 0, 1u << 24},
+    {"chat", "max_sequences", KEY_U32, AT(chat.max_sequences), 0, 1, 1024},
+    {"chat", "max_queue", KEY_U32, AT(chat.max_queue), 0, 1, 1u << 20},
+    {"chat", "max_batch_tokens", KEY_U32, AT(chat.max_batch_tokens), 0, 32, 16384},
+    {"chat", "kv_type", KEY_STRING, AT(chat.kv_type), 0, 0, 0, NULL, check_kv_type},
+    {"chat", "kv_memory", KEY_BYTES, AT(chat.kv_memory), 0, 0, UINT64_MAX / 2},
+    {"chat", "prefix_cache", KEY_CHOICE, AT(chat.prefix_cache), 0, 0, 0, bool_choices},
+    {"chat", "max_models", KEY_U32, AT(chat.max_models), 0, 1, 64},
+    {"chat", "max_tokens", KEY_U32, AT(chat.max_tokens), 0, 0, 1u << 24},
+    {"chat", "template_timeout", KEY_USEC, AT(chat.template_timeout_usec), 0, ANY_USEC},
+    {"chat", "idle_timeout", KEY_USEC, AT(chat.idle_timeout_usec), 0, ANY_USEC},
+    {"chat", "request_timeout", KEY_USEC, AT(chat.request_timeout_usec), 0, ANY_USEC},
+    {"embed", "default_model", KEY_STRING, AT(embed.default_model), 0, 0, 0},
+    {"embed", "default_reranker", KEY_STRING, AT(embed.default_reranker), 0, 0, 0},
+    {"embed", "isa", KEY_STRING, AT(embed.isa), 0, 0, 0},
+    {"embed", "threads", KEY_U32, AT(embed.threads), 0, 0, 1024},
+    {"embed", "context", KEY_U32, AT(embed.context), 0, 0, 1u << 17},
+    {"embed", "max_texts", KEY_U32, AT(embed.max_texts), 0, 1, 65536},
+    {"embed", "max_token_vectors", KEY_BYTES, AT(embed.max_token_vectors), 0, 1024,
+     MEBIBYTES(4096)},
+    {"embed", "max_queue", KEY_U32, AT(embed.max_queue), 0, 1, 1u << 20},
+    {"embed", "max_queue_tokens", KEY_U32, AT(embed.max_queue_tokens), 0, 1024, 1u << 30},
+    {"embed", "max_models", KEY_U32, AT(embed.max_models), 0, 1, 64},
+    {"embed", "idle_timeout", KEY_USEC, AT(embed.idle_timeout_usec), 0, ANY_USEC},
+    {"embed", "request_timeout", KEY_USEC, AT(embed.request_timeout_usec), 0, ANY_USEC},
+    {"audio", "default_model", KEY_STRING, AT(audio.default_model), 0, 0, 0},
+    {"audio", "vad_model", KEY_STRING, AT(audio.vad_model), 0, 0, 0},
+    {"audio", "isa", KEY_STRING, AT(audio.isa), 0, 0, 0},
+    {"audio", "threads", KEY_U32, AT(audio.threads), 0, 0, 1024},
+    {"audio", "max_body", KEY_BYTES, AT(audio.max_body), 0, 1024, MEBIBYTES(4096)},
+    {"audio", "max_seconds", KEY_U32, AT(audio.max_seconds), 0, 0, 1u << 24},
+    {"audio", "max_running", KEY_U32, AT(audio.max_running), 0, 1, 32},
+    {"audio", "max_queue", KEY_U32, AT(audio.max_queue), 0, 1, 32},
+    {"audio", "max_models", KEY_U32, AT(audio.max_models), 0, 1, 64},
+    {"audio", "idle_timeout", KEY_USEC, AT(audio.idle_timeout_usec), 0, ANY_USEC},
+    {"audio", "request_timeout", KEY_USEC, AT(audio.request_timeout_usec), 0, ANY_USEC},
+    {"cache", "enabled", KEY_CHOICE, AT(cache.enabled), 0, 0, 0, bool_choices},
+    {"cache", "directory", KEY_STRING, AT(cache.directory), 0, 0, 0, NULL, check_directory},
+    {"cache", "max_bytes", KEY_BYTES, AT(cache.max_bytes), 0, 0, UINT64_MAX / 2},
+    {"cache", "tenant_max_bytes", KEY_BYTES, AT(cache.tenant_max_bytes), 0, 0, UINT64_MAX / 2},
+    {"cache", "min_free", KEY_BYTES, AT(cache.min_free), 0, 0, UINT64_MAX / 2},
+    {"cache", "idle_timeout", KEY_USEC, AT(cache.idle_timeout_usec), 0, ANY_USEC},
+    {"confinement", "landlock", KEY_CHOICE, AT(confinement.landlock), 0, 0, 0, landlock_choices},
+};
+
+const size_t config_n_keys = ARRAY_SIZE(config_keys);
+
+static const struct config_key *key_find(const char *section, const char *name, bool *ret_section)
+{
+    *ret_section = false;
+    for (size_t i = 0; i < config_n_keys; i++) {
+        if (strcmp(config_keys[i].section, section) != 0)
+            continue;
+        *ret_section = true;
+        if (name && strcmp(config_keys[i].name, name) == 0)
+            return &config_keys[i];
+    }
+    return NULL;
+}
+
+static int apply_section(const struct config_source *s, const char *section, const yaml_node_t *map,
+                         struct config *config)
+{
+    for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
+         p++) {
+        const yaml_node_t *key_node = yaml_document_get_node(s->doc, p->key);
+        const char *name = config_scalar(key_node);
+        bool known;
+        const struct config_key *key = name ? key_find(section, name, &known) : NULL;
+        int r;
+
+        if (!key)
+            return config_bad(s, &key_node->start_mark, "unknown key \"%s.%s\"", section,
+                              name ? name : "?");
+        if (config_is_double(s, map, p))
+            return config_bad(s, &key_node->start_mark, "\"%s.%s\" stands here twice", section,
+                              name);
+        r = config_set(s, key, yaml_document_get_node(s->doc, p->value), config);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int apply_document(const struct config_source *s, struct config *config)
+{
+    const yaml_node_t *root = yaml_document_get_root_node(s->doc);
+
+    if (!root || config_is_null(root))
+        return 0;
+    if (root->type != YAML_MAPPING_NODE)
+        return config_bad(s, &root->start_mark, "the file must be a mapping of sections");
+    for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top;
+         p++) {
+        const yaml_node_t *key_node = yaml_document_get_node(s->doc, p->key);
+        const yaml_node_t *value = yaml_document_get_node(s->doc, p->value);
+        const char *section = config_scalar(key_node);
+        bool known = false;
+        int r;
+
+        if (section)
+            key_find(section, NULL, &known);
+        if (!known)
+            return config_bad(s, &key_node->start_mark,
+                              "unknown section \"%s\"; there are models, gateway, chat, embed, "
+                              "audio, cache, confinement",
+                              section ? section : "?");
+        if (config_is_double(s, root, p))
+            return config_bad(s, &key_node->start_mark, "section \"%s\" stands here twice",
+                              section);
+        if (config_is_null(value))
+            continue;
+        if (value->type != YAML_MAPPING_NODE)
+            return config_bad(s, &value->start_mark, "section \"%s\" must be a mapping", section);
+        r = apply_section(s, section, value, config);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int config_apply(struct config *config, const char *name, const char *text, size_t len,
+                 struct inf_err *reterr)
+{
+    yaml_parser_t parser;
+    yaml_document_t doc, extra;
+    struct config_source s = {.name = name, .doc = &doc, .reterr = reterr};
+    int r;
+
+    if (!yaml_parser_initialize(&parser))
+        return err_set(reterr, ENOMEM, "out of memory");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    if (!yaml_parser_load(&parser, &doc)) {
+        r = config_bad(&s, &parser.problem_mark, "%s",
+                       parser.problem ? parser.problem : "bad YAML");
+        yaml_parser_delete(&parser);
+        return r;
+    }
+    r = apply_document(&s, config);
+    if (r == 0 && yaml_document_get_root_node(&doc)) {
+        if (!yaml_parser_load(&parser, &extra)) {
+            r = config_bad(&s, &parser.problem_mark, "%s",
+                           parser.problem ? parser.problem : "bad YAML");
+        } else {
+            const yaml_node_t *root = yaml_document_get_root_node(&extra);
+
+            if (root)
+                r = config_bad(&s, &root->start_mark, "a second document; one is allowed");
+            yaml_document_delete(&extra);
+        }
+    }
+    yaml_document_delete(&doc);
+    yaml_parser_delete(&parser);
+    return r;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The names that engines know; whether one fits a model is the engine's to say. */
+#include "common/config/kv-type.h"
+
+#include <string.h>
+
+static bool is_name(const char *text, size_t len)
+{
+    static const char *const names[] = {"auto", "f32", "f16", "bf16", "q8_0", "q4_0", "fp8"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strlen(names[i]) == len && memcmp(names[i], text, len) == 0)
+            return true;
+    return false;
+}
+
+bool kv_type_valid(const char *text)
+{
+    const char *colon = strchr(text, ':');
+
+    if (!colon)
+        return is_name(text, strlen(text));
+    return is_name(text, (size_t)(colon - text)) && is_name(colon + 1, strlen(colon + 1));
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One shape for all errors, so that clients can rely on `error.code` and `error.param`. */
+#include "common/http/api-error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/http/http.h"
+#include "common/wire/json.h"
+
+static const struct {
+    int status;
+    const char *text;
+} api_statuses[] = {
+    {200, "OK"},
+    {204, "No Content"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {413, "Content Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {417, "Expectation Failed"},
+    {422, "Unprocessable Content"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {499, "Client Closed Request"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+    {507, "Insufficient Storage"},
+};
+
+const char *api_status_text(int status)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(api_statuses); i++)
+        if (api_statuses[i].status == status)
+            return api_statuses[i].text;
+    return "Unknown";
+}
+
+static const char *api_error_type(int status)
+{
+    if (status == 429)
+        return "rate_limit_error";
+    if (status == 403)
+        return "permission_error";
+    return status >= 500 ? "server_error" : "invalid_request_error";
+}
+
+int api_error_write(struct str *out, int status, const char *code, const char *param,
+                    const char *message)
+{
+    const size_t len = out->len;
+    int r;
+
+    if ((r = str_puts(out, "{\"error\":{\"message\":")) < 0 ||
+        (r = json_put_string(out, message, strlen(message))) < 0 ||
+        (r = str_printf(out, ",\"type\":\"%s\",\"param\":", api_error_type(status))) < 0 ||
+        (r = json_put_text(out, param)) < 0 || (r = str_puts(out, ",\"code\":")) < 0 ||
+        (r = json_put_text(out, code)) < 0 || (r = str_puts(out, "}}")) < 0)
+        out->len = len;
+    return r;
+}
+
+void api_error_send(struct http_request *request, int status, const char *code, const char *param,
+                    unsigned retry_sec, const char *format, ...)
+{
+    _cleanup_str_ struct str body = {};
+    char message[1024];
+    va_list ap;
+
+    va_start(ap, format);
+    vsnprintf(message, sizeof(message), format, ap);
+    va_end(ap);
+    if (retry_sec) {
+        char text[16];
+        const int n = snprintf(text, sizeof(text), "%u", retry_sec);
+
+        http_response_header(request, "retry-after", text, (size_t)n);
+    }
+    if (api_error_write(&body, status, code, param, message) < 0)
+        http_respond(request, status, NULL, NULL, 0);
+    else
+        http_respond(request, status, "application/json", body.data, body.len);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The HTTP client of unix sockets, on libh2o's sockets and their pool
+ *
+ * libh2o's own client is not used: it ends the process for some malformed heads, and takes a
+ * service that dies between two chunks for a clean end. Answers are read with the parsers that
+ * read requests (head.c, chunks.c), and as strictly: a service may be in the hands of whoever
+ * wrote its model. A request on a kept connection that was dead already is sent once more.
+ */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/un.h>
+
+#include "common/http/chunks.h"
+#include "common/http/head.h"
+#include "common/http/h2o.h"
+#include "core/clock.h"
+#include "core/str.h"
+
+#define CLIENT_MAX_HEADER ((size_t)32 * 1024)
+#define CLIENT_MAX_EARLY  8 /* informational answers before the one that counts */
+#define CLIENT_SCRATCH    ((size_t)64 * 1024)
+/* A kept connection that was dead already says so at once; later, the other side crashed on this
+ * very request, and trying again would crash it again. */
+#define CLIENT_RETRY_USEC (1000 * 1000u)
+
+struct http_upstream {
+    struct loop *loop;
+    h2o_socketpool_t pool;
+    struct loop_queue patience;
+    struct sockaddr_un address;
+    uint64_t keep_usec;
+    struct http_call *starting;   /* inside h2o_socketpool_connect() */
+    char scratch[CLIENT_SCRATCH]; /* what was just read */
+};
+
+enum call_state {
+    CALL_CONNECTING,
+    CALL_WRITING,
+    CALL_HEAD,
+    CALL_BODY,
+};
+
+struct http_call {
+    struct http_upstream *upstream;
+    const struct http_call_events *events;
+    void *user;
+    struct http_call **slot; /* the caller's pointer, cleared at the end */
+    enum call_state state;
+    h2o_socketpool_connect_request_t *connecting;
+    h2o_socket_t *sock;
+    struct loop_wait patience;
+    struct str request; /* its head */
+    struct str answer;  /* what has come of its head */
+    h2o_iovec_t bufs[2];
+    size_t n_bufs;
+    struct head head; /* of the answer, into which it points */
+    uint64_t left;    /* of a body with a length */
+    struct chunks chunks;
+    uint64_t start_usec;
+    unsigned n_early;
+    bool pooled, retried, to_head, paused, in_callback, cancelled;
+};
+
+static void call_connect(struct http_call *call);
+static void call_on_read(h2o_socket_t *sock, const char *err);
+
+static void upstream_open(struct http_upstream *upstream)
+{
+    h2o_socketpool_init_by_address(&upstream->pool, (struct sockaddr *)&upstream->address,
+                                   sizeof(upstream->address), 0, SIZE_MAX);
+    h2o_socketpool_set_timeout(&upstream->pool, loop_base(upstream->loop)->loop,
+                               upstream->keep_usec / 1000);
+}
+
+int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec,
+                      uint64_t keep_usec, struct http_upstream **ret_upstream)
+{
+    struct http_upstream *upstream;
+
+    if (strlen(path) >= sizeof(upstream->address.sun_path))
+        return -ENAMETOOLONG;
+    upstream = NEW(struct http_upstream, 1);
+    if (!upstream)
+        return -ENOMEM;
+    upstream->loop = loop;
+    upstream->keep_usec = keep_usec;
+    upstream->address.sun_family = AF_UNIX;
+    memcpy(upstream->address.sun_path, path, strlen(path));
+    loop_queue_init(&upstream->patience, loop, timeout_usec);
+    upstream_open(upstream);
+    *ret_upstream = upstream;
+    return 0;
+}
+
+struct http_upstream *http_upstream_free(struct http_upstream *upstream)
+{
+    if (!upstream)
+        return NULL;
+    h2o_socketpool_dispose(&upstream->pool);
+    loop_timer_stop(upstream->loop, &upstream->patience.timer);
+    free(upstream);
+    return NULL;
+}
+
+void http_upstream_flush(struct http_upstream *upstream)
+{
+    h2o_socketpool_dispose(&upstream->pool);
+    upstream_open(upstream);
+}
+
+/* --- the end --- */
+
+static void call_disconnect(struct http_call *call)
+{
+    loop_wait_stop(&call->patience);
+    if (call->connecting)
+        h2o_socketpool_cancel_connect(call->connecting);
+    if (call->sock)
+        h2o_socket_close(call->sock);
+    call->connecting = NULL;
+    call->sock = NULL;
+}
+
+static void call_free(struct http_call *call)
+{
+    call_disconnect(call);
+    str_done(&call->request);
+    str_done(&call->answer);
+    free(call);
+}
+
+static void call_end(struct http_call *call, enum http_call_result result, int error)
+{
+    const struct http_call_events *events = call->events;
+    void *user = call->user;
+
+    *call->slot = NULL;
+    call_free(call);
+    events->end(user, result, error);
+}
+
+/* The answer is whole; @rest: more came behind it, which nobody asked for. */
+static void call_end_whole(struct http_call *call, bool rest)
+{
+    if (!rest && !call->head.closes) {
+        h2o_socket_read_stop(call->sock);
+        loop_wait_stop(&call->patience);
+        h2o_socketpool_return(&call->upstream->pool, STEAL(call->sock));
+    }
+    call_end(call, HTTP_CALL_DONE, 0);
+}
+
+/* The connection broke, or the answer did. */
+static void call_fail(struct http_call *call, enum http_call_result result)
+{
+    const bool dead = call->pooled && !call->retried && result == HTTP_CALL_LOST &&
+                      clock_usec() - call->start_usec < CLIENT_RETRY_USEC;
+
+    if (!dead) {
+        call_end(call, result, 0);
+        return;
+    }
+    call_disconnect(call);
+    str_clear(&call->answer);
+    call->retried = true;
+    /* The retry must not meet another dead connection. */
+    http_upstream_flush(call->upstream);
+    call_connect(call);
+}
+
+static void call_on_patience(struct loop_wait *wait)
+{
+    call_end(wait->data, HTTP_CALL_TIMEOUT, 0);
+}
+
+static void call_wait(struct http_call *call)
+{
+    loop_wait_start(&call->upstream->patience, &call->patience);
+}
+
+/* --- the answer --- */
+
+/* After a callback. False: it cancelled the call, which is gone. */
+static bool call_goes_on(struct http_call *call)
+{
+    call->in_callback = false;
+    if (!call->cancelled)
+        return true;
+    call_free(call);
+    return false;
+}
+
+static bool call_tell_body(struct http_call *call, struct http_text content)
+{
+    call->in_callback = true;
+    call->events->body(call->user, content.data, content.len);
+    return call_goes_on(call);
+}
+
+static bool call_tell_head(struct http_call *call)
+{
+    const struct head *head = &call->head;
+
+    call->in_callback = true;
+    call->events->head(call->user, head->status, head->headers, head->n_headers);
+    return call_goes_on(call);
+}
+
+static void call_read_chunks(struct http_call *call, const char *data, size_t len)
+{
+    struct http_text content;
+    size_t used;
+    int r;
+
+    while ((r = chunks_next(&call->chunks, data, len, &used, &content)) == 0) {
+        if (!call_tell_body(call, content))
+            return;
+        data += used;
+        len -= used;
+    }
+    if (r == CHUNKS_END)
+        call_end_whole(call, used < len);
+    else if (r != CHUNKS_MORE)
+        call_end(call, HTTP_CALL_MALFORMED, 0);
+}
+
+static void call_read_body(struct http_call *call, const char *data, size_t len)
+{
+    const size_t n = (size_t)MIN(call->left, (uint64_t)len);
+
+    if (call->head.chunked) {
+        call_read_chunks(call, data, len);
+        return;
+    }
+    call->left -= n;
+    if (n && !call_tell_body(call, (struct http_text){data, n}))
+        return;
+    if (!call->left)
+        call_end_whole(call, n < len);
+}
+
+/* The head that counts is whole, in call->answer. */
+static void call_begin_body(struct http_call *call)
+{
+    struct str rest = {};
+    const struct head *head = &call->head;
+
+    if (call->answer.len > head->size &&
+        str_append(&rest, call->answer.data + head->size, call->answer.len - head->size) < 0) {
+        call_fail(call, HTTP_CALL_LOST);
+        return;
+    }
+    call->state = CALL_BODY;
+    call->left = head->content_length;
+    call->chunks = (struct chunks){.max = UINT64_MAX};
+    if (!call_tell_head(call)) {
+        str_done(&rest);
+        return;
+    }
+    if (!head_has_content(head, call->to_head))
+        call_end_whole(call, rest.len > 0);
+    else
+        call_read_body(call, rest.data, rest.len);
+    str_done(&rest);
+}
+
+static void call_read_head(struct http_call *call)
+{
+    for (;;) {
+        switch (head_check_answer(call->answer.data, call->answer.len, CLIENT_MAX_HEADER,
+                                  call->to_head, &call->head)) {
+        case HEAD_INCOMPLETE:
+            return;
+        case HEAD_REFUSED:
+            call_end(call, HTTP_CALL_MALFORMED, 0);
+            return;
+        }
+        if (call->head.status >= 200) {
+            call_begin_body(call);
+            return;
+        }
+        if (++call->n_early > CLIENT_MAX_EARLY) {
+            call_end(call, HTTP_CALL_MALFORMED, 0);
+            return;
+        }
+        str_cut(&call->answer, call->head.size);
+    }
+}
+
+static void call_on_read(h2o_socket_t *sock, const char *err)
+{
+    struct http_call *call = sock->data;
+    char *scratch = call->upstream->scratch;
+    const ssize_t n = err ? 0 : read(h2o_socket_get_fd(sock), scratch, CLIENT_SCRATCH);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        call_fail(call, call->state == CALL_BODY ? HTTP_CALL_TRUNCATED : HTTP_CALL_LOST);
+        return;
+    }
+    call_wait(call);
+    if (call->state == CALL_BODY)
+        call_read_body(call, scratch, (size_t)n);
+    else if (str_append(&call->answer, scratch, (size_t)n) < 0)
+        call_fail(call, HTTP_CALL_LOST);
+    else
+        call_read_head(call);
+}
+
+/* --- the request --- */
+
+static void call_on_written(h2o_socket_t *sock, const char *err)
+{
+    struct http_call *call = sock->data;
+
+    if (err) {
+        call_fail(call, HTTP_CALL_LOST);
+        return;
+    }
+    call->state = CALL_HEAD;
+    call_wait(call);
+    h2o_socket_dont_read(sock, 1);
+    h2o_socket_read_start(sock, call_on_read);
+}
+
+static void call_on_connect(h2o_socket_t *sock, const char *err, void *data)
+{
+    struct http_call *call = data;
+
+    call->connecting = NULL;
+    if (!sock) {
+        /* Unix sockets connect or fail at once, so errno still says why. */
+        call_end(call, HTTP_CALL_NO_CONNECT,
+                 call->upstream->starting == call && errno ? errno : ECONNREFUSED);
+        return;
+    }
+    (void)err;
+    /* A connection out of the pool is there at once, a fresh one after a turn of the loop. */
+    call->pooled = call->upstream->starting == call;
+    call->sock = sock;
+    call->state = CALL_WRITING;
+    sock->data = call;
+    h2o_socket_write(sock, call->bufs, call->n_bufs, call_on_written);
+}
+
+static void call_connect(struct http_call *call)
+{
+    struct http_upstream *upstream = call->upstream;
+
+    call->state = CALL_CONNECTING;
+    call_wait(call);
+    upstream->starting = call;
+    errno = 0;
+    h2o_socketpool_connect(&call->connecting, &upstream->pool, loop_base(upstream->loop)->loop,
+                           NULL, call_on_connect, call);
+    upstream->starting = NULL;
+}
+
+static int call_write_head(struct http_call *call, const struct http_call_params *params)
+{
+    struct str *out = &call->request;
+    int r = str_printf(out, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n",
+                       params->method, params->path);
+
+    for (size_t i = 0; r == 0 && i < params->n_headers; i++) {
+        const struct http_header *h = &params->headers[i];
+
+        r = str_append(out, h->name.data, h->name.len);
+        r = r < 0 ? r : str_puts(out, ": ");
+        r = r < 0 ? r : str_append(out, h->value.data, h->value.len);
+        r = r < 0 ? r : str_puts(out, "\r\n");
+    }
+    if (r == 0 && params->has_body)
+        r = str_printf(out, "Content-Length: %zu\r\n", params->body.len);
+    return r < 0 ? r : str_puts(out, "\r\n");
+}
+
+int http_call_start(struct http_upstream *upstream, const struct http_call_params *params,
+                    const struct http_call_events *events, void *user, struct http_call **ret_call)
+{
+    struct http_call *call = NEW(struct http_call, 1);
+    int r;
+
+    if (!call)
+        return -ENOMEM;
+    r = call_write_head(call, params);
+    if (r < 0) {
+        call_free(call);
+        return r;
+    }
+    call->upstream = upstream;
+    call->events = events;
+    call->user = user;
+    call->patience = (struct loop_wait){.fire = call_on_patience, .data = call};
+    call->start_usec = clock_usec();
+    call->slot = ret_call;
+    call->to_head = strcmp(params->method, "HEAD") == 0;
+    call->bufs[0] = h2o_iovec_init(call->request.data, call->request.len);
+    call->bufs[1] = h2o_iovec_init(params->body.data, params->has_body ? params->body.len : 0);
+    call->n_bufs = call->bufs[1].len ? 2 : 1;
+    *ret_call = call;
+    call_connect(call);
+    return 0;
+}
+
+void http_call_cancel(struct http_call *call)
+{
+    *call->slot = NULL;
+    if (call->in_callback)
+        call->cancelled = true;
+    else
+        call_free(call);
+}
+
+bool http_call_was_read(const struct http_call *call)
+{
+    int unread;
+
+    return call->sock && ioctl(h2o_socket_get_fd(call->sock), SIOCOUTQ, &unread) == 0 &&
+           unread == 0;
+}
+
+void http_call_pause(struct http_call *call)
+{
+    if (call->paused || call->state != CALL_BODY)
+        return;
+    call->paused = true;
+    h2o_socket_read_stop(call->sock);
+    loop_wait_stop(&call->patience);
+}
+
+void http_call_resume(struct http_call *call)
+{
+    if (!call->paused)
+        return;
+    call->paused = false;
+    h2o_socket_read_start(call->sock, call_on_read);
+    call_wait(call);
+}

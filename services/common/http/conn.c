@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections of the HTTP server, and what is read from them
+ *
+ * All reading is done here: libh2o is told not to, and its read callback is replaced by ours. A
+ * head is checked (head.c) and its request admitted before any of its body is read; libh2o gets
+ * the request when all of it is here, as a head without a body, written anew in the words in which
+ * it was understood. Until then answers are written here, with a lingering close that lets them
+ * arrive. While a request is processed nobody reads.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/http/api-error.h"
+#include "common/http/server.h"
+
+/* Reads of one connection before others have their turn. */
+#define CONN_READS 4
+
+static void conn_on_read(h2o_socket_t *sock, const char *err);
+
+/* libh2o closes the connection on errors, and with it ours. */
+void http_conn_close(struct http_conn *conn)
+{
+    conn->read(conn->sock, h2o_socket_error_closed);
+}
+
+static void conn_on_close(void *data)
+{
+    struct http_conn *conn = data;
+    struct http_server *server = conn->server;
+
+    loop_task_cancel(server->loop, &conn->rearm);
+    loop_wait_stop(&conn->wait);
+    http_room_leave(conn);
+    if (conn->prev)
+        conn->prev->next = conn->next;
+    else
+        server->conns = conn->next;
+    if (conn->next)
+        conn->next->prev = conn->prev;
+    if (conn->request)
+        http_request_over(conn->request);
+    str_done(&conn->in);
+    free(conn);
+    server->stats.n_connections--;
+    if (!server->stats.n_connections && server->params.unused)
+        server->params.unused(server->params.unused_data);
+}
+
+/* The peer may have sent a request already, which is then read before the end. */
+static void conn_deafen(struct http_conn *conn)
+{
+    conn->deaf = true;
+    shutdown(h2o_socket_get_fd(conn->sock), SHUT_RD);
+}
+
+static void conn_wait(struct http_conn *conn, enum http_wait what)
+{
+    loop_wait_start(&conn->server->waits[what], &conn->wait);
+}
+
+/* A request is read, or answered: the connection cannot be spared. */
+static void conn_engage(struct http_conn *conn, enum http_conn_state state)
+{
+    conn->state = state;
+    http_room_busy(conn);
+    loop_wait_stop(&conn->wait);
+}
+
+/* It waits for a head. */
+static void conn_rest(struct http_conn *conn)
+{
+    conn->state = HTTP_CONN_HEAD;
+    http_room_idle(conn);
+    conn_wait(conn, conn->used && !conn->in.len ? HTTP_WAIT_KEEP : HTTP_WAIT_HEAD);
+}
+
+/* --- answers of our own --- */
+
+static void conn_linger(struct http_conn *conn)
+{
+    /* Closing with unread input would reset the connection, and the peer might never see why. */
+    shutdown(h2o_socket_get_fd(conn->sock), SHUT_WR);
+    conn->state = HTTP_CONN_LINGER;
+    conn->linger = MAX(conn->server->params.max_bodies, HTTP_SCRATCH);
+    str_done(&conn->in);
+    http_room_idle(conn);
+    conn_wait(conn, HTTP_WAIT_LINGER);
+    h2o_socket_read_start(conn->sock, conn_on_read);
+}
+
+static void conn_on_answered(h2o_socket_t *sock, const char *err)
+{
+    struct http_conn *conn = sock->on_close.data;
+
+    if (err) {
+        conn->request->failed = true;
+        http_conn_close(conn);
+        return;
+    }
+    http_request_over(conn->request);
+    conn_linger(conn);
+}
+
+void http_conn_answer(struct http_conn *conn)
+{
+    h2o_iovec_t buf = h2o_iovec_init(conn->request->early.data, conn->request->early.len);
+
+    conn_engage(conn, HTTP_CONN_ANSWER);
+    h2o_socket_read_stop(conn->sock);
+    h2o_socket_write(conn->sock, &buf, 1, conn_on_answered);
+}
+
+/* Answers without having read a whole head. */
+static void conn_refuse(struct http_conn *conn, struct head *head, int status, const char *code,
+                        const char *message)
+{
+    struct http_request *request;
+
+    if (status == 503)
+        conn->server->stats.n_refused++;
+    else
+        conn->server->stats.n_malformed++;
+    head->refusal.status = status;
+    head->refusal.code = code;
+    head->refusal.message = message;
+    request = http_request_new(conn, head, conn->in.len);
+    if (request)
+        http_request_admit(request);
+    else
+        http_conn_close(conn);
+}
+
+static void conn_on_wait(struct loop_wait *wait)
+{
+    struct http_conn *conn = wait->data;
+
+    if (conn->state == HTTP_CONN_BODY) {
+        conn->server->stats.n_malformed++;
+        api_error_send(conn->request, 408, "request_timeout", NULL, 0,
+                       "The request body did not arrive in time.");
+    } else if (conn->state == HTTP_CONN_HEAD && conn->in.len) {
+        struct head head;
+
+        if (head_check(conn->in.data, conn->in.len, conn->server->params.max_header, &head) ==
+            HEAD_INCOMPLETE)
+            conn_refuse(conn, &head, 408, "request_timeout",
+                        "The request head did not arrive in time.");
+    } else if (conn->state == HTTP_CONN_HEAD && conn->server->draining && !conn->deaf) {
+        conn_deafen(conn);
+    } else {
+        http_conn_close(conn);
+    }
+}
+
+/* --- reading --- */
+
+static bool conn_read_body(struct http_conn *conn, const char *data, size_t len)
+{
+    size_t used = 0;
+
+    switch (http_body_take(conn->request, data, len, &used)) {
+    case HTTP_BODY_MORE:
+        return true;
+    case HTTP_BODY_ANSWERED:
+        return false;
+    case HTTP_BODY_WHOLE:
+        break;
+    }
+    if (used < len && str_append(&conn->in, data + used, len - used) < 0) {
+        http_conn_close(conn);
+        return false;
+    }
+    http_conn_hand_over(conn);
+    return false;
+}
+
+static void conn_send_continue(struct http_conn *conn)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+    /* Nothing else is on its way there, so these few bytes fit; a client that misses them sends
+     * its body after a while. */
+    if (write(h2o_socket_get_fd(conn->sock), text, sizeof(text) - 1) < 0)
+        return;
+}
+
+/* False: the request was answered, or libh2o has it; the connection may be gone. */
+static bool conn_begin_body(struct http_conn *conn)
+{
+    struct http_request *request = conn->request;
+    struct str rest = conn->in;
+    bool goes_on = true;
+
+    http_request_admit(request);
+    if (request->started)
+        return false;
+    if (!http_body_begin(request))
+        return false;
+    conn_engage(conn, HTTP_CONN_BODY);
+    conn_wait(conn, HTTP_WAIT_BODY);
+    if (request->head.continues && !rest.len)
+        conn_send_continue(conn);
+    conn->in = (struct str){};
+    if (rest.len)
+        goes_on = conn_read_body(conn, rest.data, rest.len);
+    str_done(&rest);
+    return goes_on;
+}
+
+/* A head that is whole. False: do not read on. */
+static bool conn_begin_request(struct http_conn *conn, const struct head *head)
+{
+    conn_engage(conn, conn->state);
+    if (!http_request_new(conn, head, head->size)) {
+        http_conn_close(conn);
+        return false;
+    }
+    if (head->chunked || head->content_length)
+        return conn_begin_body(conn);
+    http_conn_hand_over(conn);
+    return false;
+}
+
+/* Looks at conn->in, whose last @more bytes are new. False: do not read on. */
+static bool conn_read_head(struct http_conn *conn, size_t more)
+{
+    const size_t max_header = conn->server->params.max_header;
+    const char *data = conn->in.data;
+    struct head head;
+
+    if (conn->used && conn->in.len == more)
+        conn_wait(conn, HTTP_WAIT_HEAD);
+    /* No line came to an end: nothing has changed. */
+    if (conn->in.len < max_header && !memchr(data + conn->in.len - more, '\n', more))
+        return true;
+    switch (head_check(data, conn->in.len, max_header, &head)) {
+    case HEAD_INCOMPLETE:
+        return true;
+    case HEAD_REFUSED:
+        conn_refuse(conn, &head, head.refusal.status, head.refusal.code, head.refusal.message);
+        return false;
+    }
+    if (!conn->refused)
+        return conn_begin_request(conn, &head);
+    conn_refuse(conn, &head, 503, "too_many_connections",
+                "The server has reached its limit of connections; try again later.");
+    return false;
+}
+
+/* False: do not read on; the connection may be gone. */
+static bool conn_take(struct http_conn *conn, const char *data, size_t len)
+{
+    switch (conn->state) {
+    case HTTP_CONN_HEAD:
+        if (str_append(&conn->in, data, len) == 0)
+            return conn_read_head(conn, len);
+        break;
+    case HTTP_CONN_BODY:
+        return conn_read_body(conn, data, len);
+    case HTTP_CONN_LINGER:
+        if (len < conn->linger) {
+            conn->linger -= len;
+            return true;
+        }
+        break;
+    default:
+        return false;
+    }
+    http_conn_close(conn);
+    return false;
+}
+
+static void conn_on_read(h2o_socket_t *sock, const char *err)
+{
+    struct http_conn *conn = sock->on_close.data;
+    ssize_t n = 1;
+    size_t size = 1;
+
+    for (unsigned i = 0; i < CONN_READS && n == (ssize_t)size; i++) {
+        char *space = conn->state == HTTP_CONN_BODY ? http_body_space(conn->request, &size) : NULL;
+
+        if (!space) {
+            space = conn->server->scratch;
+            size = HTTP_SCRATCH;
+        }
+        n = err ? -1 : read(h2o_socket_get_fd(sock), space, size);
+        if (n < 0 && !err && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n <= 0) {
+            http_conn_close(conn);
+            return;
+        }
+        if (!conn_take(conn, space, (size_t)n))
+            return;
+    }
+}
+
+/* --- libh2o --- */
+
+/* Puts our read callback before libh2o's, at the start and after each answer. */
+static void conn_arm(struct http_conn *conn)
+{
+    if (!h2o_socket_is_reading(conn->sock) || conn->sock->_cb.read == conn_on_read)
+        return;
+    conn->read = conn->sock->_cb.read;
+    conn->sock->_cb.read = conn_on_read;
+}
+
+static void conn_rearm(struct loop_task *task)
+{
+    struct http_conn *conn = task->data;
+
+    conn_arm(conn);
+    conn_rest(conn);
+    if (conn->in.len)
+        conn_read_head(conn, conn->in.len);
+    else if (conn->server->draining)
+        conn_deafen(conn);
+}
+
+static char *conn_put(char *out, struct http_text text, const char *end)
+{
+    memcpy(out, text.data, text.len);
+    out += text.len;
+    memcpy(out, end, strlen(end));
+    return out + strlen(end);
+}
+
+/* The body, and what was said about it, stays here. */
+static bool conn_keeps(struct http_text name)
+{
+    return http_text_is_nocase(name, "content-length") ||
+           http_text_is_nocase(name, "transfer-encoding") || http_text_is_nocase(name, "expect");
+}
+
+void http_conn_hand_over(struct http_conn *conn)
+{
+    const struct head *head = &conn->request->head;
+    /* Written anew a line may grow, by the spaces and ends of lines that its sender left out. */
+    h2o_iovec_t space =
+        h2o_buffer_reserve(&conn->sock->input, head->size + 4 * head->n_headers + 16);
+    char *out = space.base;
+
+    conn_engage(conn, HTTP_CONN_BUSY);
+    conn->used = true;
+    out = conn_put(out, head->method, " ");
+    out = conn_put(out, head->target, head->http10 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
+    for (size_t i = 0; i < head->n_headers; i++)
+        if (!conn_keeps(head->headers[i].name)) {
+            out = conn_put(out, head->headers[i].name, ": ");
+            out = conn_put(out, head->headers[i].value, "\r\n");
+        }
+    memcpy(out, "\r\n", 2);
+    conn->sock->input->size = (size_t)(out + 2 - space.base);
+    conn->read(conn->sock, NULL);
+}
+
+void http_conn_open(struct http_server *server, h2o_socket_t *sock, enum http_door door)
+{
+    struct http_conn *conn = NEW(struct http_conn, 1);
+
+    if (!conn) {
+        h2o_socket_close(sock);
+        return;
+    }
+    conn->server = server;
+    conn->door = door;
+    conn->sock = sock;
+    conn->rearm = (struct loop_task){.run = conn_rearm, .data = conn};
+    conn->wait = (struct loop_wait){.fire = conn_on_wait, .data = conn};
+    conn->next = server->conns;
+    if (conn->next)
+        conn->next->prev = conn;
+    server->conns = conn;
+    server->stats.n_connections++;
+    server->stats.n_accepted++;
+    http_room_enter(conn);
+    sock->on_close.cb = conn_on_close;
+    sock->on_close.data = conn;
+    h2o_socket_dont_read(sock, 1);
+    h2o_accept(&server->accept, sock);
+    conn_arm(conn);
+    conn_rest(conn);
+}
+
+void http_conn_drain(struct http_conn *conn)
+{
+    if (conn->state != HTTP_CONN_HEAD || conn->in.len || conn->rearm.queued)
+        return;
+    if (conn->used)
+        conn_deafen(conn);
+    else
+        conn_wait(conn, HTTP_WAIT_LAST);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files that name libh2o share: http-loop.c, http-client.c, and those of http-server.h. No
+ * other file includes this header or libh2o's.
+ */
+
+#include <h2o.h>
+#include <h2o/http1.h>
+
+#include "common/http/http.h"
+#include "common/service/loop.h"
+
+struct http_base {
+    h2o_loop_t *loop;
+};

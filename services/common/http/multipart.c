@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The states of a multipart body (RFC 2046 §5.1.1), a byte at a time around delimiters
+ *
+ * A delimiter is CR LF "--" boundary. CR occurs in it once, at its beginning, so a mismatch gives
+ * back what had matched and looks at the present byte again: no other overlap is possible. The
+ * first delimiter needs no line before it, which is as if CR LF had been read.
+ */
+#include "common/http/multipart.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/err.h"
+
+enum {
+    MULTIPART_BOUNDARY = 70, /* RFC 2046 */
+    MULTIPART_DELIMITER = MULTIPART_BOUNDARY + 4,
+    MULTIPART_HEAD = 4096, /* bytes of the head of a part */
+    MULTIPART_PARTS = 256,
+};
+
+enum multipart_state {
+    MULTIPART_PREAMBLE,
+    MULTIPART_MARK, /* behind a delimiter: "--", or the end of the line */
+    MULTIPART_LINES,
+    MULTIPART_BODY,
+    MULTIPART_EPILOGUE,
+};
+
+struct multipart {
+    const struct multipart_events *events;
+    void *user;
+    enum multipart_state state;
+    char delimiter[MULTIPART_DELIMITER + 1];
+    size_t n_delimiter, matched;
+    unsigned n_parts;
+    size_t n_mark; /* bytes of a mark */
+    char mark;     /* its first */
+    size_t n_head;
+    char head[MULTIPART_HEAD + 1];
+};
+
+/* --- parameters of header fields --- */
+
+struct multipart_text {
+    const char *s;
+    size_t len;
+};
+
+static bool text_is(struct multipart_text text, const char *word)
+{
+    return text.len == strlen(word) && strncasecmp(text.s, word, text.len) == 0;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static struct multipart_text text_trim(struct multipart_text text)
+{
+    while (text.len && is_space(text.s[0]))
+        text.s++, text.len--;
+    while (text.len && is_space(text.s[text.len - 1]))
+        text.len--;
+    return text;
+}
+
+/* What stands before the first @c, which is taken away with it; @text is what follows. */
+static struct multipart_text text_until(struct multipart_text *text, char c)
+{
+    const char *end = memchr(text->s, c, text->len);
+    struct multipart_text found = {text->s, end ? (size_t)(end - text->s) : text->len};
+
+    text->s += found.len + (end ? 1 : 0);
+    text->len -= found.len + (end ? 1 : 0);
+    return text_trim(found);
+}
+
+/* The next `name=value` of @text with its quotes taken off; false: there is none, or it is
+ * malformed, and then @text is not empty. @value has room for all of @text. */
+static bool next_parameter(struct multipart_text *text, struct multipart_text *name, char *value)
+{
+    size_t n = 0, i = 0;
+
+    *text = text_trim(*text);
+    if (!text->len || !memchr(text->s, '=', text->len))
+        return false;
+    *name = text_until(text, '=');
+    *text = text_trim(*text);
+    if (!text->len || text->s[0] != '"') {
+        const struct multipart_text token = text_until(text, ';');
+
+        memcpy(value, token.s, token.len);
+        value[token.len] = 0;
+        return true;
+    }
+    for (i = 1; i < text->len && text->s[i] != '"'; i++) {
+        /* Other backslashes are of paths, which some send as they are. */
+        if (text->s[i] == '\\' && i + 1 < text->len && strchr("\"\\", text->s[i + 1]))
+            i++;
+        value[n++] = text->s[i];
+    }
+    if (i >= text->len)
+        return false;
+    value[n] = 0;
+    text->s += i + 1;
+    text->len -= i + 1;
+    *text = text_trim(*text);
+    if (text->len && text->s[0] != ';')
+        return false;
+    text_until(text, ';');
+    return true;
+}
+
+/* The three characters that forms escape, and no others. */
+static void unescape(char *text)
+{
+    static const struct {
+        const char *from;
+        char to;
+    } escapes[] = {{"%22", '"'}, {"%0D", '\r'}, {"%0A", '\n'}};
+    char *out = text;
+
+    for (const char *s = text; *s;) {
+        size_t i = 0;
+
+        while (i < ARRAY_SIZE(escapes) && strncasecmp(s, escapes[i].from, 3) != 0)
+            i++;
+        *out++ = i < ARRAY_SIZE(escapes) ? escapes[i].to : *s;
+        s += i < ARRAY_SIZE(escapes) ? 3 : 1;
+    }
+    *out = 0;
+}
+
+/* --- the boundary --- */
+
+static bool boundary_is_sound(const char *boundary)
+{
+    static const char others[] = "'()+_,-./:=? ";
+    const size_t n = strlen(boundary);
+
+    if (!n || n > MULTIPART_BOUNDARY || boundary[n - 1] == ' ')
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const char c = boundary[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              strchr(others, c)))
+            return false;
+    }
+    return true;
+}
+
+static int read_boundary(struct multipart *m, const char *type, size_t len, struct inf_err *reterr)
+{
+    struct multipart_text rest = {type, len}, name;
+    char value[1024];
+    bool found = false;
+
+    if (len >= sizeof(value) || memchr(type, 0, len))
+        return err_set(reterr, EINVAL, "the Content-Type is malformed");
+    if (!text_is(text_until(&rest, ';'), "multipart/form-data"))
+        return err_set(reterr, EINVAL, "the Content-Type must be multipart/form-data");
+    while (next_parameter(&rest, &name, value)) {
+        if (!text_is(name, "boundary"))
+            continue;
+        if (found || !boundary_is_sound(value))
+            return err_set(reterr, EINVAL, "the boundary of multipart/form-data is malformed");
+        found = true;
+        m->n_delimiter = (size_t)snprintf(m->delimiter, sizeof(m->delimiter), "\r\n--%s", value);
+    }
+    if (rest.len)
+        return err_set(reterr, EINVAL, "the Content-Type is malformed");
+    if (!found)
+        return err_set(reterr, EINVAL, "multipart/form-data needs a boundary");
+    return 0;
+}
+
+int multipart_new(const char *type, size_t len, const struct multipart_events *events, void *user,
+                  struct multipart **ret_multipart, struct inf_err *reterr)
+{
+    _cleanup_(multipart_freep) struct multipart *m = NEW(struct multipart, 1);
+    int r;
+
+    if (!m)
+        return err_set(reterr, ENOMEM, "out of memory");
+    m->events = events;
+    m->user = user;
+    m->matched = 2;
+    r = read_boundary(m, type, len, reterr);
+    if (r < 0)
+        return r;
+    *ret_multipart = STEAL(m);
+    return 0;
+}
+
+struct multipart *multipart_free(struct multipart *multipart)
+{
+    free(multipart);
+    return NULL;
+}
+
+/* --- heads of parts --- */
+
+struct multipart_head {
+    struct multipart_part part;
+    bool has_name;
+    char name[MULTIPART_HEAD + 1], filename[MULTIPART_HEAD + 1];
+};
+
+static int read_disposition(struct multipart_head *head, struct multipart_text rest,
+                            struct inf_err *reterr)
+{
+    char value[MULTIPART_HEAD + 1];
+    struct multipart_text name;
+
+    if (head->has_name)
+        return err_set(reterr, EINVAL, "a part has two Content-Disposition fields");
+    if (!text_is(text_until(&rest, ';'), "form-data"))
+        return err_set(reterr, EINVAL, "a part is no form-data");
+    while (next_parameter(&rest, &name, value)) {
+        if (text_is(name, "name")) {
+            if (head->has_name)
+                return err_set(reterr, EINVAL, "a part has two names");
+            unescape(value);
+            strcpy(head->name, value);
+            head->part.name = head->name;
+            head->has_name = true;
+        } else if (text_is(name, "filename")) {
+            unescape(value);
+            strcpy(head->filename, value);
+            head->part.filename = head->filename;
+        }
+    }
+    if (rest.len)
+        return err_set(reterr, EINVAL, "the Content-Disposition of a part is malformed");
+    if (!head->has_name || !head->name[0])
+        return err_set(reterr, EINVAL, "a part has no name");
+    return 0;
+}
+
+static int read_field(struct multipart_head *head, struct multipart_text line,
+                      struct inf_err *reterr)
+{
+    const bool has_value = memchr(line.s, ':', line.len);
+    const struct multipart_text name = text_until(&line, ':');
+
+    if (!has_value || !name.len)
+        return err_set(reterr, EINVAL, "the head of a part is malformed");
+    line = text_trim(line);
+    if (text_is(name, "Content-Disposition"))
+        return read_disposition(head, line, reterr);
+    if (text_is(name, "Content-Transfer-Encoding") && !text_is(line, "binary") &&
+        !text_is(line, "8bit") && !text_is(line, "7bit"))
+        return err_set(reterr, EINVAL,
+                       "a part has a Content-Transfer-Encoding, which is not supported");
+    return 0;
+}
+
+/* The head is whole: m->head has its lines, each with its end. */
+static int read_head(struct multipart *m, struct inf_err *reterr)
+{
+    _cleanup_free_ struct multipart_head *head = NEW(struct multipart_head, 1);
+    struct multipart_text rest = {m->head, m->n_head};
+    int r = 0;
+
+    if (!head)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (memchr(m->head, 0, m->n_head))
+        return err_set(reterr, EINVAL, "the head of a part is malformed");
+    while (r == 0 && rest.len) {
+        struct multipart_text line = text_until(&rest, '\n');
+
+        if (line.len && line.s[line.len - 1] == '\r')
+            line.len--;
+        if (line.len)
+            r = read_field(head, line, reterr);
+    }
+    if (r == 0 && !head->has_name)
+        r = err_set(reterr, EINVAL, "a part has no Content-Disposition");
+    if (r < 0)
+        return r;
+    m->n_head = 0;
+    return m->events->part(m->user, &head->part);
+}
+
+/* --- states --- */
+
+static int emit(const struct multipart *m, const char *data, size_t len)
+{
+    return m->state == MULTIPART_BODY && len ? m->events->data(m->user, data, len) : 0;
+}
+
+/* Looks for the delimiter in a preamble or in the body of a part; *pos moves behind what was
+ * read. */
+static int find_delimiter(struct multipart *m, const char *data, size_t len, size_t *pos)
+{
+    size_t i = *pos;
+    int r = 0;
+
+    while (r == 0 && i < len) {
+        if (m->matched == 0) {
+            const char *cr = memchr(data + i, '\r', len - i);
+            const size_t n = cr ? (size_t)(cr - data) - i : len - i;
+
+            r = emit(m, data + i, n);
+            i += n;
+            if (r < 0 || !cr)
+                break;
+        }
+        if (data[i] != m->delimiter[m->matched]) {
+            r = emit(m, m->delimiter, m->matched);
+            m->matched = 0;
+            continue;
+        }
+        i++;
+        if (++m->matched == m->n_delimiter) {
+            r = m->state == MULTIPART_BODY ? m->events->end(m->user) : 0;
+            m->matched = m->n_mark = 0;
+            m->state = MULTIPART_MARK;
+            break;
+        }
+    }
+    *pos = i;
+    return r;
+}
+
+/* Behind a delimiter: "--" ends the body, CR LF begins a part; spaces before it are padding. */
+static int read_mark(struct multipart *m, char c, struct inf_err *reterr)
+{
+    if (m->n_mark == 0) {
+        if (is_space(c))
+            return 0;
+        if (c != '-' && c != '\r')
+            return err_set(reterr, EINVAL, "a boundary is followed by something else");
+        m->mark = c;
+        m->n_mark = 1;
+        return 0;
+    }
+    if (c != (m->mark == '-' ? '-' : '\n'))
+        return err_set(reterr, EINVAL, "a boundary is followed by something else");
+    if (m->mark == '-') {
+        m->state = MULTIPART_EPILOGUE;
+        return 0;
+    }
+    if (++m->n_parts > MULTIPART_PARTS)
+        return err_set(reterr, EINVAL, "the form has more than %d parts", MULTIPART_PARTS);
+    m->n_head = 0;
+    m->state = MULTIPART_LINES;
+    return 0;
+}
+
+static int read_line_byte(struct multipart *m, char c, struct inf_err *reterr)
+{
+    const char *h = m->head;
+    size_t n;
+    int r;
+
+    if (m->n_head == MULTIPART_HEAD)
+        return err_set(reterr, EINVAL, "the head of a part is larger than %d bytes",
+                       MULTIPART_HEAD);
+    m->head[m->n_head++] = c;
+    n = m->n_head;
+    if (c != '\n')
+        return 0;
+    if (n < 2 || h[n - 2] != '\r')
+        return err_set(reterr, EINVAL, "the head of a part is malformed");
+    /* An empty line ends it. */
+    if (n != 2 && !(n >= 4 && h[n - 4] == '\r' && h[n - 3] == '\n'))
+        return 0;
+    r = read_head(m, reterr);
+    m->state = MULTIPART_BODY;
+    return r;
+}
+
+int multipart_feed(struct multipart *m, const char *data, size_t len, struct inf_err *reterr)
+{
+    size_t i = 0;
+    int r = 0;
+
+    while (r >= 0 && i < len) {
+        switch (m->state) {
+        case MULTIPART_PREAMBLE:
+        case MULTIPART_BODY:
+            r = find_delimiter(m, data, len, &i);
+            break;
+        case MULTIPART_MARK:
+            r = read_mark(m, data[i++], reterr);
+            break;
+        case MULTIPART_LINES:
+            r = read_line_byte(m, data[i++], reterr);
+            break;
+        case MULTIPART_EPILOGUE:
+            i = len;
+            break;
+        }
+    }
+    return r < 0 ? r : 0;
+}
+
+int multipart_finish(const struct multipart *m, struct inf_err *reterr)
+{
+    if (m->state != MULTIPART_EPILOGUE)
+        return err_set(reterr, EINVAL, "the form ends before its last boundary");
+    return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts may carry pieces of what a client sent: they are cut, and cleaned by the JSON writer. */
+#include "common/http/problem.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "common/http/api-error.h"
+
+int problem_set(struct problem *problem, int status, const char *code, const char *param,
+                const char *format, ...)
+{
+    va_list ap;
+
+    problem->status = status;
+    problem->code = code;
+    problem->retry_sec = 0;
+    snprintf(problem->param, sizeof(problem->param), "%s", param ? param : "");
+    va_start(ap, format);
+    vsnprintf(problem->message, sizeof(problem->message), format, ap);
+    va_end(ap);
+    return -EINVAL;
+}
+
+int problem_no_memory(struct problem *problem)
+{
+    return problem_set(problem, 503, "out_of_memory", NULL, "Out of memory.");
+}
+
+void problem_send(const struct problem *problem, struct http_request *request)
+{
+    api_error_send(request, problem->status, problem->code,
+                   problem->param[0] ? problem->param : NULL, problem->retry_sec, "%s",
+                   problem->message);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files of the HTTP server share: http-server.c (listeners, the server as a whole),
+ * http-room.c (who may stay when it is full), http-conn.c (connections, between requests),
+ * http-body.c (bodies of requests), http-request.c (requests and answers). No other file includes
+ * this header.
+ */
+
+#include "common/http/chunks.h"
+#include "common/http/head.h"
+#include "common/http/h2o.h"
+#include "core/str.h"
+
+/* When nobody can make room, so many more are accepted to be told 503. */
+#define HTTP_REFUSED_MAX   64
+#define HTTP_TICK_USEC     (1000 * 1000u)
+#define HTTP_SLICE         ((size_t)64 * 1024) /* the most that is written at once */
+#define HTTP_SCRATCH       ((size_t)64 * 1024) /* the most that is read at once */
+#define HTTP_MAX_LISTENERS 16
+
+enum http_conn_state {
+    HTTP_CONN_HEAD,   /* between two requests, or reading a head */
+    HTTP_CONN_BODY,   /* reading a body */
+    HTTP_CONN_BUSY,   /* libh2o has a request */
+    HTTP_CONN_ANSWER, /* writing an answer to a request that libh2o does not get */
+    HTTP_CONN_LINGER, /* reading and dropping what the peer still sends */
+};
+
+/* What a connection waits for, and for how long. */
+enum http_wait {
+    HTTP_WAIT_HEAD,
+    HTTP_WAIT_BODY,
+    HTTP_WAIT_KEEP,
+    HTTP_WAIT_LINGER,
+    HTTP_WAIT_LAST, /* after SIGTERM, for the request of whoever has just connected */
+    HTTP_N_WAITS,
+};
+
+struct http_listener {
+    struct http_server *server;
+    h2o_socket_t *sock;
+    enum http_door door;
+};
+
+/* The connections of one kind of door. */
+struct http_room {
+    uint32_t n;             /* of those that were let in */
+    h2o_linklist_t idle[2]; /* that could go, the oldest first; [1]: of those that are trusted */
+    h2o_linklist_t refused; /* beyond the limit */
+    uint32_t n_refused;
+};
+
+struct http_conn {
+    struct http_server *server;
+    enum http_door door;
+    h2o_socket_t *sock;
+    h2o_socket_cb read; /* libh2o's */
+    enum http_conn_state state;
+    bool refused;                 /* beyond the limit of connections */
+    bool trusted;                 /* a request on it showed a right to be here */
+    bool used;                    /* there was a request */
+    bool deaf;                    /* we shut its reading side; what was sent before is still read */
+    struct str in;                /* the beginning of a head, or what follows the present request */
+    size_t linger;                /* bytes that are still read and dropped */
+    struct http_request *request; /* the present one */
+    struct loop_wait wait;
+    struct loop_task rearm;
+    h2o_linklist_t link; /* in a list of its room */
+    struct http_conn *prev, *next;
+};
+
+struct http_body {
+    char *data;
+    size_t len, size; /* of data: read, allocated */
+    size_t charged;   /* to the server */
+    size_t max;
+    bool dropped;  /* read and forgotten */
+    uint64_t left; /* with a length */
+    struct chunks chunks;
+};
+
+struct http_request {
+    struct http_server *server;
+    struct http_conn *conn;
+    struct str text; /* the bytes of the head */
+    struct http_body body;
+    struct str headers; /* of the answer: name, NUL, value, NUL, … */
+    struct str early;   /* an answer that libh2o does not write */
+    size_t n_early;     /* bytes of its content */
+    h2o_req_t *req;     /* NULL until libh2o has it */
+    h2o_generator_t generator;
+    const struct http_request_events *events;
+    void *user;
+    uint64_t start_usec, sent_usec;
+    int status;
+    struct str filling, sending;
+    size_t sent; /* of sending */
+    bool admitted, started, in_flight, ending, aborting, ended, failed, watched, closing;
+    struct http_request *prev, *next;
+    struct head head; /* points into text; the last member, for it is large and seldom full */
+};
+
+struct http_server {
+    struct loop *loop;
+    struct http_server_params params;
+    struct http_server_stats stats;
+    h2o_globalconf_t config;
+    h2o_context_t ctx;
+    h2o_accept_ctx_t accept;
+    struct http_listener listeners[HTTP_MAX_LISTENERS];
+    size_t n_listeners;
+    struct http_room rooms[HTTP_N_DOORS];
+    struct http_conn *conns;
+    struct http_request *requests;
+    struct http_request *handling; /* in the handler now; NULL when it ended there */
+    struct loop_queue waits[HTTP_N_WAITS];
+    int gone_fd; /* epoll set of the sockets whose requests are being processed */
+    struct loop_watch *gone_watch;
+    struct loop_timer tick, unpause;
+    bool paused, draining;
+    char scratch[HTTP_SCRATCH]; /* what was just read */
+};
+
+/* --- http-server.c --- */
+
+/* Pauses and goes on accepting, as the server's state asks. */
+void http_server_update_listeners(struct http_server *server);
+
+/* --- http-room.c --- */
+
+/* Lets a connection in, at the cost of an idle one where it must be, or else marks it as refused.
+ */
+void http_room_enter(struct http_conn *conn);
+void http_room_leave(struct http_conn *conn);
+/* It could go from now on; it could not. */
+void http_room_idle(struct http_conn *conn);
+void http_room_busy(struct http_conn *conn);
+/* Closes the connection that can be spared best, of any door; false: there is none. */
+bool http_room_spare(struct http_server *server);
+
+/* --- http-conn.c --- */
+
+/* Serves @sock, which it owns from here on. */
+void http_conn_open(struct http_server *server, h2o_socket_t *sock, enum http_door door);
+/* Closes it, and frees it by that; its request is over. */
+void http_conn_close(struct http_conn *conn);
+/* Ends it where it is idle; one whose request is on its way is still served. */
+void http_conn_drain(struct http_conn *conn);
+/* Gives the present request to libh2o, which gives it to http_request_handle(). It may be over, and
+ * the connection gone, when this returns. */
+void http_conn_hand_over(struct http_conn *conn);
+/* Writes conn->request->early, then ends the connection, so that the peer can still read it. */
+void http_conn_answer(struct http_conn *conn);
+
+/* --- http-body.c --- */
+
+/* Whether the body that the head announces will be read; if not, the request was answered. */
+bool http_body_begin(struct http_request *request);
+/* Where its next bytes, at most *ret_size, can be read to and then given to http_body_take(); NULL:
+ * anywhere. */
+char *http_body_space(const struct http_request *request, size_t *ret_size);
+enum http_body_result {
+    HTTP_BODY_MORE,
+    HTTP_BODY_WHOLE,
+    HTTP_BODY_ANSWERED, /* it was wrong, and the request was told */
+};
+/* Takes what was read. *ret_used is set with HTTP_BODY_WHOLE: what follows is not of the body. */
+enum http_body_result http_body_take(struct http_request *request, const char *data, size_t len,
+                                     size_t *ret_used);
+/* Gives its memory back. */
+void http_body_done(struct http_request *request);
+
+/* --- http-request.c --- */
+
+/* A head that is whole, or refused: the request begins. It takes over the @size bytes of conn->in
+ * that head points into. NULL: out of memory. */
+struct http_request *http_request_new(struct http_conn *conn, const struct head *head, size_t size);
+/* Asks the server's owner whether it may come in. */
+void http_request_admit(struct http_request *request);
+/* libh2o hands a request over, to the server's handler. */
+void http_request_handle(struct http_server *server, h2o_req_t *req);
+/* Ends a request whose peer left or stalls: `done` follows, here or from the poller. */
+void http_request_kill(struct http_request *request);
+/* The end: tells its owner and frees it. */
+void http_request_over(struct http_request *request);

@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Installed models by name (see models.h)
+ *
+ * Directories are walked two levels deep, so that "org/name" trees work. Entries and their strings
+ * live in one arena; the list is sorted once after the scan.
+ */
+#include "common/models/models.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "common/config/config.h"
+#include "common/models/files.h"
+#include "common/models/manifest.h"
+#include "core/arena.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "core/str.h"
+
+enum {
+    MODELS_MAX = 4096,
+    MODELS_DEPTH = 2,
+};
+
+struct models {
+    struct arena arena;
+    struct models_entry *entries; /* [n], sorted by name */
+    size_t n, cap;
+    struct models_broken *broken; /* [n_broken], sorted by path */
+    size_t n_broken, broken_cap;
+};
+
+/* A name of a directory while it is looked at. */
+struct candidate {
+    const char *dir, *path;
+    const char *name; /* of the model, not terminated */
+    size_t name_len;
+    const char *kind;
+    const struct model_manifest *manifest; /* NULL: it stands for itself */
+    struct stat st;                        /* with links followed */
+    struct stat link_st;                   /* without */
+    uint64_t size;
+};
+
+/* What a scan has at hand. */
+struct scan {
+    struct models *m;
+    struct model_files *files;
+};
+
+static const char *const no_aliases[] = {NULL};
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcasecmp(text + n - m, end) == 0;
+}
+
+/* Whisper's models as whisper.cpp has them, "ggml-base.bin"; not those that only find speech. */
+static bool is_ggml(const char *file)
+{
+    return strncasecmp(file, "ggml-", 5) == 0 && strncasecmp(file, "ggml-silero", 11) != 0 &&
+           ends_with(file, ".bin");
+}
+
+/* "-00002-of-00003" before ".gguf": the part's number, and where the suffix starts; 0: no part. */
+static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
+{
+    unsigned part, of;
+    int used = 0;
+
+    if (len < 15 || sscanf(stem + len - 15, "-%5u-of-%5u%n", &part, &of, &used) != 2 || used != 15)
+        return 0;
+    *ret_len = len - 15;
+    return part;
+}
+
+/* Room for one more of @n elements; NULL when out of memory. */
+static void *grown(void *array, size_t elem, size_t n, size_t *cap)
+{
+    const size_t more = *cap ? *cap * 2 : 16;
+    void *p;
+
+    if (n < *cap)
+        return array;
+    p = realloc(array, more * elem);
+    if (p)
+        *cap = more;
+    return p;
+}
+
+/* Notes that @path shall be a model and is none. @format tells why, in a whole sentence. */
+PRINTF(5, 6)
+static int add_broken(struct models *m, const char *path, const char *name, size_t name_len,
+                      const char *format, ...)
+{
+    struct models_broken *p;
+    _cleanup_free_ char *why = NULL;
+    va_list ap;
+    int len;
+
+    if (m->n_broken == MODELS_MAX)
+        return 0;
+    va_start(ap, format);
+    len = vasprintf(&why, format, ap);
+    va_end(ap);
+    p = len < 0 ? NULL : grown(m->broken, sizeof(*p), m->n_broken, &m->broken_cap);
+    if (!p)
+        return -ENOMEM;
+    m->broken = p;
+    p = &m->broken[m->n_broken];
+    *p = (struct models_broken){
+        .name = arena_strndup(&m->arena, name, name_len),
+        .path = arena_strndup(&m->arena, path, strlen(path)),
+        .why = arena_strndup(&m->arena, why, (size_t)len),
+    };
+    if (!p->name || !p->path || !p->why)
+        return -ENOMEM;
+    m->n_broken++;
+    return 0;
+}
+
+static bool is_taken(const struct models *m, const char *name, size_t len)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (strlen(m->entries[i].name) == len && strncasecmp(m->entries[i].name, name, len) == 0)
+            return true;
+    return false;
+}
+
+static int add_alias(struct models *m, struct models_entry *e, const char *name, size_t len)
+{
+    const char **aliases;
+    size_t n = 0;
+
+    if (strlen(e->name) == len && strncasecmp(e->name, name, len) == 0)
+        return 0;
+    while (e->aliases[n])
+        n++;
+    aliases = arena_zalloc(&m->arena, (n + 2) * sizeof(*aliases));
+    if (!aliases)
+        return -ENOMEM;
+    memcpy(aliases, e->aliases, n * sizeof(*aliases));
+    aliases[n] = arena_strndup(&m->arena, name, len);
+    if (!aliases[n])
+        return -ENOMEM;
+    e->aliases = aliases;
+    return 0;
+}
+
+/* The model that a manifest beside this file or directory made of it; NULL: none did. */
+static struct models_entry *find_named(const struct models *m, const struct candidate *c)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        struct models_entry *e = &m->entries[i];
+
+        if (e->manifest_dir && e->dev == c->link_st.st_dev && e->ino == c->link_st.st_ino &&
+            strcmp(e->manifest_dir, c->dir) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+static int add(struct models *m, const struct candidate *c)
+{
+    struct models_entry *p, e = {
+                                .kind = c->kind,
+                                .aliases = c->manifest ? c->manifest->aliases : no_aliases,
+                                .matryoshka = c->manifest && c->manifest->matryoshka,
+                                .size = c->size,
+                                .mtime = (int64_t)c->st.st_mtime,
+                                .dev = c->link_st.st_dev,
+                                .ino = c->link_st.st_ino,
+                            };
+    struct models_entry *named = c->manifest ? NULL : find_named(m, c);
+
+    if (named)
+        return add_alias(m, named, c->name, c->name_len);
+    if (m->n == MODELS_MAX || is_taken(m, c->name, c->name_len))
+        return 0;
+    p = grown(m->entries, sizeof(*p), m->n, &m->cap);
+    if (!p)
+        return -ENOMEM;
+    m->entries = p;
+    e.name = arena_strndup(&m->arena, c->name, c->name_len);
+    e.path = arena_strndup(&m->arena, c->path, strlen(c->path));
+    if (c->manifest)
+        e.manifest_dir = arena_strndup(&m->arena, c->dir, strlen(c->dir));
+    if (!e.name || !e.path || (c->manifest && !e.manifest_dir))
+        return -ENOMEM;
+    e.task = models_task_find(e.name, e.path, e.kind);
+    m->entries[m->n++] = e;
+    return 0;
+}
+
+/* --- what is a model --- */
+
+/* How much of the name of a file is that of its model. */
+static size_t name_length(const char *file)
+{
+    size_t len = strlen(file), stem;
+
+    if (is_ggml(file))
+        return len - strlen(".bin");
+    if (ends_with(file, ".yaml"))
+        return len - strlen(".yaml");
+    if (!ends_with(file, ".gguf"))
+        return len;
+    len -= strlen(".gguf");
+    return split_part(file, len, &stem) == 1 ? stem : len;
+}
+
+/* Checks all parts of a split file and sums them up. The first one was checked. */
+static int check_parts(struct scan *s, struct candidate *c, struct inf_err *reterr)
+{
+    const size_t len = strlen(c->path) - strlen(".gguf");
+    _cleanup_free_ char *part = strdup(c->path);
+    unsigned n_parts = 0;
+    size_t stem;
+    int r = 0;
+
+    if (!part)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (split_part(part, len, &stem) != 1 || sscanf(part + len - 5, "%5u", &n_parts) != 1)
+        return 0;
+    for (unsigned i = 2; r == 0 && i <= n_parts && i < 100000; i++) {
+        struct stat st;
+        char number[8];
+
+        snprintf(number, sizeof(number), "%05u", i);
+        memcpy(part + stem + 1, number, 5);
+        /* Opening the model tells which part is missing. */
+        if (stat(part, &st) < 0)
+            continue;
+        r = model_files_check(s->files, part, MODEL_FILE_GGUF, reterr);
+        c->size += (uint64_t)st.st_size;
+    }
+    return r;
+}
+
+static int check_gguf(struct scan *s, struct candidate *c, struct inf_err *reterr)
+{
+    int r = model_files_check(s->files, c->path, MODEL_FILE_GGUF, reterr);
+
+    if (r == 0)
+        r = check_parts(s, c, reterr);
+    if (r == 0 && models_task_find("", c->path, c->kind) == MODELS_SPEECH)
+        r = model_files_check_beside(s->files, c->path, reterr);
+    return r;
+}
+
+/* Whether @c, whose file is called @base, is a model. 0, MODEL_FILES_NONE, -errno with the reason.
+ */
+static int check_candidate(struct scan *s, struct candidate *c, const char *base,
+                           struct inf_err *reterr)
+{
+    size_t stem;
+
+    c->size = (uint64_t)c->st.st_size;
+    if (S_ISDIR(c->st.st_mode)) {
+        c->kind = "safetensors";
+        return model_files_check_dir(s->files, c->path, &c->size, reterr);
+    }
+    c->kind = ends_with(base, ".gguf") ? "gguf" : is_ggml(base) ? "ggml" : NULL;
+    if (!c->kind || split_part(base, strlen(base) - strlen(".gguf"), &stem) > 1)
+        return MODEL_FILES_NONE;
+    if (!S_ISREG(c->st.st_mode))
+        return err_set(reterr, EINVAL, "is not a regular file");
+    return strcmp(c->kind, "gguf") == 0
+               ? check_gguf(s, c, reterr)
+               : model_files_check(s->files, c->path, MODEL_FILE_GGML, reterr);
+}
+
+/* --- manifests --- */
+
+/* Notes why a manifest names no model, with the place in it where that stands. */
+static int break_manifest(struct scan *s, const struct candidate *c,
+                          const struct model_manifest *manifest, const char *why)
+{
+    if (manifest->line == 0)
+        return add_broken(s->m, c->path, c->name, c->name_len, "%s: %s", c->path, why);
+    return add_broken(s->m, c->path, c->name, c->name_len, "%s:%zu:%zu: %s", c->path,
+                      manifest->line, manifest->column, why);
+}
+
+/* Adds what a manifest names. @c is the manifest itself. */
+static int add_target(struct scan *s, const struct candidate *c,
+                      const struct model_manifest *manifest)
+{
+    _cleanup_free_ char *path =
+        manifest->path[0] == '/' ? strdup(manifest->path) : path_join(c->dir, manifest->path);
+    const char *slash = strrchr(manifest->path, '/');
+    struct candidate target = *c;
+    struct inf_err err;
+    char why[sizeof(err.text) + 64];
+    int r;
+
+    if (!path)
+        return -ENOMEM;
+    target.path = path;
+    target.manifest = manifest;
+    if (lstat(path, &target.link_st) == 0 && stat(path, &target.st) == 0)
+        r = check_candidate(s, &target, slash ? slash + 1 : manifest->path, &err);
+    else
+        r = model_files_follow(path, &err);
+    if (r == 0) {
+        target.name = c->name;
+        target.name_len = c->name_len;
+        return add(s->m, &target);
+    }
+    if (r == -ENOMEM)
+        return r;
+    snprintf(why, sizeof(why), "%.60s %s", manifest->path,
+             r < 0 ? err.text : "is no model: it has not the name of one, or lacks files");
+    return break_manifest(s, c, manifest, why);
+}
+
+static int add_manifest(struct scan *s, struct candidate *c)
+{
+    struct model_manifest manifest;
+    struct inf_err err;
+    int r;
+
+    r = model_manifest_read(&s->m->arena, c->path, &manifest, &err);
+    if (r == -ENOMEM)
+        return r;
+    if (manifest.name && manifest.name[0]) {
+        c->name = manifest.name;
+        c->name_len = strlen(c->name);
+    }
+    return r < 0 ? break_manifest(s, c, &manifest, err.text) : add_target(s, c, &manifest);
+}
+
+/* --- directories --- */
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int visible(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+static int scan_dir(struct scan *s, const char *dir, const char *prefix, int depth);
+
+/* A directory that is no model may hold some. */
+static int scan_below(struct scan *s, const struct candidate *c, int depth)
+{
+    _cleanup_free_ char *prefix = NULL;
+
+    if (depth + 1 >= MODELS_DEPTH)
+        return 0;
+    if (S_ISLNK(c->link_st.st_mode) && model_files_is_above(s->files, c->path))
+        return add_broken(s->m, c->path, c->name, c->name_len, "%s leads back to a model directory",
+                          c->path);
+    if (asprintf(&prefix, "%.*s/", (int)c->name_len, c->name) < 0)
+        return -ENOMEM;
+    return scan_dir(s, c->path, prefix, depth + 1);
+}
+
+static int scan_candidate(struct scan *s, struct candidate *c, const char *file, int depth)
+{
+    struct inf_err err;
+    int r;
+
+    if (stat(c->path, &c->st) < 0)
+        r = model_files_follow(c->path, &err);
+    else if (ends_with(file, ".yaml") && !S_ISDIR(c->st.st_mode))
+        return add_manifest(s, c);
+    else
+        r = check_candidate(s, c, file, &err);
+    if (r == 0)
+        return add(s->m, c);
+    if (r == MODEL_FILES_NONE)
+        return S_ISDIR(c->st.st_mode) ? scan_below(s, c, depth) : 0;
+    if (r == -ENOMEM)
+        return r;
+    return add_broken(s->m, c->path, c->name, c->name_len, "%s %s", c->path, err.text);
+}
+
+static int scan_entry(struct scan *s, const char *dir, const char *prefix, const char *file,
+                      int depth)
+{
+    _cleanup_free_ char *path = path_join(dir, file);
+    _cleanup_free_ char *name = NULL;
+    struct candidate c = {.dir = dir, .path = path};
+
+    if (!path || asprintf(&name, "%s%s", prefix, file) < 0)
+        return -ENOMEM;
+    if (lstat(path, &c.link_st) < 0)
+        return 0;
+    c.st = c.link_st;
+    c.name = name;
+    c.name_len = strlen(prefix) + (S_ISDIR(c.st.st_mode) ? strlen(file) : name_length(file));
+    return scan_candidate(s, &c, file, depth);
+}
+
+static int scan_dir(struct scan *s, const char *dir, const char *prefix, int depth)
+{
+    struct dirent **names = NULL;
+    const int n = scandir(dir, &names, visible, by_name);
+    int r = 0;
+
+    /* Manifests first: the names that people gave go before those of files. */
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n; i++)
+            if (r == 0 && ends_with(names[i]->d_name, ".yaml") == (pass == 0))
+                r = scan_entry(s, dir, prefix, names[i]->d_name, depth);
+    for (int i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+    return r;
+}
+
+static int entry_compare(const void *a, const void *b)
+{
+    return strcasecmp(((const struct models_entry *)a)->name,
+                      ((const struct models_entry *)b)->name);
+}
+
+static int broken_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct models_broken *)a)->path, ((const struct models_broken *)b)->path);
+}
+
+int models_scan_with(const struct config *config, struct model_files *files,
+                     struct models **ret_models)
+{
+    _cleanup_(models_freep) struct models *m = NEW(struct models, 1);
+    struct scan s = {m, files};
+
+    if (!m)
+        return -ENOMEM;
+    for (size_t i = 0; i < config->n_model_dirs; i++) {
+        const int r = scan_dir(&s, config->model_dirs[i], "", 0);
+
+        if (r < 0)
+            return r;
+    }
+    if (m->n > 0)
+        qsort(m->entries, m->n, sizeof(*m->entries), entry_compare);
+    if (m->n_broken > 0)
+        qsort(m->broken, m->n_broken, sizeof(*m->broken), broken_compare);
+    *ret_models = STEAL(m);
+    return 0;
+}
+
+int models_scan(const struct config *config, struct models **ret_models)
+{
+    _cleanup_(model_files_freep) struct model_files *files = NULL;
+    const int r = model_files_new(config, NULL, NULL, false, &files);
+
+    return r < 0 ? r : models_scan_with(config, files, ret_models);
+}
+
+struct models *models_free(struct models *m)
+{
+    if (!m)
+        return NULL;
+    arena_done(&m->arena);
+    free(m->entries);
+    free(m->broken);
+    free(m);
+    return NULL;
+}
+
+size_t models_count(const struct models *m)
+{
+    return m->n;
+}
+
+const struct models_entry *models_at(const struct models *m, size_t i)
+{
+    assert(i < m->n);
+    return &m->entries[i];
+}
+
+const struct models_entry *models_find(const struct models *m, const char *name)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (strcasecmp(m->entries[i].name, name) == 0)
+            return &m->entries[i];
+    for (size_t i = 0; i < m->n; i++)
+        for (const char *const *a = m->entries[i].aliases; *a; a++)
+            if (strcasecmp(*a, name) == 0)
+                return &m->entries[i];
+    return NULL;
+}
+
+size_t models_n_broken(const struct models *m)
+{
+    return m->n_broken;
+}
+
+const struct models_broken *models_broken_at(const struct models *m, size_t i)
+{
+    assert(i < m->n_broken);
+    return &m->broken[i];
+}
+
+const struct models_broken *models_find_broken(const struct models *m, const char *name)
+{
+    for (size_t i = 0; i < m->n_broken; i++)
+        if (strcasecmp(m->broken[i].name, name) == 0)
+            return &m->broken[i];
+    return NULL;
+}
+
+const struct models_entry *models_default(const struct models *m, const struct config *config)
+{
+    if (config->default_model)
+        return models_find(m, config->default_model);
+    return models_only(m, MODELS_CHAT);
+}
+
+const struct models_entry *models_only(const struct models *m, enum models_task task)
+{
+    const struct models_entry *found = NULL;
+
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->entries[i].task != task)
+            continue;
+        if (found)
+            return NULL;
+        found = &m->entries[i];
+    }
+    return found;
+}
+
+/* A set of tasks, as bits. */
+static char *names_of(const struct models *m, unsigned tasks)
+{
+    struct str s = {0};
+    int r = 0;
+
+    for (size_t i = 0; i < m->n && r == 0; i++) {
+        if (!(tasks & 1u << m->entries[i].task))
+            continue;
+        if (s.len > 400) {
+            r = str_puts(&s, ", …");
+            break;
+        }
+        r = str_printf(&s, "%s%s", s.len ? ", " : "", m->entries[i].name);
+    }
+    if (r < 0) {
+        str_done(&s);
+        return NULL;
+    }
+    return str_take(&s, NULL);
+}
+
+char *models_names(const struct models *m)
+{
+    return names_of(m, ~0u);
+}
+
+char *models_names_of(const struct models *m, enum models_task task)
+{
+    return names_of(m, 1u << task);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Before jansson sees a text, one pass over it counts how deep it nests, for jansson's own limit is
+ * fixed at 2048 levels, and what its values will take in memory, for jansson has no limit of that:
+ * an empty object is two bytes of text and 230 of memory.
+ */
+#include "common/wire/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "core/utf8.h"
+
+/* What values take, beside the letters of strings, and at least. */
+enum {
+    COST_OBJECT = 240, /* with its first eight places */
+    COST_ARRAY = 144,  /* the same */
+    COST_STRING = 80,  /* or a key */
+    COST_MEMBER = 48,  /* what a member takes beside its key and its value */
+    COST_ITEM = 48,    /* a place in an array, and a number */
+};
+
+struct json_scan {
+    unsigned depth, max_depth;
+    size_t cost;
+};
+
+/* Just behind the string that begins at @p. */
+static const char *scan_string(const char *p, const char *end)
+{
+    for (p++; p < end && *p != '"'; p++)
+        if (*p == '\\' && p + 1 < end)
+            p++;
+    return p < end ? p + 1 : end;
+}
+
+/* Stops when a limit is reached; what is no JSON is counted somehow. */
+static struct json_scan json_scan(const char *p, size_t len, size_t max_cost)
+{
+    struct json_scan s = {.cost = COST_ITEM};
+    const char *end = p + len, *start;
+
+    while (p < end && s.cost <= max_cost && s.max_depth <= JSON_MAX_DEPTH) {
+        switch (*p) {
+        case '"':
+            start = p;
+            p = scan_string(p, end);
+            s.cost += COST_STRING + (size_t)(p - start);
+            continue;
+        case '{':
+        case '[':
+            s.cost += *p == '{' ? COST_OBJECT : COST_ARRAY;
+            s.depth++;
+            s.max_depth = MAX(s.max_depth, s.depth);
+            break;
+        case '}':
+        case ']':
+            s.depth -= s.depth > 0;
+            break;
+        case ':':
+            s.cost += COST_MEMBER;
+            break;
+        case ',':
+            s.cost += COST_ITEM;
+            break;
+        default:
+            break;
+        }
+        p++;
+    }
+    return s;
+}
+
+size_t json_max_memory(size_t len)
+{
+    return MIN(len * 32 + JSON_MEMORY_SMALL, len * 2 + JSON_MEMORY_LARGE);
+}
+
+int json_parse_within(const char *data, size_t len, size_t *room, json_t **ret_json,
+                      struct inf_err *reterr)
+{
+    const size_t valid = utf8_valid_prefix(data, len);
+    struct json_scan scan;
+    json_error_t error;
+    json_t *json;
+
+    if (valid != len)
+        return err_set_at(reterr, EBADMSG, valid, "invalid UTF-8 at byte %zu", valid);
+    scan = json_scan(data, len, *room);
+    if (scan.max_depth > JSON_MAX_DEPTH)
+        return err_set(reterr, EBADMSG, "nested deeper than %d levels", JSON_MAX_DEPTH);
+    if (scan.cost > *room)
+        return err_set(reterr, E2BIG, "its values take more than %.1f MiB of memory",
+                       (double)*room / (1 << 20));
+    json = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+    if (!json) {
+        if (json_error_code(&error) == json_error_out_of_memory)
+            return err_set(reterr, ENOMEM, "out of memory");
+        return err_set_at(reterr, EBADMSG, (uint64_t)MAX(error.position, 0),
+                          "%s (line %d, column %d)", error.text, error.line, error.column);
+    }
+    *room -= scan.cost;
+    *ret_json = json;
+    return 0;
+}
+
+int json_parse(const char *data, size_t len, json_t **ret_json, struct inf_err *reterr)
+{
+    size_t room = json_max_memory(len);
+
+    return json_parse_within(data, len, &room, ret_json, reterr);
+}
+
+static int json_put_escaped(struct str *out, unsigned char c)
+{
+    switch (c) {
+    case '"':
+        return str_append(out, "\\\"", 2);
+    case '\\':
+        return str_append(out, "\\\\", 2);
+    case '\n':
+        return str_append(out, "\\n", 2);
+    case '\r':
+        return str_append(out, "\\r", 2);
+    case '\t':
+        return str_append(out, "\\t", 2);
+    default:
+        return str_printf(out, "\\u%04x", c);
+    }
+}
+
+int json_put_string(struct str *out, const char *text, size_t len)
+{
+    size_t from = 0, i = 0;
+    int r = str_putc(out, '"');
+
+    while (r == 0 && i < len) {
+        const unsigned char c = (unsigned char)text[i];
+        size_t n = 1;
+
+        if (c >= 0x80) {
+            uint32_t cp;
+
+            n = utf8_decode(text + i, len - i, &cp);
+            if (n) {
+                i += n;
+                continue;
+            }
+            n = utf8_bad_length(text + i, len - i);
+        } else if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+            i++;
+            continue;
+        }
+        r = str_append(out, text + from, i - from);
+        if (r == 0)
+            r = c >= 0x80 ? str_puts(out, "\xef\xbf\xbd") : json_put_escaped(out, c);
+        i += n;
+        from = i;
+    }
+    r = r < 0 ? r : str_append(out, text + from, len - from);
+    return r < 0 ? r : str_putc(out, '"');
+}
+
+int json_put_text(struct str *out, const char *text)
+{
+    return text ? json_put_string(out, text, strlen(text)) : str_puts(out, "null");
+}
+
+int json_put_uint(struct str *out, uint64_t value)
+{
+    char text[20];
+    size_t at = sizeof(text);
+
+    do {
+        text[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    return str_append(out, text + at, sizeof(text) - at);
+}
+
+int json_put_double(struct str *out, double value)
+{
+    char text[40];
+
+    if (!isfinite(value))
+        return str_puts(out, "null");
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    return str_puts(out, text);
+}
