@@ -17,7 +17,7 @@
 #include <infer/bench.h>
 
 #include "api/handle.h"
-#include "backend/cpu/limits.h"
+#include "backend/cpu/limits/limits.h"
 #include "core/clock.h"
 #include "core/cpu.h"
 #include "core/err.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/device.h"
+#include "backend/cpu/exec/device.h"
 #include "backend/devices.h"
 #include "backend/null/null.h"
 #include "backend/vulkan/door.h"

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backend/cpu/matmul.h"
+#include "backend/cpu/matmul/matmul.h"
 #include "core/err.h"
 #include "quant/dtype.h"
 

@@ -4,7 +4,7 @@
 
 // Rows of x as 32 int8 with a scale each: what matmul/vecdot multiplies
 //
-// The same numbers as on the CPU (libinfer/backend/cpu/matmul-ref.c): x ≈ d × q with d = amax / 127.
+// The same numbers as on the CPU (libinfer/backend/cpu/matmul/matmul-ref.c): x ≈ d × q with d = amax / 127.
 // All words of q come first, row by row, then all scales. Blocks with NaN or infinity get d = NaN,
 // blocks below 2^-100 count as zero. An invocation does a block; workgroups (blocks of a row, rows).
 

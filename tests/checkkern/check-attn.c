@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/attn.h"
-#include "backend/cpu/elem.h"
+#include "backend/cpu/attn/attn.h"
+#include "backend/cpu/elem/elem.h"
 #include "core/clock.h"
 #include "core/cpu.h"
 #include "harness.h"

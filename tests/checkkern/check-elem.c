@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/elem.h"
+#include "backend/cpu/elem/elem.h"
 #include "core/clock.h"
 #include "harness.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/limits.h"
+#include "backend/cpu/limits/limits.h"
 #include "harness.h"
 
 void check_limits(struct check *c)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/attn.h"
+#include "backend/cpu/attn/attn.h"
 #include "core/clock.h"
 #include "core/half.h"
 #include "harness.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/matmul-kernels.h"
+#include "backend/cpu/matmul/matmul-kernels.h"
 #include "core/half.h"
 #include "harness.h"
 #include "quant/dtype.h"

@@ -13,7 +13,7 @@
 
 #include <infer/types.h>
 
-#include "backend/cpu/limits.h"
+#include "backend/cpu/limits/limits.h"
 #include "core/macros.h"
 #include "core/rng.h"
 

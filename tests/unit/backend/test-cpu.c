@@ -2,11 +2,11 @@
 /*
  * The CPU backend: against the formulas, and against itself bit for bit
  */
-#include "backend/cpu/device.h"
+#include "backend/cpu/exec/device.h"
 
 #include <math.h>
 
-#include "backend/cpu/program.h"
+#include "backend/cpu/exec/program.h"
 #include "core/cpu.h"
 #include "kv/pool.h"
 #include "lib/graph_eval.h"

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "backend/cpu/program.h"
+#include "backend/cpu/exec/program.h"
 #include "core/cpu.h"
 #include "lib/test.h"
 #include "unit/backend/tiny.h"

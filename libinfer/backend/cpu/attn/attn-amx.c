@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Kernels of attention: keys and values of BF16 in tiles of AMX
+ *
+ * A head of a block lies as a tile of the second factor is loaded: pairs of elements (keys) or of
+ * tokens (values), 16 columns side by side. In which order a tile sums is told by matmul-amx.c.
+ * Missing rows, and weights of tokens that a row does not see, are zeros; rows go together through
+ * values when they see the same tokens, so that a row never multiplies what is none of its own.
+ * Heads that are no whole tiles, and all other formats, go through vectors.
+ */
+#include "backend/cpu/simd/simd-avx512.h"
+
+#include "backend/cpu/simd/simd-bf16-avx512.h"
+
+#include "backend/cpu/attn/attn-all-simd.h"
+#include "backend/cpu/matmul/tiles.h"
+#include "core/cpu.h"
+
+#define TILE_N     16u /* rows of a tile, and floats of a row */
+#define TILE_PAIRS 16u /* of a row: 32 numbers, 64 bytes */
+
+static bool whole_tiles(const struct attn_args *args)
+{
+    return args->head_dim % TILE_K == 0 && args->block_tokens % TILE_K == 0;
+}
+
+/* c = or += a × b. Distances are in bytes. */
+struct step {
+    float *c;
+    size_t ldc;
+    const uint32_t *a;
+    size_t lda;
+    const uint32_t *b;
+    size_t ldb;
+    uint32_t n_pairs; /* a multiple of TILE_PAIRS */
+    bool adds;
+};
+
+ALWAYS_INLINE void *line(const void *p, size_t ld, uint32_t n)
+{
+    return (char *)p + n * ld;
+}
+
+/* From row @m and column @j on. */
+ALWAYS_INLINE struct step part_of(const struct step *all, uint32_t m, uint32_t j)
+{
+    struct step s = *all;
+
+    s.a = line(all->a, all->lda, m);
+    s.b = all->b + j;
+    s.c = (float *)line(all->c, all->ldc, m) + j;
+    return s;
+}
+
+/* 32 rows × 32 columns in tiles 0 … 3. */
+ALWAYS_INLINE void step_32_32(const struct step *s)
+{
+    float *lower = line(s->c, s->ldc, TILE_N);
+
+    if (s->adds) {
+        _tile_loadd(0, s->c, s->ldc);
+        _tile_loadd(1, s->c + TILE_N, s->ldc);
+        _tile_loadd(2, lower, s->ldc);
+        _tile_loadd(3, lower + TILE_N, s->ldc);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (uint32_t k = 0; k < s->n_pairs; k += TILE_PAIRS) {
+        const uint32_t *b = line(s->b, s->ldb, k);
+
+        _tile_loadd(4, s->a + k, s->lda);
+        _tile_loadd(5, line(s->a + k, s->lda, TILE_N), s->lda);
+        _tile_loadd(6, b, s->ldb);
+        _tile_loadd(7, b + TILE_N, s->ldb);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, s->c, s->ldc);
+    _tile_stored(1, s->c + TILE_N, s->ldc);
+    _tile_stored(2, lower, s->ldc);
+    _tile_stored(3, lower + TILE_N, s->ldc);
+}
+
+/* 16 rows × 16 columns in tile 0. */
+ALWAYS_INLINE void step_16_16(const struct step *s)
+{
+    if (s->adds)
+        _tile_loadd(0, s->c, s->ldc);
+    else
+        _tile_zero(0);
+    for (uint32_t k = 0; k < s->n_pairs; k += TILE_PAIRS) {
+        _tile_loadd(4, s->a + k, s->lda);
+        _tile_loadd(6, line(s->b, s->ldb, k), s->ldb);
+        _tile_dpbf16ps(0, 4, 6);
+    }
+    _tile_stored(0, s->c, s->ldc);
+}
+
+/* Fewer than 16 rows × 16 columns: by way of copies. */
+static void step_rest(const struct step *s, uint32_t n_rows)
+{
+    uint32_t a[TILE_N][TILE_PAIRS] __attribute__((aligned(64))) = {0};
+    float c[TILE_N][TILE_N] __attribute__((aligned(64))) = {0};
+
+    for (uint32_t m = 0; s->adds && m < n_rows; m++)
+        memcpy(c[m], line(s->c, s->ldc, m), sizeof(c[m]));
+    _tile_loadd(0, c, sizeof(c[0]));
+    for (uint32_t k = 0; k < s->n_pairs; k += TILE_PAIRS) {
+        for (uint32_t m = 0; m < n_rows; m++)
+            memcpy(a[m], line(s->a + k, s->lda, m), sizeof(a[m]));
+        _tile_loadd(4, a, sizeof(a[0]));
+        _tile_loadd(6, line(s->b, s->ldb, k), s->ldb);
+        _tile_dpbf16ps(0, 4, 6);
+    }
+    _tile_stored(0, c, sizeof(c[0]));
+    for (uint32_t m = 0; m < n_rows; m++)
+        memcpy((float *)line(s->c, s->ldc, m), c[m], sizeof(c[m]));
+}
+
+/* Any rows, @n columns: a multiple of 16. */
+static void steps(const struct step *all, uint32_t n_rows, uint32_t n)
+{
+    uint32_t m = 0;
+
+    for (; m + 2 * TILE_N <= n_rows; m += 2 * TILE_N)
+        for (uint32_t j = 0; j + 2 * TILE_N <= n; j += 2 * TILE_N) {
+            const struct step s = part_of(all, m, j);
+
+            step_32_32(&s);
+        }
+    for (uint32_t i = 0; i < n_rows; i += TILE_N)
+        for (uint32_t j = i < m ? n / (2 * TILE_N) * (2 * TILE_N) : 0; j < n; j += TILE_N) {
+            const struct step s = part_of(all, i, j);
+
+            if (n_rows - i >= TILE_N)
+                step_16_16(&s);
+            else
+                step_rest(&s, n_rows - i);
+        }
+}
+
+static void scores_tiles(const struct attn_args *args)
+{
+    const uint32_t last = args->n_rows - 1;
+    const uint32_t lo = args->range[0].lo & ~(TILE_N - 1);
+    const uint32_t hi = ALIGN_UP(args->range[last].hi, TILE_N);
+    const struct step s = {
+        .c = args->s + lo,
+        .ldc = args->block_tokens * sizeof(float),
+        .a = (const uint32_t *)args->q,
+        .lda = args->head_dim * sizeof(float),
+        .b = (const uint32_t *)args->kv + lo,
+        .ldb = args->block_tokens * sizeof(uint32_t),
+        .n_pairs = args->head_dim / 2,
+    };
+
+    if (!whole_tiles(args)) {
+        scores_bf16(args);
+        return;
+    }
+    if (hi <= lo)
+        return;
+    tiles_configure();
+    steps(&s, args->n_rows, hi - lo);
+    /* Tiles in use make each switch of threads dearer. */
+    _tile_release();
+}
+
+/* Tokens @t … @t + 31, of which @range are seen: the others, which may hold anything, count as
+ * zeros. */
+static void edge(const struct attn_args *args, struct step s, uint32_t n_rows,
+                 const struct attn_range *range, uint32_t t)
+{
+    uint32_t part[TILE_PAIRS][TILE_N] __attribute__((aligned(64)));
+    const uint32_t *v = (const uint32_t *)args->kv + (size_t)t / 2 * args->head_dim;
+
+    s.n_pairs = TILE_PAIRS;
+    s.b = part[0];
+    s.ldb = sizeof(part[0]);
+    for (uint32_t j = 0; j < args->head_dim; j += TILE_N, s.c += TILE_N) {
+        for (uint32_t k = 0; k < TILE_PAIRS; k++) {
+            const vi mask = vi_set1((int32_t)unit_mask(range, t / 2 + k, CODEC_BF16));
+
+            _mm512_store_si512(part[k], vi_and(vi_load(v + k * (size_t)args->head_dim + j), mask));
+        }
+        steps(&s, n_rows, TILE_N);
+    }
+}
+
+#define ROWS 32u /* whose weights are made BF16 together */
+
+/* At most ROWS rows from @m on that see the same tokens. */
+static void value_tiles(const struct attn_args *args, uint32_t m, uint32_t n_rows)
+{
+    uint32_t pairs[ROWS][ATTN_TOKENS_MAX / 2] __attribute__((aligned(64)));
+    const struct attn_range r = args->range[m];
+    const uint32_t begin = r.lo & ~(TILE_K - 1u), first = ALIGN_UP(r.lo, TILE_K);
+    const uint32_t last = r.hi & ~(TILE_K - 1), end = ALIGN_UP(r.hi, TILE_K);
+    struct step s = {
+        .c = args->o + (size_t)m * args->head_dim,
+        .ldc = args->head_dim * sizeof(float),
+        .lda = sizeof(pairs[0]),
+        .ldb = args->head_dim * sizeof(uint32_t),
+        .adds = true,
+    };
+
+    for (uint32_t i = 0; i < n_rows; i++) {
+        uint16_t *to = (uint16_t *)pairs[i];
+
+        memset(to + begin, 0, (first - begin) * sizeof(*to));
+        memset(to + last, 0, (end - last) * sizeof(*to));
+        vf_to_bf16(to + r.lo, args->s + (size_t)(m + i) * args->block_tokens + r.lo, r.hi - r.lo);
+    }
+    s.a = pairs[0] + begin / 2;
+    if (begin < first)
+        edge(args, s, n_rows, &r, begin);
+    s.a = pairs[0] + first / 2;
+    if (first < last) {
+        s.b = (const uint32_t *)args->kv + (size_t)first / 2 * args->head_dim;
+        s.n_pairs = (last - first) / 2;
+        steps(&s, n_rows, args->head_dim);
+    }
+    s.a = pairs[0] + last / 2;
+    if (first <= last && last < end)
+        edge(args, s, n_rows, &r, last);
+}
+
+static void values_tiles(const struct attn_args *args)
+{
+    uint32_t n;
+
+    if (!whole_tiles(args)) {
+        values_bf16(args);
+        return;
+    }
+    tiles_configure();
+    for (uint32_t m = 0; m < args->n_rows; m += n) {
+        const struct attn_range *r = &args->range[m];
+
+        n = 1;
+        while (m + n < args->n_rows && n < ROWS && r[n].lo == r->lo && r[n].hi == r->hi)
+            n++;
+        if (r->lo < r->hi)
+            value_tiles(args, m, n);
+    }
+    _tile_release();
+}
+
+const struct attn_fns attn_amx =
+    ATTN_FNS_WITH("amx", CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AMX_BF16,
+                  scores_tiles, values_tiles);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of attention, AVX512. */
+#include "backend/cpu/simd/simd-avx512.h"
+
+#include "backend/cpu/simd/simd-bf16.h"
+
+#include "backend/cpu/attn/attn-all-simd.h"
+#include "core/cpu.h"
+
+const struct attn_fns attn_avx512 = ATTN_FNS("avx512", CPU_AVX512 | CPU_AVX512_VNNI);

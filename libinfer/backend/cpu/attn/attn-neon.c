@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of attention, NEON. */
+#include "backend/cpu/simd/simd-neon.h"
+
+#include "backend/cpu/simd/simd-bf16.h"
+
+#include "backend/cpu/attn/attn-all-simd.h"
+#include "core/cpu.h"
+
+const struct attn_fns attn_neon = ATTN_FNS("neon", CPU_NEON);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choosing kernels of attention. */
+#include "backend/cpu/attn/attn.h"
+
+/* The first row whose flags the CPU has wins; the reference needs none and comes last. */
+static const struct attn_fns *const table[] = {
+#if defined(__x86_64__)
+    &attn_amx, &attn_avx512bf16, &attn_avx512, &attn_avx2,
+#elif defined(__aarch64__)
+    &attn_neon,
+#endif
+    &attn_ref,
+};
+
+const struct attn_fns *attn_pick(unsigned cpu_flags)
+{
+    size_t i = 0;
+
+    while ((table[i]->cpu_flags & cpu_flags) != table[i]->cpu_flags)
+        i++;
+    return table[i];
+}

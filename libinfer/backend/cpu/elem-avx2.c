@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels on single rows, AVX2. */
-#include "backend/cpu/simd-avx2.h"
-
-#include "backend/cpu/elem-simd.h"
-#include "core/cpu.h"
-
-const struct elem_fns elem_avx2 = ELEM_FNS("avx2", CPU_AVX2);

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels on single rows, AVX512. */
-#include "backend/cpu/simd-avx512.h"
-
-#include "backend/cpu/elem-simd.h"
-#include "core/cpu.h"
-
-const struct elem_fns elem_avx512 = ELEM_FNS("avx512", CPU_AVX512 | CPU_AVX512_VNNI);

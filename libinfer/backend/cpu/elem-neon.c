@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels on single rows, NEON. */
-#include "backend/cpu/simd-neon.h"
-
-#include "backend/cpu/elem-simd.h"
-#include "core/cpu.h"
-
-const struct elem_fns elem_neon = ELEM_FNS("neon", CPU_NEON);

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Kernels on single rows, in the vector operations of a simd-<isa>.h that was included before
+ *
+ * The order of additions depends on the length alone. No include guard: each ISA file includes
+ * this once and names the table.
+ */
+
+#include "backend/cpu/elem/elem.h"
+
+#include <math.h>
+
+#include "backend/cpu/simd/simd-exp.h"
+#include "core/half.h"
+
+/* The body of a loop over n: full vectors (k = VF_N), then the rest. */
+#define FOR_VECTORS(i, k, n)                                                                       \
+    for (uint32_t i = 0, k; i < (n) && (k = (n)-i < VF_N ? (n)-i : VF_N); i += VF_N)
+
+static void rms_norm(float *y, const float *x, const float *w, float eps, uint32_t n)
+{
+    vf sum0 = vf_set1(0), sum1 = vf_set1(0);
+    uint32_t i = 0;
+
+    for (; i + 2 * VF_N <= n; i += 2 * VF_N) {
+        const vf a = vf_load(x + i), b = vf_load(x + i + VF_N);
+
+        sum0 = vf_fma(a, a, sum0);
+        sum1 = vf_fma(b, b, sum1);
+    }
+    for (; i < n; i += VF_N) {
+        const vf a = vf_load_n(x + i, n - i < VF_N ? n - i : VF_N);
+
+        sum0 = vf_fma(a, a, sum0);
+    }
+
+    const float scale = 1.0f / sqrtf(vf_sum(vf_add(sum0, sum1)) / (float)n + eps);
+    const vf f = vf_set1(scale);
+
+    FOR_VECTORS(j, k, n)
+    vf_store_n(y + j, vf_mul(vf_mul(vf_load_n(x + j, k), f), vf_load_n(w + j, k)), k);
+}
+
+static void rope_half(float *x, const float *c, const float *s, uint32_t n)
+{
+    const uint32_t h = n / 2;
+
+    FOR_VECTORS(i, k, h)
+    {
+        const vf a = vf_load_n(x + i, k), b = vf_load_n(x + h + i, k);
+        const vf ya = vf_fma(b, vf_load_n(s + i, k), vf_mul(a, vf_load_n(c + i, k)));
+        const vf yb = vf_fma(a, vf_load_n(s + h + i, k), vf_mul(b, vf_load_n(c + h + i, k)));
+
+        vf_store_n(x + i, ya, k);
+        vf_store_n(x + h + i, yb, k);
+    }
+}
+
+static void rope_pairs(float *x, const float *c, const float *s, uint32_t n)
+{
+    FOR_VECTORS(i, k, n)
+    {
+        const vf a = vf_load_n(x + i, k);
+
+        vf_store_n(x + i, vf_fma(vf_swap(a), vf_load_n(s + i, k), vf_mul(a, vf_load_n(c + i, k))),
+                   k);
+    }
+}
+
+static void silu_mul(float *y, const float *gate, const float *up, uint32_t n)
+{
+    const vf one = vf_set1(1), zero = vf_set1(0);
+
+    FOR_VECTORS(i, k, n)
+    {
+        const vf g = vf_load_n(gate + i, k);
+        const vf d = vf_add(one, vf_exp(vf_sub(zero, g)));
+
+        vf_store_n(y + i, vf_mul(vf_div(g, d), vf_load_n(up + i, k)), k);
+    }
+}
+
+static void layer_norm(float *y, const float *x, const float *w, const float *b, float eps,
+                       uint32_t n)
+{
+    const uint32_t whole = n / VF_N * VF_N;
+    vf sum = vf_set1(0), squares = vf_set1(0);
+    float mean, var, scale;
+
+    for (uint32_t i = 0; i < n; i += VF_N)
+        sum = vf_add(sum, vf_load_n(x + i, n - i < VF_N ? n - i : VF_N));
+    mean = vf_sum(sum) / (float)n;
+    for (uint32_t i = 0; i < whole; i += VF_N) {
+        const vf d = vf_sub(vf_load(x + i), vf_set1(mean));
+
+        squares = vf_fma(d, d, squares);
+    }
+    var = vf_sum(squares);
+    for (uint32_t i = whole; i < n; i++)
+        var += (x[i] - mean) * (x[i] - mean);
+    scale = 1.0f / sqrtf(var / (float)n + eps);
+
+    FOR_VECTORS(i, k, n)
+    {
+        const vf d = vf_mul(vf_sub(vf_load_n(x + i, k), vf_set1(mean)), vf_set1(scale));
+
+        vf_store_n(y + i, vf_fma(d, vf_load_n(w + i, k), b ? vf_load_n(b + i, k) : vf_set1(0)), k);
+    }
+}
+
+/* Φ(-z) for z ≥ 0 is exp(-z²/2) t P(t) with t = 1 / (1 + 0.3 z): a polynomial of degree 7 that was
+ * fitted for the least relative error up to z = 14.5, 1.7e-7. */
+static inline vf normal_tail(vf z)
+{
+    const vf t = vf_div(vf_set1(1), vf_fma(z, vf_set1(0.3f), vf_set1(1)));
+    vf p = vf_fma(t, vf_set1(0.0354236625f), vf_set1(-0.156158105f));
+
+    p = vf_fma(p, t, vf_set1(0.204556093f));
+    p = vf_fma(p, t, vf_set1(-0.052033294f));
+    p = vf_fma(p, t, vf_set1(0.127691343f));
+    p = vf_fma(p, t, vf_set1(0.100176089f));
+    p = vf_fma(p, t, vf_set1(0.120712109f));
+    p = vf_fma(p, t, vf_set1(0.119632006f));
+    return vf_mul(vf_mul(p, t), vf_exp(vf_mul(vf_mul(z, z), vf_set1(-0.5f))));
+}
+
+/* x Φ(x) is max(x, 0) - |x| Φ(-|x|): nothing cancels. */
+static void gelu_erf(float *y, const float *x, uint32_t n)
+{
+    const vf zero = vf_set1(0), far = vf_set1(14);
+
+    FOR_VECTORS(i, k, n)
+    {
+        const vf a = vf_load_n(x + i, k);
+        const vf size = vf_max(vf_sub(zero, a), a);
+        const vf tail = vf_mul(vf_min(far, size), normal_tail(vf_min(far, size)));
+
+        vf_store_n(y + i, vf_sub(vf_max(zero, a), tail), k);
+    }
+}
+
+static void gelu_tanh(float *y, const float *x, uint32_t n)
+{
+    const vf one = vf_set1(1);
+
+    FOR_VECTORS(i, k, n)
+    {
+        const vf a = vf_load_n(x + i, k);
+        const vf cube = vf_fma(vf_mul(a, a), vf_set1(0.044715f), one);
+        const vf u = vf_mul(vf_mul(a, cube), vf_set1(-1.59576912f));
+
+        vf_store_n(y + i, vf_div(a, vf_add(one, vf_exp(u))), k);
+    }
+}
+
+static void mul(float *y, const float *a, const float *b, uint32_t n)
+{
+    FOR_VECTORS(i, k, n)
+    vf_store_n(y + i, vf_mul(vf_load_n(a + i, k), vf_load_n(b + i, k)), k);
+}
+
+static void add(float *y, const float *a, const float *b, uint32_t n)
+{
+    FOR_VECTORS(i, k, n)
+    vf_store_n(y + i, vf_add(vf_load_n(a + i, k), vf_load_n(b + i, k)), k);
+}
+
+static void scale(float *y, const float *a, float f, uint32_t n)
+{
+    const vf v = vf_set1(f);
+
+    FOR_VECTORS(i, k, n)
+    vf_store_n(y + i, vf_mul(vf_load_n(a + i, k), v), k);
+}
+
+static void f16_store(uint16_t *y, const float *x, uint32_t n)
+{
+    FOR_VECTORS(i, k, n)
+    vf_store_f16_n(y + i, vf_load_n(x + i, k), k);
+}
+
+static void bf16_store(uint16_t *y, const float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = bf16_from_f32(x[i]);
+}
+
+static void f16_load(float *y, const uint16_t *x, uint32_t n)
+{
+    uint32_t i = 0;
+
+    for (; i + VF_N <= n; i += VF_N)
+        vf_store(y + i, vf_load_f16(x + i));
+    if (i < n)
+        vf_store_n(y + i, vf_load_f16_n(x + i, n - i), n - i);
+}
+
+static void bf16_load(float *y, const uint16_t *x, uint32_t n)
+{
+    uint32_t i = 0;
+
+    for (; i + VF_N <= n; i += VF_N)
+        vf_store(y + i, vf_load_bf16(x + i));
+    if (i < n)
+        vf_store_n(y + i, vf_load_bf16_n(x + i, n - i), n - i);
+}
+
+#define ELEM_FNS(rung, flags)                                                                      \
+    {                                                                                              \
+        .name = rung, .cpu_flags = flags, .rms_norm = rms_norm, .rope_half = rope_half,            \
+        .rope_pairs = rope_pairs, .silu_mul = silu_mul, .layer_norm = layer_norm,                  \
+        .gelu_erf = gelu_erf, .gelu_tanh = gelu_tanh, .mul = mul, .add = add, .scale = scale,      \
+        .f16_store = f16_store, .bf16_store = bf16_store, .f16_load = f16_load,                    \
+        .bf16_load = bf16_load,                                                                    \
+    }

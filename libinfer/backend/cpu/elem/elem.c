@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choosing kernels on single rows, and activations that need no speed. */
+#include "backend/cpu/elem/elem.h"
+
+#include <math.h>
+
+#include "core/cpu.h"
+#include "core/macros.h"
+
+/* The first row whose flags the CPU has wins; the reference needs none and comes last. */
+static const struct elem_fns *const table[] = {
+#if defined(__x86_64__)
+    &elem_avx512,
+    &elem_avx2,
+#elif defined(__aarch64__)
+    &elem_neon,
+#endif
+    &elem_ref,
+};
+
+const struct elem_fns *elem_pick(unsigned cpu_flags)
+{
+    size_t i = 0;
+
+    while ((table[i]->cpu_flags & cpu_flags) != table[i]->cpu_flags)
+        i++;
+    return table[i];
+}
+
+/* So et al. 2021. */
+static float relu2(float x)
+{
+    return x > 0 ? x * x : isnan(x) ? x : 0;
+}
+
+void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const float *x, uint32_t n)
+{
+    switch (act) {
+    case GRAPH_ACT_SILU:
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = x[i] / (1 + expf(-x[i]));
+        break;
+    case GRAPH_ACT_GELU_TANH:
+        fns->gelu_tanh(y, x, n);
+        break;
+    case GRAPH_ACT_GELU_ERF:
+        fns->gelu_erf(y, x, n);
+        break;
+    case GRAPH_ACT_RELU2:
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = relu2(x[i]);
+        break;
+    case GRAPH_ACT_TANH:
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = tanhf(x[i]);
+        break;
+    }
+}
+
+/* Elements that go through the first cache between two kernels. */
+#define GLU_STEP 256u
+
+void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
+              const float *up, uint32_t n)
+{
+    float activated[GLU_STEP];
+
+    if (act == GRAPH_ACT_SILU) {
+        fns->silu_mul(y, gate, up, n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i += GLU_STEP) {
+        const uint32_t k = MIN(n - i, GLU_STEP);
+
+        elem_act(fns, act, activated, gate + i, k);
+        fns->mul(y + i, activated, up + i, k);
+    }
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention over the paged KV store
+ *
+ * A task is one KV head and some rows of one sequence: all their query heads pass over the blocks
+ * together (online softmax, so memory does not grow with the context). Arithmetic is fixed by
+ * position alone: blocks are taken in order, ATTN_STRETCH_BLOCKS of them at a time from fresh
+ * sums, and the results of these stretches are merged in order. So rows may be tiled and stretches
+ * may be shared among threads at will.
+ */
+#include "backend/cpu/exec/program.h"
+
+#include <math.h>
+#include <string.h>
+
+/* With so few query rows memory is what a task waits for: what is read next is prefetched, since
+ * the hardware does not follow from head to head. Into the first-level cache: loads that miss it
+ * would wait for the same few buffers that the prefetches hold. */
+#define AHEAD_QUERIES 16u
+
+/* Heads of one block lie side by side: when rows are few, a task takes several heads through each
+ * block, so that memory is read in long runs. Up to so many pieces a thread are worth that. */
+#define PIECES_PER_THREAD 8u
+
+/* One task. Query row i belongs to KV head i_head + i / n_q; of its n_q rows, row j is row
+ * j / group of the tile, head j % group of the group. */
+struct task {
+    const struct exec *x;
+    const struct attn_params *p;
+    const struct attn_tile *tile;
+    uint32_t i_head, n_heads; /* KV heads */
+    uint32_t group, n_q, n_all, hd, bt;
+    float *q, *s; /* this thread's memory */
+    struct attn_range *range;
+};
+
+/* State of the online softmax of all query rows. */
+struct sums {
+    float *o; /* [n_all, hd] */
+    float *max;
+    float *sum; /* [n_all, ATTN_LANES] */
+};
+
+/* @stats: n_all × ATTN_STATS floats. */
+static struct sums sums_at(const struct task *t, float *o, float *stats)
+{
+    return (struct sums){o, stats, stats + t->n_all};
+}
+
+/* Those of the rows of head @i of a task. */
+static struct sums sums_of_head(const struct task *t, const struct sums *sums, uint32_t i)
+{
+    const size_t row = (size_t)i * t->n_q;
+
+    return (struct sums){sums->o + row * t->hd, sums->max + row, sums->sum + row * ATTN_LANES};
+}
+
+static uint32_t first_visible(const struct attn_params *p, uint32_t pos)
+{
+    return !p->memory && p->window > 0 && pos >= p->window ? pos - p->window + 1 : 0;
+}
+
+/* Behind the last position that the row at @pos sees. */
+static uint32_t end_visible(const struct attn_params *p, const struct attn_tile *tile, uint32_t pos)
+{
+    const struct batch_seq *seq = tile->seq;
+    const uint32_t end = seq->pos + (seq->n_seen > 0 ? seq->n_seen : seq->n_rows);
+
+    if (p->memory)
+        return seq->n_memory;
+    if (!p->both_ways)
+        return pos + 1;
+    return p->window > 0 ? MIN(end, pos + p->window) : end;
+}
+
+/* Blocks that the tile sees: *ret_begin … *ret_end - 1. */
+static void visible_blocks(const struct task *t, uint32_t *ret_begin, uint32_t *ret_end)
+{
+    *ret_begin = first_visible(t->p, t->tile->pos) / t->bt;
+    *ret_end = DIV_UP(end_visible(t->p, t->tile, t->tile->pos + t->tile->n_rows - 1), t->bt);
+}
+
+static void task_init(struct task *t, const struct exec *x, const struct attn_params *p,
+                      const struct attn_tile *tile, uint32_t i_head, uint32_t n_heads,
+                      unsigned i_thread)
+{
+    unsigned char *mine = exec_memory(x, i_thread);
+    const struct thread_layout *m = &x->plan->mem;
+
+    *t = (struct task){.x = x,
+                       .p = p,
+                       .tile = tile,
+                       .i_head = i_head,
+                       .n_heads = n_heads,
+                       .group = p->n_heads / p->n_kv_heads,
+                       .hd = p->head_dim,
+                       .bt = x->store->layout.block_tokens,
+                       .q = (float *)(mine + m->q),
+                       .s = (float *)(mine + m->s),
+                       .range = (struct attn_range *)(mine + m->range)};
+    t->n_q = tile->n_rows * t->group;
+    t->n_all = n_heads * t->n_q;
+}
+
+/* Query row @i of a task in the value @ref. */
+static float *query_row(const struct task *t, graph_ref ref, uint32_t i)
+{
+    const uint32_t head = t->i_head + i / t->n_q, j = i % t->n_q;
+
+    return exec_row(t->x, ref, t->tile->i_row + j / t->group) +
+           ((size_t)head * t->group + j % t->group) * t->hd;
+}
+
+static void task_query(const struct task *t, graph_ref q)
+{
+    const struct attn_fns *fns = t->x->plan->attn;
+
+    for (uint32_t i = 0; i < t->n_all; i++)
+        fns->query[t->x->store->codec[KV_KEYS]](t->q + (size_t)i * t->hd, query_row(t, q, i),
+                                                t->p->scale, t->hd);
+}
+
+static void sums_clear(const struct task *t, struct sums *sums)
+{
+    memset(sums->o, 0, (size_t)t->n_all * t->hd * sizeof(float));
+    memset(sums->sum, 0, (size_t)t->n_all * ATTN_LANES * sizeof(float));
+    for (uint32_t i = 0; i < t->n_all; i++)
+        sums->max[i] = -INFINITY;
+}
+
+/* Tokens of block @i_block that row @row of the tile sees. */
+static struct attn_range visible_tokens(const struct task *t, uint32_t row, uint32_t i_block)
+{
+    const uint32_t pos = t->tile->pos + row, base = i_block * t->bt;
+    const uint32_t first = first_visible(t->p, pos), end = end_visible(t->p, t->tile, pos);
+
+    return (struct attn_range){.lo = first > base ? MIN(first - base, t->bt) : 0,
+                               .hi = end > base ? MIN(end - base, t->bt) : 0};
+}
+
+static void softmax_rows(const struct task *t, const struct sums *sums)
+{
+    const struct attn_fns *fns = t->x->plan->attn;
+
+    for (uint32_t i = 0; i < t->n_q; i++) {
+        const struct attn_range r = t->range[i];
+        const bool first = sums->max[i] == -INFINITY; /* then o is 0 as well */
+        float factor;
+
+        if (r.lo >= r.hi)
+            continue;
+        factor = fns->softmax(t->s + (size_t)i * t->bt + r.lo, r.hi - r.lo, &sums->max[i],
+                              sums->sum + (size_t)i * ATTN_LANES);
+        if (factor != 1.0f && !first)
+            t->x->cpu->elem->scale(sums->o + (size_t)i * t->hd, sums->o + (size_t)i * t->hd, factor,
+                                   t->hd);
+    }
+}
+
+/* Keys or values of head @i of the task. */
+static const unsigned char *head_of(const struct task *t, enum kv_part part, uint32_t i,
+                                    uint32_t i_block)
+{
+    const struct batch_seq *seq = t->tile->seq;
+
+    return kv_store_head(t->x->store, part, t->p->i_layer, t->i_head + i,
+                         (t->p->memory ? seq->memory : seq->blocks)[i_block]);
+}
+
+/* What is read as far behind the values of head @i as values lie behind keys: whatever the sizes of
+ * both are, nothing between is left out. After the last head, keys of the next block; NULL after
+ * the last of @n_blocks. */
+static const unsigned char *after_values(const struct task *t, uint32_t i, uint32_t i_block,
+                                         uint32_t n_blocks)
+{
+    if (i + 1 < t->n_heads)
+        return head_of(t, KV_VALUES, i, i_block) + t->x->store->head_bytes[KV_KEYS];
+    return i_block + 1 < n_blocks ? head_of(t, KV_KEYS, 0, i_block + 1) : NULL;
+}
+
+/* Where the batch wants the scores of the head @i_head; -1: nowhere. */
+static int64_t kept_at(const struct task *t, uint32_t i_head)
+{
+    const struct batch *b = t->x->batch;
+    uint32_t i;
+
+    if (i_head >= 64 || !(t->p->kept >> i_head & 1))
+        return -1;
+    i = t->p->i_kept + (uint32_t)__builtin_popcountll(t->p->kept & ((UINT64_C(1) << i_head) - 1));
+    return i >= b->i_kept && i - b->i_kept < b->n_kept ? (int64_t)i - b->i_kept : -1;
+}
+
+/* Copies the scores of head @i of the task for block @i_block to the batch, if it wants them. */
+static void keep_scores(const struct task *t, uint32_t i, uint32_t i_block)
+{
+    const struct batch *b = t->x->batch;
+    const uint32_t base = i_block * t->bt;
+
+    if (base >= b->kept_tokens)
+        return;
+    for (uint32_t j = 0; j < t->n_q; j++) {
+        const uint32_t row = t->tile->i_row + j / t->group;
+        const int64_t at = kept_at(t, (t->i_head + i) * t->group + j % t->group);
+
+        if (at >= 0)
+            memcpy(b->kept + row * b->kept_row + (size_t)at * b->kept_head + base,
+                   t->s + (size_t)j * t->bt,
+                   MIN(t->range[j].hi, b->kept_tokens - base) * sizeof(float));
+    }
+}
+
+/* Head @i of block @i_block, one of @n_blocks. */
+static void one_head(const struct task *t, const struct sums *sums, uint32_t i, uint32_t i_block,
+                     uint32_t n_blocks)
+{
+    const struct sums mine = sums_of_head(t, sums, i);
+    const struct attn_fns *fns = t->x->plan->attn;
+    const enum codec *codec = t->x->store->codec;
+    const bool ahead = t->n_q <= AHEAD_QUERIES;
+    struct attn_args args = {
+        .n_rows = t->n_q,
+        .head_dim = t->hd,
+        .block_tokens = t->bt,
+        .range = t->range,
+        .q = t->q + (size_t)i * t->n_q * t->hd,
+        .kv = head_of(t, KV_KEYS, i, i_block),
+        .ahead = ahead ? head_of(t, KV_VALUES, i, i_block) : NULL,
+        .s = t->s,
+        .o = mine.o,
+    };
+
+    fns->scores[codec[KV_KEYS]](&args);
+    if (t->x->batch->kept)
+        keep_scores(t, i, i_block);
+    softmax_rows(t, &mine);
+    args.kv = head_of(t, KV_VALUES, i, i_block);
+    args.ahead = ahead ? after_values(t, i, i_block, n_blocks) : NULL;
+    fns->values[codec[KV_VALUES]](&args);
+}
+
+static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *sums)
+{
+    uint32_t begin, end, all;
+
+    visible_blocks(t, &begin, &all);
+    begin = MAX(begin, i_stretch * ATTN_STRETCH_BLOCKS);
+    end = MIN(all, (i_stretch + 1) * ATTN_STRETCH_BLOCKS);
+    sums_clear(t, sums);
+    for (uint32_t i = begin; i < end; i++) {
+        for (uint32_t j = 0; j < t->n_q; j++)
+            t->range[j] = j % t->group == 0 ? visible_tokens(t, j / t->group, i) : t->range[j - 1];
+        for (uint32_t j = 0; j < t->n_heads; j++)
+            one_head(t, sums, j, i, all);
+    }
+}
+
+/* total = total merged with what came after it. */
+static void sums_merge(const struct task *t, struct sums *total, const struct sums *next)
+{
+    const struct attn_fns *fns = t->x->plan->attn;
+
+    for (uint32_t i = 0; i < t->n_all; i++) {
+        float max, a, b;
+
+        if (next->max[i] == -INFINITY && next->sum[(size_t)i * ATTN_LANES] == 0)
+            continue; /* the row saw nothing of it */
+        max = fmaxf(total->max[i], next->max[i]);
+        a = total->max[i] == max ? 1 : expf(total->max[i] - max);
+        b = next->max[i] == max ? 1 : expf(next->max[i] - max);
+        fns->merge(total->o + (size_t)i * t->hd, next->o + (size_t)i * t->hd, a, b, t->hd);
+        fns->merge(total->sum + (size_t)i * ATTN_LANES, next->sum + (size_t)i * ATTN_LANES, a, b,
+                   ATTN_LANES);
+        total->max[i] = max;
+    }
+}
+
+static void write_result(const struct task *t, const struct sums *sums, graph_ref dst)
+{
+    for (uint32_t i = 0; i < t->n_all; i++) {
+        float sum[ATTN_LANES];
+
+        memcpy(sum, sums->sum + (size_t)i * ATTN_LANES, sizeof(sum));
+        for (uint32_t n = ATTN_LANES / 2; n > 0; n /= 2)
+            for (uint32_t j = 0; j < n; j++)
+                sum[j] += sum[j + n];
+        t->x->cpu->elem->scale(query_row(t, dst, i), sums->o + (size_t)i * t->hd, 1.0f / sum[0],
+                               t->hd);
+        if (t->x->store->codec[KV_VALUES] == CODEC_Q4_0)
+            t->x->plan->attn->rotate(query_row(t, dst, i), t->hd);
+    }
+}
+
+static void stretches(const struct task *t, uint32_t *ret_begin, uint32_t *ret_end)
+{
+    uint32_t begin, end;
+
+    visible_blocks(t, &begin, &end);
+    *ret_begin = begin / ATTN_STRETCH_BLOCKS;
+    *ret_end = DIV_UP(end, ATTN_STRETCH_BLOCKS);
+}
+
+/* A task alone. */
+static void whole(const struct task *t, unsigned i_thread, graph_ref dst)
+{
+    unsigned char *mine = exec_memory(t->x, i_thread);
+    const struct thread_layout *m = &t->x->plan->mem;
+    float *stats = (float *)(mine + m->stats);
+    struct sums total = sums_at(t, (float *)(mine + m->total), stats);
+    struct sums next = sums_at(t, (float *)(mine + m->o), stats + (size_t)t->n_all * ATTN_STATS);
+    uint32_t begin, end;
+
+    stretches(t, &begin, &end);
+    one_stretch(t, begin, &total);
+    for (uint32_t i = begin + 1; i < end; i++) {
+        one_stretch(t, i, &next);
+        sums_merge(t, &total, &next);
+    }
+    write_result(t, &total, dst);
+}
+
+/* Where the results of stretch @i_part of a task lie that belongs to the @i_group-th group of
+ * n_heads heads of all tiles. */
+static struct sums part_sums(const struct task *t, uint32_t i_group, uint32_t i_part)
+{
+    const struct plan *plan = t->x->plan;
+    const size_t size = t->n_heads * plan->part_floats;
+    float *p = plan->parts + ((size_t)i_group * plan->max_stretches + i_part) * size;
+
+    return sums_at(t, p, p + (size_t)t->n_all * t->hd);
+}
+
+/* How the work of a step is cut into tasks. */
+struct cut {
+    uint32_t n_heads; /* of a task */
+    uint32_t n_tasks;
+    uint32_t n_parts; /* the most stretches of a sequence when threads share sequences, else 1 */
+};
+
+/* Merges the stretches of head @i_head of tile @i_tile. */
+static void merge_head(const struct exec *x, const struct stage *s, const struct cut *cut,
+                       uint32_t i_tile, uint32_t i_head, unsigned i_thread)
+{
+    const uint32_t n_groups = s->attn.n_kv_heads / cut->n_heads, in_group = i_head % cut->n_heads;
+    const uint32_t i_group = i_tile * n_groups + i_head / cut->n_heads;
+    const struct attn_tile *tile = &x->plan->tiles[i_tile];
+    uint32_t begin, end;
+    struct task all, one;
+    struct sums part, total;
+
+    task_init(&all, x, &s->attn, tile, i_head - in_group, cut->n_heads, i_thread);
+    task_init(&one, x, &s->attn, tile, i_head, 1, i_thread);
+    stretches(&one, &begin, &end);
+    part = part_sums(&all, i_group, 0);
+    total = sums_of_head(&all, &part, in_group);
+    for (uint32_t j = 1; begin + j < end; j++) {
+        struct sums next;
+
+        part = part_sums(&all, i_group, j);
+        next = sums_of_head(&all, &part, in_group);
+        sums_merge(&one, &total, &next);
+    }
+    write_result(&one, &total, s->dst);
+}
+
+/* Few long sequences: a stretch of a task is a piece of work. */
+static void shared(const struct exec *x, uint32_t i_stage, unsigned i_thread, const struct cut *cut)
+{
+    const struct stage *s = &x->plan->stages[i_stage];
+    const uint32_t n_heads = s->attn.n_kv_heads, n_groups = n_heads / cut->n_heads;
+    uint32_t i;
+
+    while (exec_claim(x, i_stage, i_thread, cut->n_tasks * cut->n_parts, &i)) {
+        const uint32_t i_task = i / cut->n_parts, i_part = i % cut->n_parts;
+        uint32_t begin, end;
+        struct sums sums;
+        struct task t;
+
+        task_init(&t, x, &s->attn, &x->plan->tiles[i_task / n_groups],
+                  i_task % n_groups * cut->n_heads, cut->n_heads, i_thread);
+        stretches(&t, &begin, &end);
+        if (begin + i_part >= end)
+            continue;
+        task_query(&t, s->src[0]);
+        sums = part_sums(&t, i_task, i_part);
+        one_stretch(&t, begin + i_part, &sums);
+    }
+    workers_barrier(x->cpu->workers);
+    for (i = i_thread; i < x->n_tiles * n_heads; i += x->plan->n_threads)
+        merge_head(x, s, cut, i / n_heads, i % n_heads, i_thread);
+}
+
+/* The most stretches of any sequence when threads should share sequences, else 1. */
+static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
+{
+    const struct plan *plan = x->plan;
+    uint32_t most = 1;
+
+    if (!plan->parts || !x->one_row_each ||
+        (uint64_t)x->n_tiles * p->n_kv_heads >= (uint64_t)SHARED_TASKS * plan->n_threads)
+        return 1;
+    for (uint32_t i = 0; i < x->n_tiles; i++) {
+        const struct task t = {
+            .p = p, .tile = &plan->tiles[i], .bt = x->store->layout.block_tokens};
+        uint32_t begin, end;
+
+        stretches(&t, &begin, &end);
+        most = MAX(most, end - begin);
+    }
+    assert(most <= plan->max_stretches);
+    return most;
+}
+
+/* As many heads to a task as leave enough pieces of work, or an even share of one sequence. */
+static struct cut cut_work(const struct exec *x, const struct attn_params *p)
+{
+    const uint32_t n_threads = x->plan->n_threads;
+    struct cut cut = {.n_heads = 1, .n_parts = shared_parts(x, p)};
+
+    for (uint32_t n = 2; x->one_row_each && n <= MIN(p->n_kv_heads, x->plan->tile_rows); n++) {
+        const uint32_t n_groups = p->n_kv_heads / n;
+        const uint64_t n_pieces = (uint64_t)x->n_tiles * n_groups * cut.n_parts;
+
+        if (p->n_kv_heads % n == 0 && (n_pieces >= (uint64_t)PIECES_PER_THREAD * n_threads ||
+                                       (x->n_tiles == 1 && n_groups % n_threads == 0)))
+            cut.n_heads = n;
+    }
+    cut.n_tasks = x->n_tiles * (p->n_kv_heads / cut.n_heads);
+    return cut;
+}
+
+void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
+{
+    const struct stage *s = &x->plan->stages[i_stage];
+    const struct cut cut = cut_work(x, &s->attn);
+    uint32_t i;
+
+    assert(s->attn.i_layer < x->store->layout.n_layers);
+    assert(s->attn.head_dim == x->store->layout.head_dim);
+    assert(s->attn.n_kv_heads == x->store->layout.n_kv_heads);
+
+    if (cut.n_parts > 1) {
+        shared(x, i_stage, i_thread, &cut);
+        return;
+    }
+    /* By heads, and from the back: later rows of a prompt see more and take longer. */
+    while (exec_claim(x, i_stage, i_thread, cut.n_tasks, &i)) {
+        const struct attn_tile *tile = &x->plan->tiles[x->n_tiles - 1 - i % x->n_tiles];
+        struct task t;
+
+        if (s->wanted_only && !tile->wanted)
+            continue;
+        task_init(&t, x, &s->attn, tile, i / x->n_tiles * cut.n_heads, cut.n_heads, i_thread);
+        task_query(&t, s->src[0]);
+        whole(&t, i_thread, s->dst);
+    }
+}

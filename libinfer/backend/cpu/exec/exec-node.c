@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Single operations on rows: what was not fused, and what fused stages share with it
+ *
+ * Rows are split evenly among the threads.
+ */
+#include "backend/cpu/exec/program.h"
+
+#include <string.h>
+
+#include "quant/dtype.h"
+
+static uint32_t table_row(const struct exec *x, enum graph_key key, uint32_t row)
+{
+    if (key == GRAPH_KEY_POSITION)
+        return x->batch->positions ? x->batch->positions[row] : x->plan->row_pos[row];
+    if (key == GRAPH_KEY_TYPE)
+        return x->batch->types ? x->batch->types[row] : 0;
+    assert(x->batch->tokens[row] >= 0);
+    return (uint32_t)x->batch->tokens[row];
+}
+
+void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread)
+{
+    const struct dtype_info *info = dtype_info(s->table.dtype);
+    const uint64_t row_bytes = (uint64_t)(s->table.cols / info->block_elems) * info->block_bytes;
+    uint32_t begin, end;
+
+    exec_share(x, i_thread, x->batch->n_rows, &begin, &end);
+    for (uint32_t row = begin; row < end; row++) {
+        const uint32_t i = table_row(x, s->key, row);
+        float *y = exec_row(x, s->dst, row);
+
+        assert(i < s->table.rows);
+        info->decode((const unsigned char *)s->table.data + (uint64_t)i * row_bytes, y,
+                     s->table.cols);
+        if (s->f != 1.0f)
+            x->cpu->elem->scale(y, y, s->f, s->width);
+    }
+}
+
+void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head)
+{
+    const struct rope_table *t = &x->plan->ropes[i_rope];
+    const uint32_t n = t->params.n_dims;
+    const float *c = t->data + (size_t)row * 2 * n;
+
+    if (t->params.style == ROPE_PAIRS)
+        x->cpu->elem->rope_pairs(head, c, c + n, n);
+    else
+        x->cpu->elem->rope_half(head, c, c + n, n);
+}
+
+/* The mean of the rows of a sequence. */
+static void pool(const struct exec *x, const struct stage *s, const struct batch_seq *seq, float *y)
+{
+    memcpy(y, exec_row(x, s->src[0], seq->i_row), s->width * sizeof(float));
+    for (uint32_t i = 1; i < seq->n_rows; i++)
+        x->cpu->elem->add(y, y, exec_row(x, s->src[0], seq->i_row + i), s->width);
+    x->cpu->elem->scale(y, y, 1.0f / (float)seq->n_rows, s->width);
+}
+
+static void node_row(const struct exec *x, const struct stage *s, uint32_t row, void *half)
+{
+    const struct elem_fns *elem = x->cpu->elem;
+    const uint32_t n = s->width;
+    const float *a, *b;
+    float *y;
+
+    if (s->kv != KV_NONE) {
+        for (uint32_t h = 0; h < s->attn.n_kv_heads; h++)
+            exec_store(x, s->kv, s->attn.i_layer, h, row,
+                       exec_row(x, s->src[0], row) + (size_t)h * s->attn.head_dim, half);
+        return;
+    }
+    y = exec_row(x, s->dst, row);
+    if (s->op == GRAPH_POOL) {
+        pool(x, s, &x->batch->seqs[row], y);
+        return;
+    }
+    a = exec_row(x, s->src[0], s->op == GRAPH_ROWS ? x->batch->logit_rows[row] : row);
+    b = s->src[1] >= 0 ? exec_row(x, s->src[1], row) : NULL;
+    switch (s->op) {
+    case GRAPH_RMS_NORM:
+        for (uint32_t i = 0; i < n; i += s->group)
+            elem->rms_norm(y + i, a + i, s->norm_w, s->f, s->group);
+        break;
+    case GRAPH_LAYER_NORM:
+        elem->layer_norm(y, a, s->norm_w, s->bias, s->f, n);
+        break;
+    case GRAPH_ACT:
+        elem_act(elem, s->act, y, a, n);
+        break;
+    case GRAPH_ROPE:
+        memcpy(y, a, n * sizeof(float));
+        for (uint32_t i = 0; i < n; i += s->group)
+            exec_rope(x, s->i_rope, row, y + i);
+        break;
+    case GRAPH_GLU:
+        elem_glu(elem, s->act, y, a, b, n);
+        break;
+    case GRAPH_ADD:
+        elem->add(y, a, b, n);
+        break;
+    case GRAPH_SCALE:
+        elem->scale(y, a, s->f, n);
+        break;
+    case GRAPH_ROWS:
+    case GRAPH_OUTPUT:
+        memcpy(y, a, n * sizeof(float));
+        break;
+    default:
+        assert(false);
+    }
+}
+
+void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread)
+{
+    void *half = exec_memory(x, i_thread) + x->plan->mem.half;
+    uint32_t begin, end;
+
+    exec_share(x, i_thread, exec_rows(x, s->rows_kept), &begin, &end);
+    for (uint32_t row = begin; row < end; row++)
+        node_row(x, s, row, half);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products: prepare the input rows, then compute pieces of columns and finish each at once
+ *
+ * Preparing is split by rows, which costs a barrier; for a few rows each thread rather prepares
+ * all of them for itself. A piece is a range of columns of one matrix (of two, for gated units)
+ * for all rows. Packed weights need no decoding, which all rows would share: with many rows each
+ * thread rather has its part of them, all columns. These are the rows that it prepares and norms,
+ * so that they are in its own cache.
+ */
+#include "backend/cpu/exec/program.h"
+
+/* The prepared input, one for each kind. */
+struct input {
+    const void *act[MATMUL_ACT_N];
+    size_t stride[MATMUL_ACT_N];
+};
+
+/* Rows @begin … @end - 1 of the input to @in; @row is a buffer for one. */
+static void prepare_rows(const struct exec *x, const struct stage *s, const struct input *in,
+                         uint32_t begin, uint32_t end, float *row)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        const float *src = exec_row(x, s->src[0], s->gather ? x->batch->logit_rows[i] : i);
+
+        if (s->norm_w) {
+            x->cpu->elem->rms_norm(row, src, s->norm_w, s->norm_eps, s->K);
+            src = row;
+        }
+        for (int k = 0; k < MATMUL_ACT_N; k++)
+            if (s->acts[k])
+                matmul_prepare(x->plan->matmul, (enum matmul_act)k, src, s->K, s->K, 0, 1,
+                               (unsigned char *)in->act[k] + i * in->stride[k]);
+    }
+}
+
+/* The input is used as it lies. */
+static bool only_floats(const struct stage *s)
+{
+    for (int k = 0; k < MATMUL_ACT_N; k++)
+        if (s->acts[k] != (k == MATMUL_ACT_F32))
+            return false;
+    return !s->norm_w && !s->gather;
+}
+
+static void prepare(const struct exec *x, const struct stage *s, unsigned i_thread,
+                    struct input *ret_in)
+{
+    const struct plan *plan = x->plan;
+    unsigned char *mine = exec_memory(x, i_thread);
+    const uint32_t n = exec_rows(x, s->rows_kept);
+    const bool private = n <= PRIVATE_ROWS && (uint64_t)n * s->K <= PRIVATE_ELEMS;
+    uint32_t begin, end;
+
+    if (only_floats(s)) {
+        ret_in->act[MATMUL_ACT_F32] = exec_row(x, s->src[0], 0);
+        ret_in->stride[MATMUL_ACT_F32] = plan->values[s->src[0]].ld * sizeof(float);
+        return;
+    }
+    for (int k = 0; k < MATMUL_ACT_N; k++) {
+        ret_in->act[k] =
+            private ? mine + plan->mem.act + s->act_private[k] : plan->scratch + s->act_offset[k];
+        ret_in->stride[k] = s->act_bytes[k];
+    }
+    if (private) {
+        prepare_rows(x, s, ret_in, 0, n, (float *)(mine + plan->mem.row));
+        return;
+    }
+    exec_share(x, i_thread, n, &begin, &end);
+    prepare_rows(x, s, ret_in, begin, end, (float *)(mine + plan->mem.row));
+    workers_barrier(x->cpu->workers);
+}
+
+/* Rows r0 … r1 - 1 and columns n0 … n1 - 1. */
+struct block {
+    uint32_t r0, r1, n0, n1;
+};
+
+/* A block with matrix @m to @y, whose row 0 is row 0 and whose column 0 is n0. At @next is what
+ * comes then. */
+static void multiply(const struct exec *x, const struct stage *s, const struct matrix *m,
+                     const struct input *in, const struct block *b, float *y, size_t ldy,
+                     const unsigned char *next)
+{
+    const struct matmul_args args = {
+        .dtype = m->dtype,
+        .w = matrix_row(m, b->n0),
+        .row_bytes = m->row_bytes,
+        .kind = m->act,
+        .act = (const unsigned char *)in->act[m->act] + b->r0 * in->stride[m->act],
+        .act_stride = in->stride[m->act],
+        .M = b->r1 - b->r0,
+        .K = s->K,
+        .y = y + b->r0 * ldy,
+        .ldy = ldy,
+        .bias = m->bias ? m->bias + b->n0 : NULL,
+        .packed = m->packed,
+        .next = next,
+    };
+
+    matmul_rows(x->plan->matmul, &args, 0, b->n1 - b->n0);
+}
+
+/* Norm, rope and storing of the heads in a piece. */
+static void finish_heads(const struct exec *x, const struct product *p, const struct block *b,
+                         float *y, size_t ldy, void *half)
+{
+    const struct elem_fns *elem = x->cpu->elem;
+    const uint32_t hd = p->head_dim;
+
+    for (uint32_t n = b->n0; n < b->n1; n += hd) {
+        for (uint32_t row = b->r0; row < b->r1; row++) {
+            float *head = y + row * ldy + (n - b->n0);
+
+            if (p->norm_w)
+                elem->rms_norm(head, head, p->norm_w, p->norm_eps, hd);
+            if (p->i_rope >= 0)
+                exec_rope(x, p->i_rope, row, head);
+            if (p->kv != KV_NONE)
+                exec_store(x, p->kv, p->i_layer, n / hd, row, head, half);
+        }
+    }
+}
+
+static void piece(const struct exec *x, const struct stage *s, const struct product *p,
+                  const struct input *in, const struct block *b, const unsigned char *next,
+                  unsigned char *mine)
+{
+    const struct plan *plan = x->plan;
+    const uint32_t n0 = b->n0, n = b->n1 - n0;
+    float *tile0 = (float *)(mine + plan->mem.tile[0]),
+          *tile1 = (float *)(mine + plan->mem.tile[1]);
+    float *y = p->dst >= 0 ? exec_row(x, p->dst, 0) + n0 : tile0;
+    const size_t ldy = p->dst >= 0 ? plan->values[p->dst].ld : p->chunk;
+
+    if (p->n_matrices == 2) {
+        multiply(x, s, &p->m[0], in, b, tile0, p->chunk, matrix_row(&p->m[1], n0));
+        multiply(x, s, &p->m[1], in, b, tile1, p->chunk, next);
+        for (uint32_t row = b->r0; row < b->r1; row++)
+            elem_glu(x->cpu->elem, p->act, y + row * ldy, tile0 + (size_t)row * p->chunk,
+                     tile1 + (size_t)row * p->chunk, n);
+    } else {
+        multiply(x, s, &p->m[0], in, b, y, ldy, next);
+        if (p->has_act)
+            for (uint32_t row = b->r0; row < b->r1; row++)
+                elem_act(x->cpu->elem, p->act, y + row * ldy, y + row * ldy, n);
+        if (p->head_dim > 0)
+            finish_heads(x, p, b, y, ldy, mine + plan->mem.half);
+    }
+    if (p->add >= 0)
+        for (uint32_t row = b->r0; row < b->r1; row++)
+            x->cpu->elem->add(y + row * ldy, exec_row(x, p->add, row) + n0, y + row * ldy, n);
+}
+
+/* Parts of the rows that are computed apart from each other. */
+static uint32_t row_parts(const struct exec *x, const struct stage *s)
+{
+    const uint32_t n = x->plan->n_threads;
+
+    return s->packed && exec_rows(x, s->rows_kept) >= n * PART_ROWS ? n : 1;
+}
+
+/* Where part @i of @n begins. */
+static uint32_t part_begin(const struct exec *x, const struct stage *s, uint32_t i, uint32_t n)
+{
+    const uint32_t n_rows = exec_rows(x, s->rows_kept);
+
+    return i == n ? n_rows : n_rows * i / n / MATMUL_TILE_STEP * MATMUL_TILE_STEP;
+}
+
+void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread)
+{
+    const struct stage *s = &x->plan->stages[i_stage];
+    const unsigned char *after = x->plan->aheads[i_thread].at[0];
+    const uint32_t n_parts = row_parts(x, s), n_pieces = n_parts * s->n_chunks;
+    struct input in = {0};
+    uint32_t i, begin, end;
+
+    if (exec_rows(x, s->rows_kept) == 0)
+        return;
+    prepare(x, s, i_thread, &in);
+    exec_share(x, i_thread, n_pieces, &begin, &end);
+    while (exec_claim(x, i_stage, i_thread, n_pieces, &i)) {
+        const uint32_t part = i / s->n_chunks;
+        uint32_t i_chunk = i % s->n_chunks, i_next = i_chunk + 1;
+        const struct product *p = stage_product(s, &i_chunk);
+        const unsigned char *next = after;
+        struct block b = {part_begin(x, s, part, n_parts), part_begin(x, s, part + 1, n_parts),
+                          i_chunk * p->chunk, MIN((i_chunk + 1) * p->chunk, p->width)};
+
+        if (i_next < s->n_chunks && i + 1 != end) {
+            const struct product *q = stage_product(s, &i_next);
+
+            next = matrix_row(&q->m[0], i_next * q->chunk);
+        }
+        piece(x, s, p, &in, &b, next, exec_memory(x, i_thread));
+    }
+}

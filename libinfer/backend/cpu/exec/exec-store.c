@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Storing keys and values
+ *
+ * One head of one token at a time, into its place in a block as attn.h says. Two threads may store
+ * neighbouring tokens at once: nobody writes a byte that belongs to another token.
+ */
+#include "backend/cpu/exec/program.h"
+
+#include <string.h>
+
+/* One head of one token. */
+struct slot {
+    unsigned char *block; /* of the head */
+    uint32_t t, bt, hd;
+};
+
+/* Elements in groups of @unit neighbours; the groups are @stride groups apart. */
+static void scatter16(uint16_t *dst, const uint16_t *src, uint32_t n, size_t stride, uint32_t unit)
+{
+    for (uint32_t i = 0; i < n; i += unit)
+        memcpy(dst + (size_t)i * stride, src + i, unit * sizeof(*src));
+}
+
+static void store_f32(const struct slot *s, enum kv_part part, const float *head)
+{
+    float *to = (float *)s->block;
+
+    if (part == KV_VALUES) {
+        memcpy(to + (size_t)s->t * s->hd, head, s->hd * sizeof(float));
+        return;
+    }
+    for (uint32_t d = 0; d < s->hd; d++)
+        to[(size_t)d * s->bt + s->t] = head[d];
+}
+
+static void store_f16(const struct slot *s, enum kv_part part, const float *head, uint16_t *half,
+                      const struct elem_fns *elem)
+{
+    uint16_t *to = (uint16_t *)s->block;
+
+    if (part == KV_VALUES) {
+        elem->f16_store(to + (size_t)s->t * s->hd, head, s->hd);
+        return;
+    }
+    elem->f16_store(half, head, s->hd);
+    scatter16(to + s->t, half, s->hd, s->bt, 1);
+}
+
+static void store_bf16(const struct slot *s, enum kv_part part, const float *head, uint16_t *half,
+                       const struct elem_fns *elem)
+{
+    uint16_t *to = (uint16_t *)s->block;
+
+    elem->bf16_store(half, head, s->hd);
+    if (part == KV_VALUES)
+        scatter16(to + (size_t)s->t / 2 * s->hd * 2 + s->t % 2, half, s->hd, 2, 1);
+    else
+        scatter16(to + (size_t)s->t * 2, half, s->hd, s->bt, 2);
+}
+
+/* The @n_bytes of a token, four tokens or four bytes beside each other, and behind those of all
+ * tokens its @n_scales. */
+static void scatter8(const struct slot *s, enum kv_part part, const uint8_t *bytes,
+                     uint32_t n_bytes, const float *scale, uint32_t n_scales,
+                     const struct elem_fns *elem)
+{
+    uint16_t *scales = (uint16_t *)(s->block + (size_t)n_bytes * s->bt);
+
+    for (uint32_t b = 0; b < n_scales; b++)
+        elem->f16_store(scales + (size_t)b * s->bt + s->t, scale + b, 1);
+    if (part == KV_VALUES) {
+        unsigned char *to = s->block + (size_t)(s->t / 4) * n_bytes * 4 + s->t % 4;
+
+        for (uint32_t i = 0; i < n_bytes; i++)
+            to[(size_t)i * 4] = bytes[i];
+        return;
+    }
+    for (uint32_t i = 0; i < n_bytes; i += 4)
+        memcpy(s->block + ((size_t)i * s->bt + s->t * 4), bytes + i, 4);
+}
+
+static void store_q8(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
+                     const struct exec *x)
+{
+    float *scales = (float *)(bytes + s->hd);
+
+    x->plan->attn->quantise((int8_t *)bytes, scales, head, true, s->hd);
+    for (uint32_t d = 0; part == KV_KEYS && d < s->hd; d++)
+        bytes[d] ^= 128; /* + 128, as unsigned */
+    scatter8(s, part, bytes, s->hd, scales, s->hd / ATTN_Q8_BLOCK, x->cpu->elem);
+}
+
+static void store_q4(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
+                     const struct exec *x)
+{
+    float *scales = (float *)(bytes + s->hd / 2);
+
+    x->plan->attn->quantise_q4(bytes, scales, head, s->hd);
+    scatter8(s, part, bytes, s->hd / 2, scales, s->hd / ATTN_Q8_BLOCK, x->cpu->elem);
+}
+
+static void store_fp8(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
+                      const struct exec *x)
+{
+    uint16_t *scales = (uint16_t *)(s->block + (size_t)s->hd * s->bt);
+    float scale;
+
+    if (part == KV_VALUES)
+        bytes = s->block + (size_t)s->t * s->hd;
+    x->plan->attn->quantise_fp8(bytes, &scale, head, s->hd);
+    x->cpu->elem->f16_store(scales + s->t, &scale, 1);
+    for (uint32_t d = 0; part == KV_KEYS && d < s->hd; d++)
+        s->block[(size_t)d * s->bt + s->t] = bytes[d];
+}
+
+void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
+                uint32_t row, const float *head, void *half)
+{
+    const struct kv_store *store = x->store;
+    const struct slot s = {
+        .block = kv_store_head(store, part, i_layer, i_head, x->plan->row_block[row]),
+        .t = x->plan->row_offset[row],
+        .bt = store->layout.block_tokens,
+        .hd = store->layout.head_dim,
+    };
+
+    switch (store->codec[part]) {
+    case CODEC_F32:
+        store_f32(&s, part, head);
+        break;
+    case CODEC_F16:
+        store_f16(&s, part, head, half, x->cpu->elem);
+        break;
+    case CODEC_BF16:
+        store_bf16(&s, part, head, half, x->cpu->elem);
+        break;
+    case CODEC_Q8_0:
+        store_q8(&s, part, head, half, x);
+        break;
+    case CODEC_Q4_0:
+        store_q4(&s, part, head, half, x);
+        break;
+    case CODEC_FP8:
+        store_fp8(&s, part, head, half, x);
+        break;
+    default:
+        assert(false);
+    }
+}

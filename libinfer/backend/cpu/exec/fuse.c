@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From graph nodes to stages
+ *
+ * Nodes are visited in their order; each becomes a stage, or part of one:
+ * - a norm over the whole width (and the choice of rows before it) goes into the preparation of
+ *   the products that read it, and products with one input share one stage;
+ * - what follows a product and works on single columns or heads is done on each piece while it is
+ *   in the cache: gate × up, norm of heads, rope, storing k and v, adding the residual.
+ * A node is taken into a stage only when nobody else reads what lies between. Stages compute the
+ * same kernels on the same rows as unfused nodes, so fusing never changes a bit.
+ */
+#include "backend/cpu/exec/program.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "graph/users.h"
+#include "quant/dtype.h"
+
+struct fuser {
+    struct plan *plan;
+    const struct graph *g;
+    const struct cpu_backend *cpu;
+    struct inf_err *reterr;
+    uint32_t n;
+    struct graph_users users;
+    bool *done;   /* [n]: computed by a stage so far */
+    bool *late;   /* [n]: norm or rows that the products prepare */
+    bool *stored; /* [n]: k or v that a product has put into the KV store */
+};
+
+static const struct graph_node *node_at(const struct fuser *f, graph_ref ref)
+{
+    return graph_node(f->g, ref);
+}
+
+/* The only reader of @ref when it is a node of kind @op; else none. */
+static graph_ref only_user(const struct fuser *f, graph_ref ref, enum graph_op op)
+{
+    return f->cpu->fuse ? graph_only_user(&f->users, f->g, ref, op) : GRAPH_NONE;
+}
+
+/* Small vectors become floats once. NULL when out of memory. */
+static const float *vector_floats(struct fuser *f, const struct weight *w)
+{
+    float *v;
+
+    if (w->dtype == INF_DTYPE_F32 && (uintptr_t)w->data % sizeof(float) == 0)
+        return w->data;
+    v = arena_alloc(&f->plan->arena, (size_t)w->cols * sizeof(float));
+    if (v)
+        dtype_info(w->dtype)->decode(w->data, v, w->cols);
+    return v;
+}
+
+static struct stage *stage_new(struct fuser *f, enum stage_kind kind)
+{
+    struct stage *s = &f->plan->stages[f->plan->n_stages++];
+
+    *s = (struct stage){
+        .kind = kind, .dst = GRAPH_NONE, .src = {GRAPH_NONE, GRAPH_NONE, GRAPH_NONE}, .i_rope = -1};
+    return s;
+}
+
+/* The stage made last computes @ref. */
+static void value_made(struct fuser *f, graph_ref ref)
+{
+    struct value *v = &f->plan->values[ref];
+
+    v->made = true;
+    v->first = v->last = f->plan->n_stages - 1;
+}
+
+/* Index of the table for these parameters, shared by equal ones. */
+static int rope_find(struct fuser *f, const struct rope_params *p)
+{
+    struct plan *plan = f->plan;
+    const size_t size = p->n_dims / 2 * sizeof(float);
+    float *freq;
+
+    for (uint32_t i = 0; i < plan->n_ropes; i++) {
+        const struct rope_params *q = &plan->ropes[i].params;
+
+        if (q->style == p->style && q->n_dims == p->n_dims &&
+            memcmp(&q->mscale, &p->mscale, sizeof(p->mscale)) == 0 &&
+            memcmp(q->inv_freq, p->inv_freq, size) == 0)
+            return (int)i;
+    }
+    freq = arena_alloc(&plan->arena, size);
+    if (!freq)
+        return -ENOMEM;
+    memcpy(freq, p->inv_freq, size);
+    plan->ropes[plan->n_ropes].params = *p;
+    plan->ropes[plan->n_ropes].params.inv_freq = freq;
+    return (int)plan->n_ropes++;
+}
+
+static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix *m)
+{
+    *m = (struct matrix){.data = n->w.data, .dtype = n->w.dtype, .packed = n->w.packed};
+    if (m->packed) {
+        m->act = matmul_packed_kind(m->dtype);
+        m->row_bytes = matmul_packed_bytes(m->dtype, n->w.cols);
+    } else {
+        m->act = matmul_act_kind(f->plan->matmul, m->dtype);
+        if (!dtype_row_bytes(m->dtype, n->w.cols, &m->row_bytes))
+            return -EINVAL;
+    }
+    if (m->act == MATMUL_ACT_Q8 && n->w.cols % 32 != 0)
+        return err_set(f->reterr, EOPNOTSUPP, "%s has %u columns, no multiple of 32",
+                       n->w.name ? n->w.name : "a weight", n->w.cols);
+    if (n->bias.data) {
+        m->bias = vector_floats(f, &n->bias);
+        if (!m->bias)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* Keys and values are the last two inputs of those who store them. */
+static graph_ref source_of(const struct graph_node *n, enum kv_part part)
+{
+    return n->src[(n->op == GRAPH_STORE ? 0 : 1) + (part == KV_VALUES)];
+}
+
+/* What @ref is to the node @n. */
+static enum kv_part part_of(const struct graph_node *n, graph_ref ref)
+{
+    return source_of(n, KV_KEYS) == ref     ? KV_KEYS
+           : source_of(n, KV_VALUES) == ref ? KV_VALUES
+                                            : KV_NONE;
+}
+
+/* Per-head norm and rope behind the product @p, whose value is *cur. */
+static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
+{
+    graph_ref next = only_user(f, *cur, GRAPH_RMS_NORM);
+    const struct graph_node *n;
+
+    if (next >= 0 && node_at(f, next)->group < p->width &&
+        node_at(f, next)->group <= FUSED_HEAD_MAX) {
+        n = node_at(f, next);
+        p->norm_w = vector_floats(f, &n->w);
+        if (!p->norm_w)
+            return -ENOMEM;
+        p->norm_eps = n->f;
+        p->head_dim = n->group;
+        f->done[next] = true;
+        *cur = next;
+    }
+
+    next = only_user(f, *cur, GRAPH_ROPE);
+    if (next >= 0 && node_at(f, next)->group <= FUSED_HEAD_MAX &&
+        (p->head_dim == 0 || p->head_dim == node_at(f, next)->group)) {
+        n = node_at(f, next);
+        p->i_rope = rope_find(f, &n->rope);
+        if (p->i_rope < 0)
+            return -ENOMEM;
+        p->head_dim = n->group;
+        f->done[next] = true;
+        *cur = next;
+    }
+
+    return 0;
+}
+
+/* Storing of k or v behind the product @p, whose value is @cur. */
+static void fuse_store(struct fuser *f, struct product *p, graph_ref cur)
+{
+    const graph_ref attention = only_user(f, cur, GRAPH_ATTENTION);
+    const graph_ref user = attention >= 0 ? attention : only_user(f, cur, GRAPH_STORE);
+    const struct graph_node *n;
+    enum kv_part part;
+
+    if (user < 0)
+        return;
+    n = node_at(f, user);
+    part = part_of(n, cur);
+    if (part == KV_NONE || n->attn.head_dim > FUSED_HEAD_MAX ||
+        (p->head_dim != 0 && p->head_dim != n->attn.head_dim))
+        return;
+    p->head_dim = n->attn.head_dim;
+    p->kv = part;
+    p->i_layer = n->attn.i_layer;
+    f->stored[cur] = true;
+}
+
+static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_ref *cur)
+{
+    const struct graph_node *n = node_at(f, glu);
+    const graph_ref other = graph_glu_other(&f->users, f->g, glu, *cur);
+    int r;
+
+    if (other < 0 || f->done[other])
+        return 0;
+    p->n_matrices = 2;
+    p->act = n->act;
+    r = matrix_set(f, node_at(f, n->src[0]), &p->m[0]);
+    if (r == 0)
+        r = matrix_set(f, node_at(f, n->src[1]), &p->m[1]);
+    f->done[other] = f->done[glu] = true;
+    *cur = glu;
+    return r;
+}
+
+/* Pieces of the stage made last are computed in any order: whether @ref is there before it. */
+static bool made_before(const struct fuser *f, graph_ref ref)
+{
+    const struct value *v = &f->plan->values[ref];
+
+    return v->is_input || (v->made && v->first + 1 < f->plan->n_stages);
+}
+
+static void fuse_act(struct fuser *f, struct product *p, graph_ref *cur)
+{
+    const graph_ref act = only_user(f, *cur, GRAPH_ACT);
+
+    if (act < 0 || p->kv != KV_NONE || p->head_dim != 0 || p->n_matrices != 1)
+        return;
+    p->has_act = true;
+    p->act = node_at(f, act)->act;
+    f->done[act] = true;
+    *cur = act;
+}
+
+static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
+{
+    const graph_ref sum = only_user(f, *cur, GRAPH_ADD);
+    graph_ref other;
+
+    if (sum < 0 || p->kv != KV_NONE || p->head_dim != 0)
+        return;
+    other = node_at(f, sum)->src[node_at(f, sum)->src[0] == *cur];
+    if (other == *cur || !made_before(f, other))
+        return;
+    p->add = other;
+    f->done[sum] = true;
+    *cur = sum;
+}
+
+/* Columns of a piece: fewer of narrow matrices, whose few pieces would not be shared evenly. */
+static uint32_t piece_columns(const struct fuser *f, uint32_t width)
+{
+    const uint32_t n_threads = f->plan->n_threads;
+    uint32_t n = PRODUCT_COLUMNS;
+
+    while (n > MATMUL_N_STEP && width / n < EVEN_PIECES * n_threads &&
+           DIV_UP(width, n) % n_threads != 0)
+        n /= 2;
+    return n;
+}
+
+/* Makes the product of node @ref and takes what follows into it. */
+static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
+{
+    struct product *p = &s->products[s->n_products++];
+    const graph_ref glu = only_user(f, ref, GRAPH_GLU);
+    struct plan *plan = f->plan;
+    graph_ref cur = ref;
+    int r;
+
+    *p = (struct product){.n_matrices = 1,
+                          .width = node_at(f, ref)->width,
+                          .i_rope = -1,
+                          .add = GRAPH_NONE,
+                          .dst = GRAPH_NONE};
+    f->done[ref] = true;
+    r = matrix_set(f, node_at(f, ref), &p->m[0]);
+    if (r == 0)
+        r = glu >= 0 ? fuse_gate(f, p, glu, &cur) : fuse_heads(f, p, &cur);
+    if (r < 0)
+        return r;
+    if (glu < 0)
+        fuse_store(f, p, cur);
+    fuse_act(f, p, &cur);
+    fuse_sum(f, p, &cur);
+    if (p->kv == KV_NONE)
+        value_made(f, p->dst = cur);
+
+    p->chunk = piece_columns(f, p->width);
+    if (p->head_dim > 0)
+        p->chunk = p->head_dim * MAX(1u, p->chunk / p->head_dim);
+    while (p->m[0].packed && p->chunk % MATMUL_N_STEP != 0)
+        p->chunk += p->head_dim;
+    p->n_chunks = DIV_UP(p->width, p->chunk);
+    plan->max_chunk = MAX(plan->max_chunk, p->chunk);
+    plan->max_head_dim = MAX(plan->max_head_dim, p->head_dim);
+    s->n_chunks += p->n_chunks;
+    for (uint32_t i = 0; i < p->n_matrices; i++) {
+        s->acts[p->m[i].act] = true;
+        s->packed &= p->m[i].packed;
+    }
+    return 0;
+}
+
+/* The stage of all products that read what @ref reads. */
+static int stage_products(struct fuser *f, graph_ref ref)
+{
+    const graph_ref src = node_at(f, ref)->src[0];
+    struct stage *s = stage_new(f, STAGE_PRODUCT);
+    graph_ref in = src;
+    int r = 0;
+
+    s->K = node_at(f, ref)->w.cols;
+    s->packed = true;
+    s->rows_kept = node_at(f, ref)->rows_kept;
+    if (f->late[in] && node_at(f, in)->op == GRAPH_RMS_NORM) {
+        s->norm_w = vector_floats(f, &node_at(f, in)->w);
+        if (!s->norm_w)
+            return -ENOMEM;
+        s->norm_eps = node_at(f, in)->f;
+        in = node_at(f, in)->src[0];
+    }
+    if (f->late[in]) {
+        assert(node_at(f, in)->op == GRAPH_ROWS);
+        s->gather = true;
+        in = node_at(f, in)->src[0];
+    }
+    s->src[0] = in;
+
+    s->products = arena_zalloc(&f->plan->arena, f->users.n[src] * sizeof(struct product));
+    if (!s->products)
+        return -ENOMEM;
+    for (uint32_t i = (uint32_t)ref; r == 0 && i < f->n; i++) {
+        const struct graph_node *n = node_at(f, (graph_ref)i);
+
+        if (n->op == GRAPH_MATMUL && n->src[0] == src && !f->done[i])
+            r = product_add(f, s, (graph_ref)i);
+        if (!f->cpu->fuse)
+            break;
+    }
+    for (int k = 0; k < MATMUL_ACT_N; k++)
+        if (s->acts[k])
+            s->act_bytes[k] = matmul_act_bytes((enum matmul_act)k, s->K);
+    return r;
+}
+
+/* k or v that no product has stored. */
+static void stage_store(struct fuser *f, const struct graph_node *n, enum kv_part part)
+{
+    const graph_ref src = source_of(n, part);
+    struct stage *s;
+
+    if (f->stored[src])
+        return;
+    s = stage_new(f, STAGE_NODE);
+    s->op = GRAPH_ATTENTION;
+    s->kv = part;
+    s->src[0] = src;
+    s->attn = n->attn;
+}
+
+static void stage_attention(struct fuser *f, graph_ref ref)
+{
+    const struct graph_node *n = node_at(f, ref);
+    struct stage *s;
+
+    if (!n->attn.memory) {
+        stage_store(f, n, KV_KEYS);
+        stage_store(f, n, KV_VALUES);
+    }
+    s = stage_new(f, STAGE_ATTENTION);
+    s->src[0] = n->src[0];
+    value_made(f, s->dst = ref);
+    s->attn = n->attn;
+    f->plan->max_head_dim = MAX(f->plan->max_head_dim, n->attn.head_dim);
+    f->plan->max_group = MAX(f->plan->max_group, n->attn.n_heads / n->attn.n_kv_heads);
+    f->done[ref] = true;
+}
+
+static int stage_plain(struct fuser *f, graph_ref ref)
+{
+    const struct graph_node *n = node_at(f, ref);
+    struct stage *s = stage_new(f, n->op == GRAPH_EMBED ? STAGE_EMBED : STAGE_NODE);
+
+    s->op = n->op;
+    value_made(f, s->dst = ref);
+    memcpy(s->src, n->src, sizeof(s->src));
+    s->rows_kept = n->rows_kept;
+    s->width = n->width;
+    s->group = n->group;
+    s->act = n->act;
+    s->key = n->key;
+    s->f = n->f;
+    s->table = n->w;
+    if (n->op == GRAPH_RMS_NORM || n->op == GRAPH_LAYER_NORM) {
+        s->norm_w = vector_floats(f, &n->w);
+        if (!s->norm_w)
+            return -ENOMEM;
+    }
+    if (n->op == GRAPH_LAYER_NORM && n->bias.data) {
+        s->bias = vector_floats(f, &n->bias);
+        if (!s->bias)
+            return -ENOMEM;
+    }
+    if (n->op == GRAPH_ROPE) {
+        s->i_rope = rope_find(f, &n->rope);
+        if (s->i_rope < 0)
+            return s->i_rope;
+    }
+    f->done[ref] = true;
+    return 0;
+}
+
+/* Whether every reader of @ref is a product, so that its stage can do @ref's work. */
+static bool products_can_prepare(const struct fuser *f, graph_ref ref)
+{
+    const struct graph_node *n = node_at(f, ref);
+    bool any = false;
+
+    if (!f->cpu->fuse)
+        return false;
+    if (n->op == GRAPH_RMS_NORM && n->group != n->width)
+        return false;
+    for (uint32_t i = (uint32_t)ref + 1; i < f->n; i++) {
+        const struct graph_node *u = node_at(f, (graph_ref)i);
+        const bool reads = u->src[0] == ref || u->src[1] == ref || u->src[2] == ref;
+
+        if (!reads)
+            continue;
+        /* Rows may also be chosen in front of such a norm, when that is their only reader. */
+        if (u->op != GRAPH_MATMUL &&
+            !(n->op == GRAPH_ROWS && u->op == GRAPH_RMS_NORM && f->users.n[ref] == 1 &&
+              products_can_prepare(f, (graph_ref)i)))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+static int fuse_node(struct fuser *f, graph_ref ref)
+{
+    const struct graph_node *n = node_at(f, ref);
+
+    if (f->done[ref])
+        return 0;
+    switch (n->op) {
+    case GRAPH_INPUT:
+        f->plan->has_input = true;
+        f->plan->values[ref].made = f->plan->values[ref].is_input = true;
+        f->plan->values[ref].ld = n->width;
+        return 0;
+    case GRAPH_RMS_NORM:
+    case GRAPH_ROWS:
+        if (products_can_prepare(f, ref)) {
+            f->late[ref] = f->done[ref] = true;
+            return 0;
+        }
+        return stage_plain(f, ref);
+    case GRAPH_MATMUL:
+        return stage_products(f, ref);
+    case GRAPH_ATTENTION:
+        stage_attention(f, ref);
+        return 0;
+    case GRAPH_STORE:
+        stage_store(f, n, KV_KEYS);
+        stage_store(f, n, KV_VALUES);
+        f->plan->max_head_dim = MAX(f->plan->max_head_dim, n->attn.head_dim);
+        f->done[ref] = true;
+        return 0;
+    case GRAPH_OUTPUT: {
+        const struct graph_node *src = node_at(f, n->src[0]);
+
+        /* Products and copies of rows can write where the caller wants them. */
+        if (f->users.n[n->src[0]] == 1 && !f->late[n->src[0]] &&
+            (src->op == GRAPH_MATMUL || src->op == GRAPH_ROWS)) {
+            f->plan->values[n->src[0]].is_output = true;
+            f->plan->values[n->src[0]].ld = n->width;
+            return 0;
+        }
+        f->plan->values[ref].is_output = true;
+        f->plan->values[ref].ld = n->width;
+        return stage_plain(f, ref);
+    }
+    default:
+        return stage_plain(f, ref);
+    }
+}
+
+int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backend *cpu,
+               struct inf_err *reterr)
+{
+    const size_t n = graph_n_nodes(g);
+    _cleanup_free_ bool *done = NEW(bool, n), *late = NEW(bool, n), *stored = NEW(bool, n);
+    struct fuser f = {.plan = plan,
+                      .g = g,
+                      .cpu = cpu,
+                      .reterr = reterr,
+                      .n = (uint32_t)n,
+                      .done = done,
+                      .late = late,
+                      .stored = stored};
+    int r = 0;
+
+    /* Attention may need two more stages, to store k and v. */
+    plan->stages = arena_zalloc(&plan->arena, 3 * n * sizeof(struct stage));
+    plan->values = arena_zalloc(&plan->arena, n * sizeof(struct value));
+    plan->ropes = arena_zalloc(&plan->arena, n * sizeof(struct rope_table));
+    if (!done || !late || !stored || !plan->stages || !plan->values || !plan->ropes)
+        return -ENOMEM;
+    r = graph_users_init(&f.users, g);
+
+    plan->n_values = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        const struct graph_node *node = graph_node(g, (graph_ref)i);
+
+        plan->values[i].width = node->width;
+        /* Rows a power of two apart would fight for the same sets of the caches. */
+        plan->values[i].ld = ALIGN_UP(node->width, 16u) + (node->width % 256 == 0 ? 16 : 0);
+        plan->values[i].rows_kept = node->rows_kept;
+        plan->max_width = MAX(plan->max_width, node->width);
+    }
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = fuse_node(&f, (graph_ref)i);
+    graph_users_done(&f.users);
+    return r;
+}

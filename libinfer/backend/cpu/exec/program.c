@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs: memory
+ *
+ * Everything that a step needs is allocated here, for the largest batch that the limits allow:
+ * values share one scratch buffer by their lifetimes, each thread has a buffer of its own. Pages
+ * that small batches never reach are never touched.
+ */
+#include "backend/cpu/exec/program.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/err.h"
+#include "core/pages.h"
+#include "graph/plan.h"
+
+/* Zeroed pages, touched when used; NULL when out of memory. */
+static unsigned char *pages_new(uint64_t size)
+{
+    /* No huge pages: every value has its own place, of which small batches touch the beginning, and
+     * large ones are no faster with them. */
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static uint32_t rows_max(const struct plan *plan, bool rows_kept)
+{
+    return rows_kept ? plan->limits.max_logits : plan->limits.max_rows;
+}
+
+static void value_used(struct plan *plan, graph_ref ref, uint32_t i_stage)
+{
+    if (ref >= 0)
+        plan->values[ref].last = MAX(plan->values[ref].last, i_stage);
+}
+
+/* In the last layer the rows without logits end with attention: only storing their keys and values
+ * matters. */
+static void mark_wanted_only(struct plan *plan, struct stage *attention)
+{
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        const struct stage *s = &plan->stages[i];
+        bool reads = false;
+
+        for (unsigned j = 0; j < ARRAY_SIZE(s->src); j++)
+            reads |= s->src[j] == attention->dst;
+        for (uint32_t j = 0; j < s->n_products; j++)
+            if (s->products[j].add == attention->dst)
+                return;
+        if (reads && !s->gather && !(s->kind == STAGE_NODE && s->op == GRAPH_ROWS))
+            return;
+    }
+    attention->wanted_only = true;
+}
+
+static void find_lifetimes(struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        const struct stage *s = &plan->stages[i];
+
+        for (unsigned j = 0; j < ARRAY_SIZE(s->src); j++)
+            value_used(plan, s->src[j], i);
+        for (uint32_t j = 0; j < s->n_products; j++)
+            value_used(plan, s->products[j].add, i);
+    }
+}
+
+/* Values and prepared rows, by the stages that need them. */
+static int place_values(struct plan *plan)
+{
+    const size_t max = plan->n_values + (size_t)plan->n_stages * MATMUL_ACT_N;
+    _cleanup_free_ struct plan_span *spans = NEW(struct plan_span, max);
+    _cleanup_free_ uint64_t **offsets = NEW(uint64_t *, max);
+    size_t n = 0;
+    int r;
+
+    if (!spans || !offsets)
+        return -ENOMEM;
+
+    find_lifetimes(plan);
+    for (uint32_t i = 0; i < plan->n_values; i++) {
+        struct value *v = &plan->values[i];
+
+        if (!v->made || v->is_output || v->is_input)
+            continue;
+        spans[n] = (struct plan_span){.first = v->first, .last = v->last};
+        spans[n].size = (uint64_t)rows_max(plan, v->rows_kept) * v->ld * sizeof(float);
+        offsets[n++] = &v->offset;
+    }
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        struct stage *s = &plan->stages[i];
+
+        for (int k = 0; k < MATMUL_ACT_N; k++) {
+            if (!s->acts[k])
+                continue;
+            spans[n] = (struct plan_span){.first = i, .last = i};
+            spans[n].size = (uint64_t)rows_max(plan, s->rows_kept) * s->act_bytes[k];
+            offsets[n++] = &s->act_offset[k];
+        }
+    }
+
+    r = plan_place(spans, n, &plan->scratch_size);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < n; i++)
+        *offsets[i] = spans[i].offset;
+    return 0;
+}
+
+/* Offset of the next @size bytes. */
+static uint64_t part(uint64_t *at, uint64_t size)
+{
+    const uint64_t offset = *at;
+
+    *at = ALIGN_UP(offset + size, 64u);
+    return offset;
+}
+
+struct thread_layout program_thread_layout(const struct plan *plan)
+{
+    const uint64_t f = sizeof(float), rows = MAX(plan->limits.max_rows, plan->limits.max_logits);
+    const uint64_t n_q = (uint64_t)plan->tile_rows * plan->max_group, hd = plan->max_head_dim;
+    struct thread_layout m;
+    uint64_t at = 0;
+
+    m.row = part(&at, plan->max_width * f);
+    m.tile[0] = part(&at, rows * plan->max_chunk * f);
+    m.tile[1] = part(&at, rows * plan->max_chunk * f);
+    m.act = part(&at, plan->act_private_size);
+    m.half = part(&at, hd * f + 64);
+    m.q = part(&at, n_q * hd * f);
+    m.o = part(&at, n_q * hd * f);
+    m.total = part(&at, n_q * hd * f);
+    m.s = part(&at, n_q * KV_BLOCK_MAX * f);
+    m.stats = part(&at, 2 * n_q * ATTN_STATS * f);
+    m.range = part(&at, n_q * sizeof(struct attn_range));
+    m.size = ALIGN_UP(at, 4096u);
+    return m;
+}
+
+/* Where threads keep the preparations of few rows: one stage at a time. */
+static void place_private(struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        struct stage *s = &plan->stages[i];
+        uint64_t at = 0;
+
+        for (int k = 0; k < MATMUL_ACT_N; k++)
+            if (s->acts[k])
+                s->act_private[k] = part(&at, PRIVATE_ROWS * s->act_bytes[k]);
+        plan->act_private_size = MAX(plan->act_private_size, at);
+    }
+}
+
+static int alloc_step(struct plan *plan)
+{
+    const uint32_t max_rows = plan->limits.max_rows;
+    uint32_t *rows = arena_alloc(&plan->arena, 3 * (size_t)max_rows * sizeof(uint32_t));
+
+    plan->claims = aligned_alloc(64, 3 * plan->n_threads * sizeof(*plan->claims));
+    plan->aheads = aligned_alloc(64, plan->n_threads * sizeof(*plan->aheads));
+    plan->max_tiles = max_rows / plan->tile_rows + plan->limits.max_seqs;
+    plan->tiles = arena_alloc(&plan->arena, plan->max_tiles * sizeof(struct attn_tile));
+    if (!rows || !plan->claims || !plan->aheads || !plan->tiles)
+        return -ENOMEM;
+    /* A first stage that is a product finds nothing to prefetch. */
+    memset(plan->aheads, 0, plan->n_threads * sizeof(*plan->aheads));
+    plan->row_pos = rows;
+    plan->row_block = rows + max_rows;
+    plan->row_offset = rows + 2 * (size_t)max_rows;
+    for (uint32_t i = 0; i < plan->n_ropes; i++) {
+        struct rope_table *t = &plan->ropes[i];
+
+        t->data =
+            arena_alloc(&plan->arena, (size_t)max_rows * 2 * t->params.n_dims * sizeof(float));
+        if (!t->data)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* Results of stretches, for the few tasks that threads share. */
+static int alloc_parts(struct plan *plan)
+{
+    const uint64_t stretch = ATTN_STRETCH_BLOCKS * (uint64_t)KV_BLOCK_MIN;
+    uint64_t bytes;
+
+    plan->max_stretches = (uint32_t)DIV_UP((uint64_t)plan->limits.max_ctx, stretch) + 1;
+    plan->part_floats = (size_t)plan->max_group * (plan->max_head_dim + ATTN_STATS);
+    if (plan->n_threads == 1 || plan->part_floats == 0)
+        return 0;
+    bytes = (uint64_t)plan->n_threads * SHARED_TASKS * plan->max_stretches * plan->part_floats *
+            sizeof(float);
+    plan->parts_size = bytes;
+    plan->parts = (float *)pages_new(bytes);
+    return plan->parts ? 0 : -ENOMEM;
+}
+
+int program_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
+                    struct kv_store *store UNUSED, struct plan **ret_plan, struct inf_err *reterr)
+{
+    const struct cpu_backend *cpu = (const struct cpu_backend *)b;
+    const unsigned flags = limits->many_rows ? cpu->flags_many : cpu->flags;
+    struct plan *plan;
+    int r;
+
+    assert(limits->max_rows > 0 && limits->max_seqs > 0);
+
+    r = graph_error(g, reterr);
+    if (r < 0)
+        return r;
+    plan = NEW(struct plan, 1);
+    if (!plan)
+        return err_set(reterr, ENOMEM, "out of memory");
+    plan->limits = *limits;
+    plan->matmul = matmul_ops_get(flags);
+    plan->attn = attn_pick(flags);
+    plan->n_threads = workers_count(cpu->workers);
+    plan->max_group = plan->max_head_dim = 1;
+    plan->max_chunk = PRODUCT_COLUMNS;
+
+    r = fuse_graph(plan, g, cpu, reterr);
+    if (r == -EOPNOTSUPP)
+        goto fail;
+    for (uint32_t i = 0; r == 0 && i < plan->n_stages; i++)
+        if (plan->stages[i].kind == STAGE_ATTENTION)
+            mark_wanted_only(plan, &plan->stages[i]);
+    if (r == 0)
+        r = place_values(plan);
+    if (r == 0) {
+        place_private(plan);
+        plan->tile_rows = MAX(1u, ATTN_TILE_ROWS / plan->max_group);
+        plan->mem = program_thread_layout(plan);
+        r = alloc_step(plan);
+    }
+    if (r == 0)
+        r = alloc_parts(plan);
+    if (r == 0) {
+        plan->scratch_size = MAX(plan->scratch_size, 64u);
+        plan->scratch = pages_new(plan->scratch_size);
+        plan->threads = pages_new(plan->mem.size * plan->n_threads);
+        r = plan->scratch && plan->threads ? 0 : -ENOMEM;
+    }
+    if (r < 0) {
+        err_set(reterr, -r, "no memory for the plan of %u rows", limits->max_rows);
+        goto fail;
+    }
+    *ret_plan = plan;
+    return 0;
+
+fail:
+    program_free(b, plan);
+    return r;
+}
+
+void program_rest(struct backend *b UNUSED, struct plan *plan)
+{
+    pages_drop(plan->scratch, plan->scratch_size);
+    pages_drop(plan->threads, plan->mem.size * plan->n_threads);
+    if (plan->parts)
+        pages_drop(plan->parts, plan->parts_size);
+}
+
+void program_free(struct backend *b UNUSED, struct plan *plan)
+{
+    if (!plan)
+        return;
+    if (plan->scratch)
+        munmap(plan->scratch, plan->scratch_size);
+    if (plan->threads)
+        munmap(plan->threads, plan->mem.size * plan->n_threads);
+    if (plan->parts)
+        munmap(plan->parts, plan->parts_size);
+    free(plan->claims);
+    free(plan->aheads);
+    arena_done(&plan->arena);
+    free(plan);
+}

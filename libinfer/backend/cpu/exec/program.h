@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A graph, compiled for the CPU
+ *
+ * A program is a list of stages. All threads walk through it together, with a barrier after each
+ * stage; inside a stage they claim pieces of work from a counter. Who computes a piece never
+ * changes its bits, so claiming keeps the backend's promise and evens out disturbed CPUs.
+ *
+ * fuse.c makes stages from nodes; program.c places values in scratch memory; exec.c runs.
+ */
+
+#include <stdatomic.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/attn/attn.h"
+#include "backend/cpu/elem/elem.h"
+#include "backend/cpu/matmul/matmul.h"
+#include "core/arena.h"
+#include "core/workers.h"
+
+/* Positions that one run of the online softmax covers: results of such stretches are then merged
+ * in order. A constant of the arithmetic, not of speed alone: it lets threads share one long
+ * sequence without changing a bit. */
+#define ATTN_STRETCH_BLOCKS 16u
+/* Floats that an online softmax knows of a row besides its result: the maximum and the sums. */
+#define ATTN_STATS (1 + ATTN_LANES)
+/* Query rows (tokens × heads of a group) that share one pass over a KV block. */
+#define ATTN_TILE_ROWS 64u
+/* Columns of a piece of a product, where heads do not ask for more. */
+#define PRODUCT_COLUMNS 128u
+/* Rows that each thread has at least where rows of a product are shared. */
+#define PART_ROWS 64u
+/* With so many pieces for each thread an odd one does not matter. */
+#define EVEN_PIECES 8u
+/* Heads wider than this are not fused into products. */
+#define FUSED_HEAD_MAX 512u
+/* Up to so many rows and elements each thread prepares for itself instead of waiting. */
+#define PRIVATE_ROWS  4u
+#define PRIVATE_ELEMS 8192u
+/* Tokens of a KV block. */
+#define KV_BLOCK_MIN 16u
+#define KV_BLOCK_MAX ATTN_TOKENS_MAX
+/* With up to so many rows memory is what a product waits for: a thread that has nothing to do
+ * prefetches up to so many bytes, which fit in a second-level cache, of what it reads next. */
+#define AHEAD_ROWS  4u
+#define AHEAD_BYTES (192u << 10)
+/* With fewer tasks of attention than this per thread, threads share sequences. */
+#define SHARED_TASKS 16u
+
+enum stage_kind {
+    STAGE_EMBED,
+    STAGE_PRODUCT, /* one or more matrix products with one input */
+    STAGE_ATTENTION,
+    STAGE_NODE, /* one operation, unfused, by rows */
+};
+
+enum kv_part {
+    KV_NONE,
+    KV_KEYS,
+    KV_VALUES,
+    KV_PART_N,
+};
+
+struct matrix {
+    const void *data;
+    enum inf_dtype dtype;
+    enum matmul_act act;
+    bool packed;
+    uint64_t row_bytes;
+    const float *bias; /* or NULL */
+};
+
+/* What becomes of a piece of a product while it is in the cache: in this order. */
+struct product {
+    struct matrix m[2]; /* the second only for gated units: m[0] the gate, m[1] up */
+    uint32_t n_matrices;
+    uint32_t width; /* columns */
+    uint32_t chunk; /* columns of a piece: whole heads */
+    uint32_t n_chunks;
+    enum graph_act act;  /* of gated units, or what has_act says */
+    bool has_act;        /* not of gated units */
+    const float *norm_w; /* per head, or NULL */
+    float norm_eps;
+    int i_rope;        /* or -1 */
+    uint32_t head_dim; /* of norm, rope and kv */
+    graph_ref add;     /* + this value, or none */
+    graph_ref dst;     /* none when it goes to the KV store alone */
+    enum kv_part kv;
+    uint32_t i_layer;
+};
+
+struct stage {
+    enum stage_kind kind;
+    graph_ref dst;
+    graph_ref src[3];
+
+    /* products: input rows → gathered → norm → prepared */
+    bool gather;         /* src has all rows, we want those of the logits */
+    bool rows_kept;      /* works on n_logits rows */
+    const float *norm_w; /* over the whole width, or NULL */
+    float norm_eps;
+    uint32_t K;
+    bool acts[MATMUL_ACT_N];            /* kinds of preparation needed */
+    size_t act_bytes[MATMUL_ACT_N];     /* of a row */
+    uint64_t act_offset[MATMUL_ACT_N];  /* in scratch */
+    uint64_t act_private[MATMUL_ACT_N]; /* in a thread's own memory */
+    struct product *products;
+    uint32_t n_products, n_chunks;
+    bool packed; /* all weights are packed */
+
+    struct attn_params attn;
+    bool wanted_only; /* attention: nobody reads but rows of the logits */
+    enum graph_op op; /* STAGE_NODE */
+    enum kv_part kv;  /* STAGE_NODE that stores: op is GRAPH_ATTENTION */
+    uint32_t width, group;
+    enum graph_act act;
+    enum graph_key key; /* STAGE_EMBED */
+    const float *bias;  /* LAYER_NORM; or NULL */
+    float f;
+    int i_rope;
+    struct weight table; /* STAGE_EMBED */
+};
+
+/* Row @n of a matrix where it lies. */
+static inline const unsigned char *matrix_row(const struct matrix *m, uint32_t n)
+{
+    return (const unsigned char *)m->data + n * (uint64_t)m->row_bytes;
+}
+
+/* The product that piece *@i_piece of a stage belongs to; *@i_piece becomes the one of it. */
+static inline const struct product *stage_product(const struct stage *s, uint32_t *i_piece)
+{
+    const struct product *p = s->products;
+
+    for (; *i_piece >= p->n_chunks; p++)
+        *i_piece -= p->n_chunks;
+    return p;
+}
+
+struct value {
+    uint32_t width;
+    uint32_t ld; /* floats from one row to the next */
+    bool rows_kept;
+    bool made;            /* some stage computes it: fused ones in between are not */
+    bool is_output;       /* lies in the caller's logits */
+    bool is_input;        /* lies in the batch */
+    uint32_t first, last; /* stages */
+    uint64_t offset;      /* in scratch */
+};
+
+/* sin and cos of each row of a step: [max_rows][2][n_dims], see elem.h. */
+struct rope_table {
+    struct rope_params params; /* inv_freq is a copy of ours */
+    float *data;
+};
+
+/* Pieces of a thread's share that were claimed; a line of the cache of its own. */
+struct claim {
+    _Alignas(64) _Atomic uint32_t n;
+};
+
+/* Weights that a thread will read next: prefetched while it waits. A line of its own. */
+struct ahead {
+    _Alignas(64) const unsigned char *at[2];
+    const unsigned char *end[2];
+};
+
+/* Rows of one sequence that go through attention together. */
+struct attn_tile {
+    const struct batch_seq *seq;
+    uint32_t i_row, n_rows, pos;
+    bool wanted; /* has rows of the logits */
+};
+
+/* A thread's own memory: offsets of its parts, all multiples of 64. */
+struct thread_layout {
+    uint64_t row;         /* [max_width]: one row after its norm */
+    uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
+    uint64_t act;         /* preparations of few rows */
+    uint64_t half;        /* [max_head_dim]: a head in the KV store's format */
+    uint64_t q, o, total; /* [tile_rows × group, head_dim] */
+    uint64_t s;           /* [tile_rows × group, block_tokens ≤ 256] */
+    uint64_t stats;       /* [2][tile_rows × group, ATTN_STATS]: of a stretch and in total */
+    uint64_t range;       /* [tile_rows × group] */
+    uint64_t size;
+};
+
+struct plan {
+    struct arena arena; /* stages, products, vectors */
+    struct plan_limits limits;
+    const struct matmul_ops *matmul;
+    const struct attn_fns *attn;
+    struct value *values; /* [n_values], by graph_ref */
+    uint32_t n_values;
+    bool has_input;
+    struct stage *stages;
+    uint32_t n_stages;
+    struct rope_table *ropes;
+    uint32_t n_ropes;
+    uint32_t max_width; /* of any value */
+    uint32_t max_chunk, max_head_dim, max_group, tile_rows;
+
+    unsigned char *scratch; /* values and prepared rows, shared */
+    uint64_t scratch_size;
+    unsigned char *threads; /* [n_threads], each mem.size */
+    struct thread_layout mem;
+    uint64_t act_private_size;
+    unsigned n_threads;
+    float *parts; /* [tasks, max_stretches, part_floats]: results of stretches, or NULL */
+    uint64_t parts_size;
+    uint32_t max_stretches;
+    size_t part_floats;
+
+    struct claim *claims; /* [3 sets, n_threads], see exec_claim() */
+    struct ahead *aheads; /* [n_threads] */
+    /* Written by the thread that runs a step, before the others start. */
+    uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in it */
+    struct attn_tile *tiles;
+    uint32_t max_tiles;
+    uint64_t *stage_nsec; /* [n_stages], added up by the running thread; NULL: nobody asks */
+};
+
+/* K and V: [block][layer][kv_head][K, V], see attn.h. */
+struct kv_store {
+    unsigned char *data;
+    uint64_t size;
+    struct kv_layout layout;
+    uint32_t n_blocks;
+    uint64_t block_bytes;
+    /* By enum kv_part: of one head of one layer of a block. */
+    uint64_t head_bytes[KV_PART_N];
+    enum codec codec[KV_PART_N];
+};
+
+struct cpu_backend {
+    struct backend backend; /* first */
+    unsigned flags;
+    unsigned flags_many; /* of plans for many rows */
+    bool fuse;           /* tests compare with and without */
+    const struct elem_fns *elem;
+    struct workers *workers;
+};
+
+/* fuse.c: makes plan->stages. -ENOMEM, -EOPNOTSUPP with the reason. */
+int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backend *cpu,
+               struct inf_err *reterr);
+/* program.c */
+int program_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
+                    struct kv_store *store, struct plan **ret_plan, struct inf_err *reterr);
+void program_free(struct backend *b, struct plan *plan);
+void program_rest(struct backend *b, struct plan *plan);
+struct thread_layout program_thread_layout(const struct plan *plan);
+
+/* One step, as all threads see it. */
+struct exec {
+    const struct cpu_backend *cpu;
+    struct plan *plan;
+    struct kv_store *store;
+    const struct batch *batch;
+    float *logits;
+    uint32_t n_tiles;
+    bool one_row_each;   /* every sequence has one row: decoding */
+    uint32_t begin, end; /* stages */
+};
+
+/* exec.c */
+int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
+             const struct batch *batch, float *logits, struct top_row *tops);
+/* Up to behind the next product: nothing of the plan is in use by threads then. */
+int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
+                  const struct batch *batch, float *logits, uint32_t *i_stage);
+/* Row @row of a value; those of the input are only read. */
+float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
+/* This thread's share of @n rows. */
+void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
+                uint32_t *ret_end);
+/* The next of @n pieces of a stage: of this thread's share while there are any, then of others'.
+ * Neighbouring pieces lie side by side in memory, so that a thread mostly reads on. False when
+ * none is left. */
+bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
+                uint32_t *ret_piece);
+unsigned char *exec_memory(const struct exec *x, unsigned i_thread);
+uint32_t exec_rows(const struct exec *x, bool rows_kept);
+/* exec-node.c: one operation on this thread's rows */
+void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
+void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread);
+/* Rotates one head of row @row in place. */
+void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
+/* exec-store.c: stores one head of row @row; @half is a buffer for as many floats. */
+void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
+                uint32_t row, const float *head, void *half);
+/* exec-product.c */
+void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread);
+/* device.c: K or V of one head in one block. */
+void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_layer,
+                    uint32_t i_head, uint32_t block);
+/* exec-attn.c */
+void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The bounds without any instruction set: plain loads, no dot instruction. */
+
+#define LIMIT_BYTES    16
+#define LIMIT_NAME(op) op##_ref
+
+#include "backend/cpu/limits/limits-kernels.h"
+
+const struct limits_ops limits_ref = {
+    .name = "ref",
+    .flags = 0,
+    .read = limit_read_ref,
+};

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Matrix products of BF16 weights as they lie with AMX: tiles of 16 rows, 32 k at a time
+ *
+ * The panel is what a tile of weights is loaded from as it is: pairs of k, 16 columns side by side.
+ * Of each 32 k a tile sums the even and the odd ones in chains of 16 fused multiply-adds from 0,
+ * adds both, and that to its sum (Intel SDM vol. 2B, TDPBF16PS; numbers below the normal range
+ * count as zero). Missing rows and k are zeros, which change no bit, so that an element does not
+ * depend on how many rows are multiplied together.
+ *
+ * A tile needs 16 rows to be worth its loads: rows are multiplied alone for nothing but the same
+ * bits. Who decodes single rows most of the time takes another rung.
+ */
+
+#include <string.h>
+
+#include "backend/cpu/matmul/matmul-kernels.h"
+#include "backend/cpu/matmul/tiles.h"
+#include "core/cpu.h"
+
+/* Lines of k that a tile of weights is loaded from, two columns of tiles side by side. */
+#define PANEL_LINE (PANEL_N * 4)
+
+/* 32 rows times 32 columns, in tiles 0 … 3. @a: 32 rows, @a_stride bytes apart. */
+INLINE void multiply_32(const struct matmul_panel *p, uint32_t kc, const uint8_t *a,
+                        size_t a_stride)
+{
+    const uint8_t *b = (const uint8_t *)p->pairs;
+
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (uint32_t k = 0; k < kc; k += TILE_K, a += 64, b += 16 * PANEL_LINE) {
+        _tile_loadd(4, a, a_stride);
+        _tile_loadd(5, a + TILE_ROWS * a_stride, a_stride);
+        _tile_loadd(6, b, PANEL_LINE);
+        _tile_loadd(7, b + 64, PANEL_LINE);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
+/* 16 rows. */
+INLINE void multiply_16(const struct matmul_panel *p, uint32_t kc, const uint8_t *a,
+                        size_t a_stride)
+{
+    const uint8_t *b = (const uint8_t *)p->pairs;
+
+    _tile_zero(0);
+    _tile_zero(1);
+    for (uint32_t k = 0; k < kc; k += TILE_K, a += 64, b += 16 * PANEL_LINE) {
+        _tile_loadd(4, a, a_stride);
+        _tile_loadd(6, b, PANEL_LINE);
+        _tile_loadd(7, b + 64, PANEL_LINE);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+}
+
+/* Adds @n rows of sums to those of y from row @m0 on. */
+static void put_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n,
+                     const float sums[][PANEL_N])
+{
+    const float *init = t->init + m0 * t->init_stride;
+    float *y = t->y + m0 * t->ldy;
+
+    for (uint32_t m = 0; m < n; m++, init += t->init_stride, y += t->ldy)
+        for (unsigned v = 0; v < PANEL_N; v += 16)
+            _mm512_storeu_ps(y + v,
+                             _mm512_add_ps(_mm512_loadu_ps(init + v), _mm512_load_ps(&sums[m][v])));
+}
+
+static void whole_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
+{
+    float sums[2 * TILE_ROWS][PANEL_N] __attribute__((aligned(64)));
+    const uint8_t *a = t->act + m0 * t->act_stride;
+
+    if (n > TILE_ROWS)
+        multiply_32(t->panel, t->kc, a, t->act_stride);
+    else
+        multiply_16(t->panel, t->kc, a, t->act_stride);
+    _tile_stored(0, &sums[0][0], sizeof(sums[0]));
+    _tile_stored(1, &sums[0][16], sizeof(sums[0]));
+    if (n > TILE_ROWS) {
+        _tile_stored(2, &sums[TILE_ROWS][0], sizeof(sums[0]));
+        _tile_stored(3, &sums[TILE_ROWS][16], sizeof(sums[0]));
+    }
+    put_rows(t, m0, n, sums);
+}
+
+/* Fewer than 16 rows, or k that is no multiple of 32: by way of a copy with zeros. */
+static void part_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
+{
+    uint16_t copy[TILE_ROWS][PANEL_K_PAIRS] __attribute__((aligned(64)));
+    float sums[TILE_ROWS][PANEL_N] __attribute__((aligned(64)));
+    const uint32_t kc = ALIGN_UP(t->kc, TILE_K);
+    const size_t bytes = ALIGN_UP(t->kc, 2u) * sizeof(uint16_t);
+
+    for (uint32_t m = 0; m < TILE_ROWS; m++) {
+        const size_t some = m < n ? bytes : 0;
+
+        memcpy(copy[m], t->act + (m < n ? m0 + m : m0) * t->act_stride, some);
+        memset((uint8_t *)copy[m] + some, 0, kc * sizeof(uint16_t) - some);
+    }
+    multiply_16(t->panel, kc, (const uint8_t *)copy, sizeof(copy[0]));
+    _tile_stored(0, &sums[0][0], sizeof(sums[0]));
+    _tile_stored(1, &sums[0][16], sizeof(sums[0]));
+    put_rows(t, m0, n, sums);
+}
+
+static void multiply_amx(const struct matmul_tile *t)
+{
+    const uint32_t step = t->kc % TILE_K == 0 ? 2 * TILE_ROWS : 0;
+    uint32_t m = 0;
+
+    tiles_configure();
+    for (; step > 0 && m + step <= t->M; m += step)
+        whole_rows(t, m, step);
+    for (; step > 0 && m + TILE_ROWS <= t->M; m += TILE_ROWS)
+        whole_rows(t, m, TILE_ROWS);
+    for (; m < t->M; m += TILE_ROWS)
+        part_rows(t, m, MIN(t->M - m, TILE_ROWS));
+    /* Tiles in use make each switch of threads dearer. */
+    _tile_release();
+}
+
+const struct matmul_ops matmul_amx = {
+    .name = "amx",
+    .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16 | CPU_AMX_BF16,
+    .base = &matmul_avx512fp16,
+    .tiles = matmul_tiles_amx,
+    .prepare_two = matmul_prepare_two_amx,
+    .kernels = {[INF_DTYPE_BF16] = {"matmul_bf16_amx", matmul_decode_bf16_avx512, multiply_amx,
+                                    NULL, 0}},
+};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of packed int16 with AVX-VNNI: 16 pairs an instruction. */
+#define TILE_M 6u
+
+#include "backend/cpu/matmul/matmul-ymm-blocks.h"
+
+/* From the intrinsic gcc 12 makes copies of sums, for which registers do not suffice. */
+INLINE v_int v_dot(v_int acc, v_int w, v_int x)
+{
+    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc) : "x"(w), "x"(x));
+    return acc;
+}
+
+void matmul_blocks_avxvnni(const struct matmul_args *args, uint32_t n0, uint32_t n1)
+{
+    multiply_blocks(args, n0, n1);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Matrix products of weights packed as blocks of int16, for any vector that multiplies pairs of
+ * them
+ *
+ * A CPU without tiles multiplies pairs of int16 twice as fast as floats. 128 numbers share a scale
+ * and are rounded to ±4095, so that no sum of 128 products leaves an int32. Of normally distributed
+ * numbers that loses 4e-8 of their energy, as F16 does, of a block with one large number at worst
+ * 6e-7; bfloat16 would lose 2.8e-6.
+ *
+ * The sum of an element is acc = fma(float(isum), w.d × x.d, acc) from 0, block by block, isum
+ * being exact, and then bias + acc. So an element does not depend on how many rows and columns are
+ * multiplied together, and is the same in all files that include this.
+ *
+ * Needs: v_n lanes; vector types v_int, v_float; v_zero(), v_load() of aligned pairs, v_all() of
+ * one pair, v_dot(acc, w, x) adds products of pairs; v_float_load(), v_float_all(), v_scale(acc, d,
+ * sum) = fma(float(acc), d, sum), v_mul(); v_put(y, bias or NULL, sums, n) writes bias + sums, n of
+ * them. v_round128(x, n, dst): see prepare_blocks(). TILE_M rows are multiplied at once.
+ */
+
+#include <string.h>
+
+#include "backend/cpu/matmul/matmul-kernels.h"
+
+#define PASS   (2 * v_n) /* columns whose sums are in registers at the same time */
+#define ROWS_M 96u /* rows that each group of columns sees while they are in the second level */
+
+INLINE void dot_rows(const struct matmul_args *args, uint32_t m0, uint32_t n, uint32_t n_cols,
+                     unsigned first, const unsigned m_n)
+{
+    const uint8_t *act = (const uint8_t *)args->act + m0 * args->act_stride;
+    const struct matmul_blocks *w = (const void *)((const uint8_t *)args->w + n * args->row_bytes);
+    v_float sum[TILE_M][2];
+
+    UNROLL for (unsigned m = 0; m < m_n; m++) sum[m][0] = sum[m][1] = v_float_all(0);
+    for (uint32_t k = 0; k < args->K; k += MATMUL_BLOCK, w++, act += sizeof(struct matmul_i16)) {
+        const uint32_t n_pairs = DIV_UP(MIN(args->K - k, MATMUL_BLOCK), 2u);
+        v_float d[2];
+        v_int acc[TILE_M][2];
+
+        UNROLL for (unsigned m = 0; m < m_n; m++) acc[m][0] = acc[m][1] = v_zero();
+        for (uint32_t i = 0; i < n_pairs; i++) {
+            const v_int low = v_load(w->q[i][first]), high = v_load(w->q[i][first + v_n]);
+
+            UNROLL for (unsigned m = 0; m < m_n; m++)
+            {
+                const v_int x = v_all(act + m * args->act_stride + 4 * (size_t)i);
+
+                acc[m][0] = v_dot(acc[m][0], low, x);
+                acc[m][1] = v_dot(acc[m][1], high, x);
+            }
+        }
+        d[0] = v_float_load(w->d + first);
+        d[1] = v_float_load(w->d + first + v_n);
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const v_float x = v_float_all(
+                ((const struct matmul_i16 *)(const void *)(act + m * args->act_stride))->d);
+
+            sum[m][0] = v_scale(acc[m][0], v_mul(d[0], x), sum[m][0]);
+            sum[m][1] = v_scale(acc[m][1], v_mul(d[1], x), sum[m][1]);
+        }
+    }
+    n += first;
+    n_cols -= first;
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        float *y = args->y + (m0 + m) * args->ldy + n;
+        const float *bias = args->bias ? args->bias + n : NULL;
+
+        v_put(y, bias, sum[m][0], MIN(n_cols, v_n));
+        if (n_cols > v_n)
+            v_put(y + v_n, bias ? bias + v_n : NULL, sum[m][1], MIN(n_cols - v_n, v_n));
+    }
+}
+
+INLINE void multiply_blocks(const struct matmul_args *args, uint32_t n0, uint32_t n1)
+{
+    for (uint32_t m0 = 0; m0 < args->M; m0 += ROWS_M) {
+        const uint32_t m1 = MIN(m0 + ROWS_M, args->M);
+
+        for (uint32_t n = n0; n < n1; n += PANEL_N) {
+            const uint32_t n_cols = MIN(n1 - n, PANEL_N);
+
+            for (unsigned first = 0; first < n_cols; first += PASS) {
+                uint32_t m = m0;
+
+                for (; m + TILE_M <= m1; m += TILE_M)
+                    dot_rows(args, m, n, n_cols, first, TILE_M);
+                for (; m + 2 <= m1; m += 2)
+                    dot_rows(args, m, n, n_cols, first, 2);
+                if (m < m1)
+                    dot_rows(args, m, n, n_cols, first, 1);
+            }
+        }
+    }
+}
+
+INLINE void prepare_blocks(const float *x, uint32_t K, struct matmul_i16 *dst)
+{
+    float rest[MATMUL_BLOCK];
+
+    for (uint32_t k = 0; k < K; k += MATMUL_BLOCK, dst++) {
+        const float *from = x + k;
+        float inverse;
+
+        if (K - k < MATMUL_BLOCK) {
+            memset(rest, 0, sizeof(rest));
+            memcpy(rest, from, (K - k) * sizeof(float));
+            from = rest;
+        }
+        dst->d = matmul_block_scale(v_largest128(from), &inverse);
+        v_round128(from, inverse, dst->q);
+    }
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * 16 rows of W times one or two prepared rows of floats, with AVX-512
+ *
+ * A line of each row is loaded and transposed in registers, so that lanes are rows, as in tiles:
+ * the sums are the same chains. A chain waits for its last addition, but the chains of chunks of k
+ * do not wait for each other: several chunks go side by side. The lines of a block are loaded and
+ * those of a later one prefetched one by one, while the block before is added up.
+ */
+
+#include "backend/cpu/matmul/matmul-lines-avx512.h"
+
+#define DIRECT_FLOAT_M 2
+
+/* Of 16 rows the lines that were loaded last, and where the next ones are. */
+struct direct_lines {
+    __m512i v[16];
+    const uint8_t *next;
+};
+
+/* Line @i of the next block is loaded, of a later one prefetched; i = 0 … 15 in turn. The empty
+ * assembly keeps the compiler from computing 16 addresses beforehand, too many for registers. */
+INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
+{
+    prefetch_line(d->ahead + 64 * i, false);
+    lines->v[i] = _mm512_loadu_si512(lines->next);
+    lines->next += d->row_bytes;
+    __asm__("" : "+r"(lines->next));
+    if (i == 15)
+        d->ahead += 16 * 64;
+}
+
+/* The block of @step elements that is added after the one at @k1 of chunk @j, as an offset in k. */
+INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigned j,
+                             const unsigned chunk, const unsigned side, const unsigned step)
+{
+    if (j + 1 < side && k1 + (j + 1) * chunk < K)
+        return k1 + (j + 1) * chunk;
+    return k1 + step < k0 + chunk ? k1 + step : k0 + side * chunk;
+}
+
+/*
+ * The walk over k of one function: chunks of @chunk elements, @side of them side by side, blocks of
+ * @step elements that take a line of a row. block(d, lines, act, m_n, sums) adds one; act_at(k) is
+ * where it begins in a prepared row.
+ */
+#define DIRECT_FLOAT(name, block, elem_bytes, act_at, chunk, side, step)                           \
+    INLINE void name##_m(struct matmul_direct *d, const unsigned m_n)                              \
+    {                                                                                              \
+        __m512 acc[DIRECT_FLOAT_M], sum[side][DIRECT_FLOAT_M];                                     \
+        struct direct_lines lines = {.next = d->w};                                                \
+                                                                                                   \
+        UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm512_loadu_ps(d->init);               \
+        UNROLL for (unsigned i = 0; i < 16; i++) direct_next(d, &lines, i);                        \
+        for (uint32_t k0 = 0; k0 < d->K; k0 += (side) * (chunk)) {                                 \
+            UNROLL for (unsigned j = 0; j < (side); j++) UNROLL for (unsigned m = 0; m < m_n; m++) \
+                sum[j][m] = _mm512_setzero_ps();                                                   \
+            for (uint32_t k1 = k0; k1 < k0 + (chunk); k1 += (step))                                \
+                UNROLL for (unsigned j = 0; j < (side); j++)                                       \
+                {                                                                                  \
+                    const uint32_t k = k1 + j * (chunk);                                           \
+                    const uint32_t next = direct_after(d->K, k0, k1, j, chunk, side, step);        \
+                                                                                                   \
+                    if (k >= d->K)                                                                 \
+                        continue;                                                                  \
+                    lines.next = d->w + (next < d->K ? (size_t)next * (elem_bytes) : 0);           \
+                    block(d, &lines, d->act + act_at(k), m_n, sum[j]);                             \
+                }                                                                                  \
+            UNROLL for (unsigned j = 0; j < (side); j++) if (k0 + j * (chunk) < d->K)              \
+                UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] =                                 \
+                    _mm512_add_ps(acc[m], sum[j][m]);                                              \
+        }                                                                                          \
+        UNROLL for (unsigned m = 0; m < m_n; m++) _mm512_storeu_ps(d->y + m * d->ldy, acc[m]);     \
+    }                                                                                              \
+    static __attribute__((noinline)) void name##_1(struct matmul_direct *d)                        \
+    {                                                                                              \
+        name##_m(d, 1);                                                                            \
+    }                                                                                              \
+    static __attribute__((noinline)) void name##_2(struct matmul_direct *d)                        \
+    {                                                                                              \
+        name##_m(d, 2);                                                                            \
+    }                                                                                              \
+    static void name(struct matmul_direct *d)                                                      \
+    {                                                                                              \
+        d->M == 1 ? name##_1(d) : name##_2(d);                                                     \
+    }

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * 8 rows of W times one or two prepared rows, straight from the stored blocks, with AVX-512
+ *
+ * The same sums as matmul-direct.h. A vector holds 64 bytes of one row, two blocks or four, so
+ * that 8 rows are as many streams as caches follow well. Vectors of the 8 rows end in a vector of
+ * exact sums: 8 lanes of one block, then 8 lanes of the next; these go through the float
+ * arithmetic of the tiles one after the other, in 256 bits.
+ */
+
+#define DIRECT_M 2
+
+/* A place in 8 rows. Addresses are sums that an instruction makes by itself; the empty assembly
+ * keeps the compiler from turning each row into a pointer, which are too many for registers. */
+struct direct_rows {
+    const uint8_t *a, *e; /* rows 0 and 4 */
+    size_t stride, stride3;
+};
+
+INLINE struct direct_rows direct_rows(const struct matmul_direct *d)
+{
+    struct direct_rows r = {d->w, d->w + 4 * d->row_bytes, d->row_bytes, 3 * d->row_bytes};
+
+    __asm__("" : "+r"(r.stride), "+r"(r.stride3));
+    return r;
+}
+
+INLINE void direct_move(struct direct_rows *r, size_t n)
+{
+    r->a += n;
+    r->e += n;
+    __asm__("" : "+r"(r->a), "+r"(r->e));
+}
+
+INLINE const uint8_t *direct_row(const struct direct_rows *r, const unsigned i)
+{
+    return (i < 4 ? r->a : r->e) + (i % 4 == 3 ? r->stride3 : i % 4 * r->stride);
+}
+
+/* Sums of 8 rows, and those of offsets in the present chunk of k. */
+struct direct_acc {
+    __m256 v[DIRECT_M], offset[DIRECT_M];
+};
+
+/* Partial sums: how many of the two steps that add lanes of 16 bytes fit in 16 bits. */
+enum direct_size { DIRECT_WIDE, DIRECT_ONE, DIRECT_BOTH };
+
+INLINE __m512i direct_pairs(__m512i a, __m512i b)
+{
+    return _mm512_madd_epi16(_mm512_packs_epi32(a, b), _mm512_set1_epi16(1));
+}
+
+#define direct_shuffle(a, b, how)                                                                  \
+    _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), how))
+
+/* [a, b, c, d] of each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2], v[3]. */
+INLINE __m512i direct_add4(const __m512i v[4], const enum direct_size size)
+{
+    __m512i a, b;
+
+    if (size == DIRECT_WIDE) {
+        a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+        b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+        return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    }
+    a = direct_pairs(v[0], v[1]);
+    b = direct_pairs(v[2], v[3]);
+    if (size == DIRECT_BOTH)
+        return direct_pairs(a, b);
+    return _mm512_add_epi32(direct_shuffle(a, b, 0x88), direct_shuffle(a, b, 0xdd));
+}
+
+/* 16-byte lanes i, j of @a and the same of @b, as a.i b.i a.j b.j. */
+INLINE __m512i direct_lanes(__m512i a, __m512i b, const int i, const int j)
+{
+    return _mm512_permutex2var_epi64(a,
+                                     _mm512_setr_epi64(2 * i, 2 * i + 1, 2 * i + 8, 2 * i + 9,
+                                                       2 * j, 2 * j + 1, 2 * j + 8, 2 * j + 9),
+                                     b);
+}
+
+/* What sums of products with q start from, for weights that are q - @zero. */
+INLINE __m512i direct_first(__m512i x, const unsigned zero)
+{
+    const __m512i none = _mm512_setzero_si512();
+
+    if (zero == 0)
+        return none;
+    return _mm512_sub_epi32(none, _mm512_dpbusd_epi32(none, _mm512_set1_epi8((char)zero), x));
+}
+
+/* Sums of 32 products: of the first half of the vectors of 8 rows, then of the second half. */
+INLINE __m512i direct_sum32(const __m512i w[8], __m512i x, const unsigned zero,
+                            const enum direct_size size)
+{
+    const __m512i first = direct_first(x, zero);
+    __m512i v[8], a, b;
+
+    UNROLL for (unsigned i = 0; i < 8; i++) v[i] = _mm512_dpbusd_epi32(first, w[i], x);
+    a = direct_add4(v, size);
+    b = direct_add4(v + 4, size);
+    return _mm512_add_epi32(direct_lanes(a, b, 0, 2), direct_lanes(a, b, 1, 3));
+}
+
+/* Of Q6_K, sums of 16 products, of the four quarters: sum[0] has the first two. */
+INLINE void direct_sum16(const __m512i w[8], __m512i x, __m512i sum[2])
+{
+    const __m512i first = direct_first(x, 32);
+    __m512i v[8], a, b;
+
+    UNROLL for (unsigned i = 0; i < 8; i++) v[i] = _mm512_dpbusd_epi32(first, w[i], x);
+    a = direct_add4(v, DIRECT_BOTH);
+    b = direct_add4(v + 4, DIRECT_BOTH);
+    sum[0] = direct_lanes(a, b, 0, 1);
+    sum[1] = direct_lanes(a, b, 2, 3);
+}
+
+INLINE __m512i direct_halves(const void *a, const void *b)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(a)), _mm256_loadu_si256(b),
+                              1);
+}
+
+/* @a in the first 8 lanes, @b in the others. */
+INLINE __m512i direct_two(int32_t a, int32_t b)
+{
+    return _mm512_mask_set1_epi32(_mm512_set1_epi32(a), 0xff00, b);
+}
+
+INLINE const struct matmul_q8 *direct_x(const struct matmul_direct *d, unsigned m, uint32_t block)
+{
+    return (const struct matmul_q8 *)(d->act + m * d->act_stride) + block;
+}
+
+INLINE __m256 direct_fma(__m256 scaled, const struct matmul_q8 *x, __m256 acc)
+{
+    return _mm256_fmadd_ps(scaled, _mm256_set1_ps(x->d), acc);
+}
+
+/* acc with the sums of two blocks of x added, whose scales are in the lanes of @scale. */
+INLINE __m256 direct_add2(__m256 acc, __m512i sum, __m512 scale, const struct matmul_q8 *x0,
+                          const struct matmul_q8 *x1)
+{
+    const __m512 f = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale);
+
+    acc = direct_fma(_mm512_castps512_ps256(f), x0, acc);
+    return direct_fma(_mm512_extractf32x8_ps(f, 1), x1, acc);
+}
+
+INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc)
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        acc->v[m] = _mm256_loadu_ps(d->init);
+        acc->offset[m] = _mm256_setzero_ps();
+    }
+}
+
+/* Blocks up to @b were added: at the end of a chunk their offsets are, too. */
+INLINE void direct_chunk(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc,
+                         uint32_t b)
+{
+    if (b * 32 % PANEL_K != 0 && b * 32 < d->K)
+        return;
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        acc->v[m] = _mm256_add_ps(acc->v[m], acc->offset[m]);
+        acc->offset[m] = _mm256_setzero_ps();
+    }
+}
+
+INLINE void direct_end(const struct matmul_direct *d, const unsigned m_n,
+                       const struct direct_acc *acc)
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++) _mm256_storeu_ps(d->y + m * d->ldy, acc->v[m]);
+}
+
+/*
+ * 2-byte units @at and @at + @step of 8 vectors, as floats: unit @at of vectors 0 … 7, then the
+ * others. Taken from vectors that are needed anyway, rather than one by one from memory.
+ */
+INLINE __m512 direct_fields(const __m512i v[8], const unsigned at, const unsigned step)
+{
+    const __m512i pick = _mm512_castsi128_si512(_mm_setr_epi16(
+        (short)at, (short)(at + 32), (short)(at + step), (short)(at + step + 32), 0, 0, 0, 0));
+    const __m512i join2 = _mm512_castsi128_si512(_mm_setr_epi32(0, 16, 1, 17));
+    const __m512i join4 = _mm512_castsi256_si512(_mm256_setr_epi64x(0, 8, 1, 9));
+    __m512i a[4], b[2];
+
+    UNROLL for (unsigned i = 0; i < 4; i++) a[i] =
+        _mm512_permutex2var_epi16(v[2 * i], pick, v[2 * i + 1]);
+    UNROLL for (unsigned i = 0; i < 2; i++) b[i] =
+        _mm512_permutex2var_epi32(a[2 * i], join2, a[2 * i + 1]);
+    return _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutex2var_epi64(b[0], join4, b[1])));
+}
+
+/* 16 floats of binary16. */
+INLINE __m512 direct_halfs(const uint64_t d[4])
+{
+    return _mm512_cvtph_ps(
+        _mm256_setr_epi64x((int64_t)d[0], (int64_t)d[1], (int64_t)d[2], (int64_t)d[3]));
+}
+
+/* One function for each number of prepared rows. */
+#define DIRECT_FN(name, how, call)                                                                 \
+    static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
+    {                                                                                              \
+        const bool once = how;                                                                     \
+                                                                                                   \
+        call;                                                                                      \
+    }
+#define DIRECT(stem, call1, call2)                                                                 \
+    DIRECT_FN(direct_##stem##_1, true, call1)                                                      \
+    DIRECT_FN(direct_##stem##_2, true, call2)                                                      \
+    DIRECT_FN(direct_##stem##_kept_1, false, call1)                                                \
+    DIRECT_FN(direct_##stem##_kept_2, false, call2)                                                \
+    static void direct_##stem##_avx512(struct matmul_direct *d)                                    \
+    {                                                                                              \
+        if (d->once)                                                                               \
+            d->M == 1 ? direct_##stem##_1(d) : direct_##stem##_2(d);                               \
+        else                                                                                       \
+            d->M == 1 ? direct_##stem##_kept_1(d) : direct_##stem##_kept_2(d);                     \
+    }
+
+#include "backend/cpu/matmul/matmul-direct-avx512-32.h"
+#include "backend/cpu/matmul/matmul-direct-avx512-k.h"
+#include "backend/cpu/matmul/matmul-direct-avx512-fma.h"

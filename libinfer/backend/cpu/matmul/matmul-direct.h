@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * 8 rows of W times one or two prepared rows, straight from the stored blocks, for matmul-vec.h
+ *
+ * With few prepared rows a panel costs more than its use. Here blocks of several rows are loaded
+ * side by side as they lie, unpacked in registers and multiplied; the partial sums that a row has
+ * in 4 or 8 lanes are then added up across lanes, in integers, so that a vector holds the exact
+ * sum of one block of each row. From there on it is the float arithmetic of the tiles.
+ *
+ * Beyond matmul-vec.h:
+ *   v_rows32(p, stride)  32 bytes of VEC_N / 8 rows that lie 4 × stride apart
+ *   v_x32(p), v_x16(p)   32 or 16 bytes, repeated
+ *   v_pack16(a, b)       16-bit lanes of a and b, per 16 bytes
+ *   v_pair16(a)          sums of pairs of 16-bit lanes
+ *   v_even(a, b), v_odd(a, b)   32-bit lanes 0, 2 or 1, 3 of a and b, per 16 bytes
+ *   v_firsts(a, b), v_seconds(a, b)   16-byte lanes 0, 2, … or 1, 3, … of a, then of b
+ *   v_spread(a, half)    byte i of each 16: bit 4 is bit i + 16 × half of the first 4 bytes
+ */
+
+#define DIRECT_M      2
+#define DIRECT_BLOCKS 16u /* whose scales are converted at once */
+
+/* Partial sums: how many of the two steps that add lanes of 16 bytes fit in 16 bits. */
+enum direct_size { DIRECT_WIDE, DIRECT_ONE, DIRECT_BOTH };
+
+/* [a, b, c, d] of each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2], v[3]. */
+INLINE v_int direct_add4(const v_int v[4], const enum direct_size size)
+{
+    v_int a, b;
+
+    if (size == DIRECT_WIDE) {
+        a = v_add(v_low32(v[0], v[1]), v_high32(v[0], v[1]));
+        b = v_add(v_low32(v[2], v[3]), v_high32(v[2], v[3]));
+        return v_add(v_low64(a, b), v_high64(a, b));
+    }
+    a = v_pair16(v_pack16(v[0], v[1]));
+    b = v_pair16(v_pack16(v[2], v[3]));
+    if (size == DIRECT_BOTH)
+        return v_pair16(v_pack16(a, b));
+    return v_add(v_even(a, b), v_odd(a, b));
+}
+
+/* Of vector i of 8: the first of its rows. */
+#define DIRECT_ROW(i) ((i) % 4 + (i) / 4 * (VEC_N / 2))
+
+INLINE v_int direct_dot(v_int w, v_int x, const bool is_s8)
+{
+    return is_s8 ? v_dot_s8(v_zero(), w, x) : v_dot(v_zero(), w, x);
+}
+
+/* Sums of 32 products of VEC_N rows. */
+INLINE v_int direct_sum32(const v_int w[8], v_int x, const enum direct_size size, const bool is_s8)
+{
+    v_int v[8], a, b;
+
+    UNROLL for (unsigned i = 0; i < 8; i++) v[i] = direct_dot(w[i], x, is_s8);
+    a = direct_add4(v, size);
+    b = direct_add4(v + 4, size);
+    return v_add(v_firsts(a, b), v_seconds(a, b));
+}
+
+/* The same of the first and of the second 16. */
+INLINE void direct_sum16(const v_int w[8], v_int x, const enum direct_size size, v_int sum[2])
+{
+    v_int v[8], a, b;
+
+    UNROLL for (unsigned i = 0; i < 8; i++) v[i] = direct_dot(w[i], x, false);
+    a = direct_add4(v, size);
+    b = direct_add4(v + 4, size);
+    sum[0] = v_firsts(a, b);
+    sum[1] = v_seconds(a, b);
+}
+
+/* acc with one scale's sums added; @n: what the stored q are too large by, times minus x. */
+INLINE v_flt direct_add(v_flt acc, v_int sum, int32_t n, v_flt scale, const struct matmul_q8 *x)
+{
+    const v_flt scaled = v_mulf(v_to_float(v_add(sum, v_set(n))), scale);
+
+    return v_fma(scaled, v_bcastf(&x->d), acc);
+}
+
+INLINE const struct matmul_q8 *direct_x(const struct matmul_direct *d, unsigned m, uint32_t block)
+{
+    return (const struct matmul_q8 *)(d->act + m * d->act_stride) + block;
+}
+
+/* Sums of 8 rows, and those of offsets in the present chunk of k. */
+struct direct_acc {
+    v_flt v[DIRECT_M], offset[DIRECT_M];
+};
+
+INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc)
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        acc->v[m] = v_loadf(d->init);
+        acc->offset[m] = v_setf(0);
+    }
+}
+
+/* Blocks up to @b were added: at the end of a chunk their offsets are, too. */
+INLINE void direct_chunk(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc,
+                         uint32_t b)
+{
+    if (b * 32 % PANEL_K != 0 && b * 32 < d->K)
+        return;
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        acc->v[m] = v_addf(acc->v[m], acc->offset[m]);
+        acc->offset[m] = v_setf(0);
+    }
+}
+
+INLINE void direct_end(const struct matmul_direct *d, const unsigned m_n,
+                       const struct direct_acc *acc)
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++) v_storef(d->y + m * d->ldy, acc->v[m]);
+}
+
+/* The 2-byte fields at @p of up to DIRECT_BLOCKS blocks of VEC_N rows, as floats. */
+INLINE void direct_fields(const uint8_t *p, size_t row_bytes, uint32_t n_blocks,
+                          const unsigned block_bytes, float dst[][VEC_N])
+{
+    uint16_t bits[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
+
+    n_blocks = MIN(n_blocks, DIRECT_BLOCKS);
+    for (uint32_t b = 0; b < n_blocks; b++, p += block_bytes)
+        UNROLL for (unsigned i = 0; i < VEC_N; i++) memcpy(&bits[b][i], p + i * row_bytes, 2);
+    for (uint32_t b = 0; b < n_blocks; b++)
+        v_storef(dst[b], v_from_f16(bits[b]));
+}
+
+INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool once)
+{
+    const unsigned size = sizeof(struct block_q8_0);
+    const uint8_t *w = d->w;
+    float scale[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
+    struct direct_acc acc;
+
+    direct_begin(d, m_n, &acc);
+    for (uint32_t b = 0; b < d->K / 32; b++, w += size) {
+        v_int v[8];
+
+        if (b % DIRECT_BLOCKS == 0)
+            direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
+        UNROLL for (unsigned i = 0; i < 8; i++)
+        {
+            prefetch_step(d->ahead, i, VEC_N * size / 8, once);
+            v[i] = v_rows32(w + 2 + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);
+            if (!VEC_S8)
+                v[i] = v_xor(v[i], v_set(0x80808080));
+        }
+        d->ahead += VEC_N * size;
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const struct matmul_q8 *x = direct_x(d, m, b);
+            const v_int sum = direct_sum32(v, v_x32(x->q), DIRECT_WIDE, VEC_S8);
+            const int32_t n = VEC_S8 ? 0 : (x->nsum[0] + x->nsum[1]) * 128;
+
+            acc.v[m] = direct_add(acc.v[m], sum, n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
+        }
+    }
+    direct_end(d, m_n, &acc);
+}
+
+/* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, high bits and an offset are there or not. */
+INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
+                      const bool has_high, const bool once)
+{
+    const unsigned high_at = 2 + 2 * has_offset, q_at = high_at + 4 * has_high, size = q_at + 16;
+    const enum direct_size sums = has_high ? DIRECT_ONE : DIRECT_BOTH;
+    const uint8_t *w = d->w;
+    float scale[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
+    float offset[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
+    struct direct_acc acc;
+
+    direct_begin(d, m_n, &acc);
+    for (uint32_t b = 0; b < d->K / 32; b++, w += size) {
+        v_int low[4], high[4];
+
+        if (b % DIRECT_BLOCKS == 0) {
+            direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
+            if (has_offset)
+                direct_fields(w + 2, d->row_bytes, d->K / 32 - b, size, offset);
+        }
+        UNROLL for (unsigned i = 0; i < 4; i++)
+        {
+            const v_int v = v_rows16(w + q_at + i * d->row_bytes, d->row_bytes);
+
+            prefetch_step(d->ahead, i, VEC_N * size / 4, once);
+            low[i] = LOW_NIBBLES(v);
+            high[i] = HIGH_NIBBLES(v);
+            if (has_high) {
+                const v_int bits = v_rows16(w + high_at + i * d->row_bytes, d->row_bytes);
+
+                low[i] = v_or(low[i], v_spread(bits, 0));
+                high[i] = v_or(high[i], v_spread(bits, 1));
+            }
+        }
+        d->ahead += VEC_N * size;
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const struct matmul_q8 *x = direct_x(d, m, b);
+            const v_int x0 = v_x16(x->q), x1 = v_x16(x->q + 16);
+            const int32_t n = has_offset ? 0 : (x->nsum[0] + x->nsum[1]) * (has_high ? 16 : 8);
+            v_int v[4];
+
+            UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
+                v_dot(v_dot(v_zero(), low[i], x0), high[i], x1);
+            acc.v[m] =
+                direct_add(acc.v[m], direct_add4(v, sums), n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
+            if (has_offset)
+                acc.offset[m] =
+                    v_fma(v_loadf(offset[b % DIRECT_BLOCKS]), v_bcastf(&x->s), acc.offset[m]);
+        }
+        if (has_offset)
+            direct_chunk(d, m_n, &acc, b + 1);
+    }
+    direct_end(d, m_n, &acc);
+}
+
+/* One function for each number of prepared rows. */
+#define DIRECT_FN(name, how, call)                                                                 \
+    static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
+    {                                                                                              \
+        const bool once = how;                                                                     \
+                                                                                                   \
+        call;                                                                                      \
+    }
+#define DIRECT(stem, call1, call2)                                                                 \
+    DIRECT_FN(direct_##stem##_1, true, call1)                                                      \
+    DIRECT_FN(direct_##stem##_2, true, call2)                                                      \
+    DIRECT_FN(direct_##stem##_kept_1, false, call1)                                                \
+    DIRECT_FN(direct_##stem##_kept_2, false, call2)                                                \
+    static void TILE_NAME(direct_##stem)(struct matmul_direct * d)                                 \
+    {                                                                                              \
+        if (d->once)                                                                               \
+            d->M == 1 ? direct_##stem##_1(d) : direct_##stem##_2(d);                               \
+        else                                                                                       \
+            d->M == 1 ? direct_##stem##_kept_1(d) : direct_##stem##_kept_2(d);                     \
+    }
+
+DIRECT(q8_0, direct_q8_0(d, 1, once), direct_q8_0(d, 2, once))
+DIRECT(q4_0, direct_32(d, 1, false, false, once), direct_32(d, 2, false, false, once))
+DIRECT(q4_1, direct_32(d, 1, true, false, once), direct_32(d, 2, true, false, once))
+DIRECT(q5_0, direct_32(d, 1, false, true, once), direct_32(d, 2, false, true, once))
+DIRECT(q5_1, direct_32(d, 1, true, true, once), direct_32(d, 2, true, true, once))
+
+#include "backend/cpu/matmul/matmul-direct-k.h"

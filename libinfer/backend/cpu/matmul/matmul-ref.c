@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Matrix products, the definition
+ *
+ * Weights as quant/ decodes them, prepared rows as they are, double sums. Never optimised.
+ */
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/matmul/matmul-kernels.h"
+#include "core/half.h"
+#include "quant/block.h"
+#include "quant/dtype.h"
+
+/*
+ * x ≈ d × q with d = amax / 127. The largest magnitude is found among the bits, where NaN is
+ * above infinity and infinity above all numbers: blocks with either get d = NaN and q = 0.
+ * Values below 2^-100 are beyond what the scale's inverse can hold and become zero.
+ */
+static void prepare_q8_ref(const float *x, uint32_t K, struct matmul_q8 *dst)
+{
+    for (uint32_t k = 0; k < K; k += 32, dst++) {
+        uint32_t amax = 0;
+
+        memset(dst, 0, sizeof(*dst));
+        for (unsigned i = 0; i < 32; i++)
+            amax = MAX(amax, half_bits_f32(x[k + i]) & 0x7fffffff);
+        if (amax >= 0x7f800000) {
+            dst->d = dst->s = NAN;
+            continue;
+        }
+        if (half_from_bits_f32(amax) < 0x1p-100f)
+            continue;
+        const float inverse = 127 / half_from_bits_f32(amax);
+
+        dst->d = half_from_bits_f32(amax) / 127;
+        for (unsigned i = 0; i < 32; i++) {
+            dst->q[i] = (int8_t)rintf(x[k + i] * inverse);
+            dst->nsum[i / 16] -= dst->q[i];
+        }
+        dst->s = dst->d * (float)-(dst->nsum[0] + dst->nsum[1]);
+    }
+}
+
+static double act_get(const uint8_t *row, enum matmul_act kind, uint32_t k)
+{
+    const struct matmul_q8 *b = (const struct matmul_q8 *)row + k / 32;
+    const struct matmul_f16 *f = (const struct matmul_f16 *)row + k / 32;
+
+    if (kind == MATMUL_ACT_F32)
+        return ((const float *)row)[k];
+    if (kind == MATMUL_ACT_BF16)
+        return bf16_to_f32(((const uint16_t *)row)[k]);
+    if (kind == MATMUL_ACT_F16)
+        return 128.0 * f->d * f16_to_f32(f->h[k % 32]);
+    return (double)b->d * b->q[k % 32];
+}
+
+void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1)
+{
+    const struct dtype_info *info = dtype_info(args->dtype);
+    float w[SUPER_ELEMS];
+
+    for (uint32_t m = 0; m < args->M; m++) {
+        const uint8_t *act = (const uint8_t *)args->act + m * args->act_stride;
+
+        for (uint32_t n = n0; n < n1; n++) {
+            const uint8_t *row = (const uint8_t *)args->w + n * args->row_bytes;
+            double sum = args->bias ? args->bias[n] : 0;
+
+            for (uint32_t k = 0; k < args->K; k += info->block_elems) {
+                info->decode(row + (size_t)(k / info->block_elems) * info->block_bytes, w,
+                             info->block_elems);
+                for (uint32_t i = 0; i < info->block_elems; i++)
+                    sum += w[i] * act_get(act, args->kind, k + i);
+            }
+            args->y[m * args->ldy + n] = (float)sum;
+        }
+    }
+}
+
+const struct matmul_ops matmul_ref = {
+    .name = "ref",
+    .prepare_q8 = prepare_q8_ref,
+};

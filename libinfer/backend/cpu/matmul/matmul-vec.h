@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Kernels of matrix products in terms of vectors of VEC_N 32-bit lanes
+ *
+ * Included by one file per instruction set, which before defines the types v_int and v_flt, the
+ * few operations on them that are used here (v_…), and the shape of the tiles:
+ *   VEC_N               lanes: 4, 8 or 16
+ *   TILE_M, TILE_V      rows and vectors of columns that int8 tiles hold in registers
+ *   TILE_FM, TILE_FV    the same for float tiles
+ *   TILE_NAME(op)       name of a kernel with the suffix of the instruction set
+ *   VEC_S8              v_dot_s8(sum, w, a) multiplies signed w; else w is stored as w + 128
+ *   VEC_PAIRS           products are first summed in pairs of 16 bits: v_pairs(w, a), added up by
+ *                       v_add16, then widened and added to sums by v_widen(sum, pairs)
+ *   VEC_PREPARE         v_top32(x) is the largest magnitude of 32 floats, as bits without the sign;
+ *                       v_quant32(x, f, q, nsum) rounds 32 floats × f, and sums them negatively
+ * v_rows16(p, stride) loads 16 bytes from each of VEC_N / 4 rows that lie 4 × stride apart;
+ * v_dot(sum, w, a) adds to each lane 4 products of w, 0 … 63 (or 0 … 255 without VEC_S8), and
+ * signed a.
+ */
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/matmul/matmul-kernels.h"
+#include "backend/cpu/matmul/matmul-prefetch.h"
+#include "core/half.h"
+#include "quant/block.h"
+
+#if !VEC_PAIRS
+#define v_pairs(w, a)       v_zero()
+#define v_add16(a, b)       (a)
+#define v_widen(sum, pairs) (sum)
+#endif
+
+/* ---- preparation of x; matmul-ref.c says what ---- */
+
+/* A block whose largest magnitude has these bits: zero, or not finite. */
+static inline void prepare_odd(struct matmul_q8 *dst, uint32_t amax)
+{
+    memset(dst, 0, sizeof(*dst));
+    if (amax >= 0x7f800000)
+        dst->d = dst->s = NAN;
+}
+
+#define PREPARE_IS_ODD(amax) ((amax) >= 0x7f800000 || half_from_bits_f32(amax) < 0x1p-100f)
+
+#if VEC_PREPARE
+static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst)
+{
+    for (uint32_t k = 0; k < K; k += 32, x += 32, dst++) {
+        const uint32_t amax = v_top32(x);
+
+        if (UNLIKELY(PREPARE_IS_ODD(amax))) {
+            prepare_odd(dst, amax);
+            continue;
+        }
+        v_quant32(x, 127 / half_from_bits_f32(amax), dst->q, dst->nsum);
+        dst->d = half_from_bits_f32(amax) / 127;
+        dst->s = dst->d * (float)-(dst->nsum[0] + dst->nsum[1]);
+    }
+}
+#else
+static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst)
+{
+    for (uint32_t k = 0; k < K; k += 32, x += 32, dst++) {
+        uint32_t bits[32], amax = 0;
+        int32_t q[32], sum[2] = {0, 0};
+
+        memcpy(bits, x, sizeof(bits));
+        for (unsigned i = 0; i < 32; i++)
+            amax = MAX(amax, bits[i] & 0x7fffffff);
+        if (UNLIKELY(PREPARE_IS_ODD(amax))) {
+            prepare_odd(dst, amax);
+            continue;
+        }
+        const float inverse = 127 / half_from_bits_f32(amax);
+
+        /* Adding 1.5 × 2^23 rounds to the nearest integer, ties to even, in the low bits. */
+        for (unsigned i = 0; i < 32; i++)
+            q[i] = (int32_t)half_bits_f32(x[i] * inverse + 0x1.8p23f) - 0x4b400000;
+        for (unsigned i = 0; i < 32; i++)
+            dst->q[i] = (int8_t)q[i];
+        for (unsigned i = 0; i < 16; i++)
+            sum[0] -= q[i];
+        for (unsigned i = 16; i < 32; i++)
+            sum[1] -= q[i];
+        dst->d = half_from_bits_f32(amax) / 127;
+        dst->nsum[0] = sum[0];
+        dst->nsum[1] = sum[1];
+        dst->s = dst->d * (float)-(sum[0] + sum[1]);
+    }
+}
+#endif
+
+#if VEC_N == 16
+#include "backend/cpu/matmul/matmul-lines-avx512.h"
+#endif
+#include "backend/cpu/matmul/matmul-decode.h"
+#include "backend/cpu/matmul/matmul-decode-k.h"
+#include "backend/cpu/matmul/matmul-tile.h"
+#if VEC_DIRECT && VEC_N == 16
+#include "backend/cpu/matmul/matmul-direct-avx512.h"
+#elif VEC_DIRECT
+#include "backend/cpu/matmul/matmul-direct.h"
+#endif
+
+/* Named as logs show it, after the decoder, which no two formats share. */
+#define NAME_TEXT(s)  #s
+#define NAME_OF(name) NAME_TEXT(name)
+#define KERNEL(dtype, stem, how, ...)                                                              \
+    [INF_DTYPE_##dtype] = {NAME_OF(TILE_NAME(matmul_##stem)), TILE_NAME(decode_##stem),            \
+                           TILE_NAME(multiply_##how), __VA_ARGS__}
+#if VEC_DIRECT
+#define DIRECT_NAME(stem) TILE_NAME(direct_##stem), 8
+#else
+#define DIRECT_NAME(stem) NULL, 0
+#endif
+#if VEC_DIRECT && VEC_N == 16
+#define DIRECT_FLOAT_NAME(stem) TILE_NAME(direct_##stem), 16
+#else
+#define DIRECT_FLOAT_NAME(stem) NULL, 0
+#endif
+#define KERNELS                                                                                    \
+    {                                                                                              \
+        KERNEL(F32, f32, float, DIRECT_FLOAT_NAME(f32)),                                           \
+            KERNEL(F16, f16, float, DIRECT_FLOAT_NAME(f16)),                                       \
+            KERNEL(BF16, bf16, float, DIRECT_FLOAT_NAME(bf16)),                                    \
+            KERNEL(Q8_0, q8_0, q8_0, DIRECT_NAME(q8_0)),                                           \
+            KERNEL(Q4_0, q4_0, q4_0, DIRECT_NAME(q4_0)),                                           \
+            KERNEL(Q4_1, q4_1, q4_k, DIRECT_NAME(q4_1)),                                           \
+            KERNEL(Q5_0, q5_0, q5_0, DIRECT_NAME(q5_0)),                                           \
+            KERNEL(Q5_1, q5_1, q5_k, DIRECT_NAME(q5_1)),                                           \
+            KERNEL(Q4_K, q4_k, q4_k, DIRECT_NAME(q4_k)),                                           \
+            KERNEL(Q5_K, q5_k, q5_k, DIRECT_NAME(q5_k)),                                           \
+            KERNEL(Q6_K, q6_k, q6_k, DIRECT_NAME(q6_k)),                                           \
+    }

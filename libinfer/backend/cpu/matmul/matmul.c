@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Matrix products: choice of kernels and the walk over groups of columns and chunks of k
+ *
+ * The walk is the same for every instruction set; see matmul-kernels.h for what is decoded and
+ * in which order floats are summed. Columns beyond n1 and rows of W whose length is no multiple
+ * of 32 are handled here, by copies of at most 16 rows of a chunk, so that kernels never are.
+ */
+
+#include "backend/cpu/matmul/matmul.h"
+
+#include <string.h>
+
+#include "backend/cpu/matmul/matmul-kernels.h"
+#include "core/cpu.h"
+#include "core/half.h"
+#include "quant/dtype.h"
+
+/* The first row whose flags the CPU has wins; the reference needs none and comes last. */
+static const struct matmul_ops *const rungs[] = {
+#if defined(__x86_64__)
+    &matmul_amx,    &matmul_avx512fp16, &matmul_avx512bf16,
+    &matmul_avx512, &matmul_avxvnni,    &matmul_avx2,
+#elif defined(__aarch64__)
+    &matmul_dotprod,
+    &matmul_neon,
+#endif
+    &matmul_ref,
+};
+
+const struct matmul_ops *matmul_ops_get(unsigned flags)
+{
+    size_t i = 0;
+
+    while ((rungs[i]->flags & flags) != rungs[i]->flags)
+        i++;
+    return rungs[i];
+}
+
+const char *matmul_ops_name(const struct matmul_ops *ops)
+{
+    return ops->name;
+}
+
+static const struct matmul_kernel *kernel_get(const struct matmul_ops *ops, enum inf_dtype dtype)
+{
+    while (!ops->kernels[dtype].decode && ops->base)
+        ops = ops->base;
+    return &ops->kernels[dtype];
+}
+
+const char *matmul_kernel_name(const struct matmul_ops *ops, enum inf_dtype dtype)
+{
+    const struct matmul_kernel *kernel = kernel_get(ops, dtype);
+
+    return kernel->decode ? kernel->name : "matmul_ref";
+}
+
+static bool is_float(enum inf_dtype dtype)
+{
+    return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
+}
+
+static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
+{
+    switch (kind) {
+    case MATMUL_ACT_F32:
+        return true;
+    case MATMUL_ACT_BF16:
+        return ops->prepare_bf16 != NULL;
+    case MATMUL_ACT_TWO:
+        return ops->prepare_two != NULL;
+    case MATMUL_ACT_I16:
+        return ops->prepare_blocks != NULL;
+    case MATMUL_ACT_F16:
+        return ops->prepare_f16 != NULL;
+    default:
+        return ops->prepare_q8 != NULL;
+    }
+}
+
+/* @ops or the next of its bases that can; NULL: none. */
+static const struct matmul_ops *preparer(const struct matmul_ops *ops, enum matmul_act kind)
+{
+    while (ops && !can_prepare(ops, kind))
+        ops = ops->base;
+    return ops;
+}
+
+enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype)
+{
+    if (dtype == INF_DTYPE_BF16 && preparer(ops, MATMUL_ACT_BF16))
+        return MATMUL_ACT_BF16;
+    if (dtype == INF_DTYPE_F16 && preparer(ops, MATMUL_ACT_F16))
+        return MATMUL_ACT_F16;
+    return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
+}
+
+/* Bytes of the first @K elements of a prepared row; K even, or whole blocks but for the end. */
+static size_t act_offset(enum matmul_act kind, uint32_t K)
+{
+    switch (kind) {
+    case MATMUL_ACT_F32:
+        return (size_t)K * sizeof(float);
+    case MATMUL_ACT_BF16:
+        return (size_t)K * sizeof(uint16_t);
+    case MATMUL_ACT_TWO:
+        return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_two);
+    case MATMUL_ACT_I16:
+        return (size_t)DIV_UP(K, MATMUL_BLOCK) * sizeof(struct matmul_i16);
+    case MATMUL_ACT_F16:
+        return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_f16);
+    default:
+        return (size_t)K / 32 * sizeof(struct matmul_q8);
+    }
+}
+
+/* Elements of a chunk of k. */
+static uint32_t chunk_elems(enum matmul_act kind)
+{
+    if (kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_F16)
+        return PANEL_K_PAIRS;
+    return kind == MATMUL_ACT_F32 ? PANEL_K_F32 : PANEL_K;
+}
+
+size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
+{
+    const size_t bytes = ALIGN_UP(act_offset(kind, ALIGN_UP(K, 2u)), MATMUL_ALIGN);
+    const bool many = kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_TWO || kind == MATMUL_ACT_I16;
+
+    /* Lines of many rows are loaded at once: at an odd distance they compete for no place in
+     * caches. */
+    return many && bytes / MATMUL_ALIGN % 2 == 0 ? bytes + MATMUL_ALIGN : bytes;
+}
+
+void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
+                    uint32_t K, uint32_t row0, uint32_t row1, void *dst)
+{
+    const size_t stride = matmul_act_bytes(kind, K);
+
+    ops = preparer(ops, kind);
+    for (uint32_t m = row0; m < row1; m++) {
+        uint8_t *to = (uint8_t *)dst + m * stride;
+
+        if (kind == MATMUL_ACT_F32)
+            memcpy(to, x + m * ldx, K * sizeof(float));
+        else if (kind == MATMUL_ACT_BF16)
+            ops->prepare_bf16(x + m * ldx, K, (uint16_t *)to);
+        else if (kind == MATMUL_ACT_TWO)
+            ops->prepare_two(x + m * ldx, K, (struct matmul_two *)to);
+        else if (kind == MATMUL_ACT_I16)
+            ops->prepare_blocks(x + m * ldx, K, (struct matmul_i16 *)to);
+        else if (kind == MATMUL_ACT_F16)
+            ops->prepare_f16(x + m * ldx, K, (struct matmul_f16 *)to);
+        else
+            ops->prepare_q8(x + m * ldx, K, (struct matmul_q8 *)to);
+    }
+}
+
+/* ---- packed weights ---- */
+
+/* @ops or the next of its bases that multiplies what is packed as @dtype; NULL: none. */
+static const struct matmul_ops *packer(const struct matmul_ops *ops, enum inf_dtype dtype)
+{
+    while (ops && (dtype == INF_DTYPE_F16 ? !ops->blocks : !ops->tiles))
+        ops = ops->base;
+    return ops;
+}
+
+bool matmul_packs(const struct matmul_ops *ops, enum inf_dtype dtype)
+{
+    return is_float(dtype) && packer(ops, dtype);
+}
+
+enum matmul_act matmul_packed_kind(enum inf_dtype dtype)
+{
+    if (dtype == INF_DTYPE_F16)
+        return MATMUL_ACT_I16;
+    return dtype == INF_DTYPE_F32 ? MATMUL_ACT_TWO : MATMUL_ACT_BF16;
+}
+
+size_t matmul_packed_bytes(enum inf_dtype dtype, uint32_t K)
+{
+    if (dtype == INF_DTYPE_F16)
+        return DIV_UP(K, MATMUL_BLOCK) * sizeof(struct matmul_blocks) / MATMUL_N_STEP;
+    return ALIGN_UP((size_t)K, 32u) * (dtype == INF_DTYPE_F32 ? 2 : 1) * sizeof(uint16_t);
+}
+
+/* [group][32 k][hi, lo][pair of k][row of the group][2] */
+static void pack_tiles(unsigned n_parts, const float *row, uint32_t n, uint32_t K,
+                       uint16_t (*to)[16][MATMUL_N_STEP][2])
+{
+    for (uint32_t k = 0; k < K; k++) {
+        const uint16_t hi = bf16_from_f32(row[k]);
+
+        to[k / 32 * n_parts][k % 32 / 2][n][k % 2] = hi;
+        if (n_parts == 2)
+            to[k / 32 * 2 + 1][k % 32 / 2][n][k % 2] = bf16_from_f32(row[k] - bf16_to_f32(hi));
+    }
+}
+
+static void pack_blocks(const float *row, uint32_t n, uint32_t K, struct matmul_blocks *to)
+{
+    for (uint32_t k = 0; k < K; k += MATMUL_BLOCK, to++) {
+        const uint32_t kc = MIN(K - k, MATMUL_BLOCK);
+        uint32_t most = 0;
+        float inverse;
+
+        for (uint32_t i = 0; i < kc; i++)
+            most = MAX(most, half_bits_f32(row[k + i]) & 0x7fffffff);
+        to->d[n] = matmul_block_scale(most, &inverse);
+        for (uint32_t i = 0; inverse > 0 && i < kc; i++)
+            to->q[i / 2][n][i % 2] = (int16_t)rintf(row[k + i] * inverse);
+    }
+}
+
+void matmul_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst)
+{
+    void *group =
+        (uint8_t *)dst + n / MATMUL_N_STEP * MATMUL_N_STEP * matmul_packed_bytes(dtype, K);
+
+    n %= MATMUL_N_STEP;
+    if (dtype == INF_DTYPE_F16)
+        pack_blocks(row, n, K, group);
+    else
+        pack_tiles(dtype == INF_DTYPE_F32 ? 2 : 1, row, n, K, group);
+}
+
+/* ---- the walk ---- */
+
+/* A group of columns, and where the walk over k is. */
+struct group {
+    const struct matmul_args *args;
+    const struct matmul_kernel *kernel;
+    uint32_t n, n_cols; /* n_cols ≤ PANEL_N */
+    uint32_t k, kc;
+    const uint8_t *ahead; /* what to prefetch next */
+    float bias[PANEL_N];
+};
+
+/* How far beyond the group of rows that comes next prefetches are, so that its last rows have come
+ * when it begins. */
+#define AHEAD (4u << 10)
+/* Whole groups of rows are prefetched ahead without a panel, at least so much: what memory sends
+ * between a request and its answer. */
+#define AHEAD_MIN        (12u << 10)
+#define PANEL_AHEAD_ROWS 64u
+#define COPY_BYTES       640u /* of a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4 */
+
+/* Decodes @n_rows < 16 rows, or rows that end within 32 elements. */
+static void decode_copy(const struct group *g, struct matmul_panel *panel, unsigned half,
+                        const uint8_t *w, uint32_t n_rows, size_t n_bytes)
+{
+    uint8_t copy[16][COPY_BYTES] __attribute__((aligned(64)));
+
+    assert(n_bytes <= COPY_BYTES);
+    for (uint32_t i = 0; i < 16; i++) {
+        const size_t n = i < n_rows ? n_bytes : 0;
+
+        memcpy(copy[i], w + (i < n_rows ? i : 0) * g->args->row_bytes, n);
+        memset(copy[i] + n, 0, COPY_BYTES - n);
+    }
+    const uint8_t *none = copy[0];
+    g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 32), &none);
+}
+
+/* Of one row of W. */
+static size_t chunk_bytes(const struct group *g)
+{
+    const struct dtype_info *info = dtype_info(g->args->dtype);
+
+    return (size_t)(g->kc / info->block_elems) * info->block_bytes;
+}
+
+static void decode_chunk(struct group *g, struct matmul_panel *panel)
+{
+    const struct matmul_args *a = g->args;
+    const struct dtype_info *info = dtype_info(a->dtype);
+    const uint8_t *w = (const uint8_t *)a->w + (size_t)g->n * a->row_bytes +
+                       (size_t)(g->k / info->block_elems) * info->block_bytes;
+    const size_t n_bytes = chunk_bytes(g);
+
+    for (unsigned half = 0; half < 2 && g->n_cols > 16 * half; half++) {
+        const uint32_t n_rows = MIN(g->n_cols - 16 * half, 16u);
+
+        if (n_rows == 16 && g->kc % 32 == 0)
+            g->kernel->decode(panel, half, w, a->row_bytes, g->kc, &g->ahead);
+        else
+            decode_copy(g, panel, half, w, n_rows, n_bytes);
+        w += 16 * a->row_bytes;
+    }
+}
+
+/* Multiplies into y, which has fewer than PANEL_N columns left, by way of a copy. */
+static void multiply_copy(const struct group *g, struct matmul_tile *tile, float *y)
+{
+    float copy[16][PANEL_N];
+    const uint32_t M = tile->M;
+
+    for (uint32_t m0 = 0; m0 < M; m0 += 16) {
+        const uint32_t rows = MIN(M - m0, 16u);
+
+        tile->M = rows;
+        tile->y = copy[0];
+        tile->ldy = PANEL_N;
+        if (g->k > 0) {
+            memset(copy, 0, sizeof(copy));
+            for (uint32_t m = 0; m < rows; m++)
+                memcpy(copy[m], y + (m0 + m) * g->args->ldy, g->n_cols * sizeof(float));
+            tile->init = copy[0];
+            tile->init_stride = PANEL_N;
+        }
+        g->kernel->multiply(tile);
+        for (uint32_t m = 0; m < rows; m++)
+            memcpy(y + (m0 + m) * g->args->ldy, copy[m], g->n_cols * sizeof(float));
+        tile->act += 16 * tile->act_stride;
+        tile->ahead_lines = 0; /* they were asked for */
+    }
+}
+
+static void multiply_chunk(const struct group *g, const struct matmul_panel *panel)
+{
+    const struct matmul_args *a = g->args;
+    float *y = a->y + g->n;
+    struct matmul_tile tile = {
+        .panel = panel,
+        .kc = g->kc,
+        .act = (const uint8_t *)a->act + act_offset(a->kind, g->k),
+        .act_stride = a->act_stride,
+        .M = a->M,
+        .init = g->k == 0 ? g->bias : y,
+        .init_stride = g->k == 0 ? 0 : a->ldy,
+        .y = y,
+        .ldy = a->ldy,
+        .ahead = g->ahead,
+    };
+
+    /* What the next chunk's prefetches ask for. With more rows there is time enough. */
+    if (a->M <= PANEL_AHEAD_ROWS)
+        tile.ahead_lines = (uint32_t)(g->n_cols * chunk_bytes(g) / 64);
+    if (g->n_cols == PANEL_N)
+        g->kernel->multiply(&tile);
+    else
+        multiply_copy(g, &tile, y);
+}
+
+/* Columns n0 … n1 - 1, but for a rest, whose first is returned. */
+static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
+{
+    const struct matmul_args *a = g->args;
+    static const float zero[16];
+    const uint32_t n_rows = g->kernel->direct_n;
+    const size_t n_bytes = n_rows * a->row_bytes;
+    const size_t lead = (1 + AHEAD_MIN / n_bytes) * n_bytes;
+    const uint8_t *end = (const uint8_t *)a->w + n0 * a->row_bytes + (n1 - n0) / n_rows * n_bytes;
+    struct matmul_direct d = {
+        .row_bytes = a->row_bytes,
+        .K = a->K,
+        .act = a->act,
+        .act_stride = a->act_stride,
+        .M = a->M,
+        .init = zero,
+        .ldy = a->ldy,
+        .once = !(cpu_flags() & CPU_INTEL),
+    };
+
+    for (; n0 + n_rows <= n1; n0 += n_rows) {
+        d.w = (const uint8_t *)a->w + n0 * a->row_bytes;
+        d.ahead = d.w + lead;
+        if (a->next && d.ahead >= end)
+            d.ahead = (const uint8_t *)a->next + (d.ahead - end);
+        d.y = a->y + n0;
+        if (a->bias)
+            d.init = a->bias + n0;
+        g->kernel->direct(&d);
+    }
+    return n0;
+}
+
+void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, uint32_t n0,
+                 uint32_t n1)
+{
+    const uint32_t step = chunk_elems(args->kind);
+    struct group g = {.args = args, .kernel = kernel_get(ops, args->dtype)};
+    struct matmul_panel panel;
+
+    if (args->packed && args->dtype == INF_DTYPE_F16) {
+        packer(ops, args->dtype)->blocks(args, n0, n1);
+        return;
+    }
+    if (args->packed) {
+        packer(ops, args->dtype)->tiles(args, n0, n1);
+        return;
+    }
+    if (!g.kernel->decode) {
+        matmul_rows_ref(args, n0, n1);
+        return;
+    }
+    g.ahead = (const uint8_t *)args->w + n0 * args->row_bytes + PANEL_N * args->row_bytes + AHEAD;
+    if (g.kernel->direct && args->M <= MATMUL_DIRECT_M && args->K % 64 == 0)
+        n0 = direct_rows(&g, n0, n1);
+    for (g.n = n0; g.n < n1; g.n += PANEL_N) {
+        g.n_cols = MIN(n1 - g.n, PANEL_N);
+        memset(g.bias, 0, sizeof(g.bias));
+        if (args->bias)
+            memcpy(g.bias, args->bias + g.n, g.n_cols * sizeof(float));
+        if (g.n_cols <= 16)
+            memset(&panel, 0, sizeof(panel));
+        for (g.k = 0; g.k < args->K; g.k += step) {
+            g.kc = MIN(args->K - g.k, step);
+            decode_chunk(&g, &panel);
+            multiply_chunk(&g, &panel);
+        }
+    }
+}
