@@ -59,7 +59,7 @@ def options(verb):
 @functools.cache
 def nouns():
     """What `sconce setup` can set up."""
-    return re.findall(r'\{"(\w+)", setup_\w+\}', source("services/cli/verb_setup.c"))
+    return re.findall(r'\{"(\w+)", setup_\w+\}', source("services/cli/verbs/setup.c"))
 
 
 @functools.cache

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/stat.h>
 
-#include "cli/audit_line.h"
-#include "cli/gpu_nodes.h"
-#include "cli/ports.h"
-#include "cli/sandbox.h"
+#include "cli/machine/audit-line.h"
+#include "cli/machine/gpu-nodes.h"
+#include "cli/machine/ports.h"
+#include "cli/machine/sandbox.h"
 #include "lib/tempdir.h"
 
 static void put(const char *name, const char *text, mode_t mode)

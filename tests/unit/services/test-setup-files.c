@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/stat.h>
 
-#include "cli/api_keys.h"
-#include "cli/edits.h"
-#include "cli/places.h"
+#include "cli/machine/api-keys.h"
+#include "cli/machine/edits.h"
+#include "cli/machine/places.h"
 #include "common/config/key-file.h"
 #include "core/file.h"
 #include "lib/tempdir.h"

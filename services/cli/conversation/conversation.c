@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A conversation in this process (see conversation.h)
+ *
+ * Messages are kept as JSON, as the template wants them; each answer renders all that are not
+ * forgotten and starts from the whole prompt, so that what the model sees is always what the
+ * template says. What is forgotten stays in the list, which is what is saved.
+ */
+#include "cli/conversation/conversation.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include <infer/chat.h>
+#include <infer/tokenizer.h>
+
+#include "core/clock.h"
+#include "core/err.h"
+
+enum {
+    CONVERSATION_POLL_MSEC = 50,
+    LEAST_ROOM = 8, /* the part of the context that an answer shall find free */
+};
+
+struct conversation {
+    struct conversation_params params;
+    struct inf_engine *engine;
+    json_t *messages;
+    size_t n_forgotten; /* messages behind the system's that the model is not told any longer */
+};
+
+static json_t *message(const char *role, const char *text, size_t len)
+{
+    return json_pack("{s:s, s:s%}", "role", role, "content", text, len);
+}
+
+int conversation_reset(struct conversation *c, const char *system)
+{
+    json_t *first = json_array_get(c->messages, 0), *fresh = json_array();
+    const char *role = json_string_value(json_object_get(first, "role"));
+    int r = fresh ? 0 : -1;
+
+    if (r == 0 && system)
+        r = json_array_append_new(fresh, message("system", system, strlen(system)));
+    else if (r == 0 && role && strcmp(role, "system") == 0)
+        r = json_array_append(fresh, first);
+    if (r < 0) {
+        json_decref(fresh);
+        return -ENOMEM;
+    }
+    json_decref(c->messages);
+    c->messages = fresh;
+    c->n_forgotten = 0;
+    return 0;
+}
+
+int conversation_new(const struct conversation_params *params, struct conversation **ret,
+                     struct inf_err *reterr)
+{
+    _cleanup_(conversation_freep) struct conversation *c = NEW(struct conversation, 1);
+    struct inf_engine_params engine = params->engine;
+    int r;
+
+    if (!c || !(c->messages = params->messages ? json_deep_copy(params->messages) : json_array()))
+        return err_set(reterr, ENOMEM, "out of memory");
+    c->params = *params;
+    engine.model = params->model;
+    engine.max_seqs = 1;
+    r = inf_engine_new(&engine, &c->engine, reterr);
+    if (r < 0)
+        return r;
+    if (params->system && conversation_reset(c, params->system) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    *ret = STEAL(c);
+    return 0;
+}
+
+struct conversation *conversation_free(struct conversation *c)
+{
+    if (!c)
+        return NULL;
+    inf_engine_free(c->engine);
+    json_decref(c->messages);
+    free(c);
+    return NULL;
+}
+
+json_t *conversation_messages(const struct conversation *c)
+{
+    return c->messages;
+}
+
+static char *token_text(const struct inf_tokenizer *tok, int32_t id)
+{
+    size_t len;
+    const char *text = id >= 0 ? inf_tokenizer_token_text(tok, id, &len) : NULL;
+
+    return text ? strndup(text, len) : NULL;
+}
+
+static bool is_of(const json_t *message, const char *role)
+{
+    const char *text = json_string_value(json_object_get(message, "role"));
+
+    return text && strcmp(text, role) == 0;
+}
+
+/* How many messages, from the first on, are always told. */
+static size_t n_kept(const struct conversation *c)
+{
+    return is_of(json_array_get(c->messages, 0), "system");
+}
+
+/* The messages that the model is told, as JSON; the caller frees it. NULL: out of memory. */
+static char *told_messages(const struct conversation *c)
+{
+    json_t *told = json_array(), *message;
+    char *text = NULL;
+    int r = told ? 0 : -1;
+    size_t i;
+
+    json_array_foreach(c->messages, i, message)
+    {
+        if (r == 0 && (i < n_kept(c) || i >= n_kept(c) + c->n_forgotten))
+            r = json_array_append(told, message);
+    }
+    if (r == 0)
+        text = json_dumps(told, JSON_COMPACT);
+    json_decref(told);
+    return text;
+}
+
+/* The prompt of the messages that are told; the caller frees it. */
+static int render(const struct conversation *c, char **ret_text, size_t *ret_len,
+                  struct inf_err *reterr)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(c->params.model);
+    _cleanup_free_ char *messages = told_messages(c);
+    _cleanup_free_ char *bos = token_text(tok, inf_tokenizer_bos(tok));
+    _cleanup_free_ char *eos = token_text(tok, inf_tokenizer_eos(tok));
+    const struct inf_chat_input input = {
+        .messages = messages,
+        .bos_token = bos,
+        .eos_token = eos,
+        .add_generation_prompt = true,
+    };
+
+    if (!messages)
+        return err_set(reterr, ENOMEM, "out of memory");
+    return inf_chat_render(inf_model_chat_template(c->params.model), &input, ret_text, ret_len,
+                           reterr);
+}
+
+/* A template that writes BOS itself must not get a second one. */
+static void drop_double_bos(const struct inf_tokenizer *tok, int32_t *ids, size_t *n)
+{
+    const int32_t bos = inf_tokenizer_bos(tok);
+
+    if (bos >= 0 && *n >= 2 && ids[0] == bos && ids[1] == bos) {
+        memmove(ids, ids + 1, (*n - 1) * sizeof(*ids));
+        (*n)--;
+    }
+}
+
+/* Streams the answer of a submitted request into @answer and @out. */
+static int stream(struct conversation *c, uint64_t id, FILE *out, struct str *answer,
+                  struct conversation_stats *stats, struct inf_err *reterr)
+{
+    const uint64_t start = clock_usec();
+    bool cancelled = false;
+    struct inf_event ev;
+
+    for (;;) {
+        if (c->params.interrupt && *c->params.interrupt && !cancelled) {
+            inf_engine_cancel(c->engine, id);
+            cancelled = true;
+        }
+        if (inf_engine_wait_event(c->engine, CONVERSATION_POLL_MSEC, &ev) == 0)
+            continue;
+        if (ev.kind == INF_EVENT_TOKENS && ev.text_len > 0) {
+            if (stats->first_sec == 0) {
+                stats->first_sec = (double)(clock_usec() - start) / 1e6;
+                stats->n_first = ev.n_generated;
+            }
+            fwrite(ev.text, 1, ev.text_len, out);
+            fflush(out);
+            if (str_append(answer, ev.text, ev.text_len) < 0)
+                inf_engine_cancel(c->engine, id);
+        }
+        if (ev.kind != INF_EVENT_FINISH)
+            continue;
+        stats->n_prompt = ev.n_prompt;
+        stats->n_cached = ev.n_cached;
+        stats->n_generated = ev.n_generated;
+        stats->finish = ev.finish;
+        stats->total_sec = (double)(clock_usec() - start) / 1e6;
+        stats->n_ctx = inf_engine_n_ctx(c->engine);
+        stats->is_full = ev.finish == INF_FINISH_LENGTH &&
+                         (c->params.max_tokens == 0 || ev.n_generated < c->params.max_tokens);
+        if (ev.finish == INF_FINISH_ERROR || ev.finish == INF_FINISH_STALE)
+            return err_set(reterr, EIO, "%s", ev.error ? ev.error : "the engine failed");
+        return 0;
+    }
+}
+
+/* The tokens of a prompt; the caller frees them. */
+static int encode(const struct conversation *c, const char *prompt, size_t len, int32_t **ret_ids,
+                  size_t *ret_n, struct inf_err *reterr)
+{
+    const struct inf_tokenizer *tok = inf_model_tokenizer(c->params.model);
+    const int r = inf_tokenizer_encode(
+        tok, prompt, len, INF_ENCODE_ADD_SPECIAL | INF_ENCODE_PARSE_SPECIAL, 0, ret_ids, ret_n);
+
+    if (r < 0)
+        return err_set(reterr, -r, "cannot encode the prompt: %s", strerror(-r));
+    if (*ret_n == 0)
+        return err_set(reterr, EINVAL, "the prompt is empty");
+    if (!c->params.raw)
+        drop_double_bos(tok, *ret_ids, ret_n);
+    return 0;
+}
+
+static int answer_prompt(struct conversation *c, const int32_t *ids, size_t n, FILE *out,
+                         struct str *answer, struct conversation_stats *stats,
+                         struct inf_err *reterr)
+{
+    struct inf_request request = {
+        .tokens = ids,
+        .n_tokens = n,
+        .max_tokens = c->params.max_tokens,
+        .sampling = c->params.sampling,
+        .n_logprobs = -1,
+        .session = c->params.session,
+    };
+    uint64_t id;
+    int r;
+
+    r = inf_engine_submit(c->engine, &request, &id, reterr);
+    if (r > 0)
+        return err_set(reterr, EAGAIN, "the engine is busy");
+    return r < 0 ? r : stream(c, id, out, answer, stats, reterr);
+}
+
+/* The oldest question that is still told, and all up to the next one, are forgotten; false: the
+ * next one is the last message, without which there is nothing to answer. */
+static bool forget_oldest(struct conversation *c)
+{
+    const size_t n = json_array_size(c->messages), begin = n_kept(c) + c->n_forgotten;
+    size_t next = begin + 1;
+
+    while (next < n && !is_of(json_array_get(c->messages, next), "user"))
+        next++;
+    if (next >= n)
+        return false;
+    c->n_forgotten += next - begin;
+    return true;
+}
+
+/* Tokens that an answer shall find room for. */
+static size_t wanted_room(const struct conversation *c)
+{
+    const uint32_t least = inf_engine_n_ctx(c->engine) / LEAST_ROOM;
+
+    return c->params.max_tokens ? MIN(c->params.max_tokens, least) : least;
+}
+
+/* The tokens of what the model is told, with room for an answer: where there is none, the oldest is
+ * forgotten until half of the context is free. The caller frees them. */
+static int make_prompt(struct conversation *c, int32_t **ret_ids, size_t *ret_n,
+                       struct inf_err *reterr)
+{
+    const size_t n_ctx = inf_engine_n_ctx(c->engine);
+    size_t most = n_ctx - wanted_room(c);
+
+    for (;;) {
+        _cleanup_free_ char *prompt = NULL;
+        _cleanup_free_ int32_t *ids = NULL;
+        size_t len, n;
+        int r = render(c, &prompt, &len, reterr);
+
+        r = r < 0 ? r : encode(c, prompt, len, &ids, &n, reterr);
+        if (r < 0)
+            return r;
+        /* What does not fit even so is refused, with its size, by the engine. */
+        if (n <= most || !forget_oldest(c)) {
+            *ret_ids = STEAL(ids);
+            *ret_n = n;
+            return 0;
+        }
+        most = n_ctx / 2;
+    }
+}
+
+static int say_raw(struct conversation *c, const char *text, FILE *out,
+                   struct conversation_stats *stats, struct inf_err *reterr)
+{
+    _cleanup_free_ int32_t *ids = NULL;
+    _cleanup_str_ struct str answer = {0};
+    size_t n;
+    const int r = encode(c, text, strlen(text), &ids, &n, reterr);
+
+    return r < 0 ? r : answer_prompt(c, ids, n, out, &answer, stats, reterr);
+}
+
+static int say_message(struct conversation *c, FILE *out, struct conversation_stats *stats,
+                       struct inf_err *reterr)
+{
+    _cleanup_free_ int32_t *ids = NULL;
+    _cleanup_str_ struct str answer = {0};
+    size_t n;
+    int r = make_prompt(c, &ids, &n, reterr);
+
+    if (r == 0)
+        r = answer_prompt(c, ids, n, out, &answer, stats, reterr);
+    if (r == 0 &&
+        json_array_append_new(c->messages,
+                              message("assistant", answer.data ? answer.data : "", answer.len)) < 0)
+        r = err_set(reterr, ENOMEM, "out of memory");
+    return r;
+}
+
+int conversation_say(struct conversation *c, const char *text, FILE *out,
+                     struct conversation_stats *ret_stats, struct inf_err *reterr)
+{
+    struct conversation_stats stats = {0};
+    const size_t before = json_array_size(c->messages), n_forgotten = c->n_forgotten;
+    int r;
+
+    if (c->params.raw) {
+        r = say_raw(c, text, out, &stats, reterr);
+    } else if (json_array_append_new(c->messages, message("user", text, strlen(text))) < 0) {
+        return err_set(reterr, EINVAL, "the text is not valid UTF-8");
+    } else {
+        r = say_message(c, out, &stats, reterr);
+        stats.n_forgotten = c->n_forgotten - n_forgotten;
+    }
+    if (r < 0) {
+        while (json_array_size(c->messages) > before)
+            json_array_remove(c->messages, before);
+        c->n_forgotten = n_forgotten;
+        return r;
+    }
+    *ret_stats = stats;
+    return 0;
+}

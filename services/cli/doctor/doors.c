@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of the doors: sockets that should listen, ports, keys, and who may connect
+ *
+ * Nothing is connected to: that would wake services. Who listens is read from the kernel's tables.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#include "cli/machine/api-keys.h"
+#include "cli/doctor/doctor.h"
+#include "cli/machine/manager.h"
+#include "cli/machine/ports.h"
+#include "cli/setup/setup.h"
+#include "cli/machine/units.h"
+#include "common/config/config.h"
+#include "common/config/key-file.h"
+#include "core/file.h"
+
+/* True when somebody listens on the unix socket. */
+static bool listens(const char *path)
+{
+    FILE *f = fopen("/proc/net/unix", "re");
+    bool found = false;
+    char line[512];
+
+    while (f && !found && fgets(line, sizeof(line), f)) {
+        unsigned flags;
+        int at = 0;
+
+        line[strcspn(line, "\n")] = 0;
+        if (sscanf(line, "%*x: %*x %*x %x %*x %*x %*u %n", &flags, &at) == 1 && at > 0)
+            found = (flags & 0x10000) && strcmp(line + at, path) == 0;
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static void check_target(struct doctor *d, const struct doctor_side *side)
+{
+    struct unit_state s;
+
+    if (!units_state(side->units, SETUP_TARGET, &s))
+        return;
+    if (strcmp(s.active, "active") != 0)
+        doctor_tell(d, FINDING_BROKEN, "doors",
+                    doctor_text("%s start %s", doctor_systemctl(side), SETUP_TARGET),
+                    "%s %s is %s, though it is enabled", doctor_whose(side), SETUP_TARGET,
+                    s.active);
+    else if (!manager_is_enabled(&side->places, SETUP_TARGET))
+        doctor_tell(
+            d, FINDING_ADVICE, "doors",
+            doctor_text("%ssconce setup %s", doctor_sudo(side), places_option(&side->places)),
+            "%s %s is not enabled: its doors stay closed after the next %s", doctor_whose(side),
+            SETUP_TARGET, side->places.user ? "login" : "boot");
+}
+
+/* A socket that must listen whenever the target is active. A socket does not start while its
+ * service runs, so the service is stopped first. */
+static void check_socket(struct doctor *d, const struct doctor_side *side, const char *service)
+{
+    const char *socket = doctor_text("sconce-%s.socket", service);
+    const char *command =
+        doctor_text("%s stop sconce-%s.service && %s restart %s", doctor_systemctl(side), service,
+                    doctor_systemctl(side), socket);
+    struct unit_state s;
+    struct stat st;
+
+    if (!units_state(side->units, socket, &s) || strcmp(s.load, "loaded") != 0)
+        return;
+    if (strcmp(s.active, "active") != 0)
+        doctor_tell(d, FINDING_BROKEN, "doors", command, "%s %s is %s%s%s", doctor_whose(side),
+                    socket, s.active, s.result[0] && strcmp(s.result, "success") ? ": " : "",
+                    s.result[0] && strcmp(s.result, "success") ? s.result : "");
+    else if (s.n_listen > 0 && s.listen[0][0] == '/' && lstat(s.listen[0], &st) < 0 &&
+             errno == ENOENT)
+        doctor_tell(d, FINDING_BROKEN, "doors", command,
+                    "%s was removed, though %s listens: nobody can connect", s.listen[0], socket);
+}
+
+/* Sockets of the machine belong to groups, without which systemd does not open them. */
+static void check_groups(struct doctor *d, const struct doctor_side *side)
+{
+    static const char *const names[] = {"sconce", "sconce-services", "sconce-kv"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names) && !side->places.user; i++)
+        if (!getgrnam(names[i]))
+            doctor_tell(d, FINDING_BROKEN, "doors",
+                        doctor_text("%ssystemd-sysusers sconce.conf", doctor_sudo(side)),
+                        "there is no group %s, and the machine's sockets need it", names[i]);
+}
+
+/* What listens behind the gateway believes whoever connects. An older version opened these sockets
+ * for all who may use the gateway. */
+static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
+                               const char *service)
+{
+    const char *path = doctor_text("%s/%s.sock", side->places.socket_dir, service);
+    const struct group *group = getgrnam("sconce");
+    struct stat st;
+
+    if (!side->places.user && group && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+        st.st_gid == group->gr_gid)
+        doctor_tell(d, FINDING_BROKEN, "doors",
+                    doctor_text("%ssystemd-tmpfiles --create sconce.conf", doctor_sudo(side)),
+                    "%s is open to the group sconce: its members can ask there in the name of "
+                    "others, and the gateway may be shut out",
+                    path);
+}
+
+static void check_port(struct doctor *d, const struct doctor_side *side)
+{
+    const unsigned port = setup_port(&side->places);
+    struct port_owner owner;
+    struct unit_state s;
+    char who[200];
+
+    if (!units_state(side->units, SETUP_TCP_SOCKET, &s) || strcmp(s.active, "active") == 0 ||
+        !manager_is_enabled(&side->places, SETUP_TCP_SOCKET))
+        return;
+    if (port_find_owner("", port, &owner)) {
+        port_describe(&owner, who, sizeof(who));
+        doctor_tell(d, FINDING_BROKEN, "doors",
+                    doctor_text("%ssconce setup tcp %s --port %u", doctor_sudo(side),
+                                places_option(&side->places), port_next_free(MAX(port, 1024u))),
+                    "port %u is taken by %s, so %s TCP door is closed", port, who,
+                    doctor_whose(side));
+    } else {
+        doctor_tell(
+            d, FINDING_BROKEN, "doors",
+            doctor_text("%ssconce setup tcp %s", doctor_sudo(side), places_option(&side->places)),
+            "%s %s is %s, though it is enabled", doctor_whose(side), SETUP_TCP_SOCKET, s.active);
+    }
+}
+
+static bool tcp_is_open(const struct doctor_side *side)
+{
+    struct unit_state s;
+
+    return side->units && units_state(side->units, SETUP_TCP_SOCKET, &s) &&
+           strcmp(s.active, "active") == 0;
+}
+
+/* Whether somebody who is no root may use the machine's unix socket. */
+static void check_group(struct doctor *d, const struct doctor_side *side)
+{
+    const char *path = doctor_text("%s/gateway.sock", side->places.socket_dir);
+    const struct group *group = getgrnam("sconce");
+    const struct passwd *user = getpwuid(geteuid());
+    bool member = false;
+
+    /* Who has a door of their own does not need this one. */
+    if (geteuid() == 0 || side->places.user || (d->sides[0].places.user && d->sides[0].used) ||
+        !path_exists(path) || access(path, R_OK | W_OK) == 0 || !group || !user)
+        return;
+    for (char **m = group->gr_mem; *m; m++)
+        member |= strcmp(*m, user->pw_name) == 0;
+    doctor_tell(d, tcp_is_open(side) ? FINDING_ADVICE : FINDING_BROKEN, "doors",
+                member ? "newgrp sconce"
+                       : doctor_text("sudo usermod -aG sconce %s", doctor_quote(user->pw_name)),
+                member ? "you are in the group sconce, but this session is older than that: log in "
+                         "anew"
+                       : "you may not use %s: it is for members of the group sconce (log in anew "
+                         "after joining it)",
+                path);
+}
+
+void doctor_doors(struct doctor *d)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < d->n_sides; i++) {
+        const struct doctor_side *side = &d->sides[i];
+
+        any |= side->used;
+        if (!side->used || !side->units)
+            continue;
+        check_target(d, side);
+        check_groups(d, side);
+        check_socket(d, side, "gateway");
+        check_socket(d, side, "chat");
+        check_socket(d, side, "embed");
+        check_socket(d, side, "audio");
+        check_socket(d, side, "cache");
+        check_inner_socket(d, side, "chat");
+        check_inner_socket(d, side, "embed");
+        check_inner_socket(d, side, "audio");
+        check_port(d, side);
+        check_group(d, side);
+    }
+    for (size_t i = 0; i < d->n_sides && !any; i++)
+        if (d->sides[i].places.socket_dir &&
+            listens(doctor_text("%s/gateway.sock", d->sides[i].places.socket_dir)))
+            d->other_door = true;
+    if (!any && !d->other_door)
+        doctor_tell(
+            d, FINDING_BROKEN, "doors",
+            sd_booted() > 0
+                ? (d->n_sides && d->sides[0].places.user ? "sconce setup" : "sconce setup --system")
+                : "sconce serve",
+            "no door of sconce is open here");
+}
+
+static void check_key_file(struct doctor *d, const struct doctor_side *side)
+{
+    const char *path = doctor_quote(side->places.key_file);
+    struct stat st;
+
+    if (stat(side->places.key_file, &st) < 0)
+        return;
+    if (st.st_mode & 077)
+        doctor_tell(d, FINDING_BROKEN, "keys",
+                    doctor_text("%schmod 600 %s", doctor_sudo(side), path),
+                    "others may read the API keys in %s (mode %04o)", side->places.key_file,
+                    (unsigned)st.st_mode & 07777);
+    if (st.st_uid != (side->places.user ? geteuid() : 0))
+        doctor_tell(d, FINDING_BROKEN, "keys",
+                    doctor_text("sudo chown %s %s", side->places.user ? "\"$USER\"" : "root", path),
+                    "%s belongs to user %u", side->places.key_file, (unsigned)st.st_uid);
+}
+
+/* Whether a door of this side is open and lets nobody in without a key. */
+static bool asks_for_keys(const struct doctor_side *side)
+{
+    return (tcp_is_open(side) && side->config->gateway.tcp_access == CONFIG_TCP_KEY) ||
+           (side->used && side->config->gateway.unix_access == CONFIG_UNIX_KEY);
+}
+
+void doctor_keys(struct doctor *d)
+{
+    for (size_t i = 0; i < d->n_sides; i++) {
+        const struct doctor_side *side = &d->sides[i];
+        const bool needs_some =
+            side->config && !side->config->gateway.api_keys.n && asks_for_keys(side);
+        _cleanup_(key_list_done) struct key_list keys = {0};
+        struct inf_err err;
+        int r;
+
+        check_key_file(d, side);
+        r = api_keys_load(side->places.key_file, &keys, &err);
+        if (r == -EACCES && needs_some)
+            doctor_tell(d, FINDING_UNSEEN, "keys", "sudo sconce doctor --system",
+                        "the keys of the machine's doors: only root may read %s",
+                        side->places.key_file);
+        else if (r < 0 && r != -EACCES)
+            doctor_tell(d, FINDING_BROKEN, "keys",
+                        r == -EINVAL ? doctor_text("%s${EDITOR:-vi} %s", doctor_sudo(side),
+                                                   doctor_quote(side->places.key_file))
+                                     : NULL,
+                        "%s", err.text);
+        else if (r == 0 && needs_some && keys.n == 0)
+            doctor_tell(d, FINDING_BROKEN, "keys",
+                        doctor_text("%ssconce setup key %s", doctor_sudo(side),
+                                    places_option(&side->places)),
+                        "%s door asks for an API key, and there is none", doctor_whose(side));
+    }
+}

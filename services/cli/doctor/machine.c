@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of the machine: GPUs, what the kernel offers for walls, and full disks
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+
+#include "cli/doctor/doctor.h"
+#include "cli/machine/gpu-nodes.h"
+#include "cli/setup/setup.h"
+#include "cli/machine/units.h"
+#include "common/config/config.h"
+#include "core/file.h"
+
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#endif
+
+enum {
+    LANDLOCK_ASK_VERSION = 1,
+    DISK_LEAST = 16 << 20, /* bytes that must be free */
+};
+
+static bool has_node(const struct gpu_node *nodes, size_t n, const char *path)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(nodes[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+/* The drop-in opens exactly what is there now. */
+static void check_drop_in(struct doctor *d, const struct doctor_side *side, const char *text,
+                          const struct gpu_node *nodes, size_t n)
+{
+    const char *command = doctor_text("%ssconce setup gpu %s%s", doctor_sudo(side),
+                                      places_option(&side->places), n ? "" : " --off");
+    char path[64];
+
+    for (size_t i = 0; gpu_drop_in_node(text, i, path, sizeof(path)); i++)
+        if (!has_node(nodes, n, path))
+            doctor_tell(d, FINDING_BROKEN, "gpu", command,
+                        "%s, which is opened to %s chat service, is not there", path,
+                        doctor_whose(side));
+    for (size_t i = 0; i < n; i++) {
+        bool listed = false;
+
+        for (size_t k = 0; gpu_drop_in_node(text, k, path, sizeof(path)); k++)
+            listed |= strcmp(nodes[i].path, path) == 0;
+        if (!listed)
+            doctor_tell(d, FINDING_ADVICE, "gpu", command,
+                        "%s is there, and not opened to %s chat service", nodes[i].path,
+                        doctor_whose(side));
+    }
+}
+
+static void check_node_modes(struct doctor *d, const struct gpu_node *nodes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        _cleanup_free_ char *groups = NULL;
+
+        if (gpu_node_is_open(&nodes[i]))
+            continue;
+        groups = gpu_nodes_groups(&nodes[i], 1);
+        doctor_tell(d, FINDING_BROKEN, "gpu",
+                    groups && groups[0]
+                        ? doctor_text("sudo usermod -aG %s \"$(id -un)\"", doctor_quote(groups))
+                        : NULL,
+                    "you may not open %s: its mode is %04o%s", nodes[i].path,
+                    (unsigned)nodes[i].mode & 07777,
+                    groups && groups[0] ? " (log in anew after joining the group)" : "");
+    }
+}
+
+/* What installs a driver for these nodes; NULL: what the distribution calls it is not known. */
+static const char *driver_command(const struct gpu_node *nodes, size_t n)
+{
+    const char *package =
+        has_node(nodes, n, "/dev/nvidiactl") ? "nvidia-vulkan-icd" : "mesa-vulkan-drivers";
+
+    return path_exists("/usr/bin/apt-get")
+               ? doctor_text("sudo apt-get install libvulkan1 %s", package)
+               : NULL;
+}
+
+enum vulkan {
+    VULKAN_UNSEEN, /* this process may open no GPU, so drivers would find none */
+    VULKAN_NONE,
+    VULKAN_GPU,
+};
+
+/* Whether a GPU of this machine has a driver, and which; @text: that, or what is missing. */
+static enum vulkan find_vulkan(char *text, size_t size)
+{
+    struct inf_device_list *list = NULL;
+    const struct inf_device_info *info;
+    struct inf_err err;
+    enum vulkan found = VULKAN_NONE;
+
+    if (!inf_device_has_gpu(&err) || inf_devices(&list, &err) < 0)
+        return VULKAN_UNSEEN;
+    if (inf_device_list_find(list, "auto", &info, &err) == 0 && info->kind != INF_DEVICE_CPU) {
+        found = VULKAN_GPU;
+        snprintf(text, size, "%s (%s)", info->name, info->description);
+    } else {
+        snprintf(text, size, "%s",
+                 inf_device_list_why(list) ? inf_device_list_why(list)
+                                           : "no driver that is installed knows it");
+    }
+    inf_device_list_free(list);
+    return found;
+}
+
+/* The GPU is opened to the service, or named for it. */
+static void check_driver(struct doctor *d, const struct gpu_node *nodes, size_t n)
+{
+    char text[400];
+
+    if (n > 0 && find_vulkan(text, sizeof(text)) == VULKAN_NONE)
+        doctor_tell(d, FINDING_ADVICE, "gpu", driver_command(nodes, n),
+                    "%s is opened to the chat service, which computes on the CPU all the same: %s",
+                    nodes[0].path, text);
+}
+
+static void advise_gpu(struct doctor *d, const struct doctor_side *side)
+{
+    char text[400];
+
+    if (find_vulkan(text, sizeof(text)) == VULKAN_GPU)
+        doctor_tell(
+            d, FINDING_ADVICE, "gpu",
+            doctor_text("%ssconce setup gpu %s", doctor_sudo(side), places_option(&side->places)),
+            "%s could compute, and is not opened to %s chat service", text, doctor_whose(side));
+}
+
+static void check_side(struct doctor *d, const struct doctor_side *side,
+                       const struct gpu_node *nodes, size_t n)
+{
+    _cleanup_free_ char *path = places_drop_in(&side->places, SETUP_CHAT, "50-gpu.conf");
+    _cleanup_free_ char *text = NULL;
+    const char *device = side->config ? side->config->chat.device : NULL;
+    const bool is_auto = !device || strcmp(device, "auto") == 0;
+    size_t len;
+
+    if (!path)
+        return;
+    if (file_read(path, 65536, &text, &len, NULL) >= 0) {
+        check_drop_in(d, side, text, nodes, n);
+        if (side->places.user)
+            check_node_modes(d, nodes, n);
+        check_driver(d, nodes, n);
+    } else if (is_auto) {
+        advise_gpu(d, side);
+    } else if (strcmp(device, "cpu") != 0) {
+        doctor_tell(d, FINDING_BROKEN, "gpu",
+                    n ? doctor_text("%ssconce setup gpu %s", doctor_sudo(side),
+                                    places_option(&side->places))
+                      : NULL,
+                    "chat.device is \"%s\", and %s", device,
+                    n ? "no GPU is opened to the chat service"
+                      : "this machine has no GPU; \"auto\" takes the CPU");
+    }
+}
+
+void doctor_devices(struct doctor *d)
+{
+    struct gpu_node nodes[GPU_MAX_NODES];
+    const size_t n = gpu_nodes_find("", nodes);
+
+    for (size_t i = 0; i < d->n_sides; i++)
+        if (d->sides[i].used)
+            check_side(d, &d->sides[i], nodes, n);
+}
+
+/* A number in a file of /proc/sys; @absent where there is none. */
+static long setting(const char *path, long absent)
+{
+    FILE *f = fopen(path, "re");
+    long value = absent;
+
+    if (f && fscanf(f, "%ld", &value) != 1)
+        value = absent;
+    if (f)
+        fclose(f);
+    return value;
+}
+
+static void check_landlock(struct doctor *d)
+{
+    const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_ASK_VERSION);
+    const char *why = errno == EPERM ? "something here, such as a container, refuses Landlock"
+                      : errno == EOPNOTSUPP ? "Landlock was left out at boot (lsm= lacks it)"
+                                            : "this kernel has no Landlock";
+
+    if (version > 0)
+        return;
+    for (size_t i = 0; i < d->n_sides; i++) {
+        const struct doctor_side *side = &d->sides[i];
+        _cleanup_free_ char *dir = path_join(side->places.config_dir, "sconce.d");
+        const char *file = dir ? doctor_text("%s/50-landlock.yaml", dir) : "";
+
+        if (!side->config || side->config->confinement.landlock != CONFIG_LANDLOCK_REQUIRED)
+            continue;
+        doctor_tell(d, FINDING_BROKEN, "kernel",
+                    doctor_text("%smkdir -p %s && printf 'confinement:\\n  landlock: optional\\n' "
+                                "| %stee %s",
+                                doctor_sudo(side), doctor_quote(dir ? dir : ""), doctor_sudo(side),
+                                doctor_quote(file)),
+                    "%s; the services do not start until that is allowed, and have one wall less "
+                    "then",
+                    why);
+    }
+}
+
+/* A user's systemd builds the walls of a service in a user namespace. */
+static void check_namespaces(struct doctor *d)
+{
+    if (setting("/proc/sys/user/max_user_namespaces", 1) == 0)
+        doctor_tell(d, FINDING_BROKEN, "kernel", "sudo sysctl user.max_user_namespaces=16384",
+                    "user namespaces are off (user.max_user_namespaces is 0): your services cannot "
+                    "be confined and do not start");
+    if (setting("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0)
+        doctor_tell(d, FINDING_BROKEN, "kernel", "sudo sysctl kernel.unprivileged_userns_clone=1",
+                    "user namespaces are for root alone (kernel.unprivileged_userns_clone is 0): "
+                    "your services do not start");
+    if (setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 1)
+        doctor_tell(d, FINDING_ADVICE, "kernel",
+                    "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+                    "AppArmor restricts user namespaces; where your services do not start, that is "
+                    "why");
+}
+
+void doctor_kernel(struct doctor *d)
+{
+    if (prctl(PR_GET_SECCOMP) < 0 && errno == EINVAL)
+        doctor_tell(d, FINDING_BROKEN, "kernel", NULL,
+                    "this kernel has no seccomp: the services do not start");
+    check_landlock(d);
+    for (size_t i = 0; i < d->n_sides; i++)
+        if (d->sides[i].places.user && d->sides[i].used)
+            check_namespaces(d);
+}
+
+static void check_disk(struct doctor *d, const char *path, const char *what)
+{
+    struct statvfs fs;
+
+    if (!path || statvfs(path, &fs) < 0 || fs.f_blocks == 0)
+        return;
+    if ((uint64_t)fs.f_bavail * fs.f_frsize < DISK_LEAST)
+        doctor_tell(d, FINDING_BROKEN, "disk", doctor_text("df -h %s", doctor_quote(path)),
+                    "the disk of %s is full: %s", path, what);
+    else if (fs.f_files && fs.f_favail == 0)
+        doctor_tell(d, FINDING_BROKEN, "disk", doctor_text("df -i %s", doctor_quote(path)),
+                    "the file system of %s has no room for one more file: %s", path, what);
+}
+
+void doctor_disks(struct doctor *d)
+{
+    const char *home = getenv("HOME");
+
+    check_disk(d, "/tmp", "programs keep large bodies of requests there");
+    for (size_t i = 0; i < d->n_sides; i++) {
+        const struct doctor_side *side = &d->sides[i];
+        const char *run = getenv("XDG_RUNTIME_DIR");
+
+        if (side->places.user) {
+            check_disk(d, run, "sockets lie there");
+            check_disk(d, home, "keys, settings and your history lie there");
+        } else {
+            check_disk(d, "/run", "sockets lie there");
+            check_disk(d, "/var/lib", "models lie there");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of models: they are there, they load, and the chat service can read them from within its
+ * walls
+ *
+ * Three walls stand between a service and a file: modes (services of the system are users of their
+ * own), what the unit shows of the file system, and Landlock, which opens the configured
+ * directories and what their links lead to, as far as the unit shows it.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/doctor/doctor.h"
+#include "cli/machine/sandbox.h"
+#include "cli/machine/units.h"
+#include "common/config/config.h"
+#include "common/models/models.h"
+#include "core/file.h"
+
+enum {
+    MODELS_MAX_OPENED = 32, /* whose heads are read */
+};
+
+struct models_check {
+    struct doctor *d;
+    const struct doctor_side *side;
+    bool confined; /* a unit will run it */
+    struct sandbox sandbox;
+    uint64_t memory; /* of the machine; 0: unknown */
+};
+
+static uint64_t machine_memory(void)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    unsigned long long kib = 0;
+
+    if (f && fscanf(f, "MemTotal: %llu kB", &kib) != 1)
+        kib = 0;
+    if (f)
+        fclose(f);
+    return kib * 1024;
+}
+
+/* Whether a configured directory, followed to where it lies, holds @real. */
+static bool is_configured(const struct config *config, const char *real)
+{
+    for (size_t i = 0; i < config->n_model_dirs; i++) {
+        _cleanup_free_ char *dir = realpath(config->model_dirs[i], NULL);
+
+        if (dir && path_is_below(real, dir))
+            return true;
+    }
+    return false;
+}
+
+static const char *folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return doctor_text("%.*s", slash && slash > path ? (int)(slash - path) : 1, path);
+}
+
+/* The first of @path and its parents that others may not pass; NULL: all of them. Parents of what
+ * the unit binds do not count: the service does not see them. */
+static const char *closed_part(const struct models_check *c, const char *path, mode_t *ret_mode)
+{
+    char part[PATH_MAX];
+    struct stat st;
+
+    snprintf(part, sizeof(part), "%s", path);
+    for (bool first = true; part[0]; first = false) {
+        char *slash = strrchr(part, '/');
+        bool bound = false;
+
+        if (stat(part, &st) < 0)
+            return NULL;
+        if ((st.st_mode & (first && !S_ISDIR(st.st_mode) ? 04u : 01u)) == 0) {
+            *ret_mode = st.st_mode;
+            return doctor_text("%s", part);
+        }
+        for (size_t i = 0; i < c->sandbox.n_rules; i++)
+            bound |= !c->sandbox.rules[i].hides && strcmp(c->sandbox.rules[i].prefix, part) == 0;
+        if (!slash || bound)
+            return NULL;
+        *slash = 0;
+    }
+    return NULL;
+}
+
+static void check_modes(const struct models_check *c, const char *name, const char *real)
+{
+    const struct doctor_side *side = c->side;
+    const char *part, *rights;
+    struct stat st;
+    mode_t mode;
+
+    if (side->places.user) {
+        if (access(real, R_OK) < 0)
+            doctor_tell(c->d, FINDING_BROKEN, "models",
+                        stat(real, &st) == 0 && st.st_uid == geteuid()
+                            ? doctor_text("chmod u+r %s", doctor_quote(real))
+                            : doctor_text("sudo chmod o+r %s", doctor_quote(real)),
+                        "model %s: you may not read %s", name, real);
+        return;
+    }
+    if (!c->confined || !(part = closed_part(c, real, &mode)))
+        return;
+    /* Model directories are listed; what lies above them is nobody's business. */
+    rights = !S_ISDIR(mode) ? "r" : is_configured(side->config, part) ? "rx" : "x";
+    doctor_tell(c->d, FINDING_BROKEN, "models",
+                doctor_text("%schmod o+%s %s", doctor_sudo(side), rights, doctor_quote(part)),
+                "model %s: the chat service, a user of its own, may not %s %s (mode %04o)", name,
+                S_ISDIR(mode) ? "pass" : "read", part, (unsigned)mode & 07777);
+}
+
+/* The head of the file alone is read: shapes, vocabulary and sizes. */
+static void check_loads(const struct models_check *c, const struct models_entry *e)
+{
+    const struct inf_model_params params = {.path = e->path, .vocab_only = true};
+    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+    struct inf_err err;
+    int r;
+
+    if (access(e->path, R_OK) < 0)
+        return;
+    r = inf_model_open(&params, &model, &err);
+    if (r == -EOPNOTSUPP)
+        doctor_tell(c->d, FINDING_ADVICE, "models", NULL, "model %s cannot be used: %s", e->name,
+                    err.text);
+    else if (r < 0 && r != -EACCES)
+        doctor_tell(c->d, FINDING_BROKEN, "models", NULL, "model %s is damaged, fetch it again: %s",
+                    e->name, err.text);
+}
+
+static void check_model(const struct models_check *c, const struct models_entry *e)
+{
+    _cleanup_free_ char *real = realpath(e->path, NULL);
+    const char *setup = doctor_text("%ssconce setup models %s", doctor_sudo(c->side),
+                                    places_option(&c->side->places));
+
+    if (!real && errno == EACCES) {
+        doctor_tell(c->d, FINDING_UNSEEN, "models", "sudo sconce doctor --system",
+                    "model %s: you may not look at %s", e->name, e->path);
+        return;
+    }
+    if (!real)
+        return; /* It went since it was listed. */
+    if (c->confined && sandbox_hides(&c->sandbox, real) && !is_configured(c->side->config, real))
+        doctor_tell(
+            c->d, FINDING_BROKEN, "models",
+            doctor_text("%s %s", setup, doctor_quote(path_is_dir(real) ? real : folder(real))),
+            "model %s: %s lies outside of all model directories, and the unit of the chat service "
+            "hides it",
+            e->name, real);
+    else if (c->confined && sandbox_hides(&c->sandbox, real))
+        doctor_tell(c->d, FINDING_BROKEN, "models", setup,
+                    "model %s: %s is hidden from the chat service", e->name, real);
+    check_modes(c, e->name, real);
+    if (c->memory && e->size > c->memory)
+        doctor_tell(c->d, FINDING_ADVICE, "models", NULL,
+                    "model %s is larger (%s) than this machine's memory (%s): it will crawl",
+                    e->name, cli_size(e->size), cli_size(c->memory));
+}
+
+/* A manifest with a mistake, or a link that leads nowhere or to something else. */
+static void check_broken(const struct models_check *c, const struct models_broken *b)
+{
+    const char *command = doctor_edit(c->side, b->why);
+
+    if (!command && access(b->path, F_OK) < 0 && (errno == ENOENT || errno == ELOOP))
+        command = doctor_text("%srm %s", doctor_sudo(c->side), doctor_quote(b->path));
+    doctor_tell(c->d, FINDING_BROKEN, "models", command, "%s", b->why);
+}
+
+static void check_directories(const struct models_check *c)
+{
+    const struct config *config = c->side->config;
+
+    for (size_t i = 0; i < config->n_model_dirs; i++) {
+        const char *dir = config->model_dirs[i];
+        struct stat st;
+
+        if (stat(dir, &st) < 0 && errno == ENOENT && lstat(dir, &st) == 0)
+            doctor_tell(c->d, FINDING_BROKEN, "models",
+                        doctor_text("%srm %s", doctor_sudo(c->side), doctor_quote(dir)),
+                        "the model directory %s is a link that leads nowhere", dir);
+        else if (path_is_dir(dir) && access(dir, R_OK | X_OK) < 0 && c->side->places.user)
+            doctor_tell(c->d, FINDING_BROKEN, "models",
+                        doctor_text("chmod u+rx %s", doctor_quote(dir)),
+                        "you may not look into the model directory %s", dir);
+        else if (path_is_dir(dir) && stat(dir, &st) == 0 && !(st.st_mode & 05) && c->confined &&
+                 !c->side->places.user)
+            doctor_tell(c->d, FINDING_BROKEN, "models",
+                        doctor_text("%schmod o+rx %s", doctor_sudo(c->side), doctor_quote(dir)),
+                        "the chat service may not look into the model directory %s", dir);
+    }
+}
+
+static void check_side(const struct models_check *c)
+{
+    const struct config *config = c->side->config;
+    _cleanup_(models_freep) struct models *models = NULL;
+    const char *into = config->n_model_dirs ? config->model_dirs[0] : "";
+
+    check_directories(c);
+    if (models_scan(config, &models) < 0)
+        return;
+    for (size_t i = 0; i < models_n_broken(models); i++)
+        check_broken(c, models_broken_at(models, i));
+    if (models_count(models) == 0)
+        doctor_tell(c->d, FINDING_BROKEN, "models",
+                    doctor_text("%ssconce setup models %s DIR", doctor_sudo(c->side),
+                                places_option(&c->side->places)),
+                    "no model is installed: put a .gguf file into %s, or name the directory where "
+                    "yours are",
+                    into);
+    else if (config->default_model && !models_find(models, config->default_model))
+        doctor_tell(c->d, FINDING_BROKEN, "models", NULL,
+                    "models.default names %s, which is not installed (see `sconce list`)",
+                    config->default_model);
+    for (size_t i = 0; i < models_count(models); i++) {
+        check_model(c, models_at(models, i));
+        if (i < MODELS_MAX_OPENED)
+            check_loads(c, models_at(models, i));
+    }
+}
+
+void doctor_models(struct doctor *d)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < d->n_sides; i++)
+        any |= d->sides[i].used;
+    for (size_t i = 0; i < d->n_sides; i++) {
+        const struct doctor_side *side = &d->sides[i];
+        struct models_check c = {
+            .d = d, .side = side, .confined = side->used, .memory = machine_memory()};
+
+        /* Where no unit is in use, the user's models are what `sconce run` and serve find. */
+        if (!side->config || (any ? !side->used : i > 0))
+            continue;
+        if (!side->units || !sandbox_of_unit(side->units, "sconce-chat.service", &c.sandbox))
+            sandbox_default(&side->places, &c.sandbox);
+        check_side(&c);
+        sandbox_done(&c.sandbox);
+    }
+}

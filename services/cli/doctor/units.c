@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of what systemd holds: programs and units, the manager itself, and what its services run
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "cli/doctor/doctor.h"
+#include "cli/suite/http-get.h"
+#include "cli/machine/units.h"
+#include "core/file.h"
+
+enum {
+    OLDEST_SYSTEMD = 252, /* whose directives the units use */
+};
+
+static const char *const all_units[] = {
+    "sconce.target",          "sconce-gateway.socket", "sconce-gateway-tcp.socket",
+    "sconce-chat.socket",     "sconce-embed.socket",   "sconce-cache.socket",
+    "sconce-gateway.service", "sconce-chat.service",   "sconce-embed.service",
+    "sconce-audio.socket",    "sconce-audio.service",  "sconce-cache.service",
+};
+static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
+
+/* NULL: what installs packages here is not known. */
+static const char *install_command(const char *package)
+{
+    return path_exists("/usr/bin/apt-get") ? doctor_text("sudo apt-get install %s", package) : NULL;
+}
+
+void doctor_install(struct doctor *d)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
+        char name[64];
+        _cleanup_free_ char *path = NULL;
+
+        snprintf(name, sizeof(name), "sconce-%s", services[i]);
+        path = serve_program(services[i], name);
+        if (!path && serve_package(services[i]))
+            doctor_tell(d, FINDING_ADVICE, "install", install_command(serve_package(services[i])),
+                        "the %s service is not installed: it is in the package %s", services[i],
+                        serve_package(services[i]));
+        else if (!path)
+            doctor_tell(d, FINDING_BROKEN, "install", NULL,
+                        "%s is not installed in %s: install the package of sconce again", name,
+                        SCONCE_LIBEXECDIR);
+    }
+    for (size_t i = 0; i < d->n_sides; i++) {
+        const struct doctor_side *side = &d->sides[i];
+        _cleanup_free_ char *unit = places_find_unit(&side->places, "sconce-gateway.service");
+
+        if (!unit && side->units)
+            doctor_tell(d, side->used ? FINDING_BROKEN : FINDING_ADVICE, "install", "sconce serve",
+                        "no units of sconce are installed for %s: only the foreground is left",
+                        side->places.user ? "users" : "the machine");
+    }
+}
+
+static void check_absent(struct doctor *d, const struct doctor_side *side)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    const char *usual = doctor_text("/run/user/%u", (unsigned)geteuid());
+    const enum finding_kind kind = side->used ? FINDING_BROKEN : FINDING_ADVICE;
+
+    if (sd_booted() <= 0)
+        doctor_tell(d, kind, "managers", "sconce serve",
+                    "no systemd runs here; the services run in the foreground");
+    else if (!side->places.user)
+        doctor_tell(d, FINDING_UNSEEN, "managers", doctor_text("sudo sconce doctor --system"),
+                    "the machine's systemd does not answer you");
+    else if (run && run[0] == '/')
+        doctor_tell(d, kind, "managers",
+                    doctor_text("sudo systemctl restart user@%u.service", (unsigned)geteuid()),
+                    "no systemd of yours answers in %s", run);
+    else if (path_is_dir(usual))
+        doctor_tell(d, kind, "managers", doctor_text("export XDG_RUNTIME_DIR=%s", usual),
+                    "XDG_RUNTIME_DIR is not set in this session, so your systemd cannot be found");
+    else
+        doctor_tell(d, kind, "managers",
+                    doctor_text("sudo loginctl enable-linger %s && export XDG_RUNTIME_DIR=%s",
+                                getenv("USER") ? doctor_quote(getenv("USER")) : "$(id -un)", usual),
+                    "you have no session of your own (su and sudo give none), so no systemd of "
+                    "yours runs");
+}
+
+static void check_linger(struct doctor *d)
+{
+    const struct passwd *user = getpwuid(geteuid());
+
+    if (!user || geteuid() == 0 ||
+        path_exists(doctor_text("/var/lib/systemd/linger/%s", user->pw_name)))
+        return;
+    doctor_tell(d, FINDING_ADVICE, "managers", "loginctl enable-linger",
+                "lingering is off: your services end when you log out, and start when you log in");
+}
+
+void doctor_managers(struct doctor *d)
+{
+    for (size_t i = 0; i < d->n_sides; i++) {
+        const struct doctor_side *side = &d->sides[i];
+        bool reload = false;
+        char version[64];
+
+        /* Who uses the machine's services needs no manager. */
+        if (!side->units && (side->used || d->n_sides == 1))
+            check_absent(d, side);
+        if (!side->units)
+            continue;
+        if (units_manager_text(side->units, "Version", version, sizeof(version)) &&
+            atoi(version) > 0 && atoi(version) < OLDEST_SYSTEMD)
+            doctor_tell(d, FINDING_ADVICE, "managers", NULL,
+                        "systemd is %s; the units are made for %d and newer, and older ones leave "
+                        "walls out",
+                        version, OLDEST_SYSTEMD);
+        for (size_t k = 0; k < ARRAY_SIZE(all_units); k++) {
+            struct unit_state s;
+
+            reload |= units_state(side->units, all_units[k], &s) && s.needs_reload;
+        }
+        if (reload)
+            doctor_tell(d, FINDING_BROKEN, "managers",
+                        doctor_text("%s daemon-reload", doctor_systemctl(side)),
+                        "unit files of sconce changed since systemd read them");
+        if (side->places.user && side->used)
+            check_linger(d);
+    }
+}
+
+/* True when the program of @pid was replaced on disk since it started. */
+static bool is_replaced(uint32_t pid)
+{
+    char path[PATH_MAX];
+    const ssize_t n = readlink(doctor_text("/proc/%u/exe", (unsigned)pid), path, sizeof(path) - 1);
+
+    path[n > 0 ? n : 0] = 0;
+    return strstr(path, " (deleted)") != NULL;
+}
+
+/* What a gateway that runs says of itself: its version. */
+static void check_gateway(struct doctor *d, const struct doctor_side *side)
+{
+    _cleanup_str_ struct str body = {0};
+    const char *version;
+    struct inf_err err;
+    json_t *j;
+    int status;
+
+    if (!side->places.socket_dir)
+        return;
+    status = http_get(doctor_text("unix:%s/gateway.sock", side->places.socket_dir), "/health", NULL,
+                      &body, &err);
+    j = status < 0 ? NULL : json_loadb(body.data ? body.data : "", body.len, 0, NULL);
+    version = json_string_value(json_object_get(j, "version"));
+    if (version && strcmp(version, SCONCE_VERSION) != 0)
+        doctor_tell(d, FINDING_ADVICE, "versions",
+                    doctor_text("%s try-restart 'sconce-*.service'", doctor_systemctl(side)),
+                    "the gateway that runs is version %s, this program %s", version,
+                    SCONCE_VERSION);
+    json_decref(j);
+}
+
+void doctor_versions(struct doctor *d)
+{
+    for (size_t i = 0; i < d->n_sides; i++) {
+        const struct doctor_side *side = &d->sides[i];
+
+        for (size_t k = 0; k < ARRAY_SIZE(services) && side->units; k++) {
+            const char *unit = doctor_text("sconce-%s.service", services[k]);
+            struct unit_state s;
+
+            if (!units_state(side->units, unit, &s) || strcmp(s.active, "active") != 0)
+                continue;
+            if (is_replaced(s.pid))
+                doctor_tell(d, FINDING_ADVICE, "versions",
+                            doctor_text("%s try-restart %s", doctor_systemctl(side), unit),
+                            "%s runs a program that was replaced since", unit);
+            else if (strcmp(services[k], "gateway") == 0)
+                check_gateway(d, side);
+        }
+    }
+}

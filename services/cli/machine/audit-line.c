@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/machine/audit-line.h"
+
+#include <seccomp.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The value of @key= without its quotes; false: the line has none. */
+static bool field(const char *text, const char *key, char *out, size_t size)
+{
+    const size_t n = strlen(key);
+
+    for (const char *p = text; (p = strstr(p, key)); p += n) {
+        const char *end;
+
+        if ((p > text && p[-1] != ' ') || p[n] != '=')
+            continue;
+        p += n + 1;
+        end = *p == '"' ? strchr(p + 1, '"') : p + strcspn(p, " \n");
+        if (!end)
+            return false;
+        p += *p == '"';
+        snprintf(out, size, "%.*s", (int)(end - p), p);
+        return true;
+    }
+    return false;
+}
+
+static void take_program(const char *text, struct audit_line *line)
+{
+    char path[512];
+
+    if (field(text, "exe", path, sizeof(path)) && strchr(path, '/'))
+        snprintf(line->program, sizeof(line->program), "%.63s", strrchr(path, '/') + 1);
+    else
+        field(text, "comm", line->program, sizeof(line->program));
+}
+
+static void take_call(const char *text, struct audit_line *line)
+{
+    char number[24], arch[24];
+    _cleanup_free_ char *name = NULL;
+    unsigned token = 0;
+
+    if (!field(text, "syscall", number, sizeof(number)))
+        return;
+    line->kind = REFUSAL_SYSCALL;
+    line->syscall = atoi(number);
+    /* The kernel's numbers of architectures are libseccomp's too. */
+    if (field(text, "arch", arch, sizeof(arch)))
+        token = (unsigned)strtoul(arch, NULL, 16);
+    name = seccomp_syscall_resolve_num_arch(token ? token : seccomp_arch_native(), line->syscall);
+    snprintf(line->call, sizeof(line->call), "%s", name ? name : number);
+}
+
+void audit_line_parse(const char *text, struct audit_line *ret_line)
+{
+    struct audit_line line = {0};
+    char type[24], verdict[24], operation[64] = "", name[160] = "";
+
+    if (field(text, "apparmor", verdict, sizeof(verdict))) {
+        if (strcmp(verdict, "DENIED") == 0) {
+            line.kind = REFUSAL_APPARMOR;
+            field(text, "operation", operation, sizeof(operation));
+            field(text, "name", name, sizeof(name));
+            snprintf(line.what, sizeof(line.what), "%s %s", operation, name);
+            take_program(text, &line);
+        }
+    } else if ((field(text, "type", type, sizeof(type)) && strcmp(type, "1326") == 0) ||
+               strncmp(text, "SECCOMP ", 8) == 0) {
+        take_call(text, &line);
+        take_program(text, &line);
+    }
+    *ret_line = line;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce setup tcp, key, access: who may ask, and where
+ *
+ * systemd refuses to start a socket whose service runs already, and a socket that is restarted
+ * under its service finds its own port taken. So the service is stopped in the same breath as the
+ * sockets are started: what connects meanwhile waits in the backlog of the other socket.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/machine/api-keys.h"
+#include "cli/suite/http-get.h"
+#include "cli/machine/manager.h"
+#include "cli/machine/ports.h"
+#include "cli/setup/setup.h"
+#include "common/config/config.h"
+#include "common/config/key-file.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "core/str.h"
+
+#define PORT_DROP_IN   "50-port.conf"
+#define ACCESS_DROP_IN "50-access.conf"
+#define ACCESS_FILE    "sconce.d/50-access.yaml"
+
+enum {
+    SETUP_MAX_TRIES = 10,
+};
+
+unsigned setup_port(const struct places *p)
+{
+    _cleanup_free_ char *path = places_drop_in(p, SETUP_TCP_SOCKET, PORT_DROP_IN), *text = NULL;
+    unsigned port, found = SETUP_PORT;
+    size_t len;
+
+    if (!path || file_read(path, 65536, &text, &len, NULL) < 0)
+        return SETUP_PORT;
+    for (const char *s = text; (s = strstr(s, "\nListenStream=127.0.0.1:")); s++)
+        if (sscanf(s, "\nListenStream=127.0.0.1:%u", &port) == 1 && port > 0 && port < 65536)
+            found = port;
+    return found;
+}
+
+int setup_check_port(struct setup *s, unsigned port)
+{
+    struct port_owner owner;
+    char who[200];
+    unsigned other;
+
+    if (manager_is_offline(s->manager) || s->no_start)
+        return CLI_OK;
+    if (port == setup_port(&s->places) && manager_is_active(s->manager, SETUP_TCP_SOCKET))
+        return CLI_OK;
+    if (port_next_free(port) == port)
+        return CLI_OK;
+    if (port < 1024 && s->places.user)
+        return cli_error("setup", "port %u is for root; take one above 1023 by --port", port);
+    if (port_find_owner("", port, &owner))
+        port_describe(&owner, who, sizeof(who));
+    else
+        snprintf(who, sizeof(who), "somebody else");
+    other = port_next_free(MAX(port + 1, 1024u));
+    cli_error("setup", "port %u is taken by %s", port, who);
+    if (other)
+        fprintf(stderr, "The next free one: sconce setup tcp %s --port %u\n",
+                places_option(&s->places), other);
+    return CLI_FAILED;
+}
+
+int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_TCP_SOCKET, PORT_DROP_IN);
+    char body[200];
+    int r;
+
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    snprintf(body, sizeof(body), "[Socket]\nListenStream=\nListenStream=127.0.0.1:%u\n", port);
+    if (port == SETUP_PORT)
+        r = edit_remove(&s->edits, path, reterr);
+    else
+        r = edit_generate(&s->edits, path, body, reterr);
+    return r < 0 ? r : manager_enable(s->manager, SETUP_TCP_SOCKET, reterr);
+}
+
+int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr)
+{
+    _cleanup_(key_list_done) struct key_list keys = {0};
+    const struct access_key *first;
+    char key[API_KEY_SIZE];
+    int r;
+
+    r = api_keys_load(s->places.key_file, &keys, reterr);
+    if (r < 0)
+        return r;
+    first = key_list_find(&keys, RIGHT_INFER);
+    if (first) {
+        *ret_key = strdup(first->key);
+        return *ret_key ? 0 : err_set(reterr, ENOMEM, "out of memory");
+    }
+    if (api_key_new(key) < 0)
+        return err_set(reterr, EIO, "the kernel gives no random bytes");
+    r = api_keys_add(&s->edits, s->places.key_file, key, NULL, RIGHT_INFER, reterr);
+    if (r == 0 && !s->edits.dry_run)
+        *ret_key = strdup(key);
+    return r;
+}
+
+int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
+{
+    static const struct manager_job first[] = {{"StopUnit", SETUP_TCP_SOCKET}};
+    static const struct manager_job then[] = {{"StopUnit", SETUP_GATEWAY},
+                                              {"StartUnit", SETUP_TCP_SOCKET}};
+    int r = 0;
+
+    if (s->no_start)
+        return 0;
+    /* No restart job: the service's start, caused by the next client, would go before it. */
+    if (manager_is_active(s->manager, SETUP_TCP_SOCKET))
+        r = manager_run(s->manager, first, ARRAY_SIZE(first), reterr);
+    if (r < 0)
+        return r;
+    /* A client of the other socket may start the service between the two jobs: then once more. */
+    for (int i = 0; i < SETUP_MAX_TRIES; i++) {
+        r = manager_run(s->manager, then, ARRAY_SIZE(then), reterr);
+        if (r != -EPROTO)
+            return r;
+    }
+    return r;
+}
+
+int setup_tcp_is_open(const struct setup *s, bool *ret_open, bool *ret_own, struct inf_err *reterr)
+{
+    _cleanup_(config_freep) struct config *all = NULL, *own = NULL;
+    int r;
+
+    if (config_new(&own) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    r = places_config(&s->places, &all, reterr);
+    if (r == 0)
+        r = config_apply_dir(own, s->places.config_dir, reterr);
+    if (r < 0)
+        return r;
+    *ret_open = all->gateway.tcp_access == CONFIG_TCP_OPEN;
+    *ret_own = own->gateway.tcp_access == CONFIG_TCP_OPEN;
+    return 0;
+}
+
+int setup_write_access(struct setup *s, bool open, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(s->places.config_dir, ACCESS_FILE);
+
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    return edit_generate(&s->edits, path,
+                         open ? "gateway:\n  tcp_access: open\n" : "gateway:\n  tcp_access: key\n",
+                         reterr);
+}
+
+/* Asks through the door that was just opened: it listens, and it takes the key. */
+static int prove(const struct setup *s, unsigned port, const char *key)
+{
+    _cleanup_str_ struct str body = {0};
+    struct inf_err err;
+    char address[32];
+    int status;
+
+    if (manager_is_offline(s->manager) || s->no_start || s->edits.dry_run)
+        return CLI_OK;
+    snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+    status = http_get(address, "/health", key, &body, &err);
+    /* /health is open to all; the metrics are not. Who may not see them was let in all the same:
+     * the gateway looks at rights once it knows the key. */
+    if (status == 200)
+        status = http_get(address, "/metrics", key, &body, &err);
+    if (status == 403)
+        status = 200;
+    if (status == 200 && key && http_get(address, "/metrics", NULL, &body, &err) != 401)
+        return cli_error("setup",
+                         "%s lets requests in without a key; `sconce doctor` looks for the "
+                         "reason",
+                         address);
+    if (status == 200)
+        return CLI_OK;
+    if (status < 0)
+        cli_error("setup", "the door does not answer: %s", err.text);
+    else
+        cli_error("setup", "the gateway answers %d: %.*s", status, (int)MIN(body.len, 400u),
+                  body.data ? body.data : "");
+    fputs("`sconce doctor` looks for the reason.\n", stderr);
+    return CLI_FAILED;
+}
+
+static int close_tcp(struct setup *s)
+{
+    static const struct manager_job stop[] = {{"StopUnit", SETUP_GATEWAY},
+                                              {"StopUnit", SETUP_TCP_SOCKET}};
+    struct inf_err err;
+    int r;
+
+    r = manager_disable(s->manager, SETUP_TCP_SOCKET, &err);
+    if (r >= 0)
+        r = manager_reload(s->manager, &err);
+    /* A gateway that runs holds the port as well, even where the socket failed since. */
+    if (r >= 0 && !s->no_start &&
+        (manager_is_active(s->manager, SETUP_TCP_SOCKET) ||
+         manager_is_active(s->manager, SETUP_GATEWAY)))
+        r = manager_run(s->manager, stop, ARRAY_SIZE(stop), &err);
+    if (r < 0)
+        return setup_failed(s, &err);
+    return CLI_OK;
+}
+
+static int open_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
+{
+    static const struct manager_job target[] = {{"StartUnit", SETUP_TARGET}};
+    const bool was_open = manager_is_active(s->manager, SETUP_TCP_SOCKET);
+    int r;
+
+    r = setup_write_tcp(s, port, reterr);
+    if (r >= 0)
+        r = manager_enable(s->manager, SETUP_TARGET, reterr);
+    if (r < 0 || (s->edits.n_changes == 0 && was_open))
+        return r;
+    r = manager_reload(s->manager, reterr);
+    if (r >= 0)
+        r = setup_restart_tcp(s, reterr);
+    if (r >= 0 && !s->no_start && !manager_is_active(s->manager, SETUP_TARGET))
+        r = manager_run(s->manager, target, ARRAY_SIZE(target), reterr);
+    return r;
+}
+
+int setup_tcp(struct setup *s, int argc, char **argv)
+{
+    const unsigned port = s->port ? s->port : setup_port(&s->places);
+    _cleanup_free_ char *key = NULL;
+    bool open, own;
+    struct inf_err err;
+    int r;
+
+    if (argc > 1)
+        return cli_usage("setup", "\"%s\" is too much", argv[1]);
+    if (s->off)
+        return close_tcp(s);
+    if (setup_check_port(s, port) != CLI_OK)
+        return CLI_FAILED;
+    r = setup_tcp_is_open(s, &open, &own, &err);
+    if (r >= 0 && (!open || !own))
+        r = setup_first_key(s, &key, &err);
+    /* That the machine's door is open, or will be, must not open a user's. */
+    if (r >= 0 && s->places.user && !own)
+        r = setup_write_access(s, false, &err);
+    if (r >= 0)
+        r = open_tcp(s, port, &err);
+    /* Somebody may have been faster. */
+    if (r == -EPROTO && setup_check_port(s, port) != CLI_OK)
+        return CLI_FAILED;
+    if (r < 0)
+        return setup_failed(s, &err);
+    setup_tell_offline(s);
+    if (prove(s, port, key) != CLI_OK)
+        return CLI_FAILED;
+    printf("Base URL  http://127.0.0.1:%u/v1\n", port);
+    if (open && own)
+        puts("No key is asked for (gateway.tcp_access: open).");
+    else if (key)
+        printf("API key   %s\n", key);
+    return CLI_OK;
+}
+
+int setup_key(struct setup *s, int argc, char **argv)
+{
+    static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_GATEWAY}};
+    const char *name = argc > 1 ? argv[1] : NULL;
+    _cleanup_(key_list_done) struct key_list keys = {0};
+    char key[API_KEY_SIZE];
+    struct inf_err err;
+    int r;
+
+    if (argc > 2)
+        return cli_usage("setup", "\"%s\" is too much", argv[2]);
+    if (name && (!name[0] || name[0] == '#' || strpbrk(name, "\r\n") || name[0] == ' '))
+        return cli_usage("setup", "a name is one line that does not begin with # or a blank");
+    r = api_keys_load(s->places.key_file, &keys, &err);
+    if (r >= 0 && name && api_keys_has_name(&keys, name))
+        return cli_error("setup", "%s has a key named \"%s\" already", s->places.key_file, name);
+    if (r >= 0 && api_key_new(key) < 0)
+        r = err_set(&err, EIO, "the kernel gives no random bytes");
+    if (r >= 0)
+        r = api_keys_add(&s->edits, s->places.key_file, key, name,
+                         s->rights ? s->rights : RIGHT_INFER, &err);
+    if (r >= 0 && !s->no_start)
+        r = manager_run(s->manager, restart, ARRAY_SIZE(restart), &err);
+    if (r < 0)
+        return setup_failed(s, &err);
+    if (!s->edits.dry_run)
+        printf("API key   %s\n", key);
+    return CLI_OK;
+}
+
+/* Files of the access; TCP itself is opened or closed by the caller. */
+static int write_access(struct setup *s, bool open, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_UNIX_SOCKET, ACCESS_DROP_IN);
+    int r = 0;
+
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (!s->places.user)
+        r = open ? edit_generate(&s->edits, path, "[Socket]\nSocketMode=0666\n", reterr)
+                 : edit_remove(&s->edits, path, reterr);
+    if (r == 0)
+        r = setup_write_access(s, open, reterr);
+    return r;
+}
+
+/* What SocketMode= will do when the socket starts the next time: a restart of it would turn clients
+ * away meanwhile. */
+static int change_mode(struct setup *s, bool open, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(s->places.socket_dir, "gateway.sock");
+    struct stat st;
+
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode) ||
+        (st.st_mode & 07777) == (open ? 0666 : 0660))
+        return 0;
+    if (s->edits.dry_run)
+        printf("would run: chmod %s %s\n", open ? "666" : "660", path);
+    else if (chmod(path, open ? 0666 : 0660) < 0)
+        return err_set(reterr, errno, "%s: %s", path, strerror(errno));
+    return 0;
+}
+
+static void tell_access(const struct setup *s, const char *mode)
+{
+    const unsigned port = setup_port(&s->places);
+
+    if (strcmp(mode, "open") == 0) {
+        printf("Every program of this machine may ask: http://127.0.0.1:%u/v1", port);
+        if (!s->places.user)
+            printf(", unix:%s/gateway.sock", s->places.socket_dir);
+        puts("\nWho comes by TCP without a key shares what prompts leave in the cache with all who "
+             "do,\nand can find out whether somebody asked the same before; keys part them.");
+        return;
+    }
+    if (!s->places.user)
+        printf("Members of the group sconce may ask: unix:%s/gateway.sock\n"
+               "  (sudo usermod -aG sconce NAME adds one)\n",
+               s->places.socket_dir);
+    if (strcmp(mode, "keys") == 0)
+        printf("Who has a key of %s may ask: http://127.0.0.1:%u/v1\n", s->places.key_file, port);
+    else
+        puts("TCP is closed.");
+}
+
+/* The changes taken in by what runs. A target that is stopped stays so: packages ask for this while
+ * the administrator may want nothing to run. What is to be closed is closed all the same: a socket
+ * may have been started alone. */
+static int take_in(struct setup *s, bool open, bool tcp, struct inf_err *reterr)
+{
+    static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_GATEWAY}};
+    static const struct manager_job stop[] = {{"StopUnit", SETUP_GATEWAY},
+                                              {"StopUnit", SETUP_TCP_SOCKET}};
+    const bool has_tcp = manager_is_active(s->manager, SETUP_TCP_SOCKET);
+    const bool wanted = manager_is_active(s->manager, SETUP_TARGET);
+    int r;
+
+    if (s->edits.n_changes == 0 && tcp == has_tcp)
+        return 0;
+    r = manager_reload(s->manager, reterr);
+    if (r < 0 || s->no_start || manager_is_offline(s->manager))
+        return r;
+    if (!s->places.user)
+        r = change_mode(s, open, reterr);
+    if (r < 0)
+        return r;
+    if (!tcp && has_tcp)
+        return manager_run(s->manager, stop, ARRAY_SIZE(stop), reterr);
+    if (tcp && !has_tcp && wanted)
+        return setup_restart_tcp(s, reterr);
+    return wanted || manager_is_active(s->manager, SETUP_GATEWAY)
+               ? manager_run(s->manager, restart, ARRAY_SIZE(restart), reterr)
+               : 0;
+}
+
+int setup_access(struct setup *s, int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    const bool open = strcmp(mode, "open") == 0, tcp = open || strcmp(mode, "keys") == 0;
+    const unsigned port = setup_port(&s->places);
+    _cleanup_free_ char *key = NULL;
+    bool taken = false;
+    struct inf_err err;
+    int r;
+
+    if (argc != 2 || (!tcp && strcmp(mode, "group") != 0))
+        return cli_usage("setup", "access is one of keys, open, group");
+    r = write_access(s, open, &err);
+    if (r >= 0 && tcp && !open)
+        r = setup_first_key(s, &key, &err);
+    /* A port that somebody has leaves the rest of the access to be set all the same. */
+    if (r >= 0 && tcp && manager_is_active(s->manager, SETUP_TARGET))
+        taken = setup_check_port(s, port) != CLI_OK;
+    if (r >= 0 && tcp)
+        r = setup_write_tcp(s, port, &err);
+    else if (r >= 0 && !tcp)
+        r = manager_disable(s->manager, SETUP_TCP_SOCKET, &err);
+    if (r >= 0)
+        r = take_in(s, open, tcp && !taken, &err);
+    if (r < 0)
+        return setup_failed(s, &err);
+    setup_tell_offline(s);
+    tell_access(s, taken ? "group" : mode);
+    return taken ? CLI_FAILED : CLI_OK;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything that the service is given lies in a directory of its own in /tmp, which is removed at
+ * the end: its socket, and for a model that was named by its path a manifest with that path.
+ */
+#include "cli/suite/own-service.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/suite/http-get.h"
+#include "cli/suite/supervisor.h"
+#include "common/config/config.h"
+#include "common/wire/json.h"
+#include "common/models/models.h"
+#include "core/err.h"
+#include "core/file.h"
+
+struct own {
+    const struct own_service *params;
+    char dir[32];      /* "": not made yet */
+    char *program;     /* of the service */
+    char *name;        /* of the model that the manifest names; NULL: there is no manifest */
+    char models[48];   /* the directory with the manifest */
+    char manifest[80]; /* the manifest */
+    char address[64];  /* of the service's socket */
+    struct supervisor_service service;
+};
+
+static bool is_installed(const struct own_service *params)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    _cleanup_(models_freep) struct models *models = NULL;
+
+    return cli_config(params->verb, params->models, &config) == CLI_OK &&
+           models_scan(config, &models) == 0 && models_find(models, params->model);
+}
+
+/* As `sconce run` takes it: what looks like a path and is there is one; a bare word is a name
+ * first. */
+static bool model_is_path(const struct own_service *params)
+{
+    const char *model = params->model;
+
+    return model && path_exists(model) && (strchr(model, '/') || !is_installed(params));
+}
+
+bool own_service_is_needed(const struct own_service *params, const char *address)
+{
+    int fd;
+
+    if (params->models->n_dirs || params->models->config || model_is_path(params))
+        return true;
+    fd = http_connect(address);
+    if (fd >= 0)
+        close(fd);
+    return fd == -ENOENT || fd == -ECONNREFUSED || fd == -EACCES;
+}
+
+static void own_done(struct own *own)
+{
+    if (own->manifest[0])
+        unlink(own->manifest);
+    if (own->models[0])
+        rmdir(own->models);
+    if (own->address[0])
+        unlink(own->address + strlen("unix:"));
+    if (own->dir[0])
+        rmdir(own->dir);
+    free(own->program);
+    free(own->name);
+}
+
+/* The last part of the path, without what file names of models end with. */
+static char *name_of(const char *path)
+{
+    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    size_t len = strlen(base);
+    unsigned part, of;
+    int used = 0;
+
+    if (len > 5 && strcasecmp(base + len - 5, ".gguf") == 0)
+        len -= 5;
+    else if (len > 4 && strcasecmp(base + len - 4, ".bin") == 0)
+        len -= 4;
+    if (len > 15 && sscanf(base + len - 15, "-%5u-of-%5u%n", &part, &of, &used) == 2 && used == 15)
+        len -= 15;
+    return strndup(base, len);
+}
+
+static int write_manifest(struct own *own, const char *path)
+{
+    _cleanup_str_ struct str text = {0};
+    FILE *f;
+    int r = str_puts(&text, "{\"name\": ");
+
+    r = r < 0 ? r : json_put_text(&text, own->name);
+    r = r < 0 ? r : str_puts(&text, ", \"path\": ");
+    r = r < 0 ? r : json_put_text(&text, path);
+    r = r < 0 ? r : str_puts(&text, "}\n");
+    snprintf(own->models, sizeof(own->models), "%s/models", own->dir);
+    if (r < 0 || mkdir(own->models, 0700) < 0)
+        return r < 0 ? r : -errno;
+    snprintf(own->manifest, sizeof(own->manifest), "%s/model.yaml", own->models);
+    f = fopen(own->manifest, "wex");
+    if (!f)
+        return -errno;
+    fputs(text.data, f);
+    return fclose(f) != 0 ? -errno : 0;
+}
+
+/* Lets the service find the model that was named by its path; told here when it is none. */
+static int take_model(struct own *own)
+{
+    const struct own_service *params = own->params;
+    _cleanup_free_ char *path = realpath(params->model, NULL);
+    _cleanup_(config_freep) struct config *config = NULL;
+    _cleanup_(models_freep) struct models *models = NULL;
+    int r;
+
+    own->name = path ? name_of(path) : NULL;
+    if (!own->name)
+        return cli_error(params->verb, "%s: %s", params->model, strerror(errno));
+    r = write_manifest(own, path);
+    if (r < 0)
+        return cli_error(params->verb, "%s: %s", own->dir, strerror(-r));
+    if (config_new(&config) < 0 || config_add_model_dir(config, own->models) < 0 ||
+        models_scan(config, &models) < 0)
+        return cli_error(params->verb, "out of memory");
+    for (size_t i = 0; i < models_count(models); i++)
+        if (strcmp(models_at(models, i)->path, path) == 0)
+            return CLI_OK;
+    return cli_error(params->verb,
+                     "%s is no model: a .gguf file is one, or a directory with config.json and "
+                     "*.safetensors",
+                     params->model);
+}
+
+static int find_program(struct own *own)
+{
+    const struct own_service *params = own->params;
+    char name[64];
+
+    snprintf(name, sizeof(name), "sconce-%s", params->service);
+    own->program = serve_program(params->service, name);
+    if (own->program)
+        return CLI_OK;
+    if (serve_package(params->service))
+        return cli_error(params->verb, "%s is not installed: it is in the package %s", name,
+                         serve_package(params->service));
+    return cli_error(params->verb, "%s is not installed in %s", name, SCONCE_LIBEXECDIR);
+}
+
+static void fill_args(struct own *own)
+{
+    const struct cli_models *models = own->params->models;
+    const char **argv = own->service.argv;
+    size_t n = 0;
+
+    argv[n++] = own->program;
+    if (models->config) {
+        argv[n++] = "--config";
+        argv[n++] = models->config;
+    }
+    if (own->name) {
+        argv[n++] = "--models";
+        argv[n++] = own->models;
+    }
+    for (size_t i = 0; i < models->n_dirs && n + 2 < SUPERVISOR_MAX_ARGS; i++) {
+        argv[n++] = "--models";
+        argv[n++] = models->dirs[i];
+    }
+}
+
+static int open_socket(struct own *own, struct inf_err *reterr)
+{
+    unsigned port;
+    int fd;
+
+    snprintf(own->address, sizeof(own->address), "unix:%s/%s.sock", own->dir, own->params->service);
+    fd = supervisor_listen(own->address, &port, reterr);
+    if (fd < 0)
+        return fd;
+    own->service.name = own->params->service;
+    own->service.sockets[own->service.n_sockets++] =
+        (struct supervisor_socket){own->params->service, fd};
+    return 0;
+}
+
+static int exit_status(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int supervise(struct own *own,
+                     int (*work)(const char *address, const char *model, void *data), void *data)
+{
+    _cleanup_(supervisor_freep) struct supervisor *sup = NULL;
+    struct inf_err err = {.text = "out of memory"};
+    int status = 0;
+    pid_t pid;
+
+    if (open_socket(own, &err) < 0 || supervisor_new(own->dir, &sup, &err) < 0 ||
+        supervisor_add(sup, &own->service) < 0)
+        return cli_error(own->params->verb, "%s", err.text);
+    fflush(NULL);
+    pid = supervisor_fork(sup, &err);
+    /* What lies around is the parent's. */
+    if (pid == 0)
+        exit(work(own->address, own->name ? own->name : own->params->model, data));
+    if (pid < 0 || supervisor_run(sup, &err) < 0)
+        return cli_error(own->params->verb, "%s", err.text);
+    if (!supervisor_ended(sup, &status))
+        return cli_error(own->params->verb, "the %s service does not start", own->params->service);
+    return exit_status(status);
+}
+
+int own_service_run(const struct own_service *params,
+                    int (*work)(const char *address, const char *model, void *data), void *data)
+{
+    _cleanup_(own_done) struct own own = {.params = params};
+    char template[] = "/tmp/sconce-XXXXXX";
+    int r = find_program(&own);
+
+    if (r != CLI_OK)
+        return r;
+    if (!mkdtemp(template))
+        return cli_error(params->verb, "%s: %s", template, strerror(errno));
+    memcpy(own.dir, template, sizeof(template));
+    if (model_is_path(params) && (r = take_model(&own)) != CLI_OK)
+        return r;
+    fill_args(&own);
+    /* One command's requests are nobody's journal. */
+    setenv("SCONCE_LOG", "warning", 0);
+    return supervise(&own, work, data);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce render: the prompt that a chat template makes of messages
+ */
+#include <getopt.h>
+#include <jansson.h>
+#include <string.h>
+
+#include <infer/chat.h>
+
+#include "cli/cli.h"
+#include "cli/template-source.h"
+
+static const char help[] =
+    "Usage: sconce render -m MODEL [OPTION]... MESSAGES.json | -\n"
+    "Prints the prompt that a model's chat template makes. MESSAGES.json is an array of\n"
+    "messages, or an object like the body of a chat request: messages, tools, documents,\n"
+    "add_generation_prompt and further variables of the template.\n\n"
+    "  -m, --model MODEL    a model, a directory, a tokenizer_config.json or a .jinja file\n"
+    "  --no-generation-prompt\n"
+    "                       end after the last message, not where the answer begins\n"
+    "  --tools FILE         a JSON array of tools\n"
+    "  --set NAME=JSON      a variable of the template, e.g. enable_thinking=false\n"
+    "  --json               the prompt as a JSON string\n" CLI_MODELS_HELP;
+
+/* What one rendering needs, as JSON until the call. */
+struct render {
+    json_t *messages, *tools, *documents, *kwargs;
+    bool generation_prompt, json;
+    struct template_source source;
+};
+
+static void render_done(struct render *r)
+{
+    json_decref(r->messages);
+    json_decref(r->tools);
+    json_decref(r->documents);
+    json_decref(r->kwargs);
+    template_source_done(&r->source);
+}
+
+static int load(const char *file, json_t **ret_json)
+{
+    _cleanup_free_ char *text = NULL;
+    json_error_t error;
+    size_t len;
+    int r;
+
+    r = cli_read("render", file, &text, &len);
+    if (r != CLI_OK)
+        return r;
+    *ret_json = json_loadb(text, len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+    if (!*ret_json)
+        return cli_error("render", "%s:%d:%d: %s", file, error.line, error.column, error.text);
+    return CLI_OK;
+}
+
+/* Splits the body of a request into what the template gets by name and the rest. */
+static int take_body(struct render *r, json_t *body)
+{
+    const char *key;
+    json_t *value;
+
+    if (json_is_array(body)) {
+        r->messages = json_incref(body);
+        return CLI_OK;
+    }
+    if (!json_is_array(json_object_get(body, "messages")))
+        return cli_error("render", "the input must be an array of messages or have \"messages\"");
+    json_object_foreach(body, key, value)
+    {
+        if (strcmp(key, "messages") == 0)
+            r->messages = json_incref(value);
+        else if (strcmp(key, "tools") == 0 && !r->tools)
+            r->tools = json_is_null(value) ? NULL : json_incref(value);
+        else if (strcmp(key, "documents") == 0)
+            r->documents = json_is_null(value) ? NULL : json_incref(value);
+        else if (strcmp(key, "add_generation_prompt") == 0)
+            r->generation_prompt = r->generation_prompt && json_is_true(value);
+        else if (strcmp(key, "chat_template_kwargs") == 0 && json_is_object(value))
+            json_object_update_missing(r->kwargs, value);
+        else if (!json_object_get(r->kwargs, key))
+            json_object_set(r->kwargs, key, value);
+    }
+    return CLI_OK;
+}
+
+static int set_variable(struct render *r, const char *text)
+{
+    const char *eq = strchr(text, '=');
+    json_t *value = eq ? json_loads(eq + 1, JSON_DECODE_ANY, NULL) : NULL;
+    _cleanup_free_ char *name = eq ? strndup(text, (size_t)(eq - text)) : NULL;
+
+    if (eq && !value)
+        value = json_string(eq + 1);
+    if (!name || !value || json_object_set_new(r->kwargs, name, value) < 0)
+        return cli_usage("render", "--set %s: must be NAME=JSON", text);
+    return CLI_OK;
+}
+
+static char *dump(const json_t *j)
+{
+    return j ? json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+}
+
+static int print(struct render *r)
+{
+    _cleanup_free_ char *messages = dump(r->messages), *tools = dump(r->tools);
+    _cleanup_free_ char *documents = dump(r->documents), *kwargs = dump(r->kwargs), *text = NULL;
+    const struct inf_chat_input input = {
+        .messages = messages,
+        .tools = tools,
+        .documents = documents,
+        .kwargs = kwargs,
+        .bos_token = r->source.bos_token,
+        .eos_token = r->source.eos_token,
+        .unk_token = r->source.unk_token,
+        .pad_token = r->source.pad_token,
+        .add_generation_prompt = r->generation_prompt,
+    };
+    struct inf_err err;
+    size_t len;
+
+    if (inf_chat_render(r->source.tmpl, &input, &text, &len, &err) < 0)
+        return cli_error("render", "%s", err.text);
+    if (r->json) {
+        json_t *j = json_stringn(text, len);
+        const int bad = j ? json_dumpf(j, stdout, JSON_ENCODE_ANY) : -1;
+
+        json_decref(j);
+        putchar('\n');
+        return bad ? CLI_FAILED : CLI_OK;
+    }
+    return fwrite(text, 1, len, stdout) == len ? CLI_OK : CLI_FAILED;
+}
+
+int verb_render(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"model", required_argument, NULL, 'm'},
+        {"tools", required_argument, NULL, 't'},
+        {"set", required_argument, NULL, 's'},
+        {"no-generation-prompt", no_argument, NULL, 'n'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        CLI_MODELS_OPTIONS,
+        {0},
+    };
+    _cleanup_(render_done) struct render r = {.generation_prompt = true, .kwargs = json_object()};
+    struct cli_models m = {0};
+    const char *name = NULL;
+    json_t *body = NULL;
+    int c, status = CLI_OK;
+
+    while (status == CLI_OK && (c = getopt_long(argc, argv, "m:h", options, NULL)) >= 0) {
+        if (c == 'm')
+            name = optarg;
+        else if (c == 't')
+            status = r.tools ? cli_usage("render", "--tools stands twice") : load(optarg, &r.tools);
+        else if (c == 's')
+            status = set_variable(&r, optarg);
+        else if (c == 'n')
+            r.generation_prompt = false;
+        else if (c == 'j')
+            r.json = true;
+        else if (c == 'h')
+            return cli_help(help);
+        else if (!cli_models_option(&m, c, optarg))
+            status = cli_usage("render", "wrong option");
+    }
+    if (status != CLI_OK)
+        return status;
+    if (!name || optind + 1 != argc)
+        return cli_usage("render", name ? "name one file of messages" : "-m MODEL is missing");
+    status = load(argv[optind], &body);
+    if (status == CLI_OK)
+        status = take_body(&r, body);
+    json_decref(body);
+    if (status == CLI_OK)
+        status = template_source_open("render", &m, name, &r.source);
+    return status == CLI_OK ? print(&r) : status;
+}

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce run: one answer, or a conversation at the terminal
+ *
+ * Lines are edited by libedit, with a history in $XDG_STATE_HOME/sconce/history. Control-C ends an
+ * answer, and where that was the only one the program, with the status that shells expect;
+ * control-D ends the conversation.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <histedit.h>
+#include <signal.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/conversation/conversation.h"
+#include "cli/conversation/saved.h"
+#include "common/config/config.h"
+#include "core/err.h"
+#include "core/file.h"
+
+static const char help[] =
+    "Usage: sconce run MODEL [PROMPT]\n"
+    "       sconce run --resume [NAME [PROMPT]]\n"
+    "       sconce run --sessions [--json]\n"
+    "Talks to a model: one answer to PROMPT (`-`: from standard input), or a conversation.\n\n"
+    "  -s, --system TEXT    what the model is told first\n"
+    "  -n, --max-tokens N   longest answer (until the context is full)\n"
+    "  --temperature X      0 is greedy (0.7)\n"
+    "  --top-p X            keep the likeliest tokens up to this probability (0.95)\n"
+    "  --top-k N            keep the N likeliest tokens (40)\n"
+    "  --min-p X            drop tokens below this share of the likeliest (0.05)\n"
+    "  --repetition-penalty X\n"
+    "                       above 1 discourages what was just said (1)\n"
+    "  --seed N             the same answer each time\n"
+    "  -c, --context N      tokens that the conversation may hold\n"
+    "  -t, --threads N      threads (all CPUs that we may use)\n" CLI_DEVICE_HELP
+    "  --isa RUNG           highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
+    "  --kv-type TYPE       numbers of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "
+    "(f16)\n"
+    "  --session NAME       save the conversation under this name, after each answer\n"
+    "  --resume             go on with the conversation NAME, or with the last one\n"
+    "  --sessions           list those that were saved\n"
+    "  --json               with --sessions, for programs\n"
+    "  --raw                continue PROMPT without the chat template\n"
+    "  -v, --verbose        tell tokens and speed after each answer\n" CLI_MODELS_HELP
+    "\nIn a conversation: /help, /clear, /system TEXT, /exit. A line that ends with a\n"
+    "backslash goes on in the next one.\n";
+
+static const char conversation_help[] =
+    "  /clear          forget what was said\n"
+    "  /system TEXT    tell the model something first, and start anew\n"
+    "  /exit           end (also control-D)\n"
+    "  Control-C ends an answer.\n";
+
+enum {
+    LEAST_SPEED_TOKENS = 8,
+    CLI_INTERRUPTED = 128 + SIGINT,
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    interrupted = 1;
+}
+
+/* What the command line asked for. */
+struct run {
+    struct cli_models models;
+    struct conversation_params params;
+    const char *device_name; /* NULL: not given */
+    struct cli_device device;
+    bool verbose, resume, list, json;
+    struct saved saved; /* name NULL: the conversation is not */
+};
+
+/* A speed of few tokens, or of hardly any time, would be noise. */
+static double speed(const struct conversation_stats *s)
+{
+    const double rest = s->total_sec - s->first_sec;
+    const uint32_t n = s->n_generated - s->n_first;
+
+    return n >= LEAST_SPEED_TOKENS && rest > 0 ? n / rest : 0;
+}
+
+static void tell_stats(const struct conversation_stats *s)
+{
+    fprintf(stderr, "[%u tokens read, %u of them known, first text after %.2f s; %u tokens written",
+            s->n_prompt, s->n_cached, s->first_sec, s->n_generated);
+    if (speed(s) > 0)
+        fprintf(stderr, ", %.1f tokens/s", speed(s));
+    fputs("]\n", stderr);
+}
+
+static void tell_context(const struct conversation_stats *s)
+{
+    if (s->n_forgotten)
+        fprintf(stderr,
+                "(The context of %u tokens was full: the model is not told the oldest %zu messages "
+                "any longer.)\n",
+                s->n_ctx, s->n_forgotten);
+    if (s->is_full)
+        fprintf(stderr,
+                "(The context of %u tokens is full, so that the answer ends here; --context makes "
+                "it larger.)\n",
+                s->n_ctx);
+}
+
+static int save(struct run *run, struct conversation *c)
+{
+    struct inf_err err;
+
+    if (!run->saved.name)
+        return CLI_OK;
+    json_decref(run->saved.messages);
+    run->saved.messages = json_incref(conversation_messages(c));
+    return saved_write(&run->saved, &err) < 0 ? cli_error("run", "%s", err.text) : CLI_OK;
+}
+
+static int say(struct run *run, struct conversation *c, const char *text)
+{
+    struct conversation_stats stats;
+    struct inf_err err;
+
+    if (conversation_say(c, text, stdout, &stats, &err) < 0)
+        return cli_error("run", "%s", err.text);
+    putchar('\n');
+    fflush(stdout);
+    tell_context(&stats);
+    if (run->verbose)
+        tell_stats(&stats);
+    return save(run, c);
+}
+
+/* $XDG_STATE_HOME/sconce/history; NULL: no history then. */
+static char *history_path(void)
+{
+    _cleanup_free_ char *dir = saved_state_dir();
+
+    return dir ? path_join(dir, "history") : NULL;
+}
+
+static char *prompt(EditLine *el)
+{
+    void *more = NULL;
+    static char first[] = "> ", next[] = "… ";
+
+    el_get(el, EL_CLIENTDATA, &more);
+    return more && *(bool *)more ? next : first;
+}
+
+/* A command is one word of letters behind a slash, so that a path is none. */
+static bool is_command(const char *line)
+{
+    const size_t n = line[0] == '/' ? strspn(line + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
+
+    return line[0] == '/' && (line[n + 1] == 0 || line[n + 1] == ' ');
+}
+
+/* True when the line was a command; *ret_end when it ends the conversation. */
+static bool command(struct conversation *c, const char *line, bool *ret_end)
+{
+    if (!is_command(line))
+        return false;
+    if (strcmp(line, "/exit") == 0 || strcmp(line, "/quit") == 0 || strcmp(line, "/bye") == 0) {
+        *ret_end = true;
+    } else if (strcmp(line, "/clear") == 0) {
+        if (conversation_reset(c, NULL) == 0)
+            fputs("(forgotten)\n", stderr);
+    } else if (strncmp(line, "/system ", 8) == 0) {
+        if (conversation_reset(c, line + 8) == 0)
+            fputs("(a new conversation)\n", stderr);
+    } else if (strcmp(line, "/help") == 0) {
+        fputs(conversation_help, stderr);
+    } else if (strcmp(line, "/system") == 0) {
+        fputs("/system needs a text: /system TEXT\n", stderr);
+    } else {
+        fprintf(stderr, "There is no command like \"%s\". There are:\n%s", line, conversation_help);
+    }
+    return true;
+}
+
+/* One input, lines joined at a trailing backslash; false at the end of input. */
+static bool read_input(EditLine *el, bool *more, struct str *out)
+{
+    const char *line;
+    int n;
+
+    str_clear(out);
+    *more = false;
+    for (;;) {
+        interrupted = 0;
+        line = el_gets(el, &n);
+        if (!line || n <= 0) {
+            if (interrupted || (n < 0 && errno == EINTR)) {
+                fputc('\n', stderr);
+                str_clear(out);
+                *more = false;
+                continue;
+            }
+            return false;
+        }
+        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+            n--;
+        *more = n > 0 && line[n - 1] == '\\';
+        if (str_append(out, line, (size_t)(*more ? n - 1 : n)) < 0)
+            return false;
+        if (!*more)
+            return true;
+        str_putc(out, '\n');
+    }
+}
+
+static int converse(struct run *run, struct conversation *c)
+{
+    _cleanup_free_ char *file = history_path();
+    EditLine *el = el_init("sconce", stdin, stderr, stderr);
+    History *past = history_init();
+    bool more = false, end = false;
+    struct str input = {0};
+    HistEvent ev;
+
+    if (!el || !past)
+        return cli_error("run", "cannot edit lines on this terminal");
+    history(past, &ev, H_SETSIZE, 1000);
+    history(past, &ev, H_SETUNIQUE, 1);
+    if (file)
+        history(past, &ev, H_LOAD, file);
+    el_set(el, EL_CLIENTDATA, &more);
+    el_set(el, EL_PROMPT, prompt);
+    el_set(el, EL_EDITOR, "emacs");
+    el_set(el, EL_HIST, history, past);
+    el_set(el, EL_SIGNAL, 0);
+    el_source(el, NULL);
+
+    fputs("Control-D or /exit ends, /help tells more.\n", stderr);
+    while (!end && read_input(el, &more, &input)) {
+        if (input.len == 0)
+            continue;
+        history(past, &ev, H_ENTER, input.data);
+        if (file)
+            history(past, &ev, H_SAVE, file);
+        if (!command(c, input.data, &end))
+            say(run, c, input.data);
+    }
+    fputc('\n', stderr);
+    str_done(&input);
+    history_end(past);
+    el_end(el);
+    return CLI_OK;
+}
+
+static bool set_real(const char *text, double min, double max, float *ret)
+{
+    double x;
+
+    if (!cli_real(text, min, max, &x))
+        return false;
+    *ret = (float)x;
+    return true;
+}
+
+static bool set_u32(const char *text, uint32_t max, uint32_t *ret)
+{
+    uint64_t n;
+
+    if (!cli_number(text, max, &n))
+        return false;
+    *ret = (uint32_t)n;
+    return true;
+}
+
+/* One option; false when its value is wrong or it is unknown. */
+static bool take_option(struct run *run, int c, const char *arg)
+{
+    struct inf_sampling *s = &run->params.sampling;
+
+    switch (c) {
+    case 's':
+        run->params.system = arg;
+        return true;
+    case 'n':
+        return set_u32(arg, 1u << 24, &run->params.max_tokens);
+    case 'T':
+        return set_real(arg, 0, 100, &s->temperature);
+    case 'p':
+        return set_real(arg, 0, 1, &s->top_p);
+    case 'k':
+        return set_u32(arg, 1u << 24, &s->top_k);
+    case 'P':
+        return set_real(arg, 0, 1, &s->min_p);
+    case 'R':
+        return set_real(arg, 0.01, 100, &s->repetition_penalty);
+    case 'S':
+        s->has_seed = true;
+        return cli_number(arg, UINT64_MAX, &s->seed);
+    case 'c':
+        return set_u32(arg, 1u << 24, &run->params.engine.n_ctx);
+    case 't':
+        return set_u32(arg, 1024, &run->params.engine.n_threads);
+    case 'D':
+        run->device_name = arg;
+        return true;
+    case 'i':
+        run->params.engine.isa = arg;
+        return true;
+    case 'K':
+        run->params.engine.kv_type = arg;
+        return true;
+    case 'N':
+        free(run->saved.name);
+        run->saved.name = saved_name_is_good(arg) ? strdup(arg) : NULL;
+        return run->saved.name;
+    case 'u':
+        return run->resume = true;
+    case 'l':
+        return run->list = true;
+    case 'j':
+        return run->json = true;
+    case 'r':
+        run->params.raw = true;
+        return true;
+    case 'v':
+        run->verbose = true;
+        return true;
+    default:
+        return cli_models_option(&run->models, c, arg);
+    }
+}
+
+/* What a saved conversation says of itself; @model is what it was held with. */
+static int describe(struct run *run, const char *model_name, const struct inf_model *model)
+{
+    const struct inf_model_info *info = inf_model_info(model);
+    struct saved *s = &run->saved;
+
+    if (!s->name)
+        return CLI_OK;
+    if (run->resume && (strcmp(s->arch, info->arch) != 0 || s->n_params != info->n_params ||
+                        s->n_bytes != info->n_bytes))
+        return cli_error("run", "the model %s is not the one that \"%s\" was held with", s->model,
+                         s->name);
+    if (!run->resume) {
+        s->model = strchr(model_name, '/') ? realpath(model_name, NULL) : strdup(model_name);
+        s->arch = strdup(info->arch);
+    }
+    s->n_params = info->n_params;
+    s->n_bytes = info->n_bytes;
+    s->sampling = run->params.sampling;
+    s->max_tokens = run->params.max_tokens;
+    s->n_ctx = run->params.engine.n_ctx;
+    if (run->params.engine.kv_type != s->kv_type) {
+        free(s->kv_type);
+        s->kv_type = run->params.engine.kv_type ? strdup(run->params.engine.kv_type) : NULL;
+        run->params.engine.kv_type = s->kv_type;
+    }
+    run->params.session = s->name;
+    run->params.messages = s->messages;
+    return s->model && s->arch ? CLI_OK : cli_error("run", "out of memory");
+}
+
+static int check_template(struct run *run, const char *model_name, const struct inf_model *model)
+{
+    if (!inf_model_tokenizer(model))
+        return cli_error("run", "%s has no tokenizer", model_name);
+    if (run->params.raw)
+        return CLI_OK;
+    if (inf_model_info(model)->template_error)
+        return cli_error("run", "the chat template of %s cannot be used (%s); --raw does without",
+                         model_name, inf_model_info(model)->template_error);
+    if (inf_model_chat_template(model))
+        return CLI_OK;
+    if (run->saved.name)
+        return cli_error("run", "%s has no chat template, so that there is no conversation to save",
+                         model_name);
+    if (isatty(STDERR_FILENO))
+        fputs("This model has no chat template: it continues your text (--raw).\n", stderr);
+    run->params.raw = true;
+    return CLI_OK;
+}
+
+static void tell_device(const struct run *run)
+{
+    const char *why = inf_device_why(run->device.device);
+
+    fprintf(stderr, "[%s%s%s]\n", cli_device_text(&run->device), why ? ": " : "", why ? why : "");
+}
+
+static int start(struct run *run, const char *model_name, const char *prompt_arg)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+    _cleanup_(cli_tier_freep) struct inf_tier *tier = NULL;
+    _cleanup_(conversation_freep) struct conversation *c = NULL;
+    _cleanup_free_ char *text = NULL;
+    const bool from_stdin = prompt_arg ? strcmp(prompt_arg, "-") == 0 : !isatty(STDIN_FILENO);
+    const struct sigaction act = {.sa_handler = on_interrupt};
+    struct inf_err err;
+    size_t len;
+    int r;
+
+    if ((r = cli_open_device("run", run->device_name, &run->device)) != CLI_OK ||
+        (r = cli_config("run", &run->models, &config)) != CLI_OK ||
+        (r = cli_open_model("run", &run->models, model_name, false, &model)) != CLI_OK ||
+        (r = check_template(run, model_name, model)) != CLI_OK ||
+        (r = describe(run, model_name, model)) != CLI_OK)
+        return r;
+    tier = cli_tier_new(config);
+    run->params.model = model;
+    run->params.engine.device = run->device.name;
+    run->params.engine.cache_dir = run->device.cache_dir;
+    run->params.engine.tier = tier;
+    run->params.engine.tier_model = model_name;
+    if (run->verbose)
+        tell_device(run);
+    run->params.interrupt = &interrupted;
+    if (conversation_new(&run->params, &c, &err) < 0)
+        return cli_error("run", "%s", err.text);
+    if (from_stdin && (r = cli_read("run", "-", &text, &len)) != CLI_OK)
+        return r;
+    sigaction(SIGINT, &act, NULL);
+    if (!from_stdin && !prompt_arg)
+        return converse(run, c);
+    r = say(run, c, from_stdin ? text : prompt_arg);
+    return interrupted ? CLI_INTERRUPTED : r;
+}
+
+static const struct option options[] = {
+    {"system", required_argument, NULL, 's'},
+    {"max-tokens", required_argument, NULL, 'n'},
+    {"temperature", required_argument, NULL, 'T'},
+    {"top-p", required_argument, NULL, 'p'},
+    {"top-k", required_argument, NULL, 'k'},
+    {"min-p", required_argument, NULL, 'P'},
+    {"repetition-penalty", required_argument, NULL, 'R'},
+    {"seed", required_argument, NULL, 'S'},
+    {"context", required_argument, NULL, 'c'},
+    {"threads", required_argument, NULL, 't'},
+    CLI_DEVICE_OPTION,
+    {"isa", required_argument, NULL, 'i'},
+    {"kv-type", required_argument, NULL, 'K'},
+    {"session", required_argument, NULL, 'N'},
+    {"resume", no_argument, NULL, 'u'},
+    {"sessions", no_argument, NULL, 'l'},
+    {"json", no_argument, NULL, 'j'},
+    {"raw", no_argument, NULL, 'r'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    CLI_MODELS_OPTIONS,
+    {0},
+};
+
+/* 'h' when help was asked for, else an exit status. */
+static int take_options(struct run *run, int argc, char **argv)
+{
+    int c, i_option = -1;
+
+    optind = 0; /* a resumed conversation's options are taken twice */
+    while ((c = getopt_long(argc, argv, "s:n:c:t:vh", options, &i_option)) >= 0) {
+        if (c == 'h')
+            return 'h';
+        if (c == '?')
+            return cli_usage("run", "wrong option");
+        if (!take_option(run, c, optarg))
+            return cli_usage("run", "\"%s\" is no good value for %s%s", optarg,
+                             i_option >= 0 ? "--" : "-",
+                             i_option >= 0 ? options[i_option].name : (char[]){(char)c, 0});
+        i_option = -1;
+    }
+    return CLI_OK;
+}
+
+/* The conversation's own options, and above them those of the command line. */
+static int resume(struct run *run, const char *name, int argc, char **argv)
+{
+    struct saved saved;
+    struct inf_err err;
+
+    if (run->saved.name || run->params.system || run->params.raw)
+        return cli_usage("run", "--session, --system and --raw are of new conversations");
+    if (name && !saved_name_is_good(name))
+        return cli_usage("run", "\"%s\" cannot be the name of a conversation", name);
+    if (saved_read(name, &saved, &err) < 0)
+        return cli_error("run", "%s", err.text);
+    *run = (struct run){
+        .params =
+            {
+                .sampling = saved.sampling,
+                .max_tokens = saved.max_tokens,
+                .engine = {.n_ctx = saved.n_ctx, .kv_type = saved.kv_type},
+            },
+        .saved = saved,
+    };
+    take_options(run, argc, argv);
+    if (run->verbose)
+        fprintf(stderr, "[%s, %zu messages]\n", saved.name, json_array_size(saved.messages));
+    return CLI_OK;
+}
+
+static int begin(struct run *run, int argc, char **argv)
+{
+    char *const *args = argv + optind;
+    const int n_args = argc - optind;
+    struct inf_err err;
+    int r;
+
+    if (run->list)
+        return saved_print(run->json, &err) < 0 ? cli_error("run", "%s", err.text) : CLI_OK;
+    if (run->json)
+        return cli_usage("run", "--json is of --sessions");
+    if (n_args > 2)
+        return cli_usage("run", "\"%s\" is too much; put the prompt into quotes", args[2]);
+    if (run->resume) {
+        r = resume(run, n_args > 0 ? args[0] : NULL, argc, argv);
+        return r == CLI_OK ? start(run, run->saved.model, n_args > 1 ? args[1] : NULL) : r;
+    }
+    if (n_args == 0)
+        return cli_usage("run", "name a model; `sconce list` shows those that are installed");
+    if (run->saved.name && run->params.raw)
+        return cli_usage("run", "--raw is no conversation: there is nothing to save");
+    if (run->saved.name && saved_exists(run->saved.name))
+        return cli_error("run",
+                         "the conversation \"%s\" is there already; `sconce run --resume %s` goes "
+                         "on with it",
+                         run->saved.name, run->saved.name);
+    return start(run, args[0], n_args > 1 ? args[1] : NULL);
+}
+
+int verb_run(int argc, char **argv)
+{
+    struct run run = {
+        .params.sampling = {.temperature = 0.7f, .top_p = 0.95f, .top_k = 40, .min_p = 0.05f},
+    };
+    int r;
+
+    r = take_options(&run, argc, argv);
+    if (r == 'h')
+        return cli_help(help);
+    if (r == CLI_OK)
+        r = begin(&run, argc, argv);
+    cli_device_done(&run.device);
+    saved_done(&run.saved);
+    return r;
+}

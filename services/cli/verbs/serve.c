@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce serve: the whole suite in the foreground
+ *
+ * Opens the same sockets as the units do and starts the same services on their first connection.
+ * When another instance holds the usual sockets, this one makes a directory of its own.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/resource.h>
+
+#include <systemd/sd-daemon.h>
+
+#include "cli/cli.h"
+#include "cli/suite/supervisor.h"
+#include "common/config/config.h"
+#include "common/config/key-file.h"
+#include "common/models/models.h"
+#include "core/err.h"
+#include "core/file.h"
+
+static const char help[] =
+    "Usage: sconce serve [--listen ADDR:PORT]... [--models DIR]... [--config FILE]\n"
+    "Starts the services here, without systemd: each on its first connection.\n\n"
+    "  --listen ADDR:PORT   where clients connect (127.0.0.1:7266); port 0 takes a free one;\n"
+    "                       unix:PATH is possible too\n"
+    "  --runtime-dir DIR    for the sockets of the services "
+    "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
+
+enum {
+    SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 1,
+};
+
+/* In the order in which they are stopped: who asks goes before who answers. */
+enum part_id { GATEWAY, CHAT, EMBED, AUDIO, CACHE, N_PARTS };
+
+static const struct {
+    const char *name, *program, *file, *kind;
+} part_rows[N_PARTS] = {
+    [GATEWAY] = {"gateway", "sconce-gateway", "gateway.sock", "unix"},
+    [CHAT] = {"chat", "sconce-chat", "chat.sock", "unix"},
+    [EMBED] = {"embed", "sconce-embed", "embed.sock", "unix"},
+    [AUDIO] = {"audio", "sconce-audio", "audio.sock", "unix"},
+    [CACHE] = {"cache", "sconce-cache", "cache.sock", "seqpacket"},
+};
+
+struct part {
+    struct supervisor_service service;
+    char *program; /* NULL: it is not installed */
+    char *socket;  /* which serve makes and removes; NULL: not yet */
+};
+
+struct serve {
+    struct cli_models models;
+    const char *device; /* NULL: as configured */
+    const char *listen[SERVE_MAX_LISTEN];
+    size_t n_listen;
+    char *dir;
+    bool own_dir;
+    char *no_socket; /* a path in dir where nobody listens, for services that are not installed */
+    struct part parts[N_PARTS];
+    unsigned port; /* of the first address; 0: unix */
+};
+
+/* Sockets whose paths are ours; their descriptors are closed as well unless the supervisor has
+ * them. */
+static void drop_sockets(struct serve *s, bool close_too)
+{
+    for (size_t i = 0; i < N_PARTS; i++) {
+        struct part *part = &s->parts[i];
+
+        if (!part->socket)
+            continue;
+        unlink(part->socket);
+        if (close_too)
+            close(part->service.sockets[--part->service.n_sockets].fd);
+        free(part->socket);
+        part->socket = NULL;
+    }
+}
+
+static void serve_done(struct serve *s)
+{
+    drop_sockets(s, false);
+    for (size_t i = 0; i < N_PARTS; i++)
+        free(s->parts[i].program);
+    if (s->own_dir)
+        rmdir(s->dir);
+    free(s->no_socket);
+    free(s->dir);
+}
+
+char *serve_program(const char *folder, const char *name)
+{
+    char exe[PATH_MAX], path[PATH_MAX + 128];
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    char *slash;
+
+    if (n > 0) {
+        exe[n] = 0;
+        slash = strrchr(exe, '/');
+        if (slash)
+            *slash = 0;
+        snprintf(path, sizeof(path), "%s/../%s/%s", exe, folder, name);
+        if (access(path, X_OK) == 0)
+            return strdup(path);
+        snprintf(path, sizeof(path), "%s/../libexec/sconce/%s", exe, name);
+        if (access(path, X_OK) == 0)
+            return strdup(path);
+    }
+    snprintf(path, sizeof(path), "%s/%s", SCONCE_LIBEXECDIR, name);
+    return access(path, X_OK) == 0 ? strdup(path) : NULL;
+}
+
+const char *serve_package(const char *service)
+{
+    return strcmp(service, "audio") == 0 ? "sconce-audio" : NULL;
+}
+
+static int open_in_dir(struct serve *s, struct inf_err *reterr)
+{
+    int r = 0;
+
+    mkdir(s->dir, 0700);
+    free(s->no_socket);
+    s->no_socket = path_join(s->dir, "not-installed.sock");
+    if (!s->no_socket)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (size_t i = 0; i < N_PARTS && r >= 0; i++) {
+        struct part *part = &s->parts[i];
+        _cleanup_free_ char *path = path_join(s->dir, part_rows[i].file);
+        char address[PATH_MAX + 16];
+        unsigned port;
+
+        if (!part->program)
+            continue;
+        snprintf(address, sizeof(address), "%s:%s", part_rows[i].kind, path ? path : "");
+        r = path ? supervisor_listen(address, &port, reterr) : -ENOMEM;
+        if (r < 0)
+            break;
+        /* What is not ours is not removed at the end. */
+        part->socket = STEAL(path);
+        part->service.sockets[part->service.n_sockets++] =
+            (struct supervisor_socket){i == GATEWAY ? "gateway-unix" : part_rows[i].name, r};
+    }
+    if (r < 0)
+        drop_sockets(s, true);
+    return r;
+}
+
+/* The sockets of the services: the usual directory, or one of our own when that is in use. */
+static int open_sockets(struct serve *s, const char *runtime_dir, struct inf_err *reterr)
+{
+    char template[] = "/tmp/sconce-XXXXXX";
+    int r = -ENOENT;
+
+    if (runtime_dir)
+        s->dir = strdup(runtime_dir);
+    else if (config_socket_dir(&s->dir) < 0)
+        s->dir = NULL;
+    if (s->dir)
+        r = open_in_dir(s, reterr);
+    if (r >= 0 || runtime_dir)
+        return r;
+    free(s->dir);
+    s->dir = mkdtemp(template) ? strdup(template) : NULL;
+    s->own_dir = s->dir != NULL;
+    return s->dir ? open_in_dir(s, reterr) : -errno;
+}
+
+static void add_arg(struct part *part, const char *arg)
+{
+    size_t n = 0;
+
+    while (part->service.argv[n])
+        n++;
+    /* The last one stays NULL. */
+    if (n + 1 < SUPERVISOR_MAX_ARGS)
+        part->service.argv[n] = arg;
+}
+
+static void add_option(struct part *part, const char *option, const char *value)
+{
+    add_arg(part, option);
+    add_arg(part, value);
+}
+
+/* @open: who can connect may ask. */
+static void fill_args(struct serve *s, bool open)
+{
+    struct part *gateway = &s->parts[GATEWAY], *chat = &s->parts[CHAT], *embed = &s->parts[EMBED],
+                *audio = &s->parts[AUDIO];
+
+    for (size_t i = 0; i < N_PARTS; i++) {
+        s->parts[i].service.name = part_rows[i].name;
+        if (!s->parts[i].program)
+            continue;
+        add_arg(&s->parts[i], s->parts[i].program);
+        if (s->models.config)
+            add_option(&s->parts[i], "--config", s->models.config);
+    }
+    add_option(gateway, "--chat-socket", chat->socket);
+    add_option(gateway, "--embed-socket", embed->socket);
+    /* Without it the gateway finds nothing in its place, and says what to install. */
+    add_option(gateway, "--audio-socket", audio->socket ? audio->socket : s->no_socket);
+    if (open)
+        add_option(gateway, "--tcp-access", "open");
+    add_option(chat, "--cache-socket", s->parts[CACHE].socket);
+    if (s->device)
+        add_option(chat, "--device", s->device);
+    for (size_t i = 0; i < MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5); i++) {
+        add_option(chat, "--models", s->models.dirs[i]);
+        add_option(embed, "--models", s->models.dirs[i]);
+        add_option(audio, "--models", s->models.dirs[i]);
+    }
+}
+
+static int find_programs(struct serve *s)
+{
+    for (size_t i = 0; i < N_PARTS; i++) {
+        s->parts[i].program = serve_program(part_rows[i].name, part_rows[i].program);
+        if (!s->parts[i].program && !serve_package(part_rows[i].name))
+            return cli_error("serve", "%s is not installed in %s", part_rows[i].program,
+                             SCONCE_LIBEXECDIR);
+    }
+    return CLI_OK;
+}
+
+/* Whether others than programs of this machine can reach it. */
+static bool is_remote(const char *address)
+{
+    static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(local); i++)
+        if (strncmp(address, local[i], strlen(local[i])) == 0)
+            return false;
+    return true;
+}
+
+static void greet(const struct serve *s, const struct config *config, bool open,
+                  const struct models *models)
+{
+    _cleanup_free_ char *names = models_names(models);
+    const struct models_entry *first = models_default(models, config);
+
+    for (size_t i = 0; !first && i < models_count(models); i++)
+        if (models_at(models, i)->task == MODELS_CHAT)
+            first = models_at(models, i);
+    for (size_t i = 0; i < s->n_listen; i++) {
+        if (strncmp(s->listen[i], "unix:", 5) == 0)
+            fprintf(stderr, "Listening on %s\n", s->listen[i]);
+        else
+            fprintf(stderr, "Listening on http://%.*s:%u/v1\n",
+                    (int)(strrchr(s->listen[i], ':') - s->listen[i]), s->listen[i],
+                    i == 0 ? s->port : (unsigned)atoi(strrchr(s->listen[i], ':') + 1));
+    }
+    fprintf(stderr, "Listening on unix:%s\n", s->parts[GATEWAY].socket);
+    for (size_t i = 0; i < s->n_listen && open; i++)
+        if (is_remote(s->listen[i]))
+            fprintf(stderr, "Whoever reaches %s may ask, without an API key.\n", s->listen[i]);
+    if (!open)
+        fputs("Over TCP, requests must show one of the configured API keys.\n", stderr);
+    if (models_count(models) == 0) {
+        fputs("No model is installed yet. Put a .gguf file or a model directory into one of:\n",
+              stderr);
+        for (size_t i = 0; i < config->n_model_dirs; i++)
+            fprintf(stderr, "  %s\n", config->model_dirs[i]);
+        return;
+    }
+    fprintf(stderr, "Models: %s\n", names ? names : "");
+    for (size_t i = 0; i < N_PARTS; i++)
+        if (!s->parts[i].program)
+            fprintf(stderr, "The %s service is not installed: it is in the package %s.\n",
+                    part_rows[i].name, serve_package(part_rows[i].name));
+    if (s->port && first) {
+        const int n_host = (int)(strrchr(s->listen[0], ':') - s->listen[0]);
+        const bool any = n_host == 0 || strncmp(s->listen[0], "0.0.0.0", 7) == 0 ||
+                         strncmp(s->listen[0], "[::]", 4) == 0;
+
+        fprintf(stderr,
+                "Try: curl http://%.*s:%u/v1/chat/completions -H 'Content-Type: application/json' "
+                "%s-d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":"
+                "\"Hello\"}]}'\n",
+                any ? 9 : n_host, any ? "127.0.0.1" : s->listen[0], s->port,
+                open ? "" : "-H 'Authorization: Bearer KEY' ", first->name);
+    }
+}
+
+static int serve(struct serve *s, const char *runtime_dir)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    _cleanup_(models_freep) struct models *models = NULL;
+    _cleanup_(supervisor_freep) struct supervisor *sup = NULL;
+    _cleanup_(key_list_done) struct key_list keys = {0};
+    struct supervisor_service *gateway = &s->parts[GATEWAY].service;
+    struct inf_err err = {.text = "out of memory"};
+    bool open;
+    int r;
+
+    r = cli_config("serve", &s->models, &config);
+    if (r != CLI_OK)
+        return r;
+    if (models_scan(config, &models) < 0 || key_list_load(&keys, &err) < 0)
+        return cli_error("serve", "%s", err.text);
+    r = find_programs(s);
+    if (r != CLI_OK)
+        return r;
+    for (size_t i = 0; i < s->n_listen; i++) {
+        unsigned port;
+
+        r = supervisor_listen(s->listen[i], &port, &err);
+        if (r == -EADDRINUSE)
+            return cli_error("serve",
+                             "%s; stop what listens there, or choose another port by "
+                             "--listen 127.0.0.1:PORT (0: any free one)",
+                             err.text);
+        if (r < 0)
+            return cli_error("serve", "%s", err.text);
+        gateway->sockets[gateway->n_sockets++] = (struct supervisor_socket){"gateway", r};
+        if (i == 0)
+            s->port = port;
+    }
+    if (open_sockets(s, runtime_dir, &err) < 0)
+        return cli_error("serve", "%s", err.text);
+    /* What was started by hand serves whoever is here, unless there are keys to show. */
+    open =
+        config->gateway.api_keys.n + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
+    fill_args(s, open);
+    r = supervisor_new(s->dir, &sup, &err);
+    for (size_t i = 0; i < N_PARTS && r == 0; i++)
+        if (s->parts[i].program)
+            r = supervisor_add(sup, &s->parts[i].service);
+    if (r < 0)
+        return cli_error("serve", "%s", err.text);
+    greet(s, config, open, models);
+    sd_notify(0, "READY=1");
+    if (supervisor_run(sup, &err) < 0)
+        return cli_error("serve", "%s", err.text);
+    return CLI_OK;
+}
+
+/* What the chat service would only say when it is asked. */
+static int check_device(const char *name)
+{
+    struct cli_device device;
+    const int r = cli_open_device("serve", name, &device);
+
+    if (r == CLI_OK)
+        cli_device_done(&device);
+    return r;
+}
+
+int verb_serve(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"listen", required_argument, NULL, 'l'},
+        {"runtime-dir", required_argument, NULL, 'r'},
+        CLI_DEVICE_OPTION,
+        {"help", no_argument, NULL, 'h'},
+        CLI_MODELS_OPTIONS,
+        {0},
+    };
+    _cleanup_(serve_done) struct serve s = {0};
+    const char *runtime_dir = NULL;
+    int c;
+
+    while ((c = getopt_long(argc, argv, "l:h", options, NULL)) >= 0) {
+        if (c == 'l' && s.n_listen == SERVE_MAX_LISTEN)
+            return cli_usage("serve", "--listen may stand %d times", SERVE_MAX_LISTEN);
+        if (c == 'l')
+            s.listen[s.n_listen++] = optarg;
+        else if (c == 'r')
+            runtime_dir = optarg;
+        else if (c == 'D')
+            s.device = optarg;
+        else if (c == 'h')
+            return cli_help(help);
+        else if (!cli_models_option(&s.models, c, optarg))
+            return cli_usage("serve", "wrong option");
+    }
+    if (optind < argc)
+        return cli_usage("serve", "\"%s\" is too much", argv[optind]);
+    if (s.device) {
+        const int r = check_device(s.device);
+
+        if (r != CLI_OK)
+            return r;
+    }
+    if (s.n_listen == 0)
+        s.listen[s.n_listen++] = "127.0.0.1:7266";
+    return serve(&s, runtime_dir);
+}

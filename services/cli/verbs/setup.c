@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce setup: opens and closes the doors of one manager, and what its services may see
+ *
+ * Everything it does is files (drop-ins, keys, one configuration file) and what systemd is asked to
+ * do with them; running it twice changes nothing.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/machine/gpu-nodes.h"
+#include "cli/machine/manager.h"
+#include "cli/setup/setup.h"
+#include "common/config/config.h"
+#include "common/config/rights.h"
+#include "core/file.h"
+
+static const char help[] =
+    "Usage: sconce setup [--user|--system] [OPTION]... [WHAT]\n"
+    "Opens the doors of sconce under systemd, for you or for the machine.\n\n"
+    "  (nothing)                   the unix socket, now and at each login or boot\n"
+    "  tcp [--port N] [--off]      TCP on 127.0.0.1 (7266) with an API key, which it prints\n"
+    "  key [NAME] [--rights LIST]  adds an API key and prints it; LIST: infer (what it may do "
+    "unless\n"
+    "                              told otherwise), manage, observe, with commas between them\n"
+    "  access keys|open|group      who may ask: members of the group sconce and, by TCP, who has "
+    "a\n"
+    "                              key; or every program of this machine; or the group alone\n"
+    "  gpu [--off]                 opens this machine's GPUs to the chat service\n"
+    "  models [DIR]...             adds model directories, and shows all that are configured to "
+    "the\n"
+    "                              services\n\n"
+    "  --user, --system            whose services (the machine's for root, else yours)\n"
+    "  --dry-run                   tell what would be written and called\n"
+    "  --no-start                  change files alone\n"
+    "  --root DIR                  change the system in DIR instead of this one\n";
+
+static const struct {
+    const char *name;
+    int (*run)(struct setup *s, int argc, char **argv);
+} nouns[] = {
+    {"tcp", setup_tcp}, {"key", setup_key},       {"access", setup_access},
+    {"gpu", setup_gpu}, {"models", setup_models},
+};
+
+int setup_failed(const struct setup *s, const struct inf_err *err)
+{
+    const bool rights =
+        err->code == -EACCES || err->code == -EPERM || err->code == EACCES || err->code == EPERM;
+
+    if (rights && !s->places.user && geteuid() != 0)
+        return cli_error("setup",
+                         "%s; the machine's services are set up by root: "
+                         "sudo sconce setup --system …",
+                         err->text);
+    return cli_error("setup", "%s", err->text);
+}
+
+void setup_tell_offline(const struct setup *s)
+{
+    if (!manager_is_offline(s->manager) || s->places.root[0])
+        return;
+    if (!s->places.user)
+        puts("No systemd runs here: the files take effect when one starts.");
+    else if (!s->places.socket_dir)
+        puts("Your systemd cannot be found, for XDG_RUNTIME_DIR is not set: the files take effect "
+             "at your next\nlogin by console or ssh.");
+    else
+        puts("No systemd of yours runs: the files take effect when it starts, or\n"
+             "`sconce serve` starts the services in the foreground.");
+}
+
+static void tell_linger(const struct setup *s)
+{
+    const char *name = getenv("USER");
+    char path[512];
+
+    if (!s->places.user || !name || geteuid() == 0)
+        return;
+    snprintf(path, sizeof(path), "/var/lib/systemd/linger/%s", name);
+    if (!path_exists(path))
+        puts("It ends when you log out; `loginctl enable-linger` keeps it.");
+}
+
+/* Whether the unix socket asks for a key, which only configuration makes it do. */
+static bool needs_key(const struct setup *s)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    struct inf_err err;
+
+    return places_config(&s->places, &config, &err) == 0 &&
+           config->gateway.unix_access == CONFIG_UNIX_KEY;
+}
+
+/* What must be typed to mean these services again. */
+static const char *option_text(const struct setup *s)
+{
+    if (s->places.user == (geteuid() != 0))
+        return "";
+    return s->places.user ? " --user" : " --system";
+}
+
+/* A door of another kind, which is closed unless somebody opens it. */
+static void tell_gpu(const struct setup *s)
+{
+    _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_CHAT, "50-gpu.conf");
+    struct gpu_node nodes[GPU_MAX_NODES];
+
+    if (s->places.root[0] || !path || path_exists(path) || gpu_nodes_find("", nodes) == 0)
+        return;
+    printf("%s is closed to the services; `sconce setup gpu%s` opens it.\n", nodes[0].path,
+           option_text(s));
+}
+
+int setup_doors(struct setup *s, int argc __attribute__((unused)),
+                char **argv __attribute__((unused)))
+{
+    static const struct manager_job start[] = {{"StartUnit", SETUP_TARGET}};
+    struct inf_err err;
+    int r;
+
+    r = manager_enable(s->manager, SETUP_TARGET, &err);
+    if (r >= 0)
+        r = manager_reload(s->manager, &err);
+    if (r >= 0 && !s->no_start)
+        r = manager_run(s->manager, start, ARRAY_SIZE(start), &err);
+    if (r < 0)
+        return setup_failed(s, &err);
+    setup_tell_offline(s);
+    if (s->places.socket_dir)
+        printf("Door  unix:%s/gateway.sock   %s%s\n", s->places.socket_dir,
+               s->places.user ? "yours alone"
+                              : "for members of the group sconce (usermod -aG sconce NAME)",
+               needs_key(s) ? ", with an API key" : "");
+    if (manager_is_enabled(&s->places, SETUP_TCP_SOCKET))
+        printf("Door  http://127.0.0.1:%u/v1\n", setup_port(&s->places));
+    else
+        printf("TCP is closed; `sconce setup tcp%s` opens it with an API key.\n", option_text(s));
+    tell_gpu(s);
+    tell_linger(s);
+    return CLI_OK;
+}
+
+/* Root would follow links that another user laid, and leave files that this user cannot change. */
+static bool is_home_of_another(const char *home)
+{
+    struct stat st;
+
+    return geteuid() == 0 && home && stat(home, &st) == 0 && st.st_uid != 0;
+}
+
+/* Both managers' units are of one installation, so one of them tells. */
+static int run_noun(struct setup *s, int argc, char **argv)
+{
+    struct inf_err err;
+    int status;
+
+    if (manager_open(&s->places, &s->edits, &s->manager, &err) < 0)
+        return setup_failed(s, &err);
+    if (argc == 0) {
+        status = setup_doors(s, argc, argv);
+        manager_close(s->manager);
+        return status;
+    }
+    status = -1;
+    for (size_t i = 0; i < ARRAY_SIZE(nouns); i++)
+        if (strcmp(argv[0], nouns[i].name) == 0)
+            status = nouns[i].run(s, argc, argv);
+    manager_close(s->manager);
+    return status >= 0 ? status : cli_usage("setup", "there is nothing called \"%s\"", argv[0]);
+}
+
+int verb_setup(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"user", no_argument, NULL, 'u'},         {"system", no_argument, NULL, 's'},
+        {"dry-run", no_argument, NULL, 'n'},      {"no-start", no_argument, NULL, 'S'},
+        {"root", required_argument, NULL, 'r'},   {"port", required_argument, NULL, 'p'},
+        {"rights", required_argument, NULL, 'R'}, {"off", no_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},         {0},
+    };
+    struct setup s = {0};
+    bool user = geteuid() != 0;
+    const char *root = NULL;
+    struct inf_err err;
+    uint64_t port;
+    int c, status;
+
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+        if (c == 'u' || c == 's')
+            user = c == 'u';
+        else if (c == 'n')
+            s.edits.dry_run = true;
+        else if (c == 'S')
+            s.no_start = true;
+        else if (c == 'r')
+            root = optarg;
+        else if (c == 'o')
+            s.off = true;
+        else if (c == 'p' && (!cli_number(optarg, 65535, &port) || port == 0))
+            return cli_usage("setup", "--port: \"%s\" is no port", optarg);
+        else if (c == 'p')
+            s.port = (unsigned)port;
+        else if (c == 'R' && rights_parse(optarg, strlen(optarg), &s.rights) < 0)
+            return cli_usage("setup",
+                             "--rights takes words with commas between them: " RIGHTS_LIST);
+        else if (c == 'R')
+            continue;
+        else if (c == 'h')
+            return cli_help(help);
+        else
+            return cli_usage("setup", "wrong option");
+    }
+    if (s.rights && (optind == argc || strcmp(argv[optind], "key") != 0))
+        return cli_usage("setup", "--rights is for `sconce setup key`");
+    if (root && user)
+        return cli_usage("setup", "--root is for --system");
+    if (user &&
+        (is_home_of_another(getenv("HOME")) || is_home_of_another(getenv("XDG_CONFIG_HOME"))))
+        return cli_error("setup", "this home is another user's: run it as that user, without sudo");
+    if (places_init(user, root, &s.places, &err) < 0)
+        return setup_failed(&s, &err);
+    status = run_noun(&s, argc - optind, argv + optind);
+    places_done(&s.places);
+    return status;
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sconce status: what runs, and how fast, without starting anything
+ *
+ * Units are asked of systemd. The gateway's metrics are read only where it runs already: a unit
+ * that is active, or a suite in the foreground. Metrics tell which models are in memory and their
+ * speed.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/suite/http-get.h"
+#include "cli/machine/places.h"
+#include "cli/suite/running.h"
+#include "cli/machine/units.h"
+#include "common/config/config.h"
+
+static const char help[] =
+    "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"
+    "Tells what runs and how fast, without starting anything that sleeps.\n\n"
+    "  --address WHERE      ask the gateway at " HTTP_ADDRESS_FORMS "\n"
+    "                       (those of the user, the system and port 7266)\n"
+    "  --key KEY            API key ($SCONCE_API_KEY)\n"
+    "  --json               as a JSON object\n";
+
+enum {
+    STATUS_MAX_MODELS = 64,
+};
+
+struct model_line {
+    char name[256];
+    double running, waiting, decode_tok_s, prefill_tok_s, threads;
+};
+
+/* Those behind the gateway. */
+enum { CHAT, EMBED, AUDIO, N_SERVICES };
+
+static const char *const services[N_SERVICES] = {
+    [CHAT] = "chat", [EMBED] = "embed", [AUDIO] = "audio"};
+
+enum state {
+    STATE_UNKNOWN, /* the gateway has not spoken to it, and nobody else can be asked */
+    STATE_SLEEPS,
+    STATE_RUNS,
+    STATE_ABSENT, /* it is not installed */
+};
+
+static const char *const state_names[] = {[STATE_UNKNOWN] = "unknown",
+                                          [STATE_SLEEPS] = "sleeps",
+                                          [STATE_RUNS] = "runs",
+                                          [STATE_ABSENT] = "not installed"};
+
+struct report {
+    const char *key;
+    json_t *units;       /* array of objects */
+    char address[512];   /* of the gateway that answered; "" none */
+    char closed[512];    /* of one that is not open to us; "" none */
+    const char *manager; /* whose gateway answered, "user" or "system"; NULL: no manager's */
+    int status;          /* of /metrics; 0: nobody listens */
+    enum state states[N_SERVICES];
+    char device[32], description[256]; /* of the chat service; "" when it does not run */
+    struct model_line models[STATUS_MAX_MODELS];
+    size_t n_models;
+};
+
+static struct model_line *model_line(struct report *r, const char *name, size_t len)
+{
+    for (size_t i = 0; i < r->n_models; i++)
+        if (strlen(r->models[i].name) == len && strncmp(r->models[i].name, name, len) == 0)
+            return &r->models[i];
+    if (r->n_models == STATUS_MAX_MODELS || len >= sizeof(r->models[0].name))
+        return NULL;
+    memcpy(r->models[r->n_models].name, name, len);
+    return &r->models[r->n_models++];
+}
+
+/* The text of a label whose beginning is @label, as in `,device="`. */
+static void take_label(const char *line, const char *label, char *text, size_t size)
+{
+    const char *value = strstr(line, label);
+
+    if (value)
+        snprintf(text, size, "%.*s", (int)strcspn(value + strlen(label), "\""),
+                 value + strlen(label));
+}
+
+static void take_device(struct report *r, const char *line)
+{
+    if (strncmp(line, "sconce_chat_device_info{", 24) != 0)
+        return;
+    take_label(line, "device=\"", r->device, sizeof(r->device));
+    take_label(line, "description=\"", r->description, sizeof(r->description));
+}
+
+static void take_up(struct report *r, const char *line)
+{
+    static const char up[] = "sconce_service_up{service=\"";
+
+    if (strncmp(line, up, sizeof(up) - 1) != 0)
+        return;
+    line += sizeof(up) - 1;
+    for (size_t i = 0; i < N_SERVICES; i++) {
+        const size_t n = strlen(services[i]);
+
+        if (strncmp(line, services[i], n) == 0 && strncmp(line + n, "\"} 1", 4) == 0)
+            r->states[i] = STATE_RUNS;
+    }
+}
+
+/* One sample of the text format: name{labels} value. */
+static void take_sample(struct report *r, const char *line)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } rows[] = {
+        {"vllm:num_requests_running", offsetof(struct model_line, running)},
+        {"vllm:num_requests_waiting", offsetof(struct model_line, waiting)},
+        {"sconce_chat_decode_tokens_per_second", offsetof(struct model_line, decode_tok_s)},
+        {"sconce_chat_prefill_tokens_per_second", offsetof(struct model_line, prefill_tok_s)},
+        {"sconce_chat_threads", offsetof(struct model_line, threads)},
+    };
+    static const char label[] = "{model_name=\"";
+
+    take_device(r, line);
+    take_up(r, line);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        const size_t n = strlen(rows[i].name);
+        const char *name = line + n + sizeof(label) - 1, *end;
+        struct model_line *m;
+
+        if (strncmp(line, rows[i].name, n) != 0 ||
+            strncmp(line + n, label, sizeof(label) - 1) != 0 || !(end = strstr(name, "\"} ")))
+            continue;
+        m = model_line(r, name, (size_t)(end - name));
+        if (m)
+            *(double *)((char *)m + rows[i].offset) = strtod(end + 3, NULL);
+    }
+}
+
+static void take_metrics(struct report *r, struct str *text)
+{
+    char *line, *save = NULL;
+
+    for (line = strtok_r(text->data, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        take_sample(r, line);
+}
+
+/* True when a gateway answered at @address. */
+static bool ask(struct report *r, const char *address)
+{
+    _cleanup_str_ struct str body = {0};
+    struct inf_err err;
+    const int status = http_get(address, "/metrics", r->key, &body, &err);
+
+    if (status == -EACCES)
+        snprintf(r->closed, sizeof(r->closed), "%s", address);
+    if (status < 0)
+        return false;
+    snprintf(r->address, sizeof(r->address), "%s", address);
+    r->status = status;
+    if (status == 200)
+        take_metrics(r, &body);
+    return true;
+}
+
+static bool has_units(const struct report *r, const char *manager)
+{
+    size_t i;
+    json_t *unit;
+
+    json_array_foreach(r->units, i, unit)
+    {
+        if (strcmp(json_string_value(json_object_get(unit, "manager")), manager) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What systemd says of a service; STATE_UNKNOWN: it knows nothing. */
+static enum state state_of_unit(const struct report *r, const char *service)
+{
+    char name[64];
+    json_t *unit;
+    size_t i;
+
+    snprintf(name, sizeof(name), "sconce-%s.service", service);
+    json_array_foreach(r->units, i, unit)
+    {
+        const char *state = json_string_value(json_object_get(unit, "state"));
+
+        if (strcmp(json_string_value(json_object_get(unit, "manager")), r->manager) != 0 ||
+            strcmp(json_string_value(json_object_get(unit, "unit")), name) != 0)
+            continue;
+        if (strcmp(state, "not-found") == 0)
+            return STATE_ABSENT;
+        return strcmp(state, "inactive") == 0 || strcmp(state, "failed") == 0 ? STATE_SLEEPS
+                                                                              : STATE_RUNS;
+    }
+    return STATE_UNKNOWN;
+}
+
+/* Whether a service that need not be installed is not. */
+static bool is_missing(const char *service)
+{
+    _cleanup_free_ char *program = NULL;
+    char name[64];
+
+    if (!serve_package(service))
+        return false;
+    snprintf(name, sizeof(name), "sconce-%s", service);
+    program = serve_program(service, name);
+    return !program;
+}
+
+/* The gateway knows of services that it spoke to; who started them knows of all. */
+static void find_states(struct report *r)
+{
+    const pid_t supervisor =
+        !r->manager && strncmp(r->address, "unix:", 5) == 0 ? running_supervisor(r->address) : 0;
+
+    for (size_t i = 0; i < N_SERVICES; i++) {
+        enum state state = STATE_UNKNOWN;
+
+        if (r->manager)
+            state = state_of_unit(r, services[i]);
+        else if (supervisor > 0)
+            state = (enum state[]){STATE_UNKNOWN, STATE_SLEEPS,
+                                   STATE_RUNS}[running_child(supervisor, services[i]) + 1];
+        if (state == STATE_SLEEPS && !r->manager && is_missing(services[i]))
+            state = STATE_ABSENT;
+        if (state != STATE_UNKNOWN && r->states[i] != STATE_RUNS)
+            r->states[i] = state;
+    }
+}
+
+/* A chat service that runs without the gateway's knowing is asked itself. */
+static void ask_chat(struct report *r)
+{
+    const char *slash = strrchr(r->address, '/');
+    _cleanup_str_ struct str body = {0};
+    struct inf_err err;
+    char address[600];
+
+    if (r->states[CHAT] != STATE_RUNS || r->device[0] || strncmp(r->address, "unix:", 5) != 0)
+        return;
+    snprintf(address, sizeof(address), "%.*s/chat.sock", (int)(slash - r->address), r->address);
+    if (http_get(address, "/metrics", NULL, &body, &err) == 200)
+        take_metrics(r, &body);
+}
+
+/* The doors that a socket unit holds: addresses, and whether the gateway asks for a key there. */
+static json_t *doors(const struct unit_state *s, bool user, bool is_gateway)
+{
+    _cleanup_(config_freep) struct config *config = NULL;
+    struct places places;
+    json_t *list = json_array();
+    struct inf_err err;
+
+    if (s->n_listen > 0 && is_gateway && places_init(user, NULL, &places, &err) == 0) {
+        places_config(&places, &config, &err);
+        places_done(&places);
+    }
+    for (size_t i = 0; i < s->n_listen; i++) {
+        const bool is_unix = s->listen[i][0] == '/';
+        const bool key = is_unix ? config && config->gateway.unix_access == CONFIG_UNIX_KEY
+                                 : !config || config->gateway.tcp_access == CONFIG_TCP_KEY;
+
+        json_array_append_new(list,
+                              json_pack("{s:s++, s:b}", "address", is_unix ? "unix:" : "http://",
+                                        s->listen[i], is_unix ? "" : "/v1", "needs_key", (int)key));
+    }
+    return list;
+}
+
+/* A service whose package is not installed has its line as well, for whoever looks for it. */
+static void add_absent(struct report *r, const char *manager, const char *unit)
+{
+    for (size_t i = 0; i < N_SERVICES; i++) {
+        char name[64], text[128];
+
+        snprintf(name, sizeof(name), "sconce-%s.service", services[i]);
+        if (strcmp(unit, name) != 0 || !serve_package(services[i]) || !has_units(r, manager))
+            continue;
+        snprintf(text, sizeof(text), "not installed: it is in the package %s",
+                 serve_package(services[i]));
+        json_array_append_new(r->units, json_pack("{s:s, s:s, s:s, s:s, s:I, s:[]}", "manager",
+                                                  manager, "unit", unit, "state", "not-found",
+                                                  "status", text, "pid", (json_int_t)0, "doors"));
+    }
+}
+
+static void add_unit(struct report *r, bool user, const char *name, const struct unit_state *s)
+{
+    const bool is_masked = strcmp(s->load, "masked") == 0;
+
+    /* What a service said of itself is true while it runs. */
+    json_array_append_new(
+        r->units, json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "manager", user ? "user" : "system",
+                            "unit", name, "state", is_masked ? s->load : s->active, "status",
+                            s->pid ? s->status : "", "pid", (json_int_t)s->pid, "doors",
+                            doors(s, user, strstr(name, "gateway") != NULL)));
+}
+
+/* The units of one manager; true when its gateway runs or could be asked without waking it. */
+static bool take_units(struct report *r, bool user)
+{
+    static const char *const names[] = {
+        "sconce-gateway.socket", "sconce-gateway-tcp.socket", "sconce-gateway.service",
+        "sconce-chat.socket",    "sconce-chat.service",       "sconce-embed.socket",
+        "sconce-embed.service",  "sconce-audio.socket",       "sconce-audio.service",
+        "sconce-cache.socket",   "sconce-cache.service"};
+    _cleanup_(units_closep) struct units *u = NULL;
+    bool active = false;
+
+    if (units_open(user, &u) < 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        struct unit_state s;
+
+        if (!units_state(u, names[i], &s))
+            continue;
+        if (strcmp(s.load, "not-found") == 0)
+            add_absent(r, user ? "user" : "system", names[i]);
+        if (strcmp(s.load, "loaded") != 0 && strcmp(s.load, "masked") != 0)
+            continue;
+        if (strcmp(names[i], "sconce-gateway.service") == 0 && strcmp(s.active, "active") == 0)
+            active = true;
+        add_unit(r, user, names[i], &s);
+    }
+    return active;
+}
+
+/* Asks the gateway of a manager that has units, or of a `sconce serve` where it has none. */
+static bool ask_at(struct report *r, const char *manager, const char *address)
+{
+    r->manager = has_units(r, manager) ? manager : NULL;
+    return ask(r, address);
+}
+
+/* Gateways in order: the user's, the system's, whatever has the usual port. */
+static void ask_all(struct report *r)
+{
+    static const char system_socket[] = "/run/sconce/gateway.sock";
+    const bool user_active = take_units(r, true), system_active = take_units(r, false);
+    _cleanup_free_ char *dir = NULL;
+    char address[512];
+
+    /* Where there is no directory of the user, this is the one of the system. */
+    if (config_socket_dir(&dir) == 0 && strcmp(dir, "/run/sconce") != 0 &&
+        (user_active || !has_units(r, "user"))) {
+        snprintf(address, sizeof(address), "unix:%s/gateway.sock", dir);
+        if (ask_at(r, "user", address))
+            return;
+    }
+    snprintf(address, sizeof(address), "unix:%s", system_socket);
+    if ((system_active || !has_units(r, "system")) && ask_at(r, "system", address))
+        return;
+    if (access(system_socket, R_OK | W_OK) < 0 && errno == EACCES)
+        snprintf(r->closed, sizeof(r->closed), "%s", address);
+    if (!has_units(r, "user") && !has_units(r, "system"))
+        ask_at(r, "none", "127.0.0.1:7266");
+}
+
+static int print_json(const struct report *r)
+{
+    json_t *models = json_array(), *states = json_object(), *j;
+    int bad;
+
+    for (size_t i = 0; i < r->n_models; i++) {
+        const struct model_line *m = &r->models[i];
+
+        json_array_append_new(models, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "name", m->name,
+                                                "running", m->running, "waiting", m->waiting,
+                                                "decode_tok_s", m->decode_tok_s, "prefill_tok_s",
+                                                m->prefill_tok_s, "threads", m->threads));
+    }
+    for (size_t i = 0; i < N_SERVICES; i++)
+        json_object_set_new(states, services[i], json_string(state_names[r->states[i]]));
+    j = json_pack("{s:O, s:s?, s:o, s:b, s:s?, s:o}", "units", r->units, "gateway",
+                  r->address[0] ? r->address : NULL, "services", states, "chat_running",
+                  r->states[CHAT] == STATE_RUNS, "device", r->device[0] ? r->device : NULL,
+                  "models", models);
+    bad = j ? json_dumpf(j, stdout, JSON_INDENT(2)) : -1;
+    json_decref(j);
+    putchar('\n');
+    return bad ? CLI_FAILED : CLI_OK;
+}
+
+static void print_unit(const json_t *unit)
+{
+    const json_t *list = json_object_get(unit, "doors");
+    const char *status = json_string_value(json_object_get(unit, "status"));
+    const char *state = json_string_value(json_object_get(unit, "state"));
+
+    printf("%-6s  %-26s %-8s", json_string_value(json_object_get(unit, "manager")),
+           json_string_value(json_object_get(unit, "unit")), state);
+    if (status[0])
+        printf("  %s", status);
+    for (size_t i = 0; i < json_array_size(list) && strcmp(state, "active") == 0; i++) {
+        const json_t *door = json_array_get(list, i);
+
+        printf("  %s%s", json_string_value(json_object_get(door, "address")),
+               json_is_true(json_object_get(door, "needs_key")) ? ", with an API key" : "");
+    }
+    putchar('\n');
+}
+
+static void print_nobody(const struct report *r)
+{
+    if (r->closed[0])
+        printf("%s is not open to you: " CLI_WAYS_IN ".\n", r->closed);
+    else if (json_array_size(r->units) == 0)
+        puts("Nothing runs here. `sconce serve` starts the services in the foreground;\n"
+             "`sconce setup` opens them under systemd.");
+    else
+        puts("The gateway sleeps; the first connection starts it.");
+}
+
+/* Units have lines of their own. */
+static void print_services(const struct report *r)
+{
+    for (size_t i = 0; i < N_SERVICES && !r->manager && r->status == 200; i++) {
+        const char *package = serve_package(services[i]);
+        const char *text = r->states[i] == STATE_SLEEPS    ? "; the first request starts it"
+                           : r->states[i] == STATE_UNKNOWN ? ": the gateway has not asked it lately"
+                           : package && r->states[i] == STATE_ABSENT ? ": it is in the package "
+                                                                     : "";
+
+        printf("%-7s  %s%s%s\n", services[i], state_names[r->states[i]], text,
+               r->states[i] == STATE_ABSENT && package ? package : "");
+    }
+}
+
+/* Speeds are those of the last seconds of work, which may be over. */
+static void print_model(const struct model_line *m)
+{
+    const bool runs = m->running > 0;
+
+    printf("model    %s: %.0f thread%s, %.0f running, %.0f waiting", m->name, m->threads,
+           m->threads == 1 ? "" : "s", m->running, m->waiting);
+    if (m->decode_tok_s > 0)
+        printf(", %s %.1f tokens/s", runs ? "writes" : "wrote", m->decode_tok_s);
+    if (m->prefill_tok_s > 0)
+        printf(", %s %.1f tokens/s", runs ? "reads" : "read", m->prefill_tok_s);
+    putchar('\n');
+}
+
+static void print_text(const struct report *r)
+{
+    size_t i;
+    json_t *unit;
+
+    json_array_foreach(r->units, i, unit)
+    {
+        print_unit(unit);
+    }
+    if (!r->address[0]) {
+        print_nobody(r);
+        return;
+    }
+    printf("gateway  %s%s\n", r->address,
+           r->status == 401 ? ", which asks for an API key (--key)" : "");
+    if (r->status == 403)
+        puts("         It tells what runs and how fast to root, to the user whose services these "
+             "are, and to API keys\n         with the right observe.");
+    print_services(r);
+    if (r->device[0])
+        printf("device   %s%s%s%s\n", r->device, r->description[0] ? " (" : "", r->description,
+               r->description[0] ? ")" : "");
+    for (size_t k = 0; k < r->n_models; k++)
+        print_model(&r->models[k]);
+}
+
+int verb_status(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"address", required_argument, NULL, 'a'},
+        {"key", required_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct report r = {.key = getenv("SCONCE_API_KEY")};
+    const char *address = NULL;
+    bool json = false;
+    int c, status = CLI_OK;
+
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+        if (c == 'j')
+            json = true;
+        else if (c == 'a' && !http_address_is_good(optarg))
+            return cli_usage("status", "--address is %s, not \"%s\"", HTTP_ADDRESS_FORMS, optarg);
+        else if (c == 'a')
+            address = optarg;
+        else if (c == 'k')
+            r.key = optarg;
+        else if (c == 'h')
+            return cli_help(help);
+        else
+            return cli_usage("status", "wrong option");
+    }
+    if (optind < argc)
+        return cli_usage("status", "\"%s\" is too much", argv[optind]);
+    r.units = json_array();
+    if (!r.units)
+        return cli_error("status", "out of memory");
+    if (address && !ask(&r, address))
+        status = r.closed[0] ? cli_error("status", "%s is not open to you: " CLI_WAYS_IN, address)
+                             : cli_error("status", "nobody answers at %s", address);
+    else if (!address)
+        ask_all(&r);
+    if (r.status == 200) {
+        find_states(&r);
+        ask_chat(&r);
+    }
+    if (status == CLI_OK && json)
+        status = print_json(&r);
+    else if (status == CLI_OK)
+        print_text(&r);
+    json_decref(r.units);
+    return status;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sconce transcribe: the text of files of sound, or of what a microphone hears */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "cli/speech/dictation.h"
+#include "cli/suite/http-get.h"
+#include "cli/suite/own-service.h"
+#include "core/err.h"
+
+static const char help[] =
+    "Usage: sconce transcribe [OPTION]... FILE... | --mic\n"
+    "Writes what is said in files of sound, by the audio service; text comes as it is heard.\n\n"
+    "  -f, --format FORMAT  txt, srt, vtt or json (txt)\n"
+    "  -m, --model MODEL    the model, a name or a path (as configured)\n"
+    "  --language NAME      that is spoken, such as en or german (what is heard first)\n"
+    "  --translate          to English\n"
+    "  --words              times of words, with json\n"
+    "  --prompt TEXT        what was said before\n"
+    "  --hotwords TEXT      words that are likely\n"
+    "  --vad                skip silence, where the service has weights for that\n"
+    "  --mic                record until Ctrl-C instead of reading files; text comes meanwhile\n"
+    "  --seconds N          record for so long\n"
+    "  --address WHERE      " HTTP_ADDRESS_FORMS " of the gateway\n"
+    "                       (the user's, else the system's)\n"
+    "  --key KEY            API key ($SCONCE_API_KEY)\n" CLI_MODELS_HELP
+    "\nWhere no gateway answers, where MODEL is a path, and with --models or --config, the service "
+    "is\n"
+    "started for this command alone.\n";
+
+enum {
+    OPTION_LANGUAGE = 256,
+    OPTION_TRANSLATE,
+    OPTION_WORDS,
+    OPTION_PROMPT,
+    OPTION_HOTWORDS,
+    OPTION_VAD,
+    OPTION_MIC,
+    OPTION_SECONDS,
+    OPTION_ADDRESS,
+    OPTION_KEY,
+};
+
+enum { MAX_SECONDS = 43200 }; /* of a recording */
+
+struct request {
+    struct speech_ask ask;
+    struct cli_models models;
+    bool mic;
+    uint64_t seconds;
+    int n_files;
+    char **files;
+};
+
+static int failed(const struct request *q, const char *name, int r, const struct inf_err *err)
+{
+    if (cli_tell_no_gateway("transcribe", q->ask.address, r))
+        return CLI_FAILED;
+    return cli_error("transcribe", "%s: %s", name, err->text[0] ? err->text : strerror(-r));
+}
+
+static int one_file(const struct request *q, const char *path)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    struct inf_err err = {0};
+    struct stat st;
+    int r;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return cli_error("transcribe", "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return cli_error("transcribe", "%s is no file", path);
+    r = speech_ask(&q->ask, fd, (uint64_t)st.st_size, name, stdout, &err);
+    return r < 0 ? failed(q, path, r, &err) : CLI_OK;
+}
+
+static int files(const struct request *q)
+{
+    int status = CLI_OK;
+
+    for (int i = 0; i < q->n_files; i++) {
+        if (q->n_files > 1)
+            printf("%s==> %s <==\n", i ? "\n" : "", q->files[i]);
+        fflush(stdout);
+        if (one_file(q, q->files[i]) != CLI_OK)
+            status = CLI_FAILED;
+    }
+    return status;
+}
+
+/* All of it in one answer, when it ends. */
+static int ask_at_end(const struct request *q, struct microphone *mic, struct inf_err *reterr)
+{
+    _cleanup_close_ int fd = -1;
+    uint64_t n = 0, size = 0;
+    int r;
+
+    microphone_wait(mic, UINT64_MAX, &n);
+    if (!n)
+        return err_set(reterr, ENODATA, "the microphone gave no sound");
+    r = microphone_wav(mic, 0, n, &fd, &size);
+    return r < 0 ? err_set(reterr, -r, "%s", strerror(-r))
+                 : speech_ask(&q->ask, fd, size, "microphone.wav", stdout, reterr);
+}
+
+static int microphone(const struct request *q)
+{
+    _cleanup_(microphone_closep) struct microphone *mic = NULL;
+    struct inf_err err = {0};
+    int r;
+
+    r = microphone_open((unsigned)q->seconds, &mic, &err);
+    if (r < 0)
+        return cli_error("transcribe", "%s", err.text);
+    fprintf(stderr, q->seconds ? "Recording.\n" : "Recording; Ctrl-C ends it.\n");
+    r = strcmp(q->ask.format, "text") == 0 ? dictation_run(&q->ask, mic, stdout, &err)
+                                           : ask_at_end(q, mic, &err);
+    return r < 0 ? failed(q, "microphone", r, &err) : CLI_OK;
+}
+
+/* The API's name of a format; NULL: there is none. */
+static const char *format_of(const char *name)
+{
+    static const struct {
+        const char *name, *format;
+    } rows[] = {{"txt", "text"},
+                {"text", "text"},
+                {"srt", "srt"},
+                {"vtt", "vtt"},
+                {"json", "verbose_json"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (strcmp(name, rows[i].name) == 0)
+            return rows[i].format;
+    return NULL;
+}
+
+/* Takes one option; false: it is wrong, which was told. */
+static bool take_option(struct request *q, int c, const char *arg)
+{
+    switch (c) {
+    case 'f':
+        q->ask.format = format_of(arg);
+        if (!q->ask.format)
+            return cli_usage("transcribe", "-f, --format is txt, srt, vtt or json, not \"%s\"",
+                             arg),
+                   false;
+        return true;
+    case 'm':
+        q->ask.model = arg;
+        return true;
+    case OPTION_LANGUAGE:
+        q->ask.language = arg;
+        return true;
+    case OPTION_TRANSLATE:
+        return q->ask.translate = true;
+    case OPTION_WORDS:
+        return q->ask.words = true;
+    case OPTION_PROMPT:
+        q->ask.prompt = arg;
+        return true;
+    case OPTION_HOTWORDS:
+        q->ask.hotwords = arg;
+        return true;
+    case OPTION_VAD:
+        return q->ask.skip_silence = true;
+    case OPTION_MIC:
+        return q->mic = true;
+    case OPTION_SECONDS:
+        if (!cli_number(arg, MAX_SECONDS, &q->seconds))
+            return cli_usage("transcribe", "--seconds is a number up to %d, not \"%s\"",
+                             MAX_SECONDS, arg),
+                   false;
+        return true;
+    case OPTION_ADDRESS:
+        if (!http_address_is_good(arg))
+            return cli_usage("transcribe", "--address is %s, not \"%s\"", HTTP_ADDRESS_FORMS, arg),
+                   false;
+        q->ask.address = arg;
+        return true;
+    case OPTION_KEY:
+        q->ask.key = arg;
+        return true;
+    default:
+        return cli_models_option(&q->models, c, arg) ||
+               (cli_usage("transcribe", "wrong option"), false);
+    }
+}
+
+/* CLI_OK; CLI_USAGE, which was told; -1: help was asked for. */
+static int read_options(int argc, char **argv, struct request *q)
+{
+    static const struct option options[] = {{"format", required_argument, NULL, 'f'},
+                                            {"model", required_argument, NULL, 'm'},
+                                            {"language", required_argument, NULL, OPTION_LANGUAGE},
+                                            {"translate", no_argument, NULL, OPTION_TRANSLATE},
+                                            {"words", no_argument, NULL, OPTION_WORDS},
+                                            {"prompt", required_argument, NULL, OPTION_PROMPT},
+                                            {"hotwords", required_argument, NULL, OPTION_HOTWORDS},
+                                            {"vad", no_argument, NULL, OPTION_VAD},
+                                            {"mic", no_argument, NULL, OPTION_MIC},
+                                            {"seconds", required_argument, NULL, OPTION_SECONDS},
+                                            {"address", required_argument, NULL, OPTION_ADDRESS},
+                                            {"key", required_argument, NULL, OPTION_KEY},
+                                            {"help", no_argument, NULL, 'h'},
+                                            CLI_MODELS_OPTIONS,
+                                            {0}};
+    int c;
+
+    while ((c = getopt_long(argc, argv, "f:m:h", options, NULL)) != -1) {
+        if (c == 'h')
+            return -1;
+        if (!take_option(q, c, optarg))
+            return CLI_USAGE;
+    }
+    q->files = argv + optind;
+    q->n_files = argc - optind;
+    if (q->ask.words && (strcmp(q->ask.format, "verbose_json") != 0 || q->ask.translate))
+        return cli_usage("transcribe", "--words goes with -f json, and not with --translate");
+    if (q->ask.language && q->ask.translate)
+        return cli_usage("transcribe", "--language does not go with --translate");
+    if (q->ask.address && (q->models.n_dirs || q->models.config))
+        return cli_usage("transcribe", "--models and --config do not go with --address");
+    if (q->mic == (q->n_files > 0))
+        return cli_usage("transcribe", q->mic ? "--mic takes no files" : "no file is named");
+    return CLI_OK;
+}
+
+static int transcribe_at(const char *address, const char *model, void *data)
+{
+    struct request *q = data;
+
+    q->ask.address = address;
+    q->ask.model = model;
+    return q->mic ? microphone(q) : files(q);
+}
+
+int verb_transcribe(int argc, char **argv)
+{
+    struct request q = {.ask = {.key = getenv("SCONCE_API_KEY"), .format = "text"}};
+    const int r = read_options(argc, argv, &q);
+    const struct own_service own = {"transcribe", "audio", &q.models, q.ask.model};
+    _cleanup_free_ char *address = NULL;
+
+    if (r != CLI_OK)
+        return r < 0 ? cli_help(help) : r;
+    address = q.ask.address ? strdup(q.ask.address) : cli_find_gateway();
+    if (!address)
+        return cli_error("transcribe", "out of memory");
+    if (!q.ask.address && own_service_is_needed(&own, address))
+        return own_service_run(&own, transcribe_at, &q);
+    return transcribe_at(address, q.ask.model, &q);
+}
