@@ -6,9 +6,9 @@
 #include "core/arena.h"
 #include "core/map.h"
 #include "format/format.h"
-#include "format/gguf.h"
-#include "format/safetensors.h"
-#include "format/whisper_config.h"
+#include "format/gguf/gguf.h"
+#include "format/hf/safetensors.h"
+#include "format/whisper/config.h"
 
 struct format_pair {
     const char *key, *value;

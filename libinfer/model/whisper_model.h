@@ -3,7 +3,7 @@
 
 /* Both parts of a Whisper model, of any of its files. */
 
-#include "format/whisper_config.h"
+#include "format/whisper/config.h"
 #include "model/whisper.h"
 
 struct whisper_model {

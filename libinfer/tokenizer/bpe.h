@@ -15,7 +15,7 @@
 
 #include "core/index.h"
 #include "core/str.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "tokenizer/text.h"
 #include "tokenizer/vocab.h"
 

@@ -13,7 +13,7 @@
 
 #include "core/err.h"
 #include "core/str.h"
-#include "format/ggml_bin.h"
+#include "format/whisper/ggml-bin.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/pipeline.h"
 #include "tokenizer/pre_names.h"

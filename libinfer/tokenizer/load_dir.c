@@ -7,7 +7,7 @@
 #include "core/err.h"
 #include "core/file.h"
 #include "format/format.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "tokenizer/load_config.h"
 #include "tokenizer/pipeline.h"
 

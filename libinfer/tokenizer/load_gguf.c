@@ -13,7 +13,7 @@
 
 #include "core/err.h"
 #include "core/utf8.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "tokenizer/pipeline.h"
 #include "tokenizer/pre_names.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/utf8.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 void pipeline_init(struct inf_tokenizer *tok)
 {

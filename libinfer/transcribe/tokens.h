@@ -8,7 +8,7 @@
 #include <infer/tokenizer.h>
 
 #include "core/macros.h"
-#include "format/whisper_config.h"
+#include "format/whisper/config.h"
 
 enum { SPEECH_MAX_LANGUAGES = 100 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 enum { DEFAULT_VERSION = 3, DEFAULT_ALIGNMENT = 32 };
 

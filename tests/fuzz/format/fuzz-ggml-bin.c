@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/ggml_bin.h"
+#include "format/whisper/ggml-bin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/gguf.h"
-#include "format/gguf_hparams.h"
+#include "format/gguf/gguf.h"
+#include "format/gguf/hparams.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/hf_config.h"
+#include "format/hf/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

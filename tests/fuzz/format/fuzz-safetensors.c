@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/hf_names.h"
-#include "format/safetensors.h"
+#include "format/hf/names.h"
+#include "format/hf/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

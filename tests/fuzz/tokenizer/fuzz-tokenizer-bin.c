@@ -2,7 +2,7 @@
 /* Vocabularies of .bin files of Whisper. */
 #include <stdint.h>
 
-#include "format/ggml_bin.h"
+#include "format/whisper/ggml-bin.h"
 #include "fuzz/tokenizer/exercise.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,7 +2,7 @@
 /* Tokenizers in the metadata of GGUF files. */
 #include <stdint.h>
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "fuzz/tokenizer/exercise.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

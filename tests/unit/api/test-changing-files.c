@@ -15,7 +15,7 @@
 
 #include "core/macros.h"
 #include "core/rng.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "lib/gguf_writer.h"
 #include "lib/tempdir.h"
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/file.h"
-#include "format/hf_names.h"
+#include "format/hf/names.h"
 #include "lib/gguf_writer.h"
 #include "lib/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of whisper.cpp: a good one, the same cut at every byte, and words that may not be. */
-#include "format/ggml_bin.h"
+#include "format/whisper/ggml-bin.h"
 
 #include <errno.h>
 

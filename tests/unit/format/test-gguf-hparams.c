@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/gguf_hparams.h"
+#include "format/gguf/hparams.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 #include <errno.h>
 #include <math.h>

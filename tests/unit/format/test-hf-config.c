@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/hf_config.h"
+#include "format/hf/config.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/safetensors.h"
+#include "format/hf/safetensors.h"
 
 #include <errno.h>
 

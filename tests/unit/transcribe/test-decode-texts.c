@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "core/cpu.h"
-#include "format/safetensors.h"
+#include "format/hf/safetensors.h"
 #include "transcribe/encode_window.h"
 #include "unit/transcribe/golden.h"
 

@@ -6,7 +6,7 @@
 #include "transcribe/encode_window.h"
 
 #include "core/cpu.h"
-#include "format/safetensors.h"
+#include "format/hf/safetensors.h"
 #include "unit/transcribe/golden.h"
 
 #define DIR "audio/whisper-encoder/"

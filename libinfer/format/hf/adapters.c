@@ -12,8 +12,8 @@
 
 #include "core/err.h"
 #include "core/file.h"
-#include "format/hf_config.h"
-#include "format/hf_reader.h"
+#include "format/hf/config.h"
+#include "format/hf/reader.h"
 #include "format/impl.h"
 #include "format/json.h"
 

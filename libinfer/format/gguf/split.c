@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "format/gguf_types.h"
+#include "format/gguf/types.h"
 
 #define GGUF_MAX_PARTS 1000
 

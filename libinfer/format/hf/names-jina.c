@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/hf_names.h"
+#include "format/hf/names.h"
 
 /* What follows @start in @name, or @name. */
 static const char *skip(const char *name, const char *start)

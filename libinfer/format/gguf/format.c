@@ -10,7 +10,7 @@
 #include "core/err.h"
 #include "core/str.h"
 #include "core/utf8.h"
-#include "format/gguf_hparams.h"
+#include "format/gguf/hparams.h"
 #include "format/impl.h"
 
 /* Longer texts (templates, licences) are shown by their beginning. */

@@ -8,7 +8,7 @@
 
 #include "core/arena.h"
 #include "core/macros.h"
-#include "format/ggml_bin.h"
+#include "format/whisper/ggml-bin.h"
 #include "format/hparams.h"
 #include "format/json.h"
 

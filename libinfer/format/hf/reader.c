@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/hf_reader.h"
+#include "format/hf/reader.h"
 
 #include <errno.h>
 #include <string.h>

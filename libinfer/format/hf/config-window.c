@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "format/hf_config.h"
-#include "format/hf_names.h"
-#include "format/hf_reader.h"
+#include "format/hf/config.h"
+#include "format/hf/names.h"
+#include "format/hf/reader.h"
 
 static const struct window_class {
     const char *name;

@@ -6,7 +6,7 @@
  * perhaps "__metadata__"; data. The tensors must cover the data exactly: neither overlap nor gap,
  * so that no byte of the file is there for something else. The header is parsed in private memory.
  */
-#include "format/safetensors.h"
+#include "format/hf/safetensors.h"
 
 #include <errno.h>
 #include <string.h>

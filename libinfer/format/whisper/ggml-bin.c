@@ -3,13 +3,13 @@
  * One pass over the bytes; each read checks what is left of them, and reads them once, into memory
  * of our own: the file may change under its mapping. The layout is that of whisper.cpp's loaders.
  */
-#include "format/ggml_bin.h"
+#include "format/whisper/ggml-bin.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "core/err.h"
-#include "format/gguf_types.h"
+#include "format/gguf/types.h"
 
 enum {
     MAGIC = 0x67676d6c,

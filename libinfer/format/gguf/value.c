@@ -2,7 +2,7 @@
 /* Access to the metadata pairs and tensors of a parsed GGUF file. Data is unaligned. */
 #include <string.h>
 
-#include "format/gguf_types.h"
+#include "format/gguf/types.h"
 
 const struct file_map *gguf_file(const struct gguf *g, size_t i)
 {

@@ -3,7 +3,7 @@
 
 /* Hyperparameters from the keys of a GGUF file ("llama.block_count" and so on). */
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "format/hparams.h"
 
 /* -EOPNOTSUPP: an architecture or feature that nothing here computes; -EBADMSG. */

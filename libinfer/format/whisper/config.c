@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/whisper_config.h"
+#include "format/whisper/config.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "core/arena.h"
 #include "core/file.h"
 #include "core/map.h"
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 /* Block layout of a ggml type; sizes are fixed by the file format. */
 struct ggml_type {

@@ -3,7 +3,7 @@
  * Number formats that a GGUF file may name (ggml.h, enum ggml_type). Ids are the index. Those with
  * block size 0 were withdrawn from the format and never return.
  */
-#include "format/gguf_types.h"
+#include "format/gguf/types.h"
 
 #define ROW(id, type, elems, bytes)                                                                \
     [id] = {.name = #type, .block_elems = elems, .block_bytes = bytes, .dtype = INF_DTYPE_##type}

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/macros.h"
-#include "format/hf_names.h"
+#include "format/hf/names.h"
 
 struct name_pair {
     const char *hf, *canonical;

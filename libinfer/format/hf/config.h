@@ -3,7 +3,7 @@
 
 /* config.json of transformers: hyperparameters of the classes that this build runs. */
 
-#include "format/hf_names.h"
+#include "format/hf/names.h"
 #include "format/hparams.h"
 #include "format/json.h"
 

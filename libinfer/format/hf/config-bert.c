@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "format/hf_config.h"
-#include "format/hf_reader.h"
+#include "format/hf/config.h"
+#include "format/hf/reader.h"
 
 enum kind {
     KIND_BERT,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "model.layers.7.self_attn.q_proj.weight" is "blk.7.attn_q.weight". */
-#include "format/hf_names.h"
+#include "format/hf/names.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * Keys that change what is computed and that nothing here understands are refused by name; a
  * model that runs but answers wrongly is worse than one that does not run.
  */
-#include "format/gguf_hparams.h"
+#include "format/gguf/hparams.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "format/gguf_types.h"
+#include "format/gguf/types.h"
 
 /* Files of the family "llama" were converted with q and k rows interleaved; those of qwen not. */
 static const struct gguf_arch {

@@ -5,7 +5,7 @@
  * A missing key has the default of its class. Keys that change what is computed and that nothing
  * here understands are refused by name.
  */
-#include "format/hf_config.h"
+#include "format/hf/config.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "format/hf_reader.h"
+#include "format/hf/reader.h"
 
 /* What the classes of transformers differ in. */
 static const struct hf_class {

@@ -13,8 +13,8 @@
 
 #include "core/err.h"
 #include "core/file.h"
-#include "format/hf_config.h"
-#include "format/hf_names.h"
+#include "format/hf/config.h"
+#include "format/hf/names.h"
 #include "format/impl.h"
 #include "format/json.h"
 

@@ -8,7 +8,7 @@
  * private memory first, which the file's owner cannot change any more: strings and numbers stay
  * where they lie there; only keys and names are copied, to end with a NUL.
  */
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "format/gguf_types.h"
+#include "format/gguf/types.h"
 
 #define GGUF_MAX_NAME   65535 /* of a key, as the format says; and of a tensor's name */
 #define GGUF_MAX_VALUES ((uint64_t)1 << 20)
