@@ -6,8 +6,8 @@
 #include <errno.h>
 
 #include "api/handle.h"
-#include "backend/layer_fit.h"
-#include "backend/layer_split.h"
+#include "backend/layer-fit.h"
+#include "backend/layer-split.h"
 #include "core/err.h"
 
 /* Of what a plan needs beside its values: descriptors, staging, what drivers keep. */

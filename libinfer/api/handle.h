@@ -10,7 +10,7 @@
 
 #include "format/format.h"
 #include "model/model.h"
-#include "model/whisper_model.h"
+#include "model/whisper-model.h"
 #include "sched/sched.h"
 #include "tokenizer/tokenizer.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "chat/jinja_ast.h"
+#include "chat/jinja-ast.h"
 #include "core/clock.h"
 #include "core/err.h"
 

@@ -8,7 +8,7 @@
 #include <utf8proc.h>
 
 #include "chat/jinja.h"
-#include "chat/unicode_table.h"
+#include "chat/unicode-table.h"
 
 static bool in_ranges(const struct cp_range *r, uint32_t cp)
 {

@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "core/file.h"
-#include "embed/lane.h"
+#include "embed/batch-lane.h"
 #include "backend/reformat.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Binding the encoder's weights under either set of names, and its graphs. */
-#include "model/whisper_bind.h"
+#include "model/whisper-bind.h"
 
 #include <errno.h>
 #include <math.h>

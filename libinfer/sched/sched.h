@@ -17,7 +17,7 @@
 #include "core/file.h"
 #include "sched/batch.h"
 #include "sched/events.h"
-#include "sched/keep.h"
+#include "sched/tier-choice.h"
 #include "sched/request.h"
 #include "sched/runner.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 #include "core/signals.h"
-#include "sched/tier_impl.h"
+#include "sched/tier-impl.h"
 
 #define MAX_USED        64     /* notes that wait */
 #define FIRST_READ      1000.0 /* bytes a microsecond, until something was read */

@@ -20,7 +20,7 @@ struct uni_script {
     uint8_t script;
 };
 
-#include "tokenizer/codepoint_tables.h"
+#include "tokenizer/codepoint-tables.h"
 
 static bool in_ranges(const struct uni_range *t, size_t n, uint32_t cp)
 {

@@ -12,7 +12,7 @@
 
 #include "core/rng.h"
 #include "sample/row.h"
-#include "transcribe/decode_texts.h"
+#include "transcribe/decode-texts.h"
 #include "transcribe/rules.h"
 #include "transcribe/tokens.h"
 

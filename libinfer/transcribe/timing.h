@@ -8,7 +8,7 @@
  * attention to the window tell when each token was said (transcribe/align.h, transcribe/words.h).
  */
 
-#include "transcribe/decode_texts.h"
+#include "transcribe/decode-texts.h"
 #include "transcribe/tokens.h"
 #include "transcribe/words.h"
 

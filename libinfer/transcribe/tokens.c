@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "core/err.h"
-#include "tokenizer/whisper_languages.h"
+#include "tokenizer/whisper-languages.h"
 
 /* What is written for sounds that are no speech, and annotations: each alone and behind a space,
  * where that is one token; of notes the first token in any case. The list of openai/whisper. */

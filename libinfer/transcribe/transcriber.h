@@ -12,8 +12,8 @@
 #include <pthread.h>
 
 #include "core/file.h"
-#include "model/whisper_model.h"
-#include "transcribe/encode_window.h"
+#include "model/whisper-model.h"
+#include "transcribe/encode-window.h"
 #include "transcribe/hearing.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cache/cache-policy.h"
+#include "cache/rank-rules.h"
 
 #define FILE_NAME "policy"
 #define FILE_NEW  "policy.new"

@@ -11,7 +11,7 @@
  */
 
 #include "cache/store.h"
-#include "cache/stream.h"
+#include "cache/read-stream.h"
 #include "common/wire/cache-protocol.h"
 #include "common/service/jobs.h"
 #include "common/service/listen.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A new endpoint is one row: an endpoint that needs a model, or a function that answers at once. */
-#include "embed/call.h"
+#include "embed/embed-request.h"
 #include "embed/embed.h"
 
 const struct model_route embed_routes[] = {

@@ -6,7 +6,7 @@
 
 #include "common/config/config.h"
 #include "common/wire/fields.h"
-#include "embed/call.h"
+#include "embed/embed-request.h"
 #include "embed/embed.h"
 #include "common/wire/vectors.h"
 

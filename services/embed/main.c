@@ -6,7 +6,7 @@
 #include "common/service/log.h"
 #include "common/http/misconfigured.h"
 #include "common/config/options.h"
-#include "embed/call.h"
+#include "embed/embed-request.h"
 #include "embed/embed.h"
 #include "embed/embed-resident.h"
 

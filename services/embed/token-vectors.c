@@ -9,7 +9,7 @@
 
 #include "common/config/config.h"
 #include "common/wire/vectors.h"
-#include "embed/call.h"
+#include "embed/embed-request.h"
 #include "embed/embed.h"
 
 static const char *const embed_all_fields[] = {

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "embed/call.h"
+#include "embed/embed-request.h"
 #include "embed/prompts.h"
 
 /* Pieces of the prompt of Qwen3-Reranker, from its model card, and of all that are trained like

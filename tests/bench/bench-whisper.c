@@ -14,8 +14,8 @@
 
 #include "api/handle.h"
 #include "core/clock.h"
-#include "transcribe/decode_texts.h"
-#include "transcribe/encode_window.h"
+#include "transcribe/decode-texts.h"
+#include "transcribe/encode-window.h"
 
 enum { MAX_WINDOWS = 4, MAX_TEXTS = 5, PROMPT = 256, MAX_LAPS = 512 };
 

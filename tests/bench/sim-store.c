@@ -15,7 +15,7 @@
 
 #include <infer/tier.h>
 
-#include "cache/cache-policy.h"
+#include "cache/rank-rules.h"
 #include "cache/record.h"
 #include "cache/store-inner.h"
 #include "core/rng.h"

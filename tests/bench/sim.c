@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cache/cache-policy.h"
+#include "cache/rank-rules.h"
 
 #define NOWHERE UINT32_MAX
 

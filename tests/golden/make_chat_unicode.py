@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes unicode_table.c: what Python's str methods know beyond general categories.
 
-Run it as `python3 tests/golden/make_chat_unicode.py > libinfer/chat/unicode_table.c`; it needs nothing but Python 3.11 or newer.
+Run it as `python3 tests/golden/make_chat_unicode.py > libinfer/chat/unicode-table.c`; it needs nothing but Python 3.11 or newer.
 """
 import unicodedata
 
@@ -39,7 +39,7 @@ def emit_special(name, fn, simple):
 cat = unicodedata.category
 print("/* SPDX-License-Identifier: Apache-2.0 */")
 print("/* Written by tests/golden/make_chat_unicode.py from Unicode %s; not edited by hand. */" % unicodedata.unidata_version)
-print('#include "chat/unicode_table.h"\n')
+print('#include "chat/unicode-table.h"\n')
 emit_ranges("cp_digit_not_decimal", lambda c: c.isdigit() and not c.isdecimal())
 emit_ranges("cp_numeric_letter", lambda c: c.isnumeric() and cat(c) not in ("Nd", "Nl", "No"))
 emit_ranges("cp_other_lower", lambda c: c.islower() and cat(c) != "Ll")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes libinfer/tokenizer/codepoint_tables.h.
+"""Writes libinfer/tokenizer/codepoint-tables.h.
 
 The tokenizers that models were trained with carry Unicode tables of several ages. The system's
 libraries give Unicode 14 (PCRE2 10.42) and 15 (utf8proc 2.8); this script asks the `tokenizers`

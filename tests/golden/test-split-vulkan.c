@@ -2,7 +2,7 @@
 /*
  * Whole models split between the CPU and a Vulkan device, either way round: the CPU's answers
  */
-#include "backend/layer_split.h"
+#include "backend/layer-split.h"
 #include "golden/subject.h"
 #include "lib/test.h"
 

@@ -3,8 +3,8 @@
  * Whole models split between two devices at every border of their layers: logits and greedy texts
  * are those of one device, bit for bit
  */
-#include "backend/layer_fit.h"
-#include "backend/layer_split.h"
+#include "backend/layer-fit.h"
+#include "backend/layer-split.h"
 #include "golden/subject.h"
 #include "lib/test.h"
 

@@ -17,8 +17,8 @@
 
 #include "api/handle.h"
 #include "core/file.h"
-#include "transcribe/decode_texts.h"
-#include "transcribe/encode_window.h"
+#include "transcribe/decode-texts.h"
+#include "transcribe/encode-window.h"
 #include "transcribe/rules.h"
 #include "transcribe/tokens.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/cache-policy.h"
+#include "cache/rank-rules.h"
 #include "cache/record.h"
 
 /* Where a page has the length and the sum of what is checked, and where that begins. */

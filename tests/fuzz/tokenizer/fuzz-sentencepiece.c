@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "fuzz/tokenizer/exercise.h"
-#include "tokenizer/load_config.h"
+#include "tokenizer/load-config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

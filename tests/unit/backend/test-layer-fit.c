@@ -2,7 +2,7 @@
 /*
  * How many layers fit a device
  */
-#include "backend/layer_fit.h"
+#include "backend/layer-fit.h"
 
 #include "lib/test.h"
 #include "quant/dtype.h"

@@ -2,7 +2,7 @@
 /*
  * Models split between two devices: the same bits as on one, whatever is done to them
  */
-#include "backend/layer_split.h"
+#include "backend/layer-split.h"
 
 #include <math.h>
 

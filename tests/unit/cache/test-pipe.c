@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of files through pipes: what comes out, and what is said when nothing goes in. */
-#include "cache/pipe.h"
+#include "cache/block-pipe.h"
 
 #include <errno.h>
 #include <fcntl.h>

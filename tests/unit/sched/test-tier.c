@@ -10,7 +10,7 @@
 #include "rig.h"
 
 #include "core/clock.h"
-#include "sched/tier_impl.h"
+#include "sched/tier-impl.h"
 
 static void submit(struct rig *rig, const struct inf_request *q, struct outcome *o)
 {

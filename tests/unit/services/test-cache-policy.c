@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cache/cache-policy.h"
+#include "cache/rank-rules.h"
 
 #include "lib/test.h"
 

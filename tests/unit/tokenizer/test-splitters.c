@@ -6,7 +6,7 @@
 
 #include "core/rng.h"
 #include "core/utf8.h"
-#include "tokenizer/pre_names.h"
+#include "tokenizer/pre-names.h"
 #include "tokenizer/split.h"
 
 #define TAIL "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"

@@ -3,13 +3,13 @@
  * A tiny random model of Whisper against transformers in double precision
  * (tests/golden/make_whisper_text.py): texts alone, together, in pieces, and scores of heads.
  */
-#include "transcribe/decode_texts.h"
+#include "transcribe/decode-texts.h"
 
 #include <math.h>
 
 #include "core/cpu.h"
 #include "format/hf/safetensors.h"
-#include "transcribe/encode_window.h"
+#include "transcribe/encode-window.h"
 #include "unit/transcribe/golden.h"
 
 #define DIR "audio/whisper/"

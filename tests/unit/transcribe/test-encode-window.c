@@ -3,7 +3,7 @@
  * A tiny random encoder of Whisper against transformers in double precision
  * (tests/golden/make_whisper_model.py), and tensors that are not what they should be.
  */
-#include "transcribe/encode_window.h"
+#include "transcribe/encode-window.h"
 
 #include "core/cpu.h"
 #include "format/hf/safetensors.h"

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/whisper-bind.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/err.h"
+#include "quant/dtype.h"
+
+int whisper_find(struct whisper_binder *b, const char *name, const struct format_tensor **ret)
+{
+    const struct format_tensor *t = b->src->find(b->src->file, name);
+
+    if (!t)
+        return err_set(b->err, EBADMSG, "the tensor %s is missing", name);
+    if (t->dtype == INF_DTYPE_INVALID)
+        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is stored as %s, which is not supported",
+                       name, t->type_name);
+    *ret = t;
+    return 0;
+}
+
+int whisper_misshapen(struct whisper_binder *b, const char *name)
+{
+    return err_set(b->err, EBADMSG, "tensor %.64s does not have the shape that the model tells",
+                   name);
+}
+
+float *whisper_floats(struct whisper_binder *b, const struct format_tensor *t, uint64_t n)
+{
+    float *data = arena_alloc(b->arena, n * sizeof(float));
+
+    if (data)
+        dtype_info(t->dtype)->decode(t->data, data, n);
+    return data;
+}
+
+int whisper_bind_vector(struct whisper_binder *b, const char *name, uint32_t n, struct weight *ret)
+{
+    const struct format_tensor *t = NULL;
+    uint64_t n_elems = 1;
+    int r;
+
+    r = whisper_find(b, name, &t);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        n_elems *= t->dims[i];
+    if (n_elems != n || (t->dims[0] != 1 && t->dims[0] != n))
+        return whisper_misshapen(b, name);
+    if (dtype_info(t->dtype)->block_elems > 1)
+        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is quantised", name);
+    *ret = (struct weight){whisper_floats(b, t, n), INF_DTYPE_F32, 1, n, t->name};
+    return ret->data ? 0 : err_set(b->err, ENOMEM, "out of memory");
+}
+
+int whisper_bind_matrix(struct whisper_binder *b, const char *name, uint32_t rows, uint32_t cols,
+                        struct weight *ret)
+{
+    const struct format_tensor *t = NULL;
+    int r;
+
+    r = whisper_find(b, name, &t);
+    if (r < 0)
+        return r;
+    if (t->n_dims != 2 || t->dims[0] != cols || t->dims[1] != rows)
+        return whisper_misshapen(b, name);
+    *ret = (struct weight){t->data, t->dtype, rows, cols, t->name};
+    return 0;
+}
+
+int whisper_bind_slots(struct whisper_binder *b, const struct whisper_names *prefix, uint32_t i,
+                       const struct whisper_slot *slots, size_t n, void *block)
+{
+    int r = 0;
+
+    for (size_t j = 0; r == 0 && j < n; j++) {
+        struct weight *to = (struct weight *)((char *)block + slots[j].offset);
+        char name[96];
+
+        snprintf(name, sizeof(name), "%s.%u.%s", whisper_name(b, prefix), i,
+                 whisper_name(b, &slots[j].names));
+        r = slots[j].rows == 1 ? whisper_bind_vector(b, name, slots[j].cols, to)
+                               : whisper_bind_matrix(b, name, slots[j].rows, slots[j].cols, to);
+    }
+    return r;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/tier-choice.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HEAD_BLOCKS 16 /* of a chain */
+
+enum keep_class {
+    CLASS_PROVEN,
+    CLASS_HEAD,
+    CLASS_REST,
+};
+
+int keep_init(struct keep *k, struct kv_pool *pool)
+{
+    *k = (struct keep){.pool = pool, .entries = NEW(struct keep_entry, kv_pool_n_blocks(pool))};
+    if (!k->entries)
+        return -ENOMEM;
+    for (unsigned i = 0; i < KEEP_CLASSES; i++)
+        k->heads[i] = k->tails[i] = KV_NO_BLOCK;
+    return 0;
+}
+
+void keep_done(struct keep *k)
+{
+    for (uint32_t i = 0; k->entries && i < kv_pool_n_blocks(k->pool); i++)
+        tier_owner_unref(k->entries[i].owner);
+    free(k->entries);
+    *k = (struct keep){0};
+}
+
+static void push(struct keep *k, uint32_t block, enum keep_class class)
+{
+    struct keep_entry *e = &k->entries[block];
+
+    e->state = KEEP_QUEUED;
+    e->class = (uint8_t) class;
+    e->prev = k->tails[class];
+    e->next = KV_NO_BLOCK;
+    if (e->prev != KV_NO_BLOCK)
+        k->entries[e->prev].next = block;
+    else
+        k->heads[class] = block;
+    k->tails[class] = block;
+    k->n_queued++;
+}
+
+static void pull(struct keep *k, uint32_t block)
+{
+    struct keep_entry *e = &k->entries[block];
+
+    if (e->prev != KV_NO_BLOCK)
+        k->entries[e->prev].next = e->next;
+    else
+        k->heads[e->class] = e->next;
+    if (e->next != KV_NO_BLOCK)
+        k->entries[e->next].prev = e->prev;
+    else
+        k->tails[e->class] = e->prev;
+    e->state = KEEP_NONE;
+    k->n_queued--;
+}
+
+static enum keep_class class_of(const struct keep_entry *e)
+{
+    if (e->owner->session)
+        return CLASS_PROVEN;
+    return e->index < HEAD_BLOCKS ? CLASS_HEAD : CLASS_REST;
+}
+
+/* Whether the entry is of the block that the pool knows by this name now. */
+static bool is_current(const struct keep *k, uint32_t block)
+{
+    const struct kv_name *name = kv_pool_name(k->pool, block);
+
+    return name && kv_name_equal(name, &k->entries[block].name);
+}
+
+void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uint32_t index,
+                struct tier_owner *owner, bool kept)
+{
+    struct keep_entry *e = &k->entries[block];
+
+    if (e->owner && kv_name_equal(&e->name, &names[index])) {
+        keep_found(k, block);
+    } else {
+        if (e->state == KEEP_QUEUED)
+            pull(k, block);
+        tier_owner_unref(e->owner);
+        *e = (struct keep_entry){
+            .name = names[index], .owner = tier_owner_ref(owner), .index = index};
+        if (index > 0)
+            e->parent = names[index - 1];
+    }
+    if (kept && e->state == KEEP_QUEUED)
+        pull(k, block);
+    if (kept)
+        e->state = KEEP_KEPT;
+    else if (e->state == KEEP_NONE)
+        push(k, block, class_of(e));
+}
+
+bool keep_found(struct keep *k, uint32_t block)
+{
+    struct keep_entry *e = &k->entries[block];
+
+    if (e->state == KEEP_QUEUED && e->class != CLASS_PROVEN) {
+        pull(k, block);
+        push(k, block, CLASS_PROVEN);
+    }
+    return e->state == KEEP_KEPT;
+}
+
+/* The block before @block, if it waits too: who is before others in its chain goes before them. */
+static uint32_t waiting_parent(const struct keep *k, uint32_t block)
+{
+    const struct keep_entry *e = &k->entries[block];
+    uint32_t parent;
+
+    if (e->index == 0)
+        return KV_NO_BLOCK;
+    parent = kv_pool_find(k->pool, &e->parent);
+    if (parent == KV_NO_BLOCK || k->entries[parent].state != KEEP_QUEUED || !is_current(k, parent))
+        return KV_NO_BLOCK;
+    return parent;
+}
+
+/* Takes @block, or the first of those before it that wait. */
+static uint32_t take(struct keep *k, uint32_t block)
+{
+    uint32_t parent;
+
+    while ((parent = waiting_parent(k, block)) != KV_NO_BLOCK)
+        block = parent;
+    pull(k, block);
+    k->entries[block].state = KEEP_GOING;
+    return block;
+}
+
+uint32_t keep_take(struct keep *k)
+{
+    for (unsigned class = 0; class < KEEP_CLASSES; class ++)
+        while (k->heads[class] != KV_NO_BLOCK) {
+            const uint32_t block = k->heads[class];
+
+            if (is_current(k, block))
+                return take(k, block);
+            pull(k, block);
+        }
+    return KV_NO_BLOCK;
+}
+
+void keep_failed(struct keep *k, uint32_t block)
+{
+    assert(k->entries[block].state == KEEP_GOING);
+    k->entries[block].state = KEEP_NONE;
+}
+
+void keep_over(struct keep *k, const struct tier_kept *copy)
+{
+    struct keep_entry *e = &k->entries[copy->block];
+
+    if (e->state != KEEP_GOING || !kv_name_equal(&e->name, &copy->name))
+        return;
+    e->state = copy->taken ? KEEP_KEPT : KEEP_NONE;
+    if (!copy->taken && is_current(k, copy->block))
+        push(k, copy->block, class_of(e));
+}

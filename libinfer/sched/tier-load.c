@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding and loading: what was asked for, and how far that is.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "sched/tier-impl.h"
+
+static void free_fetch(struct fetch *f)
+{
+    tier_owner_unref(f->owner);
+    free(f->names);
+    free(f->found);
+    free(f->to);
+    free(f->reads);
+    free(f);
+}
+
+struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv_name *names,
+                       uint32_t n)
+{
+    struct fetch *f = NEW(struct fetch, 1);
+
+    assert(n > 0 && n <= INF_TIER_MAX_NAMES);
+    if (!f)
+        return NULL;
+    f->names = NEW(struct kv_name, n);
+    f->found = NEW(struct inf_tier_found, n);
+    f->to = NEW(void *, n);
+    f->reads = NEW(uint8_t, n);
+    if (!f->names || !f->found || !f->to || !f->reads) {
+        free_fetch(f);
+        return NULL;
+    }
+    memcpy(f->names, names, n * sizeof(*names));
+    f->n = n;
+    f->tier = t;
+    f->owner = tier_owner_ref(owner);
+    f->queued = true;
+    pthread_mutex_lock(&t->lock);
+    *t->fetches_end = f;
+    t->fetches_end = &f->after;
+    t->counts.n_asked += n;
+    pthread_cond_signal(&t->wake);
+    pthread_mutex_unlock(&t->lock);
+    return f;
+}
+
+enum fetch_state fetch_look(const struct fetch *f, uint32_t *ret_n_found, uint32_t *ret_n_loaded)
+{
+    enum fetch_state state;
+
+    pthread_mutex_lock(&f->tier->lock);
+    state = f->state;
+    *ret_n_found = f->n_found;
+    *ret_n_loaded = f->n_loaded;
+    pthread_mutex_unlock(&f->tier->lock);
+    return state;
+}
+
+void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, double usec)
+{
+    struct tier *t = f->tier;
+
+    assert(f->state == FETCH_FOUND || f->state == FETCH_LOADED);
+    assert(first < f->n_found && n > 0 && n <= f->n_found - first);
+    memcpy(f->to + first, to, n * sizeof(*to));
+    memset(f->reads + first, READ_NOT, n);
+    f->first = f->next = first;
+    f->end = first + n;
+    f->n_loaded = 0;
+    f->usec_a_block = usec;
+    pthread_mutex_lock(&t->lock);
+    f->state = FETCH_LOADING;
+    f->queued = true;
+    *t->fetches_end = f;
+    t->fetches_end = &f->after;
+    pthread_cond_signal(&t->wake);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void unqueue(struct tier *t, struct fetch *f)
+{
+    struct fetch **at = &t->fetches;
+
+    while (*at != f)
+        at = &(*at)->after;
+    *at = f->after;
+    if (!f->after)
+        t->fetches_end = at;
+    f->queued = false;
+}
+
+/* What stands in a block that did not come whole may be anything, and who computes a part of a
+ * block multiplies the rest by zero. */
+static void wipe(struct fetch *f)
+{
+    for (uint32_t i = f->first; i < f->next; i++)
+        if (f->reads[i] != READ_WHOLE)
+            memset(f->to[i], 0, f->tier->params.block_bytes);
+}
+
+struct fetch *fetch_drop(struct fetch *f)
+{
+    struct tier *t;
+
+    if (!f)
+        return NULL;
+    t = f->tier;
+    tier_read_drop(t, f);
+    pthread_mutex_lock(&t->lock);
+    if (f->queued)
+        unqueue(t, f);
+    wipe(f);
+    /* The thread frees what it has in its hands. */
+    f->orphan = f->at_work;
+    if (f->at_work)
+        f = NULL;
+    pthread_mutex_unlock(&t->lock);
+    if (f)
+        free_fetch(f);
+    return NULL;
+}
+
+/* How many of the first blocks the tier has. What it says of them is checked as far as that can be
+ * done without reading. */
+static uint32_t find(struct tier *t, struct fetch *f)
+{
+    const struct inf_tier_origin origin = tier_origin(t, f->owner);
+    struct inf_tier *impl = t->params.impl;
+    uint32_t n = 0;
+    int r;
+
+    r = impl->ops->find(impl, &origin, &f->names[0].bytes, f->n, f->found);
+    tier_pause_note(t, &t->find_pause, r < 0);
+    while (r > 0 && n < MIN((uint32_t)r, f->n) && f->found[n].size == t->params.block_bytes)
+        n++;
+    return n;
+}
+
+static void work_find(struct tier *t, struct fetch *f)
+{
+    uint32_t n_found = 0;
+
+    if (!f->has_names)
+        for (uint32_t i = 0; i < f->n; i++)
+            tier_name(t, &f->names[i], &f->names[i]);
+    f->has_names = true;
+    if (atomic_load(&t->digest_state) == DIGEST_KNOWN)
+        n_found = find(t, f);
+    pthread_mutex_lock(&t->lock);
+    f->n_found = n_found;
+    f->state = FETCH_FOUND;
+    t->counts.n_found += n_found;
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* What was not what it should be is rejected. What reading took is noted for all that came; a load
+ * that brought nothing took its time, too. */
+static void end_load(struct tier *t, struct fetch *f)
+{
+    const double usec = (double)(clock_usec() - f->begin_usec);
+
+    for (uint32_t i = f->first; i < f->next; i++)
+        if (f->reads[i] == READ_BAD) {
+            pthread_mutex_lock(&t->lock);
+            t->counts.n_bad++;
+            pthread_mutex_unlock(&t->lock);
+            t->params.impl->ops->reject(t->params.impl, f->names[i].bytes);
+        }
+    pthread_mutex_lock(&t->lock);
+    for (uint32_t i = 0; i < f->n_loaded; i++)
+        tier_pace_add(&t->reading, (double)t->params.block_bytes, usec / f->n_loaded);
+    if (f->n_loaded == 0)
+        tier_pace_add(&t->reading, 0, usec);
+    f->state = FETCH_LOADED;
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void work_load(struct tier *t, struct fetch *f)
+{
+    f->begin_usec = clock_usec();
+    tier_read_blocks(t, f);
+    end_load(t, f);
+}
+
+void tier_work_fetch(struct tier *t, struct fetch *f)
+{
+    bool orphan;
+
+    if (!tier_read_is_dropped(t, f)) {
+        if (f->state == FETCH_ASKED)
+            work_find(t, f);
+        else
+            work_load(t, f);
+    }
+    pthread_mutex_lock(&t->lock);
+    f->at_work = false;
+    orphan = f->orphan;
+    pthread_mutex_unlock(&t->lock);
+    if (orphan)
+        free_fetch(f);
+    t->params.news(t->params.data);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading blocks, on two threads
+ *
+ * The tier sends blocks in two streams, and each thread reads every second block straight to where
+ * it is used. It waits for bytes without a lock, and takes those that are there under the lock that
+ * dropping a fetch takes, so that a block whose fetch is dropped is nobody's at once. Pieces are
+ * summed while the processor's cache has them.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "sched/tier-impl.h"
+
+#define GRACE_USEC 20000 /* before slowness is judged */
+#define WAIT_MSEC  10    /* for bytes, until it is looked whether they are still wanted */
+
+int tier_readers_init(struct tier *t)
+{
+    int r = 0;
+
+    pthread_cond_init(&t->help, NULL);
+    pthread_cond_init(&t->helped, NULL);
+    t->n_readers = 1;
+    for (unsigned i = 0; i < TIER_READERS; i++) {
+        struct tier_reader *reader = &t->readers[i];
+
+        reader->tier = t;
+        reader->fd = -1;
+        pthread_mutex_init(&reader->copy, NULL);
+        reader->sum = sum_new();
+        if (!reader->sum)
+            r = -ENOMEM;
+    }
+    return r;
+}
+
+void tier_readers_done(struct tier *t)
+{
+    for (unsigned i = 0; i < TIER_READERS; i++) {
+        pthread_mutex_destroy(&t->readers[i].copy);
+        sum_free(t->readers[i].sum);
+    }
+    pthread_cond_destroy(&t->help);
+    pthread_cond_destroy(&t->helped);
+}
+
+void tier_read_drop(struct tier *t, struct fetch *f)
+{
+    for (unsigned i = 0; i < TIER_READERS; i++)
+        pthread_mutex_lock(&t->readers[i].copy);
+    f->dropped = true;
+    for (unsigned i = TIER_READERS; i-- > 0;)
+        pthread_mutex_unlock(&t->readers[i].copy);
+}
+
+bool tier_read_is_dropped(struct tier *t, struct fetch *f)
+{
+    bool dropped;
+
+    pthread_mutex_lock(&t->readers[0].copy);
+    dropped = f->dropped;
+    pthread_mutex_unlock(&t->readers[0].copy);
+    return dropped;
+}
+
+static bool is_slow(const struct fetch *f)
+{
+    const double usec = (double)(clock_usec() - f->begin_usec);
+
+    return usec > GRACE_USEC + (f->next - f->first + 1) * f->usec_a_block;
+}
+
+/* Takes what has come of @n bytes that go @to. How many those are; 0: none yet; negative: no more
+ * come, or nobody wants them. */
+static ssize_t take_some(struct tier_reader *r, struct fetch *f, uint8_t *to, size_t n)
+{
+    ssize_t got = -1;
+    int error = ECANCELED;
+
+    pthread_mutex_lock(&r->copy);
+    if (!f->dropped) {
+        got = read(r->fd, to, n);
+        error = got == 0 ? ENODATA : errno;
+    }
+    if (got > 0)
+        sum_add(r->sum, to, (size_t)got);
+    pthread_mutex_unlock(&r->copy);
+    if (got > 0)
+        return got;
+    return error == EAGAIN || error == EINTR ? 0 : -error;
+}
+
+/* Waits a little. False: it took too long already. */
+static bool await_more(struct tier_reader *r, struct fetch *f)
+{
+    struct pollfd wait = {.fd = r->fd, .events = POLLIN};
+    bool slow;
+
+    if (poll(&wait, 1, WAIT_MSEC) > 0)
+        return true;
+    pthread_mutex_lock(&r->tier->lock);
+    slow = is_slow(f);
+    pthread_mutex_unlock(&r->tier->lock);
+    return !slow;
+}
+
+static enum tier_read read_block(struct tier_reader *reader, struct fetch *f, uint32_t i)
+{
+    const uint64_t size = f->found[i].size;
+    uint8_t *to = f->to[i];
+    uint64_t at = 0;
+
+    if (reader->fd < 0)
+        return READ_NOT;
+    sum_begin(reader->sum);
+    while (at < size) {
+        const ssize_t n =
+            take_some(reader, f, to + at, (size_t)MIN(size - at, (uint64_t)TIER_PIECE_BYTES));
+
+        if (n < 0 || (n == 0 && !await_more(reader, f)))
+            return READ_NOT;
+        at += (uint64_t)n;
+    }
+    return sum_end(reader->sum) == f->found[i].sum ? READ_WHOLE : READ_BAD;
+}
+
+/* A block for @r to read; false: there is none. */
+static bool take_block(struct tier_reader *r, struct fetch *f, uint32_t *ret_i)
+{
+    struct tier *t = r->tier;
+    bool taken;
+
+    pthread_mutex_lock(&t->lock);
+    if (f->next < f->end && is_slow(f))
+        f->end = f->next;
+    taken = r->next < f->end;
+    if (taken) {
+        *ret_i = r->next;
+        r->next += f->n_streams;
+        f->next = MAX(f->next, *ret_i + 1);
+        f->reads[*ret_i] = READ_AT_WORK;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return taken;
+}
+
+static void put_block(struct tier *t, struct fetch *f, uint32_t i, enum tier_read read)
+{
+    pthread_mutex_lock(&t->lock);
+    f->reads[i] = (uint8_t)read;
+    if (read != READ_WHOLE)
+        f->end = MIN(f->end, i);
+    while (f->first + f->n_loaded < f->end && f->reads[f->first + f->n_loaded] == READ_WHOLE) {
+        f->n_loaded++;
+        t->counts.n_loaded++;
+        t->counts.loaded_bytes += t->params.block_bytes;
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void read_on(struct tier_reader *r, struct fetch *f)
+{
+    uint32_t i;
+
+    while (take_block(r, f, &i))
+        put_block(r->tier, f, i, read_block(r, f, i));
+}
+
+/* Whether the second reader has something to do; the lock is held. */
+static bool needs_help(const struct tier *t)
+{
+    return t->loading && t->readers[1].next < t->loading->end;
+}
+
+static void *helper_main(void *arg)
+{
+    struct tier_reader *r = arg;
+    struct tier *t = r->tier;
+
+    pthread_setname_np(pthread_self(), "infer-tier-read");
+    pthread_mutex_lock(&t->lock);
+    while (!t->stop) {
+        struct fetch *f = t->loading;
+
+        if (!needs_help(t)) {
+            pthread_cond_wait(&t->help, &t->lock);
+            continue;
+        }
+        t->is_helping = true;
+        pthread_mutex_unlock(&t->lock);
+        read_on(r, f);
+        pthread_mutex_lock(&t->lock);
+        t->is_helping = false;
+        pthread_cond_signal(&t->helped);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+/* Has the tier send every n-th block of @f from @first on. */
+static void open_stream(struct tier_reader *r, struct fetch *f, uint32_t first)
+{
+    struct tier *t = r->tier;
+    uint8_t names[INF_TIER_MAX_NAMES][INF_TIER_NAME_BYTES];
+    uint32_t n = 0, n_ahead = 0;
+    int error;
+
+    for (uint32_t i = first; i < f->n_found; i += f->n_streams) {
+        memcpy(names[n + n_ahead], f->names[i].bytes, INF_TIER_NAME_BYTES);
+        n += i < f->end;
+        n_ahead += i >= f->end;
+    }
+    error = t->params.impl->ops->read(t->params.impl, (const uint8_t(*)[INF_TIER_NAME_BYTES])names,
+                                      n, n_ahead, &r->fd);
+    if (error < 0)
+        r->fd = -1;
+    tier_pause_note(t, &t->find_pause, error < 0 && error != -ENOENT);
+    r->next = first;
+}
+
+static void open_streams(struct tier *t, struct fetch *f)
+{
+    f->n_streams = MIN(t->n_readers, f->end - f->first);
+    for (uint32_t i = 0; i < f->n_streams; i++)
+        open_stream(&t->readers[i], f, f->first + i);
+    for (uint32_t i = f->n_streams; i < TIER_READERS; i++)
+        t->readers[i].next = f->end;
+}
+
+static void close_streams(struct tier *t)
+{
+    for (unsigned i = 0; i < TIER_READERS; i++) {
+        if (t->readers[i].fd >= 0)
+            close(t->readers[i].fd);
+        t->readers[i].fd = -1;
+    }
+}
+
+void tier_read_blocks(struct tier *t, struct fetch *f)
+{
+    open_streams(t, f);
+    pthread_mutex_lock(&t->lock);
+    t->loading = f;
+    pthread_cond_signal(&t->help);
+    pthread_mutex_unlock(&t->lock);
+    read_on(&t->readers[0], f);
+    pthread_mutex_lock(&t->lock);
+    while (t->is_helping || needs_help(t))
+        pthread_cond_wait(&t->helped, &t->lock);
+    t->loading = NULL;
+    pthread_mutex_unlock(&t->lock);
+    close_streams(t);
+}
+
+int tier_helper_start(struct tier *t)
+{
+    t->n_readers = TIER_READERS;
+    return -pthread_create(&t->helper, NULL, helper_main, &t->readers[1]);
+}
+
+void tier_helper_stop(struct tier *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->stop = true;
+    pthread_cond_signal(&t->help);
+    pthread_mutex_unlock(&t->lock);
+    pthread_join(t->helper, NULL);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeping: copies of blocks go out in memfds that nobody can write any more. The thread makes them
+ * before they are needed, pages and all, so that the engine only copies.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "sched/tier-impl.h"
+
+#define BATCH_BYTES (16u << 20)
+#define SEALS       (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static double cpu_usec(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec * 1e-3;
+}
+
+static int map_batch(struct tier_batch *b, size_t size)
+{
+    void *p;
+
+    b->fd = memfd_create("sconce-kv", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (b->fd < 0)
+        return -errno;
+    if (ftruncate(b->fd, (off_t)size) < 0)
+        return -errno;
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, b->fd, 0);
+    if (p == MAP_FAILED)
+        return -errno;
+    b->data = p;
+    return 0;
+}
+
+struct tier_batch *tier_batch_new(const struct tier *t)
+{
+    struct tier_batch *b = NEW(struct tier_batch, 1);
+    const uint64_t fit = BATCH_BYTES / t->params.block_bytes;
+
+    if (!b)
+        return NULL;
+    b->fd = -1;
+    b->max_blocks = (uint32_t)MIN(MAX(fit, 1u), (uint64_t)INF_TIER_MAX_BLOCKS);
+    b->map_bytes = b->max_blocks * t->params.block_bytes;
+    b->blocks = NEW(struct tier_kept, b->max_blocks);
+    if (!b->blocks || map_batch(b, b->map_bytes) < 0)
+        return tier_batch_free(b);
+    return b;
+}
+
+static void unmap(struct tier_batch *b)
+{
+    if (b->data)
+        munmap(b->data, b->map_bytes);
+    b->data = NULL;
+}
+
+struct tier_batch *tier_batch_free(struct tier_batch *b)
+{
+    if (!b)
+        return NULL;
+    for (uint32_t i = 0; i < b->n_blocks; i++)
+        tier_owner_unref(b->blocks[i].owner);
+    unmap(b);
+    if (b->fd >= 0)
+        close(b->fd);
+    free(b->blocks);
+    free(b);
+    return NULL;
+}
+
+struct tier_batch *tier_take_batch(struct tier *t)
+{
+    struct tier_batch *b;
+
+    if (atomic_load(&t->digest_state) != DIGEST_KNOWN)
+        return NULL;
+    pthread_mutex_lock(&t->lock);
+    b = t->spare;
+    t->spare = NULL;
+    if (b)
+        t->n_batches++;
+    else if (!t->want_spare) {
+        t->want_spare = true;
+        pthread_cond_signal(&t->wake);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return b;
+}
+
+void tier_put_batch(struct tier *t, struct tier_batch *b)
+{
+    pthread_mutex_lock(&t->lock);
+    *t->batches_end = b;
+    t->batches_end = &b->next;
+    pthread_cond_signal(&t->wake);
+    pthread_mutex_unlock(&t->lock);
+}
+
+struct tier_batch *tier_over_batch(struct tier *t)
+{
+    struct tier_batch *b;
+
+    pthread_mutex_lock(&t->lock);
+    b = t->over;
+    if (b) {
+        t->over = b->next;
+        b->next = NULL;
+        t->n_batches--;
+        pthread_cond_signal(&t->wake);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return b;
+}
+
+bool tier_is_keeping(struct tier *t)
+{
+    bool keeping;
+
+    pthread_mutex_lock(&t->lock);
+    keeping = t->n_batches > 0;
+    pthread_mutex_unlock(&t->lock);
+    return keeping;
+}
+
+void tier_rest(struct tier *t)
+{
+    struct tier_batch *b;
+
+    pthread_mutex_lock(&t->lock);
+    b = t->spare;
+    t->spare = NULL;
+    t->want_spare = false;
+    pthread_mutex_unlock(&t->lock);
+    tier_batch_free(b);
+}
+
+static void describe(const struct tier *t, const struct tier_batch *b, uint32_t i,
+                     struct inf_tier_block *ret_block)
+{
+    const struct tier_kept *k = &b->blocks[i];
+    const uint64_t size = t->params.block_bytes;
+    struct kv_name name, parent = {0};
+
+    tier_name(t, &k->name, &name);
+    if (k->index > 0)
+        tier_name(t, &k->parent, &parent);
+    *ret_block = (struct inf_tier_block){
+        .index = k->index,
+        .offset = i * size,
+        .size = size,
+        .sum = sum_bytes(b->data + i * size, size),
+    };
+    memcpy(ret_block->name, name.bytes, sizeof(name.bytes));
+    memcpy(ret_block->parent, parent.bytes, sizeof(parent.bytes));
+}
+
+static int seal(struct tier_batch *b, uint64_t size)
+{
+    unmap(b);
+    if (ftruncate(b->fd, (off_t)size) < 0)
+        return -errno;
+    return fcntl(b->fd, F_ADD_SEALS, SEALS) < 0 ? -errno : 0;
+}
+
+/* Puts the blocks from @first that have one owner; how many that were, or -errno of the tier. */
+static int put_run(struct tier *t, struct tier_batch *b, const struct inf_tier_block *blocks,
+                   uint32_t first, uint32_t *ret_n)
+{
+    const struct inf_tier_origin origin = tier_origin(t, b->blocks[first].owner);
+    uint32_t n = 1;
+    int r;
+
+    while (first + n < b->n_blocks && b->blocks[first + n].owner == b->blocks[first].owner)
+        n++;
+    *ret_n = n;
+    r = t->params.impl->ops->put(t->params.impl, &origin, b->fd, blocks + first, n);
+    for (uint32_t i = 0; r > 0 && i < MIN((uint32_t)r, n); i++)
+        b->blocks[first + i].taken = true;
+    return r < 0 ? r : (uint32_t)r < n ? -ENOSPC : 0;
+}
+
+static void put_all(struct tier *t, struct tier_batch *b)
+{
+    struct inf_tier_block blocks[INF_TIER_MAX_BLOCKS];
+    uint32_t n;
+    int r;
+
+    /* Looked at after the blocks were computed: what changed since then does not matter to them. */
+    if (!tier_files_hold(t))
+        return;
+    for (uint32_t i = 0; i < b->n_blocks; i++)
+        describe(t, b, i, &blocks[i]);
+    r = seal(b, b->n_blocks * t->params.block_bytes);
+    for (uint32_t i = 0; r == 0 && i < b->n_blocks; i += n)
+        r = put_run(t, b, blocks, i, &n);
+    tier_pause_note(t, &t->put_pause, r < 0);
+}
+
+void tier_work_batch(struct tier *t, struct tier_batch *b)
+{
+    const double begin = cpu_usec();
+    uint32_t n_taken = 0;
+
+    put_all(t, b);
+    for (uint32_t i = 0; i < b->n_blocks; i++)
+        n_taken += b->blocks[i].taken;
+    pthread_mutex_lock(&t->lock);
+    b->next = t->over;
+    t->over = b;
+    t->counts.n_kept += n_taken;
+    t->counts.kept_bytes += n_taken * t->params.block_bytes;
+    tier_pace_add(&t->keeping, b->n_blocks, cpu_usec() - begin);
+    pthread_mutex_unlock(&t->lock);
+    t->params.news(t->params.data);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits. What a block takes on disk is counted when its place is planned, so that the limits hold
+ * at any time; tails of chains go first, for only a block that no other continues may go.
+ */
+#include "cache/store-inner.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cache/rank-rules.h"
+
+/* Segments there may be at the limit of all bytes; each costs a descriptor. */
+#define SEGMENTS        64
+#define SEGMENT_MIN     (UINT64_C(64) << 20)
+#define SEGMENT_MAX     (UINT64_C(4) << 30)
+#define SEGMENT_DEFAULT (UINT64_C(1) << 30)
+
+uint64_t room_taken(const struct store *s)
+{
+    /* A file has a first page, and the file system may need another to map it. */
+    uint64_t bytes = s->reserved + (uint64_t)s->segments.n * 2 * STORE_PAGE;
+
+    if (s->can_punch)
+        return bytes + s->accounts.bytes;
+    /* Nothing is given back before a whole file is. */
+    bytes = 0;
+    for (uint32_t i = 0; i < s->segments.n; i++)
+        bytes += s->segments.list[i]->end;
+    return bytes;
+}
+
+static uint64_t segment_max(const struct store *s)
+{
+    const uint64_t most = s->limits.max_bytes;
+    uint64_t bytes = s->limits.segment_bytes;
+
+    if (bytes == 0)
+        bytes = most ? MIN(MAX(most / SEGMENTS, SEGMENT_MIN), SEGMENT_MAX) : SEGMENT_DEFAULT;
+    return most ? MIN(bytes, most / 8) : bytes;
+}
+
+/* What blocks may take. Where files cannot be punched, one more is there while another's blocks
+ * move to it. */
+static uint64_t max_bytes(const struct store *s)
+{
+    if (s->limits.max_bytes == 0)
+        return UINT64_MAX / 2;
+    return s->limits.max_bytes - (s->can_punch ? 0 : segment_max(s));
+}
+
+uint64_t room_most(const struct store *s)
+{
+    uint64_t most = max_bytes(s);
+
+    if (!s->can_punch)
+        most = most / 4 * 3;
+    if (s->limits.max_tenant_bytes > 0)
+        most = MIN(most, s->limits.max_tenant_bytes);
+    /* What files take besides counts, too. */
+    return most - MIN(most, (uint64_t)32 * STORE_PAGE);
+}
+
+int room_drop_empty(struct store *s, struct segment *seg)
+{
+    const uint32_t number = seg->number;
+    int r;
+
+    if (seg->blocks > 0 || seg->n_writes > 0 || seg == s->active)
+        return 0;
+    r = segments_remove(&s->segments, seg);
+    if (r < 0)
+        return r;
+    /* If its row cannot go now, it does when the store is opened next. */
+    catalog_delete_segment(s->catalog, number);
+    return 1;
+}
+
+/* Ends the active segment, if it has anything. */
+static bool room_retire(struct store *s)
+{
+    struct segment *seg = s->active;
+
+    if (!seg || seg->end == STORE_PAGE)
+        return false;
+    s->active = NULL;
+    if (room_drop_empty(s, seg) == 0 && seg->n_writes == 0 && seg->write_fd >= 0) {
+        close(seg->write_fd);
+        seg->write_fd = -1;
+    }
+    return true;
+}
+
+int room_segment(struct store *s, uint64_t bytes, struct segment **ret_segment)
+{
+    struct segment *seg = s->active;
+    int r;
+
+    if (seg && seg->end + bytes > segment_max(s) && room_retire(s))
+        seg = NULL;
+    if (!seg) {
+        r = segments_create(&s->segments, s->state.next_segment, &seg);
+        if (r == -EEXIST)
+            s->state.next_segment++;
+        if (r < 0)
+            return r;
+        s->state.next_segment++;
+        s->active = seg;
+    }
+    r = segment_write_fd(&s->segments, seg);
+    if (r < 0)
+        return r;
+    *ret_segment = seg;
+    return 0;
+}
+
+static bool tenant_is_over(const struct store *s, uint32_t id, uint64_t need)
+{
+    const struct tenant *t = &s->accounts.tenants[id];
+
+    return s->limits.max_tenant_bytes > 0 &&
+           t->bytes + t->reserved + need > s->limits.max_tenant_bytes;
+}
+
+static bool all_is_over(const struct store *s, uint64_t need)
+{
+    return room_taken(s) + need > max_bytes(s);
+}
+
+/* Bytes to be given back before the file system keeps what it should, with @need more written. */
+static uint64_t disk_lacks(const struct store *s, uint64_t need)
+{
+    const uint64_t want = s->limits.min_free_bytes + s->reserved + need;
+    uint64_t have;
+
+    if (s->io->space(s->io->data, s->segments_dir, &have) < 0)
+        return 0;
+    return want > have ? want - have : 0;
+}
+
+/* Bytes that no block has any more, which the file system gets: those of holes when the transaction
+ * ends that @freed them, else those of files when what is left in them has moved. */
+static uint64_t dead_bytes(const struct store *s, uint64_t freed)
+{
+    const uint64_t has = s->accounts.bytes + s->reserved, taken = room_taken(s);
+
+    if (s->can_punch)
+        return freed;
+    return taken > has ? taken - has : 0;
+}
+
+/* Whether blocks must go for @need bytes more. */
+static bool is_full(const struct store *s, uint64_t need, uint64_t freed)
+{
+    if (disk_lacks(s, need) > dead_bytes(s, freed))
+        return true;
+    if (!all_is_over(s, need))
+        return false;
+    /* Where files cannot be punched, a quarter of them must be dead for moving blocks together to
+     * give space. */
+    return s->can_punch || s->accounts.bytes + s->reserved + need > max_bytes(s) / 4 * 3;
+}
+
+bool room_fits(const struct store *s, uint32_t tenant, uint64_t need)
+{
+    return !(tenant && tenant_is_over(s, tenant, need)) && !is_full(s, need, 0);
+}
+
+int room_begin(struct store *s, struct room *room)
+{
+    int r;
+
+    if (room->is_open)
+        return 0;
+    r = change_begin(s);
+    if (r < 0)
+        return r;
+    room->is_open = true;
+    return change_touches(s, TOUCHES_MAX);
+}
+
+int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank)
+{
+    for (;;) {
+        const bool of_tenant = room->tenant && tenant_is_over(s, room->tenant, need);
+        struct row row;
+        int r;
+
+        if (!of_tenant && !is_full(s, need, room->freed))
+            return 1;
+        r = catalog_lowest(s->catalog, of_tenant ? room->tenant : 0, &row);
+        if (r < 0)
+            return r;
+        if (r == 0 && of_tenant)
+            return -EDQUOT;
+        /* A forest without leaves has no trees. */
+        if (r == 0)
+            return s->accounts.blocks > 0 ? -EUCLEAN : -ENOSPC;
+        /* Nothing is worth what it continues, without which it is not found. */
+        if (!cache_policy_admits(rank, row.rank) || write_continues(s, room->write, row.name))
+            return 0;
+        r = change_remove(s, &row);
+        if (r < 0)
+            return r;
+        room->freed += record_bytes(row.size);
+        s->stats.evictions++;
+        s->stats.bytes_evicted += record_bytes(row.size);
+    }
+}
+
+/* Moves what is left in segments together until there is room. */
+static int make_by_moving(struct store *s, uint64_t need)
+{
+    while (all_is_over(s, need) || disk_lacks(s, need) > 0) {
+        const uint64_t before = room_taken(s);
+        const int r = tidy_one(s);
+
+        if (r < 0)
+            return r;
+        /* A file that cannot be removed gives nothing. */
+        if (r > 0 ? room_taken(s) >= before : !room_retire(s))
+            return -ENOSPC;
+    }
+    return 0;
+}
+
+int room_end(struct store *s, struct room *room, uint64_t need, int r)
+{
+    /* What was evicted in vain stays evicted: the limits were exceeded, or are nearly. */
+    const bool in_vain = r == -ENOSPC || r == -EDQUOT;
+    const int end = room->is_open ? change_end(s, in_vain ? 0 : r) : 0;
+
+    if (end < 0 || r < 0)
+        return end < 0 ? end : r;
+    /* A write of which nothing was worth it needs no space. */
+    return s->can_punch || (room->write && need == 0) ? 0 : make_by_moving(s, need);
+}
+
+int room_make(struct store *s)
+{
+    struct room room = {0};
+    int r = 0;
+
+    if (!room_fits(s, 0, 0)) {
+        r = room_begin(s, &room);
+        if (r == 0)
+            r = room_clear(s, &room, 0, UINT64_MAX);
+    }
+    return room_end(s, &room, 0, MIN(r, 0));
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a model is adapted to
+ *
+ * Jina's clients name the adapter and the words before the text at once: "retrieval.query" is the
+ * task "retrieval" with the prompt "query".
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "embed/embed-request.h"
+
+/* True: the first @len bytes of @name are a task of the model. */
+static bool find(struct call *c, const char *name, size_t len)
+{
+    const char *task;
+
+    for (uint32_t i = 0; (task = inf_embedder_task(c->resident->embedder, i)); i++)
+        if (strlen(task) == len && memcmp(task, name, len) == 0) {
+            c->i_task = i;
+            return true;
+        }
+    return false;
+}
+
+static int unknown(const struct call *c, struct problem *problem)
+{
+    char names[256] = "";
+    const char *task;
+    size_t n = 0;
+
+    for (uint32_t i = 0; (task = inf_embedder_task(c->resident->embedder, i)); i++)
+        if (n < sizeof(names) - 1)
+            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "", task);
+    return problem_set(problem, 400, "unknown_task", "task",
+                       "This model has no task '%.64s'. It has: %s.", c->params.task,
+                       names[0] ? names : "none");
+}
+
+static int take_prompt(struct call *c, const char *name, struct problem *problem)
+{
+    struct inputs_prompt *prompt = &c->params.prompt;
+
+    if (prompt->name || prompt->text || prompt->instruction)
+        return problem_set(problem, 400, "invalid_value", "task",
+                           "Invalid value for 'task': '.%.64s' names a prompt, and another one is "
+                           "given.",
+                           name);
+    for (size_t i = 0; i < c->inputs.n; i++)
+        if (c->inputs.items[i].tokens)
+            return problem_set(problem, 400, "invalid_value", "task",
+                               "Token ids are taken as they are: the prompt '.%.64s' cannot be put "
+                               "before them.",
+                               name);
+    prompt->name = name;
+    return 0;
+}
+
+int tasks_find(struct call *c, struct problem *problem)
+{
+    const char *name = c->params.task, *dot = name ? strrchr(name, '.') : NULL;
+
+    if (!name || find(c, name, strlen(name)))
+        return 0;
+    /* A ranking puts words before query and documents itself. */
+    if (dot && dot[1] && c->kind != INF_EMBED_SCORES && find(c, name, (size_t)(dot - name)))
+        return take_prompt(c, dot + 1, problem);
+    return unknown(c, problem);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The states of a request are told by what it holds: a waiter, a job, a submitted request. */
+#include "embed/embed-request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/config/config.h"
+#include "common/wire/fields.h"
+#include "common/http/http.h"
+#include "common/models/models.h"
+#include "embed/embed.h"
+
+/* Answers of more floats are not for the loop. */
+#define CALL_INLINE_FLOATS 8192u
+
+static void call_free_texts(struct call *c)
+{
+    for (size_t i = 0; c->encodings && i < c->n_texts; i++)
+        free(c->encodings[i].ids);
+    free(c->encodings);
+    free(c->texts);
+    c->encodings = NULL;
+    c->texts = NULL;
+}
+
+static struct call *call_of(struct model_request *request)
+{
+    return (struct call *)(void *)request;
+}
+
+static void call_done(struct model_request *request)
+{
+    struct call *c = call_of(request);
+
+    call_free_texts(c);
+    inf_embed_result_free(c->result);
+    free(c->kept);
+    inputs_done(&c->inputs);
+    inputs_done(&c->more);
+    json_decref(c->body);
+    str_done(&c->out);
+}
+
+static void call_cancel(struct model_request *request)
+{
+    struct call *c = call_of(request);
+
+    if (c->embed_id)
+        inf_embedder_cancel(c->resident->embedder, c->embed_id);
+}
+
+/* text-embeddings-inference's own shape, with our names beside its types. */
+static void send_tei_problem(const struct problem *problem, struct http_request *http)
+{
+    const char *type = problem->status == 429                      ? "Overloaded"
+                       : problem->status >= 500                    ? "Backend"
+                       : strcmp(problem->code, "empty_input") == 0 ? "Empty"
+                                                                   : "Validation";
+    _cleanup_str_ struct str out = {};
+    char retry[16];
+    int r;
+
+    if (problem->retry_sec) {
+        const int n = snprintf(retry, sizeof(retry), "%u", problem->retry_sec);
+
+        http_response_header(http, "retry-after", retry, (size_t)n);
+    }
+    r = str_puts(&out, "{\"error\":");
+    r = r < 0 ? r : json_put_text(&out, problem->message);
+    r = r < 0 ? r
+              : str_printf(&out, ",\"error_type\":\"%s\",\"code\":\"%s\",\"param\":", type,
+                           problem->code);
+    r = r < 0 ? r : json_put_text(&out, problem->param[0] ? problem->param : NULL);
+    r = r < 0 ? r : str_putc(&out, '}');
+    http_respond(http, problem->status, r < 0 ? NULL : "application/json", out.data,
+                 r < 0 ? 0 : out.len);
+}
+
+static void call_refuse(struct model_request *request, const struct problem *problem)
+{
+    if (call_of(request)->tei)
+        send_tei_problem(problem, request->http);
+    else
+        problem_send(problem, request->http);
+}
+
+/* --- the answer --- */
+
+int call_put_usage(struct call *c)
+{
+    return str_printf(&c->out, "{\"prompt_tokens\":%llu,\"total_tokens\":%llu}",
+                      (unsigned long long)c->n_tokens, (unsigned long long)c->n_tokens);
+}
+
+static void call_answer(struct model_request *request)
+{
+    struct call *c = call_of(request);
+
+    token_vectors_drop(c);
+    c->status = c->endpoint->answer(c);
+    c->result = inf_embed_result_free(c->result);
+}
+
+static void call_answered(struct model_request *request)
+{
+    struct call *c = call_of(request);
+
+    if (c->status < 0) {
+        model_request_fail(&c->request, 503, "out_of_memory", "Out of memory.");
+        return;
+    }
+    c->request.ended = true;
+    c->embed->stats.n_answered++;
+    http_respond(c->request.http, 200, "application/json", c->out.data, c->out.len);
+}
+
+static void call_begin_answer(struct call *c)
+{
+    if (c->result->n_vectors * c->result->width > CALL_INLINE_FLOATS) {
+        model_request_work(&c->request, RESIDENT_LARGE, call_answer, call_answered);
+        return;
+    }
+    call_answer(&c->request);
+    call_answered(&c->request);
+}
+
+void call_on_result(struct call *c, struct inf_embed_result *result)
+{
+    c->embed_id = 0;
+    c->embed->stats.n_texts += result->error < 0 ? 0 : result->n_texts;
+    c->embed->stats.n_tokens += result->n_tokens;
+    if (!model_request_is_wanted(&c->request)) {
+        inf_embed_result_free(result);
+    } else if (result->error < 0) {
+        if (result->error == -ECANCELED)
+            model_request_fail(&c->request, 503, "cancelled",
+                               "The service is ending; try again later.");
+        else if (result->error == -ESTALE)
+            model_request_stale(&c->request);
+        else
+            model_request_fail(&c->request, 500, "model_failed", "The model failed: %s.",
+                               strerror(-result->error));
+        inf_embed_result_free(result);
+    } else {
+        c->result = result;
+        call_begin_answer(c);
+    }
+    model_request_unref(&c->request);
+}
+
+/* --- computing --- */
+
+static void submit_problem(const struct call *c, int r, const struct inf_err *err,
+                           struct problem *problem)
+{
+    if (r == INF_EMBED_FULL) {
+        problem_set(problem, 429, "queue_full", NULL,
+                    "Too many texts are waiting for this model; try again later.");
+        problem->retry_sec = 1;
+    } else if (r == -E2BIG) {
+        problem_set(problem, 400, "context_length_exceeded", NULL,
+                    "This model takes texts of %u tokens.",
+                    inf_embedder_max_tokens(c->resident->embedder));
+    } else if (r == -EINVAL) {
+        problem_set(problem, 400, "invalid_value", NULL, "The request cannot be run: %s.",
+                    err->text);
+    } else {
+        problem_set(problem, 503, "model_failed", NULL, "The request cannot be run: %s.",
+                    err->text[0] ? err->text : strerror(-r));
+        problem->retry_sec = 1;
+    }
+}
+
+static void call_submit(struct call *c)
+{
+    struct inf_err err = {};
+    struct problem problem;
+    const struct inf_embed_request request = {
+        .texts = c->texts,
+        .n_texts = c->n_texts,
+        .task = inf_embedder_task(c->resident->embedder, c->i_task),
+        .dimensions = c->params.dimensions,
+        .normalize = c->params.normalize,
+        .user = c,
+    };
+    const int r = inf_embedder_submit(c->resident->embedder, &request, &c->embed_id, &err);
+
+    if (r == 0) {
+        model_request_ref(&c->request);
+        /* What was copied is not kept: requests may wait long. */
+        call_free_texts(c);
+        return;
+    }
+    c->embed_id = 0;
+    if (r == -ESTALE) {
+        model_request_stale(&c->request);
+        return;
+    }
+    submit_problem(c, r, &err, &problem);
+    model_request_refuse(&c->request, &problem);
+}
+
+static void call_prepare(struct model_request *request)
+{
+    struct call *c = call_of(request);
+
+    c->status = c->endpoint->prepare(c, &c->problem);
+    for (size_t i = 0; c->status == 0 && i < c->n_texts; i++)
+        c->n_tokens += c->texts[i].n_tokens;
+    if (c->status == 0)
+        c->status = token_vectors_prepare(c, &c->problem);
+    /* Rankings give documents back. */
+    if (!c->with_texts) {
+        json_decref(c->body);
+        c->body = NULL;
+        c->params.model = NULL;
+    }
+}
+
+static void call_prepared(struct model_request *request)
+{
+    struct call *c = call_of(request);
+
+    if (c->status < 0)
+        model_request_refuse(&c->request, &c->problem);
+    else
+        call_submit(c);
+}
+
+static int check_dimensions(const struct call *c, struct problem *problem)
+{
+    const uint32_t width = inf_embedder_width(c->resident->embedder);
+
+    if (c->params.dimensions > width)
+        return problem_set(problem, 400, "invalid_value", "dimensions",
+                           "Invalid value for 'dimensions': vectors of this model have %u.", width);
+    if (c->params.dimensions == 0 || c->params.dimensions == width || c->may_be_shortened ||
+        c->resident->matryoshka)
+        return 0;
+    return problem_set(problem, 400, "unsupported_parameter", "dimensions",
+                       "Nothing tells that '%s' was trained so that beginnings of its vectors can "
+                       "be used alone (Matryoshka). Leave 'dimensions' out, or put \"matryoshka: "
+                       "true\" into a manifest of this model when it was.",
+                       c->resident->base.name);
+}
+
+static void call_ready(struct model_request *request)
+{
+    struct call *c = call_of(request);
+
+    c->resident = embed_resident_of(request->resident);
+    if (check_dimensions(c, &c->problem) < 0 || tasks_find(c, &c->problem) < 0)
+        model_request_refuse(request, &c->problem);
+    else
+        model_request_work(request, request->lane, call_prepare, call_prepared);
+}
+
+/* --- the body, and the model that it asks for --- */
+
+static int no_default(const struct call *c, const struct models *models, struct problem *problem)
+{
+    const bool ranks = c->kind == INF_EMBED_SCORES;
+    const char *kind = ranks ? "reranker" : "embedding model";
+    const char *key = ranks ? "embed.default_reranker" : "embed.default_model";
+    _cleanup_free_ char *names = models_names_of(models, ranks ? MODELS_RERANK : MODELS_EMBED);
+
+    if (names && *names)
+        return problem_set(problem, 400, "missing_field", "model",
+                           "Missing required parameter: 'model'. No default is chosen either (%s); "
+                           "installed: %.300s.",
+                           key, names);
+    return problem_set(problem, 404, ranks ? "no_reranker" : "no_embedding_model", "model",
+                       "No %s is installed here. Put one into a model directory (`sconce list` "
+                       "shows what is there), and name it in the request or as %s in the "
+                       "configuration.",
+                       kind, key);
+}
+
+static const struct models_entry *find_model(const struct call *c, struct problem *problem)
+{
+    const struct config *config = c->request.host->config;
+    const bool ranks = c->kind == INF_EMBED_SCORES;
+    const char *name = c->params.model ? c->params.model
+                       : ranks         ? config->embed.default_reranker
+                                       : config->embed.default_model;
+    const struct models *models = model_host_list(c->request.host, name, problem);
+    const struct models_entry *entry;
+    _cleanup_free_ char *names = NULL;
+
+    if (!models)
+        return NULL;
+    entry = name ? models_find(models, name)
+                 : models_only(models, ranks ? MODELS_RERANK : MODELS_EMBED);
+    if (entry || (name && model_host_is_broken(models, name, problem)))
+        return entry;
+    if (!name) {
+        no_default(c, models, problem);
+        return NULL;
+    }
+    names = models_names(models);
+    problem_set(problem, 404, "model_not_found", "model",
+                "The model '%.100s'%s does not exist here. Installed: %.300s.", name,
+                c->params.model ? "" : ", which the configuration makes the default,",
+                names && *names ? names : "none");
+    return NULL;
+}
+
+static int read_body(struct call *c, struct http_text body, struct problem *problem)
+{
+    if (fields_parse(body.data, body.len, &c->body, problem) < 0 ||
+        fields_known(c->body, "", c->endpoint->fields, problem) < 0 ||
+        params_read_model(&c->params, c->body, problem) < 0)
+        return -EINVAL;
+    return c->endpoint->read(c, problem);
+}
+
+static void call_read(struct model_request *request, struct http_text body)
+{
+    struct call *c = call_of(request);
+
+    c->status = read_body(c, body, &c->problem);
+    if (c->status < 0) {
+        json_decref(c->body);
+        c->body = NULL;
+    }
+}
+
+static void call_was_read(struct model_request *request)
+{
+    struct call *c = call_of(request);
+    const struct models_entry *entry;
+
+    if (c->status < 0 || !(entry = find_model(c, &c->problem))) {
+        model_request_refuse(request, &c->problem);
+        return;
+    }
+    c->may_be_shortened = entry->matryoshka;
+    model_request_want(request, entry, &c->kind);
+}
+
+void call_new(struct model_host *host, const void *endpoint, struct http_request *http)
+{
+    static const struct model_request_ops ops = {
+        .size = sizeof(struct call),
+        .ready = call_ready,
+        .cancel = call_cancel,
+        .refuse = call_refuse,
+        .done = call_done,
+    };
+    struct model_request *request = model_request_new(host, &ops, http);
+    struct call *c = call_of(request);
+
+    if (!request)
+        return;
+    c->embed = (struct embed *)(void *)host;
+    c->endpoint = endpoint;
+    c->tei = c->endpoint->tei;
+    c->kind = c->endpoint->kind;
+    if (model_request_admit(request))
+        model_request_read(request, call_read, call_was_read);
+}
