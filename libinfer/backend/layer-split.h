@@ -7,7 +7,7 @@
  * The lower device computes the layers before a border, the upper one those from it on and the
  * head. In each step the rows that cross the border, the residual stream, are handed from one to
  * the other as floats, so results are those of the devices, and no third thing. Each keeps K and V
- * of its own layers, in blocks of the same numbers. layer_fit.h says where the border best lies.
+ * of its own layers, in blocks of the same numbers. layer-fit.h says where the border best lies.
  */
 
 #include "backend/backend.h"

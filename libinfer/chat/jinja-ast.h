@@ -4,7 +4,7 @@
 /*
  * Parsed templates
  *
- * The parser makes nodes, jinja_scope.c then gives every name a place: a slot of the function
+ * The parser makes nodes, jinja-scope.c then gives every name a place: a slot of the function
  * that it lives in. Functions are what jinja2 compiles to Python functions: the template, blocks,
  * macros, call bodies, recursive loops and loop filters. Names of a function's scopes share its
  * slots by (level, name), as Python's locals do there. After that the tree never changes.

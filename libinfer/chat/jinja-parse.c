@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parser of statements: tags and text to nodes, after jinja2's grammar with the loopcontrols
- * extension and the generation tag. Expressions are in jinja_parse_expr.c.
+ * extension and the generation tag. Expressions are in jinja-parse-expr.c.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -123,13 +123,13 @@ static inline void jinja_leave(struct jinja *j)
     j->depth--;
 }
 
-/* ---- undefined (jinja_ops.c) ---- */
+/* ---- undefined (jinja-ops.c) ---- */
 
 struct value undef_name(struct jinja *j, struct value name);
 struct value undef_of(struct jinja *j, struct value obj, struct value name);
 struct value undef_hint(struct jinja *j, const char *hint);
 
-/* ---- operators (jinja_ops.c) ---- */
+/* ---- operators (jinja-ops.c) ---- */
 
 enum binop { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FLOORDIV, OP_MOD, OP_POW };
 
@@ -144,7 +144,7 @@ struct value op_slice(struct jinja *j, struct value obj, struct value start, str
 void slice_bounds(struct jinja *j, struct value start, struct value stop, int64_t step, int64_t n,
                   int64_t *ret_start, int64_t *ret_stop);
 
-/* ---- calls (jinja_call.c) ---- */
+/* ---- calls (jinja-call.c) ---- */
 
 struct value call_value(struct jinja *j, struct value callee, const struct args *args);
 struct value call_builtin(struct jinja *j, const struct builtin *b, struct value self,
@@ -174,7 +174,7 @@ extern const struct builtin filters_text[], filters_value[], filters_seq[], filt
 struct value loop_attr(struct jinja *j, struct jloop *l, const struct jstr *name);
 struct value macro_attr(struct jinja *j, struct jmacro *m, const struct jstr *name);
 
-/* ---- evaluation (jinja_eval.c, jinja_expr.c, jinja_macro.c) ---- */
+/* ---- evaluation (jinja-eval.c, jinja-eval-expr.c, jinja-macro.c) ---- */
 
 struct value loop_recurse(struct jinja *j, struct jloop *l, struct value items);
 struct value macro_call(struct jinja *j, struct jmacro *m, const struct args *args);

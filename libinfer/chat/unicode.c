@@ -2,7 +2,7 @@
 /*
  * Character classes and case as Python's str has them. General categories and simple mappings are
  * utf8proc's, the rest (one letter to several, digits that are no decimals…) is in
- * unicode_table.c.
+ * unicode-table.c.
  */
 #include <string.h>
 #include <utf8proc.h>

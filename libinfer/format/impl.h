@@ -42,7 +42,7 @@ int format_add(struct format *f, const struct format_tensor *t, struct inf_err *
 int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_dir(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_bin(struct format *f, const char *path, struct inf_err *reterr);
-/* whisper_files.c: f->whisper from config.json and what lies beside it; then all tensors of the
+/* whisper/files.c: f->whisper from config.json and what lies beside it; then all tensors of the
  * shards, which are open. */
 int format_read_whisper_config(struct format *f, const json_t *config, struct inf_err *reterr);
 int format_add_whisper_tensors(struct format *f, struct inf_err *reterr);
@@ -50,9 +50,9 @@ int format_add_whisper_tensors(struct format *f, struct inf_err *reterr);
  * nothing else, as candle has them: the rest lies beside it. -EOPNOTSUPP when it does not. */
 bool format_is_whisper_gguf(const struct format *f);
 int format_read_whisper_gguf(struct format *f, const char *path, struct inf_err *reterr);
-/* hf_modules.c: f->hp.embed, and f->dense, from modules.json of f->dir, where it is. */
+/* hf/modules.c: f->hp.embed, and f->dense, from modules.json of f->dir, where it is. */
 int format_read_modules(struct format *f, struct inf_err *reterr);
-/* hf_adapters.c: the rank and scale of f->hp.embed's tasks, where it has any. */
+/* hf/adapters.c: the rank and scale of f->hp.embed's tasks, where it has any. */
 int format_read_adapters(struct format *f, struct inf_err *reterr);
-/* hf_template.c: finds the chat template of f->dir. */
+/* hf/template.c: finds the chat template of f->dir. */
 int format_read_dir_template(struct format *f, struct inf_err *reterr);

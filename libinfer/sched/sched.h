@@ -179,7 +179,7 @@ bool sched_pick_ready(struct sched *s);
 /* Names the blocks that a sequence has filled. */
 void sched_name_blocks(struct sched *s, struct seq *seq);
 
-/* fetch.c */
+/* tier-fetch.c */
 /* A sequence that is about to wait asks the tier for what it lacks. */
 void sched_ask(struct sched *s, struct seq *seq);
 /* Whether it had better wait for the answer. */
@@ -187,14 +187,14 @@ bool sched_awaits_answer(struct sched *s, const struct seq *seq);
 /* Before a step: takes answers, begins and ends loads. */
 void sched_fetch(struct sched *s);
 
-/* spill.c */
+/* tier-spill.c */
 /* After a step, and without steps: copies blocks that the tier shall keep. */
 void sched_spill_busy(struct sched *s);
 enum spilled sched_spill_idle(struct sched *s);
 /* Without steps: the same until all is kept, for so long at most. */
 void sched_flush(struct sched *s, uint32_t msec);
 
-/* loss.c */
+/* device-loss.c */
 /* The step found the device lost. */
 void sched_lose_device(struct sched *s);
 /* Opens a lost device again when that is due. False as long as there is none. */
@@ -202,14 +202,14 @@ bool sched_has_device(struct sched *s);
 /* A step was complete and gave so many tokens. */
 void sched_note_step(struct sched *s, uint32_t n_tokens);
 
-/* stale.c */
+/* file-change.c */
 /* Ends all requests when the files of the weights are known to have changed, and forgets what was
  * computed. */
 void sched_end_stale(struct sched *s);
 /* Looks at the files before sequences are told to have ended well. */
 void sched_check_ends(struct sched *s);
 
-/* emit.c */
+/* step-results.c */
 /* Takes what the step sampled: tokens, text, ends. */
 void sched_emit(struct sched *s);
 /* Ends all that runs, or all that waits: the device failed, or the files changed. @error lives as

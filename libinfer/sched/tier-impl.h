@@ -123,15 +123,15 @@ void tier_pause_note(struct tier *t, struct tier_pause *p, bool failed);
 void tier_name(const struct tier *t, const struct kv_name *name, struct kv_name *ret_name);
 struct inf_tier_origin tier_origin(const struct tier *t, const struct tier_owner *owner);
 
-/* tier_digest.c: pieces of work on the thread. True when one was done. */
+/* tier-digest.c: pieces of work on the thread. True when one was done. */
 bool tier_work_digest(struct tier *t);
 /* Whether the files are what they were, so that what was computed with them may be kept. */
 bool tier_files_hold(struct tier *t);
 /* Whether it is so near that answers had better wait for it. */
 bool tier_digest_is_near(const struct tier *t);
-/* tier_load.c */
+/* tier-load.c */
 void tier_work_fetch(struct tier *t, struct fetch *f);
-/* tier_read.c */
+/* tier-read.c */
 int tier_readers_init(struct tier *t);
 void tier_readers_done(struct tier *t);
 /* Reads the blocks of @f from next to end, until one of them is bad or comes too slowly. */
@@ -143,6 +143,6 @@ bool tier_read_is_dropped(struct tier *t, struct fetch *f);
 int tier_helper_start(struct tier *t);
 /* Also says that the tier stops. */
 void tier_helper_stop(struct tier *t);
-/* tier_keep.c */
+/* tier-store.c */
 void tier_work_batch(struct tier *t, struct tier_batch *b);
 struct tier_batch *tier_batch_new(const struct tier *t);

@@ -5,7 +5,7 @@
  * Unicode properties, as the tokenizers that models were trained with see them
  *
  * The system's libraries are of one Unicode version, the reference implementations of several;
- * codepoint_tables.h holds the differences. Everything here is pure and knows no state.
+ * codepoint-tables.h holds the differences. Everything here is pure and knows no state.
  */
 
 #include "core/macros.h"

@@ -85,7 +85,7 @@ void transcriber_cancel(struct transcriber *t, uint64_t id);
 struct inf_audio_event *transcriber_next(struct transcriber *t);
 void transcriber_stats(struct transcriber *t, struct inf_transcriber_stats *ret_stats);
 
-/* transcriber_work.c, on the thread, without the lock. */
+/* transcriber-work.c, on the thread, without the lock. */
 /* Takes a request on as far as that needs no device: true when something changed. */
 bool transcriber_listen(struct transcriber *t, struct hearing *h);
 /* A piece of windows through the encoder; a step of all texts. True: there was something to do. */
@@ -95,7 +95,7 @@ bool transcriber_step(struct transcriber *t);
 /* transcriber.c: @event leaves; a NULL is lost memory, and the request fails with it. */
 void transcriber_tell(struct transcriber *t, struct hearing *h, struct inf_audio_event *event);
 
-/* speech_event.c; NULL when out of memory. Texts and lists are copied into the event. */
+/* speech-event.c; NULL when out of memory. Texts and lists are copied into the event. */
 struct inf_audio_event *speech_event_new(const struct hearing *h, enum inf_audio_event_kind kind);
 struct inf_audio_event *speech_event_segment(const struct hearing *h,
                                              const struct inf_audio_event *from);

@@ -109,20 +109,20 @@ bool server_may_complain(struct server *server, enum server_complaint what);
 /* Blocks and bytes of @server and its store. */
 void server_count(struct server *server, struct cache_status *ret_status);
 
-/* session.c */
+/* connection.c */
 /* Takes @fd, also on failure. Where there are too many connections, the one that was silent for
  * the longest time is closed: of the same process, if that one has too many, else of all. */
 int session_new(struct server *server, int fd);
 /* Returns NULL. */
 struct session *session_free(struct session *session);
 
-/* answers.c */
+/* commands.c */
 /* Answers the question in server->in, of which @head and the @body were read: fills server->out
  * and out_fd, which is closed when it was sent, or leaves out.len 0 for none. Takes what it needs
  * of in_fds. Negative: the connection ends, after out was sent if there is any. */
 int answer(struct session *session, const struct cache_head *head, struct cache_reader *body);
 
-/* put.c */
+/* write-queue.c */
 /* Plans @blocks [n] of @fd, which it takes on success, and has them written. How many were taken,
  * or a negative errno; -EPERM: @fd is not memory that is sealed and all there. */
 int put_start(struct session *session, const struct cache_origin *origin, int fd,

@@ -75,7 +75,7 @@ struct store {
 #define TOUCHES_MAX  8192
 #define TOUCHES_STEP 1024
 
-/* attach.c: the index, opened, made again, let go of */
+/* store-recover.c: the index, opened, made again, let go of */
 
 /* Opens the index, makes it if need be, and takes in what segments hold that it does not know. */
 int attach(struct store *s, struct inf_err *reterr);
@@ -89,7 +89,7 @@ bool store_settle(struct store *s, int r);
 /* Removes the rows of what is in a segment, or (0) in segments that are not there. */
 int attach_drop_rows(struct store *s, uint32_t segment);
 
-/* change.c: transactions */
+/* store-transaction.c: transactions */
 
 int change_begin(struct store *s);
 /* Unless it returns 0, nothing has changed. */
@@ -112,7 +112,7 @@ void touch_add(struct store *s, const struct row *row, int64_t parent, uint32_t 
 int free_add(struct store *s, uint32_t segment, uint64_t offset, uint64_t bytes);
 uint64_t store_now(const struct store *s);
 
-/* room.c: limits */
+/* store-limits.c: limits */
 
 /* Bytes on disk that count, those of writes under way with them. */
 uint64_t room_taken(const struct store *s);
@@ -145,14 +145,14 @@ int room_segment(struct store *s, uint64_t bytes, struct segment **ret_segment);
 /* Removes the file of a segment that has nothing any more: 1, and @seg is gone, 0, or an error. */
 int room_drop_empty(struct store *s, struct segment *seg);
 
-/* tidy.c: space that no row names */
+/* store-compact.c: space that no row names */
 
 /* 1: there is more to do; 0: nothing now. */
 int tidy_step(struct store *s);
 /* Moves all of one segment, of whose bytes at least an eighth are dead. 1, or 0: there is none. */
 int tidy_one(struct store *s);
 
-/* write.c: what is being written */
+/* store-write.c: what is being written */
 
 /* Whether a write under way, or @more (NULL: none), continues the block of @name. */
 bool write_continues(const struct store *s, const struct store_write *more,

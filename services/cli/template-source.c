@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chat templates from models and from lone files (see template_source.h)
+ * Chat templates from models and from lone files (see template-source.h)
  *
  * A directory without vocabulary is enough for a template, so tokenizer_config.json is read here
  * when the model cannot be opened for its tokenizer.

@@ -81,7 +81,7 @@ void call_on_result(struct call *c, struct inf_embed_result *result);
 int tokens_of_inputs(struct call *c, struct problem *problem);
 int tokens_of_ranking(struct call *c, struct problem *problem);
 
-/* tasks.c: where params.task stands among those of the model, to c->i_task. A task may have a
+/* adapters.c: where params.task stands among those of the model, to c->i_task. A task may have a
  * prompt's name behind a dot, "retrieval.query", which goes to params.prompt. */
 int tasks_find(struct call *c, struct problem *problem);
 

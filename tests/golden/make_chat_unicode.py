@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes unicode_table.c: what Python's str methods know beyond general categories.
+"""Writes chat/unicode-table.c: what Python's str methods know beyond general categories.
 
 Run it as `python3 tests/golden/make_chat_unicode.py > libinfer/chat/unicode-table.c`; it needs nothing but Python 3.11 or newer.
 """

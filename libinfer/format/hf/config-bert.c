@@ -3,7 +3,7 @@
  * config.json of encoders, as transformers reads it
  *
  * The classes differ in how positions are told, in the feed-forward layers and in what stands
- * behind. (Those whose layers see windows are in hf_config_window.c.) Nomic's own code calls most
+ * behind. (Those whose layers see windows are in config-window.c.) Nomic's own code calls most
  * things otherwise than transformers does.
  */
 #include <errno.h>

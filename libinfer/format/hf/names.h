@@ -14,10 +14,10 @@
 bool hf_name(const char *name, char out[HF_NAME_MAX]);
 /* The same of Gemma's classes, whose layers have norms behind both parts too. */
 bool hf_name_gemma(const char *name, char out[HF_NAME_MAX]);
-/* hf_names_jina.c: the same of jina-embeddings-v4 and its adapters: of text alone, all else becomes
+/* names-jina.c: the same of jina-embeddings-v4 and its adapters: of text alone, all else becomes
  * "". The low-rank matrices of "blk.0.attn_q.weight" are "blk.0.attn_q.lora_a.TASK" and
  * "….lora_b.TASK".
  */
 bool hf_name_jina(const char *name, char out[HF_NAME_MAX]);
-/* hf_names_bert.c: the same of encoders. */
+/* names-bert.c: the same of encoders. */
 bool hf_name_encoder(const char *name, char out[HF_NAME_MAX]);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the files that name libh2o share: http-loop.c, http-client.c, and those of http-server.h. No
+ * What the files that name libh2o share: loop.c, client.c, and those of server.h. No
  * other file includes this header or libh2o's.
  */
 

@@ -3,7 +3,7 @@
  * Requests of the HTTP server, and their answers
  *
  * A request begins with its head and ends with its answer, or its connection. libh2o gets it when
- * its body is whole, and writes the answer; an answer before that is written by http-conn.c. While
+ * its body is whole, and writes the answer; an answer before that is written by conn.c. While
  * it is processed an epoll set of our own waits for its peer to leave, which libh2o would not
  * notice.
  */

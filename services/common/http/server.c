@@ -2,7 +2,7 @@
 /*
  * The HTTP/1.1 server on libh2o 2.2 (evloop)
  *
- * What libh2o 2.2 lacks is added here and in the files that http-server.h names, and nowhere else:
+ * What libh2o 2.2 lacks is added here and in the files that server.h names, and nowhere else:
  * - heads and bodies of requests are checked, limited and answered before it sees them;
  * - a connection that could go makes room for a newcomer;
  * - it stops reading while a request is processed and would not notice that its peer left: an

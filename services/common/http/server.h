@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What the files of the HTTP server share: http-server.c (listeners, the server as a whole),
- * http-room.c (who may stay when it is full), http-conn.c (connections, between requests),
- * http-body.c (bodies of requests), http-request.c (requests and answers). No other file includes
+ * What the files of the HTTP server share: server.c (listeners, the server as a whole),
+ * room.c (who may stay when it is full), conn.c (connections, between requests),
+ * body.c (bodies of requests), request.c (requests and answers). No other file includes
  * this header.
  */
 
@@ -123,12 +123,12 @@ struct http_server {
     char scratch[HTTP_SCRATCH]; /* what was just read */
 };
 
-/* --- http-server.c --- */
+/* --- server.c --- */
 
 /* Pauses and goes on accepting, as the server's state asks. */
 void http_server_update_listeners(struct http_server *server);
 
-/* --- http-room.c --- */
+/* --- room.c --- */
 
 /* Lets a connection in, at the cost of an idle one where it must be, or else marks it as refused.
  */
@@ -140,7 +140,7 @@ void http_room_busy(struct http_conn *conn);
 /* Closes the connection that can be spared best, of any door; false: there is none. */
 bool http_room_spare(struct http_server *server);
 
-/* --- http-conn.c --- */
+/* --- conn.c --- */
 
 /* Serves @sock, which it owns from here on. */
 void http_conn_open(struct http_server *server, h2o_socket_t *sock, enum http_door door);
@@ -154,7 +154,7 @@ void http_conn_hand_over(struct http_conn *conn);
 /* Writes conn->request->early, then ends the connection, so that the peer can still read it. */
 void http_conn_answer(struct http_conn *conn);
 
-/* --- http-body.c --- */
+/* --- body.c --- */
 
 /* Whether the body that the head announces will be read; if not, the request was answered. */
 bool http_body_begin(struct http_request *request);
@@ -172,7 +172,7 @@ enum http_body_result http_body_take(struct http_request *request, const char *d
 /* Gives its memory back. */
 void http_body_done(struct http_request *request);
 
-/* --- http-request.c --- */
+/* --- request.c --- */
 
 /* A head that is whole, or refused: the request begins. It takes over the @size bytes of conn->in
  * that head points into. NULL: out of memory. */

@@ -5,7 +5,7 @@
  * Where models lie outside of the model directories: what links and manifests there lead to
  *
  * A service that may open the model directories alone must be told these places while it can still
- * look everywhere. Only models are told (model-files.h), down to the file.
+ * look everywhere. Only models are told (files.h), down to the file.
  */
 
 #include "common/models/files.h"

@@ -7,10 +7,10 @@
  * A model is a *.gguf file (name: the file name without .gguf), a directory with config.json and
  * *.safetensors (name: the directory's; "org/name" one level deeper), a file ggml-*.bin as
  * whisper.cpp has them (name: without .bin), or what a manifest NAME.yaml
- * points to (model-manifest.h). The first directory that has a name wins. A file that a manifest in
+ * points to (manifest.h). The first directory that has a name wins. A file that a manifest in
  * the same directory names is one model with it: the file's own name is an alias. Nothing is
  * parsed here but manifests and file names, so that a listing is cheap and safe; what a model is
- * for is told by a few words of its files (models-task.h).
+ * for is told by a few words of its files (task.h).
  *
  * What shall be a model and is none concerns itself alone: the list of broken ones tells why.
  */

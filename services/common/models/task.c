@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words in the beginning of model files (see models-task.h)
+ * Words in the beginning of model files (see task.h)
  *
  * GGUF writers put the keys of the model before those of its tokenizer, so that what is looked for
  * lies within the first kilobytes.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timers and tasks on top of the poller that http-loop.c provides
+ * Timers and tasks on top of the poller that http/loop.c provides
  *
  * The list of timers is sorted; a service has few of them at a time, and most are set at the end.
  * Work that runs here, outside the poller's own callbacks, may leave finished writes behind that

@@ -77,5 +77,5 @@ void loop_wait_stop(struct loop_wait *wait);
 void loop_task_queue(struct loop *loop, struct loop_task *task);
 void loop_task_cancel(struct loop *loop, struct loop_task *task);
 
-/* For http-*.c. */
+/* For http/loop.c. */
 struct http_base *loop_base(struct loop *loop);
