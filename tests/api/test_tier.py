@@ -11,6 +11,7 @@ import time
 import pytest
 
 from activator import Service
+from cache_wire import Client
 from conftest import BUILD, SLOW, check_log
 
 openai = pytest.importorskip("openai")
@@ -28,7 +29,8 @@ class Kept:
         self.suite = suite
         os.makedirs(os.path.join(suite.dir, "sconce"))
         door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        door.bind(os.path.join(suite.dir, "sconce", "cache.sock"))
+        self.door = os.path.join(suite.dir, "sconce", "cache.sock")
+        door.bind(self.door)
         door.listen(64)
         self.directory = os.path.join(suite.dir, "blocks")
         env = {"XDG_RUNTIME_DIR": suite.dir, "HOME": suite.dir, "XDG_CACHE_HOME": self.directory}
@@ -49,6 +51,17 @@ class Kept:
     def restart_chat(self, sig=signal.SIGTERM):
         self.suite.chat.kill(sig)
         self.suite.chat.wait_gone(20 * SLOW)
+        if sig == signal.SIGTERM:  # it ends when the cache service has taken its blocks
+            self.wait_written()
+
+    def wait_written(self):
+        """Waits until the cache service has written the blocks that it took, in the background.
+        Before that nobody finds them, and they are not in its files."""
+        end = time.monotonic() + 20 * SLOW
+        with Client(self.door, timeout=20 * SLOW) as c:
+            while c.status()["pending_blocks"] > 0:
+                assert time.monotonic() < end, c.status()
+                time.sleep(0.01)
 
     def close(self):
         self.cache.close()
@@ -93,6 +106,7 @@ def test_what_is_idle_is_kept_without_an_end(make_kept):
     kept = make_kept()
     first, _ = kept.ask(WORDS * 12)
     kept.suite.wait_metric('sconce_chat_kept_blocks_total{model_name="plain"}', 5, 20)
+    kept.wait_written()
     kept.restart_chat(signal.SIGKILL)
     again, n = kept.ask(WORDS * 12)
     assert again == first and n >= 2 * BLOCK

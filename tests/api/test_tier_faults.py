@@ -65,12 +65,6 @@ def ask_all(kept, expected):
     return sum(n for _, n in answers)
 
 
-def wait_kept(kept, n=1):
-    end = time.monotonic() + 10 * SLOW
-    while sum(p.stat().st_size for p in segments(kept)) < n and time.monotonic() < end:
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_damaged_files_are_misses(make_kept, seed):  # noqa: F811
     kept, rng = make_kept(), random.Random(seed)
@@ -78,7 +72,6 @@ def test_damaged_files_are_misses(make_kept, seed):  # noqa: F811
     ask_all(kept, expected)
     for round_ in range(3):
         kept.restart_chat()
-        wait_kept(kept)
         if round_ % 2:  # the service finds it so, or it happens under its hands
             kept.cache.kill(signal.SIGKILL)
             kept.cache.wait_gone(20 * SLOW)
@@ -108,7 +101,6 @@ def test_damage_is_counted_and_mended(make_kept):  # noqa: F811
     expected = texts_without(kept)
     ask_all(kept, expected)
     kept.restart_chat()
-    wait_kept(kept)
     for path in segments(kept):  # each block has some
         with open(path, "r+b") as f:
             for at in range(0, path.stat().st_size, 4096):
