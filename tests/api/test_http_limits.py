@@ -164,7 +164,7 @@ def test_bodies_share_their_memory(make_suite):
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(suite.connect()) for _ in range(3)]
         for s in held:
-            assert send_what_fits(s, head(headers=length(10 * MIB)) + b"x" * (9 * MIB)) > 9 * MIB
+            s.sendall(head(headers=length(10 * MIB)) + b"x" * (9 * MIB))
         wait_metric(suite, "body_bytes", 30 * MIB)
         answer, seconds = ask(suite, head(headers=length(10 * MIB)))
         assert (status_of(answer), code_of(answer)) == (503, "overloaded")
@@ -179,7 +179,8 @@ def test_bodies_share_their_memory(make_suite):
         assert metric(suite, "bodies_refused_total") == 2
         assert metric(suite, "body_bytes") == 30 * MIB
     wait_metric(suite, "body_bytes", 0)
-    assert rss(pid) - before < 8 * MIB
+    if SLOW == 1:  # sanitizers keep freed memory
+        assert rss(pid) - before < 8 * MIB
 
 
 def test_a_body_is_given_back_when_the_service_answers(make_suite):
