@@ -34,6 +34,7 @@ struct doctor_side {
     struct units *units;   /* NULL: it does not answer */
     struct config *config; /* NULL: it is wrong */
     bool used;             /* its doors are open, or should be */
+    bool masked;           /* its target is; doctor_managers() tells it */
 };
 
 enum {

@@ -42,27 +42,70 @@ static bool listens(const char *path)
     return found;
 }
 
-static void check_target(struct doctor *d, const struct doctor_side *side)
+/* The sockets that listen whenever the target is active. */
+static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
+
+/* Whether none of them listens, and none has failed: somebody stopped them all. */
+static bool all_are_stopped(const struct doctor_side *side)
+{
+    struct unit_state tcp;
+    size_t n = 0;
+
+    if (units_state(side->units, SETUP_TCP_SOCKET, &tcp) && strcmp(tcp.active, "inactive") != 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
+        struct unit_state s;
+
+        if (!units_state(side->units, doctor_text("sconce-%s.socket", services[i]), &s) ||
+            strcmp(s.load, "loaded") != 0)
+            continue;
+        if (strcmp(s.active, "inactive") != 0)
+            return false;
+        n++;
+    }
+    return n > 1;
+}
+
+/* Whether the doors should be open: what else is closed has its reason here. */
+static bool check_target(struct doctor *d, const struct doctor_side *side)
 {
     struct unit_state s;
 
+    if (side->masked)
+        return false;
     if (!units_state(side->units, SETUP_TARGET, &s))
-        return;
-    if (strcmp(s.active, "active") != 0)
+        return true;
+    if (strcmp(s.active, "active") != 0) {
         doctor_tell(d, FINDING_BROKEN, "doors",
                     doctor_text("%s start %s", doctor_systemctl(side), SETUP_TARGET),
-                    "%s %s is %s, though it is enabled", doctor_whose(side), SETUP_TARGET,
-                    s.active);
-    else if (!manager_is_enabled(&side->places, SETUP_TARGET))
+                    "all of sconce is stopped: %s %s is %s, though it is enabled",
+                    doctor_whose(side), SETUP_TARGET, s.active);
+        return false;
+    }
+    if (all_are_stopped(side)) {
+        doctor_tell(d, FINDING_BROKEN, "doors",
+                    doctor_text("%s restart %s", doctor_systemctl(side), SETUP_TARGET),
+                    "all of sconce is stopped: none of %s sockets listens", doctor_whose(side));
+        return false;
+    }
+    if (!manager_is_enabled(&side->places, SETUP_TARGET))
         doctor_tell(
             d, FINDING_ADVICE, "doors",
             doctor_text("%ssconce setup %s", doctor_sudo(side), places_option(&side->places)),
             "%s %s is not enabled: its doors stay closed after the next %s", doctor_whose(side),
             SETUP_TARGET, side->places.user ? "login" : "boot");
+    return true;
 }
 
-/* A socket that must listen whenever the target is active. A socket does not start while its
- * service runs, so the service is stopped first. */
+/* A masked service takes its socket down with it, and is told by doctor_managers(). */
+static bool is_masked(const struct doctor_side *side, const char *unit)
+{
+    struct unit_state s;
+
+    return units_state(side->units, unit, &s) && strcmp(s.load, "masked") == 0;
+}
+
+/* A socket does not start while its service runs, so the service is stopped first. */
 static void check_socket(struct doctor *d, const struct doctor_side *side, const char *service)
 {
     const char *socket = doctor_text("sconce-%s.socket", service);
@@ -72,7 +115,8 @@ static void check_socket(struct doctor *d, const struct doctor_side *side, const
     struct unit_state s;
     struct stat st;
 
-    if (!units_state(side->units, socket, &s) || strcmp(s.load, "loaded") != 0)
+    if (!units_state(side->units, socket, &s) || strcmp(s.load, "loaded") != 0 ||
+        is_masked(side, doctor_text("sconce-%s.service", service)))
         return;
     if (strcmp(s.active, "active") != 0)
         doctor_tell(d, FINDING_BROKEN, "doors", command, "%s %s is %s%s%s", doctor_whose(side),
@@ -164,10 +208,11 @@ static void check_group(struct doctor *d, const struct doctor_side *side)
     doctor_tell(d, tcp_is_open(side) ? FINDING_ADVICE : FINDING_BROKEN, "doors",
                 member ? "newgrp sconce"
                        : doctor_text("sudo usermod -aG sconce %s", doctor_quote(user->pw_name)),
-                member ? "you are in the group sconce, but this session is older than that: log in "
-                         "anew"
-                       : "you may not use %s: it is for members of the group sconce (log in anew "
-                         "after joining it)",
+                member
+                    ? "you are in the group sconce, but this session is older than that: log in "
+                      "anew"
+                    : "you may not use %s: it is for members of the group sconce. Join it, and log "
+                      "in anew; or have services of your own: sconce setup",
                 path);
 }
 
@@ -181,19 +226,19 @@ void doctor_doors(struct doctor *d)
         any |= side->used;
         if (!side->used || !side->units)
             continue;
-        check_target(d, side);
         check_groups(d, side);
-        check_socket(d, side, "gateway");
-        check_socket(d, side, "chat");
-        check_socket(d, side, "embed");
-        check_socket(d, side, "audio");
-        check_socket(d, side, "cache");
+        if (!check_target(d, side))
+            continue;
+        for (size_t k = 0; k < ARRAY_SIZE(services); k++)
+            check_socket(d, side, services[k]);
         check_inner_socket(d, side, "chat");
         check_inner_socket(d, side, "embed");
         check_inner_socket(d, side, "audio");
         check_port(d, side);
         check_group(d, side);
     }
+    for (size_t i = 0; i < d->n_sides; i++)
+        any |= d->sides[i].masked;
     for (size_t i = 0; i < d->n_sides && !any; i++)
         if (d->sides[i].places.socket_dir &&
             listens(doctor_text("%s/gateway.sock", d->sides[i].places.socket_dir)))

@@ -99,6 +99,42 @@ static void check_linger(struct doctor *d)
                 "lingering is off: your services end when you log out, and start when you log in");
 }
 
+/* A masked unit does not start, whatever asks for it. Without these nothing works. */
+static bool is_needed(const char *unit)
+{
+    return strcmp(unit, "sconce.target") == 0 || strncmp(unit, "sconce-gateway.", 15) == 0 ||
+           strncmp(unit, "sconce-chat.", 12) == 0;
+}
+
+/* All of them in one line, with what unmasks them. Who does not use these services may have meant
+ * it. */
+static void check_masks(struct doctor *d, const struct doctor_side *side)
+{
+    _cleanup_str_ struct str names = {0}, words = {0};
+    const bool wanted = side->used || d->n_sides == 1;
+    bool needed = false;
+    size_t n = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(all_units); i++) {
+        struct unit_state s;
+
+        if (!units_state(side->units, all_units[i], &s) || strcmp(s.load, "masked") != 0)
+            continue;
+        needed |= is_needed(all_units[i]);
+        str_printf(&names, "%s%s", n ? ", " : "", all_units[i]);
+        str_printf(&words, " %s", all_units[i]);
+        n++;
+    }
+    if (!names.data || !words.data)
+        return;
+    doctor_tell(d, needed && wanted ? FINDING_BROKEN : FINDING_ADVICE, "managers",
+                doctor_text("%s unmask%s%s%s", doctor_systemctl(side), words.data,
+                            wanted ? doctor_text(" && %s start ", doctor_systemctl(side)) : "",
+                            wanted ? "sconce.target" : ""),
+                "%s %s %s masked, so that nothing can start %s", doctor_whose(side), names.data,
+                n > 1 ? "are" : "is", n > 1 ? "them" : "it");
+}
+
 void doctor_managers(struct doctor *d)
 {
     for (size_t i = 0; i < d->n_sides; i++) {
@@ -126,6 +162,7 @@ void doctor_managers(struct doctor *d)
             doctor_tell(d, FINDING_BROKEN, "managers",
                         doctor_text("%s daemon-reload", doctor_systemctl(side)),
                         "unit files of sconce changed since systemd read them");
+        check_masks(d, side);
         if (side->places.user && side->used)
             check_linger(d);
     }

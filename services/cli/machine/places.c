@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/config/config.h"
 #include "core/err.h"
@@ -119,6 +120,17 @@ static const char *const *unit_path(bool user)
     return user ? user_path : system_path;
 }
 
+/* A link to /dev/null masks the unit of weaker directories and is none itself. */
+static bool is_unit_file(const char *path)
+{
+    static const char mask[] = "/dev/null";
+    char target[sizeof(mask)];
+    const ssize_t n = readlink(path, target, sizeof(target));
+
+    return path_exists(path) &&
+           !(n == sizeof(mask) - 1 && memcmp(target, mask, sizeof(mask) - 1) == 0);
+}
+
 /* A user may have installed units below the own home. */
 static char *find_own_unit(const struct places *p, const char *unit)
 {
@@ -126,9 +138,9 @@ static char *find_own_unit(const struct places *p, const char *unit)
     _cleanup_free_ char *first = path_join(p->unit_dir, unit);
     _cleanup_free_ char *second = data ? path_join(data, unit) : NULL;
 
-    if (first && path_exists(first))
+    if (first && is_unit_file(first))
         return STEAL(first);
-    return second && path_exists(second) ? STEAL(second) : NULL;
+    return second && is_unit_file(second) ? STEAL(second) : NULL;
 }
 
 char *places_find_unit(const struct places *p, const char *unit)
@@ -141,7 +153,7 @@ char *places_find_unit(const struct places *p, const char *unit)
         _cleanup_free_ char *path = path_join(*dir, unit);
         _cleanup_free_ char *full = path ? below_root(p->root, path) : NULL;
 
-        if (full && path_exists(full))
+        if (full && is_unit_file(full))
             return STEAL(path);
     }
     return NULL;

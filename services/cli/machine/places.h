@@ -29,7 +29,8 @@ void places_done(struct places *p);
 /* The configuration that this manager's services read. */
 int places_config(const struct places *p, struct config **ret_config, struct inf_err *reterr);
 
-/* The path of the unit's own file, without @root; the caller frees it. NULL: not installed. */
+/* The path of the unit's own file, without @root, also where it is masked; the caller frees it.
+ * NULL: not installed. */
 char *places_find_unit(const struct places *p, const char *unit);
 /* "UNIT_DIR/UNIT.d/NAME"; the caller frees it; NULL: out of memory. */
 char *places_drop_in(const struct places *p, const char *unit, const char *name);

@@ -127,6 +127,7 @@ static void add_side(struct doctor *d, bool user)
         side->units = units_close(side->units);
     side->used = (side->units && strcmp(target.active, "active") == 0) ||
                  manager_is_enabled(&side->places, "sconce.target");
+    side->masked = side->units && strcmp(target.load, "masked") == 0;
 }
 
 static void drop_side(struct doctor *d)

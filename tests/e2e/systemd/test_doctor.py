@@ -145,12 +145,32 @@ def test_a_unix_socket_that_asks_for_keys_without_any(m):
 
 
 @pytest.mark.parametrize("user", [None, "alice"])
-def test_doors_that_are_closed(m, user):
-    m.systemctl("stop", "sconce.target", user=user)
-    found = doctor(m, user=user)["findings"]
-    assert any("sconce.target is inactive" in f["what"] for f in found)
-    mend(m, next(f for f in found if "sconce.target is inactive" in f["what"]), user)
-    assert broken(m, user=user) == []
+@pytest.mark.parametrize("what", ["sconce.target", "sconce-*"])
+def test_what_is_stopped_as_a_whole_is_one_line(m, user, what):
+    m.systemctl("stop", what, user=user)
+    assert_mends(m, "all of sconce is stopped", user)
+
+
+@pytest.mark.parametrize("user", [None, "alice"])
+@pytest.mark.parametrize("units,kind", [
+    (["sconce-chat.service"], "broken"), (["sconce.target"], "broken"),
+    (["sconce-embed.socket"], "advice"),
+    (["--now", "sconce-chat.socket", "sconce-chat.service"], "broken"),
+    (["--now", "sconce.target"], "broken")])
+def test_masked_units_are_one_line(m, user, units, kind):
+    m.systemctl("mask", *units, user=user)
+    names = [unit for unit in units if unit != "--now"]
+    try:
+        found = only_one(m, " masked, so that nothing can start ", user, kind)
+        assert all(name in found["what"] for name in names)
+        if names != ["sconce.target"]:
+            told = m.run(["sconce", "status"], user=user).stdout.splitlines()
+            assert all(any(name in line and "masked" in line for line in told) for name in names)
+        mend(m, found, user)
+        assert [f for f in doctor(m, user=user)["findings"] if "masked" in f["what"]] == []
+        assert broken(m, user=user) == []
+    finally:
+        m.systemctl("unmask", *names, user=user)
 
 
 @pytest.mark.parametrize("user", [None, "alice"])
@@ -335,6 +355,11 @@ def test_lingering_that_is_off(m):
 def test_who_is_not_in_the_group_is_told(m):
     found = next(f for f in doctor(m, user="eve")["findings"] if f["check"] == "doors")
     assert found["command"] == "sudo usermod -aG sconce eve"
+    assert "services of your own: sconce setup" in found["what"]
+    for verb in (["status"], ["embed", "--address", "unix:/run/sconce/gateway.sock", "x"]):
+        out = m.run(["sconce", *verb], user="eve", check=False)
+        assert "usermod -aG sconce" in out.stdout + out.stderr
+        assert "`sconce setup`" in out.stdout + out.stderr
     mend(m, found)
     assert [f for f in doctor(m, user="eve")["findings"] if f["check"] == "doors"] == []
     m.run(["gpasswd", "-d", "eve", "sconce"])
@@ -375,3 +400,29 @@ def test_a_gpu_that_is_gone(m):
     m.run("rm -r /dev/dri")
     found = assert_mends(m, "/dev/dri/renderD128, which is opened to")
     assert found["command"] == "sconce setup gpu --system --off"
+
+
+# What `sconce status` says
+
+def status(m, user=None):
+    return json.loads(m.run(["sconce", "status", "--json"], user=user).stdout)
+
+
+@pytest.mark.parametrize("user", [None, "alice"])
+def test_the_state_of_a_service_does_not_depend_on_what_the_gateway_knows(m, user):
+    assert client.ask(m, user=user).status == 200
+    assert status(m, user)["services"]["chat"] == "runs"
+    m.systemctl("stop", "sconce-gateway.service", user=user)
+    # This gateway is new, and has asked chat nothing yet.
+    assert client.get(m, "/health", user=user).status == 200
+    told = status(m, user)
+    assert told["services"]["chat"] == "runs" and told["chat_running"]
+    assert [model["name"] for model in told["models"]] == ["sconce-guide"]
+    assert "sleeps" not in m.run(["sconce", "status"], user=user).stdout
+    m.systemctl("stop", "sconce-chat.service", user=user)
+    told = status(m, user)
+    assert told["services"]["chat"] == "sleeps"
+    # What it said while it ran, or as it went, is not true any more.
+    unit = next(u for u in told["units"] if u["unit"] == "sconce-chat.service" and
+                u["manager"] == ("user" if user else "system"))
+    assert (unit["state"], unit["status"]) == ("inactive", "")
