@@ -320,6 +320,9 @@ def test_status_knows_services_that_this_gateway_never_asked(sconce, installed):
         assert told["chat_running"] and [m["name"] for m in told["models"]] == ["sconce-guide"]
         text = run(sconce, "status").stdout
         assert "chat     runs\n" in text and "embed    sleeps" in text and " wrote " in text
+        # By TCP the gateway does not tell, and nobody else can be asked.
+        told = json.loads(run(sconce, "status", "--json", "--address", s.base + "/v1").stdout)
+        assert told["services"]["chat"] == "unknown" and told["chat_running"] is None
     finally:
         s.stop()
 

@@ -47,12 +47,14 @@ enum state {
     STATE_SLEEPS,
     STATE_RUNS,
     STATE_ABSENT, /* it is not installed */
+    STATE_MASKED, /* it does not run, and systemd may not start it */
 };
 
 static const char *const state_names[] = {[STATE_UNKNOWN] = "unknown",
                                           [STATE_SLEEPS] = "sleeps",
                                           [STATE_RUNS] = "runs",
-                                          [STATE_ABSENT] = "not installed"};
+                                          [STATE_ABSENT] = "not installed",
+                                          [STATE_MASKED] = "masked"};
 
 struct report {
     const char *key;
@@ -181,27 +183,47 @@ static bool has_units(const struct report *r, const char *manager)
     return false;
 }
 
-/* What systemd says of a service; STATE_UNKNOWN: it knows nothing. */
-static enum state state_of_unit(const struct report *r, const char *service)
+/* A unit of @manager, "user" or "system"; NULL: it has none of this name. */
+static const json_t *find_unit(const struct report *r, const char *manager, const char *name)
 {
-    char name[64];
     json_t *unit;
     size_t i;
 
-    snprintf(name, sizeof(name), "sconce-%s.service", service);
     json_array_foreach(r->units, i, unit)
     {
-        const char *state = json_string_value(json_object_get(unit, "state"));
-
-        if (strcmp(json_string_value(json_object_get(unit, "manager")), r->manager) != 0 ||
-            strcmp(json_string_value(json_object_get(unit, "unit")), name) != 0)
-            continue;
-        if (strcmp(state, "not-found") == 0)
-            return STATE_ABSENT;
-        return strcmp(state, "inactive") == 0 || strcmp(state, "failed") == 0 ? STATE_SLEEPS
-                                                                              : STATE_RUNS;
+        if (strcmp(json_string_value(json_object_get(unit, "manager")), manager) == 0 &&
+            strcmp(json_string_value(json_object_get(unit, "unit")), name) == 0)
+            return unit;
     }
-    return STATE_UNKNOWN;
+    return NULL;
+}
+
+/* "active", "masked"…; "" where @manager has no such unit. */
+static const char *unit_state(const struct report *r, const char *manager, const char *name)
+{
+    const char *state = json_string_value(json_object_get(find_unit(r, manager, name), "state"));
+
+    return state ? state : "";
+}
+
+/* What the systemd of @manager says of a service; STATE_UNKNOWN: it knows nothing. */
+static enum state state_of_unit(const struct report *r, const char *manager, const char *service)
+{
+    const json_t *unit;
+    const char *state;
+    char name[64];
+
+    snprintf(name, sizeof(name), "sconce-%s.service", service);
+    unit = find_unit(r, manager, name);
+    state = unit_state(r, manager, name);
+    if (!unit)
+        return STATE_UNKNOWN;
+    if (strcmp(state, "not-found") == 0)
+        return STATE_ABSENT;
+    if (strcmp(state, "masked") == 0)
+        return json_integer_value(json_object_get(unit, "pid")) ? STATE_RUNS : STATE_MASKED;
+    return strcmp(state, "inactive") == 0 || strcmp(state, "failed") == 0 ? STATE_SLEEPS
+                                                                          : STATE_RUNS;
 }
 
 /* Whether a service that need not be installed is not. */
@@ -217,7 +239,17 @@ static bool is_missing(const char *service)
     return !program;
 }
 
-/* The gateway knows of services that it spoke to; who started them knows of all. */
+/* Where no gateway answered: whether the service of any manager runs. */
+static enum state state_of_any_unit(const struct report *r, const char *service)
+{
+    const enum state user = state_of_unit(r, "user", service);
+    const enum state system = state_of_unit(r, "system", service);
+
+    return user == STATE_RUNS || system == STATE_UNKNOWN ? user : system;
+}
+
+/* The gateway knows of services that it spoke to, but does not tell everybody; who started them
+ * knows of all. */
 static void find_states(struct report *r)
 {
     const pid_t supervisor =
@@ -226,8 +258,10 @@ static void find_states(struct report *r)
     for (size_t i = 0; i < N_SERVICES; i++) {
         enum state state = STATE_UNKNOWN;
 
-        if (r->manager)
-            state = state_of_unit(r, services[i]);
+        if (!r->address[0])
+            state = state_of_any_unit(r, services[i]);
+        else if (r->manager)
+            state = state_of_unit(r, r->manager, services[i]);
         else if (supervisor > 0)
             state = (enum state[]){STATE_UNKNOWN, STATE_SLEEPS,
                                    STATE_RUNS}[running_child(supervisor, services[i]) + 1];
@@ -381,10 +415,11 @@ static int print_json(const struct report *r)
     }
     for (size_t i = 0; i < N_SERVICES; i++)
         json_object_set_new(states, services[i], json_string(state_names[r->states[i]]));
-    j = json_pack("{s:O, s:s?, s:o, s:b, s:s?, s:o}", "units", r->units, "gateway",
+    j = json_pack("{s:O, s:s?, s:o, s:o, s:s?, s:o}", "units", r->units, "gateway",
                   r->address[0] ? r->address : NULL, "services", states, "chat_running",
-                  r->states[CHAT] == STATE_RUNS, "device", r->device[0] ? r->device : NULL,
-                  "models", models);
+                  r->states[CHAT] == STATE_UNKNOWN ? json_null()
+                                                   : json_boolean(r->states[CHAT] == STATE_RUNS),
+                  "device", r->device[0] ? r->device : NULL, "models", models);
     bad = j ? json_dumpf(j, stdout, JSON_INDENT(2)) : -1;
     json_decref(j);
     putchar('\n');
@@ -410,6 +445,14 @@ static void print_unit(const json_t *unit)
     putchar('\n');
 }
 
+/* Whether a connection starts a gateway. */
+static bool door_is_open(const struct report *r, const char *manager)
+{
+    return strcmp(unit_state(r, manager, "sconce-gateway.service"), "masked") != 0 &&
+           (strcmp(unit_state(r, manager, "sconce-gateway.socket"), "active") == 0 ||
+            strcmp(unit_state(r, manager, "sconce-gateway-tcp.socket"), "active") == 0);
+}
+
 static void print_nobody(const struct report *r)
 {
     if (r->closed[0])
@@ -417,20 +460,25 @@ static void print_nobody(const struct report *r)
     else if (json_array_size(r->units) == 0)
         puts("Nothing runs here. `sconce serve` starts the services in the foreground;\n"
              "`sconce setup` opens them under systemd.");
-    else
+    else if (door_is_open(r, "user") || door_is_open(r, "system"))
         puts("The gateway sleeps; the first connection starts it.");
+    else
+        puts("No door of sconce is open here; `sconce doctor` says why.");
 }
 
 /* Units have lines of their own. */
 static void print_services(const struct report *r)
 {
-    for (size_t i = 0; i < N_SERVICES && !r->manager && r->status == 200; i++) {
+    for (size_t i = 0; i < N_SERVICES && !r->manager; i++) {
         const char *package = serve_package(services[i]);
         const char *text = r->states[i] == STATE_SLEEPS    ? "; the first request starts it"
                            : r->states[i] == STATE_UNKNOWN ? ": the gateway has not asked it lately"
                            : package && r->states[i] == STATE_ABSENT ? ": it is in the package "
                                                                      : "";
 
+        /* A gateway that does not tell us has not been asked for this. */
+        if (r->states[i] == STATE_UNKNOWN && r->status != 200)
+            continue;
         printf("%-7s  %s%s%s\n", services[i], state_names[r->states[i]], text,
                r->states[i] == STATE_ABSENT && package ? package : "");
     }
@@ -514,10 +562,9 @@ int verb_status(int argc, char **argv)
                              : cli_error("status", "nobody answers at %s", address);
     else if (!address)
         ask_all(&r);
-    if (r.status == 200) {
-        find_states(&r);
+    find_states(&r);
+    if (r.status == 200)
         ask_chat(&r);
-    }
     if (status == CLI_OK && json)
         status = print_json(&r);
     else if (status == CLI_OK)

@@ -404,25 +404,59 @@ def test_a_gpu_that_is_gone(m):
 
 # What `sconce status` says
 
-def status(m, user=None):
-    return json.loads(m.run(["sconce", "status", "--json"], user=user).stdout)
+def status(m, *words, user=None):
+    return json.loads(m.run(["sconce", "status", "--json", *words], user=user).stdout)
 
 
 @pytest.mark.parametrize("user", [None, "alice"])
 def test_the_state_of_a_service_does_not_depend_on_what_the_gateway_knows(m, user):
     assert client.ask(m, user=user).status == 200
-    assert status(m, user)["services"]["chat"] == "runs"
+    assert status(m, user=user)["services"]["chat"] == "runs"
     m.systemctl("stop", "sconce-gateway.service", user=user)
     # This gateway is new, and has asked chat nothing yet.
     assert client.get(m, "/health", user=user).status == 200
-    told = status(m, user)
+    told = status(m, user=user)
     assert told["services"]["chat"] == "runs" and told["chat_running"]
     assert [model["name"] for model in told["models"]] == ["sconce-guide"]
     assert "sleeps" not in m.run(["sconce", "status"], user=user).stdout
     m.systemctl("stop", "sconce-chat.service", user=user)
-    told = status(m, user)
+    told = status(m, user=user)
     assert told["services"]["chat"] == "sleeps"
     # What it said while it ran, or as it went, is not true any more.
     unit = next(u for u in told["units"] if u["unit"] == "sconce-chat.service" and
                 u["manager"] == ("user" if user else "system"))
     assert (unit["state"], unit["status"]) == ("inactive", "")
+
+
+def test_states_are_told_to_whom_the_gateway_does_not_tell_them(m):
+    assert client.ask(m).status == 200
+    for member in (False, True):
+        if member:
+            m.run(["usermod", "-aG", "sconce", "eve"])
+        told = status(m, user="eve")
+        assert bool(told["gateway"]) == member
+        assert told["services"]["chat"] == "runs" and told["chat_running"] is True
+        assert told["models"] == [] and told["device"] is None
+    m.systemctl("stop", "sconce-gateway.service")
+    told = status(m, user="eve")
+    assert told["gateway"] is None and told["chat_running"] is True
+    m.systemctl("stop", "sconce-chat.service")
+    assert status(m, user="eve")["chat_running"] is False
+    # By TCP it is not known, and not guessed.
+    told = status(m, "--address", "http://127.0.0.1:7266/v1", user="eve")
+    assert told["services"]["chat"] == "unknown" and told["chat_running"] is None
+    m.run(["gpasswd", "-d", "eve", "sconce"])
+
+
+def test_a_gateway_that_cannot_be_started_does_not_sleep(m):
+    m.systemctl("stop", "sconce-gateway.service")
+    asleep = "The gateway sleeps; the first connection starts it.\n"
+    closed = "No door of sconce is open here; `sconce doctor` says why.\n"
+    assert m.run(["sconce", "status"]).stdout.endswith(asleep)
+    m.systemctl("mask", "sconce-gateway.service")
+    assert m.run(["sconce", "status"]).stdout.endswith(closed)
+    m.systemctl("unmask", "sconce-gateway.service")
+    m.systemctl("stop", "sconce-*")
+    assert m.run(["sconce", "status"]).stdout.endswith(closed)
+    m.systemctl("restart", "sconce.target")
+    assert m.run(["sconce", "status"]).stdout.endswith(asleep)
