@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/http/access-line.h"
 #include "common/http/api-error.h"
 #include "common/config/config.h"
-#include "common/service/log.h"
 #include "common/service/service.h"
 #include "core/clock.h"
 #include "gateway/gateway.h"
@@ -79,28 +79,6 @@ static unsigned route_method(struct http_text method)
     return 0;
 }
 
-static void request_log(const struct gw_request *r)
-{
-    const struct http_text method = http_request_method(r->http);
-    const struct http_text path = http_request_path(r->http);
-    char method_text[16], path_text[256];
-
-    snprintf(method_text, sizeof(method_text), "%.*s", (int)MIN(method.len, 15u), method.data);
-    snprintf(path_text, sizeof(path_text), "%.*s", (int)MIN(path.len, 255u), path.data);
-    log_request(&(struct log_access){
-        .id = r->id,
-        .method = method.len ? method_text : "-",
-        .path = path.len ? path_text : "-",
-        .status = http_request_status(r->http),
-        .bytes = http_request_bytes(r->http),
-        .duration_usec = clock_usec() - http_request_start_usec(r->http),
-        .key = r->access.key_name,
-        .note = r->note                        ? r->note
-                : http_request_failed(r->http) ? "client left"
-                                               : NULL,
-    });
-}
-
 static void request_done(void *user)
 {
     struct gw_request *r = user;
@@ -111,7 +89,8 @@ static void request_done(void *user)
     gateway->n_answers[status == 499 ? 0 : MIN((unsigned)status / 100, 5u)]++;
     metrics_observe(&gateway->duration,
                     (double)(clock_usec() - http_request_start_usec(r->http)) / 1e6);
-    request_log(r);
+    access_line(r->http,
+                (struct log_access){.id = r->id, .key = r->access.key_name, .note = r->note});
     service_touch(gateway->service);
     str_done(&r->body);
     str_done(&r->text);

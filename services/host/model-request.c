@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/http/access-line.h"
 #include "common/http/http.h"
-#include "common/service/log.h"
 #include "common/service/service.h"
 #include "common/http/sse.h"
 #include "core/clock.h"
@@ -65,31 +65,14 @@ double model_request_seconds(const struct model_request *request)
     return (double)(clock_usec() - request->start_usec) / 1e6;
 }
 
-static void request_log(const struct model_request *request)
-{
-    const struct http_text path = http_request_path(request->http);
-    char path_text[128];
-
-    snprintf(path_text, sizeof(path_text), "%.*s", (int)MIN(path.len, 127u), path.data);
-    log_request(&(struct log_access){
-        .id = request->id,
-        .method = "POST",
-        .path = path_text,
-        .status = http_request_status(request->http),
-        .bytes = http_request_bytes(request->http),
-        .duration_usec = clock_usec() - request->start_usec,
-        .note = request->failed                      ? "failed"
-                : http_request_failed(request->http) ? "client left"
-                                                     : NULL,
-    });
-}
-
 static void request_on_done(void *user)
 {
     struct model_request *request = user;
     struct model_host *host = request->host;
 
-    request_log(request);
+    access_line(request->http, (struct log_access){.id = request->id,
+                                                   .note = request->failed ? "failed" : NULL,
+                                                   .is_inner = true});
     metrics_observe(&host->stats.duration, model_request_seconds(request));
     if (!request->ended && !request->failed)
         host->stats.n_cancelled++;

@@ -345,6 +345,36 @@ def test_a_wrong_configuration_is_told_and_mended_without_a_restart(make_suite):
     assert "the configuration is wrong" in open(suite.log_path).read()
 
 
+def lines_with(suite, text):
+    return [line for line in open(suite.log_path, errors="replace") if text in line]
+
+
+def test_each_request_is_one_line_of_the_log(make_suite):
+    suite = make_suite()
+    good = open(os.path.join(suite.dir, "sconce.yaml")).read()
+    with suite.connect() as s:
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nx-request-id: first\r\n"
+                  b"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
+        assert b" 400 " in read_all(s)
+    # What a service answers whose configuration is wrong is told as well, by the gateway alone.
+    write_config(suite, good + "gatewy: {}\n")
+    suite.chat.kill()
+    suite.chat.wait_gone(10 * SLOW)
+    assert ask(suite, "tcp", path=MODELS + "?behind")[0] == 503
+    suite.gateway.kill()
+    suite.gateway.wait_gone(10 * SLOW)
+    assert ask(suite, "unix", path="/v1/in-front")[0] == 503
+    for service in (suite.gateway, suite.chat):
+        service.kill()
+        service.wait_gone(10 * SLOW)
+    assert len(lines_with(suite, "[first]")) == 1
+    told = lines_with(suite, "GET /v1/") + lines_with(suite, "POST /v1/")
+    assert [line.split()[:4] for line in told] == [
+        ["sconce-gateway:", "GET", "/v1/models", "503"],
+        ["sconce-gateway:", "GET", "/v1/in-front", "503"],
+        ["sconce-gateway:", "POST", "/v1/completions", "400"]]
+
+
 def test_chat_tells_its_own_mistakes_by_the_gateway(make_suite):
     suite = make_suite()
     good = open(os.path.join(suite.dir, "sconce.yaml")).read()

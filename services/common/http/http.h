@@ -5,7 +5,8 @@
  * HTTP/1.1 for our services: a server on inherited sockets, a client of unix sockets
  *
  * The files of this folder that include h2o.h are the only ones that name libh2o; a newer one, or
- * another library, changes them alone. All objects belong to the thread of their loop. HTTP/2 is off.
+ * another library, changes them alone. All objects belong to the thread of their loop. HTTP/2 is
+ * off.
  *
  * A request is shown to `admit` when its head is whole, before any of its body is read; when that
  * does not answer it, it is handed to `handle` with its whole body. It is answered at once by

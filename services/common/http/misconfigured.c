@@ -6,6 +6,7 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
+#include "common/http/access-line.h"
 #include "common/http/api-error.h"
 #include "common/config/config.h"
 #include "common/confine/confine.h"
@@ -33,14 +34,44 @@ static bool wants_anthropic(const struct http_request *request)
     return path.len >= sizeof(prefix) - 1 && memcmp(path.data, prefix, sizeof(prefix) - 1) == 0;
 }
 
+/* What is left of a request for its access line. */
+struct misconfigured_request {
+    const struct misconfigured *m;
+    struct http_request *http;
+    char id[REQUEST_ID_SIZE];
+};
+
+static void misconfigured_done(void *user)
+{
+    struct misconfigured_request *r = user;
+
+    access_line(r->http,
+                (struct log_access){.id = r->id, .is_inner = strcmp(r->m->name, "gateway") != 0});
+    free(r);
+}
+
+static const struct http_request_events misconfigured_events = {.done = misconfigured_done};
+
+/* Without memory there is no line. */
+static void misconfigured_admit(void *data, struct http_request *request)
+{
+    struct misconfigured_request *r = NEW(struct misconfigured_request, 1);
+
+    if (!r)
+        return;
+    r->m = data;
+    r->http = request;
+    request_id_take(request, "req_", r->id);
+    http_request_set_events(request, &misconfigured_events, r);
+}
+
 static void misconfigured_handle(void *data, struct http_request *request)
 {
     const struct misconfigured *m = data;
     _cleanup_str_ struct str body = {};
-    char id[REQUEST_ID_SIZE], message[400];
+    char message[400];
 
     /* No service_touch(): clients that ask again and again must not keep it. */
-    request_id_take(request, "req_", id);
     http_response_close(request);
     snprintf(message, sizeof(message), "The configuration of the %s service is wrong: %s", m->name,
              m->text);
@@ -97,6 +128,7 @@ int misconfigured_serve(const char *service, const struct options *options)
                     .body_timeout_usec = config->gateway.body_timeout_usec,
                     .keep_timeout_usec = config->gateway.keepalive_timeout_usec,
                     .stall_timeout_usec = config->gateway.stall_timeout_usec,
+                    .admit = misconfigured_admit,
                     .handle = misconfigured_handle,
                     .data = &m,
                 },

@@ -94,7 +94,9 @@ void log_event(const char *id, int priority, const char *model, const char *form
 void log_request(const struct log_access *access)
 {
     char text[512];
-    const int priority = access->status >= 500 ? LOG_WARNING : LOG_INFO;
+    const int priority = access->is_inner        ? LOG_DEBUG
+                         : access->status >= 500 ? LOG_WARNING
+                                                 : LOG_INFO;
 
     if (priority > log_state.level)
         return;

@@ -33,9 +33,10 @@ struct log_access {
     uint64_t bytes, duration_usec;
     const char *note; /* "client left", or NULL */
     const char *key;  /* the name of the API key that it showed, or NULL */
+    bool is_inner;    /* it came from the gateway, which tells of it: here only at debug */
 };
 
-/* One line per request, at info. */
+/* One line per request, at info, or at warning where its status is 500 and above. */
 void log_request(const struct log_access *access);
 
 #define log_error(...) log_msg(LOG_ERR, __VA_ARGS__)

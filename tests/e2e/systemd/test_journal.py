@@ -6,21 +6,41 @@ from services import SERVICES
 SECRET = "Xylophonquartett"
 
 
+def entries_of(machine, cursor, identity):
+    return machine.journal(cursor, SCONCE_REQUEST_ID=identity)
+
+
 def test_each_request_is_one_entry_with_fields(machine):
     cursor = machine.cursor()
     answer = ask(machine, headers={"x-request-id": "from-the-client-1"})
     assert answer.status == 200
-    identity = answer.headers["x-request-id"]
-    for row in (row for row in SERVICES if row.answers):
-        entries = machine.journal(cursor, SCONCE_SERVICE=row.name,
-                                  SCONCE_REQUEST_ID=identity)
-        assert len(entries) == 1, (row.name, entries)
-        entry = entries[0]
-        assert entry["SCONCE_STATUS"] == "200" and entry["PRIORITY"] == "6"
-        assert entry["MESSAGE"].startswith("POST /v1/chat/completions 200 ")
-        assert int(entry["SCONCE_DURATION_USEC"]) > 0 and int(entry["SCONCE_BYTES"]) > 0
-        assert entry["SYSLOG_IDENTIFIER"] == "sconce-" + row.name
-        assert entry["_SYSTEMD_UNIT"] == row.unit and entry["_SYSTEMD_SLICE"] == "sconce.slice"
+    entries = entries_of(machine, cursor, answer.headers["x-request-id"])
+    assert len(entries) == 1, entries
+    check_fields(entries[0], "gateway", "6")
+
+
+def test_services_behind_the_gateway_tell_of_requests_for_debugging(machine, drop_in):
+    answering = [row for row in SERVICES if row.answers]
+    for row in answering:
+        drop_in(row.unit, "[Service]\nEnvironment=SCONCE_LOG=debug\n")
+    cursor = machine.cursor()
+    answer = ask(machine)
+    assert answer.status == 200
+    entries = entries_of(machine, cursor, answer.headers["x-request-id"])
+    assert len(entries) == len(answering), entries
+    for row in answering:
+        entry = next(e for e in entries if e["SCONCE_SERVICE"] == row.name)
+        check_fields(entry, row.name, "6" if row.name == "gateway" else "7")
+
+
+def check_fields(entry, service, priority):
+    assert entry["SCONCE_SERVICE"] == service and entry["PRIORITY"] == priority
+    assert entry["SCONCE_STATUS"] == "200"
+    assert entry["MESSAGE"].startswith("POST /v1/chat/completions 200 ")
+    assert int(entry["SCONCE_DURATION_USEC"]) > 0 and int(entry["SCONCE_BYTES"]) > 0
+    assert entry["SYSLOG_IDENTIFIER"] == "sconce-" + service
+    assert entry["_SYSTEMD_UNIT"] == "sconce-%s.service" % service
+    assert entry["_SYSTEMD_SLICE"] == "sconce.slice"
 
 
 def test_refusals_are_entries_too(machine):

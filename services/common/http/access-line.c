@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/http/access-line.h"
+
+#include <stdio.h>
+
+#include "core/clock.h"
+
+void access_line(const struct http_request *request, struct log_access line)
+{
+    const struct http_text method = http_request_method(request);
+    const struct http_text path = http_request_path(request);
+    char method_text[16], path_text[256];
+
+    snprintf(method_text, sizeof(method_text), "%.*s", (int)MIN(method.len, 15u), method.data);
+    snprintf(path_text, sizeof(path_text), "%.*s", (int)MIN(path.len, 255u), path.data);
+    line.method = method.len ? method_text : "-";
+    line.path = path.len ? path_text : "-";
+    line.status = http_request_status(request);
+    line.bytes = http_request_bytes(request);
+    line.duration_usec = clock_usec() - http_request_start_usec(request);
+    if (!line.note && http_request_failed(request))
+        line.note = "client left";
+    log_request(&line);
+}
