@@ -6,9 +6,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "backend/reformat.h"
 #include "core/clock.h"
 #include "core/err.h"
-#include "backend/reformat.h"
 
 /* Requests of up to so many tokens go before others: about what one batch holds. */
 #define SMALL_TOKENS 512u

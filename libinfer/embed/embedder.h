@@ -11,9 +11,9 @@
 
 #include <pthread.h>
 
+#include "backend/reformat.h"
 #include "core/file.h"
 #include "embed/batch-lane.h"
-#include "backend/reformat.h"
 
 enum {
     QUEUE_SMALL,

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "format/whisper/ggml-bin.h"
 #include "format/hf/safetensors.h"
+#include "format/whisper/ggml-bin.h"
 #include "media/dense.h"
 #include "quant/dtype.h"
 

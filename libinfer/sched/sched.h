@@ -17,9 +17,9 @@
 #include "core/file.h"
 #include "sched/batch.h"
 #include "sched/events.h"
-#include "sched/tier-choice.h"
 #include "sched/request.h"
 #include "sched/runner.h"
+#include "sched/tier-choice.h"
 
 struct sched_limits {
     uint32_t n_ctx;

@@ -6,9 +6,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "core/utf8.h"
 #include "core/clock.h"
 #include "core/err.h"
+#include "core/utf8.h"
 
 /* Steps of one match. Splitters match words; a real one needs a few hundred for a long word, a
  * long run of spaces a few per space. */

@@ -2,8 +2,8 @@
 /* /health, /metrics and the status line for systemd. */
 #include <stdio.h>
 
-#include "audio/audio.h"
 #include "audio/audio-resident.h"
+#include "audio/audio.h"
 #include "common/http/http.h"
 
 /* ", 12.5 times real time", or nothing before there is a speed. */

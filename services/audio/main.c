@@ -6,9 +6,9 @@
 #include "audio/audio.h"
 #include "audio/transcription.h"
 #include "common/config/config.h"
-#include "common/service/log.h"
-#include "common/http/misconfigured.h"
 #include "common/config/options.h"
+#include "common/http/misconfigured.h"
+#include "common/service/log.h"
 #include "common/service/service.h"
 
 /* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */

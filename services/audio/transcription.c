@@ -8,10 +8,10 @@
 
 #include "audio/audio.h"
 #include "common/config/config.h"
-#include "common/wire/json.h"
-#include "common/service/log.h"
-#include "common/models/models.h"
 #include "common/http/sse.h"
+#include "common/models/models.h"
+#include "common/service/log.h"
+#include "common/wire/json.h"
 
 /* Memory of a decoder beside the file. */
 #define DECODER_MEMORY_BYTES (512u << 20)

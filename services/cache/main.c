@@ -13,9 +13,9 @@
 #include "cache/directory.h"
 #include "cache/server.h"
 #include "common/config/config.h"
-#include "common/service/log.h"
-#include "common/http/misconfigured.h"
 #include "common/config/options.h"
+#include "common/http/misconfigured.h"
+#include "common/service/log.h"
 
 #define CACHE_MISCONFIGURED_USEC (2 * 1000000u)
 

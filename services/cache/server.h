@@ -10,13 +10,13 @@
  * the pipes of those who read.
  */
 
-#include "cache/store.h"
 #include "cache/read-stream.h"
-#include "common/wire/cache-protocol.h"
+#include "cache/store.h"
 #include "common/service/jobs.h"
 #include "common/service/listen.h"
 #include "common/service/loop.h"
 #include "common/service/service.h"
+#include "common/wire/cache-protocol.h"
 
 /* Connections, of all processes and of one. Each takes two descriptors here. */
 #define SERVER_MAX_SESSIONS        128

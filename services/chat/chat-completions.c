@@ -10,12 +10,12 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "common/wire/fields.h"
 #include "chat/generation.h"
 #include "chat/logprobs.h"
 #include "chat/template.h"
-#include "common/wire/json.h"
 #include "common/http/sse.h"
+#include "common/wire/fields.h"
+#include "common/wire/json.h"
 
 static const char *const chat_fields[] = {
     "messages",

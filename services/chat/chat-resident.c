@@ -8,10 +8,10 @@
 
 #include "chat/chat.h"
 #include "chat/generation.h"
-#include "common/wire/cache-client.h"
 #include "common/config/config.h"
 #include "common/service/log.h"
 #include "common/service/service.h"
+#include "common/wire/cache-client.h"
 #include "core/hash.h"
 #include "host/model-host.h"
 

@@ -9,11 +9,11 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "common/wire/fields.h"
 #include "chat/generation.h"
 #include "chat/logprobs.h"
-#include "common/wire/json.h"
 #include "common/http/sse.h"
+#include "common/wire/fields.h"
+#include "common/wire/json.h"
 #include "core/utf8.h"
 
 #define COMPLETIONS_MAX_TOKENS 16

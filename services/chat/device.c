@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 
 #include "common/config/config.h"
-#include "common/service/log.h"
 #include "common/config/options.h"
+#include "common/service/log.h"
 
 /* Keeps drivers and layers from what they would do beside computing: windows, and files of their
  * own, which radv looks for in XDG_CACHE_HOME. */

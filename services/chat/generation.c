@@ -7,11 +7,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/wire/fields.h"
 #include "common/config/config.h"
-#include "common/wire/json.h"
-#include "common/models/models.h"
 #include "common/http/sse.h"
+#include "common/models/models.h"
+#include "common/wire/fields.h"
+#include "common/wire/json.h"
 
 static struct generation *generation_of(struct model_request *request)
 {

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "chat/chat.h"
 #include "chat/chat-resident.h"
+#include "chat/chat.h"
 #include "common/http/api-error.h"
 #include "common/http/http.h"
-#include "common/wire/json.h"
 #include "common/models/models.h"
+#include "common/wire/json.h"
 
 static int put_meta(struct str *out, const struct chat_resident *resident)
 {

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chat/chat.h"
 #include "chat/chat-resident.h"
+#include "chat/chat.h"
 #include "chat/generation.h"
 #include "common/config/config.h"
-#include "common/service/log.h"
-#include "common/http/misconfigured.h"
 #include "common/config/options.h"
+#include "common/http/misconfigured.h"
+#include "common/service/log.h"
 
 /* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */
 #define CHAT_MAX_CONNECTIONS 4096

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/wire/fields.h"
 #include "common/config/kv-type.h"
+#include "common/wire/fields.h"
 
 const char *const params_names[] = {
     "model",

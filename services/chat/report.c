@@ -6,10 +6,10 @@
  */
 #include <stdio.h>
 
-#include "chat/chat.h"
 #include "chat/chat-resident.h"
-#include "common/wire/cache-client.h"
+#include "chat/chat.h"
 #include "common/http/http.h"
+#include "common/wire/cache-client.h"
 
 struct totals {
     struct inf_engine_stats sum;

@@ -11,10 +11,10 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "common/config/config.h"
-#include "common/wire/fields.h"
 #include "chat/generation.h"
 #include "chat/messages.h"
+#include "common/config/config.h"
+#include "common/wire/fields.h"
 #include "host/model-host.h"
 
 static const char *const reserved[] = {"messages",  "tools",     "documents",

@@ -6,9 +6,9 @@
 #include <infer/tokenizer.h>
 #include <string.h>
 
-#include "common/wire/fields.h"
 #include "chat/generation.h"
 #include "chat/template.h"
+#include "common/wire/fields.h"
 #include "common/wire/json.h"
 #include "core/utf8.h"
 

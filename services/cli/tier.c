@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "common/wire/cache-client.h"
 #include "common/config/config.h"
+#include "common/wire/cache-client.h"
 
 #define SYSTEM_SOCKET "/run/sconce/cache.sock"
 

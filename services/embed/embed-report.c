@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "common/http/http.h"
-#include "embed/embed.h"
 #include "embed/embed-resident.h"
+#include "embed/embed.h"
 
 void embed_status(void *data, char *text, size_t size)
 {

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "common/config/config.h"
-#include "common/wire/fields.h"
 #include "common/http/http.h"
 #include "common/models/models.h"
+#include "common/wire/fields.h"
 #include "embed/embed.h"
 
 /* Answers of more floats are not for the loop. */

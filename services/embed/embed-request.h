@@ -11,9 +11,9 @@
 #include <infer/embed.h>
 #include <infer/tokenizer.h>
 
+#include "common/http/problem.h"
 #include "common/service/jobs.h"
 #include "common/wire/json.h"
-#include "common/http/problem.h"
 #include "core/str.h"
 #include "embed/embed-params.h"
 #include "embed/embed-resident.h"

@@ -6,9 +6,9 @@
 
 #include "common/config/config.h"
 #include "common/wire/fields.h"
+#include "common/wire/vectors.h"
 #include "embed/embed-request.h"
 #include "embed/embed.h"
-#include "common/wire/vectors.h"
 
 static const char *const embeddings_fields[] = {
     "task",       "model",       "input",       "encoding_format", "embedding_type",

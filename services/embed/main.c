@@ -3,12 +3,12 @@
  * sconce-embed: takes the socket, reads the configuration, gives up new rights, serves
  */
 #include "common/config/config.h"
-#include "common/service/log.h"
-#include "common/http/misconfigured.h"
 #include "common/config/options.h"
+#include "common/http/misconfigured.h"
+#include "common/service/log.h"
 #include "embed/embed-request.h"
-#include "embed/embed.h"
 #include "embed/embed-resident.h"
+#include "embed/embed.h"
 
 /* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */
 #define EMBED_MAX_CONNECTIONS 4096

@@ -14,9 +14,9 @@
 
 #include "common/config/config.h"
 #include "common/wire/fields.h"
+#include "common/wire/vectors.h"
 #include "embed/embed-request.h"
 #include "embed/embed.h"
-#include "common/wire/vectors.h"
 
 static const char *const rerank_fields[] = {
     "model",       "query",

@@ -5,9 +5,9 @@
  */
 #include "common/config/config.h"
 #include "common/wire/fields.h"
+#include "common/wire/vectors.h"
 #include "embed/embed-request.h"
 #include "embed/embed.h"
-#include "common/wire/vectors.h"
 
 static const char *const similarity_fields[] = {"model", "inputs", "parameters", NULL};
 static const char *const inputs_fields[] = {"source_sentence", "sentences", NULL};

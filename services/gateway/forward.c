@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/http/api-error.h"
 #include "common/config/config.h"
+#include "common/http/api-error.h"
+#include "common/http/sse.h"
 #include "common/service/service.h"
 #include "common/wire/session-id.h"
-#include "common/http/sse.h"
 #include "core/clock.h"
 #include "gateway/gateway.h"
 

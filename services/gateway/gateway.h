@@ -8,11 +8,11 @@
  * model and knows nothing of JSON but the errors that it writes itself. All of it runs on one loop.
  */
 
+#include "common/config/rights.h"
 #include "common/http/http.h"
+#include "common/http/request-id.h"
 #include "common/service/loop.h"
 #include "common/service/metrics.h"
-#include "common/http/request-id.h"
-#include "common/config/rights.h"
 #include "common/wire/tenant.h"
 
 struct config;

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/config/config.h"
 #include "common/http/access-line.h"
 #include "common/http/api-error.h"
-#include "common/config/config.h"
 #include "common/service/service.h"
 #include "core/clock.h"
 #include "gateway/gateway.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "common/config/config.h"
+#include "common/config/options.h"
+#include "common/http/misconfigured.h"
 #include "common/service/log.h"
 #include "common/service/metrics.h"
-#include "common/http/misconfigured.h"
-#include "common/config/options.h"
 #include "common/service/service.h"
 #include "gateway/gateway.h"
 

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "common/http/api-error.h"
 #include "common/config/config.h"
-#include "common/confine/confine.h"
-#include "common/service/log.h"
-#include "common/models/models.h"
 #include "common/config/options.h"
+#include "common/confine/confine.h"
+#include "common/http/api-error.h"
+#include "common/models/models.h"
+#include "common/service/log.h"
 #include "common/service/service.h"
 #include "core/clock.h"
 #include "core/err.h"

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "common/http/http.h"
-#include "common/wire/json.h"
 #include "common/service/service.h"
+#include "common/wire/json.h"
 #include "host/model-host.h"
 
 #define LABELS_SIZE 512

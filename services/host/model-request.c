@@ -8,8 +8,8 @@
 
 #include "common/http/access-line.h"
 #include "common/http/http.h"
-#include "common/service/service.h"
 #include "common/http/sse.h"
+#include "common/service/service.h"
 #include "core/clock.h"
 #include "host/model-host.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "common/confine/confine.h"
-#include "common/service/log.h"
 #include "common/models/models.h"
+#include "common/service/log.h"
 #include "common/service/service.h"
 #include "core/clock.h"
 #include "core/err.h"

@@ -16,9 +16,9 @@
 
 #include <infer/model.h>
 
+#include "common/http/problem.h"
 #include "common/service/jobs.h"
 #include "common/service/loop.h"
-#include "common/http/problem.h"
 
 struct models_entry;
 struct resident;

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/limits/limits.h"
 #include "backend/cpu/exec/program.h"
+#include "backend/cpu/limits/limits.h"
 #include "core/clock.h"
 #include "core/cpu.h"
 #include "core/rng.h"

@@ -10,8 +10,8 @@
 
 #include "convert.h"
 #include "core/file.h"
-#include "lib/graph_eval.h"
 #include "lib/device.h"
+#include "lib/graph_eval.h"
 #include "model/model.h"
 
 static const char *const names[] = {

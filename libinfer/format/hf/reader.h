@@ -3,8 +3,8 @@
 
 /* Reading config.json value by value: what encoders of all kinds need. */
 
-#include "graph/graph.h"
 #include "format/json.h"
+#include "graph/graph.h"
 
 struct hf_reader {
     const json_t *config;

@@ -8,9 +8,9 @@
 
 #include "core/arena.h"
 #include "core/macros.h"
-#include "format/whisper/ggml-bin.h"
 #include "format/hparams.h"
 #include "format/json.h"
+#include "format/whisper/ggml-bin.h"
 
 enum {
     WHISPER_MAX_HEADS = 64, /* of a layer */

@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
-#include "cli/machine/api-keys.h"
 #include "cli/doctor/doctor.h"
+#include "cli/machine/api-keys.h"
 #include "cli/machine/manager.h"
 #include "cli/machine/ports.h"
-#include "cli/setup/setup.h"
 #include "cli/machine/units.h"
+#include "cli/setup/setup.h"
 #include "common/config/config.h"
 #include "common/config/key-file.h"
 #include "core/file.h"

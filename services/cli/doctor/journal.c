@@ -16,8 +16,8 @@
 
 #include <systemd/sd-journal.h>
 
-#include "cli/machine/audit-line.h"
 #include "cli/doctor/doctor.h"
+#include "cli/machine/audit-line.h"
 
 enum {
     JOURNAL_HOURS = 24,

@@ -11,8 +11,8 @@
 
 #include "cli/doctor/doctor.h"
 #include "cli/machine/gpu-nodes.h"
-#include "cli/setup/setup.h"
 #include "cli/machine/units.h"
+#include "cli/setup/setup.h"
 #include "common/config/config.h"
 #include "core/file.h"
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/machine/api-keys.h"
 #include "cli/doctor/doctor.h"
+#include "cli/machine/api-keys.h"
 #include "cli/suite/http-get.h"
 #include "common/config/config.h"
 #include "common/config/key-file.h"

@@ -11,8 +11,8 @@
 #include <systemd/sd-daemon.h>
 
 #include "cli/doctor/doctor.h"
-#include "cli/suite/http-get.h"
 #include "cli/machine/units.h"
+#include "cli/suite/http-get.h"
 #include "core/file.h"
 
 enum {

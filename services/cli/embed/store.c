@@ -8,9 +8,9 @@
 
 #include "cli/embed/lines.h"
 #include "common/wire/json.h"
+#include "common/wire/vectors.h"
 #include "core/err.h"
 #include "core/file.h"
-#include "common/wire/vectors.h"
 
 enum {
     NPY_HEAD = 128, /* bytes, always */

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 
 #include "cli/machine/api-keys.h"
-#include "cli/suite/http-get.h"
 #include "cli/machine/manager.h"
 #include "cli/machine/ports.h"
 #include "cli/setup/setup.h"
+#include "cli/suite/http-get.h"
 #include "common/config/config.h"
 #include "common/config/key-file.h"
 #include "core/err.h"

@@ -15,8 +15,8 @@
 #include "cli/suite/http-get.h"
 #include "cli/suite/supervisor.h"
 #include "common/config/config.h"
-#include "common/wire/json.h"
 #include "common/models/models.h"
+#include "common/wire/json.h"
 #include "core/err.h"
 #include "core/file.h"
 

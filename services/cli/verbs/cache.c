@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/wire/cache-conn.h"
 #include "common/config/config.h"
+#include "common/wire/cache-conn.h"
 #include "core/file.h"
 
 /* A step reads some blocks of a disk that may be slow. */

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/suite/http-get.h"
 #include "cli/machine/places.h"
-#include "cli/suite/running.h"
 #include "cli/machine/units.h"
+#include "cli/suite/http-get.h"
+#include "cli/suite/running.h"
 #include "common/config/config.h"
 
 static const char help[] =

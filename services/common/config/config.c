@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/config/table.h"
 #include "common/config/kv-type.h"
+#include "common/config/table.h"
 #include "core/err.h"
 
 #define AT(field)    offsetof(struct config, field)

@@ -20,9 +20,9 @@
 
 #include "common/config/config.h"
 #include "common/confine/landlock.h"
-#include "common/service/log.h"
-#include "common/models/links.h"
 #include "common/confine/policy.h"
+#include "common/models/links.h"
+#include "common/service/log.h"
 #include "core/err.h"
 
 /* Of headers that are newer than those of distributions. */

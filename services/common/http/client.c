@@ -14,8 +14,8 @@
 #include <sys/un.h>
 
 #include "common/http/chunks.h"
-#include "common/http/head.h"
 #include "common/http/h2o.h"
+#include "common/http/head.h"
 #include "core/clock.h"
 #include "core/str.h"
 

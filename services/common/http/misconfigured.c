@@ -6,15 +6,15 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
+#include "common/config/config.h"
+#include "common/config/options.h"
+#include "common/confine/confine.h"
 #include "common/http/access-line.h"
 #include "common/http/api-error.h"
-#include "common/config/config.h"
-#include "common/confine/confine.h"
-#include "common/wire/json.h"
-#include "common/service/log.h"
-#include "common/config/options.h"
 #include "common/http/request-id.h"
+#include "common/service/log.h"
 #include "common/service/service.h"
+#include "common/wire/json.h"
 #include "core/utf8.h"
 
 #define MISCONFIGURED_LIFE_USEC (2 * 1000000u)

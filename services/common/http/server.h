@@ -9,8 +9,8 @@
  */
 
 #include "common/http/chunks.h"
-#include "common/http/head.h"
 #include "common/http/h2o.h"
+#include "common/http/head.h"
 #include "core/str.h"
 
 /* When nobody can make room, so many more are accepted to be told 503. */

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/wire/cache-conn.h"
 #include "common/service/log.h"
 #include "common/service/metrics.h"
+#include "common/wire/cache-conn.h"
 #include "core/clock.h"
 
 #define CLIENT_REST_LEAST_USEC  (5 * UINT64_C(1000000))

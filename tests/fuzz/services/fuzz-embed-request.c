@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/wire/json.h"
-#include "embed/inputs.h"
 #include "embed/embed-params.h"
+#include "embed/inputs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

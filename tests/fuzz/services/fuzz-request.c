@@ -7,8 +7,8 @@
 
 #include "chat/messages.h"
 #include "chat/params.h"
-#include "common/wire/fields.h"
 #include "common/http/head.h"
+#include "common/wire/fields.h"
 #include "common/wire/json.h"
 
 #define MAX_HEADER 4096
