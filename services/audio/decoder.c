@@ -13,6 +13,7 @@
  * are left to the service, which finishes what runs.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,6 +40,37 @@ static struct {
     int signals;
     uint64_t own_memory; /* bytes of address space */
 } decoder;
+
+/* --- libraries --- */
+
+/* libav brings libraries that write to stderr, here the journal, as soon as they are loaded: one
+ * warns that it cannot lock memory for secrets, of which it has none here. What the loader has to
+ * say was said before. */
+static int stderr_of_ours = -1;
+
+static void libraries_mute(void)
+{
+    const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    if (null < 0)
+        return;
+    stderr_of_ours = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, DECODER_SOCKET + 1);
+    if (stderr_of_ours >= 0)
+        dup2(null, STDERR_FILENO);
+    close(null);
+}
+
+/* These run after relocation, before the constructors of all libraries. */
+__attribute__((section(".preinit_array"),
+               used)) static void (*const libraries_first)(void) = libraries_mute;
+
+static void libraries_are_loaded(void)
+{
+    if (stderr_of_ours < 0)
+        return;
+    dup2(stderr_of_ours, STDERR_FILENO);
+    close(stderr_of_ours);
+}
 
 /* --- the child --- */
 
@@ -269,6 +301,7 @@ int main(int argc, char **argv)
     const bool landlock_optional = argc == 2 && strcmp(argv[1], "--landlock-optional") == 0;
     struct inf_err err = {};
 
+    libraries_are_loaded();
     log_open("audio-decoder");
     if (argc > 2 || (argc == 2 && !landlock_optional)) {
         fprintf(stderr, "sconce-audio-decoder is started by sconce-audio\n");

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal: fields that programs can go by, and never a word of what people write."""
 from client import ask, chat_body, get
+from roots import TREE
 from services import SERVICES
 
+AUDIO = TREE / "tests/golden/audio"
 SECRET = "Xylophonquartett"
 
 
@@ -83,6 +85,24 @@ def test_keys_are_named_and_never_shown(machine):
     assert named == ["200", "403"]
     for entry in entries:
         assert not any(key[:-1] in str(value) for value in entry.values()), entry
+
+
+def test_libraries_write_nothing_into_the_journal(machine):
+    """libav brings one that warns of memory that it cannot lock."""
+    models = "/var/lib/sconce/models/speech"
+    machine.run(["mkdir", "-p", models])
+    for file in (AUDIO / "whisper").iterdir():
+        machine.write("%s/%s" % (models, file.name), file.read_bytes())
+    machine.write("/root/1.opus", (AUDIO / "ears/1.opus").read_bytes())
+    cursor = machine.cursor()
+    try:
+        assert machine.run(["sconce", "transcribe", "/root/1.opus"]).stdout.strip()
+        machine.systemctl("stop", "sconce-audio.service")
+        entries = machine.journal(cursor, _SYSTEMD_UNIT="sconce-audio.service")
+    finally:
+        machine.run(["rm", "-r", models])
+    assert any("loaded speech" in e["MESSAGE"] for e in entries)
+    assert [e["MESSAGE"] for e in entries if "SCONCE_SERVICE" not in e] == []
 
 
 def test_services_tell_systemd_what_they_do(machine):
