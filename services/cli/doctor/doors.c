@@ -249,7 +249,8 @@ void doctor_doors(struct doctor *d)
             sd_booted() > 0
                 ? (d->n_sides && d->sides[0].places.user ? "sconce setup" : "sconce setup --system")
                 : "sconce serve",
-            "no door of sconce is open here");
+            "no door of sconce is open here%s",
+            sd_booted() > 0 ? "" : ", and no systemd runs that could hold one");
 }
 
 static void check_key_file(struct doctor *d, const struct doctor_side *side)

@@ -67,6 +67,9 @@ static void check_absent(struct doctor *d, const struct doctor_side *side)
     const char *usual = doctor_text("/run/user/%u", (unsigned)geteuid());
     const enum finding_kind kind = side->used ? FINDING_BROKEN : FINDING_ADVICE;
 
+    /* Who uses none needs none; doctor_doors() tells whether a door is open all the same. */
+    if (sd_booted() <= 0 && !side->used)
+        return;
     if (sd_booted() <= 0)
         doctor_tell(d, kind, "managers", "sconce serve",
                     "no systemd runs here; the services run in the foreground");
