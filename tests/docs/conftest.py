@@ -51,7 +51,7 @@ class User:
         """The block, with the usual port replaced by the one that is served here."""
         return re.sub(r"\b7266\b", str(self.port), block.text)
 
-    def run(self, argv, timeout=60, **kw):
+    def run(self, argv, timeout=180, **kw):
         return subprocess.run(argv, env=self.env, cwd=self.work, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=timeout, **kw)
