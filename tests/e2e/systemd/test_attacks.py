@@ -21,6 +21,9 @@ USER = "bob"
 PROGRAM = "/usr/lib/sconce-attack"
 TCP = "sconce-gateway-tcp.socket"
 MODES = ("system", "user")
+# A service that leaves because nobody asks it anything would look like one that an attack ended.
+STAY_FILE = "/etc/sconce/sconce.d/90-stay.yaml"
+STAY = "".join("%s:\n  idle_timeout: 0\n" % row.name for row in SERVICES)
 EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name))
         for mode in MODES for row in SERVICES]
 
@@ -122,6 +125,8 @@ def field(installed, program):
     machine.write(PROGRAM, program.read_bytes(), 0o755)
     # A graphics device, as far as permissions and namespaces go: there is no driver.
     machine.run("mkdir /dev/dri && mknod -m 666 /dev/dri/renderD128 c 226 128")
+    machine.write(STAY_FILE, STAY)
+    stop_services(machine)  # the next ones read it
     machine.systemctl("start", "sconce.target", user=USER)
     outside = lay_cable(machine)
     yield Field(machine)
@@ -131,7 +136,14 @@ def field(installed, program):
     # What is no model would be told as a broken one.
     machine.run("rm -f /var/lib/sconce/models/decoy.gguf "
                 "/home/%s/.local/share/sconce/models/decoy.gguf" % USER)
+    machine.remove(STAY_FILE)
+    stop_services(machine)
     machine.systemctl("stop", "sconce.target", user=USER)
+
+
+def stop_services(machine):
+    for user in (None, USER):
+        machine.systemctl("stop", *(row.unit for row in SERVICES), user=user)
 
 
 def lay_cable(machine):
