@@ -18,12 +18,4 @@ for f in $(git ls-files '*.c' '*.h' '*.comp' '*.glsl' '*.sh' '*.py' 2>/dev/null 
         status=1
     fi
 done
-# A basename occurs once in libinfer and once in services, main.c excepted.
-for top in libinfer services; do
-    doubles=$(find "$top" -name '*.c' ! -name main.c -exec basename {} \; | sort | uniq -d)
-    for d in $doubles; do
-        echo "$top: $d occurs more than once"
-        status=1
-    done
-done
 exit $status
