@@ -51,7 +51,7 @@ def verbs():
 @functools.cache
 def options(verb):
     """Long options that the help of a verb names."""
-    texts = [source(f"services/cli/verb_{verb}.c"), source("services/cli/cli.h")]
+    texts = [source(f"services/cli/verbs/{verb}.c"), source("services/cli/cli.h")]
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", "\n".join(
         line for text in texts for line in text.split("\n") if '"' in line)))
 
@@ -91,7 +91,7 @@ def formats():
 @functools.cache
 def classes():
     """Classes of transformers that are read from config.json."""
-    return {name for path in (TREE / "libinfer/format").glob("hf_config*.c")
+    return {name for path in (TREE / "libinfer/format/hf").glob("config*.c")
             for name in strings(path.read_text()) if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name)}
 
 
