@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Accounts: the blocks and bytes of each tenant and origin, in memory and as rows of the index */
 #include "cache/accounts.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A client chooses sessions freely, and models and tenants less freely. */
+/* A client can invent any number of sessions, and fewer models and tenants. */
 #define ORIGINS_MAX 65536
 #define PLAIN_MAX   (ORIGINS_MAX * 2)
 #define TENANTS_MAX 65536
@@ -31,8 +32,8 @@ void accounts_done(struct accounts *a)
     *a = (struct accounts){0};
 }
 
-/* Makes @array [*cap] long enough for number @id, with zeros; *n is what is in use. */
-static int grow(void **array, size_t size, uint32_t id, uint32_t *n, uint32_t *cap)
+/* Grows @array [*cap] with zeros until number @id fits. *n is the number of entries in use. */
+static int accounts_grow(void **array, size_t size, uint32_t id, uint32_t *n, uint32_t *cap)
 {
     if (id >= *cap) {
         const uint32_t more = MAX(16, id + id / 2 + 1);
@@ -54,7 +55,8 @@ static int add_tenant(struct accounts *a, uint32_t id, const char *name)
 
     if (id == 0 || id > TENANTS_MAX)
         return -EUCLEAN;
-    r = grow((void **)&a->tenants, sizeof(*a->tenants), id, &a->n_tenants, &a->tenants_cap);
+    r = accounts_grow((void **)&a->tenants, sizeof(*a->tenants), id, &a->n_tenants,
+                      &a->tenants_cap);
     if (r < 0)
         return r;
     if (a->tenants[id].name)
@@ -66,7 +68,7 @@ static int add_tenant(struct accounts *a, uint32_t id, const char *name)
     return r > 0 ? -EUCLEAN : r;
 }
 
-/* All texts of an origin in one, which no two share. */
+/* Joins all texts of an origin into a map key. Two different origins never have the same key. */
 static char *key_of(uint32_t tenant, const char *model, const char *codec, const char *session)
 {
     char *key = NULL;
@@ -83,8 +85,8 @@ static int add_origin(struct accounts *a, const struct catalog_origin *from, cha
     int r = -EUCLEAN;
 
     if (from->id > 0 && from->id <= PLAIN_MAX)
-        r = grow((void **)&a->origins, sizeof(*a->origins), from->id, &a->n_origins,
-                 &a->origins_cap);
+        r = accounts_grow((void **)&a->origins, sizeof(*a->origins), from->id, &a->n_origins,
+                          &a->origins_cap);
     if (r == 0 && a->origins[from->id].model)
         r = -EUCLEAN;
     if (r < 0) {
@@ -123,7 +125,8 @@ static int load_origin(void *data, const struct catalog_origin *from)
 
     if (from->tenant == 0 || from->tenant >= a->n_tenants || !a->tenants[from->tenant].name)
         return -EUCLEAN;
-    /* Who has nothing is forgotten, here and, when its number is given away, there. */
+    /* An origin without blocks is dropped here. Its row goes when its number is given to
+     * another. */
     if (from->blocks == 0)
         return 0;
     r = add_origin(a, from, key_of(from->tenant, from->model, from->codec, from->session));
@@ -263,7 +266,7 @@ bool accounts_has(const struct accounts *a, uint32_t origin)
     return origin > 0 && origin < a->n_origins && a->origins[origin].model;
 }
 
-static void change(uint64_t *blocks, uint64_t *bytes, uint64_t by, int sign)
+static void account_change(uint64_t *blocks, uint64_t *bytes, uint64_t by, int sign)
 {
     if (sign > 0) {
         ++*blocks;
@@ -283,8 +286,8 @@ void accounts_change(struct accounts *a, uint32_t origin, uint64_t bytes, int si
         return;
     o = &a->origins[origin];
     t = &a->tenants[o->tenant];
-    change(&o->blocks, &o->bytes, bytes, sign);
-    change(&t->blocks, &t->bytes, bytes, sign);
-    change(&a->blocks, &a->bytes, bytes, sign);
+    account_change(&o->blocks, &o->bytes, bytes, sign);
+    account_change(&t->blocks, &t->bytes, bytes, sign);
+    account_change(&a->blocks, &a->bytes, bytes, sign);
     o->unsaved = true;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Filling pipes from files, with splice() or, where the file system lacks it, by copying */
 #include "cache/block-pipe.h"
 
 #include <errno.h>
@@ -7,20 +8,20 @@
 
 #include "core/macros.h"
 
-/* What is copied at a time where pages cannot go as they are. */
+/* Bytes copied at a time where splice() does not work. */
 #define COPY_BYTES (64u << 10)
 
 int pipe_new(int ret_ends[2])
 {
     if (pipe2(ret_ends, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
-    /* A smaller one does as well, only slower. */
+    /* If the system refuses the size, the default size works too, only slower. */
     fcntl(ret_ends[1], F_SETPIPE_SZ, PIPE_BYTES);
     return 0;
 }
 
-/* For file systems that have no pages to share. What does not fit is read again later. */
-static ssize_t copy(int pipe, int fd, uint64_t offset, size_t n)
+/* For file systems without splice(). Bytes that do not fit into the pipe are read again later. */
+static ssize_t pipe_copy(int pipe, int fd, uint64_t offset, size_t n)
 {
     char bytes[COPY_BYTES];
     ssize_t r = pread(fd, bytes, MIN(n, sizeof(bytes)), (off_t)offset);
@@ -37,5 +38,5 @@ ssize_t pipe_fill(int pipe, int fd, uint64_t offset, size_t n)
 
     if (r >= 0)
         return r;
-    return errno == EINVAL ? copy(pipe, fd, offset, n) : -errno;
+    return errno == EINVAL ? pipe_copy(pipe, fd, offset, n) : -errno;
 }

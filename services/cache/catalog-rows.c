@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of blocks. Names are kept as a number, by which they are found, and the rest. */
+/*
+ * Rows of blocks in the index
+ *
+ * The name of a block is stored in two columns: its first 8 bytes as a number, which has an index,
+ * and the rest.
+ */
 #include "cache/catalog-sql.h"
 
 #include <endian.h>
@@ -17,12 +22,12 @@ static int64_t key_of(const uint8_t *name)
     return (int64_t)le64toh(key);
 }
 
-static bool fits(int64_t value, int64_t max)
+static bool row_fits(int64_t value, int64_t max)
 {
     return value >= 0 && value <= max;
 }
 
-/* False: no block has such a row. */
+/* Reads the row under @st. False: no block can have these values. */
 static bool row_read(sqlite3_stmt *st, struct row *r)
 {
     int64_t v[16];
@@ -30,10 +35,10 @@ static bool row_read(sqlite3_stmt *st, struct row *r)
 
     for (int i = 0; i < 16; i++)
         v[i] = i == 2 ? 0 : sqlite3_column_int64(st, i);
-    if (sqlite3_column_bytes(st, 2) != REST_BYTES || v[0] <= 0 || !fits(v[4], UINT32_MAX) ||
-        !fits(v[5], UINT32_MAX) || !fits(v[6], UINT32_MAX) || !fits(v[7], UINT32_MAX) ||
-        !fits(v[8], UINT32_MAX) || !fits(v[9], INT64_MAX / STORE_PAGE) ||
-        !fits(v[10], STORE_BLOCK_MAX))
+    if (sqlite3_column_bytes(st, 2) != REST_BYTES || v[0] <= 0 || !row_fits(v[4], UINT32_MAX) ||
+        !row_fits(v[5], UINT32_MAX) || !row_fits(v[6], UINT32_MAX) || !row_fits(v[7], UINT32_MAX) ||
+        !row_fits(v[8], UINT32_MAX) || !row_fits(v[9], INT64_MAX / STORE_PAGE) ||
+        !row_fits(v[10], STORE_BLOCK_MAX))
         return false;
     key = htole64((uint64_t)v[1]);
     memcpy(r->name, &key, KEY_BYTES);
@@ -55,7 +60,7 @@ static bool row_read(sqlite3_stmt *st, struct row *r)
     return true;
 }
 
-/* The next row that can be one. */
+/* Steps to the next row that has valid values. */
 static int row_step(sqlite3_stmt *st, struct row *ret_row)
 {
     int r;
@@ -112,7 +117,8 @@ int catalog_lowest(struct catalog *c, uint32_t tenant, struct row *ret_row)
     if (!st)
         return r;
     r = catalog_step(st);
-    /* A row that says nothing sensible would stand in the way of all others for ever. */
+    /* If an invalid row were skipped here, it would remain the lowest for ever and block
+     * eviction. */
     if (r > 0 && !row_read(st, ret_row))
         r = -EUCLEAN;
     sqlite3_reset(st);

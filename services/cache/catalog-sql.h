@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The statements of the index, for catalog.c, catalog-rows.c and catalog-tables.c. */
+/* SQL statements of the index, shared by catalog.c, catalog-rows.c and catalog-tables.c */
 
 #include <sqlite3.h>
 
@@ -45,12 +45,14 @@ struct catalog {
     sqlite3_stmt *statements[SQL_COUNT];
 };
 
-/* The negative errno of a result of SQLite; 0 for those that are no error. */
+/* Converts an SQLite result to a negative errno; 0 for results that are no error. */
 int catalog_errno(int rc);
-/* Prepares, once, and binds @values [n]. NULL and *ret_error if that fails. */
+/* Prepares the statement on first use and binds @values [n]. On failure returns NULL and sets
+ * *ret_error. */
 sqlite3_stmt *catalog_bind(struct catalog *c, enum catalog_sql which, const int64_t *values, int n,
                            int *ret_error);
-/* Steps: 1 there is a row, 0 there is none more, or a negative errno; the last two reset it. */
+/* Steps. Returns 1: there is a row; 0: no more rows; or a negative errno. The last two reset
+ * @st. */
 int catalog_step(sqlite3_stmt *st);
-/* Both, for statements that have no rows. */
+/* catalog_bind() and catalog_step() for statements without rows. */
 int catalog_run(struct catalog *c, enum catalog_sql which, const int64_t *values, int n);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small tables of the index: the store's state, segments, origins, tenants, digests. */
+/* The small tables of the index: the state of the store, segments, origins, tenants, digests */
 #include "cache/catalog-sql.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Digests of files that are remembered, at least. */
+/* At least this many digests of files are kept. */
 #define DIGESTS 4096
 
 int catalog_load_state(struct catalog *c, struct catalog_state *ret_state)
@@ -106,7 +106,7 @@ int catalog_load_origins(struct catalog *c,
     return r;
 }
 
-/* NULL is bound for NULL. */
+/* A NULL @text binds SQL NULL. */
 static int bind_text(sqlite3_stmt *st, int at, const char *text)
 {
     return catalog_errno(sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC));

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening the index, and what all its statements share. The connection holds its locks as long as
- * it is open, so that the log needs no shared memory. Commits do not wait for the disk: after a
- * loss of power the last ones may be missing, and the segments tell what they were.
+ * The index: opening it, and the functions that all statements use
+ *
+ * The connection holds its locks as long as it is open, so the write-ahead log needs no shared
+ * memory. Commits do not wait for the disk. After a power loss the last commits may be missing;
+ * store-recover.c restores them from the segments.
  */
 #include "cache/catalog-sql.h"
 
@@ -107,7 +109,7 @@ int catalog_errno(int rc)
     case SQLITE_AUTH:
         return -EIO;
     default:
-        /* Statements are constant: what does not fit them is a file that is not what it was. */
+        /* The statements are constant, so a mismatch means that the file is damaged. */
         return -EUCLEAN;
     }
 }
@@ -163,7 +165,7 @@ int catalog_commit(struct catalog *c)
 
 void catalog_rollback(struct catalog *c)
 {
-    /* SQLite may have done so already. */
+    /* SQLite may already have rolled back. */
     if (!sqlite3_get_autocommit(c->db))
         catalog_run(c, SQL_ROLLBACK, NULL, 0);
 }
@@ -189,12 +191,12 @@ static int pragma_number(struct catalog *c, const char *pragma, int64_t *ret_val
     return rc == SQLITE_ROW ? 0 : rc == SQLITE_DONE ? -EUCLEAN : catalog_errno(rc);
 }
 
-static int exec(struct catalog *c, const char *sql)
+static int catalog_exec(struct catalog *c, const char *sql)
 {
     return catalog_errno(sqlite3_exec(c->db, sql, NULL, NULL, NULL));
 }
 
-/* A version with its complement, so that one that changed by itself is none. */
+/* The version and its complement, so that a corrupted version is recognized. */
 static int32_t version_encode(uint32_t version)
 {
     return (int32_t)(version | (~version & 0xffff) << 16);
@@ -208,29 +210,29 @@ static bool version_decode(int64_t value, int *ret_version)
     return value == version_encode(v & 0xffff);
 }
 
-static int create(struct catalog *c)
+static int catalog_create(struct catalog *c)
 {
     char text[96];
     int r = catalog_begin(c);
 
     for (size_t i = 0; i < ARRAY_SIZE(schema) && r == 0; i++)
-        r = exec(c, schema[i]);
+        r = catalog_exec(c, schema[i]);
     snprintf(text, sizeof(text), "PRAGMA application_id = %d; PRAGMA user_version = %d;",
              APPLICATION_ID, version_encode(CATALOG_VERSION));
     if (r == 0)
-        r = exec(c, text);
+        r = catalog_exec(c, text);
     if (r == 0)
         return catalog_commit(c);
     catalog_rollback(c);
     return r;
 }
 
-/* Positive condition: nobody wrote to the file yet. */
+/* Positive condition: the file is empty. */
 enum {
     CATALOG_NEW = 1,
 };
 
-/* Whose file it is, and of which version: 0, CATALOG_NEW or an error. */
+/* Checks that the file is an index and which version it has. Returns 0, CATALOG_NEW or an error. */
 static int check_version(struct catalog *c, struct inf_err *reterr)
 {
     int64_t id = 0, value = 0, n_tables = 0;
@@ -254,7 +256,7 @@ static int check_version(struct catalog *c, struct inf_err *reterr)
     return version < CATALOG_VERSION ? -ESTALE : 0;
 }
 
-static int configure(struct catalog *c)
+static int catalog_configure(struct catalog *c)
 {
     static const char *const pragmas[] = {
         "PRAGMA page_size = 4096",
@@ -268,7 +270,7 @@ static int configure(struct catalog *c)
     int r = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(pragmas) && r == 0; i++)
-        r = exec(c, pragmas[i]);
+        r = catalog_exec(c, pragmas[i]);
     return r;
 }
 
@@ -281,14 +283,14 @@ static int open_db(struct catalog *c, const char *vfs, struct inf_err *reterr)
     bool is_new;
 
     if (r == 0)
-        r = configure(c);
+        r = catalog_configure(c);
     if (r == 0)
         r = check_version(c, reterr);
     if (r < 0)
         return r;
     is_new = r == CATALOG_NEW;
-    r = exec(c, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
-    return r == 0 && is_new ? create(c) : r;
+    r = catalog_exec(c, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
+    return r == 0 && is_new ? catalog_create(c) : r;
 }
 
 int catalog_open(const char *path, const char *vfs, struct catalog **ret_catalog,

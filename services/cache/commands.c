@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One function for each question. */
+/* Commands of the cache protocol: one function for each request type */
 #include <errno.h>
 #include <string.h>
 
 #include "cache/server.h"
 #include "common/service/log.h"
 
-/* Begins the answer; a negative @status says what went wrong. */
-static int begin(struct session *session, const struct cache_head *head, int status, uint32_t n)
+/* Begins the answer. A negative @status is the error. */
+static int answer_begin(struct session *session, const struct cache_head *head, int status,
+                        uint32_t n)
 {
     cache_begin(&session->server->out, &(struct cache_head){.version = CACHE_VERSION,
                                                             .type = head->type,
@@ -24,8 +25,8 @@ static struct store_origin origin_of(const struct cache_origin *origin)
                                  origin->session[0] ? origin->session : NULL};
 }
 
-/* Why engines get nothing from us; 0: they do. */
-static int refusal(const struct server *server)
+/* Returns the error that engines get when nothing is cached; 0: requests are served. */
+static int engine_refusal(const struct server *server)
 {
     return !server->store || server->refusing ? -ENODEV : 0;
 }
@@ -43,7 +44,7 @@ static int answer_hello(struct session *session, const struct cache_head *head,
     common = hello.least <= CACHE_VERSION && CACHE_VERSION <= hello.most;
     memcpy(session->name, hello.name, sizeof(session->name));
     session->greeted = true;
-    begin(session, head, common ? 0 : -EPROTONOSUPPORT, 0);
+    answer_begin(session, head, common ? 0 : -EPROTONOSUPPORT, 0);
     cache_put_hello(&session->server->out, &ours);
     return common ? 0 : -EPROTONOSUPPORT;
 }
@@ -63,21 +64,21 @@ static int answer_find(struct session *session, const struct cache_head *head,
         cache_read_end(body) < 0)
         return -EBADMSG;
     from = origin_of(&origin);
-    r = refusal(server);
+    r = engine_refusal(server);
     if (r == 0)
         r = store_find(server->store, &from, names, head->n, places);
     if (r < 0)
-        return begin(session, head, r, 0);
+        return answer_begin(session, head, r, 0);
     for (int i = 0; i < r; i++)
         found[i] = (struct inf_tier_found){places[i].size, places[i].sum};
-    begin(session, head, 0, (uint32_t)r);
+    answer_begin(session, head, 0, (uint32_t)r);
     cache_put_found(&server->out, found, (uint32_t)r);
     server_tend_soon(server);
     return 0;
 }
 
-/* What goes to a client is a pipe with the blocks that it named: segments hold those of others as
- * well. */
+/* The client gets a pipe with only the blocks that it named, because a segment also holds blocks of
+ * other clients. */
 static int answer_read(struct session *session, const struct cache_head *head,
                        struct cache_reader *body)
 {
@@ -90,7 +91,7 @@ static int answer_read(struct session *session, const struct cache_head *head,
     if (cache_read_count(body, &n) < 0 || n == 0 || n > head->n ||
         cache_read_names(body, head->n, &names) < 0 || cache_read_end(body) < 0)
         return -EBADMSG;
-    r = refusal(server);
+    r = engine_refusal(server);
     if (r == 0)
         r = store_locate(server->store, names, head->n, places);
     if (r == 0)
@@ -101,7 +102,7 @@ static int answer_read(struct session *session, const struct cache_head *head,
         r = stream_start(server->streams, server->store, session->id, names, places, n, n_found - n,
                          &server->out_fd);
     }
-    return begin(session, head, r, 0);
+    return answer_begin(session, head, r, 0);
 }
 
 static int answer_put(struct session *session, const struct cache_head *head,
@@ -116,7 +117,7 @@ static int answer_put(struct session *session, const struct cache_head *head,
     if (cache_read_origin(body, &origin) < 0 || cache_read_blocks(body, head->n, blocks) < 0 ||
         cache_read_end(body) < 0 || server->n_in_fds != 1)
         return -EBADMSG;
-    r = refusal(server);
+    r = engine_refusal(server);
     if (r == 0)
         r = put_start(session, &origin, server->in_fds[0], blocks, head->n);
     if (r > 0)
@@ -124,7 +125,7 @@ static int answer_put(struct session *session, const struct cache_head *head,
     taken = r > 0 ? (uint32_t)r : 0;
     server->status.taken_blocks_total += taken;
     server->status.refused_blocks_total += head->n - taken;
-    return begin(session, head, r, taken);
+    return answer_begin(session, head, r, taken);
 }
 
 static int answer_used(struct session *session, const struct cache_head *head,
@@ -139,7 +140,7 @@ static int answer_used(struct session *session, const struct cache_head *head,
         cache_read_end(body) < 0)
         return -EBADMSG;
     from = origin_of(&origin);
-    if (refusal(server) == 0 && store_used(server->store, &from, names, head->n) >= 0)
+    if (engine_refusal(server) == 0 && store_used(server->store, &from, names, head->n) >= 0)
         server_tend_soon(server);
     return 0;
 }
@@ -152,10 +153,10 @@ static int answer_reject(struct session *session, const struct cache_head *head,
 
     if (cache_read_names(body, head->n, &names) < 0 || cache_read_end(body) < 0)
         return -EBADMSG;
-    for (uint32_t i = 0; i < head->n && refusal(server) == 0; i++)
+    for (uint32_t i = 0; i < head->n && engine_refusal(server) == 0; i++)
         store_reject(server->store, names[i]);
     if (server_may_complain(server, SERVER_REJECTED))
-        log_warn("%s says that %u of the blocks that it read are not what had been put; they are "
+        log_warn("%s says that %u of the blocks that it read differ from what was stored; they are "
                  "removed",
                  session->name, head->n);
     server_tend_soon(server);
@@ -178,10 +179,10 @@ static int answer_recall(struct session *session, const struct cache_head *head,
     if (head->n != 0 || cache_read_file(body, &file) < 0 || cache_read_end(body) < 0)
         return -EBADMSG;
     id = file_of(&file);
-    r = refusal(session->server);
+    r = engine_refusal(session->server);
     if (r == 0)
         r = store_recall(session->server->store, &id, digest);
-    begin(session, head, r, r > 0);
+    answer_begin(session, head, r, r > 0);
     if (r > 0)
         cache_put_digest(&session->server->out, digest);
     return 0;
@@ -199,11 +200,11 @@ static int answer_remember(struct session *session, const struct cache_head *hea
         cache_read_end(body) < 0)
         return -EBADMSG;
     id = file_of(&file);
-    r = refusal(session->server);
+    r = engine_refusal(session->server);
     if (r == 0)
         r = store_remember(session->server->store, &id, digest);
     server_tend_soon(session->server);
-    return begin(session, head, r, 0);
+    return answer_begin(session, head, r, 0);
 }
 
 static int answer_status(struct session *session, const struct cache_head *head,
@@ -214,7 +215,7 @@ static int answer_status(struct session *session, const struct cache_head *head,
     if (head->n != 0 || cache_read_end(body) < 0)
         return -EBADMSG;
     server_count(session->server, &status);
-    begin(session, head, 0, (uint32_t)cache_n_counters);
+    answer_begin(session, head, 0, (uint32_t)cache_n_counters);
     cache_put_status(&session->server->out, &status);
     return 0;
 }
@@ -227,18 +228,18 @@ static int answer_manage(struct session *session, const struct cache_head *head,
     if (head->n != 0 || cache_read_end(body) < 0 || server->n_in_fds != 1)
         return -EBADMSG;
     if (!server->store)
-        return begin(session, head, -ENODEV, 0);
+        return answer_begin(session, head, -ENODEV, 0);
     session->manages = store_is_lock(server->store, server->in_fds[0]);
-    return begin(session, head, session->manages ? 0 : -EPERM, 0);
+    return answer_begin(session, head, session->manages ? 0 : -EPERM, 0);
 }
 
-/* Why a client does not get what only those get who manage the cache; 0: it does. */
+/* Returns the error for a client that may not manage the cache; 0: it may. */
 static int manage_refusal(const struct session *session)
 {
     return !session->server->store ? -ENODEV : session->manages ? 0 : -EPERM;
 }
 
-/* A page of a list. */
+/* One page of a list. */
 struct page {
     uint64_t skip;
     struct cache_row rows[CACHE_MAX_ROWS];
@@ -292,15 +293,16 @@ static int answer_list(struct session *session, const struct cache_head *head,
     if (r == 0)
         r = store_list(server->store, kinds[kind], page_add, &page);
     if (r < 0 && !page.more)
-        return begin(session, head, r, 0);
-    begin(session, head, 0, page.n);
+        return answer_begin(session, head, r, 0);
+    answer_begin(session, head, 0, page.n);
     step.cursor = page.more ? step.cursor + page.n : 0;
     cache_put_step(&server->out, &step);
     cache_put_rows(&server->out, page.rows, page.n);
     return 0;
 }
 
-/* On the wire 0 is the beginning and the end, so that the store's cursors are one more there. */
+/* On the wire, cursor 0 means both the beginning and the end. Cursors of the store are therefore
+ * sent plus one. */
 static struct store_cursor cursor_of(const struct cache_step *step)
 {
     return (struct store_cursor){.at = step->cursor ? step->cursor - 1 : 0,
@@ -319,7 +321,7 @@ static int answer_step(struct session *session, const struct cache_head *head, i
                                     .bytes = cursor->bytes,
                                     .total = cursor->total};
 
-    begin(session, head, r, 0);
+    answer_begin(session, head, r, 0);
     if (r >= 0)
         cache_put_step(&session->server->out, &step);
     server_tend_soon(session->server);
@@ -367,7 +369,8 @@ static int answer_verify(struct session *session, const struct cache_head *head,
     return answer_step(session, head, r, &cursor);
 }
 
-int answer(struct session *session, const struct cache_head *head, struct cache_reader *body)
+int command_answer(struct session *session, const struct cache_head *head,
+                   struct cache_reader *body)
 {
     static int (*const answers[CACHE_N_TYPES])(struct session *, const struct cache_head *,
                                                struct cache_reader *) = {
@@ -384,7 +387,7 @@ int answer(struct session *session, const struct cache_head *head, struct cache_
         return -EBADMSG;
     if (head->type != CACHE_PUT && head->type != CACHE_MANAGE && session->server->n_in_fds > 0)
         return -EBADMSG;
-    /* Who only looks does not keep us. */
+    /* A status request does not keep the service running. */
     if (head->type != CACHE_STATUS)
         service_touch(session->server->service);
     return answers[head->type](session, head, body);

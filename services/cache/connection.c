@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections: packets in, packets out
+ * Connections: reading request packets and sending answer packets
  *
- * A client asks one question at a time, so its answer finds room in the socket; one that does not
- * read its answers is cut.
+ * A client sends one request at a time, so its answer fits into the socket buffer. A client that
+ * does not read its answers is disconnected.
  */
 #include <errno.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static pid_t peer_of(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ? 0 : peer.pid;
 }
 
-/* Closes a connection if there is no room for another one of @client. */
+/* Closes a connection if there are too many for another one of @client. */
 static void make_room(struct server *server, pid_t client)
 {
     struct session *oldest = NULL, *own = NULL;
@@ -87,12 +87,13 @@ static void take_fds(struct server *server, struct msghdr *msg)
     }
 }
 
-/* 1: a packet; 0: none now; negative: the end. */
-static int receive(struct session *session)
+/* Returns 1: a packet; 0: no packet now; negative: the connection has ended. */
+static int connection_receive(struct session *session)
 {
     struct server *server = session->server;
     struct iovec iov = {server->in.data, sizeof(server->in.data)};
-    /* Room for one more than anybody may send: more are cut off by the kernel, which says so. */
+    /* One slot more than a client may send. The kernel drops further descriptors and sets
+     * MSG_CTRUNC. */
     union {
         struct cmsghdr align;
         char space[CMSG_SPACE(sizeof(server->in_fds))];
@@ -114,7 +115,7 @@ static int receive(struct session *session)
     return 1;
 }
 
-/* Closes the descriptor that goes with it. */
+/* Also closes the descriptor that is sent. */
 static int send_answer(struct session *session)
 {
     struct server *server = session->server;
@@ -141,7 +142,7 @@ static int send_answer(struct session *session)
     return r;
 }
 
-/* The version that we speak, to one who speaks another. */
+/* Answers a client of another protocol version with our version. */
 static void answer_alien(struct server *server, const struct cache_head *head)
 {
     const struct cache_hello hello = {
@@ -155,7 +156,7 @@ static void answer_alien(struct server *server, const struct cache_head *head)
     cache_put_hello(&server->out, &hello);
 }
 
-static int serve(struct session *session)
+static int connection_serve(struct session *session)
 {
     struct server *server = session->server;
     struct cache_reader body;
@@ -168,7 +169,7 @@ static int serve(struct session *session)
     if (r == -EPROTONOSUPPORT)
         answer_alien(server, &head);
     else if (r == 0)
-        r = answer(session, &head, &body);
+        r = command_answer(session, &head, &body);
     if (server->out.len == 0)
         return r;
     sent = send_answer(session);
@@ -179,12 +180,12 @@ static void session_on_readable(void *data)
 {
     struct session *session = data;
     struct server *server = session->server;
-    int r = receive(session);
+    int r = connection_receive(session);
 
     list_remove(session);
     list_add(session);
     if (r > 0)
-        r = serve(session);
+        r = connection_serve(session);
     drop_in_fds(server);
     if (r >= 0)
         return;

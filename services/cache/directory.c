@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of the cache: making it, and removing the access rights of others */
 #include "cache/directory.h"
 
 #include <dirent.h>
@@ -10,7 +11,7 @@
 #include "core/file.h"
 #include "core/macros.h"
 
-static int make(const char *path)
+static int directory_make(const char *path)
 {
     return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
@@ -24,9 +25,9 @@ static int make_both(const char *path)
         return -ENOMEM;
     if (slash && slash != parent) {
         *slash = 0;
-        make(parent);
+        directory_make(parent);
     }
-    return make(path);
+    return directory_make(path);
 }
 
 static int hide_file(int dir, const char *name)

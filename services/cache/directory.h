@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The directory of kept blocks, as its owner wants it
+ * Preparing the directory of the cache
  *
- * Makes @path, and the directory that it is in, if they are not there, and takes from others what
- * rights they have to the files in it, which an older version or another program left them. To be
- * called before the process gives up changing rights of files. -errno.
+ * Makes @path and its parent directory if they do not exist, and removes the rights that an older
+ * version or another program gave other users on the files in it. Must be called before the process
+ * gives up the right to change file modes. -errno.
  */
 int directory_prepare(const char *path);

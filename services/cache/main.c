@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-cache: takes the socket, reads the configuration, gives up new rights, serves
+ * sconce-cache: the process that stores KV blocks on disk
  *
- * A wrong configuration does not end it: who asks `sconce cache status` is told what is wrong, and
- * engines do without.
+ * It takes the socket, reads the configuration, drops privileges and serves. With a wrong
+ * configuration it still runs: `sconce cache status` gets the error, and engines work without the
+ * cache.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 
 #define CACHE_MISCONFIGURED_USEC (2 * 1000000u)
 
-/* Rules of files, and of system calls, come after that. */
+/* Must run before the Landlock rules and the system call filter are applied. */
 static void prepare_directory(struct server *server)
 {
     _cleanup_free_ char *dir = config_block_dir(server->config);
@@ -34,7 +35,7 @@ static void prepare_directory(struct server *server)
                  server->status.directory, strerror(-r));
 }
 
-static int run(struct server *server, const struct options *options)
+static int cache_run(struct server *server, const struct options *options)
 {
     const uint64_t idle = server->config->cache.idle_timeout_usec;
     char ready[280] = "";
@@ -74,7 +75,7 @@ int main(int argc, char **argv)
     struct options options;
     int r;
 
-    /* SQLite asks for files that everybody may read. */
+    /* SQLite creates files with mode 0644. */
     umask(0077);
     log_open("cache");
     r = options_read("cache", argc, argv, &options);
@@ -91,7 +92,7 @@ int main(int argc, char **argv)
                       "the configuration is wrong, nothing is kept: %s", options.wrong);
             cache_text_set(server.status.problem, sizeof(server.status.problem), options.wrong);
         }
-        r = run(&server, &options);
+        r = cache_run(&server, &options);
     }
     options_done(&options);
     return r;

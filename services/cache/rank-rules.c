@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks: the count of uses until which a block is expected back, by one of a few rules.
+ * Ranks: the count of uses at which a block is expected to be used again, by one of several rules
  *
- * A rule gives a life, in turnovers (as many uses as blocks fit): so much more for a block that
- * came back before, so much less for one that is new, so much more for a long chain. The rules are
- * judged by shadows: of each 2^n-th block by name, which rule would still have it when it is used.
- * Sampling by name keeps each block's own story whole, so a store of 1/2^n of the size meets it
- * with nearly the same fate (Waldspurger et al., "Efficient MRC construction with SHARDS", FAST
- * 2015). Blocks that were evicted are recognized by a fingerprint, as in the ghost lists of 2Q and
- * ARC.
+ * A rule gives each block a life, measured in turnovers (one turnover: as many uses as blocks fit).
+ * It adds to the life of a block that was used again before, subtracts from that of a new block,
+ * and adds for a long chain. Shadows judge the rules: for each 2^n-th block by name, a shadow
+ * simulates whether a rule would still have the block when it is used. Sampling by name keeps the
+ * whole history of each sampled block, so a store of 1/2^n of the size has nearly the same hit
+ * ratio (Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015). Evicted blocks
+ * are recognized by a fingerprint, as in the ghost lists of 2Q and ARC.
  *
  * Invariant: a record of the sample that no shadow holds only says that its block was seen.
  */
@@ -18,41 +18,41 @@
 #include <string.h>
 
 #define N_RULES 5
-/* Ranks begin here, so that a life may be negative. */
+/* Offset of all ranks, so that a life may be negative. */
 #define RANK_ZERO    (INT64_C(1) << 48)
 #define CAPACITY_MIN UINT64_C(64)
 #define CAPACITY_MAX (UINT64_C(1) << 40)
 
-/* Fingerprints: sets of GHOST_WAYS, the oldest gives way. Those that came back after a long time
- * are what LRU misses, so there is room for many. */
+/* Fingerprints of evicted blocks, in sets of GHOST_WAYS; the oldest of a set is replaced. Blocks
+ * that return after a long time are those that LRU misses, so there is room for many. */
 #define GHOST_WAYS      UINT64_C(4)
 #define GHOSTS_PER_SLOT UINT64_C(16)
 #define GHOST_MAX       (UINT64_C(1) << 21)
 
-/* Later ones take the place of earlier ones. */
+/* Misses that are remembered; later ones replace earlier ones. */
 #define MISSES (UINT64_C(1) << 16)
 
-/* The sample: sets of SAMPLE_WAYS, of which a shadow holds SHADOW_MAX at most. */
+/* The sample, in sets of SAMPLE_WAYS. A shadow holds at most SHADOW_MAX of its blocks. */
 #define SAMPLE_WAYS UINT64_C(8)
 #define SAMPLE_SETS UINT64_C(1024)
 #define SAMPLES     (SAMPLE_WAYS * SAMPLE_SETS)
 #define SHADOW_MAX  (SAMPLES / 8)
 #define NOWHERE     UINT16_MAX
 
-/* Another rule must be better by this to take over, for a store that changes between rules is
- * filled by neither; hits of this many turnovers ago count half.
- */
+/* Another rule takes over only when its score is better by this factor, because a store that
+ * switches often between rules follows neither. Hits from this many turnovers ago count half. */
 #define RULE_MARGIN   1.1
 #define SCORE_HALVES  16.0
 #define LENGTH_WEIGHT (1.0 / 4096)
-/* A chain counts as this many mean ones at most. */
+/* A chain counts as at most this many chains of mean length. */
 #define LENGTH_MAX 4.0
 
 struct rule {
     const char *name;
-    double used, fresh; /* life of a block that came back before, and of a new one; turnovers */
-    double often;       /* more for each time that its uses doubled */
-    double length;      /* more for a chain of mean length */
+    double used,
+        fresh;     /* life, in turnovers, of a block that was used again before, and of a new one */
+    double often;  /* added each time the number of uses doubles */
+    double length; /* added for a chain of mean length */
 };
 
 static const struct rule rules[N_RULES] = {
@@ -63,58 +63,58 @@ static const struct rule rules[N_RULES] = {
 
 struct ghost {
     uint32_t print : 24; /* 0: none */
-    uint32_t uses : 8;   /* after the first; 255: or more */
-    uint32_t age;        /* the lower bits of a count of uses */
+    uint32_t uses : 8;   /* uses after the first; 255 or more */
+    uint32_t age;        /* the lower bits of the count of uses */
 };
 
 struct sample {
     uint64_t name; /* 0: none */
     uint64_t seq;
-    uint32_t uses; /* after the first */
+    uint32_t uses; /* uses after the first */
     int64_t ranks[N_RULES];
-    uint16_t places[N_RULES]; /* in the shadows; NOWHERE: it does not have it */
+    uint16_t places[N_RULES]; /* index in each shadow; NOWHERE: not in it */
 };
 
-/* What a rule would hold of the sample: a heap by rank, the lowest first. */
+/* The blocks of the sample that a rule would keep: a heap by rank, the lowest first. */
 struct shadow {
     uint16_t heap[SHADOW_MAX + 1];
     uint32_t n;
-    double score; /* hits of late */
+    double score; /* recent hits */
 };
 
-/* What is saved, with the ghosts behind it. On a machine of the other byte order the magic number
- * is another. */
+/* Header of the saved state; the ghosts follow it. On a machine of the other byte order the magic
+ * number does not match. */
 #define SAVED_MAGIC UINT32_C(0x53505232)
 struct saved {
     uint32_t magic, rule;
     double length, scores[N_RULES];
 };
 
-/* A block that was asked for and not there. */
+/* A block that was requested and not found. */
 struct miss {
     uint32_t print;
-    uint32_t after; /* blocks of its chain that were asked for from it on */
+    uint32_t after; /* number of requested blocks of its chain from this one on */
 };
 
 struct cache_policy {
     uint64_t capacity;
     uint32_t rule;
-    double length; /* mean, as blocks see it */
+    double length; /* mean length of a chain, weighted by its blocks */
 
     struct ghost *ghosts;
     uint64_t n_ghosts;   /* a power of two */
     struct miss *misses; /* [MISSES] */
 
     struct sample *samples;
-    uint32_t shift;  /* one block of 2^shift is in the sample */
-    uint64_t n_uses; /* of sampled blocks, since scores were last compared */
+    uint32_t shift;  /* one block in 2^shift is in the sample */
+    uint64_t n_uses; /* uses of sampled blocks since the scores were last compared */
     uint32_t shadow_size;
     struct shadow shadows[N_RULES];
 };
 
-static uint64_t mix(uint64_t x)
+static uint64_t policy_mix(uint64_t x)
 {
-    /* Names may be small numbers in tests and traces; the finalizer of MurmurHash3 spreads them. */
+    /* Names may be small numbers in tests and traces. The finalizer of MurmurHash3 spreads them. */
     x ^= x >> 33;
     x *= UINT64_C(0xff51afd7ed558ccd);
     x ^= x >> 33;
@@ -137,7 +137,7 @@ static void sample_clear(struct sample *s, uint64_t name)
     memset(s->places, 0xff, sizeof(s->places));
 }
 
-static int fit(struct cache_policy *p, uint64_t capacity)
+static int policy_fit(struct cache_policy *p, uint64_t capacity)
 {
     const uint64_t n = power_of_two(MIN(GHOSTS_PER_SLOT * capacity, GHOST_MAX));
     struct ghost *ghosts = NEW(struct ghost, n);
@@ -160,8 +160,8 @@ static int fit(struct cache_policy *p, uint64_t capacity)
     return 0;
 }
 
-/* Takes what can be of use of what was saved. */
-static void restore(struct cache_policy *p, const void *bytes, size_t size)
+/* Takes over the saved state as far as it is valid. */
+static void policy_restore(struct cache_policy *p, const void *bytes, size_t size)
 {
     struct saved saved;
 
@@ -196,11 +196,11 @@ int cache_policy_new(uint64_t capacity, const void *saved, size_t size,
         return -ENOMEM;
     p->rule = RULE_FIRST;
     p->length = 1;
-    r = fit(p, MIN(MAX(capacity, CAPACITY_MIN), CAPACITY_MAX));
+    r = policy_fit(p, MIN(MAX(capacity, CAPACITY_MIN), CAPACITY_MAX));
     if (r < 0)
         return r;
     if (saved)
-        restore(p, saved, size);
+        policy_restore(p, saved, size);
     *ret_policy = STEAL(p);
     return 0;
 }
@@ -237,12 +237,12 @@ int cache_policy_resize(struct cache_policy *p, uint64_t capacity)
 {
     capacity = MIN(MAX(capacity, CAPACITY_MIN), CAPACITY_MAX);
     if (capacity > 2 * p->capacity || 2 * capacity < p->capacity)
-        return fit(p, capacity);
+        return policy_fit(p, capacity);
     p->capacity = capacity;
     return 0;
 }
 
-/* How often the block was seen before, and remembers that it was now. */
+/* Returns how often the block was seen before, and records that it was seen now. */
 static uint32_t ghost_seen(struct cache_policy *p, uint64_t hash, uint64_t seq)
 {
     struct ghost *set = &p->ghosts[hash & (p->n_ghosts - 1) & ~(GHOST_WAYS - 1)];
@@ -270,7 +270,7 @@ static struct miss *miss_of(struct cache_policy *p, uint64_t hash)
 
 void cache_policy_missed(struct cache_policy *p, uint64_t name, uint32_t after)
 {
-    const uint64_t hash = mix(name) | 1;
+    const uint64_t hash = policy_mix(name) | 1;
 
     *miss_of(p, hash) = (struct miss){(uint32_t)(hash >> 32), after};
 }
@@ -292,7 +292,7 @@ static int64_t rank_by(const struct cache_policy *p, const struct rule *rule,
     double life = uses ? rule->used + rule->often * doubled : rule->fresh;
 
     life += rule->length * MIN(use->length / p->length, LENGTH_MAX);
-    /* All blocks of a chain count from where it began. */
+    /* All blocks of a chain count from the use of its first block. */
     return RANK_ZERO + (int64_t)use->seq - use->index + (int64_t)(life * (double)p->capacity);
 }
 
@@ -392,8 +392,8 @@ static struct sample *sample_of(struct cache_policy *p, uint64_t hash)
     return oldest;
 }
 
-/* What the rules would have made of this use. */
-static void judge(struct cache_policy *p, const struct cache_policy_use *use, uint64_t hash)
+/* Simulates this use with all rules. */
+static void policy_judge(struct cache_policy *p, const struct cache_policy_use *use, uint64_t hash)
 {
     struct sample *s = sample_of(p, hash);
 
@@ -415,7 +415,7 @@ static void judge(struct cache_policy *p, const struct cache_policy_use *use, ui
 
 uint64_t cache_policy_rank(struct cache_policy *p, const struct cache_policy_use *told)
 {
-    const uint64_t hash = mix(told->name) | 1;
+    const uint64_t hash = policy_mix(told->name) | 1;
     const uint32_t seen = ghost_seen(p, hash, told->seq), uses = told->kept ? MAX(seen, 1u) : seen;
     struct cache_policy_use use = *told;
     uint64_t rank;
@@ -423,7 +423,7 @@ uint64_t cache_policy_rank(struct cache_policy *p, const struct cache_policy_use
     use.length = length_of(p, told, hash);
     p->length += (use.length - p->length) * LENGTH_WEIGHT;
     if ((hash >> 1 & ((UINT64_C(1) << p->shift) - 1)) == 0)
-        judge(p, &use, hash);
+        policy_judge(p, &use, hash);
     rank = (uint64_t)MAX(rank_by(p, &rules[p->rule], &use, uses), 1);
     return use.kept ? MAX(use.rank, rank) : rank;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The cache policy of a store: its file, its capacity, and the ranks of blocks */
 #include "cache/rank.h"
 
 #include <errno.h>
@@ -12,12 +13,12 @@
 #define FILE_NAME "policy"
 #define FILE_NEW  "policy.new"
 #define FILE_MAX  (UINT64_C(64) << 20)
-/* Until there are blocks to measure. */
+/* Assumed size of a block until BLOCKS_FEW blocks are stored. */
 #define BLOCK_GUESS (UINT64_C(1) << 20)
 #define BLOCKS_FEW  16
 
 /* How many blocks of the mean size fit. */
-static uint64_t capacity(const struct store *s)
+static uint64_t rank_capacity(const struct store *s)
 {
     const uint64_t blocks = s->accounts.blocks;
     const uint64_t mean = blocks < BLOCKS_FEW ? BLOCK_GUESS : s->accounts.bytes / blocks;
@@ -30,8 +31,8 @@ static uint64_t capacity(const struct store *s)
     return MAX(bytes / MAX(mean, STORE_PAGE), 1);
 }
 
-/* What the last process saved; NULL: nothing, which is fine. */
-static char *load(const struct store *s, size_t *ret_size)
+/* Reads what the last process saved. NULL: there is nothing, which is no error. */
+static char *rank_load(const struct store *s, size_t *ret_size)
 {
     _cleanup_close_ int fd = openat(s->dir, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     struct stat st;
@@ -51,9 +52,9 @@ static char *load(const struct store *s, size_t *ret_size)
 int rank_open(struct store *s)
 {
     size_t size = 0;
-    _cleanup_free_ char *saved = load(s, &size);
+    _cleanup_free_ char *saved = rank_load(s, &size);
 
-    s->capacity = capacity(s);
+    s->capacity = rank_capacity(s);
     return cache_policy_new(s->capacity, saved, size, &s->policy);
 }
 
@@ -103,11 +104,11 @@ void rank_missed(struct store *s, const uint8_t name[STORE_NAME_BYTES], uint32_t
 
 void rank_resize(struct store *s)
 {
-    const uint64_t now = capacity(s);
+    const uint64_t now = rank_capacity(s);
 
     if (now > s->capacity - s->capacity / 10 && now < s->capacity + s->capacity / 10)
         return;
-    /* Without memory for another size, the old one goes on. */
+    /* Without memory for the new size, the policy continues with the old one. */
     if (cache_policy_resize(s->policy, now) == 0)
         s->capacity = now;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop adds streams and marks those that shall end; the thread alone takes them out of the list
- * and frees them, so that it may look at them without the lock.
+ * Streams of blocks: one thread reads blocks from disk and fills the pipes of clients
+ *
+ * The loop adds streams and marks those that must end. Only the thread removes streams from the
+ * list and frees them, so the thread may read them without the lock.
  */
 #include "cache/read-stream.h"
 
@@ -17,9 +19,9 @@
 #include "common/service/loop.h"
 #include "core/clock.h"
 
-#define AHEAD_BYTES    (UINT64_C(16) << 20) /* that the disk is asked for before they are sent */
-#define TICK_MSEC      1000                 /* until it is looked for clients that do not read */
-#define UNREADABLE_MAX 16                   /* names that wait for the loop */
+#define AHEAD_BYTES    (UINT64_C(16) << 20) /* bytes of readahead */
+#define TICK_MSEC      1000                 /* interval of checks for clients that do not read */
+#define UNREADABLE_MAX 16                   /* names of unreadable blocks that wait for the loop */
 
 struct stream_block {
     struct segment_file *file;
@@ -28,33 +30,33 @@ struct stream_block {
 };
 
 struct stream {
-    struct stream *next; /* a younger one */
+    struct stream *next; /* the next younger one */
     uint64_t client;
-    int pipe;     /* its writing end */
-    bool ends;    /* under the lock; by the loop or the thread */
-    uint32_t n;   /* blocks to send */
-    uint32_t all; /* and those that may be asked for next */
-    uint32_t i;   /* the block that is sent */
-    uint64_t at;  /* its next byte */
+    int pipe;     /* the write end */
+    bool ends;    /* set by the loop or the thread, under the lock */
+    uint32_t n;   /* number of blocks to send */
+    uint32_t all; /* n, and the blocks that are only read ahead */
+    uint32_t i;   /* index of the block being sent */
+    uint64_t at;  /* offset of its next byte */
     uint32_t ahead;
-    atomic_uint_fast64_t moved_usec; /* when bytes went last */
+    atomic_uint_fast64_t moved_usec; /* when bytes were last sent */
     struct stream_block blocks[];
 };
 
 struct streams {
     struct stream_params params;
     pthread_t thread;
-    int wake, news; /* eventfds, towards the thread and the loop */
+    int wake, news; /* eventfds that wake the thread and the loop */
     struct loop_watch *watch;
-    pthread_mutex_t lock; /* of all that follows */
-    struct stream *list;  /* the oldest first */
+    pthread_mutex_t lock; /* protects all members below */
+    struct stream *list;  /* oldest first */
     uint32_t n;
     bool stopping;
     uint8_t unreadable[UNREADABLE_MAX][STORE_NAME_BYTES];
     uint32_t n_unreadable;
 };
 
-static void ring(int fd)
+static void eventfd_signal(int fd)
 {
     const uint64_t one = 1;
 
@@ -62,7 +64,7 @@ static void ring(int fd)
         assert(errno == EAGAIN);
 }
 
-static void silence(int fd)
+static void eventfd_clear(int fd)
 {
     uint64_t n;
 
@@ -80,7 +82,7 @@ static struct stream *stream_free(struct stream *s)
     return NULL;
 }
 
-/* Asks the disk for what comes next. */
+/* Starts readahead of the next blocks. */
 static void look_ahead(struct stream *s)
 {
     uint64_t bytes = 0;
@@ -96,17 +98,17 @@ static void look_ahead(struct stream *s)
     }
 }
 
-/* Tells the loop of the block that is sent. */
+/* Reports the block being sent to the loop as unreadable. */
 static void tell_unreadable(struct streams *set, const struct stream *s)
 {
     pthread_mutex_lock(&set->lock);
     if (set->n_unreadable < UNREADABLE_MAX)
         memcpy(set->unreadable[set->n_unreadable++], s->blocks[s->i].name, STORE_NAME_BYTES);
     pthread_mutex_unlock(&set->lock);
-    ring(set->news);
+    eventfd_signal(set->news);
 }
 
-/* Sends what fits now, and not much more than a pipe. False: it is over. */
+/* Sends what fits now, at most about one pipe. False: the stream is finished. */
 static bool stream_move(struct streams *set, struct stream *s)
 {
     uint64_t moved = 0;
@@ -135,7 +137,7 @@ static bool stream_move(struct streams *set, struct stream *s)
     return s->i < s->n;
 }
 
-/* Takes those that end out of the list, and frees them; the lock is held. */
+/* Removes streams that are marked to end from the list and frees them. The lock must be held. */
 static void drop_ended(struct streams *set)
 {
     struct stream **at = &set->list;
@@ -153,9 +155,9 @@ static void drop_ended(struct streams *set)
     }
 }
 
-/* What is to be waited for; the lock is held. How many streams. */
-static uint32_t gather(const struct streams *set, struct stream *streams[STREAM_MAX],
-                       struct pollfd ret_waits[STREAM_MAX + 1])
+/* Collects what poll() waits for. The lock must be held. Returns the number of streams. */
+static uint32_t streams_gather(const struct streams *set, struct stream *streams[STREAM_MAX],
+                               struct pollfd ret_waits[STREAM_MAX + 1])
 {
     uint32_t n = 0;
 
@@ -167,7 +169,7 @@ static uint32_t gather(const struct streams *set, struct stream *streams[STREAM_
     return n;
 }
 
-/* Whether a stream goes on after poll() said @events of its pipe. */
+/* Whether a stream continues after poll() returned @events for its pipe. */
 static bool goes_on(struct streams *set, struct stream *s, short events)
 {
     if (events & POLLERR)
@@ -177,8 +179,8 @@ static bool goes_on(struct streams *set, struct stream *s, short events)
     return clock_usec() - s->moved_usec < STREAM_IDLE_USEC;
 }
 
-/* Waits for pipes with room, and fills them. False: the thread shall end. */
-static bool work(struct streams *set)
+/* Waits for pipes with room and fills them. False: the thread must end. */
+static bool streams_work(struct streams *set)
 {
     struct pollfd waits[STREAM_MAX + 1];
     struct stream *streams[STREAM_MAX];
@@ -188,12 +190,12 @@ static bool work(struct streams *set)
     pthread_mutex_lock(&set->lock);
     drop_ended(set);
     go_on = !set->stopping;
-    n = gather(set, streams, waits);
+    n = streams_gather(set, streams, waits);
     pthread_mutex_unlock(&set->lock);
     if (!go_on || poll(waits, n + 1, n > 0 ? TICK_MSEC : -1) < 0)
         return go_on;
     if (waits[0].revents)
-        silence(set->wake);
+        eventfd_clear(set->wake);
     for (uint32_t i = 0; i < n; i++)
         if (!goes_on(set, streams[i], waits[i + 1].revents)) {
             pthread_mutex_lock(&set->lock);
@@ -208,7 +210,7 @@ static void *streams_thread(void *data)
     struct streams *set = data;
 
     pthread_setname_np(pthread_self(), "reader");
-    while (work(set))
+    while (streams_work(set))
         ;
     return NULL;
 }
@@ -219,7 +221,7 @@ static void on_news(void *data)
     struct streams *set = data;
     uint32_t n;
 
-    silence(set->news);
+    eventfd_clear(set->news);
     pthread_mutex_lock(&set->lock);
     n = set->n_unreadable;
     memcpy(names, set->unreadable, n * sizeof(names[0]));
@@ -229,7 +231,7 @@ static void on_news(void *data)
         set->params.unreadable(set->params.data, names[i]);
 }
 
-static void done(struct streams *set)
+static void streams_done(struct streams *set)
 {
     loop_watch_free(set->watch);
     if (set->wake >= 0)
@@ -257,7 +259,7 @@ int streams_new(const struct stream_params *params, struct streams **ret_streams
     if (r == 0)
         r = -pthread_create(&set->thread, NULL, streams_thread, set);
     if (r < 0) {
-        done(set);
+        streams_done(set);
         return r;
     }
     *ret_streams = set;
@@ -271,9 +273,9 @@ struct streams *streams_free(struct streams *set)
     pthread_mutex_lock(&set->lock);
     set->stopping = true;
     pthread_mutex_unlock(&set->lock);
-    ring(set->wake);
+    eventfd_signal(set->wake);
     pthread_join(set->thread, NULL);
-    done(set);
+    streams_done(set);
     return NULL;
 }
 
@@ -301,8 +303,8 @@ static int stream_new(struct store *store, const uint8_t (*names)[STORE_NAME_BYT
     return 0;
 }
 
-/* Marks a stream to end where one more would be too many: the oldest of @client, or of all the one
- * that waits longest for its client. False: there is no room before it has. */
+/* If there are too many streams, marks one to end: the oldest of @client, or the one of all that
+ * has waited longest for its client. False: there is no room until that one has ended. */
 static bool make_room(struct streams *set, uint64_t client)
 {
     struct stream *own = NULL, *stale = NULL;
@@ -324,7 +326,7 @@ static bool make_room(struct streams *set, uint64_t client)
 }
 
 /* Hands @s to the thread. */
-static int add(struct streams *set, struct stream *s)
+static int streams_add(struct streams *set, struct stream *s)
 {
     struct stream **end = &set->list;
     bool fits;
@@ -338,7 +340,7 @@ static int add(struct streams *set, struct stream *s)
         set->n++;
     }
     pthread_mutex_unlock(&set->lock);
-    ring(set->wake);
+    eventfd_signal(set->wake);
     return fits ? 0 : -EBUSY;
 }
 
@@ -358,7 +360,7 @@ int stream_start(struct streams *set, struct store *store, uint64_t client,
     r = pipe_new(ends);
     if (r == 0) {
         s->pipe = ends[1];
-        r = add(set, s);
+        r = streams_add(set, s);
         if (r < 0)
             close(ends[0]);
     }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Records: encoding and decoding the page before each block, and the first page of a segment */
 #include "cache/record.h"
 
 #include <endian.h>
@@ -12,11 +13,11 @@
 #define FILE_MAGIC "sconceSG"
 #define NO_TEXT    UINT16_MAX
 
-/* What is in a page, in its order; numbers are little-endian. */
+/* Layout of the page; numbers are little-endian. */
 struct page_head {
     char magic[8];
-    uint32_t version, length; /* of the page's bytes that @sum is of, from its beginning */
-    uint64_t check;           /* XXH3-64 of what follows it */
+    uint32_t version, length; /* number of bytes from its beginning that are valid */
+    uint64_t check;           /* XXH3-64 of the bytes after this field */
     uint8_t name[STORE_NAME_BYTES], parent[STORE_NAME_BYTES];
     uint64_t size, sum, at;
     uint32_t index;
@@ -91,7 +92,7 @@ void record_encode(const struct record *r, uint8_t page[STORE_PAGE])
     memcpy(page, &head, sizeof(head));
 }
 
-/* Texts are cut out of @page, whose checked part ends at @length. */
+/* Reads the texts from @page, whose checked part ends at @length. */
 static bool decode_texts(const uint8_t *page, const struct page_head *head, size_t length,
                          struct record *r)
 {
@@ -139,7 +140,7 @@ bool record_decode(const uint8_t page[STORE_PAGE], struct record *ret_record)
     return true;
 }
 
-/* The first page of a segment: magic, version, number, sum of these. */
+/* First page of a segment: magic, version, number, and the checksum of these. */
 struct file_head {
     char magic[8];
     uint32_t version, number;

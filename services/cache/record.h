@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What stands before each block in a segment, so that an index can be made again
+ * The record before each block in a segment, from which the index can be rebuilt
  *
- * One page: magic, version, length and sum of what follows, names, numbers, texts; little-endian,
- * then zeros. The bytes of the block begin at the next page.
+ * One page: magic, version, length and checksum of what follows, names, numbers, texts;
+ * little-endian, padded with zeros. The bytes of the block begin at the next page.
  */
 
 #include <stdbool.h>
@@ -29,24 +29,24 @@ struct record {
     char texts[RECORD_TEXTS][STORE_TEXT_MAX + 1];
 };
 
-/* What a block of @size bytes takes on disk. */
+/* Bytes that a block of @size bytes takes on disk. */
 static inline uint64_t record_bytes(uint64_t size)
 {
     return STORE_PAGE + ALIGN_UP(size, STORE_PAGE);
 }
 
-/* XXH3-64 of seed 0. */
+/* XXH3-64 with seed 0. */
 uint64_t record_sum(const void *data, size_t n);
 /* -EINVAL: a text is too long. */
 int record_set_origin(struct record *r, const struct store_origin *origin);
 void record_origin(const struct record *r, struct store_origin *ret_origin);
 void record_encode(const struct record *r, uint8_t page[STORE_PAGE]);
-/* False: these are not the bytes of a record. */
+/* False: the page is not a record. */
 bool record_decode(const uint8_t page[STORE_PAGE], struct record *ret_record);
 
-/* The first page of a segment tells which format its records have. */
+/* The first page of a segment holds the format version of its records. */
 void record_encode_file(uint32_t number, uint8_t page[STORE_PAGE]);
-/* The version in it; 0: it is not the first page of a segment. */
+/* Returns that version; 0: this is not the first page of a segment. */
 uint32_t record_file_version(const uint8_t page[STORE_PAGE]);
 
 #define RECORD_FILE_VERSION 1

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Segment files: opening, reading, appending, and finding records */
 #include "cache/segment.h"
 
 #include <dirent.h>
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 
 #define NAME_BYTES 24
-/* Of one write, so that a full disk is noticed before all of a large block was tried. */
+/* Bytes per write call, so that a full disk is noticed before all of a large block is written. */
 #define WRITE_MAX (UINT64_C(16) << 20)
 
 static void file_name(uint32_t number, char name[NAME_BYTES])
@@ -56,7 +57,7 @@ void segments_done(struct segments *set)
     set->n = set->cap = 0;
 }
 
-/* Where @number is, or belongs. */
+/* The index of @number in the list, or where it would be inserted. */
 static uint32_t place_of(const struct segments *set, uint32_t number)
 {
     uint32_t low = 0, high = set->n;
@@ -106,7 +107,7 @@ int segments_add(struct segments *set, uint32_t number, struct segment **ret_seg
     return 0;
 }
 
-static void forget(struct segments *set, struct segment *seg)
+static void segments_forget(struct segments *set, struct segment *seg)
 {
     const uint32_t at = place_of(set, seg->number);
 
@@ -141,7 +142,7 @@ int segments_create(struct segments *set, uint32_t number, struct segment **ret_
     *ret_segment = seg;
     return 0;
 fail:
-    forget(set, seg);
+    segments_forget(set, seg);
     return r;
 }
 
@@ -154,11 +155,11 @@ int segments_remove(struct segments *set, struct segment *seg)
     r = set->io->unlink(set->io->data, set->dir, name);
     if (r < 0 && r != -ENOENT)
         return r;
-    forget(set, seg);
+    segments_forget(set, seg);
     return 0;
 }
 
-/* False: it is not the name of a segment. */
+/* False: @name is not the name of a segment. */
 static bool parse_name(const char *name, uint32_t *ret_number)
 {
     char again[NAME_BYTES];
@@ -287,7 +288,7 @@ int segment_write_record(const struct store_io *io, int fd, const struct record 
     return segment_write(io, fd, page, sizeof(page), offset - STORE_PAGE);
 }
 
-/* Holes have no records; where the file system cannot tell, nothing is skipped. */
+/* Holes contain no records. If the file system cannot report holes, nothing is skipped. */
 static uint64_t skip_hole(int fd, uint64_t from, uint64_t end)
 {
     const off_t data = lseek(fd, (off_t)from, SEEK_DATA);

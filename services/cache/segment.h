@@ -4,37 +4,37 @@
 /*
  * Segment files: NNNNNNNN.kv in one directory
  *
- * A page that tells the format, then records, each at a multiple of a page. Places are given out
- * once and never again, so that who holds a file may go on reading at a place, and finds what was
- * there, or zeros.
+ * The first page holds the format version. Records follow, each at a multiple of a page. Each place
+ * is used only once, so a reader that holds the file may continue to read at a place and finds
+ * either the original bytes or zeros.
  */
 
 #include <stdatomic.h>
 
 #include "cache/record.h"
 
-/* A descriptor that cannot write, closed when the last one lets go of it. */
+/* A read-only descriptor, closed with the last reference. */
 struct segment_file {
     atomic_uint n_refs;
     int fd;
 };
 
 struct segment_file *segment_file_ref(struct segment_file *file);
-/* Any thread. NULL is fine; returns NULL. */
+/* Callable from any thread. NULL is allowed; returns NULL. */
 struct segment_file *segment_file_unref(struct segment_file *file);
 
 struct segment {
     uint32_t number;
     struct segment_file *file; /* NULL: not open */
     int write_fd;              /* -1: not open */
-    uint64_t end;              /* where the next record goes */
-    uint64_t known;            /* up to where the index had seen it when it was opened */
-    uint64_t disk;             /* what the file took on disk then */
+    uint64_t end;              /* where the next record is written */
+    uint64_t known;            /* end of the part that the index knew when it was opened */
+    uint64_t disk;             /* bytes on disk when the index was opened */
     uint64_t live;             /* bytes on disk of records that have rows */
-    uint64_t blocks;           /* those records */
-    uint32_t n_writes;         /* under way; meanwhile it is not removed */
-    bool unsaved;              /* differs from its row */
-    bool untidy;               /* has records without rows whose space was not given back */
+    uint64_t blocks;           /* number of those records */
+    uint32_t n_writes;         /* writes under way; a segment with writes is not removed */
+    bool unsaved;              /* differs from its row in the index */
+    bool untidy;               /* may have records without rows whose space was not freed */
 };
 
 /* Whether a block of @size bytes can be at @offset. */
@@ -43,7 +43,7 @@ static inline bool segment_has(const struct segment *seg, uint64_t offset, uint6
     return offset >= (uint64_t)2 * STORE_PAGE && size <= seg->end && offset <= seg->end - size;
 }
 
-/* All of them, in the order of their numbers. */
+/* All segments, ordered by number. */
 struct segments {
     const struct store_io *io;
     int dir;
@@ -51,35 +51,37 @@ struct segments {
     uint32_t n, cap;
 };
 
-/* Takes over nothing; @dir is borrowed. */
+/* @dir is borrowed. */
 void segments_init(struct segments *set, const struct store_io *io, int dir);
 void segments_done(struct segments *set);
 /* NULL: there is none. */
 struct segment *segments_find(const struct segments *set, uint32_t number);
-/* Adds one for a file that is there or, made with its first page, is from now on. */
+/* segments_add() adds a segment for an existing file; segments_create() makes the file and its
+ * first page. */
 int segments_add(struct segments *set, uint32_t number, struct segment **ret_segment);
 int segments_create(struct segments *set, uint32_t number, struct segment **ret_segment);
-/* Closes it and removes its file. */
+/* Closes the segment and removes its file. */
 int segments_remove(struct segments *set, struct segment *seg);
 
-/* Calls @fn with the number of each file in the directory, its size, and what it takes on disk. */
+/* Calls @fn for each segment file with its number, its size, and the bytes that it takes on
+ * disk. */
 int segments_scan(struct segments *set,
                   int (*fn)(void *data, uint32_t number, uint64_t size, uint64_t disk), void *data);
 
-/* Descriptors, opened when they are first asked for, owned by the segment. The first is that of
- * seg->file. */
+/* Return descriptors that are opened on first use and owned by the segment. segment_fd() returns
+ * that of seg->file. */
 int segment_fd(struct segments *set, struct segment *seg);
 int segment_write_fd(struct segments *set, struct segment *seg);
 
-/* The whole range, or an error; reads of what is beyond the end are -ENODATA. */
+/* Read or write the whole range, or return an error. Reading beyond the end: -ENODATA. */
 int segment_read(const struct store_io *io, int fd, void *buffer, uint64_t n, uint64_t offset);
 int segment_write(const struct store_io *io, int fd, const void *bytes, uint64_t n,
                   uint64_t offset);
-/* @offset is the place of the block's bytes; the record before it is written last. */
+/* @offset is the place of the block's bytes. The record before it is written last. */
 int segment_write_record(const struct store_io *io, int fd, const struct record *record,
                          const void *bytes, uint64_t offset);
-/* Finds the next record in @seg whose page is at @from or later and that ends at @end or earlier.
- * 1, *ret_record and *ret_offset of its page; 0: there is none; -EIO and *ret_offset of a page that
+/* Finds the next record in @seg whose page is at @from or later and which ends at @end or earlier.
+ * 1: *ret_record, and *ret_offset of its page; 0: there is none; -EIO: the page at *ret_offset
  * cannot be read. */
 int segment_next_record(struct segments *set, struct segment *seg, uint64_t from, uint64_t end,
                         struct record *ret_record, uint64_t *ret_offset);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening sockets, the store's upkeep, and the end (see server.h)
+ * The server: listening sockets, upkeep of the store, and shutdown
  *
- * Upkeep waits until nobody asked for a fifth of a second, and goes in short steps between which
- * questions are answered.
+ * Upkeep starts when no request has arrived for SERVER_TEND_USEC. It runs in short steps, between
+ * which requests are answered.
  */
 #include "cache/server.h"
 
@@ -71,7 +71,7 @@ const struct service_door server_door = {
     .resume = door_resume,
 };
 
-static void tend(struct server *server)
+static void server_tend(struct server *server)
 {
     int r = store_tend(server->store);
 
@@ -88,12 +88,12 @@ static void tend(struct server *server)
 
 static void on_tend_timer(struct loop_timer *timer)
 {
-    tend(timer->data);
+    server_tend(timer->data);
 }
 
 static void on_tend_task(struct loop_task *task)
 {
-    tend(task->data);
+    server_tend(task->data);
 }
 
 void server_tend_soon(struct server *server)
@@ -122,7 +122,7 @@ static void open_store(struct server *server)
         return;
     if (!server->status.directory[0]) {
         snprintf(server->status.problem, sizeof(server->status.problem),
-                 "there is no home directory for what is kept; set cache.directory");
+                 "there is no home directory for the cache; set cache.directory");
         return;
     }
     r = store_open(
@@ -139,7 +139,8 @@ static void open_store(struct server *server)
     server->refusing = config->cache.enabled == CONFIG_FALSE;
 }
 
-/* A block that the disk does not give any more is computed, and put again. */
+/* The disk no longer returns this block. Its row is removed, so that engines compute it and put it
+ * again. */
 static void on_unreadable(void *data, const uint8_t name[STORE_NAME_BYTES])
 {
     struct server *server = data;

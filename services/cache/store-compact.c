@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Giving space back, a short step at a time. A pass over a segment compares its records with rows:
- * what no row names is punched, and where a segment is to go, what is left moves to another. Bytes
- * are synced in their new place before rows tell of it; who reads the old place finds them there,
- * or zeros, which do not have their sum.
+ * Compaction: giving disk space back, one short step at a time
+ *
+ * A pass over a segment compares its records with rows. Space of records without a row is punched.
+ * If the segment is to be removed, the remaining blocks move to another segment. Bytes are synced
+ * at the new place before rows name it. A reader of the old place finds the old bytes, or zeros,
+ * whose checksum does not match.
  */
 #include "cache/store-inner.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Of one step. */
+/* Limits of one step. */
 #define STEP_RECORDS 64
 #define STEP_BYTES   (UINT64_C(16) << 20)
-/* Segments that are nearly empty are put together when there are more than that: each costs a
- * descriptor. */
+/* With more segments than this, nearly empty ones are merged, because each costs a descriptor. */
 #define SEGMENTS_MANY 128
 
-/* A block that has a second place. */
+/* A block that was copied to a second place. */
 struct move {
     struct row row;
     struct segment *to;
@@ -29,7 +30,7 @@ struct step {
     struct move moves[STEP_RECORDS];
     uint32_t n;
     uint64_t bytes;
-    struct row bad[STEP_RECORDS]; /* whose bytes do not have their sum */
+    struct row bad[STEP_RECORDS]; /* blocks whose checksum does not match */
     uint32_t n_bad;
 };
 
@@ -38,8 +39,8 @@ static bool may_move(const struct store *s, const struct segment *seg)
     return seg != s->active && seg->n_writes == 0 && seg->end > STORE_PAGE;
 }
 
-/* The segment that gives most for what moving its blocks costs; NULL: none is worth it. */
-static struct segment *worst(const struct store *s, uint64_t part)
+/* The segment that frees most space for the cost of moving its blocks; NULL: none is worth it. */
+static struct segment *compact_worst(const struct store *s, uint64_t part)
 {
     struct segment *best = NULL;
 
@@ -53,7 +54,7 @@ static struct segment *worst(const struct store *s, uint64_t part)
     return best;
 }
 
-static struct segment *untidy(const struct store *s)
+static struct segment *compact_untidy(const struct store *s)
 {
     for (uint32_t i = 0; i < s->segments.n; i++)
         if (s->segments.list[i]->untidy && s->segments.list[i]->n_writes == 0)
@@ -72,20 +73,20 @@ static void pass_start(struct store *s, struct segment *seg, bool moves)
     seg->untidy = false;
 }
 
-/* Whether there is something to do. */
-static bool choose(struct store *s)
+/* Starts a pass if one is worthwhile. False: there is nothing to do. */
+static bool compact_choose(struct store *s)
 {
-    struct segment *seg = s->can_punch ? untidy(s) : NULL;
+    struct segment *seg = s->can_punch ? compact_untidy(s) : NULL;
 
     if (seg) {
         pass_start(s, seg, false);
         return true;
     }
-    /* Where holes cannot be made, half of a file must be dead before it is worth it. */
+    /* Without hole punching, a pass is worthwhile only if half of a file is dead. */
     if (!s->can_punch)
-        seg = worst(s, 2);
+        seg = compact_worst(s, 2);
     else if (s->segments.n > SEGMENTS_MANY)
-        seg = worst(s, 4);
+        seg = compact_worst(s, 4);
     if (seg)
         pass_start(s, seg, true);
     return seg != NULL;
@@ -96,7 +97,7 @@ static bool is_live(const struct row *row, const struct segment *seg, uint64_t o
     return row->segment == seg->number && row->offset == offset + STORE_PAGE;
 }
 
-/* Writes a record of the pass's segment again, in the active one. */
+/* Copies a record of the pass's segment to the active segment. */
 static int copy_record(struct store *s, struct step *step, const struct record *record,
                        const struct row *row)
 {
@@ -125,7 +126,7 @@ static int copy_record(struct store *s, struct step *step, const struct record *
                                 step->moves[step->n - 1].offset);
 }
 
-/* One record: it is dead, stays, or is copied. */
+/* Handles one record: frees it, keeps it, or copies it. */
 static int pass_record(struct store *s, struct step *step, const struct record *record,
                        uint64_t offset)
 {
@@ -140,7 +141,7 @@ static int pass_record(struct store *s, struct step *step, const struct record *
     return s->tidy.moves ? copy_record(s, step, record, &row) : 0;
 }
 
-/* Goes over some records. 1: there are more. */
+/* Handles some records. 1: there are more. */
 static int pass_records(struct store *s, struct step *step)
 {
     struct record record;
@@ -190,21 +191,21 @@ static int write_move(struct store *s, const struct move *m)
     return free_add(s, m->row.segment, m->row.offset - STORE_PAGE, bytes);
 }
 
-/* The rows of a step, in one transaction; dead space is given back with it. */
+/* Updates the rows of a step in one transaction, which also frees dead space. */
 static int write_step(struct store *s, const struct step *step)
 {
-    int r = change_begin(s);
+    int r = transaction_begin(s);
 
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < step->n && r == 0; i++)
         r = write_move(s, &step->moves[i]);
     for (uint32_t i = 0; i < step->n_bad && r == 0; i++)
-        r = change_remove(s, &step->bad[i]);
-    return change_end(s, r);
+        r = transaction_remove(s, &step->bad[i]);
+    return transaction_end(s, r);
 }
 
-/* Ends a pass. What rows still tell of in a segment that was to go has no record there. */
+/* Ends a pass. Rows that still name a segment that was to be emptied have no record there. */
 static int pass_end(struct store *s)
 {
     const struct pass pass = s->tidy;
@@ -214,10 +215,10 @@ static int pass_end(struct store *s)
     s->tidy = (struct pass){0};
     if (!pass.moves || !seg || seg->blocks == 0)
         return 0;
-    r = attach_drop_rows(s, pass.segment);
+    r = recover_drop_rows(s, pass.segment);
     if (r < 0)
         return r;
-    /* Without rows it cannot have blocks. */
+    /* A segment without rows cannot have blocks. */
     seg = segments_find(&s->segments, pass.segment);
     return seg && seg->blocks > 0 ? -EUCLEAN : 0;
 }
@@ -252,11 +253,11 @@ static int pass_step(struct store *s, struct segment *seg)
     return r < 0 ? r : 1;
 }
 
-int tidy_step(struct store *s)
+int compact_step(struct store *s)
 {
     struct segment *seg;
 
-    if (s->tidy.segment == 0 && !choose(s))
+    if (s->tidy.segment == 0 && !compact_choose(s))
         return 0;
     seg = segments_find(&s->segments, s->tidy.segment);
     if (!seg || (s->tidy.moves && !may_move(s, seg))) {
@@ -266,15 +267,15 @@ int tidy_step(struct store *s)
     return pass_step(s, seg);
 }
 
-int tidy_one(struct store *s)
+int compact_one(struct store *s)
 {
-    struct segment *seg = worst(s, 8);
+    struct segment *seg = compact_worst(s, 8);
     int r = 1;
 
     if (!seg)
         return 0;
     pass_start(s, seg, true);
     while (r > 0 && s->tidy.segment)
-        r = tidy_step(s);
+        r = compact_step(s);
     return r < 0 ? r : 1;
 }

@@ -2,34 +2,34 @@
 #pragma once
 
 /*
- * What the parts of the store share
+ * Declarations that the files of the store share
  *
- * What memory knows of the index (accounts, bytes of segments, counts) is changed together with it
- * in a transaction, and read again from it when that fails. Space is given back after the
- * transaction that took the rows away.
+ * The state in memory that mirrors the index (accounts, bytes of segments, counts) changes together
+ * with the index in a transaction. If the transaction fails, it is read from the index again. Disk
+ * space is freed after the transaction that removed the rows.
  */
 
 #include "cache/accounts.h"
 #include "cache/segment.h"
 
-/* A use that is not written down yet. */
+/* A use of a block that is not yet written to the index. */
 struct touch {
     int64_t id;
-    int64_t parent, old_parent; /* 0: as they are */
+    int64_t parent, old_parent; /* 0: unchanged */
     uint64_t rank, used, at;
 };
 
-/* Space on disk that no row names any more. */
+/* Disk space that no row names any more. */
 struct range {
     uint32_t segment;
     uint64_t offset, bytes;
 };
 
-/* A pass over the records of a segment. */
+/* A compaction pass over the records of a segment. */
 struct pass {
-    uint32_t segment; /* 0: none is under way */
+    uint32_t segment; /* 0: no pass is under way */
     uint64_t from, end;
-    bool moves; /* what is left goes elsewhere */
+    bool moves; /* true: the remaining blocks move to another segment */
 };
 
 struct store {
@@ -40,22 +40,23 @@ struct store {
     void *clock_data;
     int dir, segments_dir, lock;
 
-    struct catalog *catalog; /* NULL: it could not be opened, which is tried again */
+    struct catalog *catalog; /* NULL: it could not be opened; store_ready() tries again */
     uint64_t tried_usec;
     struct catalog_state state;
-    uint64_t at, at_usec; /* the time when the clock was looked at, and the monotonic one then */
+    uint64_t at, at_usec; /* wall clock and monotonic clock when the wall clock was last read */
     struct accounts accounts;
 
     struct segments segments;
-    struct segment *active; /* where records go; NULL: a new one */
+    struct segment *active; /* segment that records are appended to; NULL: a new one is made */
     bool can_punch;
-    /* while the index is opened: what segments have by it, and whether one is not there */
+    /* While the index is opened: sums over its segments, and whether a segment file is missing. */
     uint64_t sum_blocks, sum_bytes;
-    uint64_t to_trust; /* bytes of segments that are taken in without being looked at */
+    uint64_t to_trust; /* bytes in segments that are taken into the index without a check of their
+                          checksums */
     bool lost_segments;
 
     struct cache_policy *policy;
-    uint64_t capacity; /* blocks that fit, as the policy was told */
+    uint64_t capacity; /* number of blocks that fit, as given to the policy */
 
     struct touch *touches;
     uint32_t n_touches;
@@ -66,98 +67,101 @@ struct store {
     uint64_t tended_usec;
 
     struct store_write *writes; /* under way */
-    uint64_t reserved;          /* bytes of these */
+    uint64_t reserved;          /* bytes reserved by these writes */
 
-    struct store_stats stats; /* the counts alone */
+    struct store_stats stats; /* only the counters */
 };
 
-/* Uses that are kept in memory, and that are written down on the way of others. */
+/* Most uses that are kept in memory, and most that one transaction for other changes writes with
+ * it. */
 #define TOUCHES_MAX  8192
 #define TOUCHES_STEP 1024
 
-/* store-recover.c: the index, opened, made again, let go of */
+/* store-recover.c: opening the index, and rebuilding it from segments */
 
-/* Opens the index, makes it if need be, and takes in what segments hold that it does not know. */
-int attach(struct store *s, struct inf_err *reterr);
-void detach(struct store *s);
-/* 0 if there is an index; opens one that could not be opened before, now and then. */
+/* Opens the index, makes it if necessary, and adds rows for records that it does not know. */
+int store_attach(struct store *s, struct inf_err *reterr);
+void store_detach(struct store *s);
+/* Returns 0 if the index is open. Otherwise tries to open it, at most once every few seconds. */
 int store_ready(struct store *s);
-/* Whether to try again after @r, because it said that the index is damaged and there is another
- * one now. */
+/* Handles the result @r of a call. True: the index was damaged and a new one is open, so the caller
+ * must try again. */
 bool store_settle(struct store *s, int r);
 
-/* Removes the rows of what is in a segment, or (0) in segments that are not there. */
-int attach_drop_rows(struct store *s, uint32_t segment);
+/* Removes the rows of blocks in @segment; 0: in segments whose file is missing. */
+int recover_drop_rows(struct store *s, uint32_t segment);
 
 /* store-transaction.c: transactions */
 
-int change_begin(struct store *s);
-/* Unless it returns 0, nothing has changed. */
-int change_commit(struct store *s);
-void change_abort(struct store *s);
-/* change_commit() if @r is not negative, else change_abort(); the first error. */
-int change_end(struct store *s, int r);
-/* Takes a row away, and everything that was counted for it. */
-int change_remove(struct store *s, const struct row *row);
-/* Adds a row, whose number is filled in here, and counts it; @parent is its name. */
-int change_add(struct store *s, struct row *row, const uint8_t parent[STORE_NAME_BYTES]);
-/* Writes down the first @most of the uses. */
-int change_touches(struct store *s, uint32_t most);
+int transaction_begin(struct store *s);
+/* On an error, nothing has changed. */
+int transaction_commit(struct store *s);
+void transaction_abort(struct store *s);
+/* Calls transaction_commit() if @r is not negative, else transaction_abort(). Returns the first
+ * error. */
+int transaction_end(struct store *s, int r);
+/* Removes a row and subtracts it from all counts. */
+int transaction_remove(struct store *s, const struct row *row);
+/* Adds a row and counts it; fills in its number. @parent is the name of its parent. */
+int transaction_add(struct store *s, struct row *row, const uint8_t parent[STORE_NAME_BYTES]);
+/* Writes the first @most uses to the index. */
+int transaction_touches(struct store *s, uint32_t most);
 /* The same in a transaction of its own. */
-int change_write_touches(struct store *s, uint32_t most);
-/* Remembers a use of @row, the child of @parent (0: not known) in a chain of @length blocks. When
- * there are many, the oldest are forgotten, so that nobody waits for them to be written. */
+int transaction_write_touches(struct store *s, uint32_t most);
+/* Records a use of @row, the child of @parent (0: not known) in a chain of @length blocks. When too
+ * many uses are pending, the oldest are dropped, so that the caller never waits for a write. */
 void touch_add(struct store *s, const struct row *row, int64_t parent, uint32_t length);
-/* Remembers space to be given back at the end of the transaction. */
+/* Records space to be freed at the end of the transaction. */
 int free_add(struct store *s, uint32_t segment, uint64_t offset, uint64_t bytes);
 uint64_t store_now(const struct store *s);
 
 /* store-limits.c: limits */
 
-/* Bytes on disk that count, those of writes under way with them. */
+/* Bytes on disk that count towards the limit, including those of writes under way. */
 uint64_t room_taken(const struct store *s);
-/* What one write may ask for. */
+/* The most bytes that one write may ask for. */
 uint64_t room_most(const struct store *s);
-/* Whether @need bytes more of @tenant (0: nobody's) fit beside all that is kept. */
+/* Whether @need more bytes of @tenant (0: no tenant) fit beside all stored blocks. */
 bool room_fits(const struct store *s, uint32_t tenant, uint64_t need);
 
-/* A transaction in which blocks go for others. */
+/* A transaction that evicts blocks to make room for others. */
 struct room {
-    const struct store_write *write; /* that the room is for; NULL: none */
-    uint32_t tenant;                 /* whose limit holds; 0: nobody's */
+    const struct store_write *write; /* the write that the room is for; NULL: none */
+    uint32_t tenant;                 /* the tenant whose limit applies; 0: none */
     bool is_open;
-    uint64_t freed; /* bytes that the file system has back at its end */
+    uint64_t freed; /* bytes that the file system gets back at the end */
 };
 
-/* Begins it, unless it was. */
+/* Begins the transaction if it is not yet open. */
 int room_begin(struct store *s, struct room *room);
-/* Evicts until @need bytes more fit. 1; 0: they do not, for what would go next is expected back
- * sooner than @rank, or is continued by what is being written; -EDQUOT, -ENOSPC: nothing is left
- * to go. */
+/* Evicts until @need more bytes fit. 1: they fit; 0: they do not, because the next block to evict
+ * is expected back sooner than @rank, or the write continues its chain; -EDQUOT, -ENOSPC: nothing
+ * is left to evict. */
 int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank);
-/* Ends it, if it was begun, and sees to it that there is space for @need bytes. @r: what was
- * decided on the way; its error is passed on. */
+/* Ends the transaction if it is open, and makes sure that @need bytes are free. @r is the result so
+ * far; an error is returned. */
 int room_end(struct store *s, struct room *room, uint64_t need, int r);
-/* Keeps to the limits as they are. -ENOSPC. */
+/* Enforces the present limits. -ENOSPC. */
 int room_make(struct store *s);
-/* The segment that has room for @bytes more; its descriptor for writing is open. */
+/* Returns the segment that has room for @bytes more. Its descriptor for writing is open. */
 int room_segment(struct store *s, uint64_t bytes, struct segment **ret_segment);
-/* Removes the file of a segment that has nothing any more: 1, and @seg is gone, 0, or an error. */
+/* Removes the file of a segment without blocks. 1: @seg is gone; 0: it is not empty; or an
+ * error. */
 int room_drop_empty(struct store *s, struct segment *seg);
 
-/* store-compact.c: space that no row names */
+/* store-compact.c: freeing space that no row names */
 
 /* 1: there is more to do; 0: nothing now. */
-int tidy_step(struct store *s);
-/* Moves all of one segment, of whose bytes at least an eighth are dead. 1, or 0: there is none. */
-int tidy_one(struct store *s);
+int compact_step(struct store *s);
+/* Moves all blocks of one segment of which at least an eighth is dead. 1, or 0: there is none. */
+int compact_one(struct store *s);
 
-/* store-write.c: what is being written */
+/* store-write.c: writes under way */
 
-/* Whether a write under way, or @more (NULL: none), continues the block of @name. */
+/* Whether a write under way, or @more (NULL: none), contains a child of the block @name. */
 bool write_continues(const struct store *s, const struct store_write *more,
                      const uint8_t name[STORE_NAME_BYTES]);
-/* Where the first of the writes under way in @seg begins, or the end of it. */
+/* The offset at which the first of the writes under way in @seg begins, or the end of @seg. */
 uint64_t write_from(const struct store *s, const struct segment *seg);
-/* Counts what writes under way have reserved, after accounts were loaded again. */
+/* Counts the reservations of writes under way again, after the accounts were reloaded. */
 void write_reserve_again(struct store *s);

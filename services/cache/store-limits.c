@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits. What a block takes on disk is counted when its place is planned, so that the limits hold
- * at any time; tails of chains go first, for only a block that no other continues may go.
+ * Limits of disk space, and eviction
+ *
+ * The space of a block is counted when its place is planned, so the limits hold at any time. Ends
+ * of chains are evicted first, because only a block that no other block continues may be evicted.
  */
 #include "cache/store-inner.h"
 
@@ -10,7 +12,7 @@
 
 #include "cache/rank-rules.h"
 
-/* Segments there may be at the limit of all bytes; each costs a descriptor. */
+/* Number of segments when the limit of all bytes is reached. Each costs a descriptor. */
 #define SEGMENTS        64
 #define SEGMENT_MIN     (UINT64_C(64) << 20)
 #define SEGMENT_MAX     (UINT64_C(4) << 30)
@@ -18,12 +20,12 @@
 
 uint64_t room_taken(const struct store *s)
 {
-    /* A file has a first page, and the file system may need another to map it. */
+    /* A file has a first page, and the file system may need one more page of metadata. */
     uint64_t bytes = s->reserved + (uint64_t)s->segments.n * 2 * STORE_PAGE;
 
     if (s->can_punch)
         return bytes + s->accounts.bytes;
-    /* Nothing is given back before a whole file is. */
+    /* Without hole punching, space is freed only when a whole file is removed. */
     bytes = 0;
     for (uint32_t i = 0; i < s->segments.n; i++)
         bytes += s->segments.list[i]->end;
@@ -40,8 +42,8 @@ static uint64_t segment_max(const struct store *s)
     return most ? MIN(bytes, most / 8) : bytes;
 }
 
-/* What blocks may take. Where files cannot be punched, one more is there while another's blocks
- * move to it. */
+/* Bytes that blocks may take. Without hole punching, room for one more segment is needed while
+ * blocks move to it. */
 static uint64_t max_bytes(const struct store *s)
 {
     if (s->limits.max_bytes == 0)
@@ -57,7 +59,7 @@ uint64_t room_most(const struct store *s)
         most = most / 4 * 3;
     if (s->limits.max_tenant_bytes > 0)
         most = MIN(most, s->limits.max_tenant_bytes);
-    /* What files take besides counts, too. */
+    /* Overhead of files counts too. */
     return most - MIN(most, (uint64_t)32 * STORE_PAGE);
 }
 
@@ -71,12 +73,12 @@ int room_drop_empty(struct store *s, struct segment *seg)
     r = segments_remove(&s->segments, seg);
     if (r < 0)
         return r;
-    /* If its row cannot go now, it does when the store is opened next. */
+    /* If its row cannot be deleted now, it is deleted at the next opening of the store. */
     catalog_delete_segment(s->catalog, number);
     return 1;
 }
 
-/* Ends the active segment, if it has anything. */
+/* Stops appending to the active segment if it has any records. */
 static bool room_retire(struct store *s)
 {
     struct segment *seg = s->active;
@@ -127,7 +129,8 @@ static bool all_is_over(const struct store *s, uint64_t need)
     return room_taken(s) + need > max_bytes(s);
 }
 
-/* Bytes to be given back before the file system keeps what it should, with @need more written. */
+/* Bytes that must be freed so that, with @need more written, the file system keeps
+ * min_free_bytes. */
 static uint64_t disk_lacks(const struct store *s, uint64_t need)
 {
     const uint64_t want = s->limits.min_free_bytes + s->reserved + need;
@@ -138,8 +141,8 @@ static uint64_t disk_lacks(const struct store *s, uint64_t need)
     return want > have ? want - have : 0;
 }
 
-/* Bytes that no block has any more, which the file system gets: those of holes when the transaction
- * ends that @freed them, else those of files when what is left in them has moved. */
+/* Bytes that belong to no block and that the file system will get back: with hole punching @freed,
+ * at the end of the transaction; otherwise those of files whose remaining blocks will be moved. */
 static uint64_t dead_bytes(const struct store *s, uint64_t freed)
 {
     const uint64_t has = s->accounts.bytes + s->reserved, taken = room_taken(s);
@@ -149,15 +152,14 @@ static uint64_t dead_bytes(const struct store *s, uint64_t freed)
     return taken > has ? taken - has : 0;
 }
 
-/* Whether blocks must go for @need bytes more. */
+/* Whether blocks must be evicted for @need bytes more. */
 static bool is_full(const struct store *s, uint64_t need, uint64_t freed)
 {
     if (disk_lacks(s, need) > dead_bytes(s, freed))
         return true;
     if (!all_is_over(s, need))
         return false;
-    /* Where files cannot be punched, a quarter of them must be dead for moving blocks together to
-     * give space. */
+    /* Without hole punching, compaction frees space only if a quarter of the files is dead. */
     return s->can_punch || s->accounts.bytes + s->reserved + need > max_bytes(s) / 4 * 3;
 }
 
@@ -172,11 +174,11 @@ int room_begin(struct store *s, struct room *room)
 
     if (room->is_open)
         return 0;
-    r = change_begin(s);
+    r = transaction_begin(s);
     if (r < 0)
         return r;
     room->is_open = true;
-    return change_touches(s, TOUCHES_MAX);
+    return transaction_touches(s, TOUCHES_MAX);
 }
 
 int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank)
@@ -193,13 +195,14 @@ int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank)
             return r;
         if (r == 0 && of_tenant)
             return -EDQUOT;
-        /* A forest without leaves has no trees. */
+        /* There are blocks but no leaves, so the index is damaged. */
         if (r == 0)
             return s->accounts.blocks > 0 ? -EUCLEAN : -ENOSPC;
-        /* Nothing is worth what it continues, without which it is not found. */
+        /* A block is never worth more than its ancestors, because it cannot be found without
+         * them. */
         if (!cache_policy_admits(rank, row.rank) || write_continues(s, room->write, row.name))
             return 0;
-        r = change_remove(s, &row);
+        r = transaction_remove(s, &row);
         if (r < 0)
             return r;
         room->freed += record_bytes(row.size);
@@ -208,16 +211,16 @@ int room_clear(struct store *s, struct room *room, uint64_t need, uint64_t rank)
     }
 }
 
-/* Moves what is left in segments together until there is room. */
+/* Moves the remaining blocks of segments together until there is room. */
 static int make_by_moving(struct store *s, uint64_t need)
 {
     while (all_is_over(s, need) || disk_lacks(s, need) > 0) {
         const uint64_t before = room_taken(s);
-        const int r = tidy_one(s);
+        const int r = compact_one(s);
 
         if (r < 0)
             return r;
-        /* A file that cannot be removed gives nothing. */
+        /* If a file cannot be removed, no space is freed. */
         if (r > 0 ? room_taken(s) >= before : !room_retire(s))
             return -ENOSPC;
     }
@@ -226,13 +229,14 @@ static int make_by_moving(struct store *s, uint64_t need)
 
 int room_end(struct store *s, struct room *room, uint64_t need, int r)
 {
-    /* What was evicted in vain stays evicted: the limits were exceeded, or are nearly. */
+    /* Evictions are kept even if they did not make enough room: the limits were exceeded, or
+     * nearly. */
     const bool in_vain = r == -ENOSPC || r == -EDQUOT;
-    const int end = room->is_open ? change_end(s, in_vain ? 0 : r) : 0;
+    const int end = room->is_open ? transaction_end(s, in_vain ? 0 : r) : 0;
 
     if (end < 0 || r < 0)
         return end < 0 ? end : r;
-    /* A write of which nothing was worth it needs no space. */
+    /* If no block of a write was worth storing, it needs no space. */
     return s->can_punch || (room->write && need == 0) ? 0 : make_by_moving(s, need);
 }
 

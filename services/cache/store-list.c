@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listings: sums over origins, by what they have in common. */
+/* Listings: sums over origins that share a model, a tenant or a session */
 #include "cache/store-inner.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* What an origin is listed under. */
+/* The entry that an origin is listed under. */
 static struct store_entry entry_of(const struct store *s, const struct origin *o,
                                    enum store_kind kind)
 {
@@ -27,7 +27,7 @@ static bool is_listed(const struct origin *o, enum store_kind kind)
     return o->model && o->blocks > 0 && (kind != STORE_SESSIONS || o->session);
 }
 
-/* Texts of entries are those of the accounts; NULL comes first. */
+/* Entries borrow the texts of the accounts. NULL sorts first. */
 static int compare_text(const char *a, const char *b)
 {
     if (!a || !b)
@@ -35,7 +35,7 @@ static int compare_text(const char *a, const char *b)
     return strcmp(a, b);
 }
 
-static int compare(const void *pa, const void *pb)
+static int entry_compare(const void *pa, const void *pb)
 {
     const struct store_entry *a = pa, *b = pb;
     int c = compare_text(a->tenant, b->tenant);
@@ -47,13 +47,13 @@ static int compare(const void *pa, const void *pb)
     return c ? c : compare_text(a->session, b->session);
 }
 
-/* Adds up neighbours that are the same; how many are left. */
-static uint32_t merge(struct store_entry *list, uint32_t n)
+/* Merges equal neighbours. Returns how many entries are left. */
+static uint32_t entries_merge(struct store_entry *list, uint32_t n)
 {
     uint32_t m = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (m == 0 || compare(&list[m - 1], &list[i]) != 0) {
+        if (m == 0 || entry_compare(&list[m - 1], &list[i]) != 0) {
             list[m++] = list[i];
             continue;
         }
@@ -87,8 +87,8 @@ int store_list(struct store *s, enum store_kind kind,
         list[n].bytes = o->bytes;
         list[n++].age = now - MIN(now, o->at);
     }
-    qsort(list, n, sizeof(*list), compare);
-    n = merge(list, n);
+    qsort(list, n, sizeof(*list), entry_compare);
+    n = entries_merge(list, n);
     for (uint32_t i = 0; i < n && r >= 0; i++)
         r = fn(data, &list[i]);
     return MIN(r, 0);

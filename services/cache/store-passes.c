@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes over all blocks, in short steps: removing those that a filter takes, and reading them to
- * compare their sums. The cursor is the number of the next row, so that blocks may come and go
- * between steps. */
+/*
+ * Passes over all blocks, in short steps: purge and verify
+ *
+ * Purge removes the blocks that a filter matches; verify reads blocks and compares their checksums.
+ * The cursor is the number of the next row, so blocks may be added and removed between steps.
+ */
 #include "cache/store-inner.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Of one step: rows that are looked at, and bytes that are read. */
+/* Limits of one step: rows that are examined, and bytes that are read. */
 #define STEP_ROWS  4096
 #define STEP_BYTES (UINT64_C(64) << 20)
 
@@ -16,7 +19,7 @@ static bool text_fits(const char *want, const char *have)
     return !want || (have && strcmp(want, have) == 0);
 }
 
-static bool takes(const struct store *s, const struct store_filter *f, const struct row *row)
+static bool filter_takes(const struct store *s, const struct store_filter *f, const struct row *row)
 {
     const struct origin *o;
 
@@ -31,16 +34,17 @@ static bool takes(const struct store *s, const struct store_filter *f, const str
            text_fits(f->tenant, s->accounts.tenants[o->tenant].name);
 }
 
-/* Reads rows from the cursor on; those that @f takes go to @ret_rows. How many, and *ret_more. */
-static int collect(struct store *s, const struct store_filter *f, struct store_cursor *cursor,
-                   struct row *ret_rows, bool *ret_more)
+/* Reads rows from the cursor on and stores those that match @f in @ret_rows. Returns how many, and
+ * sets *ret_more. */
+static int filter_collect(struct store *s, const struct store_filter *f,
+                          struct store_cursor *cursor, struct row *ret_rows, bool *ret_more)
 {
     struct row row;
     uint32_t n = 0, seen = 0;
     int r = catalog_from(s->catalog, (int64_t)cursor->at, &row);
 
     for (; r > 0 && seen < STEP_ROWS; seen++) {
-        if (takes(s, f, &row))
+        if (filter_takes(s, f, &row))
             ret_rows[n++] = row;
         cursor->at = (uint64_t)row.id + 1;
         r = catalog_next(s->catalog, &row);
@@ -50,20 +54,20 @@ static int collect(struct store *s, const struct store_filter *f, struct store_c
     return r < 0 ? r : (int)n;
 }
 
-/* Removes @rows [n] at once. */
+/* Removes @rows [n] in one transaction. */
 static int remove_rows(struct store *s, const struct row *rows, uint32_t n,
                        struct store_cursor *cursor)
 {
     uint64_t bytes = 0;
-    int r = n ? change_begin(s) : 0;
+    int r = n ? transaction_begin(s) : 0;
 
     if (r < 0 || n == 0)
         return r;
     for (uint32_t i = 0; i < n && r == 0; i++) {
         bytes += record_bytes(rows[i].size);
-        r = change_remove(s, &rows[i]);
+        r = transaction_remove(s, &rows[i]);
     }
-    r = change_end(s, r);
+    r = transaction_end(s, r);
     if (r == 0) {
         cursor->blocks += n;
         cursor->bytes += bytes;
@@ -71,8 +75,8 @@ static int remove_rows(struct store *s, const struct row *rows, uint32_t n,
     return r;
 }
 
-/* Whether the bytes of a block have their sum. Errors of reading that are not its own say nothing
- * about it. */
+/* Whether the checksum of a block matches. Read errors other than those of the block itself do not
+ * count against it. */
 static int is_good(struct store *s, const struct row *row, void *buffer)
 {
     struct segment *seg = segments_find(&s->segments, row->segment);
@@ -88,7 +92,8 @@ static int is_good(struct store *s, const struct row *row, void *buffer)
     return r < 0 ? r : record_sum(buffer, row->size) == row->sum;
 }
 
-/* Reads blocks from the cursor on; the bad ones go to @ret_rows. How many, and *ret_more. */
+/* Reads blocks from the cursor on and stores rows of bad ones in @ret_rows. Returns how many, and
+ * sets *ret_more. */
 static int read_blocks(struct store *s, struct store_cursor *cursor, struct row *ret_rows,
                        bool *ret_more)
 {
@@ -120,18 +125,18 @@ static int read_blocks(struct store *s, struct store_cursor *cursor, struct row 
     return r < 0 ? r : (int)n;
 }
 
-static bool takes_all(const struct store_filter *f)
+static bool filter_takes_all(const struct store_filter *f)
 {
     return f && !f->model && !f->tenant && !f->session && !f->older_than;
 }
 
 /* What a step looks for. */
 struct search {
-    const struct store_filter *filter; /* NULL: blocks that do not have their sum */
-    uint64_t *count;                   /* of the store, of what was removed by it */
+    const struct store_filter *filter; /* NULL: blocks whose checksum does not match */
+    uint64_t *count;                   /* the counter of removed blocks in the statistics */
 };
 
-static int step(struct store *s, const struct search *search, struct store_cursor *cursor)
+static int pass_step(struct store *s, const struct search *search, struct store_cursor *cursor)
 {
     _cleanup_free_ struct row *rows = NEW(struct row, STEP_ROWS);
     bool more = false;
@@ -141,13 +146,13 @@ static int step(struct store *s, const struct search *search, struct store_curso
         return -ENOMEM;
     if (cursor->at == 0)
         cursor->total = s->accounts.blocks;
-    /* Uses that are not written down would make blocks seem older than they are. */
-    r = search->filter ? change_write_touches(s, TOUCHES_MAX) : 0;
-    if (r == 0 && cursor->at == 0 && takes_all(search->filter))
+    /* Pending uses are written first; without them blocks would seem older than they are. */
+    r = search->filter ? transaction_write_touches(s, TOUCHES_MAX) : 0;
+    if (r == 0 && cursor->at == 0 && filter_takes_all(search->filter))
         r = catalog_forget(s->catalog);
     if (r < 0)
         return r;
-    n = search->filter ? collect(s, search->filter, cursor, rows, &more)
+    n = search->filter ? filter_collect(s, search->filter, cursor, rows, &more)
                        : read_blocks(s, cursor, rows, &more);
     catalog_rest(s->catalog);
     if (n < 0)
@@ -165,8 +170,8 @@ static int step_or_start_again(struct store *s, const struct search *search,
     int r = store_ready(s);
 
     if (r == 0)
-        r = step(s, search, cursor);
-    /* Rows have other numbers in the new index. */
+        r = pass_step(s, search, cursor);
+    /* Rows have different numbers in the rebuilt index. */
     if (store_settle(s, r)) {
         cursor->at = 0;
         r = 1;

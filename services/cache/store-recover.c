@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index and the segments, brought together. What an index knows of a segment reaches to where
- * the last row that was committed ends; records beyond are taken in when the store is opened. That
- * covers an index that is missing, too old, or damaged: it knows nothing, and all is taken in.
+ * Opening the store: bringing the index up to date with the segments
+ *
+ * The index knows each segment up to the end of its last committed row. When the store is opened,
+ * records beyond that are added. The same code handles an index that is missing, too old or
+ * damaged: that index knows nothing, so all records are added.
  */
 #include "cache/store-inner.h"
 
@@ -14,15 +16,15 @@
 #include "core/clock.h"
 #include "core/err.h"
 
-/* Records in one transaction. */
+/* Records per transaction. */
 #define BATCH 4096
-/* An index that could not be opened is tried again after that. */
+/* Interval between attempts to open the index. */
 #define AGAIN_USEC 5000000
-/* The clock is believed that far ahead of the time that the index was written. */
+/* The wall clock may be ahead of the time of the last write to the index by at most this. */
 #define AHEAD_MAX ((uint64_t)366 * 86400)
-/* Bytes of the latest segments that are read when a store is opened after its power was lost. */
+/* Bytes at the end of the segments whose checksums are verified after a power loss. */
 #define CHECK_MAX (UINT64_C(2) << 30)
-/* What a file may take on disk besides what is known to be in it. */
+/* Bytes that a file may take on disk beyond its known blocks. */
 #define DISK_SLACK (4 * STORE_PAGE)
 
 static void set_clock(struct store *s)
@@ -44,7 +46,8 @@ static int refuse_newer(struct store *s, struct segment *seg, struct inf_err *re
     if (fd < 0)
         return fd;
     r = segment_read(s->io, fd, page, sizeof(page), 0);
-    /* What cannot be read has no records that can be, or others that can. */
+    /* A first page that cannot be read does not rule the segment out: each record has its own
+     * version. */
     if (r < 0 || record_file_version(page) <= RECORD_FILE_VERSION)
         return 0;
     return err_set(reterr, EPROTONOSUPPORT,
@@ -53,7 +56,7 @@ static int refuse_newer(struct store *s, struct segment *seg, struct inf_err *re
                    seg->number);
 }
 
-/* A file that is there; what is under way in it goes beyond what it has. */
+/* Adds an existing file. A write that was under way may extend beyond the file's size. */
 static int see_file(void *data, uint32_t number, uint64_t size, uint64_t disk)
 {
     struct store *s = data;
@@ -88,7 +91,7 @@ static int see_row(void *data, const struct catalog_segment *row)
     return 0;
 }
 
-/* Whether the bytes of a record are what its sum says. */
+/* Whether the bytes of a record match its checksum. */
 static bool is_whole(struct store *s, struct segment *seg, const struct record *record,
                      uint64_t offset)
 {
@@ -102,7 +105,7 @@ static bool is_whole(struct store *s, struct segment *seg, const struct record *
     return ok;
 }
 
-/* Makes a row of a record at @offset, unless its block has one. */
+/* Adds a row for the record at @offset, unless its block already has one. */
 static int take_in(struct store *s, struct segment *seg, const struct record *record,
                    uint64_t offset)
 {
@@ -131,11 +134,12 @@ static int take_in(struct store *s, struct segment *seg, const struct record *re
         seg->untidy = true;
         return 0;
     }
-    return r < 0 ? r : change_add(s, &row, record->parent);
+    return r < 0 ? r : transaction_add(s, &row, record->parent);
 }
 
-/* Bytes that were being written when the last process ended may not be whole. They are the latest,
- * and looked at, not to keep what has to be put again; of others readers see it. */
+/* Whether to verify the checksum of a record. Bytes that were being written when the last process
+ * ended may be incomplete. They are the latest ones, so only the latest are verified here; readers
+ * verify all others. */
 static bool must_check(struct store *s, uint64_t size)
 {
     if (s->to_trust < size)
@@ -154,14 +158,14 @@ static void choose_trust(struct store *s)
     s->to_trust = bytes > CHECK_MAX ? bytes - CHECK_MAX : 0;
 }
 
-/* Takes in the next record from *from on. 1, 0: there is none, or an error. */
+/* Adds the next record from *from on. Returns 1, 0: there is none, or an error. */
 static int take_next(struct store *s, struct segment *seg, uint64_t *from)
 {
     struct record record;
     uint64_t offset = *from;
     int r = segment_next_record(&s->segments, seg, *from, seg->end, &record, &offset);
 
-    /* What cannot be read is no record; those after it may be. */
+    /* An unreadable page is skipped; later records may be readable. */
     if (r == -EIO) {
         *from = offset + STORE_PAGE;
         return *from < seg->end;
@@ -177,7 +181,7 @@ static int take_next(struct store *s, struct segment *seg, uint64_t *from)
     return r < 0 ? r : 1;
 }
 
-/* Takes in at most BATCH records. 1: there may be more, from *from on. */
+/* Adds at most BATCH records. 1: there may be more, from *from on. */
 static int take_batch(struct store *s, struct segment *seg, uint64_t *from)
 {
     int r = 1;
@@ -187,23 +191,23 @@ static int take_batch(struct store *s, struct segment *seg, uint64_t *from)
     return r;
 }
 
-/* Takes in what @seg has beyond what the index knows of. */
+/* Adds the records of @seg that the index does not know. */
 static int take_segment(struct store *s, struct segment *seg)
 {
     uint64_t from = seg->known;
     int r = 1;
 
     while (r > 0) {
-        r = change_begin(s);
+        r = transaction_begin(s);
         if (r < 0)
             return r;
         r = take_batch(s, seg, &from);
         seg->unsaved = true;
         if (r < 0) {
-            change_abort(s);
+            transaction_abort(s);
             return r;
         }
-        const int end = change_commit(s);
+        const int end = transaction_commit(s);
 
         if (end < 0)
             return end;
@@ -216,7 +220,7 @@ static bool is_lost(const struct store *s, const struct row *row, uint32_t segme
     return segment ? row->segment == segment : !segments_find(&s->segments, row->segment);
 }
 
-int attach_drop_rows(struct store *s, uint32_t segment)
+int recover_drop_rows(struct store *s, uint32_t segment)
 {
     struct row row;
     int64_t from = 0;
@@ -229,9 +233,9 @@ int attach_drop_rows(struct store *s, uint32_t segment)
         }
         if (r <= 0)
             break;
-        r = change_begin(s);
+        r = transaction_begin(s);
         if (r == 0)
-            r = change_end(s, change_remove(s, &row));
+            r = transaction_end(s, transaction_remove(s, &row));
         if (r < 0)
             return r;
     }
@@ -259,33 +263,33 @@ static int take_all(struct store *s, struct inf_err *reterr)
         r = refuse_newer(s, seg, reterr);
         if (r == 0 && seg->known < seg->end)
             r = take_segment(s, seg);
-        /* Rows may have gone without their space, when a process ended in between. */
+        /* A process may have ended after it removed rows and before it freed their space. */
         seg->untidy |= seg->disk > seg->live + DISK_SLACK;
     }
     if (r == 0 && s->lost_segments)
-        r = attach_drop_rows(s, 0);
+        r = recover_drop_rows(s, 0);
     if (r == 0 && s->lost_segments)
         r = catalog_load_segments(s->catalog, forget_lost, s);
     s->lost_segments = false;
     return r;
 }
 
-/* Everything that is in memory, from the index and the directory. */
-static int load(struct store *s, struct inf_err *reterr)
+/* Loads all state in memory from the index and the directory. */
+static int recover_load(struct store *s, struct inf_err *reterr)
 {
     struct catalog_state state;
     int r = catalog_load_state(s->catalog, &state);
 
     if (r < 0)
         return r;
-    /* What was given out since is not given out again. */
+    /* Numbers that were assigned since then are not assigned again. */
     s->state.seq = MAX(s->state.seq, state.seq);
     s->state.next_id = MAX(s->state.next_id, state.next_id);
     s->state.next_segment = MAX(s->state.next_segment, state.next_segment);
     s->state.at = MAX(s->state.at, state.at);
     set_clock(s);
     accounts_done(&s->accounts);
-    /* Where nothing can be written, they stay. */
+    /* An error is ignored: without write access the tenants stay. */
     catalog_prune_tenants(s->catalog);
     r = accounts_load(&s->accounts, s->catalog);
     if (r == 0 && !s->policy)
@@ -295,7 +299,7 @@ static int load(struct store *s, struct inf_err *reterr)
     s->sum_blocks = s->sum_bytes = 0;
     if (r == 0)
         r = catalog_load_segments(s->catalog, see_row, s);
-    /* The same blocks, counted twice. */
+    /* Both sums count the same blocks, so a difference means damage. */
     if (r == 0 && (s->sum_blocks != s->accounts.blocks || s->sum_bytes != s->accounts.bytes))
         r = -EUCLEAN;
     if (r == 0)
@@ -303,7 +307,7 @@ static int load(struct store *s, struct inf_err *reterr)
     return r < 0 ? r : take_all(s, reterr);
 }
 
-void detach(struct store *s)
+void store_detach(struct store *s)
 {
     s->catalog = catalog_close(s->catalog);
     s->n_touches = s->n_freed = 0;
@@ -316,13 +320,13 @@ static int open_index(struct store *s, struct inf_err *reterr)
 
     if (r < 0)
         return r;
-    r = load(s, reterr);
+    r = recover_load(s, reterr);
     if (r < 0)
-        detach(s);
+        store_detach(s);
     return r;
 }
 
-int attach(struct store *s, struct inf_err *reterr)
+int store_attach(struct store *s, struct inf_err *reterr)
 {
     int r = open_index(s, reterr);
     int aside;
@@ -343,7 +347,7 @@ int store_ready(struct store *s)
     if (clock_usec() - s->tried_usec < AGAIN_USEC)
         return -EIO;
     s->tried_usec = clock_usec();
-    return attach(s, NULL);
+    return store_attach(s, NULL);
 }
 
 bool store_settle(struct store *s, int r)
@@ -351,9 +355,9 @@ bool store_settle(struct store *s, int r)
     if (r != -EUCLEAN)
         return false;
     if (s->catalog)
-        detach(s);
+        store_detach(s);
     if (catalog_set_aside(s->index_path) < 0)
         return false;
     s->stats.rebuilds++;
-    return attach(s, NULL) == 0;
+    return store_attach(s, NULL) == 0;
 }

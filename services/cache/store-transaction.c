@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes to the index, and to what memory knows of it, as one. A change that fails leaves both as
- * they were: the index rolls back, and memory reads it again.
+ * Transactions: changes of the index and of the state in memory that mirrors it
+ *
+ * If a change fails, both stay as they were: the index rolls back, and memory reloads from it.
  */
 #include "cache/store-inner.h"
 
@@ -18,7 +19,7 @@ uint64_t store_now(const struct store *s)
     return s->at + (clock_usec() - s->at_usec) / 1000000;
 }
 
-int change_begin(struct store *s)
+int transaction_begin(struct store *s)
 {
     return catalog_begin(s->catalog);
 }
@@ -29,8 +30,8 @@ static int save_segments(struct store *s)
 
     for (uint32_t i = 0; i < s->segments.n && r == 0; i++) {
         struct segment *seg = s->segments.list[i];
-        /* What writes under way put there is not in rows yet: should this process end before it
-         * is, it is looked for from there. */
+        /* Blocks of writes under way have no rows yet. If the process ends before they do, the next
+         * one looks for records from this offset on. */
         const struct catalog_segment to = {seg->number, write_from(s, seg), seg->live, seg->blocks};
 
         if (!seg->unsaved)
@@ -41,7 +42,7 @@ static int save_segments(struct store *s)
     return r;
 }
 
-/* Gives back what rows that are gone had. What cannot be punched now is looked for later. */
+/* Frees the space of removed rows. If punching fails now, compaction retries it later. */
 static void free_all(struct store *s)
 {
     for (uint32_t i = 0; i < s->n_freed; i++) {
@@ -66,7 +67,7 @@ static void free_all(struct store *s)
     s->n_freed = 0;
 }
 
-int change_commit(struct store *s)
+int transaction_commit(struct store *s)
 {
     int r;
 
@@ -79,7 +80,7 @@ int change_commit(struct store *s)
     if (r == 0)
         r = catalog_commit(s->catalog);
     if (r < 0) {
-        change_abort(s);
+        transaction_abort(s);
         return r;
     }
     free_all(s);
@@ -98,7 +99,7 @@ static int reload_segment(void *data, const struct catalog_segment *row)
     return 0;
 }
 
-static int reload(struct store *s)
+static int transaction_reload(struct store *s)
 {
     int r;
 
@@ -115,19 +116,19 @@ static int reload(struct store *s)
     return r;
 }
 
-void change_abort(struct store *s)
+void transaction_abort(struct store *s)
 {
     s->n_freed = 0;
     catalog_rollback(s->catalog);
-    if (reload(s) < 0)
-        detach(s);
+    if (transaction_reload(s) < 0)
+        store_detach(s);
 }
 
-int change_end(struct store *s, int r)
+int transaction_end(struct store *s, int r)
 {
     if (r >= 0)
-        return change_commit(s);
-    change_abort(s);
+        return transaction_commit(s);
+    transaction_abort(s);
     return r;
 }
 
@@ -157,13 +158,13 @@ int free_add(struct store *s, uint32_t segment, uint64_t offset, uint64_t bytes)
     return 0;
 }
 
-int change_remove(struct store *s, const struct row *row)
+int transaction_remove(struct store *s, const struct row *row)
 {
     struct segment *seg = segments_find(&s->segments, row->segment);
     const uint64_t bytes = record_bytes(row->size);
     int r;
 
-    /* Sums that rows do not add up to would let limits be exceeded. */
+    /* If the sums in memory did not match the rows, limits could be exceeded. */
     if (seg && (!segment_has(seg, row->offset, row->size) || bytes > seg->live || !seg->blocks))
         return -EUCLEAN;
     r = catalog_delete(s->catalog, row->id);
@@ -180,7 +181,7 @@ int change_remove(struct store *s, const struct row *row)
     return free_add(s, row->segment, row->offset - STORE_PAGE, bytes);
 }
 
-int change_add(struct store *s, struct row *row, const uint8_t parent[STORE_NAME_BYTES])
+int transaction_add(struct store *s, struct row *row, const uint8_t parent[STORE_NAME_BYTES])
 {
     struct segment *seg = segments_find(&s->segments, row->segment);
     const uint64_t bytes = record_bytes(row->size);
@@ -223,24 +224,24 @@ static int write_touch(struct store *s, const struct touch *t)
     return r;
 }
 
-int change_touches(struct store *s, uint32_t most)
+int transaction_touches(struct store *s, uint32_t most)
 {
     const uint32_t n = MIN(most, s->n_touches);
     int r = 0;
 
     for (uint32_t i = 0; i < n && r == 0; i++)
         r = write_touch(s, &s->touches[i]);
-    /* What could not be written down is no great loss. */
+    /* Losing a use that could not be written does little harm. */
     s->n_touches -= n;
     memmove(s->touches, s->touches + n, s->n_touches * sizeof(*s->touches));
     return r;
 }
 
-int change_write_touches(struct store *s, uint32_t most)
+int transaction_write_touches(struct store *s, uint32_t most)
 {
-    const int r = change_begin(s);
+    const int r = transaction_begin(s);
 
-    return r < 0 ? r : change_end(s, change_touches(s, most));
+    return r < 0 ? r : transaction_end(s, transaction_touches(s, most));
 }
 
 void touch_add(struct store *s, const struct row *row, int64_t parent, uint32_t length)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing blocks, in three parts: places are planned, bytes are written and synced, rows are added.
- * The middle part knows nothing of the store but descriptors that stay open until the last.
+ * Writing blocks in three steps: plan places, write and sync bytes, add rows
+ *
+ * The middle step may run in another thread. It uses only descriptors, which stay open until the
+ * last step.
  */
 #include "cache/store-inner.h"
 
@@ -12,7 +14,7 @@
 
 #include "cache/rank.h"
 
-/* A block that is to be written. */
+/* A block to be written. */
 struct plan {
     struct store_block block;
     struct segment *segment;
@@ -25,10 +27,10 @@ struct plan {
 struct store_write {
     const struct store_io *io;
     struct store_write *next; /* in the store's list */
-    struct record record;     /* what all blocks have in common */
+    struct record record;     /* fields that all blocks share */
     struct plan *plans;
     uint32_t n_plans;
-    int32_t *given; /* [n_given] the plan of each block, or -1: it is kept already */
+    int32_t *given; /* [n_given] index of each block's plan, or -1: already stored */
     uint32_t n_given, n;
     uint64_t bytes; /* reserved */
 };
@@ -66,8 +68,8 @@ static int write_new(struct store *s, const struct store_origin *origin, uint32_
     return 0;
 }
 
-/* Whether a write that is under way, or is becoming one, continues the block of @name. */
-static bool continues(const struct store_write *w, const uint8_t name[STORE_NAME_BYTES])
+/* Whether a write, planned or under way, contains a child of the block @name. */
+static bool write_is_parent(const struct store_write *w, const uint8_t name[STORE_NAME_BYTES])
 {
     for (uint32_t i = w->n_plans; i-- > 0;)
         if (memcmp(w->plans[i].block.parent, name, STORE_NAME_BYTES) == 0)
@@ -75,7 +77,7 @@ static bool continues(const struct store_write *w, const uint8_t name[STORE_NAME
     return false;
 }
 
-static bool brings(const struct store_write *w, const uint8_t name[STORE_NAME_BYTES])
+static bool write_brings(const struct store_write *w, const uint8_t name[STORE_NAME_BYTES])
 {
     for (uint32_t i = w->n_plans; i-- > 0;)
         if (memcmp(w->plans[i].block.name, name, STORE_NAME_BYTES) == 0)
@@ -87,29 +89,30 @@ bool write_continues(const struct store *s, const struct store_write *more,
                      const uint8_t name[STORE_NAME_BYTES])
 {
     for (const struct store_write *w = s->writes; w; w = w->next)
-        if (continues(w, name))
+        if (write_is_parent(w, name))
             return true;
-    return more && continues(more, name);
+    return more && write_is_parent(more, name);
 }
 
-/* Whether what a block continues is kept or on its way; else nobody would find it. 1, 0, or an
- * error. */
+/* Whether the parent of a block is stored or being written; without it nobody could find the block.
+ * 1, 0, or an error. */
 static int has_parent(struct store *s, const struct store_write *w, const struct store_block *block)
 {
     static const uint8_t none[STORE_NAME_BYTES];
     struct row row;
 
-    if (memcmp(block->parent, none, sizeof(none)) == 0 || brings(w, block->parent))
+    if (memcmp(block->parent, none, sizeof(none)) == 0 || write_brings(w, block->parent))
         return 1;
     for (const struct store_write *other = s->writes; other; other = other->next)
-        if (brings(other, block->parent))
+        if (write_brings(other, block->parent))
             return 1;
     return catalog_by_name(s->catalog, block->parent, &row);
 }
 
-/* Makes room for one block more, if it is worth what would go for it. 1, 0, or an error. */
-static int admit(struct store *s, struct room *room, const struct store_write *w,
-                 const struct plan *p)
+/* Makes room for one more block if it is worth more than the blocks it replaces. 1, 0, or an
+ * error. */
+static int plan_admit(struct store *s, struct room *room, const struct store_write *w,
+                      const struct plan *p)
 {
     int r;
 
@@ -121,10 +124,10 @@ static int admit(struct store *s, struct room *room, const struct store_write *w
     return r > 0 ? room_clear(s, room, w->bytes, p->rank) : r;
 }
 
-/* Plans to write a block that is not kept, unless others are worth more: its engine need not know.
- * @length: of its chain. */
-static int plan(struct store *s, struct room *room, struct store_write *w,
-                const struct store_block *block, uint32_t length)
+/* Plans to write a block that is not stored, unless other blocks are worth more. A declined block
+ * is no error for the engine. @length: of its chain. */
+static int plan_block(struct store *s, struct room *room, struct store_write *w,
+                      const struct store_block *block, uint32_t length)
 {
     struct plan *p = &w->plans[w->n_plans++];
     int r;
@@ -132,7 +135,7 @@ static int plan(struct store *s, struct room *room, struct store_write *w,
     *p = (struct plan){.block = *block, .fd = -1, .result = -ECANCELED, .used = ++s->state.seq};
     p->rank = rank_of(s, block->name, block->index, length, p->used, 0);
     w->bytes += record_bytes(block->size);
-    r = admit(s, room, w, p);
+    r = plan_admit(s, room, w, p);
     if (r <= 0) {
         w->n_plans--;
         w->bytes -= record_bytes(block->size);
@@ -141,9 +144,9 @@ static int plan(struct store *s, struct room *room, struct store_write *w,
     return MIN(r, 0);
 }
 
-/* Decides which blocks are to be written, as far as they fit into what one write may have. */
-static int choose(struct store *s, struct room *room, struct store_write *w,
-                  const struct store_block *blocks)
+/* Decides which blocks to write, within the limit of one write. */
+static int write_choose(struct store *s, struct room *room, struct store_write *w,
+                        const struct store_block *blocks)
 {
     const uint64_t most = room_most(s);
     int r = 0;
@@ -159,16 +162,16 @@ static int choose(struct store *s, struct room *room, struct store_write *w,
         if (r == 0 && w->bytes + record_bytes(b->size) > most)
             r = -ENOSPC;
         if (r == 0)
-            r = plan(s, room, w, b, b->index + w->n - w->n_given);
+            r = plan_block(s, room, w, b, b->index + w->n - w->n_given);
         if (r < 0)
             break;
         w->given[w->n_given] = (int32_t)w->n_plans > i ? i : -1;
     }
-    /* What has no room now does not keep those before it from being written. */
+    /* If a block has no room, the blocks before it are still written. */
     return w->n_given > 0 && (r == -ENOSPC || r == -EDQUOT) ? 0 : MIN(r, 0);
 }
 
-static int place(struct store *s, struct store_write *w)
+static int write_place(struct store *s, struct store_write *w)
 {
     for (uint32_t i = 0; i < w->n_plans; i++) {
         struct plan *p = &w->plans[i];
@@ -185,7 +188,7 @@ static int place(struct store *s, struct store_write *w)
     return 0;
 }
 
-static void unplace(struct store_write *w)
+static void write_unplace(struct store_write *w)
 {
     for (uint32_t i = 0; i < w->n_plans; i++)
         if (w->plans[i].segment) {
@@ -194,7 +197,7 @@ static void unplace(struct store_write *w)
         }
 }
 
-static void reserve(struct store *s, const struct store_write *w)
+static void write_reserve(struct store *s, const struct store_write *w)
 {
     const uint32_t tenant = accounts_find_tenant(&s->accounts, w->record.texts[RECORD_TENANT]);
 
@@ -203,8 +206,8 @@ static void reserve(struct store *s, const struct store_write *w)
         s->accounts.tenants[tenant].reserved += w->bytes;
 }
 
-/* A tenant that was not known for a while has less reserved than it should. */
-static void unreserve(struct store *s, const struct store_write *w)
+/* A tenant that was unknown for a while has less reserved than its writes. */
+static void write_unreserve(struct store *s, const struct store_write *w)
 {
     const uint32_t tenant = accounts_find_tenant(&s->accounts, w->record.texts[RECORD_TENANT]);
 
@@ -236,15 +239,15 @@ static int put_begin(struct store *s, const struct store_origin *origin,
         return r;
     rank_resize(s);
     room = (struct room){.write = w, .tenant = s->accounts.origins[id].tenant};
-    r = choose(s, &room, w, blocks);
+    r = write_choose(s, &room, w, blocks);
     r = room_end(s, &room, w->bytes, r);
     if (r == 0)
-        r = place(s, w);
+        r = write_place(s, w);
     if (r < 0) {
-        unplace(w);
+        write_unplace(w);
         return r;
     }
-    reserve(s, w);
+    write_reserve(s, w);
     w->next = s->writes;
     s->writes = w;
     *ret_write = STEAL(w);
@@ -295,7 +298,7 @@ static int write_blocks(struct store_write *w, const uint8_t *bytes, uint64_t si
     return r;
 }
 
-/* Blocks of a segment that cannot be synced count as not written. */
+/* Blocks in a segment that cannot be synced count as not written. */
 static int sync_segments(struct store_write *w)
 {
     int r = 0;
@@ -339,7 +342,7 @@ int store_write_run(struct store_write *w, int fd)
     return r < 0 ? r : synced;
 }
 
-/* Adds the row of a block that was written, unless somebody else put it meanwhile. */
+/* Adds the row of a written block, unless another write added it meanwhile. */
 static int add_block(struct store *s, const struct store_write *w, const struct plan *p,
                      uint32_t origin)
 {
@@ -365,7 +368,7 @@ static int add_block(struct store *s, const struct store_write *w, const struct 
         .at = w->record.at,
     };
     memcpy(row.name, p->block.name, sizeof(row.name));
-    return change_add(s, &row, p->block.parent);
+    return transaction_add(s, &row, p->block.parent);
 }
 
 static int add_blocks(struct store *s, const struct store_write *w)
@@ -377,7 +380,7 @@ static int add_blocks(struct store *s, const struct store_write *w)
     record_origin(&w->record, &origin);
     r = accounts_origin(&s->accounts, &origin, &id);
     if (r == 0)
-        r = change_touches(s, TOUCHES_STEP);
+        r = transaction_touches(s, TOUCHES_STEP);
     for (uint32_t i = 0; i < w->n_plans && r == 0; i++) {
         const struct plan *p = &w->plans[i];
 
@@ -392,12 +395,12 @@ static int add_blocks(struct store *s, const struct store_write *w)
 
 static int put_end(struct store *s, struct store_write *w)
 {
-    int r = change_begin(s);
+    int r = transaction_begin(s);
 
-    return r < 0 ? r : change_end(s, add_blocks(s, w));
+    return r < 0 ? r : transaction_end(s, add_blocks(s, w));
 }
 
-/* How many of the first are kept, or why not even one is. */
+/* Returns how many of the first blocks are stored, or the error of the first block. */
 static int result_of(const struct store_write *w)
 {
     for (uint32_t i = 0; i < w->n_given; i++)
@@ -406,7 +409,7 @@ static int result_of(const struct store_write *w)
     return (int)w->n_given;
 }
 
-static void count(struct store *s, const struct store_write *w)
+static void write_count(struct store *s, const struct store_write *w)
 {
     for (uint32_t i = 0; i < w->n_plans; i++)
         if (w->plans[i].result == 0) {
@@ -422,7 +425,7 @@ int store_put_end(struct store *s, struct store_write *w)
     if (!w)
         return 0;
     list_remove(s, w);
-    unreserve(s, w);
+    write_unreserve(s, w);
     r = store_ready(s);
     if (r == 0 && w->n_plans > 0)
         r = put_end(s, w);
@@ -433,7 +436,7 @@ int store_put_end(struct store *s, struct store_write *w)
         w->plans[i].segment->untidy |= r < 0;
     }
     if (r == 0)
-        count(s, w);
+        write_count(s, w);
     r = r < 0 ? r : result_of(w);
     write_free(w);
     return r;
@@ -468,5 +471,5 @@ void write_reserve_again(struct store *s)
 {
     s->reserved = 0;
     for (struct store_write *w = s->writes; w; w = w->next)
-        reserve(s, w);
+        write_reserve(s, w);
 }

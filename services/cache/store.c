@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing the directory, and the calls that look for blocks. */
+/* The store: opening and closing its directory, and looking blocks up */
 #include "cache/store-inner.h"
 
 #include <errno.h>
@@ -25,7 +25,8 @@ static int open_dir(int at, const char *path, int *ret_fd)
     return 0;
 }
 
-/* One process at a time: the lock goes with the descriptor, however the process ends. */
+/* Only one process may use the store. The lock belongs to the descriptor, so it ends with the
+ * process. */
 static int take_lock(struct store *s, const char *path, struct inf_err *reterr)
 {
     s->lock = openat(s->dir, STORE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -36,7 +37,7 @@ static int take_lock(struct store *s, const char *path, struct inf_err *reterr)
     if (errno != EWOULDBLOCK)
         return err_set(reterr, errno, "%s/lock: %s", path, strerror(errno));
     return err_set(reterr, EBUSY,
-                   "another process has the cache in %s; stop it, or configure another directory",
+                   "another process uses the cache in %s; stop it, or configure another directory",
                    path);
 }
 
@@ -55,7 +56,8 @@ static int open_dirs(struct store *s, const char *path, struct inf_err *reterr)
     return 0;
 }
 
-/* Whether the file system gives back parts of files; the lock is a file that nobody reads. */
+/* Whether the file system can punch holes. Tested with the lock file, whose contents nobody
+ * reads. */
 static bool try_punch(const struct store *s)
 {
     return s->io->punch(s->io->data, s->lock, 0, STORE_PAGE) != -EOPNOTSUPP;
@@ -79,7 +81,7 @@ static int store_new(const struct store_params *p, struct store **ret_store)
     return s->index_path && s->touches && (!p->vfs || s->vfs) ? 0 : -ENOMEM;
 }
 
-/* The last segment goes on being written, if it is there. */
+/* Continues to append to the last segment, if its file exists. */
 static void choose_active(struct store *s)
 {
     if (s->segments.n > 0)
@@ -92,7 +94,7 @@ int store_open(const struct store_params *p, struct store **ret_store, struct in
     int r = store_new(p, &s);
 
     if (r < 0)
-        return err_set(reterr, -r, "there is no memory for the cache");
+        return err_set(reterr, -r, "there is not enough memory for the cache");
     r = open_dirs(s, p->path, reterr);
     if (r < 0)
         return r;
@@ -100,7 +102,7 @@ int store_open(const struct store_params *p, struct store **ret_store, struct in
     segments_init(&s->segments, s->io, s->segments_dir);
     if (reterr)
         *reterr = (struct inf_err){0};
-    r = attach(s, reterr);
+    r = store_attach(s, reterr);
     if (r < 0)
         return reterr && reterr->code ? r : err_set(reterr, -r, "%s: %s", p->path, strerror(-r));
     rank_resize(s);
@@ -146,17 +148,17 @@ struct store *store_close(struct store *s)
     return NULL;
 }
 
-/* A walk along a chain. */
+/* The state of a walk along a chain. */
 struct walk {
-    int64_t last;  /* the row of the name before; 0: none */
-    int64_t apart; /* from the row before that to it */
-    int64_t steps; /* from there to the next, if it is as it was; 0: who knows */
-    bool running;  /* rows are read one after the other, and @last was the last */
+    int64_t last;  /* row of the previous name; 0: none */
+    int64_t apart; /* distance from the row before that to it */
+    int64_t steps; /* expected distance to the next row; 0: unknown */
+    bool running;  /* rows are read one after the other, and @last was read last */
 };
 
-/* How many rows the next one is from the last. Blocks of a chain that came together lie side by
- * side, and those of chains that grew by turns lie as far apart each time. */
-static void learn(struct walk *w, const struct row *row)
+/* Updates the expected distance to the next row. Blocks of a chain that were put together lie side
+ * by side; those of chains that grew in turn have a constant distance. */
+static void walk_learn(struct walk *w, const struct row *row)
 {
     const int64_t apart = row->id - w->last;
 
@@ -164,8 +166,8 @@ static void learn(struct walk *w, const struct row *row)
     w->apart = apart;
 }
 
-/* The row of the next name. The row that is expected is cheaper to look at than another to look
- * for. */
+/* Finds the row of the next name. Looking at the expected row first is cheaper than a search by
+ * name. */
 static int walk_on(struct store *s, struct walk *w, const uint8_t name[STORE_NAME_BYTES],
                    struct row *ret_row)
 {
@@ -183,18 +185,18 @@ static int walk_on(struct store *s, struct walk *w, const uint8_t name[STORE_NAM
     w->running = false;
     r = catalog_by_name(s->catalog, name, ret_row);
     if (r > 0)
-        learn(w, ret_row);
+        walk_learn(w, ret_row);
     return r;
 }
 
 static int remove_row(struct store *s, const struct row *row)
 {
-    const int r = change_begin(s);
+    const int r = transaction_begin(s);
 
-    return r < 0 ? r : change_end(s, change_remove(s, row));
+    return r < 0 ? r : transaction_end(s, transaction_remove(s, row));
 }
 
-/* How many of the first names have blocks. @is_use: they are touched. */
+/* Returns how many of the first names have blocks. @is_use: records uses. */
 static int look_up(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                    bool is_use, struct store_place *ret_places)
 {
@@ -278,7 +280,7 @@ int store_segment_file(struct store *s, uint32_t segment, struct segment_file **
     return 0;
 }
 
-static int reject(struct store *s, const uint8_t name[STORE_NAME_BYTES])
+static int reject_block(struct store *s, const uint8_t name[STORE_NAME_BYTES])
 {
     struct row row;
     int r = catalog_by_name(s->catalog, name, &row);
@@ -295,9 +297,9 @@ int store_reject(struct store *s, const uint8_t name[STORE_NAME_BYTES])
     int r = store_ready(s);
 
     if (r == 0)
-        r = reject(s, name);
+        r = reject_block(s, name);
     if (store_settle(s, r))
-        r = reject(s, name);
+        r = reject_block(s, name);
     return r;
 }
 
@@ -311,14 +313,14 @@ int store_recall(struct store *s, const struct store_file *file,
     return store_settle(s, r) ? 0 : r;
 }
 
-static int remember(struct store *s, const struct store_file *file,
-                    const uint8_t digest[STORE_DIGEST_BYTES])
+static int remember_digest(struct store *s, const struct store_file *file,
+                           const uint8_t digest[STORE_DIGEST_BYTES])
 {
-    int r = change_begin(s);
+    int r = transaction_begin(s);
 
     if (r < 0)
         return r;
-    return change_end(s, catalog_remember(s->catalog, file, ++s->state.seq, digest));
+    return transaction_end(s, catalog_remember(s->catalog, file, ++s->state.seq, digest));
 }
 
 int store_remember(struct store *s, const struct store_file *file,
@@ -327,9 +329,9 @@ int store_remember(struct store *s, const struct store_file *file,
     int r = store_ready(s);
 
     if (r == 0)
-        r = remember(s, file, digest);
+        r = remember_digest(s, file, digest);
     if (store_settle(s, r))
-        r = remember(s, file, digest);
+        r = remember_digest(s, file, digest);
     return r;
 }
 

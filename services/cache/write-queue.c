@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks on their way to the disk
+ * The write queue: blocks of PUT requests on their way to the disk
  *
- * The store plans their places when they are taken, the writer thread writes and syncs, and the
- * store learns of the end on the loop. Until then the client's memory is held, so what may wait is
- * limited, in bytes and in number.
+ * The store plans places when a request arrives, the writer thread writes and syncs, and the loop
+ * then adds the rows to the store. Until then the client's memory stays mapped, so the queue is
+ * limited in bytes and in number.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ static void put_run(struct job *job)
 {
     struct put *put = put_of(job);
 
-    /* Its result is kept in the write. */
+    /* The result is kept in the write. */
     store_write_run(put->write, put->fd);
 }
 
@@ -64,9 +64,8 @@ void put_abandon(struct server *server)
         put_finish(server->puts);
 }
 
-/* Whether nobody can change the first @end bytes of @fd any more, and all of its memory is there:
- * pages that are made when they are first read would be charged to us, as long as the client keeps
- * them. */
+/* Whether the first @end bytes of @fd can no longer change and are all allocated. Pages that are
+ * allocated on first read would be charged to this process for as long as the client keeps them. */
 static bool is_fit(int fd, uint64_t end)
 {
     const int seals = fcntl(fd, F_GET_SEALS);
@@ -76,7 +75,7 @@ static bool is_fit(int fd, uint64_t end)
            (uint64_t)st.st_size >= end && st.st_blocks >= (st.st_size + 511) / 512;
 }
 
-/* Whether one more may wait, of @client and of all. */
+/* Whether one more put of @client may wait. */
 static bool has_room(const struct server *server, pid_t client)
 {
     uint32_t n = 0, n_own = 0;
@@ -88,7 +87,7 @@ static bool has_room(const struct server *server, pid_t client)
     return n < SERVER_MAX_PUTS && n_own < SERVER_MAX_PUTS_OF_ONE;
 }
 
-/* How many of the first of @blocks may wait; *ret_bytes of them. */
+/* Returns how many of the first @blocks may wait, and their size in *ret_bytes. */
 static uint32_t count_that_fit(const struct server *server, const struct inf_tier_block *blocks,
                                uint32_t n, uint64_t *ret_bytes)
 {
