@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* API keys in memory, as a file of keys or the configuration names them. */
+/* API keys in memory, from key files and from the configuration */
 
 #include <infer/types.h>
 
@@ -9,20 +9,20 @@
 
 struct access_key {
     char *key;
-    char *name;      /* "" when it has none */
-    unsigned rights; /* a set of enum right */
+    char *name;      /* "" without a name */
+    unsigned rights; /* bits of enum right */
 };
 
-/* Zeroed memory is an empty list. */
+/* A zeroed list is empty. */
 struct key_list {
     struct access_key *keys; /* [n] */
     size_t n;
 };
 
-/* Appends a key; copies both texts. -ENOMEM. */
+/* Appends a key and copies both texts. -ENOMEM. */
 int key_list_add(struct key_list *list, const char *key, size_t key_len, const char *name,
                  size_t name_len, unsigned rights);
-/* The first key that has all of @rights; NULL: there is none. */
+/* Returns the first key that has all of @rights; NULL: there is none. */
 const struct access_key *key_list_find(const struct key_list *list, unsigned rights);
-/* Frees all keys, whose memory is cleared first. */
+/* Frees all keys and clears their memory first. */
 void key_list_done(struct key_list *list);

@@ -2,7 +2,7 @@
 /*
  * gateway.api_keys: each entry is a key, or a mapping of key, name and rights
  *
- * Messages tell the place of a mistake and never a key.
+ * Error messages give the place of a mistake and never the key.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "common/config/table.h"
 #include "core/err.h"
 
-/* One entry while it is read; the texts are the document's. */
+/* The entry being read. The document owns the texts. */
 struct api_key_entry {
     const char *key, *name;
     unsigned rights;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys of the configuration, and YAML texts applied to them (see config.h)
+ * The table of configuration keys, and applying YAML texts to a configuration (see config.h)
  *
- * A table tells each key's section, type, place in struct config and range; everything else is
- * generic. YAML is read by libyaml into a document; every message carries file:line:column.
+ * The table gives the section, type, field of struct config and range of each key; the rest of the
+ * code is generic. libyaml reads a document; every message carries file:line:column.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,13 +17,14 @@
 #define MEBIBYTES(n) ((uint64_t)(n) << 20)
 #define ANY_USEC     0, SECONDS(365 * 86400)
 
-/* In the order of their enumerations. */
+/* Words in the order of their enumerations. */
 static const char *const tcp_access_choices[] = {"key", "open", NULL};
 static const char *const unix_access_choices[] = {"open", "key", NULL};
 static const char *const bool_choices[] = {"false", "true", NULL};
 static const char *const landlock_choices[] = {"required", "optional", NULL};
 
-/* The names that <infer/device.h> tells of; what is here is seen when the service starts. */
+/* Checks the names of <infer/device.h>. Whether the device exists is found out when the service
+ * starts. */
 static const char *check_device(const char *text)
 {
     static const char vulkan[] = "vulkan";

@@ -4,9 +4,9 @@
 /*
  * Configuration: YAML files in layers, checked key by key
  *
- * /etc/sconce/sconce.yaml, then /etc/sconce/sconce.d/ (each .yaml) in order of name; for a user
- * $XDG_CONFIG_HOME/sconce/ in the same form, on top. Later files override earlier ones. Unknown
- * keys, wrong types and values out of range are errors with file, line and column.
+ * The files are /etc/sconce/sconce.yaml, then /etc/sconce/sconce.d/ (each .yaml) in order of name.
+ * For a user, the same files in $XDG_CONFIG_HOME/sconce/ follow. Later files override earlier ones.
+ * Unknown keys, wrong types and values out of range are errors with file, line and column.
  */
 
 #include <infer/types.h>
@@ -14,41 +14,43 @@
 #include "common/config/access-key.h"
 #include "core/macros.h"
 
-/* Who may ask at a door of the gateway. */
+/* Whether clients of a socket of the gateway need a key. The comments below give the defaults. */
 enum config_tcp_access { CONFIG_TCP_KEY, CONFIG_TCP_OPEN };
 enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
-/* YAML's words for a switch. */
+/* YAML's words for booleans. */
 enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
 /* What a service does on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 
 struct config {
-    char **model_dirs; /* [n_model_dirs], searched in order */
+    char **model_dirs; /* [n_model_dirs], searched in this order */
     size_t n_model_dirs;
-    char *default_model; /* name for requests that name none; NULL: the only one there is */
+    char *default_model; /* for requests that name no model; NULL: the only installed one */
 
     struct {
-        struct key_list api_keys; /* beside those of the key file */
+        struct key_list api_keys; /* in addition to those of the key file */
         char **cors_origins;      /* [n_cors_origins] exact origins, or "*"; none: CORS is off */
         size_t n_cors_origins;
-        unsigned tcp_access;          /* enum config_tcp_access; key */
-        unsigned unix_access;         /* enum config_unix_access; open */
-        uint64_t max_body;            /* bytes; 16 MiB */
-        uint64_t max_header;          /* bytes of the request head; 32 KiB */
-        uint32_t max_connections;     /* 512 */
-        uint64_t idle_timeout_usec;   /* exits after so long without connections; 60 s; 0: never */
-        uint64_t max_bodies;          /* bytes of all bodies at a time; 1 GiB */
-        uint64_t header_timeout_usec; /* to receive the head of a request; 10 s */
-        uint64_t body_timeout_usec;   /* to receive its body; 120 s */
-        uint64_t keepalive_timeout_usec; /* idle, between two requests; 120 s */
+        unsigned tcp_access;        /* enum config_tcp_access; key */
+        unsigned unix_access;       /* enum config_unix_access; open */
+        uint64_t max_body;          /* bytes; 16 MiB */
+        uint64_t max_header;        /* bytes of the request head; 32 KiB */
+        uint32_t max_connections;   /* 512 */
+        uint64_t idle_timeout_usec; /* the service exits after this time without connections; 60 s;
+                                       0: never */
+        uint64_t max_bodies;        /* bytes of all bodies in memory; 1 GiB */
+        uint64_t header_timeout_usec;    /* for receiving the head of a request; 10 s */
+        uint64_t body_timeout_usec;      /* for receiving its body; 120 s */
+        uint64_t keepalive_timeout_usec; /* idle time between two requests; 120 s */
         uint64_t backend_timeout_usec;   /* between two reads from a service; 600 s */
-        uint64_t stall_timeout_usec;     /* a client that reads nothing; 30 s */
-        uint64_t probe_interval_usec;    /* how often a silent service is asked for life; 5 s */
+        uint64_t stall_timeout_usec;     /* for a client that does not read; 30 s */
+        uint64_t
+            probe_interval_usec; /* between health checks of a service that does not answer; 5 s */
     } gateway;
 
     struct {
         char *device;                   /* "auto"; NULL is the same */
-        uint64_t device_memory;         /* bytes to take of a GPU; 0: what is free */
+        uint64_t device_memory;         /* bytes of a GPU's memory to use; 0: what is free */
         char *isa;                      /* NULL: best */
         uint32_t threads;               /* 0: all */
         uint32_t context;               /* tokens of a sequence; 0: automatic */
@@ -81,25 +83,25 @@ struct config {
     } embed;
 
     struct {
-        char *default_model;        /* for requests that name none; NULL: the only one there is */
-        char *vad_model;            /* weights of Silero VAD, used unasked; NULL: if asked for */
-        char *isa;                  /* NULL: best */
-        uint32_t threads;           /* 0: all */
-        uint64_t max_body;          /* bytes of a form; 25 MiB */
-        uint32_t max_seconds;       /* of sound in a file; 14400; 0: no limit */
-        uint32_t max_running;       /* requests that are computed together; 4 */
-        uint32_t max_queue;         /* requests that are not answered; 32 */
-        uint32_t max_models;        /* resident at the same time; 1 */
-        uint64_t idle_timeout_usec; /* exits after so long without requests; 300 s; 0: never */
+        char *default_model;  /* for requests that name no model; NULL: the only installed one */
+        char *vad_model;      /* weights of Silero VAD, used by default; NULL: used on request */
+        char *isa;            /* NULL: best */
+        uint32_t threads;     /* 0: all */
+        uint64_t max_body;    /* bytes of a form; 25 MiB */
+        uint32_t max_seconds; /* of audio in a file; 14400; 0: no limit */
+        uint32_t max_running; /* requests processed at the same time; 4 */
+        uint32_t max_queue;   /* unanswered requests; 32 */
+        uint32_t max_models;  /* resident at the same time; 1 */
+        uint64_t idle_timeout_usec;    /* exits after so long without requests; 300 s; 0: never */
         uint64_t request_timeout_usec; /* whole request; 0: none; 3600 s */
     } audio;
 
     struct {
         unsigned enabled;           /* enum config_bool; true */
-        char *directory;            /* NULL: what the service manager named, or the user's own */
-        uint64_t max_bytes;         /* of blocks; 16 GiB; 0: no limit but min_free */
-        uint64_t tenant_max_bytes;  /* of those of one API key; 0: no limit of its own */
-        uint64_t min_free;          /* bytes of the file system that are left to others; 4 GiB */
+        char *directory;            /* NULL: the service manager's, or the user's own */
+        uint64_t max_bytes;         /* of blocks; 16 GiB; 0: only min_free limits them */
+        uint64_t tenant_max_bytes;  /* of the blocks of one API key; 0: no limit of its own */
+        uint64_t min_free;          /* bytes of the file system that remain free; 4 GiB */
         uint64_t idle_timeout_usec; /* exits after so long without requests; 60 s; 0: never */
     } cache;
 
@@ -109,35 +111,37 @@ struct config {
 };
 
 /*
- * Loads defaults, then the system's files, then the user's, or,
- * when @file is not NULL, that file alone. Missing files are fine except @file.
+ * Loads the defaults, then the files of the system, then those of the user; or, if @file is not
+ * NULL, only that file. Missing files are no error, except @file.
  */
 int config_load(const char *file, struct config **ret_config, struct inf_err *reterr);
-/* Applies one YAML text; @name is for messages. For tests and fuzzing too. */
+/* Applies one YAML text. @name is used in messages. Tests and fuzzers call it too. */
 int config_apply(struct config *config, const char *name, const char *text, size_t len,
                  struct inf_err *reterr);
-/* Applies DIR/sconce.yaml and DIR/sconce.d/ (each .yaml); missing ones are fine. */
+/* Applies DIR/sconce.yaml and DIR/sconce.d/ (each .yaml). Missing files are no error. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr);
-/* The defaults alone; -ENOMEM. */
+/* Returns the defaults. -ENOMEM. */
 int config_new(struct config **ret_config);
 struct config *config_free(struct config *config);
 DEFINE_CLEANUP(struct config *, config_free);
 
-/* Replaces chat.device; copies it. -ENOMEM. */
+/* Sets chat.device to a copy of @name. -ENOMEM. */
 int config_set_device(struct config *config, const char *name);
-/* Puts @dir before all other model directories; copies it. */
+/* Puts a copy of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);
 
-/* The user's own directory of configuration; the caller frees it; NULL: there is no home. */
+/* Returns the user's configuration directory, which the caller frees. NULL: there is no home
+ * directory. */
 char *config_user_dir(void);
-/* The directory of compiled kernels: what the service manager named, else the user's own. The
- * caller frees it; NULL: there is no home. */
+/* Returns the directory of compiled kernels: the service manager's, else the user's own. The caller
+ * frees it. NULL: there is no home directory. */
 char *config_cache_dir(void);
-/* The directory of kept KV blocks: cache.directory, else what the service manager named, else the
- * user's own. The caller frees it; NULL: there is no home. */
+/* Returns the directory of stored KV blocks: cache.directory, else the service manager's, else the
+ * user's own. The caller frees it. NULL: there is no home directory. */
 char *config_block_dir(const struct config *config);
-/* The directory of our sockets: $XDG_RUNTIME_DIR/sconce, or /run/sconce for root (and for system
- * services) where that variable is not set. The caller frees it; -ENOENT for a user without it. */
+/* Returns the directory of the services' sockets: $XDG_RUNTIME_DIR/sconce, or /run/sconce for root
+ * (and for system services) without that variable. The caller frees it. -ENOENT: another user
+ * without that variable. */
 int config_socket_dir(char **ret_dir);
-/* The socket of @service in that directory. The caller frees it; -ENOENT, -ENOMEM. */
+/* Returns the socket of @service in that directory, which the caller frees. -ENOENT, -ENOMEM. */
 int config_socket_path(const char *service, char **ret_path);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where configuration lies, and what holds without any (see config.h)
- */
+/* Configuration files and directories, and the defaults (see config.h) */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +38,7 @@ static int is_yaml(const struct dirent *e)
     return e->d_name[0] != '.' && n > 5 && strcmp(e->d_name + n - 5, ".yaml") == 0;
 }
 
-/* DIR/sconce.yaml and DIR/sconce.d in order of name. */
+/* Applies DIR/sconce.yaml, then DIR/sconce.d in order of name. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr)
 {
     _cleanup_free_ char *main_file = path_join(dir, "sconce.yaml");
@@ -55,7 +53,7 @@ int config_apply_dir(struct config *config, const char *dir, struct inf_err *ret
         return r;
     n = scandir(parts, &names, is_yaml, alphasort);
     error = errno;
-    /* What cannot be read may be what closes a door. */
+    /* A directory that cannot be read is an error, because its files may restrict access. */
     if (n < 0 && path_is_dir(parts))
         return err_set(reterr, error, "%s: %s", parts, strerror(error));
     for (int i = 0; i < n; i++) {
@@ -70,7 +68,7 @@ int config_apply_dir(struct config *config, const char *dir, struct inf_err *ret
     return r;
 }
 
-/* The user's own directory @name below $@variable or ~/@fallback; NULL when there is no home. */
+/* Returns directory @name below $@variable or ~/@fallback; NULL if there is no home directory. */
 static char *user_dir(const char *variable, const char *fallback, const char *name)
 {
     const char *base = getenv(variable), *home = getenv("HOME");
@@ -90,12 +88,12 @@ char *config_user_dir(void)
     return user_dir("XDG_CONFIG_HOME", ".config", "sconce");
 }
 
-/* What the service manager made for the service, or the user's own directory @name. */
+/* Returns the cache directory that the service manager made, or the user's own directory @name. */
 static char *cache_dir(const char *name)
 {
     const char *given = getenv("CACHE_DIRECTORY");
 
-    /* systemd names a list; ours is the first. */
+    /* systemd gives a list; the first is ours. */
     if (given && given[0] == '/')
         return strndup(given, strcspn(given, ":"));
     return user_dir("XDG_CACHE_HOME", ".cache", name);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parsing key files */
 #include "common/config/key-file.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Takes the word "rights=…" where it stands at *line. */
+/* Parses the word "rights=…" if it is at *line. */
 static int key_list_rights(const char **line, const char *end, const char *file, unsigned i_line,
                            unsigned *ret_rights, struct inf_err *reterr)
 {
@@ -114,7 +115,7 @@ int key_list_load(struct key_list *list, struct inf_err *reterr)
     struct inf_err err = {};
     int r = credentials ? key_list_load_from(list, credentials, &err) : -ENOENT;
 
-    /* A unit that somebody wrote around `sconce serve` may have credentials of something else. */
+    /* A user's unit around `sconce serve` may have credentials for other purposes. */
     if (r == -ENOENT)
         r = key_list_load_from(list, own ? own : SCONCE_SYSCONFDIR "/sconce", &err);
     if (r == -ENOENT)

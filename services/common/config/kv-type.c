@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names that engines know; whether one fits a model is the engine's to say. */
+/* Checking names of KV types */
+/* Whether @text is the name of a type. The engine checks whether the model supports it. */
 #include "common/config/kv-type.h"
 
 #include <string.h>

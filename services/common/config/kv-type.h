@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What people may say of the numbers that keys and values are kept as. */
+/* Names of the number formats that keys and values can be stored in */
 
 #include "core/macros.h"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options win over files. Models may be added for the services that open them. */
+/*
+ * The command line of services: options override the configuration
+ *
+ * Services that open models also accept model directories.
+ */
 #include "common/config/options.h"
 
 #include <errno.h>
@@ -147,7 +151,7 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         options_done(&o);
         return 1;
     }
-    /* The first one given is searched first. */
+    /* The first one given is searched first, so they are inserted in reverse order. */
     while (n_dirs > 0)
         if (config_add_model_dir(o.config, dirs[--n_dirs]) < 0) {
             options_done(&o);

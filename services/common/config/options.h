@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The command line that all services share. */
+/* The command line that all services share */
 
 #include "common/config/key-file.h"
 
 struct config;
 
 struct options {
-    struct config *config;       /* loaded, or defaults when it is wrong */
-    char *wrong;                 /* what is wrong with the configuration; NULL: nothing */
-    struct key_list keys;        /* of files of their own; for the gateway */
+    struct config *config;       /* loaded, or the defaults if the configuration is wrong */
+    char *wrong;                 /* error text of a wrong configuration; NULL: it is correct */
+    struct key_list keys;        /* of the key file; for the gateway */
     const char *audio_socket;    /* --audio-socket; NULL: not given */
     const char *cache_socket;    /* --cache-socket; NULL: not given */
     const char *chat_socket;     /* --chat-socket; NULL: not given */
@@ -19,12 +19,13 @@ struct options {
 };
 
 /*
- * Reads argv, the configuration, and for the gateway the key file. -1: go on, then options_done();
- * else the status to exit with: 0 after -h and --version, 2 for wrong usage, 78 for wrong
- * configuration (EX_CONFIG). With sockets to answer from, that is no reason to end: `wrong` tells
- * it instead, and misconfigured_serve() tells the clients.
+ * Reads argv, the configuration, and for the gateway the key file. Returns -1: continue, and call
+ * options_done() later; else the exit status: 0 after -h and --version, 2 for wrong usage, 78 for a
+ * wrong configuration (EX_CONFIG). A service with sockets does not exit for a wrong configuration:
+ * `wrong` has the error, and misconfigured_serve() sends it to clients.
  */
 int options_read(const char *service, int argc, char **argv, struct options *ret_options);
-/* Goes on with the defaults, which are enough to tell what is wrong. -ENOMEM. */
+/* Sets `wrong` and resets the configuration to the defaults, which are enough to report the error.
+ * -ENOMEM. */
 int options_set_wrong(struct options *options, const char *text);
 void options_done(struct options *options);

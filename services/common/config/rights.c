@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names of rights, and reading and writing sets of them */
 #include "common/config/rights.h"
 
 #include <errno.h>

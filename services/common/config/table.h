@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The table of configuration keys, for what reads files into it and what prints it
+ * The table of configuration keys, for reading and printing configurations
  *
- * A new key is a row of config_keys[] and a field of struct config.
+ * A new key needs a row in config_keys[] and a field in struct config.
  */
 
 #include <yaml.h>
@@ -15,7 +15,7 @@ enum config_key_type {
     KEY_STRING,
     KEY_STRINGS,
     KEY_API_KEYS, /* a struct key_list */
-    KEY_CHOICE,   /* one of a few words; the field holds its index */
+    KEY_CHOICE,   /* one of several words; the field holds its index */
     KEY_U32,
     KEY_BYTES,
     KEY_USEC,
@@ -24,39 +24,40 @@ enum config_key_type {
 struct config_key {
     const char *section, *name;
     enum config_key_type type;
-    size_t offset, n_offset; /* n_offset: of the count, for KEY_STRINGS */
+    size_t offset, n_offset; /* n_offset: offset of the count, for KEY_STRINGS */
     uint64_t min, max;
     const char *const *choices; /* KEY_CHOICE: NULL-terminated */
-    /* KEY_STRING: what it must be when @text is not that; NULL: all is well. May be NULL. */
+    /* KEY_STRING: returns NULL if @text is valid, else what it must be. May be NULL. */
     const char *(*check)(const char *text);
 };
 
 extern const struct config_key config_keys[];
 extern const size_t config_n_keys;
 
-/* One file while it is read. */
+/* The file being read. */
 struct config_source {
     const char *name;
     yaml_document_t *doc;
     struct inf_err *reterr;
 };
 
-/* Fails with file:line:column before the message. */
+/* Fails with a message that begins with file:line:column. */
 int config_bad(const struct config_source *s, const yaml_mark_t *mark, const char *format, ...)
     PRINTF(3, 4);
-/* The text of a scalar without NULs in it, else NULL. */
+/* Returns the text of a scalar; NULL: it is none, or contains a NUL. */
 const char *config_scalar(const yaml_node_t *node);
 bool config_is_null(const yaml_node_t *node);
-/* True when the key of @pair stands earlier in the same mapping. */
+/* Whether the key of @pair is already in the same mapping. */
 bool config_is_double(const struct config_source *s, const yaml_node_t *map,
                       const yaml_node_pair_t *pair);
-/* Sets the field of @key from a value of the file. */
+/* Sets the field of @key to the value in @node. */
 int config_set(const struct config_source *s, const struct config_key *key, yaml_node_t *node,
                struct config *config);
 /* The same for a list of API keys. */
 int config_set_api_keys(const struct config_source *s, const struct config_key *key,
                         const yaml_node_t *node, struct key_list *list);
-/* The entries of a list; 0 for what is empty. Fails when @node is no list, or too long a one. */
+/* Counts the entries of a list; 0 if the value is empty. Fails if @node is no list, or if it is too
+ * long. */
 int config_list_size(const struct config_source *s, const struct config_key *key,
                      const yaml_node_t *node, size_t *ret_n);
 void config_strings_free(char **list, size_t n);

@@ -2,7 +2,8 @@
 /*
  * Values of configuration keys: numbers with units, words, texts, lists
  *
- * Values are replaced whole: a list in a later file is not appended to an earlier one.
+ * A value replaces an earlier one completely: a list in a later file is not appended to an earlier
+ * one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -38,7 +39,7 @@ void config_strings_free(char **list, size_t n)
     free(list);
 }
 
-/* Expands "~/" and "$HOME"-less paths only: anything else stays as it is written. */
+/* Expands a leading "~/"; other paths stay unchanged. */
 static char *expand_home(const char *text)
 {
     const char *home = getenv("HOME");
@@ -48,7 +49,7 @@ static char *expand_home(const char *text)
     return strdup(text);
 }
 
-/* "16MiB" or "60s": digits, then one of the units. */
+/* "16MiB" or "60s": digits, then a unit. */
 struct unit {
     const char *name;
     uint64_t factor;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * No confinement, for builds whose tools need what policies forbid (sanitizers)
- */
+/* No confinement, for builds with sanitizers, which need what policies forbid */
 #include "common/confine/confine.h"
 #include "common/service/log.h"
 
@@ -9,7 +7,7 @@ int confine_start(const char *policy, const struct config *config, struct inf_er
 {
     (void)config;
     (void)reterr;
-    log_warn("built without confinement, instead of that of %s", policy);
+    log_warn("built without confinement; the policy %s is not applied", policy);
     return 0;
 }
 

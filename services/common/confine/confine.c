@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of confinement (see confine.h)
+ * The steps of confinement (see confine.h)
  *
- * Both filters are compiled in confine_start(), for the first of them takes away what compiling
- * needs. Landlock comes before it, for the same reason, and before threads, which would stay
- * outside.
+ * Both filters are compiled in confine_start(), because the first one forbids what compiling needs.
+ * Landlock is applied before it for the same reason, and before threads are started, because it
+ * would not cover existing ones.
  */
 #include "common/confine/confine.h"
 
@@ -25,25 +25,25 @@
 #include "common/service/log.h"
 #include "core/err.h"
 
-/* Of headers that are newer than those of distributions. */
+/* Newer than the headers of distributions. */
 #define CONFINE_SET_MDWE         65
 #define CONFINE_MDWE_REFUSE_GAIN 1
 
 static struct {
     bool started;
-    struct sock_fprog serve; /* until it is in force */
+    struct sock_fprog serve; /* compiled; applied by confine_seal() */
     bool has_landlock;
     char **missing; /* [n_missing] model directories */
     size_t n_missing;
 } confine_state;
 
-/* Who gets @rights over paths. */
+/* The rule set being built, and the rights that are granted. */
 struct confine_paths {
     int ruleset, abi;
     uint64_t rights;
 };
 
-/* A directory is opened to be listed alone: of its files those are opened that are told, too. */
+/* A directory may only be listed. Its files need separate calls. */
 static int allow_outside(void *data, int fd, bool is_dir)
 {
     const struct confine_paths *paths = data;
@@ -73,8 +73,8 @@ static int allow_models(struct confine_paths *paths, const struct config *config
 
 static int allow_one(const struct confine_paths *paths, const char *path)
 {
-    /* Inodes of /proc are made anew when they are forgotten, and the rule would be lost: the
-     * descriptor, which is never closed, keeps them. */
+    /* The kernel recreates inodes of /proc after dropping them, and the rule would be lost. The
+     * descriptor is never closed and keeps the inode alive. */
     const bool keep = strncmp(path, "/proc/", 6) == 0;
     int kept, r;
 
@@ -94,7 +94,7 @@ static int allow_pattern(const struct confine_paths *paths, const char *pattern)
     return r;
 }
 
-/* @dir on the heap, or NULL. */
+/* @dir is on the heap, or NULL. */
 static int allow_found(const struct confine_paths *paths, char *dir)
 {
     const int r = dir ? allow_one(paths, dir) : 0;
@@ -103,7 +103,7 @@ static int allow_found(const struct confine_paths *paths, char *dir)
     return r;
 }
 
-/* What cannot be opened now is skipped: it stays closed. */
+/* A path that cannot be opened now is skipped and stays forbidden. */
 static int allow_path(int ruleset, int abi, const struct policy_path *path,
                       const struct config *config)
 {
@@ -152,9 +152,9 @@ static int restrict_files(const struct policy *policy, const struct config *conf
     return 0;
 }
 
-static int install(const struct sock_fprog *program, struct inf_err *reterr)
+static int confine_install(const struct sock_fprog *program, struct inf_err *reterr)
 {
-    /* Fails, and changes nothing, when a thread has filters that this one has not. */
+    /* Fails without any effect if a thread has filters that the calling thread has not. */
     const long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                            SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_TSYNC_ESRCH, program);
 
@@ -168,7 +168,7 @@ static int give_up_privileges(const struct policy *policy, struct inf_err *reter
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return err_set(reterr, errno, "prctl: %s", strerror(errno));
-    /* Kernels before 6.3 do not know it; the filters forbid the same. */
+    /* Kernels before 6.3 do not have this call; the system call filters forbid the same. */
     if (!policy_executable(policy))
         prctl(CONFINE_SET_MDWE, CONFINE_MDWE_REFUSE_GAIN, 0, 0, 0);
     return 0;
@@ -182,7 +182,7 @@ int confine_start(const char *name, const struct config *config, struct inf_err 
     int r;
 
     assert(!confine_state.started);
-    /* What prints local time would read this file later. */
+    /* Functions that print local time would otherwise read the time zone file later. */
     tzset();
     if (policy_arch_native(&arch) < 0)
         return err_set(reterr, ENOTSUP, "there are no policies for this machine's architecture");
@@ -196,7 +196,7 @@ int confine_start(const char *name, const struct config *config, struct inf_err 
     if (r == 0)
         r = restrict_files(policy, config, reterr);
     if (r == 0)
-        r = install(&start, reterr);
+        r = confine_install(&start, reterr);
     free(start.filter);
     if (r < 0) {
         free(serve.filter);
@@ -212,7 +212,7 @@ int confine_seal(struct inf_err *reterr)
     int r;
 
     assert(confine_state.started && confine_state.serve.filter);
-    r = install(&confine_state.serve, reterr);
+    r = confine_install(&confine_state.serve, reterr);
     free(confine_state.serve.filter);
     confine_state.serve.filter = NULL;
     return r;
@@ -230,7 +230,7 @@ bool confine_explain_path(const char *path, char *text, size_t size)
 {
     char real[PATH_MAX];
 
-    /* The kernel answers this by permissions alone, without Landlock. */
+    /* access() checks permissions only, not Landlock rules. */
     if (!confine_state.has_landlock || access(path, R_OK) < 0)
         return false;
     snprintf(

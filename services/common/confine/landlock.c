@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers are those of linux/landlock.h; rights are bits in the order in which they came.
+ * Landlock system calls
+ *
+ * The numbers are those of linux/landlock.h. Rights are bits, in the order in which the kernel
+ * introduced them.
  */
 #include "common/confine/landlock.h"
 
@@ -31,7 +34,7 @@ struct landlock_beneath {
 static const struct {
     const char *name;
     int abi;
-    bool for_files; /* not for directories alone */
+    bool for_files; /* applies to files as well as directories */
 } rights[] = {
     {"execute", 1, true},    {"write_file", 1, true},  {"read_file", 1, true},
     {"read_dir", 1, false},  {"remove_dir", 1, false}, {"remove_file", 1, false},
@@ -73,7 +76,7 @@ int landlock_new(int abi)
         .net = abi >= 4 ? LANDLOCK_TCP_BIND_CONNECT : 0,
         .scoped = abi >= 6 ? LANDLOCK_ABSTRACT_AND_SIGNAL : 0,
     };
-    /* A kernel takes a longer structure than it knows when the rest is zero. */
+    /* A kernel accepts a longer structure than it knows if the rest is zero. */
     const long fd = syscall(SYS_landlock_create_ruleset, &ruleset, sizeof(ruleset), 0);
 
     return fd < 0 ? -errno : (int)fd;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From rules to a program for the kernel
+ * Compiling policy rules to seccomp filters
  *
- * libseccomp compiles the rules; what they do not allow is killed. It has no comparison of call
- * numbers, so a prologue that sends calls above policy_known() to ENOSYS stands before its program:
- * a C library that tries a new call first must find its old way, and not its end.
+ * libseccomp compiles the rules; a call that they do not allow kills the process. libseccomp cannot
+ * compare call numbers, so this file puts a prologue before its program. The prologue returns
+ * ENOSYS for calls above policy_known(): a C library that tries a new call first must be able to
+ * fall back to the old one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,13 +38,14 @@ static int add_rule(scmp_filter_ctx ctx, const struct policy_rule *rule)
             .datum_b = c->own_pid ? (uint64_t)getpid() : c->value,
         };
     }
-    /* The number is this machine's; libseccomp translates it for the filter's architecture. */
+    /* The number is that of this machine; libseccomp translates it for the filter's
+     * architecture. */
     return seccomp_rule_add_array(ctx, action, seccomp_syscall_resolve_name(rule->name),
                                   (unsigned)rule->n_conditions, compare);
 }
 
-static int fill(scmp_filter_ctx ctx, const struct policy *policy, enum policy_phase phase,
-                enum policy_arch arch, struct inf_err *reterr)
+static int filter_fill(scmp_filter_ctx ctx, const struct policy *policy, enum policy_phase phase,
+                       enum policy_arch arch, struct inf_err *reterr)
 {
     const uint32_t token = policy_arch_token(arch);
     const struct policy_rule *rules;
@@ -74,10 +76,10 @@ static int fill(scmp_filter_ctx ctx, const struct policy *policy, enum policy_ph
 }
 
 /*
- * libseccomp's program, which it gives to a descriptor alone. A pipe, for units may forbid files in
- * memory; it does not block: a program that does not fit is an error.
+ * Exports libseccomp's program, which it writes only to a descriptor. A pipe is used because units
+ * may forbid memory files. The pipe does not block, so a program that does not fit is an error.
  */
-static int compile(scmp_filter_ctx ctx, struct sock_filter **ret_program, size_t *ret_n)
+static int filter_compile(scmp_filter_ctx ctx, struct sock_filter **ret_program, size_t *ret_n)
 {
     _cleanup_free_ struct sock_filter *program = NULL;
     _cleanup_close_ int from = -1, to = -1;
@@ -101,7 +103,7 @@ static int compile(scmp_filter_ctx ctx, struct sock_filter **ret_program, size_t
     got = read(from, program, (size_t)room);
     if (got < 0)
         return -errno;
-    /* A full pipe may have cut it. */
+    /* If the pipe is full, the program may be truncated. */
     if (got == room)
         return -E2BIG;
     *ret_program = STEAL(program);
@@ -109,9 +111,9 @@ static int compile(scmp_filter_ctx ctx, struct sock_filter **ret_program, size_t
     return 0;
 }
 
-/* The compiled program behind our prologue. */
-static int export(scmp_filter_ctx ctx, unsigned known, enum policy_arch arch,
-                  struct sock_fprog *ret_program)
+/* Returns the prologue followed by the compiled program. */
+static int filter_export(scmp_filter_ctx ctx, unsigned known, enum policy_arch arch,
+                         struct sock_fprog *ret_program)
 {
     const struct sock_filter prologue[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
@@ -126,7 +128,7 @@ static int export(scmp_filter_ctx ctx, unsigned known, enum policy_arch arch,
     size_t n_compiled = 0, n;
     int r;
 
-    r = compile(ctx, &compiled, &n_compiled);
+    r = filter_compile(ctx, &compiled, &n_compiled);
     if (r < 0)
         return r;
     n = n_compiled + ARRAY_SIZE(prologue);
@@ -151,9 +153,9 @@ int policy_compile(const struct policy *policy, enum policy_phase phase, enum po
         return err_set(reterr, ENOTSUP,
                        "libseccomp cannot start: the kernel has no seccomp filters, or a filter "
                        "around this process forbids the system call seccomp");
-    r = fill(ctx, policy, phase, arch, reterr);
+    r = filter_fill(ctx, policy, phase, arch, reterr);
     if (r == 0) {
-        r = export(ctx, policy_known(policy), arch, ret_program);
+        r = filter_export(ctx, policy_known(policy), arch, ret_program);
         if (r < 0)
             err_set(reterr, -r, "cannot compile the system call filter: %s", strerror(-r));
     }

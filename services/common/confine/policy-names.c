@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Constants by name: those that have the same value on all architectures of policies
+ * Names of constants, errors, phases, architectures and system calls in policies
  *
- * O_DIRECTORY and its kin differ and are left out. O_TMPFILE stands for its own bit alone, which a
- * mask needs.
+ * Only constants with the same value on all architectures of policies are listed, so O_DIRECTORY
+ * and similar ones are missing. O_TMPFILE means only its own bit, as a mask needs it.
  */
 #include <errno.h>
 #include <fcntl.h>

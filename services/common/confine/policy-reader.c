@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The parts of reading that all policy files share (see policy-reader.h)
- */
+/* Reading elements that all policy files share (see policy-reader.h) */
 #include "common/confine/policy-reader.h"
 
 #include <errno.h>
@@ -32,7 +30,7 @@ int reader_no_memory(const struct reader *r)
     return err_set(r->reterr, ENOMEM, "out of memory");
 }
 
-/* A text that is not empty, in the policy's arena. */
+/* Reads a non-empty text into the policy's arena. */
 int reader_text(struct reader *r, const yaml_node_t *node, void *out)
 {
     const char *text = (const char *)node->data.scalar.value;

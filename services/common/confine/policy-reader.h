@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Reading policy files; for policy*.c alone
+ * Reading policy files; only for policy*.c
  *
  * Each file is one YAML document, read by libyaml. Every message carries file:line:column.
  */
@@ -18,9 +18,9 @@ struct policy_rules {
 };
 
 struct policy {
-    struct arena arena; /* texts */
+    struct arena arena; /* owns the texts */
     const char *about, *about_files;
-    const char *executable; /* NULL: no memory becomes executable */
+    const char *executable; /* NULL: no memory may become executable */
     unsigned known, limit;
     struct policy_rules phases[POLICY_N_PHASES];
     struct policy_path *paths;
@@ -33,34 +33,35 @@ struct reader {
     size_t n_texts;
     const char *file;
     yaml_document_t *doc;
-    struct policy_rules *rules; /* of the phase that is read */
+    struct policy_rules *rules; /* of the phase being read */
     struct inf_err *reterr;
 };
 
-/* A key of a mapping and who reads its value. */
+/* A key of a mapping and the function that reads its value. */
 struct reader_field {
     const char *name;
     int (*read)(struct reader *r, const yaml_node_t *value, void *out);
 };
 
-/* -EINVAL with the place of @node. */
+/* Returns -EINVAL with a message that begins with the place of @node. */
 int reader_bad(const struct reader *r, const yaml_node_t *node, const char *format, ...)
     PRINTF(3, 4);
 int reader_no_memory(const struct reader *r);
-/* A text that is not empty, in the policy's arena, to *(const char **)@out. */
+/* Reads a non-empty text into the policy's arena and sets *(const char **)@out. */
 int reader_text(struct reader *r, const yaml_node_t *node, void *out);
-/* The same, where nobody may want the text: @out may be NULL. */
+/* The same for a text that may be unused: @out may be NULL. */
 int reader_about(struct reader *r, const yaml_node_t *node, void *out);
-/* A small number, to *(unsigned *)@out. */
+/* Reads a small number to *(unsigned *)@out. */
 int reader_number(struct reader *r, const yaml_node_t *node, void *out);
-/* Each key must be one of @fields and stand once. */
+/* Reads a mapping. Each key must be one of @fields and must not be repeated. */
 int reader_mapping(struct reader *r, const yaml_node_t *node, const struct reader_field *fields,
                    size_t n_fields, void *out);
 int reader_list(struct reader *r, const yaml_node_t *node,
                 int (*read)(struct reader *r, const yaml_node_t *item, void *out), void *out);
-/* The file of that name below policy/. -ENOENT. */
+/* Reads the file @file below policy/. -ENOENT. */
 int reader_file(struct reader *r, const char *file,
                 int (*read)(struct reader *r, const yaml_node_t *root, void *out), void *out);
 
-/* The roots of seccomp/SERVICE.yaml (policy-rules.c) and landlock/SERVICE.yaml (policy.c). */
+/* Read the root nodes of seccomp/SERVICE.yaml (policy-rules.c) and landlock/SERVICE.yaml
+ * (policy.c). */
 int policy_read_seccomp(struct reader *r, const yaml_node_t *root, void *out);

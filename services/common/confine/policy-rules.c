@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules over system calls, from seccomp/SERVICE.yaml and its fragments
+ * Rules about system calls, from seccomp/SERVICE.yaml and its fragments
  *
- * Rules are appended to their phase in the order of the files; a fragment's rules stand where it is
- * included. A condition with several values becomes that many rules.
+ * Rules are appended to their phase in the order of the files, and the rules of a fragment at the
+ * place where it is included. A condition with several values becomes several rules.
  */
 #include "common/confine/policy-reader.h"
 
@@ -17,7 +17,7 @@ enum {
 
 /* --- conditions --- */
 
-/* One entry of `args`; `in` has several values, each of which makes a rule of its own. */
+/* One entry of `args`. `in` has several values, and each of them becomes a rule. */
 struct condition_entry {
     struct policy_condition condition;
     bool has_arg, has_value;
@@ -81,7 +81,7 @@ static int condition_in(struct reader *r, const yaml_node_t *node, void *out)
 struct rule_entry {
     struct policy_rule rule;
     const yaml_node_t *in;
-    size_t i_in; /* the condition that has several values */
+    size_t i_in; /* index of the condition with several values */
     const yaml_node_t *name_node;
 };
 
@@ -104,7 +104,7 @@ static int rule_condition(struct reader *r, const yaml_node_t *node, void *out)
         return reader_bad(r, node, "a condition has arg, and either eq or in");
     if (rule->n_conditions == POLICY_MAX_CONDITIONS)
         return reader_bad(r, node, "a rule has at most %d conditions", POLICY_MAX_CONDITIONS);
-    /* The filter compiler takes one comparison of each argument. */
+    /* libseccomp accepts only one comparison per argument. */
     for (size_t i = 0; i < rule->n_conditions; i++)
         if (rule->conditions[i].arg == c.condition.arg)
             return reader_bad(r, node, "argument %u has a condition already", c.condition.arg);
@@ -192,7 +192,7 @@ static int rule_append(struct reader *r, const struct policy_rule *rule)
     return 0;
 }
 
-/* What the reader of one entry cannot see: numbers on each architecture, and earlier rules. */
+/* Checks what the reader of one entry cannot: numbers on each architecture, and earlier rules. */
 static int rule_check(struct reader *r, const struct rule_entry *entry)
 {
     const struct policy_rule *rule = &entry->rule;

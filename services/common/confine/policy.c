@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy from its files (see policy.h)
+ * Loading a policy from its files (see policy.h)
  *
- * What a service may do when it serves, it may do while it starts as well: filters add up, so a
- * start that allowed less would take from the time after it.
+ * A service may also do during the start what it may do while it serves. Filters accumulate, so if
+ * the phase start allowed less, the phase serve would lose it too.
  */
 #include "common/confine/policy.h"
 
@@ -129,7 +129,7 @@ static int read_landlock(struct reader *r, const yaml_node_t *root, void *out)
     return reader_mapping(r, root, fields, ARRAY_SIZE(fields), out);
 }
 
-/* The first rule over that call; NULL: none. */
+/* Returns the first rule for the call @name; NULL: none. */
 static const struct policy_rule *rule_find(const struct policy_rules *rules, const char *name)
 {
     for (size_t i = 0; i < rules->n; i++)
@@ -138,7 +138,7 @@ static const struct policy_rule *rule_find(const struct policy_rules *rules, con
     return NULL;
 }
 
-/* Puts what serving allows behind what only the start allows. */
+/* Appends the rules that only the phase serve has to the phase start. */
 static int merge_phases(struct policy *policy, struct inf_err *reterr)
 {
     struct policy_rules *start = &policy->phases[POLICY_START];

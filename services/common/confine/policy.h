@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Policies: which system calls and which files a service may use, and when
+ * Policies: which system calls and files a service may use, and when
  *
- * seccomp/NAME.yaml lists calls by phase, most of them by including seccomp/fragments/NAME.yaml;
+ * seccomp/NAME.yaml lists calls by phase, most of them by including seccomp/fragments/NAME.yaml.
  * landlock/NAME.yaml lists paths, and includes landlock/fragments/NAME.yaml. A service has the
- * policy of its name, and may have others for what it can be configured to do. docs/security.md
- * tells the form. A policy is read whole or not at all: unknown keys, calls, constants and rights
- * are errors with file, line and column.
+ * policy of its name, and may have others for optional features. docs/security.md describes the
+ * format. A policy with any error is rejected: unknown keys, calls, constants and rights are errors
+ * with file, line and column.
  */
 
 #include <infer/types.h>
@@ -22,11 +22,12 @@ struct policy_text {
     size_t len;
 };
 
-extern const struct policy_text policy_texts[]; /* those that were embedded at build */
+extern const struct policy_text policy_texts[]; /* embedded at build */
 extern const size_t n_policy_texts;
 
 enum policy_phase {
-    POLICY_START, /* from the configuration's end to READY; has all that POLICY_SERVE has */
+    POLICY_START, /* from the end of reading the configuration to READY; includes all of
+                     POLICY_SERVE */
     POLICY_SERVE,
     POLICY_N_PHASES,
 };
@@ -49,23 +50,23 @@ struct policy_condition {
     const char *mask_text, *value_text; /* as written; mask_text is NULL without a mask */
 };
 
-/* A call, allowed (or failing) when all conditions hold. Several rules may have the same name; no
- * two of them, one of which allows, are for the same arguments. */
+/* A call that is allowed (or fails) if all conditions hold. Several rules may have the same name,
+ * but if one of two rules allows the call, they must not match the same arguments. */
 struct policy_rule {
     const char *name;
-    int error; /* 0: allowed; else it fails with this errno value */
+    int error; /* 0: allowed; else the errno value that it fails with */
     bool arches[POLICY_N_ARCHES];
     struct policy_condition conditions[POLICY_MAX_CONDITIONS];
     size_t n_conditions;
-    const char *why, *rare; /* or NULL; rare: why no ordinary run calls it */
+    const char *why, *rare; /* NULL if not given; rare: why a normal run does not make this call */
     const char *file;
     size_t line;
 };
 
 struct policy_path {
-    /* Absolute, and may be a pattern of glob(7); or "models": all model directories and what they
-     * link to; or "cache": the directory of compiled kernels; or "blocks": that
-     * of kept KV blocks. */
+    /* An absolute path, which may be a pattern of glob(7); or "models": all model directories and
+     * the targets of their links; or "cache": the directory of compiled kernels; or "blocks": the
+     * directory of stored KV blocks. */
     const char *path;
     uint64_t rights; /* LANDLOCK_ACCESS_FS_* */
     const char *rights_text, *why;
@@ -84,33 +85,34 @@ const char *policy_about(const struct policy *policy);
 const char *policy_about_files(const struct policy *policy);
 /* Why memory may become executable; NULL: it may not. */
 const char *policy_executable(const struct policy *policy);
-/* How many different calls the last phase may allow, by its own word. */
+/* The policy's own limit for the number of different calls in the phase serve. */
 unsigned policy_limit(const struct policy *policy);
-/* The highest call number that the policy's author knew; later ones get ENOSYS. */
+/* The highest call number that the policy's author knew; higher ones get ENOSYS. */
 unsigned policy_known(const struct policy *policy);
 const struct policy_rule *policy_rules(const struct policy *policy, enum policy_phase phase,
                                        size_t *ret_n);
 const struct policy_path *policy_paths(const struct policy *policy, size_t *ret_n);
-/* How many different calls are allowed. */
+/* Number of different calls that are allowed. */
 unsigned policy_count(const struct policy *policy, enum policy_phase phase, enum policy_arch arch);
 
 const char *policy_phase_name(enum policy_phase phase);
 const char *policy_arch_name(enum policy_arch arch);
-/* -ENOTSUP: policies say nothing about this machine's. */
+/* -ENOTSUP: policies do not cover the architecture of this machine. */
 int policy_arch_native(enum policy_arch *ret_arch);
 uint32_t policy_arch_token(enum policy_arch arch); /* SCMP_ARCH_* */
-/* The number of a call; negative: it does not exist there. */
+/* The number of a call; negative: it does not exist on @arch. */
 int policy_call_number(const char *name, enum policy_arch arch);
 
-/* "O_RDONLY|O_CLOEXEC", "0x3" …; the same on all architectures here. */
+/* Reads constants such as "O_RDONLY|O_CLOEXEC" or "0x3", which are the same on all
+ * architectures. */
 bool policy_constant(const char *text, uint64_t *ret_value);
 /* An errno value by name; 0: unknown. */
 int policy_errno(const char *name);
 
 /*
- * The filter of one phase for seccomp(2). Calls that no rule allows kill the process, calls above
- * policy_known() get ENOSYS, and so nothing of other ABIs of the machine (32 bits, x32) is allowed.
- * The caller frees ret_program->filter.
+ * Compiles the filter of one phase for seccomp(2). Calls that no rule allows kill the process, and
+ * calls above policy_known() get ENOSYS. Calls of the machine's other ABIs (32 bits, x32) are
+ * therefore never allowed. The caller frees ret_program->filter.
  */
 int policy_compile(const struct policy *policy, enum policy_phase phase, enum policy_arch arch,
                    struct sock_fprog *ret_program, struct inf_err *reterr);

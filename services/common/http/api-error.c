@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One shape for all errors, so that clients can rely on `error.code` and `error.param`. */
+/*
+ * Errors of the API: all have one shape, so that clients can rely on `error.code` and `error.param`
+ */
 #include "common/http/api-error.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of requests, within the memory that all of them share
+ * Request bodies, and the memory limit that they share
  *
- * A body with a length has its room from the beginning, or none: what was let in can be finished.
- * A chunked one takes room as its chunks come.
+ * A body with a Content-Length reserves its memory at the beginning or is rejected, so an accepted
+ * body can be received. A chunked body reserves memory as its chunks arrive.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "common/http/api-error.h"
 #include "common/http/server.h"
 
-/* Of a body that nobody wants, so much is read and dropped for the connection's sake. */
+/* An unwanted body up to this size is read and dropped, so that the connection can be kept. */
 #define BODY_MAX_DROPPED ((size_t)64 * 1024)
 
 static void body_give_back(struct http_request *request)
@@ -89,7 +89,7 @@ bool http_body_begin(struct http_request *request)
     if (body->dropped)
         return true;
     body->size = (size_t)body->left;
-    /* Pages come into being when they are written. */
+    /* The kernel allocates pages only when they are written. */
     if (body_charge(request, body->size) && (body->data = malloc(body->size)))
         return true;
     body_refuse_room(request);

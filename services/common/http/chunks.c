@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each state says which byte may come next. Lines end in CR LF and in nothing else; extensions and
- * trailers have to be well-formed, are limited, and are dropped.
+ * Parsing chunked bodies: a state machine over bytes
+ *
+ * Each state defines which byte may come next. Lines must end in CR LF; extensions and trailers
+ * must be well-formed, are limited in size, and are dropped.
  */
 #include "common/http/chunks.h"
 
 #include "common/http/head.h"
 
-#define CHUNKS_MAX_LINE       ((size_t)4096) /* a chunk's size with its extensions */
+#define CHUNKS_MAX_LINE       ((size_t)4096) /* the size of a chunk with its extensions */
 #define CHUNKS_MAX_EXTENSIONS ((size_t)16 * 1024)
 #define CHUNKS_MAX_TRAILERS   ((size_t)16 * 1024)
 
 enum {
-    CHUNKS_SIZE_FIRST, /* zero: where a body begins */
+    CHUNKS_SIZE_FIRST, /* zero: the initial state */
     CHUNKS_SIZE,
     CHUNKS_EXT_SPACE, /* before a semicolon */
     CHUNKS_EXT_NAME_FIRST,
@@ -56,7 +58,7 @@ static bool chunks_is_text(char c)
     return byte == '\t' || (byte >= ' ' && byte != 0x7f);
 }
 
-/* What may follow a part of an extension. */
+/* Handles the byte after a part of an extension. */
 static int chunks_ext_goes_on(struct chunks *c, char byte)
 {
     if (byte != ';' && byte != '\r')
@@ -195,7 +197,7 @@ static int chunks_trailer(struct chunks *c, char byte)
     }
 }
 
-/* A byte that is no content. */
+/* Handles a byte that is not content. */
 static int chunks_byte(struct chunks *c, char byte)
 {
     if (c->state < CHUNKS_DATA)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP client of unix sockets, on libh2o's sockets and their pool
+ * The HTTP client for unix sockets, on libh2o's sockets and socket pool
  *
- * libh2o's own client is not used: it ends the process for some malformed heads, and takes a
- * service that dies between two chunks for a clean end. Answers are read with the parsers that
- * read requests (head.c, chunks.c), and as strictly: a service may be in the hands of whoever
- * wrote its model. A request on a kept connection that was dead already is sent once more.
+ * libh2o's own client is not used: it ends the process for some malformed heads, and treats a
+ * service that dies between two chunks as a clean end. Answers are parsed with the same strict
+ * parsers as requests (head.c, chunks.c), because the author of a model may have taken over a
+ * service. A request on a pooled connection that turns out to be dead is sent once more.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -20,10 +20,10 @@
 #include "core/str.h"
 
 #define CLIENT_MAX_HEADER ((size_t)32 * 1024)
-#define CLIENT_MAX_EARLY  8 /* informational answers before the one that counts */
+#define CLIENT_MAX_EARLY  8 /* informational answers before the final one */
 #define CLIENT_SCRATCH    ((size_t)64 * 1024)
-/* A kept connection that was dead already says so at once; later, the other side crashed on this
- * very request, and trying again would crash it again. */
+/* A pooled connection that was already dead fails at once. After this time the service crashed on
+ * this request, and a retry would crash it again. */
 #define CLIENT_RETRY_USEC (1000 * 1000u)
 
 struct http_upstream {
@@ -32,8 +32,8 @@ struct http_upstream {
     struct loop_queue patience;
     struct sockaddr_un address;
     uint64_t keep_usec;
-    struct http_call *starting;   /* inside h2o_socketpool_connect() */
-    char scratch[CLIENT_SCRATCH]; /* what was just read */
+    struct http_call *starting;   /* the call inside h2o_socketpool_connect() */
+    char scratch[CLIENT_SCRATCH]; /* the bytes just read */
 };
 
 enum call_state {
@@ -52,12 +52,12 @@ struct http_call {
     h2o_socketpool_connect_request_t *connecting;
     h2o_socket_t *sock;
     struct loop_wait patience;
-    struct str request; /* its head */
-    struct str answer;  /* what has come of its head */
+    struct str request; /* head of the request */
+    struct str answer;  /* head of the answer, as far as received */
     h2o_iovec_t bufs[2];
     size_t n_bufs;
-    struct head head; /* of the answer, into which it points */
-    uint64_t left;    /* of a body with a length */
+    struct head head; /* of the answer; points into `answer` */
+    uint64_t left;    /* remaining bytes of a body with a length */
     struct chunks chunks;
     uint64_t start_usec;
     unsigned n_early;
@@ -111,7 +111,7 @@ void http_upstream_flush(struct http_upstream *upstream)
     upstream_open(upstream);
 }
 
-/* --- the end --- */
+/* --- the end of a call --- */
 
 static void call_disconnect(struct http_call *call)
 {
@@ -142,7 +142,7 @@ static void call_end(struct http_call *call, enum http_call_result result, int e
     events->end(user, result, error);
 }
 
-/* The answer is whole; @rest: more came behind it, which nobody asked for. */
+/* The answer is complete. @rest: unexpected bytes follow it. */
 static void call_end_whole(struct http_call *call, bool rest)
 {
     if (!rest && !call->head.closes) {
@@ -153,7 +153,7 @@ static void call_end_whole(struct http_call *call, bool rest)
     call_end(call, HTTP_CALL_DONE, 0);
 }
 
-/* The connection broke, or the answer did. */
+/* The connection or the answer is broken. */
 static void call_fail(struct http_call *call, enum http_call_result result)
 {
     const bool dead = call->pooled && !call->retried && result == HTTP_CALL_LOST &&
@@ -166,7 +166,7 @@ static void call_fail(struct http_call *call, enum http_call_result result)
     call_disconnect(call);
     str_clear(&call->answer);
     call->retried = true;
-    /* The retry must not meet another dead connection. */
+    /* The retry must not get another dead connection. */
     http_upstream_flush(call->upstream);
     call_connect(call);
 }
@@ -183,7 +183,7 @@ static void call_wait(struct http_call *call)
 
 /* --- the answer --- */
 
-/* After a callback. False: it cancelled the call, which is gone. */
+/* Called after a callback. False: the callback cancelled the call, which is freed. */
 static bool call_goes_on(struct http_call *call)
 {
     call->in_callback = false;
@@ -242,7 +242,7 @@ static void call_read_body(struct http_call *call, const char *data, size_t len)
         call_end_whole(call, n < len);
 }
 
-/* The head that counts is whole, in call->answer. */
+/* The final head is complete, in call->answer. */
 static void call_begin_body(struct http_call *call)
 {
     struct str rest = {};
@@ -333,13 +333,13 @@ static void call_on_connect(h2o_socket_t *sock, const char *err, void *data)
 
     call->connecting = NULL;
     if (!sock) {
-        /* Unix sockets connect or fail at once, so errno still says why. */
+        /* Unix sockets connect or fail immediately, so errno still has the reason. */
         call_end(call, HTTP_CALL_NO_CONNECT,
                  call->upstream->starting == call && errno ? errno : ECONNREFUSED);
         return;
     }
     (void)err;
-    /* A connection out of the pool is there at once, a fresh one after a turn of the loop. */
+    /* A pooled connection is returned immediately, a new one after a turn of the loop. */
     call->pooled = call->upstream->starting == call;
     call->sock = sock;
     call->state = CALL_WRITING;

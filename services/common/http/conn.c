@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections of the HTTP server, and what is read from them
+ * Connections of the HTTP server, and reading from them
  *
- * All reading is done here: libh2o is told not to, and its read callback is replaced by ours. A
- * head is checked (head.c) and its request admitted before any of its body is read; libh2o gets
- * the request when all of it is here, as a head without a body, written anew in the words in which
- * it was understood. Until then answers are written here, with a lingering close that lets them
- * arrive. While a request is processed nobody reads.
+ * All reading is done here: libh2o's reading is disabled and its read callback replaced. A head is
+ * checked (head.c) and its request admitted before any of its body is read. libh2o gets the request
+ * when it is complete, as a rewritten head without a body, so it cannot read the head differently.
+ * Until then answers are written here, with a lingering close that lets them arrive. While a
+ * request is processed, nothing is read.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #include "common/http/api-error.h"
 #include "common/http/server.h"
 
-/* Reads of one connection before others have their turn. */
+/* Reads of one connection before other connections get their turn. */
 #define CONN_READS 4
 
 static void conn_on_read(h2o_socket_t *sock, const char *err);
 
-/* libh2o closes the connection on errors, and with it ours. */
+/* libh2o closes the connection on errors, and our state with it. */
 void http_conn_close(struct http_conn *conn)
 {
     conn->read(conn->sock, h2o_socket_error_closed);
@@ -48,7 +48,7 @@ static void conn_on_close(void *data)
         server->params.unused(server->params.unused_data);
 }
 
-/* The peer may have sent a request already, which is then read before the end. */
+/* Stops reading. A request that the peer has already sent is still read. */
 static void conn_deafen(struct http_conn *conn)
 {
     conn->deaf = true;
@@ -60,7 +60,7 @@ static void conn_wait(struct http_conn *conn, enum http_wait what)
     loop_wait_start(&conn->server->waits[what], &conn->wait);
 }
 
-/* A request is read, or answered: the connection cannot be spared. */
+/* A request is being read or answered, so the connection must not be closed for another. */
 static void conn_engage(struct http_conn *conn, enum http_conn_state state)
 {
     conn->state = state;
@@ -68,7 +68,7 @@ static void conn_engage(struct http_conn *conn, enum http_conn_state state)
     loop_wait_stop(&conn->wait);
 }
 
-/* It waits for a head. */
+/* The connection waits for a head. */
 static void conn_rest(struct http_conn *conn)
 {
     conn->state = HTTP_CONN_HEAD;
@@ -76,11 +76,11 @@ static void conn_rest(struct http_conn *conn)
     conn_wait(conn, conn->used && !conn->in.len ? HTTP_WAIT_KEEP : HTTP_WAIT_HEAD);
 }
 
-/* --- answers of our own --- */
+/* --- answers written here --- */
 
 static void conn_linger(struct http_conn *conn)
 {
-    /* Closing with unread input would reset the connection, and the peer might never see why. */
+    /* Closing with unread input would reset the connection, and the peer might lose the answer. */
     shutdown(h2o_socket_get_fd(conn->sock), SHUT_WR);
     conn->state = HTTP_CONN_LINGER;
     conn->linger = MAX(conn->server->params.max_bodies, HTTP_SCRATCH);
@@ -112,7 +112,7 @@ void http_conn_answer(struct http_conn *conn)
     h2o_socket_write(conn->sock, &buf, 1, conn_on_answered);
 }
 
-/* Answers without having read a whole head. */
+/* Answers before a complete head was read. */
 static void conn_refuse(struct http_conn *conn, struct head *head, int status, const char *code,
                         const char *message)
 {
@@ -180,8 +180,8 @@ static void conn_send_continue(struct http_conn *conn)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-    /* Nothing else is on its way there, so these few bytes fit; a client that misses them sends
-     * its body after a while. */
+    /* The send buffer is empty, so these few bytes fit. A client that does not get them sends its
+     * body after a timeout. */
     if (write(h2o_socket_get_fd(conn->sock), text, sizeof(text) - 1) < 0)
         return;
 }
@@ -209,7 +209,7 @@ static bool conn_begin_body(struct http_conn *conn)
     return goes_on;
 }
 
-/* A head that is whole. False: do not read on. */
+/* Handles a complete head. False: stop reading. */
 static bool conn_begin_request(struct http_conn *conn, const struct head *head)
 {
     conn_engage(conn, conn->state);
@@ -223,7 +223,7 @@ static bool conn_begin_request(struct http_conn *conn, const struct head *head)
     return false;
 }
 
-/* Looks at conn->in, whose last @more bytes are new. False: do not read on. */
+/* Parses conn->in, whose last @more bytes are new. False: stop reading. */
 static bool conn_read_head(struct http_conn *conn, size_t more)
 {
     const size_t max_header = conn->server->params.max_header;
@@ -232,7 +232,7 @@ static bool conn_read_head(struct http_conn *conn, size_t more)
 
     if (conn->used && conn->in.len == more)
         conn_wait(conn, HTTP_WAIT_HEAD);
-    /* No line came to an end: nothing has changed. */
+    /* Without a new line end the result is the same as before. */
     if (conn->in.len < max_header && !memchr(data + conn->in.len - more, '\n', more))
         return true;
     switch (head_check(data, conn->in.len, max_header, &head)) {
@@ -249,7 +249,7 @@ static bool conn_read_head(struct http_conn *conn, size_t more)
     return false;
 }
 
-/* False: do not read on; the connection may be gone. */
+/* False: stop reading; the connection may be gone. */
 static bool conn_take(struct http_conn *conn, const char *data, size_t len)
 {
     switch (conn->state) {
@@ -299,7 +299,7 @@ static void conn_on_read(h2o_socket_t *sock, const char *err)
 
 /* --- libh2o --- */
 
-/* Puts our read callback before libh2o's, at the start and after each answer. */
+/* Installs our read callback instead of libh2o's, at the start and after each answer. */
 static void conn_arm(struct http_conn *conn)
 {
     if (!h2o_socket_is_reading(conn->sock) || conn->sock->_cb.read == conn_on_read)
@@ -328,7 +328,7 @@ static char *conn_put(char *out, struct http_text text, const char *end)
     return out + strlen(end);
 }
 
-/* The body, and what was said about it, stays here. */
+/* Headers about the body, which libh2o does not get. */
 static bool conn_keeps(struct http_text name)
 {
     return http_text_is_nocase(name, "content-length") ||
@@ -338,7 +338,7 @@ static bool conn_keeps(struct http_text name)
 void http_conn_hand_over(struct http_conn *conn)
 {
     const struct head *head = &conn->request->head;
-    /* Written anew a line may grow, by the spaces and ends of lines that its sender left out. */
+    /* A rewritten line may grow by the spaces and line ends that its sender omitted. */
     h2o_iovec_t space =
         h2o_buffer_reserve(&conn->sock->input, head->size + 4 * head->n_headers + 16);
     char *out = space.base;

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What the files that name libh2o share: loop.c, client.c, and those of server.h. No
- * other file includes this header or libh2o's.
+ * Includes of libh2o, for loop.c, client.c, and the files of server.h
+ *
+ * No other file includes this header or libh2o's.
  */
 
 #include <h2o.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RFC 9112 heads, read strictly
+ * Strict parsing of HTTP/1.x heads (RFC 9112)
  *
- * Pure: bytes in, verdict out; nothing is kept between calls. libh2o parses the heads of requests
- * again afterwards, in the words in which they were understood here.
+ * The functions are pure: nothing is kept between calls. libh2o parses the heads of requests again
+ * afterwards, rewritten by conn.c in normal form.
  */
 #include "common/http/head.h"
 
@@ -48,7 +48,8 @@ static bool head_is_clean(struct http_text text)
     return true;
 }
 
-/* The next line without its end; its size with the end, or 0 when there is no whole one. */
+/* Returns the size of the next line with its line end, and the line without it; 0: the line is
+ * incomplete. */
 static size_t head_next_line(const char *data, size_t len, struct http_text *ret_line)
 {
     const char *end = len ? memchr(data, '\n', len) : NULL;
@@ -234,12 +235,13 @@ static int head_parse(struct head_parser *p, const char *data, size_t len, size_
     bool first = true;
     int r = 0;
 
-    /* Not all of it: the headers are many, and those beyond n_headers are never looked at. */
+    /* Not all of the structure is zeroed: the headers are many, and those beyond n_headers are
+     * never read. */
     p->head->size = p->head->n_headers = 0;
     p->head->method = p->head->target = (struct http_text){"", 0};
     memset((char *)p->head + offsetof(struct head, status), 0,
            sizeof(*p->head) - offsetof(struct head, status));
-    /* A stray empty line before a request is forgiven (RFC 9112, 2.2). */
+    /* One empty line before a request is ignored (RFC 9112, 2.2). */
     if (!p->is_answer && visible >= 2 && memcmp(data, "\r\n", 2) == 0)
         at = 2;
     while ((n = head_next_line(data + at, visible - at, &line))) {

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Heads of HTTP/1.x requests and answers, checked strictly before anything acts on them
+ * Heads of HTTP/1.x requests and answers, checked strictly before they are used
  *
- * What two parsers could read differently (two lengths, a length beside a transfer coding, folded
- * lines, space before a colon) is refused; limits have a status of their own.
+ * Anything that two parsers could read differently is refused (two lengths, a length beside a
+ * transfer coding, folded lines, space before a colon). Limits have their own status codes.
  */
 
 #include "common/http/http.h"
@@ -13,8 +13,8 @@
 #define HEAD_MAX_HEADERS 100
 
 struct head {
-    size_t size; /* bytes, with the empty line */
-    /* As far as they were read, also of a head that is refused; point into the data. */
+    size_t size; /* bytes, including the empty line */
+    /* The parsed part, also of a refused head; pointers into the data. */
     struct http_text method, target; /* of a request */
     struct http_header headers[HEAD_MAX_HEADERS];
     size_t n_headers;
@@ -22,29 +22,29 @@ struct head {
     uint64_t content_length;
     bool http10, has_length, chunked;
     bool continues; /* a request whose sender waits for 100 Continue */
-    bool closes;    /* an answer after which the connection ends */
+    bool closes;    /* an answer after which the connection closes */
     struct {
         int status;
-        const char *code;    /* static: what error.code says */
+        const char *code;    /* static: the value of error.code */
         const char *message; /* static: one sentence */
-    } refusal;               /* why, after HEAD_REFUSED */
+    } refusal;               /* set after HEAD_REFUSED */
 };
 
 /* Positive conditions. */
 enum {
     HEAD_INCOMPLETE = 1,
-    HEAD_REFUSED = 2, /* refusal says why */
+    HEAD_REFUSED = 2, /* see `refusal` */
 };
 
-/* A request's head of at most @max_header bytes. 0: it is whole. */
+/* Parses the head of a request, of at most @max_header bytes. 0: it is complete. */
 int head_check(const char *data, size_t len, size_t max_header, struct head *ret_head);
-/* The head of an answer to a request whose method is HEAD, or another. An answer with a body must
- * say where that ends. */
+/* Parses the head of an answer. @to_head: the request's method was HEAD. An answer with a body must
+ * say where the body ends. */
 int head_check_answer(const char *data, size_t len, size_t max_header, bool to_head,
                       struct head *ret_head);
-/* Copies what @from holds, which is less than its size. */
+/* Copies the used part of @from, which is less than its size. */
 void head_copy(struct head *to, const struct head *from);
-/* Whether an answer has content, after a head that passed. */
+/* Whether a valid answer has content. */
 bool head_has_content(const struct head *answer, bool to_head);
-/* The characters of methods and names (RFC 9110, 5.6.2). */
+/* Whether @c may occur in methods and names (RFC 9110, 5.6.2). */
 bool head_is_token(char c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The poller on libh2o's evloop, and watches of descriptors that are not its own
+ * The poller on libh2o's evloop, and watches of other descriptors
  *
- * Buffers in temporary files are off: a service that has confined itself cannot make any.
+ * Buffering in temporary files is disabled, because a confined service cannot create any.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,8 @@ int http_base_new(struct http_base **ret_base)
 
 struct http_base *http_base_free(struct http_base *base)
 {
-    /* libh2o 2.2 cannot close the epoll descriptor of a loop; processes end with their loop. */
+    /* libh2o 2.2 cannot close the epoll descriptor of a loop. Processes end with their loop, so
+     * this does not matter. */
     if (base) {
         h2o_evloop_run(base->loop, 0);
         free(base->loop);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Serving errors instead of answers while the configuration is wrong */
 #include "common/http/misconfigured.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ struct misconfigured {
     struct service *service;
 };
 
-/* Anthropic's clients read errors of another shape. */
+/* Whether the request is for Anthropic's API, whose errors have a different format. */
 static bool wants_anthropic(const struct http_request *request)
 {
     static const char prefix[] = "/v1/messages";
@@ -34,7 +35,7 @@ static bool wants_anthropic(const struct http_request *request)
     return path.len >= sizeof(prefix) - 1 && memcmp(path.data, prefix, sizeof(prefix) - 1) == 0;
 }
 
-/* What is left of a request for its access line. */
+/* The part of a request that its access line needs. */
 struct misconfigured_request {
     const struct misconfigured *m;
     struct http_request *http;
@@ -52,7 +53,7 @@ static void misconfigured_done(void *user)
 
 static const struct http_request_events misconfigured_events = {.done = misconfigured_done};
 
-/* Without memory there is no line. */
+/* Without memory the request gets no access line. */
 static void misconfigured_admit(void *data, struct http_request *request)
 {
     struct misconfigured_request *r = NEW(struct misconfigured_request, 1);
@@ -71,7 +72,7 @@ static void misconfigured_handle(void *data, struct http_request *request)
     _cleanup_str_ struct str body = {};
     char message[400];
 
-    /* No service_touch(): clients that ask again and again must not keep it. */
+    /* No service_touch(): repeated requests must not keep the process running. */
     http_response_close(request);
     snprintf(message, sizeof(message), "The configuration of the %s service is wrong: %s", m->name,
              m->text);
@@ -113,7 +114,7 @@ int misconfigured_serve(const char *service, const struct options *options)
     log_event(LOG_ID_MISCONFIGURED, LOG_ERR, NULL,
               "the configuration is wrong, every request is told so: %s", m.text);
     snprintf(status, sizeof(status), "The configuration is wrong: %s", m.text);
-    /* systemd takes no text that was cut within a character. */
+    /* systemd rejects text that was cut within a character. */
     status[utf8_valid_prefix(status, strlen(status))] = 0;
     r = service_new(
         &(struct service_params){

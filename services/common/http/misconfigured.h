@@ -4,9 +4,9 @@
 /*
  * A service whose configuration is wrong
  *
- * If it ended, systemd would start it again for each connection, and clients would see a dead
- * socket. It answers instead: every request gets a 503 with the text of the mistake. It leaves
- * after two seconds, however many clients ask, so that the next one meets the mended file.
+ * If it exited, systemd would start it again for each connection, and clients would see a dead
+ * socket. Instead it answers every request with a 503 and the error text. It exits after two
+ * seconds, no matter how many requests arrive, so that the next process reads the corrected file.
  */
 
 #include "core/macros.h"
@@ -14,11 +14,11 @@
 struct options;
 
 /*
- * confine_start() of a service. Where the kernel has no Landlock and the configuration does not
- * allow for that, the service confines itself by the rest and is misconfigured from here on. False:
- * it is not confined and must end, which was logged.
+ * Calls confine_start() for a service. If the kernel has no Landlock and the configuration requires
+ * it, the service applies the remaining confinement and is misconfigured from then on. False: the
+ * service is not confined and must end; the error was logged.
  */
 bool misconfigured_confine(const char *policy, struct options *options);
-/* Serves the sockets that @service was started with; @options->wrong is the text. Returns the
- * status to exit with. */
+/* Serves the sockets that @service was started with; @options->wrong is the error text. Returns the
+ * exit status. */
 int misconfigured_serve(const char *service, const struct options *options);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The states of a multipart body (RFC 2046 §5.1.1), a byte at a time around delimiters
+ * Parsing multipart bodies (RFC 2046 §5.1.1): a state machine over bytes
  *
- * A delimiter is CR LF "--" boundary. CR occurs in it once, at its beginning, so a mismatch gives
- * back what had matched and looks at the present byte again: no other overlap is possible. The
- * first delimiter needs no line before it, which is as if CR LF had been read.
+ * A delimiter is CR LF "--" boundary. CR occurs only at its beginning, so after a mismatch the
+ * matched bytes are emitted and the present byte is examined again; no other overlap is possible.
+ * The first delimiter needs no line before it, as if CR LF had been read.
  */
 #include "common/http/multipart.h"
 
@@ -24,7 +24,7 @@ enum {
 
 enum multipart_state {
     MULTIPART_PREAMBLE,
-    MULTIPART_MARK, /* behind a delimiter: "--", or the end of the line */
+    MULTIPART_MARK, /* after a delimiter: "--", or the end of the line */
     MULTIPART_LINES,
     MULTIPART_BODY,
     MULTIPART_EPILOGUE,
@@ -37,8 +37,8 @@ struct multipart {
     char delimiter[MULTIPART_DELIMITER + 1];
     size_t n_delimiter, matched;
     unsigned n_parts;
-    size_t n_mark; /* bytes of a mark */
-    char mark;     /* its first */
+    size_t n_mark; /* bytes of the mark */
+    char mark;     /* its first byte */
     size_t n_head;
     char head[MULTIPART_HEAD + 1];
 };
@@ -69,7 +69,7 @@ static struct multipart_text text_trim(struct multipart_text text)
     return text;
 }
 
-/* What stands before the first @c, which is taken away with it; @text is what follows. */
+/* Returns the text before the first @c and removes both from @text. */
 static struct multipart_text text_until(struct multipart_text *text, char c)
 {
     const char *end = memchr(text->s, c, text->len);
@@ -80,8 +80,8 @@ static struct multipart_text text_until(struct multipart_text *text, char c)
     return text_trim(found);
 }
 
-/* The next `name=value` of @text with its quotes taken off; false: there is none, or it is
- * malformed, and then @text is not empty. @value has room for all of @text. */
+/* Parses the next `name=value` of @text, without quotes. False: there is none, or it is malformed;
+ * in that case @text is not empty. @value must have room for all of @text. */
 static bool next_parameter(struct multipart_text *text, struct multipart_text *name, char *value)
 {
     size_t n = 0, i = 0;
@@ -99,7 +99,7 @@ static bool next_parameter(struct multipart_text *text, struct multipart_text *n
         return true;
     }
     for (i = 1; i < text->len && text->s[i] != '"'; i++) {
-        /* Other backslashes are of paths, which some send as they are. */
+        /* Other backslashes belong to Windows paths, which some clients send unescaped. */
         if (text->s[i] == '\\' && i + 1 < text->len && strchr("\"\\", text->s[i + 1]))
             i++;
         value[n++] = text->s[i];
@@ -116,8 +116,8 @@ static bool next_parameter(struct multipart_text *text, struct multipart_text *n
     return true;
 }
 
-/* The three characters that forms escape, and no others. */
-static void unescape(char *text)
+/* Decodes the three characters that forms escape. */
+static void text_unescape(char *text)
 {
     static const struct {
         const char *from;
@@ -226,12 +226,12 @@ static int read_disposition(struct multipart_head *head, struct multipart_text r
         if (text_is(name, "name")) {
             if (head->has_name)
                 return err_set(reterr, EINVAL, "a part has two names");
-            unescape(value);
+            text_unescape(value);
             strcpy(head->name, value);
             head->part.name = head->name;
             head->has_name = true;
         } else if (text_is(name, "filename")) {
-            unescape(value);
+            text_unescape(value);
             strcpy(head->filename, value);
             head->part.filename = head->filename;
         }
@@ -261,7 +261,7 @@ static int read_field(struct multipart_head *head, struct multipart_text line,
     return 0;
 }
 
-/* The head is whole: m->head has its lines, each with its end. */
+/* The head is complete: m->head has its lines with their ends. */
 static int read_head(struct multipart *m, struct inf_err *reterr)
 {
     _cleanup_free_ struct multipart_head *head = NEW(struct multipart_head, 1);
@@ -290,13 +290,13 @@ static int read_head(struct multipart *m, struct inf_err *reterr)
 
 /* --- states --- */
 
-static int emit(const struct multipart *m, const char *data, size_t len)
+static int multipart_emit(const struct multipart *m, const char *data, size_t len)
 {
     return m->state == MULTIPART_BODY && len ? m->events->data(m->user, data, len) : 0;
 }
 
-/* Looks for the delimiter in a preamble or in the body of a part; *pos moves behind what was
- * read. */
+/* Searches for the delimiter in the preamble or in the body of a part. *pos moves behind the bytes
+ * that were read. */
 static int find_delimiter(struct multipart *m, const char *data, size_t len, size_t *pos)
 {
     size_t i = *pos;
@@ -307,13 +307,13 @@ static int find_delimiter(struct multipart *m, const char *data, size_t len, siz
             const char *cr = memchr(data + i, '\r', len - i);
             const size_t n = cr ? (size_t)(cr - data) - i : len - i;
 
-            r = emit(m, data + i, n);
+            r = multipart_emit(m, data + i, n);
             i += n;
             if (r < 0 || !cr)
                 break;
         }
         if (data[i] != m->delimiter[m->matched]) {
-            r = emit(m, m->delimiter, m->matched);
+            r = multipart_emit(m, m->delimiter, m->matched);
             m->matched = 0;
             continue;
         }
@@ -329,7 +329,8 @@ static int find_delimiter(struct multipart *m, const char *data, size_t len, siz
     return r;
 }
 
-/* Behind a delimiter: "--" ends the body, CR LF begins a part; spaces before it are padding. */
+/* Handles a byte after a delimiter: "--" ends the body, CR LF begins a part; spaces before it are
+ * padding. */
 static int read_mark(struct multipart *m, char c, struct inf_err *reterr)
 {
     if (m->n_mark == 0) {
@@ -369,7 +370,7 @@ static int read_line_byte(struct multipart *m, char c, struct inf_err *reterr)
         return 0;
     if (n < 2 || h[n - 2] != '\r')
         return err_set(reterr, EINVAL, "the head of a part is malformed");
-    /* An empty line ends it. */
+    /* An empty line ends the head. */
     if (n != 2 && !(n >= 4 && h[n - 4] == '\r' && h[n - 3] == '\n'))
         return 0;
     r = read_head(m, reterr);

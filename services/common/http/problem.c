@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts may carry pieces of what a client sent: they are cut, and cleaned by the JSON writer. */
+/*
+ * Problems: errors of requests, from where they occur to the answer
+ *
+ * Texts may contain pieces of a client's request. They are truncated, and the JSON writer escapes
+ * them.
+ */
 #include "common/http/problem.h"
 
 #include <errno.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An id from a client ends in our logs and headers: only plain characters pass. */
+/*
+ * Request ids: only plain characters of a client's id are accepted, because it appears in logs and
+ * headers
+ */
 #include "common/http/request-id.h"
 
 #include <inttypes.h>

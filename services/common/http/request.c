@@ -2,10 +2,9 @@
 /*
  * Requests of the HTTP server, and their answers
  *
- * A request begins with its head and ends with its answer, or its connection. libh2o gets it when
- * its body is whole, and writes the answer; an answer before that is written by conn.c. While
- * it is processed an epoll set of our own waits for its peer to leave, which libh2o would not
- * notice.
+ * A request begins with its head and ends with its answer or its connection. libh2o gets it when
+ * its body is complete, and writes the answer; conn.c writes answers before that. While a request
+ * is processed, a separate epoll set waits for its peer to leave, which libh2o would not notice.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +15,9 @@
 #include "common/http/server.h"
 #include "core/clock.h"
 
-/* Bytes that the headers of most answers take. */
+/* Bytes that the headers of most answers need. */
 #define RESPONSE_HEADERS 200
-/* What the access line says of a client that left before the answer began. */
+/* Status in the access line if the client left before the answer began. */
 #define REQUEST_LEFT 499
 
 static void request_proceed(h2o_generator_t *generator, h2o_req_t *req);
@@ -30,7 +29,7 @@ static int request_fd(const struct http_request *request)
 
 static void request_watch(struct http_request *request)
 {
-    /* Where we shut the reading side, its end says nothing about the peer. */
+    /* If this side has shut down reading, EPOLLRDHUP does not mean that the peer left. */
     struct epoll_event event = {
         .events = (request->conn->deaf ? 0 : EPOLLRDHUP) | EPOLLONESHOT,
         .data.ptr = request,
@@ -110,7 +109,7 @@ void http_request_over(struct http_request *request)
     free(request);
 }
 
-/* libh2o is through with it. */
+/* libh2o has finished with the request. */
 static void request_on_disposed(void *tie)
 {
     struct http_request *request = *(struct http_request **)tie;
@@ -119,8 +118,8 @@ static void request_on_disposed(void *tie)
     http_request_over(request);
 }
 
-/* Sends the next slice when nothing is in flight. False: there was nothing to send. True: the
- * request may be gone already, for libh2o completes some ends at once. */
+/* Sends the next slice if nothing is in flight. False: there was nothing to send. True: the request
+ * may already be freed, because libh2o completes some ends immediately. */
 static bool request_pump(struct http_request *request)
 {
     h2o_send_state_t state = H2O_SEND_STATE_IN_PROGRESS;
@@ -184,7 +183,7 @@ void http_request_kill(struct http_request *request)
         request->ending = true;
         h2o_start_response(request->req, &request->generator);
     }
-    /* What is in flight fails by itself; otherwise a write must be tried for libh2o to notice. */
+    /* Data in flight fails by itself. Otherwise a write is attempted so that libh2o notices. */
     str_clear(&request->filling);
     request->sent = request->sending.len;
     request_pump(request);
@@ -357,10 +356,10 @@ void http_response_header(struct http_request *request, const char *name, const 
 {
     const size_t before = request->headers.len;
 
-    /* What has begun may be the end of a request whose peer left: there is nobody to tell. */
+    /* An answer that has begun may belong to a peer that left. */
     if (request->started)
         return;
-    /* Without memory for a header the answer goes without it. */
+    /* Without memory for a header, the answer is sent without it. */
     if (!before && str_reserve(&request->headers, RESPONSE_HEADERS) < 0)
         return;
     if (str_append(&request->headers, name, strlen(name) + 1) < 0 ||
@@ -373,7 +372,7 @@ void http_response_close(struct http_request *request)
     request->closing = true;
 }
 
-/* False: it has begun already. From here on the headers stay as they are. */
+/* False: the answer has already begun. Headers cannot change after this. */
 static bool response_begin(struct http_request *request, int status, const char *type)
 {
     if (request->started)
@@ -385,7 +384,7 @@ static bool response_begin(struct http_request *request, int status, const char 
     return true;
 }
 
-/* The header of the answer behind @at, which moves on; false: there is none. */
+/* Returns the header of the answer at @at, which moves on. False: there is none. */
 static bool response_next_header(const struct http_request *request, size_t *at, const char **name,
                                  const char **value)
 {
@@ -410,7 +409,8 @@ static int response_put_date(struct http_request *request)
     return r;
 }
 
-/* An answer before libh2o has the request: nothing more of that is read, so the connection ends. */
+/* Writes an answer before libh2o has the request. The rest of the request is not read, so the
+ * connection closes. */
 static void response_write_early(struct http_request *request, const void *body, size_t len)
 {
     struct str *out = &request->early;
@@ -450,7 +450,7 @@ static void response_start(struct http_request *request, uint64_t length)
     req->res.content_length =
         length == UINT64_MAX || request->status == 204 ? SIZE_MAX : (size_t)length;
     while (response_next_header(request, &at, &name, &value)) {
-        /* They stay where they are until the request is over. */
+        /* The texts stay valid until the request is over. */
         h2o_add_header_by_str(&req->pool, &req->res.headers, name, strlen(name), 0, NULL, value,
                               strlen(value));
     }
@@ -517,10 +517,11 @@ void http_response_abort(struct http_request *request, const void *last, size_t 
     if (request->ended || request->aborting)
         return;
     request->aborting = true;
-    /* The last words leave together with the broken chunk: its first part is still well-formed. */
+    /* @last is sent together with the broken chunk, whose first part is still well-formed. */
     if (len && !request->failed && !request->ending)
         str_append(&request->filling, last, len);
-    /* Before HTTP/1.1 the end of the connection is the end of the answer: reset it instead. */
+    /* Before HTTP/1.1, closing the connection ends the answer normally, so the connection is reset
+     * instead. */
     if (request->req->version < 0x101)
         setsockopt(request_fd(request), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     request_pump(request);

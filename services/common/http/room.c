@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may stay when the server is full
+ * Which connections stay when the server is full
  *
- * Each kind of door has room for max_connections, so that TCP cannot take that of the unix socket.
- * When it is full, a newcomer takes the place of the connection that has been idle for longest: of
- * strangers first, then of those that were trusted. Idle is who has no request, or only a part of
- * a head; every client must expect such a connection to end. Where all are busy, newcomers are told
- * 503 when their head is there; few of them are kept, the newest.
+ * Each kind of socket has room for max_connections, so TCP cannot use up the room of the unix
+ * socket. When it is full, a new connection replaces the one that has been idle longest: first
+ * among unauthenticated connections, then among trusted ones. A connection is idle if it has no
+ * request, or only a part of a head; every client must expect such a connection to close. If all
+ * are busy, new connections get 503 when their head has arrived; only HTTP_REFUSED_MAX of them are
+ * kept, the newest.
  */
 #include "common/http/server.h"
 

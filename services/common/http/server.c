@@ -2,13 +2,14 @@
 /*
  * The HTTP/1.1 server on libh2o 2.2 (evloop)
  *
- * What libh2o 2.2 lacks is added here and in the files that server.h names, and nowhere else:
- * - heads and bodies of requests are checked, limited and answered before it sees them;
- * - a connection that could go makes room for a newcomer;
- * - it stops reading while a request is processed and would not notice that its peer left: an
- *   epoll set of our own watches for EPOLLRDHUP;
- * - it has no write timeout: requests whose last write is too old are shut down.
- * HTTP/2 is off (no fix for rapid reset in 2.2).
+ * This file and those named in server.h add what libh2o 2.2 lacks:
+ * - heads and bodies of requests are checked, limited and answered before libh2o sees them;
+ * - an idle connection is closed for a new one when the server is full;
+ * - libh2o stops reading while a request is processed and would not notice that its peer left: a
+ *   separate epoll set watches for EPOLLRDHUP;
+ * - libh2o has no write timeout: requests whose last write is too old are shut down.
+ *
+ * HTTP/2 is disabled, because 2.2 has no fix for rapid reset.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 
 #define SERVER_PAUSE_USEC  (100 * 1000u)
 #define SERVER_LINGER_USEC (10 * 1000000u)
-/* Whoever has just connected is about to send: when the service ends, so long for it to come. */
+/* When the service ends, a client that has just connected gets this time to send its request. */
 #define SERVER_LAST_USEC    (500 * 1000u)
 #define SERVER_FOREVER_MSEC (365 * 86400 * UINT64_C(1000))
 
@@ -61,7 +62,8 @@ static void server_on_accept(h2o_socket_t *listener_sock, const char *err)
         h2o_socket_t *sock = h2o_evloop_socket_accept(listener_sock);
 
         if (!sock) {
-            /* Without descriptors or memory the socket stays readable: get some, or wait. */
+            /* Without descriptors or memory the socket stays readable: free a connection, or
+             * wait. */
             if ((errno == EMFILE || errno == ENFILE) && http_room_spare(server))
                 continue;
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -79,7 +81,7 @@ static void server_on_gone(void *data)
     struct http_server *server = data;
     struct epoll_event event;
 
-    /* One at a time: what one event leads to may end the request of another. */
+    /* One event at a time, because handling one may end the request of another. */
     for (unsigned i = 0; i < 256 && epoll_wait(server->gone_fd, &event, 1, 0) == 1; i++)
         http_request_kill(event.data.ptr);
 }
@@ -109,7 +111,7 @@ static int server_on_request(h2o_handler_t *self, h2o_req_t *req)
 
 /* --- the server --- */
 
-/* Requests come to libh2o whole and without bodies; it waits for nothing, and limits nothing. */
+/* libh2o gets complete requests without bodies, so it needs no timeouts and limits. */
 static void server_configure(struct http_server *server)
 {
     h2o_hostconf_t *host;
@@ -186,7 +188,7 @@ void http_server_close(struct http_server *server)
 
 struct http_server *http_server_free(struct http_server *server)
 {
-    /* libh2o 2.2 does not free it; kept here it is no leak to those who look for some. */
+    /* libh2o 2.2 does not free it. The static pointer keeps leak checkers quiet. */
     static h2o_multithread_queue_t *volatile queue UNUSED;
 
     if (!server)
@@ -242,9 +244,9 @@ void http_server_drain(struct http_server *server)
 {
     server->draining = true;
     http_server_update_listeners(server);
-    /* Not h2o_context_request_shutdown(): that sets timers for HTTP/2, which never comes. */
+    /* h2o_context_request_shutdown() is not used: it sets timers for HTTP/2. */
     server->ctx.shutdown_requested = 1;
-    /* Idle connections read their end now; one whose request is on its way is still served. */
+    /* Shuts down reading of idle connections. A request that was already sent is still served. */
     for (struct http_conn *conn = server->conns; conn; conn = conn->next)
         http_conn_drain(conn);
     if (!server->stats.n_connections && server->params.unused)

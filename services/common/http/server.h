@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * What the files of the HTTP server share: server.c (listeners, the server as a whole),
- * room.c (who may stay when it is full), conn.c (connections, between requests),
- * body.c (bodies of requests), request.c (requests and answers). No other file includes
- * this header.
+ * Declarations that the files of the HTTP server share
+ *
+ * server.c: listeners, and the server as a whole. room.c: which connections stay when it is full.
+ * conn.c: connections, between requests. body.c: request bodies. request.c: requests and answers.
+ * No other file includes this header.
  */
 
 #include "common/http/chunks.h"
@@ -13,11 +14,11 @@
 #include "common/http/head.h"
 #include "core/str.h"
 
-/* When nobody can make room, so many more are accepted to be told 503. */
+/* When no connection can be closed, this many more are accepted to get a 503. */
 #define HTTP_REFUSED_MAX   64
 #define HTTP_TICK_USEC     (1000 * 1000u)
-#define HTTP_SLICE         ((size_t)64 * 1024) /* the most that is written at once */
-#define HTTP_SCRATCH       ((size_t)64 * 1024) /* the most that is read at once */
+#define HTTP_SLICE         ((size_t)64 * 1024) /* most bytes of one write */
+#define HTTP_SCRATCH       ((size_t)64 * 1024) /* most bytes of one read */
 #define HTTP_MAX_LISTENERS 16
 
 enum http_conn_state {
@@ -28,13 +29,13 @@ enum http_conn_state {
     HTTP_CONN_LINGER, /* reading and dropping what the peer still sends */
 };
 
-/* What a connection waits for, and for how long. */
+/* Events that a connection waits for; each has its own timeout. */
 enum http_wait {
     HTTP_WAIT_HEAD,
     HTTP_WAIT_BODY,
     HTTP_WAIT_KEEP,
     HTTP_WAIT_LINGER,
-    HTTP_WAIT_LAST, /* after SIGTERM, for the request of whoever has just connected */
+    HTTP_WAIT_LAST, /* after SIGTERM: the request of a client that has just connected */
     HTTP_N_WAITS,
 };
 
@@ -44,11 +45,11 @@ struct http_listener {
     enum http_door door;
 };
 
-/* The connections of one kind of door. */
+/* The connections of one kind of socket. */
 struct http_room {
-    uint32_t n;             /* of those that were let in */
-    h2o_linklist_t idle[2]; /* that could go, the oldest first; [1]: of those that are trusted */
-    h2o_linklist_t refused; /* beyond the limit */
+    uint32_t n;             /* accepted connections, without the refused ones */
+    h2o_linklist_t idle[2]; /* idle connections, oldest first; [1]: trusted ones */
+    h2o_linklist_t refused; /* connections above the limit */
     uint32_t n_refused;
 };
 
@@ -56,14 +57,14 @@ struct http_conn {
     struct http_server *server;
     enum http_door door;
     h2o_socket_t *sock;
-    h2o_socket_cb read; /* libh2o's */
+    h2o_socket_cb read; /* libh2o's callback */
     enum http_conn_state state;
-    bool refused;                 /* beyond the limit of connections */
-    bool trusted;                 /* a request on it showed a right to be here */
-    bool used;                    /* there was a request */
-    bool deaf;                    /* we shut its reading side; what was sent before is still read */
-    struct str in;                /* the beginning of a head, or what follows the present request */
-    size_t linger;                /* bytes that are still read and dropped */
+    bool refused;  /* above the limit of connections */
+    bool trusted;  /* a request on it was authorized */
+    bool used;     /* it had a request before */
+    bool deaf;     /* this side has shut down reading; bytes sent before are still read */
+    struct str in; /* the beginning of a head, or bytes after the present request */
+    size_t linger; /* bytes that are still to be read and dropped */
     struct http_request *request; /* the present one */
     struct loop_wait wait;
     struct loop_task rearm;
@@ -73,11 +74,11 @@ struct http_conn {
 
 struct http_body {
     char *data;
-    size_t len, size; /* of data: read, allocated */
-    size_t charged;   /* to the server */
+    size_t len, size; /* of data: received, allocated */
+    size_t charged;   /* bytes charged to the server */
     size_t max;
-    bool dropped;  /* read and forgotten */
-    uint64_t left; /* with a length */
+    bool dropped;  /* read without storing */
+    uint64_t left; /* remaining bytes of a body with a length */
     struct chunks chunks;
 };
 
@@ -87,9 +88,9 @@ struct http_request {
     struct str text; /* the bytes of the head */
     struct http_body body;
     struct str headers; /* of the answer: name, NUL, value, NUL, … */
-    struct str early;   /* an answer that libh2o does not write */
+    struct str early;   /* an answer written by conn.c */
     size_t n_early;     /* bytes of its content */
-    h2o_req_t *req;     /* NULL until libh2o has it */
+    h2o_req_t *req;     /* NULL until libh2o has the request */
     h2o_generator_t generator;
     const struct http_request_events *events;
     void *user;
@@ -99,7 +100,7 @@ struct http_request {
     size_t sent; /* of sending */
     bool admitted, started, in_flight, ending, aborting, ended, failed, watched, closing;
     struct http_request *prev, *next;
-    struct head head; /* points into text; the last member, for it is large and seldom full */
+    struct head head; /* points into text; the last member, because it is large and rarely full */
 };
 
 struct http_server {
@@ -114,74 +115,75 @@ struct http_server {
     struct http_room rooms[HTTP_N_DOORS];
     struct http_conn *conns;
     struct http_request *requests;
-    struct http_request *handling; /* in the handler now; NULL when it ended there */
+    struct http_request *handling; /* the request in the handler; NULL after it ended there */
     struct loop_queue waits[HTTP_N_WAITS];
     int gone_fd; /* epoll set of the sockets whose requests are being processed */
     struct loop_watch *gone_watch;
     struct loop_timer tick, unpause;
     bool paused, draining;
-    char scratch[HTTP_SCRATCH]; /* what was just read */
+    char scratch[HTTP_SCRATCH]; /* the bytes just read */
 };
 
 /* --- server.c --- */
 
-/* Pauses and goes on accepting, as the server's state asks. */
+/* Pauses or resumes accepting, according to the server's state. */
 void http_server_update_listeners(struct http_server *server);
 
 /* --- room.c --- */
 
-/* Lets a connection in, at the cost of an idle one where it must be, or else marks it as refused.
- */
+/* Adds a connection, closing an idle one if necessary, or marks it as refused. */
 void http_room_enter(struct http_conn *conn);
 void http_room_leave(struct http_conn *conn);
-/* It could go from now on; it could not. */
+/* The connection may be closed for another from now on, or no longer. */
 void http_room_idle(struct http_conn *conn);
 void http_room_busy(struct http_conn *conn);
-/* Closes the connection that can be spared best, of any door; false: there is none. */
+/* Closes the best connection to close, of any kind of socket. False: there is none. */
 bool http_room_spare(struct http_server *server);
 
 /* --- conn.c --- */
 
 /* Serves @sock, which it owns from here on. */
 void http_conn_open(struct http_server *server, h2o_socket_t *sock, enum http_door door);
-/* Closes it, and frees it by that; its request is over. */
+/* Closes and frees a connection; its request is over. */
 void http_conn_close(struct http_conn *conn);
-/* Ends it where it is idle; one whose request is on its way is still served. */
+/* Closes an idle connection. A request that was already sent is still served. */
 void http_conn_drain(struct http_conn *conn);
-/* Gives the present request to libh2o, which gives it to http_request_handle(). It may be over, and
- * the connection gone, when this returns. */
+/* Passes the present request to libh2o, which calls http_request_handle(). The request may be over,
+ * and the connection freed, when this returns. */
 void http_conn_hand_over(struct http_conn *conn);
-/* Writes conn->request->early, then ends the connection, so that the peer can still read it. */
+/* Writes conn->request->early, then closes the connection in a way that the peer can still read
+ * it. */
 void http_conn_answer(struct http_conn *conn);
 
 /* --- body.c --- */
 
-/* Whether the body that the head announces will be read; if not, the request was answered. */
+/* Whether the announced body will be read. If not, the request was answered. */
 bool http_body_begin(struct http_request *request);
-/* Where its next bytes, at most *ret_size, can be read to and then given to http_body_take(); NULL:
- * anywhere. */
+/* Returns memory for the next bytes, at most *ret_size, which are then given to http_body_take().
+ * NULL: any buffer may be used. */
 char *http_body_space(const struct http_request *request, size_t *ret_size);
 enum http_body_result {
     HTTP_BODY_MORE,
     HTTP_BODY_WHOLE,
-    HTTP_BODY_ANSWERED, /* it was wrong, and the request was told */
+    HTTP_BODY_ANSWERED, /* it was invalid, and the request was answered */
 };
-/* Takes what was read. *ret_used is set with HTTP_BODY_WHOLE: what follows is not of the body. */
+/* Takes the bytes that were read. *ret_used is set with HTTP_BODY_WHOLE; later bytes do not belong
+ * to the body. */
 enum http_body_result http_body_take(struct http_request *request, const char *data, size_t len,
                                      size_t *ret_used);
-/* Gives its memory back. */
+/* Frees its memory. */
 void http_body_done(struct http_request *request);
 
 /* --- request.c --- */
 
-/* A head that is whole, or refused: the request begins. It takes over the @size bytes of conn->in
- * that head points into. NULL: out of memory. */
+/* Begins a request whose head is complete or refused. Takes over the @size bytes of conn->in that
+ * @head points into. NULL: out of memory. */
 struct http_request *http_request_new(struct http_conn *conn, const struct head *head, size_t size);
-/* Asks the server's owner whether it may come in. */
+/* Calls the server's `admit`. */
 void http_request_admit(struct http_request *request);
-/* libh2o hands a request over, to the server's handler. */
+/* Called when libh2o hands a request over; calls the server's handler. */
 void http_request_handle(struct http_server *server, h2o_req_t *req);
-/* Ends a request whose peer left or stalls: `done` follows, here or from the poller. */
+/* Ends a request whose peer left or stalls. `done` follows, here or from the poller. */
 void http_request_kill(struct http_request *request);
-/* The end: tells its owner and frees it. */
+/* Ends the request: calls `done` and frees it. */
 void http_request_over(struct http_request *request);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The framing of OpenAI's streams. A stream that broke never says [DONE]. */
+/* Server-sent events in the framing of OpenAI's streams. A broken stream has no [DONE]. */
 #include "common/http/sse.h"
 
 #include "common/http/api-error.h"
