@@ -3,15 +3,15 @@
 #define INFER_AUDIO_H
 
 /*
- * Text of speech
+ * Speech to text
  *
- * A transcriber owns a thread that computes windows of 30 seconds: of several requests together,
- * and none waits for all windows of another. Samples come piece by piece and leave memory when
- * their window is done, so that hours fit. The rules of what is heard are those of OpenAI's
- * whisper.
+ * A transcriber owns a thread that computes windows of 30 seconds. Windows of several requests are
+ * computed together, and no request waits for all windows of another. Samples arrive piece by piece
+ * and are freed when their window is done, so recordings of several hours fit in memory. Decoding
+ * follows the rules of OpenAI's whisper.
  *
- * All functions but next_event and wait_event may be called by any thread, these two by one at a
- * time.
+ * Any thread may call any function, but only one thread at a time may call next_event and
+ * wait_event.
  */
 
 #include <infer/model.h>
@@ -25,25 +25,26 @@ struct inf_transcriber;
 
 /* Positive conditions. */
 enum {
-    INF_AUDIO_FULL = 1, /* as much waits as may: of samples, INF_AUDIO_ROOM tells when to go on */
+    INF_AUDIO_FULL = 1, /* a limit is reached: submit() has no place in the queue, or feed() no
+                           room for samples until INF_AUDIO_ROOM */
 };
 
 struct inf_transcriber_params {
     struct inf_model *model; /* a Whisper model; the transcriber takes its own reference */
-    const char *device;      /* "cpu", or NULL or "auto", which are the same: others do not compute
-                                such models */
+    const char *device;      /* "cpu", NULL or "auto", which mean the same: no other device runs
+                                these models */
     const char *cache_dir;   /* as in infer/embed.h */
     const char *isa;
     uint32_t n_threads;
-    bool exact;            /* weights of F16 are multiplied as such, as in infer/embed.h */
-    const char *vad_path;  /* Silero VAD weights; NULL: none */
-    uint32_t max_requests; /* that run together, at most 64; 0: 4 */
-    uint32_t max_queue;    /* that wait; 0: 64 */
+    bool exact;            /* multiply F16 weights as floats, as in infer/embed.h */
+    const char *vad_path;  /* Silero VAD weights; NULL: none, and skip_silence has no effect */
+    uint32_t max_requests; /* requests that run together, at most 64; 0: 4 */
+    uint32_t max_queue;    /* requests that wait; 0: 64 */
 };
 
 enum inf_audio_task {
     INF_AUDIO_TRANSCRIBE,
-    INF_AUDIO_TRANSLATE, /* to English */
+    INF_AUDIO_TRANSLATE, /* translate to English */
 };
 
 enum {
@@ -51,41 +52,41 @@ enum {
     INF_AUDIO_MAX_SILENCE_MS = 20000,
 };
 
-/* How speech is told from silence: Silero's rules. Members that are 0 have their usual values. */
+/* Voice activity detection, by Silero's rules. A member that is 0 takes its default value. */
 struct inf_audio_vad {
-    float threshold;     /* of its probability, below 1; 0: 0.5 */
-    uint32_t pad_ms;     /* of silence that is kept on either side; 0: 400 */
-    uint32_t silence_ms; /* a shorter one is a pause; 0: 2000 */
+    float threshold;     /* of the speech probability, below 1; 0: 0.5 */
+    uint32_t pad_ms;     /* silence that is kept on either side of speech; 0: 400 */
+    uint32_t silence_ms; /* a shorter silence is only a pause in speech; 0: 2000 */
 };
 
-/* Everything is copied by submit. */
+/* inf_transcriber_submit() copies all of it. */
 struct inf_audio_request {
     enum inf_audio_task task;
-    const char *language;        /* "en", "english"; NULL: found out by the first window */
-    const char *prompt;          /* what came before; NULL: nothing */
-    const char *hotwords;        /* words that are likely; NULL: none */
-    const float *temperatures;   /* tried in turn until a window is good; NULL: 0, 0.2 … 1 */
-    size_t n_temperatures;       /* at most 8, each 0 … 2 */
-    uint32_t beam_size, best_of; /* at most 16; 0: 1 and 5 */
-    bool words;                  /* times of words */
-    bool skip_silence;           /* by VAD, where there are weights */
-    struct inf_audio_vad vad;    /* of skip_silence */
-    bool no_carry;               /* the text of one window is no prompt for the next */
+    const char *language;        /* "en" or "english"; NULL: detect it in the first window */
+    const char *prompt;          /* text before the recording; NULL: none */
+    const char *hotwords;        /* words that are likely to occur; NULL: none */
+    const float *temperatures;   /* tried in turn until a window passes; NULL: 0, 0.2 … 1 */
+    size_t n_temperatures;       /* at most 8, each from 0 to 2 */
+    uint32_t beam_size, best_of; /* at most 16 each; 0: beam size 1, best of 5 */
+    bool words;                  /* report the times of words */
+    bool skip_silence;           /* skip silence that the VAD finds, if there are VAD weights */
+    struct inf_audio_vad vad;    /* parameters of skip_silence */
+    bool no_carry;               /* do not use the text of one window as prompt for the next */
     uint64_t seed;
-    void *user; /* comes back in events */
+    void *user; /* returned in the events of this request */
 };
 
 enum inf_audio_event_kind {
-    INF_AUDIO_LANGUAGE, /* language, language_probability: once, before any segment */
+    INF_AUDIO_LANGUAGE, /* language and language_probability; sent once, before any segment */
     INF_AUDIO_SEGMENT,
-    INF_AUDIO_ROOM,   /* feed() will take samples again */
-    INF_AUDIO_DONE,   /* the last event of a request: all is done; error: 0 */
-    INF_AUDIO_FAILED, /* the last event: error, -ECANCELED and -ESTALE among them */
+    INF_AUDIO_ROOM,   /* inf_transcriber_feed() accepts samples again */
+    INF_AUDIO_DONE,   /* the last event of a successful request; error is 0 */
+    INF_AUDIO_FAILED, /* the last event of a failed request; error may be -ECANCELED or -ESTALE */
 };
 
 struct inf_audio_word {
     const char *text;  /* with its leading space */
-    double start, end; /* seconds from the beginning */
+    double start, end; /* seconds from the beginning of the recording */
     float probability;
 };
 
@@ -95,57 +96,60 @@ struct inf_audio_event {
     enum inf_audio_event_kind kind;
     int error;
     const char *language;       /* "en"; NULL: not known yet */
-    float language_probability; /* 1 when the request or the model told */
+    float language_probability; /* 1 if the request or the model fixes the language */
     /* SEGMENT */
-    uint32_t id, seek; /* its number; where its window begins, in frames of 10 ms */
+    uint32_t id, seek; /* number of the segment; start of its window in frames of 10 ms */
     double start, end;
     const char *text;
-    const int32_t *tokens; /* times included */
+    const int32_t *tokens; /* timestamp tokens included */
     size_t n_tokens;
     float temperature, avg_logprob, compression_ratio;
-    float no_speech_prob; /* 0 when the model does not tell */
+    float no_speech_prob; /* 0 if the model does not compute it */
     const struct inf_audio_word *words;
     size_t n_words;
     /* DONE */
-    double seconds; /* of audio */
+    double seconds; /* duration of the audio */
 };
 
-/* -EOPNOTSUPP: no Whisper model, or another device; -ESTALE: the model's files changed; -ENOMEM;
- * -EINVAL; errors of the VAD's file. */
+/* -EOPNOTSUPP: not a Whisper model, or an unsupported device; -ESTALE: the model's files changed;
+ * -ENOMEM; -EINVAL; an error of reading the VAD weights. */
 INF_PUBLIC int inf_transcriber_new(const struct inf_transcriber_params *params,
                                    struct inf_transcriber **ret_transcriber,
                                    struct inf_err *reterr);
-/* Drops what runs and joins the thread. NULL is fine; returns NULL. */
+/* Cancels all requests and joins the thread. NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_transcriber *inf_transcriber_free(struct inf_transcriber *transcriber);
 
-/* 0 and *ret_id (never 0); INF_AUDIO_FULL; -EINVAL with the reason (an unknown language,
- * translating with an English-only model); -ESTALE: the model's files changed; -ENOMEM. */
+/* Returns 0 and sets *ret_id (never 0); INF_AUDIO_FULL; -EINVAL with the reason (an unknown
+ * language, or translation with an English-only model); -ESTALE: the model's files changed;
+ * -ENOMEM. */
 INF_PUBLIC int inf_transcriber_submit(struct inf_transcriber *transcriber,
                                       const struct inf_audio_request *request, uint64_t *ret_id,
                                       struct inf_err *reterr);
-/* Mono, 16 kHz, -1 … 1; copied. INF_AUDIO_FULL: nothing of it was taken. A request holds about 130
- * seconds and the last piece. -ENOENT: the request is over, or finished; -ENOMEM. */
+/* Adds samples: mono, 16 kHz, -1 … 1. They are copied. INF_AUDIO_FULL: none of them were accepted.
+ * A request holds about 130 seconds plus the last piece. -ENOENT: the request has ended or was
+ * finished; -ENOMEM. */
 INF_PUBLIC int inf_transcriber_feed(struct inf_transcriber *transcriber, uint64_t id,
                                     const float *samples, size_t n);
-/* No more samples will come. Unknown ids are ignored, here and below. */
+/* Says that no more samples follow. An unknown id is ignored, also by the functions below. */
 INF_PUBLIC void inf_transcriber_finish(struct inf_transcriber *transcriber, uint64_t id);
 INF_PUBLIC void inf_transcriber_cancel(struct inf_transcriber *transcriber, uint64_t id);
 
-/* An eventfd that is readable while events wait; the transcriber owns it. */
+/* An eventfd that is readable while events wait. The transcriber owns it. */
 INF_PUBLIC int inf_transcriber_event_fd(const struct inf_transcriber *transcriber);
-/* The next event, which the caller frees, or NULL. Never blocks. */
+/* Returns the next event, which the caller frees, or NULL. Never blocks. */
 INF_PUBLIC struct inf_audio_event *inf_transcriber_next_event(struct inf_transcriber *transcriber);
-/* Waits up to @timeout_msec (-1: for ever). For callers without a loop. */
+/* Waits up to @timeout_msec for an event (-1: without limit). For callers without an event loop. */
 INF_PUBLIC struct inf_audio_event *inf_transcriber_wait_event(struct inf_transcriber *transcriber,
                                                               int timeout_msec);
-/* NULL is fine; returns NULL. */
+/* NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_audio_event *inf_audio_event_free(struct inf_audio_event *event);
 
 struct inf_transcriber_stats {
     uint64_t n_requests, n_rejected;
-    uint64_t n_windows, n_tokens; /* that were heard; that were said, in all attempts */
-    uint64_t n_passes;    /* of the encoder, which takes windows of several requests at once */
-    uint64_t n_fallbacks; /* attempts at another temperature */
+    uint64_t n_windows, n_tokens; /* windows that were transcribed; tokens that were sampled in
+                                     all attempts */
+    uint64_t n_passes;    /* runs of the encoder; one run takes windows of several requests */
+    uint64_t n_fallbacks; /* further attempts, at another temperature */
     uint32_t n_waiting, n_running;
     double audio_seconds, busy_seconds;
 };
@@ -153,9 +157,9 @@ struct inf_transcriber_stats {
 INF_PUBLIC void inf_transcriber_stats(struct inf_transcriber *transcriber,
                                       struct inf_transcriber_stats *ret_stats);
 INF_PUBLIC bool inf_transcriber_is_multilingual(const struct inf_transcriber *transcriber);
-/* Whether it has weights for skip_silence. */
+/* Whether the transcriber has the VAD weights that skip_silence needs. */
 INF_PUBLIC bool inf_transcriber_has_vad(const struct inf_transcriber *transcriber);
-/* The device in use, "cpu"; borrowed. */
+/* The device in use, "cpu". Borrowed. */
 INF_PUBLIC const char *inf_transcriber_device(const struct inf_transcriber *transcriber);
 
 #ifdef __cplusplus

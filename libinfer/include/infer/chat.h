@@ -3,12 +3,12 @@
 #define INFER_CHAT_H
 
 /*
- * Chat templates: messages in, prompt text out
+ * Chat templates: from messages to the text of a prompt
  *
- * The template language is Jinja as Hugging Face tokenizers use it (jinja2 3.1 with trim_blocks,
- * lstrip_blocks and the loop controls extension, in its sandbox). A template is parsed once,
- * immutable, and may be rendered by any thread. Rendering is bounded in steps, in output, and, if
- * asked for, in time.
+ * The template language is Jinja as Hugging Face tokenizers use it: jinja2 3.1 in its sandbox, with
+ * trim_blocks, lstrip_blocks and the loop controls extension. A template is parsed once and is then
+ * immutable, so any thread may render it. Rendering is bounded in steps, in output size and, if
+ * requested, in time.
  */
 
 #include <infer/types.h>
@@ -20,8 +20,9 @@ extern "C" {
 struct inf_chat_template;
 
 struct inf_chat_limits {
-    /* Evaluated nodes; 0: 12 million. Work on data counts by its length: 64 bytes that are copied
-     * or compared are a step, as are 16 that are searched and 8 that are read letter by letter. */
+    /* Limit of evaluated nodes; 0: 12 million. Work on data counts by its length: one step is 64
+     * bytes that are copied or compared, 16 bytes that are searched, or 8 bytes that are read one
+     * character at a time. */
     uint64_t max_steps;
     size_t max_output; /* bytes; 0: 16 MiB */
     uint64_t max_usec; /* microseconds of the monotonic clock; 0: no limit */
@@ -29,38 +30,39 @@ struct inf_chat_limits {
 
 struct inf_chat_input {
     const char *messages;  /* JSON array of message objects; required */
-    const char *tools;     /* JSON array, or NULL: the template sees none */
+    const char *tools;     /* JSON array; NULL: undefined in the template */
     const char *documents; /* JSON array, or NULL */
-    const char *kwargs;    /* JSON object of further variables (enable_thinking…), or NULL */
-    const char *bos_token; /* text of the tokens; NULL: "" */
+    const char *kwargs;    /* JSON object with further variables such as enable_thinking; NULL:
+                              none */
+    const char *bos_token; /* text of the BOS token; NULL: "" */
     const char *eos_token;
     const char *unk_token; /* NULL: undefined in the template */
     const char *pad_token;
     bool add_generation_prompt;
-    int64_t now; /* Unix seconds for strftime_now, local time; 0: the clock */
+    int64_t now; /* Unix time for strftime_now, shown in local time; 0: read the clock */
     struct inf_chat_limits limits;
 };
 
-/* Parses a template. -EBADMSG with line number and reason in *reterr; -ENOMEM. */
+/* Parses a template. -EBADMSG with the line number and the reason in *reterr; -ENOMEM. */
 INF_PUBLIC int inf_chat_template_new(const char *text, size_t len,
                                      struct inf_chat_template **ret_template,
                                      struct inf_err *reterr);
 INF_PUBLIC struct inf_chat_template *inf_chat_template_free(struct inf_chat_template *tmpl);
-/* The template's own text; borrowed. */
+/* The source text of the template. Borrowed. */
 INF_PUBLIC const char *inf_chat_template_text(const struct inf_chat_template *tmpl);
 
 /*
- * Renders. *ret_text is NUL-terminated, the caller frees it.
- * -EINVAL: the JSON is not what it must be; -EPROTO: the template called raise_exception (its
- * words are in *reterr) or failed; -E2BIG: a limit of steps, memory or output was reached; -ETIME:
- * that of time was; -ENOMEM.
+ * Renders a template. *ret_text is NUL-terminated and freed by the caller. -EINVAL: the JSON is
+ * invalid or of the wrong type; -EPROTO: the template failed or called raise_exception, whose
+ * message is in *reterr; -E2BIG: the limit of steps, memory or output was exceeded; -ETIME: the
+ * time limit was exceeded; -ENOMEM.
  */
 INF_PUBLIC int inf_chat_render(const struct inf_chat_template *tmpl,
                                const struct inf_chat_input *input, char **ret_text, size_t *ret_len,
                                struct inf_err *reterr);
 
 /*
- * Renders any template with variables from one JSON object; for `sconce render` and tests.
+ * Renders any template with the variables of one JSON object. For `sconce render` and tests.
  */
 INF_PUBLIC int inf_chat_render_vars(const struct inf_chat_template *tmpl, const char *vars,
                                     int64_t now, const struct inf_chat_limits *limits,

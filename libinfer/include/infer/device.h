@@ -3,15 +3,16 @@
 #define INFER_DEVICE_H
 
 /*
- * Devices that compute
+ * Compute devices
  *
- * A device has a name, which is what people type: "cpu"; "vulkan:0", "vulkan:1"… in the order of
- * the list, best first; "vulkan" is the first of these. "auto" is the best GPU that can be used,
- * else the CPU: a Vulkan driver that computes on the CPU itself (lavapipe) is there for tests and
- * is taken only by name.
+ * Users select a device by name: "cpu", or "vulkan:0", "vulkan:1"… in the order of the list, which
+ * begins with the best. "vulkan" means "vulkan:0". "auto" means the best usable GPU, or the CPU if
+ * there is none. "auto" never selects a Vulkan driver that computes on the CPU (lavapipe), which
+ * exists for tests and must be named.
  *
- * Looking for Vulkan devices loads the drivers of this machine. A process that gives up rights does
- * that before: inf_device_open() leaves nothing to be loaded for engines that name the same device.
+ * Listing Vulkan devices loads the graphics drivers of the machine. A process that drops privileges
+ * must do this before: after inf_device_open(), an engine that names the same device loads nothing
+ * more.
  */
 
 #include <infer/types.h>
@@ -22,72 +23,73 @@ extern "C" {
 
 enum inf_device_kind {
     INF_DEVICE_CPU,
-    INF_DEVICE_DISCRETE,   /* a GPU with memory of its own */
-    INF_DEVICE_INTEGRATED, /* a GPU that shares the memory of the machine */
-    INF_DEVICE_VIRTUAL,    /* a GPU of a virtual machine */
+    INF_DEVICE_DISCRETE,   /* a GPU with its own memory */
+    INF_DEVICE_INTEGRATED, /* a GPU that shares the machine's memory */
+    INF_DEVICE_VIRTUAL,    /* a GPU in a virtual machine */
     INF_DEVICE_SOFTWARE,   /* a driver that computes on the CPU */
 };
 
-/* Strings live as long as what they were got from; none but `api` and `unusable` is NULL. */
+/* Strings live as long as the object that returned the info. Only `api` and `unusable` can be
+ * NULL. */
 struct inf_device_info {
     enum inf_device_kind kind;
     const char *name;        /* "cpu", "vulkan:0" */
-    const char *description; /* what the processor or the card is called */
-    const char *driver;      /* of the CPU the instruction set in use */
+    const char *description; /* product name of the processor or the card */
+    const char *driver;      /* name of the driver; for the CPU the instruction set in use */
     const char *api;         /* "Vulkan 1.3.230"; NULL for the CPU */
-    const char *unusable;    /* why it cannot compute here; NULL: it can */
-    uint32_t subgroup;       /* invocations that run in step; 0 for the CPU */
+    const char *unusable;    /* why it cannot be used here; NULL: it can */
+    uint32_t subgroup;       /* invocations of one subgroup; 0 for the CPU */
     uint64_t memory_total;   /* bytes */
-    uint64_t memory_free;    /* bytes that this process may still take; 0: it is not told */
-    bool fp16;               /* what its kernels use: arithmetic on 16-bit floats, */
-    bool int8_dot;           /* dot products of int8, */
+    uint64_t memory_free;    /* bytes that this process can still allocate; 0: unknown */
+    bool fp16;               /* features that the kernels use: arithmetic on 16-bit floats, */
+    bool int8_dot;           /* int8 dot products, */
     bool cooperative_matrix; /* matrix products of a subgroup, */
-    bool host_import;        /* and the model's file in place, without a copy */
+    bool host_import;        /* and reading the model's file in place, without a copy */
 };
 
 struct inf_device_list;
 
-/* All devices, the CPU first. -ENOMEM; that there is no Vulkan is no failure. The caller frees
- * *ret_list. */
+/* Lists all devices, the CPU first. The caller frees *ret_list. A missing Vulkan is not an error.
+ * -ENOMEM. */
 INF_PUBLIC int inf_devices(struct inf_device_list **ret_list, struct inf_err *reterr);
-/* NULL is fine; returns NULL. */
+/* NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_device_list *inf_device_list_free(struct inf_device_list *list);
-/* The @i-th device; NULL past the last one. */
+/* The @i-th device, or NULL past the last one. */
 INF_PUBLIC const struct inf_device_info *inf_device_list_at(const struct inf_device_list *list,
                                                             size_t i);
-/* The device that @name means; NULL is "auto". -EINVAL: no such name; -EOPNOTSUPP: it is not here
- * or cannot be used, with what is here. */
+/* Finds the device that @name means; NULL is "auto". -EINVAL: not a device name; -EOPNOTSUPP: the
+ * device does not exist or cannot be used; *reterr lists those that can. */
 INF_PUBLIC int inf_device_list_find(const struct inf_device_list *list, const char *name,
                                     const struct inf_device_info **ret_info,
                                     struct inf_err *reterr);
-/* Why there are no Vulkan devices; NULL: there are. */
+/* Why there are no Vulkan devices; NULL if there are some. */
 INF_PUBLIC const char *inf_device_list_why(const struct inf_device_list *list);
 
-/* Whether there is a node of a GPU that this process may open; loads nothing. *reterr says what
- * keeps it from one otherwise. */
+/* Whether this process may open the device node of a GPU. Loads nothing. If not, *reterr says
+ * why. */
 INF_PUBLIC bool inf_device_has_gpu(struct inf_err *reterr);
 
 struct inf_device_params {
     const char *name;      /* NULL: "auto" */
-    const char *cache_dir; /* where compiled kernels are kept between runs; it is made when it is
-                              missing. NULL: nowhere */
-    bool fill_cache;       /* compile now what models in general need, unless it is there: for a
-                              process that cannot write the cache later */
+    const char *cache_dir; /* directory for compiled kernels, created if it is missing; NULL:
+                              they are not stored */
+    bool fill_cache;       /* compile the kernels that models usually need now, unless they are
+                              cached: for a process that cannot write to the cache later */
 };
 
 struct inf_device;
 
 /*
- * Opens a device and keeps it ready for engines that name it by inf_device_info(), until it is
- * closed. "auto" does not fail for want of a GPU: it is the CPU then, and inf_device_why() says
- * why. Errors as of inf_device_list_find(); -ENOMEM.
+ * Opens a device and keeps it ready for engines that name it, until it is closed. "auto" does not
+ * fail when there is no GPU: it opens the CPU, and inf_device_why() says why. Errors are those of
+ * inf_device_list_find(), and -ENOMEM.
  */
 INF_PUBLIC int inf_device_open(const struct inf_device_params *params,
                                struct inf_device **ret_device, struct inf_err *reterr);
-/* After the engines that use it. NULL is fine; returns NULL. */
+/* Closes a device. All engines that use it must be gone. NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_device *inf_device_close(struct inf_device *device);
 INF_PUBLIC const struct inf_device_info *inf_device_info(const struct inf_device *device);
-/* Why "auto" is the CPU; NULL: it is not, or was not asked for. */
+/* Why "auto" selected the CPU; NULL if it did not, or if "auto" was not requested. */
 INF_PUBLIC const char *inf_device_why(const struct inf_device *device);
 
 #ifdef __cplusplus

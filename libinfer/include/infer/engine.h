@@ -3,14 +3,14 @@
 #define INFER_ENGINE_H
 
 /*
- * The engine: many requests, one model
+ * Text generation: one model, many concurrent requests
  *
- * An engine owns a thread that batches all requests together: they join and leave between steps,
- * long prompts are computed in chunks beside the decoding of others. Requests go in with
- * inf_engine_submit(), events come out of inf_engine_next_event(), in order per choice.
- * Greedy output of a request does not depend on the other requests in the batch.
+ * An engine owns a thread that computes all requests in common batches. Requests join and leave the
+ * batch between steps, and a long prompt is computed in chunks while other requests decode.
+ * Requests enter with inf_engine_submit(). Events leave with inf_engine_next_event(), in order per
+ * choice. The greedy output of a request does not depend on the other requests in the batch.
  *
- * submit, cancel and stats may be called by any thread; next_event by one thread at a time.
+ * Any thread may call submit, cancel and stats; only one thread at a time may call next_event.
  */
 
 #include <infer/model.h>
@@ -25,50 +25,55 @@ struct inf_engine;
 
 /* Positive conditions. */
 enum {
-    INF_ENGINE_FULL = 1, /* the queue is at its limit: try again later */
+    INF_ENGINE_FULL = 1, /* the queue is full: try again later */
 };
 
 struct inf_engine_params {
     struct inf_model *model;   /* the engine takes its own reference */
     const char *device;        /* as in infer/device.h; NULL: "auto" */
     const char *cache_dir;     /* as in inf_device_params */
-    uint64_t device_bytes;     /* most memory to take of a GPU; layers that do not fit are the
-                                  CPU's; 0: what is free */
-    bool cache_read_only;      /* what inf_device_open() left there is used, and nothing written */
-    const char *isa;           /* highest rung to use: "ref", "avx2", "avx512"…; NULL: the best */
+    uint64_t device_bytes;     /* most GPU memory to use; the CPU runs the layers that do not
+                                  fit; 0: all free memory */
+    bool cache_read_only;      /* use the kernels that inf_device_open() left in cache_dir, but
+                                  write nothing */
+    const char *isa;           /* highest instruction set to use: "ref", "avx2", "avx512"…; NULL:
+                                  the best */
     uint32_t n_threads;        /* 0: the CPUs that affinity and the cgroup's quota allow */
-    uint32_t n_ctx;            /* tokens that one sequence may hold; 0: min(trained, 8192) */
-    uint32_t max_seqs;         /* sequences computed at the same time; 0: 16 */
-    uint32_t max_queue;        /* requests waiting; 0: 256 */
+    uint32_t n_ctx;            /* tokens per sequence; 0: the smaller of the trained length and
+                                  8192 */
+    uint32_t max_seqs;         /* sequences that run at the same time; 0: 16 */
+    uint32_t max_queue;        /* requests that wait; 0: 256 */
     uint32_t max_batch_tokens; /* rows of one step; 0: 512 */
-    const char *kv_type;       /* numbers of the KV cache: "f32", "f16", "bf16", "fp8", or, with
-                                  heads of a multiple of 32 elements, "q8_0" and "q4_0"; two of
-                                  them are of keys and of values: "q8_0:q4_0"; NULL or "auto": "f16", and
-                                  "f32" for models in F32 */
-    uint64_t kv_bytes;         /* memory for the KV cache; 0: what n_ctx × 4 sequences need, within
-                                  a quarter of the machine's memory, or what a GPU has beside the
-                                  model; never more than the device holds */
-    bool no_prefix_cache;      /* what requests leave in the KV cache is not kept for later ones */
-    struct inf_tier *tier;     /* keeps it beyond this engine, which it outlives; NULL: none */
-    const char *tier_model;    /* the model's name there; NULL: "" */
+    const char *kv_type;       /* number format of the KV cache: "f32", "f16", "bf16", "fp8", or,
+                                  if the head size is a multiple of 32, "q8_0" and "q4_0";
+                                  "q8_0:q4_0" gives one format for keys and one for values; NULL
+                                  or "auto": "f16", or "f32" for models in F32 */
+    uint64_t kv_bytes;         /* size of the KV cache; 0: enough for 4 sequences of n_ctx
+                                  tokens, but at most a quarter of the machine's memory, or of a
+                                  GPU's memory what the model leaves; never more than the device
+                                  has */
+    bool no_prefix_cache;      /* do not keep the KV blocks of requests for later requests */
+    struct inf_tier *tier;     /* stores KV blocks beyond the engine's memory and must outlive
+                                  the engine; NULL: none */
+    const char *tier_model;    /* name of the model in the tier; NULL: "" */
 };
 
 struct inf_logit_bias {
     int32_t token;
-    float bias; /* added to the logit; -100 or less forbids */
+    float bias; /* added to the logit; -100 or less excludes the token */
 };
 
-/* Zeroed is greedy without penalties, but for the fields whose neutral value is noted. */
+/* All zero means greedy sampling without penalties. Each field notes the values that disable it. */
 struct inf_sampling {
     float temperature;        /* 0: greedy */
     float top_p;              /* 0 or 1: off */
     float min_p;              /* 0: off */
     float typical_p;          /* 0 or 1: off */
     uint32_t top_k;           /* 0: off */
-    float repetition_penalty; /* 0 or 1: off; divides positive logits, multiplies negative */
-    float presence_penalty;   /* OpenAI's, over generated tokens */
-    float frequency_penalty;  /* OpenAI's, over generated tokens */
-    uint32_t penalty_last_n;  /* window of repetition_penalty, prompt included; 0: 64 */
+    float repetition_penalty; /* 0 or 1: off; divides positive logits, multiplies negative ones */
+    float presence_penalty;   /* as OpenAI defines it, over generated tokens */
+    float frequency_penalty;  /* as OpenAI defines it, over generated tokens */
+    uint32_t penalty_last_n;  /* tokens that repetition_penalty looks at, prompt included; 0: 64 */
     bool has_seed;
     uint64_t seed; /* choice i of a request uses seed + i */
     const struct inf_logit_bias *logit_bias;
@@ -80,42 +85,43 @@ struct inf_stop {
     size_t len;
 };
 
-/* Everything is copied by submit. */
+/* inf_engine_submit() copies all of it. */
 struct inf_request {
     const int32_t *tokens; /* the prompt; at least one */
     size_t n_tokens;
     uint32_t max_tokens; /* per choice; 0: until the context is full */
     uint32_t n_choices;  /* 0: 1; the choices share the prompt's KV blocks */
     struct inf_sampling sampling;
-    const struct inf_stop *stops; /* matched on text, across tokens; not part of the output */
+    const struct inf_stop *stops; /* matched on the text, across tokens; not part of the output */
     size_t n_stops;
     bool ignore_eos;
-    bool show_special;    /* text includes special tokens */
-    int n_logprobs;       /* -1: none; 0: of the chosen token; n: and the n most likely */
-    bool prompt_logprobs; /* INF_EVENT_PROMPT tells them, for `echo` with logprobs */
-    /* What of a prompt other requests of the same tenant and salt have left in the KV cache, in
-     * whole blocks from its beginning, is not computed again. The text is the same. */
-    bool no_cache;            /* neither takes from others, nor leaves anything to them */
+    bool show_special;    /* the text includes special tokens */
+    int n_logprobs;       /* -1: none; 0: of the chosen token; n: also of the n most likely
+                             tokens */
+    bool prompt_logprobs; /* INF_EVENT_PROMPT reports them, for `echo` with logprobs */
+    /* A request reuses the KV blocks that earlier requests of the same tenant and salt computed for
+     * the same beginning of the prompt, in whole blocks. The resulting text is the same. */
+    bool no_cache;            /* neither reuses blocks nor leaves any for other requests */
     const char *cache_tenant; /* NULL: "" */
-    const char *cache_salt;   /* any bytes; may be NULL when the length is 0 */
+    const char *cache_salt;   /* any bytes; may be NULL if the length is 0 */
     size_t cache_salt_len;
-    const char *session; /* names the conversation in the engine's tier; NULL: none */
-    void *user;          /* comes back in the events */
+    const char *session; /* name of the conversation in the engine's tier; NULL: none */
+    void *user;          /* returned in the events */
 };
 
 enum inf_event_kind {
-    INF_EVENT_PROMPT, /* the prompt is computed; logprobs of its tokens when asked for */
-    INF_EVENT_TOKENS, /* text became final; its tokens with it */
-    INF_EVENT_FINISH, /* the choice ended; no event of this choice follows */
+    INF_EVENT_PROMPT, /* the prompt is computed; has the logprobs of its tokens if requested */
+    INF_EVENT_TOKENS, /* new final text, with its tokens */
+    INF_EVENT_FINISH, /* the choice ended; it has no further events */
 };
 
 enum inf_finish {
-    INF_FINISH_STOP,      /* end-of-generation token */
+    INF_FINISH_STOP,      /* an end-of-generation token */
     INF_FINISH_STOP_TEXT, /* a stop string, see stop_index */
-    INF_FINISH_LENGTH,    /* max_tokens, or the context is full */
+    INF_FINISH_LENGTH,    /* max_tokens is reached, or the context is full */
     INF_FINISH_CANCELLED,
     INF_FINISH_ERROR, /* see error */
-    INF_FINISH_STALE, /* the model's files changed, see error: what was told may be wrong */
+    INF_FINISH_STALE, /* the model's files changed, see error: the text so far may be wrong */
 };
 
 struct inf_top_logprob {
@@ -125,91 +131,96 @@ struct inf_top_logprob {
 
 struct inf_token_logprob {
     int32_t token;
-    float
-        logprob; /* of raw logits: before bias, penalties and temperature; NAN: first of a prompt */
+    float logprob; /* from raw logits, before bias, penalties and temperature; NAN for the first
+                      token of a prompt */
     uint32_t n_top;
-    const struct inf_top_logprob *top; /* descending; ties by lower id */
+    const struct inf_top_logprob *top; /* in descending order; the lower id first in a tie */
 };
 
-/* Borrowed memory, valid until the next call of inf_engine_next_event(). */
+/* Its memory is borrowed until the next call of inf_engine_next_event(). */
 struct inf_event {
     enum inf_event_kind kind;
     uint64_t request;
     uint32_t choice;
     void *user;
 
-    const char *text; /* TOKENS: whole code points, may be empty while a token waits */
+    const char *text; /* TOKENS: whole code points; may be empty if a token ends within one */
     size_t text_len;
-    const struct inf_token_logprob *tokens; /* TOKENS and PROMPT; logprob is set when asked for */
+    const struct inf_token_logprob *tokens; /* TOKENS and PROMPT; logprob is set if requested */
     size_t n_tokens;
 
     enum inf_finish finish; /* FINISH */
     uint32_t stop_index;
     const char *error;
 
-    uint32_t n_prompt;    /* tokens, all kinds of event */
-    uint32_t n_cached;    /* of these, found in the KV cache when the request began */
-    uint32_t n_generated; /* by this choice so far */
+    uint32_t n_prompt;    /* prompt tokens; set in all kinds of event */
+    uint32_t n_cached;    /* prompt tokens that were found in the KV cache when the request
+                             started */
+    uint32_t n_generated; /* tokens of this choice so far */
     bool last;            /* FINISH: all choices of the request have ended */
 };
 
 struct inf_engine_stats {
     uint64_t n_requests, n_finished, n_cancelled, n_errors, n_rejected;
     uint64_t n_prompt_tokens, n_generated_tokens, n_steps;
-    uint64_t n_device_losses;      /* each was followed by opening the device again */
+    uint64_t n_device_losses;      /* after each of them the device was opened again */
     uint32_t n_waiting, n_running; /* sequences */
     uint32_t n_blocks, n_blocks_used;
-    uint32_t n_blocks_idle;             /* not used, and kept for later requests */
-    double prefill_tok_s, decode_tok_s; /* over the last seconds of work; 0: none yet */
+    uint32_t n_blocks_idle;             /* unused blocks that are kept for later requests */
+    double prefill_tok_s, decode_tok_s; /* during the last seconds of work; 0: none yet */
     double busy_seconds;
-    /* of the tier */
-    bool has_tier;                             /* the device can use the one that was given */
-    uint64_t n_tier_loaded, tier_loaded_bytes; /* blocks that came from there, and were right */
-    uint64_t n_tier_kept, tier_kept_bytes;     /* and that went there */
-    uint64_t n_tier_bad;                       /* that were wrong, and computed */
-    uint64_t n_tier_refused;                   /* times that computing seemed faster than loading */
-    uint64_t n_tier_failed;                    /* calls */
+    /* Statistics of the tier */
+    bool has_tier;                             /* a tier was given, and the device supports it */
+    uint64_t n_tier_loaded, tier_loaded_bytes; /* valid blocks that were loaded from the tier */
+    uint64_t n_tier_kept, tier_kept_bytes;     /* blocks that were stored in the tier */
+    uint64_t n_tier_bad;                       /* invalid blocks, which were computed instead */
+    uint64_t n_tier_refused;                   /* times that a load was not tried because
+                                                  computing seemed faster */
+    uint64_t n_tier_failed;                    /* failed calls */
 };
 
-/* -EOPNOTSUPP: device or isa is not there, or kv_type does not fit; -ESTALE: the model's files
- * changed; -ENOMEM; -EINVAL. */
+/* -EOPNOTSUPP: the device or instruction set is not available, or kv_type does not fit the model;
+ * -ESTALE: the model's files changed; -ENOMEM; -EINVAL. */
 INF_PUBLIC int inf_engine_new(const struct inf_engine_params *params,
                               struct inf_engine **ret_engine, struct inf_err *reterr);
-/* Cancels what runs and joins the thread. NULL is fine; returns NULL. */
+/* Cancels all requests and joins the thread. NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_engine *inf_engine_free(struct inf_engine *engine);
 
 /*
- * 0 and *ret_id (never 0); INF_ENGINE_FULL; -EINVAL with the reason (an empty prompt, a token
- * outside the vocabulary, NaN…); -E2BIG: the prompt leaves no room in the context; -ESTALE: the
- * model's files changed, with the reason.
+ * Returns 0 and sets *ret_id (never 0); INF_ENGINE_FULL; -EINVAL with the reason (an empty prompt,
+ * a token outside the vocabulary, NaN…); -E2BIG: the prompt leaves no room in the context; -ESTALE
+ * with the reason: the model's files changed.
  */
 INF_PUBLIC int inf_engine_submit(struct inf_engine *engine, const struct inf_request *request,
                                  uint64_t *ret_id, struct inf_err *reterr);
-/* All choices end with INF_FINISH_CANCELLED before the next step. Unknown ids are ignored. */
+/* Cancels a request: all its choices end with INF_FINISH_CANCELLED before the next step. An unknown
+ * id is ignored. */
 INF_PUBLIC void inf_engine_cancel(struct inf_engine *engine, uint64_t id);
 
-/* An eventfd that is readable while events wait; the engine owns it. */
+/* An eventfd that is readable while events wait. The engine owns it. */
 INF_PUBLIC int inf_engine_event_fd(const struct inf_engine *engine);
-/* 1 and *ret_event, or 0 when none waits. Never blocks. */
+/* Returns 1 and fills *ret_event, or 0 if no event waits. Never blocks. */
 INF_PUBLIC int inf_engine_next_event(struct inf_engine *engine, struct inf_event *ret_event);
-/* Waits up to @timeout_msec (-1: for ever) for an event; 1 or 0. For callers without a loop. */
+/* Waits up to @timeout_msec (-1: without limit) for an event. Returns 1 or 0. For callers without
+ * an event loop. */
 INF_PUBLIC int inf_engine_wait_event(struct inf_engine *engine, int timeout_msec,
                                      struct inf_event *ret_event);
 
 INF_PUBLIC void inf_engine_stats(struct inf_engine *engine, struct inf_engine_stats *ret_stats);
 /*
- * Whether the engine keeps keys and values as @kv_type (as in the parameters): 0 when it does, 1
- * when another engine of its model on its device could; -EINVAL: unknown; -EOPNOTSUPP: the model's
- * heads or the device do not allow it, with the reason. May be called on any thread.
+ * Whether the engine stores keys and values in the format @kv_type (see the parameters). Returns 0
+ * if it does, 1 if another engine for its model and device could; -EINVAL: unknown format;
+ * -EOPNOTSUPP with the reason: the model's heads or the device do not allow it. Any thread may call
+ * it.
  */
 INF_PUBLIC int inf_engine_kv_type(const struct inf_engine *engine, const char *kv_type,
                                   struct inf_err *reterr);
-/* What 0 in the parameters became. */
+/* The values in use: those of the parameters, or their defaults. */
 INF_PUBLIC uint32_t inf_engine_n_ctx(const struct inf_engine *engine);
 INF_PUBLIC uint32_t inf_engine_n_threads(const struct inf_engine *engine);
-/* The device in use, "cpu" or "vulkan:0"; borrowed. */
+/* The device in use, "cpu" or "vulkan:0". Borrowed. */
 INF_PUBLIC const char *inf_engine_device(const struct inf_engine *engine);
-/* The rung in use, "avx512"; borrowed. */
+/* The instruction set in use, for example "avx512". Borrowed. */
 INF_PUBLIC const char *inf_engine_isa(const struct inf_engine *engine);
 
 #ifdef __cplusplus

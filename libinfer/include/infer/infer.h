@@ -2,7 +2,7 @@
 #ifndef INFER_INFER_H
 #define INFER_INFER_H
 
-/* libinfer: local inference for Linux services. This header includes all others. */
+/* libinfer: local inference for Linux services. This header includes all other public headers. */
 
 #include <infer/bench.h>
 #include <infer/chat.h>

@@ -3,10 +3,10 @@
 #define INFER_TOKENIZER_H
 
 /*
- * Tokenizers
+ * Tokenizers: text to token ids and back
  *
- * Text in, token ids out, and back. A tokenizer is immutable: any thread may use it at any time.
- * Texts are UTF-8; invalid bytes are read as U+FFFD, as Python's errors="replace" does.
+ * A tokenizer is immutable, so any thread may use it at any time. Texts are UTF-8; invalid bytes
+ * are read as U+FFFD, as Python's errors="replace" does.
  */
 
 #include <infer/types.h>
@@ -19,30 +19,31 @@ struct inf_tokenizer;
 struct inf_detok;
 
 enum inf_encode_flags {
-    INF_ENCODE_ADD_SPECIAL = 1 << 0,   /* BOS, EOS, [CLS]… as the model wants them */
-    INF_ENCODE_PARSE_SPECIAL = 1 << 1, /* "<|im_end|>" in the text is the token, not letters */
+    INF_ENCODE_ADD_SPECIAL = 1 << 0,   /* add BOS, EOS, [CLS]… as the model expects them */
+    INF_ENCODE_PARSE_SPECIAL = 1 << 1, /* "<|im_end|>" in the text becomes the special token, not
+                                          plain text */
 };
 
 enum inf_token_flags {
     INF_TOKEN_SPECIAL = 1 << 0, /* control token: not shown to people */
-    INF_TOKEN_BYTE = 1 << 1,    /* stands for one byte */
+    INF_TOKEN_BYTE = 1 << 1,    /* represents one byte */
     INF_TOKEN_UNKNOWN = 1 << 2,
-    INF_TOKEN_EOG = 1 << 3, /* ends a generation */
+    INF_TOKEN_EOG = 1 << 3, /* ends generation */
 };
 
 /*
  * Encodes @len bytes. On success *ret_ids is an array of *ret_n ids that the caller frees with
- * free(); it is NULL when there are none. -ENOMEM, or -E2BIG when the result would be more than
- * @max_ids (0: no limit); encoding stops there and costs no more.
+ * free(); it is NULL if there are none. -ENOMEM; -E2BIG: the result has more than @max_ids ids (0:
+ * no limit); encoding then stops early.
  */
 INF_PUBLIC int inf_tokenizer_encode(const struct inf_tokenizer *tok, const char *text, size_t len,
                                     unsigned flags, size_t max_ids, int32_t **ret_ids,
                                     size_t *ret_n);
 
-/* Where a text that is too long loses its tokens. */
+/* Where to truncate a text that is too long. */
 enum inf_cut {
-    INF_CUT_NONE, /* it is refused */
-    INF_CUT_END,  /* what is behind the cut costs next to nothing */
+    INF_CUT_NONE, /* do not: the text is refused */
+    INF_CUT_END,  /* at the end; the text behind the cut costs almost nothing */
     INF_CUT_START,
 };
 
@@ -51,18 +52,18 @@ struct inf_encode_text {
     size_t len;
 };
 
-/* ids and types are two arrays in one piece of memory: the caller frees ids alone. */
+/* ids and types share one allocation: the caller frees only ids. */
 struct inf_encoding {
     int32_t *ids;
-    uint8_t *types; /* which segment a token belongs to, as encoders of pairs want it */
+    uint8_t *types; /* segment that each token belongs to, for encoders of pairs */
     size_t n;
 };
 
 /*
- * Encodes a text as a model wants it whole, or with @pair, which may be NULL, both as one: "[CLS]
- * text [SEP] pair [SEP]". With more than @max_ids tokens (0: no limit) texts are cut, of a pair the
- * longer one first; tokens around them stay. -E2BIG: too many tokens and INF_CUT_NONE, or no room
- * for those around the texts; -ENOMEM.
+ * Encodes a complete input of the model: a text, or a text and @pair (may be NULL) as "[CLS] text
+ * [SEP] pair [SEP]". Texts are truncated to at most @max_ids tokens in all (0: no limit), the
+ * longer text of a pair first; the special tokens around them stay. -E2BIG: too many tokens with
+ * INF_CUT_NONE, or no room even for the special tokens; -ENOMEM.
  */
 INF_PUBLIC int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok,
                                           const struct inf_encode_text *text,
@@ -71,9 +72,9 @@ INF_PUBLIC int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok,
                                           struct inf_encoding *ret_encoding);
 
 /*
- * The text of @n ids, as one string that the caller frees; *ret_len without its final NUL.
- * Special tokens are left out unless @show_special. Bytes that are no UTF-8 become U+FFFD.
- * -EINVAL for an id outside the vocabulary.
+ * Decodes @n ids into one string that the caller frees. *ret_len excludes its final NUL. Special
+ * tokens are left out unless @show_special. Invalid UTF-8 becomes U+FFFD. -EINVAL: an id is outside
+ * the vocabulary.
  */
 INF_PUBLIC int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32_t *ids, size_t n,
                                     bool show_special, char **ret_text, size_t *ret_len);
@@ -81,38 +82,39 @@ INF_PUBLIC int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32
 INF_PUBLIC uint32_t inf_tokenizer_n_vocab(const struct inf_tokenizer *tok);
 /* "bpe", "spm", "unigram", "wordpiece" */
 INF_PUBLIC const char *inf_tokenizer_kind(const struct inf_tokenizer *tok);
-/* Ids of the model's own tokens; -1 where it has none. */
+/* Ids of the model's special tokens; -1 if there is none. */
 INF_PUBLIC int32_t inf_tokenizer_bos(const struct inf_tokenizer *tok);
 INF_PUBLIC int32_t inf_tokenizer_eos(const struct inf_tokenizer *tok);
 INF_PUBLIC int32_t inf_tokenizer_pad(const struct inf_tokenizer *tok);
 INF_PUBLIC bool inf_tokenizer_adds_bos(const struct inf_tokenizer *tok);
-/* A set of inf_token_flags; 0 for plain tokens and for ids outside the vocabulary. */
+/* The set of inf_token_flags of a token; 0 for plain tokens and for ids outside the vocabulary. */
 INF_PUBLIC unsigned inf_tokenizer_token_flags(const struct inf_tokenizer *tok, int32_t id);
-/* The piece as the vocabulary stores it; borrowed; NULL outside the vocabulary. */
+/* The piece as the vocabulary stores it; NULL if the id is outside the vocabulary. Borrowed. */
 INF_PUBLIC const char *inf_tokenizer_token_text(const struct inf_tokenizer *tok, int32_t id,
                                                 size_t *ret_len);
-/* The bytes that this one token adds to a text; into @buf of @size; returns the full length.
- * Needed by logprobs ("bytes") and by grammars. */
+/* Writes the bytes that this token alone adds to a text into @buf of @size, and returns the full
+ * length. Logprobs ("bytes") and grammars need it. */
 INF_PUBLIC size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id,
                                             unsigned char *buf, size_t size);
-/* The id of a token by its exact piece, or -1. */
+/* Finds the id of a token by its exact piece; -1 if there is none. */
 INF_PUBLIC int32_t inf_tokenizer_find(const struct inf_tokenizer *tok, const char *piece,
                                       size_t len);
 
 /*
- * Streaming: text leaves as whole code points only. A detok belongs to one thread and holds a
- * borrowed tokenizer.
+ * Streaming decoder that emits only whole code points. A detok belongs to one thread and borrows
+ * its tokenizer.
  */
 INF_PUBLIC int inf_detok_new(const struct inf_tokenizer *tok, bool show_special,
                              struct inf_detok **ret_detok);
 INF_PUBLIC struct inf_detok *inf_detok_free(struct inf_detok *detok);
-/* Starts after @n tokens of prompt, so that the first word keeps or drops its space rightly. */
+/* Starts behind @n tokens of a prompt, so that the first word correctly keeps or drops its
+ * space. */
 INF_PUBLIC int inf_detok_prime(struct inf_detok *detok, const int32_t *ids, size_t n);
-/* Appends one token; *ret_text (borrowed until the next call, NUL-terminated) is what became
- * final by it, possibly of length 0. */
+/* Appends one token. *ret_text is the text that became final, possibly empty. It is NUL-terminated
+ * and borrowed until the next call. */
 INF_PUBLIC int inf_detok_push(struct inf_detok *detok, int32_t id, const char **ret_text,
                               size_t *ret_len);
-/* The rest: an unfinished code point leaves as U+FFFD. */
+/* Returns the rest; an incomplete code point becomes U+FFFD. */
 INF_PUBLIC int inf_detok_flush(struct inf_detok *detok, const char **ret_text, size_t *ret_len);
 
 #ifdef __cplusplus

@@ -3,11 +3,11 @@
 #define INFER_TYPES_H
 
 /*
- * Types that every public header of libinfer shares
+ * Types that all public headers of libinfer share
  *
- * The library never logs to a terminal, never exits and never opens a socket. Functions return 0
- * (or a documented positive condition), or a negative errno value; those that read files or other
- * untrusted input also fill a struct inf_err.
+ * The library never logs to a terminal, never exits and never opens a socket. Functions return 0 or
+ * a documented positive condition on success and a negative errno value on failure. Functions that
+ * read files or other untrusted input also fill a struct inf_err.
  */
 
 #include <stdbool.h>
@@ -24,8 +24,8 @@ extern "C" {
 #define INF_PUBLIC
 #endif
 
-/* Number formats of weights and of the KV cache. The values are ours, not those of a file format.
- */
+/* Number formats of weights and of the KV cache. The values are our own and appear in no file
+ * format. */
 enum inf_dtype {
     INF_DTYPE_F32,
     INF_DTYPE_F16,
@@ -42,20 +42,22 @@ enum inf_dtype {
     INF_DTYPE_INVALID = -22,
 };
 
-/* What went wrong, for people. Written only when the call fails; the caller owns it. */
+/* A description of an error for people. A function writes it only if it fails; the caller owns
+ * it. */
 struct inf_err {
     int code;       /* positive errno value */
     int64_t offset; /* byte offset in the input, or -1 */
-    char text[240]; /* one sentence, no newline, valid UTF-8 */
+    char text[240]; /* one sentence without newline, valid UTF-8 */
 };
 
-/* Tells @fraction (0..1) of a long operation. Called on the thread that called the library. */
+/* Reports @fraction (0..1) of a long operation. The library calls it on the thread of its
+ * caller. */
 typedef void (*inf_progress_fn)(void *data, double fraction);
 
-/* The library's version, "major.minor.patch". */
+/* The version of the library, "major.minor.patch". */
 INF_PUBLIC const char *inf_version(void);
 
-/* The lower-case name of a number format ("q4_k"), or NULL for values outside the enum. */
+/* The lower-case name of a number format ("q4_k"); NULL if the value is not in the enum. */
 INF_PUBLIC const char *inf_dtype_name(enum inf_dtype dtype);
 
 #ifdef __cplusplus
