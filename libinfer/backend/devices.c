@@ -13,6 +13,7 @@
 #include "core/cgroup.h"
 #include "core/cpu.h"
 #include "core/err.h"
+#include "core/text.h"
 
 #define VULKAN     "vulkan"
 #define MAX_DIGITS 3
@@ -51,7 +52,7 @@ static void read_value(const char *path, const char *key, char *value, size_t si
     while (f && fgets(line, sizeof(line), f)) {
         const char *colon = strchr(line, ':');
 
-        if (!colon || strncmp(line, key, strlen(key)) != 0)
+        if (!colon || !text_starts_with(line, key))
             continue;
         colon += 1 + strspn(colon + 1, " \t");
         snprintf(value, size, "%.*s", (int)strcspn(colon, "\n"), colon);
@@ -97,7 +98,7 @@ static bool find_render_node(char *path, size_t size)
     bool found = false;
 
     while (d && !found && (e = readdir(d))) {
-        found = strncmp(e->d_name, "renderD", 7) == 0;
+        found = text_starts_with(e->d_name, "renderD");
         if (found)
             snprintf(path, size, "/dev/dri/%.32s", e->d_name);
     }

@@ -79,8 +79,7 @@ static void hold_free(struct file_hold *hold)
 /* Takes *@fd. NULL when out of memory. */
 static struct file_hold *hold_new(int *fd, const char *path, const void *data, size_t size)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = path_base(path);
     struct file_hold *hold = malloc(sizeof(*hold) + strlen(name) + 1);
 
     if (!hold)
@@ -338,6 +337,13 @@ char *path_join(const char *dir, const char *name)
     if (asprintf(&p, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name) < 0)
         return NULL;
     return p;
+}
+
+const char *path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
 }
 
 bool path_exists(const char *path)

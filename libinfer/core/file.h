@@ -72,6 +72,8 @@ int file_read(const char *path, size_t max, char **ret_data, size_t *ret_size,
 
 /* "dir/name" on the heap; NULL when out of memory. */
 char *path_join(const char *dir, const char *name);
+/* The part of @path behind its last slash. */
+const char *path_base(const char *path);
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
 /* Whether @path is @dir or lies below it, by their texts alone; neither ends in a slash. */

@@ -9,14 +9,8 @@
 
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "format/impl.h"
-
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
 
 int format_open(const char *path, unsigned flags, struct format **ret_format,
                 struct inf_err *reterr)
@@ -30,7 +24,7 @@ int format_open(const char *path, unsigned flags, struct format **ret_format,
     if (path_is_dir(path)) {
         f->kind = "safetensors";
         r = format_read_dir(f, path, flags, reterr);
-    } else if (ends_with(path, ".safetensors") && path_exists(path)) {
+    } else if (text_ends_with(path, ".safetensors") && path_exists(path)) {
         r = err_set(reterr, EINVAL,
                     "%.160s: open its directory instead, which has config.json as well", path);
     } else if (ggml_bin_probe(path)) {

@@ -56,7 +56,6 @@ int json_text_parse(const char *text, size_t len, unsigned flags, const char *wh
 int json_text_read(const char *path, size_t max, unsigned flags, json_t **ret_object,
                    struct inf_err *reterr)
 {
-    const char *slash = strrchr(path, '/');
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
     int r;
@@ -64,7 +63,7 @@ int json_text_read(const char *path, size_t max, unsigned flags, json_t **ret_ob
     r = file_read(path, max, &text, &len, reterr);
     if (r < 0)
         return r;
-    return json_text_parse(text, len, flags, slash ? slash + 1 : path, ret_object, reterr);
+    return json_text_parse(text, len, flags, path_base(path), ret_object, reterr);
 }
 
 bool json_text_of(const json_t *value, struct arena *arena, const char **ret_text)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "tokenizer/load-config.h"
 #include "tokenizer/load-json.h"
@@ -17,19 +18,12 @@
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+"      \
     "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 /* Class names come with and without "Fast". */
 static bool is_class(const char *name, const char *class)
 {
-    const size_t n = strlen(class);
+    const char *rest = text_after(name, class);
 
-    return strncmp(name, class, n) == 0 && (name[n] == 0 || strcmp(name + n, "Fast") == 0);
+    return rest && (rest[0] == 0 || strcmp(rest, "Fast") == 0);
 }
 
 /* The tokens of added_tokens_decoder as a list with ids; tokens that only special_tokens_map or
@@ -173,7 +167,7 @@ int tokenizer_load_bpe(const char *vocab, size_t vocab_len, const char *merges, 
                         json_pack("{s:s, s:o, s:o}", "type", "BPE", "vocab", pieces, "merges",
                                   read_merges(merges, merges_len)));
     r = put_ids(pieces, added, reterr);
-    if (r == 0 && strncmp(name, "Roberta", 7) == 0)
+    if (r == 0 && text_starts_with(name, "Roberta"))
         r = put_roberta(root, pieces, config);
     return r < 0 ? r : load(root, config, ret_tok, reterr);
 }
@@ -261,8 +255,8 @@ int tokenizer_load_vocab(const char *text, size_t len, const struct config *conf
                         json_pack("{s:s, s:o, s:s, s:s, s:i}", "type", "WordPiece", "vocab", pieces,
                                   "unk_token", "[UNK]", "continuing_subword_prefix", "##",
                                   "max_input_chars_per_word", 100));
-    if (json_is_string(class) && !ends_with(json_string_value(class), "BertTokenizer") &&
-        !ends_with(json_string_value(class), "BertTokenizerFast"))
+    if (json_is_string(class) && !text_ends_with(json_string_value(class), "BertTokenizer") &&
+        !text_ends_with(json_string_value(class), "BertTokenizerFast"))
         return err_set(reterr, ENOTSUP, "vocab.txt with tokenizer_class '%.60s' is not supported",
                        json_string_value(class));
     if (!json_object_get(pieces, "[UNK]"))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/text.h"
 #include "tokenizer/load-json.h"
 
 static int32_t find_text(const struct json_load *l, const json_t *j)
@@ -63,7 +64,7 @@ static int load_merge(struct json_load *l, const json_t *j, uint32_t rank)
         const size_t len = json_string_length(j);
 
         a = json_string_value(j);
-        if (strncmp(a, "#version", 8) == 0)
+        if (text_starts_with(a, "#version"))
             return 1;
         b = memchr(a, ' ', len);
         if (!b || memchr(b + 1, ' ', len - (size_t)(b - a) - 1))

@@ -11,18 +11,12 @@
 #include "core/err.h"
 #include "core/file.h"
 #include "core/macros.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcasecmp(text + n - m, end) == 0;
-}
+#include "core/text.h"
 
 static bool is_weights(const char *file)
 {
-    return (strncasecmp(file, "silero", 6) == 0 && ends_with(file, ".safetensors")) ||
-           (strncasecmp(file, "ggml-silero", 11) == 0 && ends_with(file, ".bin"));
+    return (strncasecmp(file, "silero", 6) == 0 && text_ends_with_nocase(file, ".safetensors")) ||
+           (strncasecmp(file, "ggml-silero", 11) == 0 && text_ends_with_nocase(file, ".bin"));
 }
 
 /* NULL: none. Later names are those of later versions. */

@@ -15,13 +15,7 @@
 #include <infer/tokenizer.h>
 
 #include "core/file.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
+#include "core/text.h"
 
 static int parse(const char *verb, const char *name, const char *text, size_t len,
                  struct template_source *ret)
@@ -136,12 +130,12 @@ int template_source_open(const char *verb, const struct cli_models *m, const cha
     r = cli_find_model(verb, m, name, &path);
     if (r != CLI_OK)
         return r;
-    if (ends_with(path, ".jinja") || ends_with(path, ".jinja2")) {
+    if (text_ends_with(path, ".jinja") || text_ends_with(path, ".jinja2")) {
         if (file_read(path, 16 << 20, &text, &len, &err) < 0)
             return cli_error(verb, "%s", err.text);
         return parse(verb, path, text, len, ret);
     }
-    if (ends_with(path, ".json"))
+    if (text_ends_with(path, ".json"))
         return open_config(verb, path, NULL, ret);
     if (!path_is_dir(path))
         return open_model(verb, path, ret);

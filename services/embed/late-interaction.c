@@ -9,6 +9,7 @@
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"
+#include "core/text.h"
 
 enum {
     CONFIG_MAX = 1 << 20,
@@ -188,7 +189,7 @@ static int set_prefix(const struct reader *r, enum interaction_role role, const 
 
     prefix = prefix ? prefix : "";
     words = words ? words : "";
-    if (strncmp(words, prefix, strlen(prefix)) == 0)
+    if (text_starts_with(words, prefix))
         words += strlen(prefix);
     if (str_puts(&both, prefix) < 0 || str_puts(&both, words) < 0)
         return err_set(r->err, ENOMEM, "out of memory");

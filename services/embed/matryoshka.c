@@ -69,7 +69,7 @@ static bool config_says(const char *path)
 
 bool matryoshka_is_known(const char *path, const char *name, const struct inf_model_info *info)
 {
-    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *base = path_base(path);
 
     for (size_t i = 0; i < ARRAY_SIZE(archs); i++)
         if (strcmp(info->arch, archs[i]) == 0)

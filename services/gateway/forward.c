@@ -17,6 +17,7 @@
 #include "common/service/service.h"
 #include "common/wire/session-id.h"
 #include "core/clock.h"
+#include "core/text.h"
 #include "gateway/gateway.h"
 
 #define FORWARD_WINDOW   ((size_t)256 * 1024)
@@ -73,7 +74,7 @@ static void forward_head(void *user, int status, const struct http_header *heade
     if (r->answered || status != 200 || http_text_is(http_request_method(r->http), "HEAD"))
         return;
     r->streaming = true;
-    r->is_sse = strncmp(r->type, "text/event-stream", 17) == 0;
+    r->is_sse = text_starts_with(r->type, "text/event-stream");
     http_response_begin(r->http, r->type[0] ? r->type : NULL, length);
 }
 

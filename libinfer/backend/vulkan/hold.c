@@ -15,6 +15,7 @@
 #include "backend/vulkan/quirks.h"
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 
 struct vkb_held {
     struct vkb_instance *in;
@@ -100,8 +101,8 @@ static int compile_plain(struct vkb_device *dev, const char *name)
     struct vkb_choice choice;
 
     /* Those with formats and with heads are above; names with blanks are variants. */
-    if (strchr(name, ' ') || strncmp(name, "matmul/", 7) == 0 ||
-        strncmp(name, "attention/", 10) == 0)
+    if (strchr(name, ' ') || text_starts_with(name, "matmul/") ||
+        text_starts_with(name, "attention/"))
         return 0;
     return compile(dev, vkb_pick_plain(&dev->info->caps, name, &choice), &choice);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/file.h"
 #include "core/str.h"
 #include "core/utf8.h"
 #include "format/gguf/hparams.h"
@@ -103,7 +104,6 @@ static int add_tensor(struct format *f, const struct format_tensor *raw, struct 
 
 int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr)
 {
-    const char *slash = strrchr(path, '/');
     const bool vocab_only = flags & FORMAT_VOCAB_ONLY;
     struct gguf_str text;
     int r;
@@ -117,7 +117,7 @@ int format_read_gguf(struct format *f, const char *path, unsigned flags, struct 
     }
     r = gguf_hparams(f->gguf, &f->hp, vocab_only ? NULL : reterr);
     if (r < 0 && !vocab_only) {
-        err_prefix(reterr, "%.96s", slash ? slash + 1 : path);
+        err_prefix(reterr, "%.96s", path_base(path));
         return r;
     }
     if (r < 0)

@@ -11,16 +11,10 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/file.h"
 #include "format/gguf/types.h"
 
 #define GGUF_MAX_PARTS 1000
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
 
 int gguf_open_part(const char *path, struct gguf **ret_gguf, struct inf_err *reterr)
 {
@@ -37,7 +31,7 @@ int gguf_open_part(const char *path, struct gguf **ret_gguf, struct inf_err *ret
     r = gguf_parse_map(map, &g, reterr);
     if (r < 0) {
         file_map_done(map);
-        err_prefix(reterr, "%.96s", base_name(path));
+        err_prefix(reterr, "%.96s", path_base(path));
         return r;
     }
     g->maps = STEAL(map);
@@ -109,7 +103,7 @@ static int open_next(struct gguf *g, const char *path, uint64_t no, uint64_t n_p
         return r;
     if (!gguf_u64(part, "split.no", &part_no) || !gguf_u64(part, "split.count", &part_count) ||
         part_no != no || part_count != n_parts)
-        return err_set(reterr, EBADMSG, "%.96s: is not part %llu of %llu", base_name(path),
+        return err_set(reterr, EBADMSG, "%.96s: is not part %llu of %llu", path_base(path),
                        (unsigned long long)no + 1, (unsigned long long)n_parts);
     return append_part(g, part, reterr);
 }
@@ -124,7 +118,7 @@ static int open_others(struct gguf *g, const char *path, uint64_t n_parts, struc
         return err_set(reterr, EBADMSG,
                        "%.64s: the first of %llu parts must be called "
                        "NAME-00001-of-%05u.gguf",
-                       base_name(path), (unsigned long long)n_parts, (unsigned)n_parts);
+                       path_base(path), (unsigned long long)n_parts, (unsigned)n_parts);
     for (uint64_t i = 1; i < n_parts; i++) {
         _cleanup_free_ char *next = NULL;
 
@@ -139,7 +133,7 @@ static int open_others(struct gguf *g, const char *path, uint64_t n_parts, struc
     }
     if (gguf_u64(g, "split.tensors.count", &n_tensors) && n_tensors != g->n_tensors)
         return err_set(reterr, EBADMSG, "%.96s: the parts hold %zu tensors instead of %llu",
-                       base_name(path), g->n_tensors, (unsigned long long)n_tensors);
+                       path_base(path), g->n_tensors, (unsigned long long)n_tensors);
     return 0;
 }
 
@@ -154,13 +148,13 @@ int gguf_open(const char *path, struct gguf **ret_gguf, struct inf_err *reterr)
         return r;
     gguf_u64(g, "split.count", &n_parts);
     if (n_parts > GGUF_MAX_PARTS)
-        return err_set(reterr, EBADMSG, "%.96s: split.count is %llu", base_name(path),
+        return err_set(reterr, EBADMSG, "%.96s: split.count is %llu", path_base(path),
                        (unsigned long long)n_parts);
     if (n_parts > 1) {
         if (gguf_u64(g, "split.no", &no) && no != 0)
             return err_set(
                 reterr, EINVAL, "%.96s: is part %llu of %llu; open the first part instead",
-                base_name(path), (unsigned long long)no + 1, (unsigned long long)n_parts);
+                path_base(path), (unsigned long long)no + 1, (unsigned long long)n_parts);
         r = open_others(g, path, n_parts, reterr);
         if (r < 0)
             return r;

@@ -13,6 +13,7 @@
 
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "format/hf/config.h"
 #include "format/hf/names.h"
 #include "format/impl.h"
@@ -21,13 +22,6 @@
 #define CONFIG_MAX ((size_t)4 << 20)
 #define INDEX_MAX  ((size_t)64 << 20)
 #define SHARDS_MAX 4096
-
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-
-    return n > m && strcmp(s + n - m, end) == 0;
-}
 
 static int open_shard(struct format *f, const char *name, struct inf_err *reterr)
 {
@@ -56,7 +50,7 @@ static int open_indexed(struct format *f, struct map *seen, const char *tensor, 
     if (!name)
         return err_set(reterr, EBADMSG, "index: the place of tensor %.64s is no text", tensor);
     if (!map_find(seen, name, strlen(name), &i)) {
-        if (strchr(name, '/') || name[0] == '.' || !ends_with(name, ".safetensors"))
+        if (strchr(name, '/') || name[0] == '.' || !text_ends_with(name, ".safetensors"))
             return err_set(reterr, EBADMSG, "index: \"%.96s\" is no name of a shard", name);
         if (f->n_shards >= SHARDS_MAX)
             return err_set(reterr, EBADMSG, "index: more than %u shards", SHARDS_MAX);
@@ -108,7 +102,7 @@ static int open_only(struct format *f, struct inf_err *reterr)
     if (!d)
         return err_set(reterr, errno, "%.160s: %s", f->dir, strerror(errno));
     while ((e = readdir(d))) {
-        if (e->d_name[0] == '.' || !ends_with(e->d_name, ".safetensors"))
+        if (e->d_name[0] == '.' || !text_ends_with(e->d_name, ".safetensors"))
             continue;
         free(name);
         name = strdup(e->d_name);
@@ -204,7 +198,7 @@ static int add_dense(struct format *f, uint32_t i, struct inf_err *reterr)
     for (size_t j = 0; j < safetensors_n(shard); j++) {
         const struct format_tensor *raw = safetensors_at(shard, j);
 
-        if (strncmp(raw->name, "linear.", 7) != 0)
+        if (!text_starts_with(raw->name, "linear."))
             return err_set(reterr, EOPNOTSUPP, "%.80s: tensor %.64s is not part of a dense layer",
                            f->dense[i], raw->name);
         snprintf(name, sizeof(name), "dense.%u.%.64s", i, raw->name + 7);

@@ -14,17 +14,11 @@
 
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "format/impl.h"
 #include "format/json.h"
 
 #define MODULES_MAX ((size_t)16 << 20) /* a tokenizer's configuration lists its added tokens */
-
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
 
 /* A name of a folder right here. */
 static bool is_plain(const char *path)
@@ -71,7 +65,7 @@ static int read_pooling(struct format *f, const char *folder, struct inf_err *re
         return err_set(reterr, EBADMSG, "modules.json: %.64s has no config.json", folder);
     name = json_string_value(json_object_get(config, "pooling_mode"));
     json_object_foreach(config, key, value) n +=
-        strncmp(key, "pooling_mode_", 13) == 0 && json_is_true(value);
+        text_starts_with(key, "pooling_mode_") && json_is_true(value);
     for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
         if (name ? strcmp(name, modes[i].name) == 0
                  : json_is_true(json_object_get(config, modes[i].key)))
@@ -91,11 +85,11 @@ static int read_act(struct hparams_embed *e, uint32_t i, const char *name, struc
     } acts[] = {
         {".Tanh", GRAPH_ACT_TANH}, {".GELU", GRAPH_ACT_GELU_ERF}, {".SiLU", GRAPH_ACT_SILU}};
 
-    e->dense_linear[i] = name && ends_with(name, ".Identity");
+    e->dense_linear[i] = name && text_ends_with(name, ".Identity");
     if (e->dense_linear[i])
         return 0;
     for (size_t j = 0; name && j < ARRAY_SIZE(acts); j++)
-        if (ends_with(name, acts[j].name)) {
+        if (text_ends_with(name, acts[j].name)) {
             e->dense_act[i] = acts[j].act;
             return 0;
         }
@@ -108,7 +102,7 @@ static bool is_of_tokens(const char *type, const json_t *config)
 {
     const char *input = json_string_value(json_object_get(config, "module_input_name"));
 
-    return input ? strcmp(input, "token_embeddings") == 0 : strncmp(type, "pylate.", 7) == 0;
+    return input ? strcmp(input, "token_embeddings") == 0 : text_starts_with(type, "pylate.");
 }
 
 static int read_dense(struct format *f, const char *type, const char *folder,
@@ -147,21 +141,21 @@ static int read_module(struct format *f, const json_t *module, struct inf_err *r
 
     if (!type || !path || (path[0] && !is_plain(path)))
         return err_set(reterr, EBADMSG, "modules.json: a module without type, or with a bad path");
-    if (ends_with(type, ".Transformer"))
+    if (text_ends_with(type, ".Transformer"))
         return path[0] ? err_set(reterr, EOPNOTSUPP,
                                  "modules.json: the model lies in %.64s: open that folder, with "
                                  "modules.json beside its config.json",
                                  path)
                        : 0;
-    if (ends_with(type, ".Normalize")) {
+    if (text_ends_with(type, ".Normalize")) {
         f->hp.embed.raw = false;
         return 0;
     }
-    if (ends_with(type, ".Pooling"))
+    if (text_ends_with(type, ".Pooling"))
         return read_pooling(f, path, reterr);
-    if (ends_with(type, ".Dense"))
+    if (text_ends_with(type, ".Dense"))
         return read_dense(f, type, path, reterr);
-    if (ends_with(type, ".MultiVectorMask")) {
+    if (text_ends_with(type, ".MultiVectorMask")) {
         f->hp.embed.late = true;
         return 0;
     }

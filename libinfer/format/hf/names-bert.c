@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/macros.h"
+#include "core/text.h"
 #include "format/hf/names.h"
 
 struct name_pair {
@@ -84,19 +85,11 @@ static const struct name_pair in_layer[] = {
     {"mlp.Wo.", "ffn_down."},
 };
 
-/* What follows @start in @name, or NULL. */
-static const char *behind(const char *name, const char *start)
-{
-    const size_t n = strlen(start);
-
-    return strncmp(name, start, n) == 0 ? name + n : NULL;
-}
-
 static const char *skip_prefix(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
-        if (behind(name, prefixes[i]))
-            return behind(name, prefixes[i]);
+        if (text_after(name, prefixes[i]))
+            return text_after(name, prefixes[i]);
     return name;
 }
 
@@ -116,8 +109,8 @@ static const char *skip_number(const char *s, unsigned *ret)
 static const char *skip_layer(const char *name, unsigned *ret_layer)
 {
     for (size_t i = 0; i < ARRAY_SIZE(layers); i++)
-        if (behind(name, layers[i]))
-            return skip_number(behind(name, layers[i]), ret_layer);
+        if (text_after(name, layers[i]))
+            return skip_number(text_after(name, layers[i]), ret_layer);
     return NULL;
 }
 
@@ -127,18 +120,18 @@ bool hf_name_encoder(const char *name, char out[HF_NAME_MAX])
     unsigned i_layer;
 
     for (size_t i = 0; i < ARRAY_SIZE(unused); i++)
-        if (behind(s, unused[i])) {
+        if (text_after(s, unused[i])) {
             out[0] = 0;
             return true;
         }
     for (size_t i = 0; i < ARRAY_SIZE(whole); i++) {
-        rest = behind(s, whole[i].hf);
+        rest = text_after(s, whole[i].hf);
         if (rest)
             return snprintf(out, HF_NAME_MAX, "%s%s", whole[i].canonical, rest) < HF_NAME_MAX;
     }
     s = skip_layer(s, &i_layer);
     for (size_t i = 0; s && i < ARRAY_SIZE(in_layer); i++) {
-        rest = behind(s, in_layer[i].hf);
+        rest = text_after(s, in_layer[i].hf);
         if (rest)
             return snprintf(out, HF_NAME_MAX, "blk.%u.%s%s", i_layer, in_layer[i].canonical, rest) <
                    HF_NAME_MAX;

@@ -8,31 +8,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "format/hf/names.h"
 
 /* What follows @start in @name, or @name. */
 static const char *skip(const char *name, const char *start)
 {
-    const size_t n = strlen(start);
+    const char *rest = text_after(name, start);
 
-    return strncmp(name, start, n) == 0 ? name + n : name;
+    return rest ? rest : name;
 }
 
-static bool ends_with(const char *s, const char *end)
+/* The length of @name before ".weight"; 0: it does not end so. */
+static size_t stem_length(const char *name)
 {
-    const size_t n = strlen(s), m = strlen(end);
-
-    return n > m && strcmp(s + n - m, end) == 0;
+    return text_ends_with(name, ".weight") ? strlen(name) - strlen(".weight") : 0;
 }
 
 /* The name of a matrix and of what is added to it. */
 static bool name_whole(const char *name, char out[HF_NAME_MAX])
 {
-    static const char projector[] = "multi_vector_projector.";
+    const char *projector = text_after(name, "multi_vector_projector.");
 
-    if (strncmp(name, projector, strlen(projector)) == 0)
-        return snprintf(out, HF_NAME_MAX, "multi_vector.%s", name + strlen(projector)) <
-               HF_NAME_MAX;
+    if (projector)
+        return snprintf(out, HF_NAME_MAX, "multi_vector.%s", projector) < HF_NAME_MAX;
     return hf_name(name, out);
 }
 
@@ -41,23 +40,24 @@ static bool name_part(const char *name, size_t n_base, const char *side, const c
                       char out[HF_NAME_MAX])
 {
     char whole[HF_NAME_MAX], base[HF_NAME_MAX];
-    size_t n;
+    size_t n, n_task;
 
     task = skip(task, "default.");
-    if (!ends_with(task, ".weight") ||
+    n_task = stem_length(task);
+    if (n_task == 0 ||
         snprintf(whole, sizeof(whole), "%.*s.weight", (int)n_base, name) >= HF_NAME_MAX ||
-        !name_whole(whole, base) || !ends_with(base, ".weight"))
+        !name_whole(whole, base))
         return false;
-    n = strlen(base) - strlen(".weight");
-    return snprintf(out, HF_NAME_MAX, "%.*s.lora_%s.%.*s", (int)n, base, side,
-                    (int)(strlen(task) - strlen(".weight")), task) < HF_NAME_MAX;
+    n = stem_length(base);
+    return n > 0 && snprintf(out, HF_NAME_MAX, "%.*s.lora_%s.%.*s", (int)n, base, side, (int)n_task,
+                             task) < HF_NAME_MAX;
 }
 
 bool hf_name_jina(const char *name, char out[HF_NAME_MAX])
 {
     const char *s = skip(name, "base_model.model."), *part;
 
-    if (strncmp(skip(s, "model."), "visual.", 7) == 0 || strncmp(s, "lm_head.", 8) == 0) {
+    if (text_starts_with(skip(s, "model."), "visual.") || text_starts_with(s, "lm_head.")) {
         out[0] = 0;
         return true;
     }

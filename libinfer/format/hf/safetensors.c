@@ -253,7 +253,6 @@ int safetensors_parse(const void *data, uint64_t size, struct safetensors **ret_
 
 int safetensors_open(const char *path, struct safetensors **ret_st, struct inf_err *reterr)
 {
-    const char *slash = strrchr(path, '/');
     struct file_map file = {0};
     struct safetensors *st;
     int r;
@@ -264,7 +263,7 @@ int safetensors_open(const char *path, struct safetensors **ret_st, struct inf_e
     r = parse(&file, &st, reterr);
     if (r < 0) {
         file_map_done(&file);
-        err_prefix(reterr, "%.96s", slash ? slash + 1 : path);
+        err_prefix(reterr, "%.96s", path_base(path));
         return r;
     }
     st->file = file;

@@ -57,7 +57,7 @@ int format_add_whisper_tensors(struct format *f, struct inf_err *reterr)
 /* The file's name without its end. */
 static void set_name(struct format *f, const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = path_base(path);
     const char *dot = strrchr(name, '.');
 
     snprintf(f->hp.name, sizeof(f->hp.name), "%.*s",
@@ -115,7 +115,7 @@ static int read_config_beside(struct format *f, const char *path, struct inf_err
             reterr, EOPNOTSUPP,
             "%.160s: weights of Whisper, which say nothing of the model; config.json and "
             "tokenizer.json must lie beside them",
-            slash ? slash + 1 : path);
+            path_base(path));
     r = json_text_read(config_path, CONFIG_MAX, 0, &config, reterr);
     if (r < 0)
         return r;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/file.h"
 #include "format/gguf/types.h"
 
 enum {
@@ -367,7 +368,6 @@ bool ggml_bin_probe(const char *path)
 
 int ggml_bin_open(const char *path, struct ggml_bin **ret_bin, struct inf_err *reterr)
 {
-    const char *slash = strrchr(path, '/');
     struct file_map file = {0};
     struct ggml_bin *bin;
     int r;
@@ -378,7 +378,7 @@ int ggml_bin_open(const char *path, struct ggml_bin **ret_bin, struct inf_err *r
     r = parse(&file, &bin, reterr);
     if (r < 0) {
         file_map_done(&file);
-        err_prefix(reterr, "%.96s", slash ? slash + 1 : path);
+        err_prefix(reterr, "%.96s", path_base(path));
         return r;
     }
     bin->file = file;

@@ -14,6 +14,7 @@
 #include "cli/machine/units.h"
 #include "cli/suite/http-get.h"
 #include "core/file.h"
+#include "core/text.h"
 
 enum {
     OLDEST_SYSTEMD = 252, /* whose directives the units use */
@@ -105,8 +106,8 @@ static void check_linger(struct doctor *d)
 /* A masked unit does not start, whatever asks for it. Without these nothing works. */
 static bool is_needed(const char *unit)
 {
-    return strcmp(unit, "sconce.target") == 0 || strncmp(unit, "sconce-gateway.", 15) == 0 ||
-           strncmp(unit, "sconce-chat.", 12) == 0;
+    return strcmp(unit, "sconce.target") == 0 || text_starts_with(unit, "sconce-gateway.") ||
+           text_starts_with(unit, "sconce-chat.");
 }
 
 /* All of them in one line, with what unmasks them. Who does not use these services may have meant

@@ -11,6 +11,7 @@
 #include "common/wire/vectors.h"
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 
 enum {
     NPY_HEAD = 128, /* bytes, always */
@@ -137,7 +138,7 @@ int embed_store_open(struct embed_store *store, const char *path, const char *wo
         store->file = stdout;
         return 0;
     }
-    store->npy = n > 4 && strcmp(path + n - 4, ".npy") == 0;
+    store->npy = n > 4 && text_ends_with(path, ".npy");
     if (asprintf(&store->part, "%s.part", path) < 0) {
         store->part = NULL;
         return err_set(reterr, ENOMEM, "out of memory");

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
+
 /* The value of @key= without its quotes; false: the line has none. */
 static bool field(const char *text, const char *key, char *out, size_t size)
 {
@@ -67,7 +69,7 @@ void audit_line_parse(const char *text, struct audit_line *ret_line)
             take_program(text, &line);
         }
     } else if ((field(text, "type", type, sizeof(type)) && strcmp(type, "1326") == 0) ||
-               strncmp(text, "SECCOMP ", 8) == 0) {
+               text_starts_with(text, "SECCOMP ")) {
         take_call(text, &line);
         take_program(text, &line);
     }

@@ -7,6 +7,7 @@
 
 #include <systemd/sd-bus.h>
 
+#include "core/text.h"
 #include "core/utf8.h"
 
 struct units {
@@ -105,13 +106,6 @@ static void take_listen(struct units *u, const char *path, struct unit_state *s)
     sd_bus_message_unref(m);
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), m = strlen(end);
-
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 bool units_state(struct units *u, const char *name, struct unit_state *ret_state)
 {
     static const char unit[] = "org.freedesktop.systemd1.Unit";
@@ -129,13 +123,13 @@ bool units_state(struct units *u, const char *name, struct unit_state *ret_state
     if (sd_bus_get_property_trivial(u->bus, "org.freedesktop.systemd1", path, unit,
                                     "NeedDaemonReload", NULL, 'b', &reload) >= 0)
         s.needs_reload = reload;
-    if (ends_with(name, ".service")) {
+    if (text_ends_with(name, ".service")) {
         text(u, path, service, "StatusText", s.status, sizeof(s.status));
         text(u, path, service, "Result", s.result, sizeof(s.result));
         if (sd_bus_get_property_trivial(u->bus, "org.freedesktop.systemd1", path, service,
                                         "MainPID", NULL, 'u', &s.pid) < 0)
             s.pid = 0;
-    } else if (ends_with(name, ".socket")) {
+    } else if (text_ends_with(name, ".socket")) {
         text(u, path, socket, "Result", s.result, sizeof(s.result));
         take_listen(u, path, &s);
     }

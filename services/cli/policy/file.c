@@ -12,6 +12,7 @@
 
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 
 enum {
     FILE_MAX = 1 << 20,
@@ -47,7 +48,7 @@ static int add(struct files *files, char *name, char *text, size_t len, struct i
 static int add_file(struct files *files, const char *folder, const char *path,
                     struct inf_err *reterr)
 {
-    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *base = path_base(path);
     char *text = NULL;
     size_t len = 0;
     const int r = file_read(path, FILE_MAX, &text, &len, reterr);
@@ -96,7 +97,7 @@ int policy_file_load(const char *path, struct policy **ret_policy, struct inf_er
     const size_t len = strlen(base);
     int r;
 
-    if (len < 6 || strcmp(base + len - 5, ".yaml") != 0)
+    if (len < 6 || !text_ends_with(base, ".yaml"))
         return err_set(reterr, EINVAL, "%s: the name of a policy ends in .yaml", path);
     name = strndup(base, len - 5);
     if (!dir || !name)

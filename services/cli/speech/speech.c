@@ -16,6 +16,7 @@
 #include "cli/suite/http-get.h"
 #include "core/err.h"
 #include "core/str.h"
+#include "core/text.h"
 
 #define BOUNDARY "sconce-6f1d5c0e9b"
 
@@ -166,7 +167,7 @@ static void take_lines(struct answer *a)
 
     while (line && (end = memchr(line, '\n', a->body.len - (size_t)(line - a->body.data)))) {
         *end = 0;
-        if (strncmp(line, "data: ", 6) == 0)
+        if (text_starts_with(line, "data: "))
             take_event(a, line + 6);
         line = end + 1;
     }

@@ -15,6 +15,7 @@
 #include <sys/un.h>
 
 #include "core/err.h"
+#include "core/text.h"
 
 enum {
     HTTP_GET_MAX = 16 << 20,
@@ -84,7 +85,7 @@ bool http_address_is_good(const char *address)
     const char *rest = host_and_port(address, &len), *colon = memrchr(rest, ':', len);
     const size_t n_digits = colon ? strspn(colon + 1, "0123456789") : 0;
 
-    if (strncmp(address, "unix:", 5) == 0)
+    if (text_starts_with(address, "unix:"))
         return address[5] != 0;
     return colon && colon > rest && !memchr(rest, '/', len) && n_digits > 0 && n_digits <= 5 &&
            colon + 1 + n_digits == rest + len;
@@ -95,7 +96,7 @@ int http_connect(const char *address)
     size_t len;
     const char *rest = host_and_port(address, &len);
 
-    return strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(rest, len);
+    return text_starts_with(address, "unix:") ? connect_unix(address + 5) : connect_tcp(rest, len);
 }
 
 /* What is asked: a GET without @json, else a POST of it. */

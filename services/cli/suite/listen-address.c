@@ -12,6 +12,7 @@
 
 #include "cli/suite/supervisor.h"
 #include "core/err.h"
+#include "core/text.h"
 
 enum {
     LISTEN_BACKLOG = 4096,
@@ -105,9 +106,9 @@ static int listen_tcp(const char *address, unsigned *ret_port, struct inf_err *r
 int supervisor_listen(const char *address, unsigned *ret_port, struct inf_err *reterr)
 {
     *ret_port = 0;
-    if (strncmp(address, "unix:", 5) == 0)
+    if (text_starts_with(address, "unix:"))
         return listen_unix(address + 5, SOCK_STREAM, reterr);
-    if (strncmp(address, "seqpacket:", 10) == 0)
+    if (text_starts_with(address, "seqpacket:"))
         return listen_unix(address + 10, SOCK_SEQPACKET, reterr);
     return listen_tcp(address, ret_port, reterr);
 }

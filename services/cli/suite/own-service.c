@@ -19,6 +19,7 @@
 #include "common/wire/json.h"
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 
 struct own {
     const struct own_service *params;
@@ -78,14 +79,14 @@ static void own_done(struct own *own)
 /* The last part of the path, without what file names of models end with. */
 static char *name_of(const char *path)
 {
-    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *base = path_base(path);
     size_t len = strlen(base);
     unsigned part, of;
     int used = 0;
 
-    if (len > 5 && strcasecmp(base + len - 5, ".gguf") == 0)
+    if (len > 5 && text_ends_with_nocase(base, ".gguf"))
         len -= 5;
-    else if (len > 4 && strcasecmp(base + len - 4, ".bin") == 0)
+    else if (len > 4 && text_ends_with_nocase(base, ".bin"))
         len -= 4;
     if (len > 15 && sscanf(base + len - 15, "-%5u-of-%5u%n", &part, &of, &used) == 2 && used == 15)
         len -= 15;

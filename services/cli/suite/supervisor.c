@@ -24,6 +24,7 @@
 
 #include "core/clock.h"
 #include "core/err.h"
+#include "core/text.h"
 
 enum {
     RESTART_MIN_USEC = 100000,
@@ -273,7 +274,7 @@ static void on_notify(struct supervisor *s)
         for (struct cmsghdr *h = CMSG_FIRSTHDR(&msg); h; h = CMSG_NXTHDR(&msg, h))
             if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_CREDENTIALS)
                 memcpy(&cred, CMSG_DATA(h), sizeof(cred));
-        if (strncmp(text, "READY=1", 7) != 0 && !strstr(text, "\nREADY=1"))
+        if (!text_starts_with(text, "READY=1") && !strstr(text, "\nREADY=1"))
             continue;
         for (size_t i = 0; i < s->n; i++)
             if (s->children[i].pid > 0 && s->children[i].pid == cred.pid)

@@ -17,6 +17,7 @@
 #include "cli/suite/own-service.h"
 #include "common/config/config.h"
 #include "core/file.h"
+#include "core/text.h"
 
 static const char help[] =
     "Usage: sconce embed [OPTION]... FILE.txt | FILE.jsonl | - | TEXT\n"
@@ -231,13 +232,6 @@ static int whole_file(struct request *q)
     return with_store(q, &lines, &store);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Takes one option; false: it is wrong, which was told. */
 static bool take_option(struct request *q, int c, const char *arg)
 {
@@ -293,7 +287,7 @@ static bool take_option(struct request *q, int c, const char *arg)
 /* A text that is no file is embedded itself. */
 static bool is_file(const struct request *q)
 {
-    return ends_with(q->input, ".txt") || ends_with(q->input, ".jsonl") ||
+    return text_ends_with(q->input, ".txt") || text_ends_with(q->input, ".jsonl") ||
            strcmp(q->input, "-") == 0 || path_exists(q->input);
 }
 
@@ -315,14 +309,14 @@ static int embed(struct request *q)
         return cli_error("embed", "out of memory");
     if (q->ask.address && (q->models.n_dirs || q->models.config))
         return cli_usage("embed", "--models and --config do not go with --address");
-    if (q->output && !ends_with(q->output, ".npy") && !ends_with(q->output, ".jsonl"))
+    if (q->output && !text_ends_with(q->output, ".npy") && !text_ends_with(q->output, ".jsonl"))
         return cli_usage("embed", "--output ends with .npy or .jsonl");
-    if (q->output && q->ask.token_vectors && ends_with(q->output, ".npy"))
+    if (q->output && q->ask.token_vectors && text_ends_with(q->output, ".npy"))
         return cli_usage("embed", "--token-vectors are not written as .npy: lines have different "
                                   "numbers of them");
     if (q->output && !is_file(q))
         return cli_usage("embed", "--output is for files; there is no file \"%s\"", q->input);
-    q->json |= ends_with(q->input, ".jsonl");
+    q->json |= text_ends_with(q->input, ".jsonl");
     if (!q->ask.address && own_service_is_needed(&own, address))
         return own_service_run(&own, embed_at, q);
     return embed_at(address, q->ask.model, q);

@@ -18,6 +18,7 @@
 #include "common/config/config.h"
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 
 static const char help[] =
     "Usage: sconce run MODEL [PROMPT]\n"
@@ -169,7 +170,7 @@ static bool command(struct conversation *c, const char *line, bool *ret_end)
     } else if (strcmp(line, "/clear") == 0) {
         if (conversation_reset(c, NULL) == 0)
             fputs("(forgotten)\n", stderr);
-    } else if (strncmp(line, "/system ", 8) == 0) {
+    } else if (text_starts_with(line, "/system ")) {
         if (conversation_reset(c, line + 8) == 0)
             fputs("(a new conversation)\n", stderr);
     } else if (strcmp(line, "/help") == 0) {

@@ -22,6 +22,7 @@
 #include "common/models/models.h"
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 
 static const char help[] =
     "Usage: sconce serve [--listen ADDR:PORT]... [--models DIR]... [--config FILE]\n"
@@ -236,7 +237,7 @@ static bool is_remote(const char *address)
     static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
 
     for (size_t i = 0; i < ARRAY_SIZE(local); i++)
-        if (strncmp(address, local[i], strlen(local[i])) == 0)
+        if (text_starts_with(address, local[i]))
             return false;
     return true;
 }
@@ -251,7 +252,7 @@ static void greet(const struct serve *s, const struct config *config, bool open,
         if (models_at(models, i)->task == MODELS_CHAT)
             first = models_at(models, i);
     for (size_t i = 0; i < s->n_listen; i++) {
-        if (strncmp(s->listen[i], "unix:", 5) == 0)
+        if (text_starts_with(s->listen[i], "unix:"))
             fprintf(stderr, "Listening on %s\n", s->listen[i]);
         else
             fprintf(stderr, "Listening on http://%.*s:%u/v1\n",
@@ -278,8 +279,8 @@ static void greet(const struct serve *s, const struct config *config, bool open,
                     part_rows[i].name, serve_package(part_rows[i].name));
     if (s->port && first) {
         const int n_host = (int)(strrchr(s->listen[0], ':') - s->listen[0]);
-        const bool any = n_host == 0 || strncmp(s->listen[0], "0.0.0.0", 7) == 0 ||
-                         strncmp(s->listen[0], "[::]", 4) == 0;
+        const bool any = n_host == 0 || text_starts_with(s->listen[0], "0.0.0.0") ||
+                         text_starts_with(s->listen[0], "[::]");
 
         fprintf(stderr,
                 "Try: curl http://%.*s:%u/v1/chat/completions -H 'Content-Type: application/json' "

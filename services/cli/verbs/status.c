@@ -18,6 +18,7 @@
 #include "cli/suite/http-get.h"
 #include "cli/suite/running.h"
 #include "common/config/config.h"
+#include "core/text.h"
 
 static const char help[] =
     "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"
@@ -92,7 +93,7 @@ static void take_label(const char *line, const char *label, char *text, size_t s
 
 static void take_device(struct report *r, const char *line)
 {
-    if (strncmp(line, "sconce_chat_device_info{", 24) != 0)
+    if (!text_starts_with(line, "sconce_chat_device_info{"))
         return;
     take_label(line, "device=\"", r->device, sizeof(r->device));
     take_label(line, "description=\"", r->description, sizeof(r->description));
@@ -253,7 +254,7 @@ static enum state state_of_any_unit(const struct report *r, const char *service)
 static void find_states(struct report *r)
 {
     const pid_t supervisor =
-        !r->manager && strncmp(r->address, "unix:", 5) == 0 ? running_supervisor(r->address) : 0;
+        !r->manager && text_starts_with(r->address, "unix:") ? running_supervisor(r->address) : 0;
 
     for (size_t i = 0; i < N_SERVICES; i++) {
         enum state state = STATE_UNKNOWN;
@@ -280,7 +281,7 @@ static void ask_chat(struct report *r)
     struct inf_err err;
     char address[600];
 
-    if (r->states[CHAT] != STATE_RUNS || r->device[0] || strncmp(r->address, "unix:", 5) != 0)
+    if (r->states[CHAT] != STATE_RUNS || r->device[0] || !text_starts_with(r->address, "unix:"))
         return;
     snprintf(address, sizeof(address), "%.*s/chat.sock", (int)(slash - r->address), r->address);
     if (http_get(address, "/metrics", NULL, &body, &err) == 200)

@@ -11,6 +11,7 @@
 #include "cli/suite/http-get.h"
 #include "cli/suite/own-service.h"
 #include "core/err.h"
+#include "core/file.h"
 
 static const char help[] =
     "Usage: sconce transcribe [OPTION]... FILE... | --mic\n"
@@ -66,7 +67,7 @@ static int failed(const struct request *q, const char *name, int r, const struct
 static int one_file(const struct request *q, const char *path)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *name = path_base(path);
     struct inf_err err = {0};
     struct stat st;
     int r;

@@ -11,6 +11,7 @@
 #include "common/config/kv-type.h"
 #include "common/config/table.h"
 #include "core/err.h"
+#include "core/text.h"
 
 #define AT(field)    offsetof(struct config, field)
 #define SECONDS(n)   ((uint64_t)(n)*1000000u)
@@ -45,7 +46,7 @@ static const char *check_kv_type(const char *text)
 
 static const char *check_directory(const char *text)
 {
-    return text[0] == '/' || strncmp(text, "~/", 2) == 0
+    return text[0] == '/' || text_starts_with(text, "~/")
                ? NULL
                : "an absolute path, or one that begins with \"~/\"";
 }

@@ -15,6 +15,7 @@
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"
+#include "core/text.h"
 
 enum {
     CONFIG_MAX_LIST = 256,
@@ -44,7 +45,7 @@ static char *expand_home(const char *text)
 {
     const char *home = getenv("HOME");
 
-    if (strncmp(text, "~/", 2) == 0 && home && home[0] == '/')
+    if (text_starts_with(text, "~/") && home && home[0] == '/')
         return path_join(home, text + 2);
     return strdup(text);
 }

@@ -24,6 +24,7 @@
 #include "common/models/links.h"
 #include "common/service/log.h"
 #include "core/err.h"
+#include "core/text.h"
 
 /* Newer than the headers of distributions. */
 #define CONFINE_SET_MDWE         65
@@ -75,7 +76,7 @@ static int allow_one(const struct confine_paths *paths, const char *path)
 {
     /* The kernel recreates inodes of /proc after dropping them, and the rule would be lost. The
      * descriptor is never closed and keeps the inode alive. */
-    const bool keep = strncmp(path, "/proc/", 6) == 0;
+    const bool keep = text_starts_with(path, "/proc/");
     int kept, r;
 
     r = landlock_allow(paths->ruleset, paths->abi, path, paths->rights, keep ? &kept : NULL);

@@ -77,13 +77,6 @@ static bool is_part_name(const char *name)
     return false;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* The directory of @path, which is cut for it. */
 static const char *cut_name(char *path)
 {
@@ -284,7 +277,7 @@ static bool holds_weights(const char *dir)
 static bool is_blob(const char *real)
 {
     static const char dir[] = "/blobs";
-    const char *name = base_name(real);
+    const char *name = path_base(real);
     const ptrdiff_t len = name - 1 - real;
     const char *digits =
         strncmp(name, "sha256", 6) == 0 && (name[6] == '-' || name[6] == ':') ? name + 7 : name;
@@ -301,7 +294,7 @@ static int judge_part(const struct target *t, struct inf_err *reterr)
 
     if (is_blob(t->real))
         return 0;
-    if (!is_part_name(base_name(t->real)))
+    if (!is_part_name(path_base(t->real)))
         return err_set(reterr, EBADMSG, "leads to %s, which has not the name of a model's file",
                        t->real);
     snprintf(dir, sizeof(dir), "%s", t->real);
@@ -384,13 +377,13 @@ struct walk {
 /* Checks the file @name of it, unless it lies in a model directory without being a link. */
 static int walk_file(struct walk *w, const char *name, bool is_link)
 {
-    const bool weights = fnmatch("*.safetensors", base_name(name), FNM_PERIOD) == 0;
+    const bool weights = fnmatch("*.safetensors", path_base(name), FNM_PERIOD) == 0;
     _cleanup_free_ char *path = NULL;
     struct inf_err err;
     struct stat st;
     int r = 0;
 
-    if (!weights && !is_part_name(base_name(name)))
+    if (!weights && !is_part_name(path_base(name)))
         return 0;
     path = path_join(w->dir, name);
     if (!path)

@@ -22,6 +22,7 @@
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"
+#include "core/text.h"
 
 enum {
     MODELS_MAX = 4096,
@@ -56,18 +57,11 @@ struct scan {
 
 static const char *const no_aliases[] = {NULL};
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcasecmp(text + n - m, end) == 0;
-}
-
 /* Whisper's models as whisper.cpp has them, "ggml-base.bin"; not those that only find speech. */
 static bool is_ggml(const char *file)
 {
     return strncasecmp(file, "ggml-", 5) == 0 && strncasecmp(file, "ggml-silero", 11) != 0 &&
-           ends_with(file, ".bin");
+           text_ends_with_nocase(file, ".bin");
 }
 
 /* "-00002-of-00003" before ".gguf": the part's number, and where the suffix starts; 0: no part. */
@@ -209,9 +203,9 @@ static size_t name_length(const char *file)
 
     if (is_ggml(file))
         return len - strlen(".bin");
-    if (ends_with(file, ".yaml"))
+    if (text_ends_with_nocase(file, ".yaml"))
         return len - strlen(".yaml");
-    if (!ends_with(file, ".gguf"))
+    if (!text_ends_with_nocase(file, ".gguf"))
         return len;
     len -= strlen(".gguf");
     return split_part(file, len, &stem) == 1 ? stem : len;
@@ -268,7 +262,7 @@ static int check_candidate(struct scan *s, struct candidate *c, const char *base
         c->kind = "safetensors";
         return model_files_check_dir(s->files, c->path, &c->size, reterr);
     }
-    c->kind = ends_with(base, ".gguf") ? "gguf" : is_ggml(base) ? "ggml" : NULL;
+    c->kind = text_ends_with_nocase(base, ".gguf") ? "gguf" : is_ggml(base) ? "ggml" : NULL;
     if (!c->kind || split_part(base, strlen(base) - strlen(".gguf"), &stem) > 1)
         return MODEL_FILES_NONE;
     if (!S_ISREG(c->st.st_mode))
@@ -296,7 +290,6 @@ static int add_target(struct scan *s, const struct candidate *c,
 {
     _cleanup_free_ char *path =
         manifest->path[0] == '/' ? strdup(manifest->path) : path_join(c->dir, manifest->path);
-    const char *slash = strrchr(manifest->path, '/');
     struct candidate target = *c;
     struct inf_err err;
     char why[sizeof(err.text) + 64];
@@ -307,7 +300,7 @@ static int add_target(struct scan *s, const struct candidate *c,
     target.path = path;
     target.manifest = manifest;
     if (lstat(path, &target.link_st) == 0 && stat(path, &target.st) == 0)
-        r = check_candidate(s, &target, slash ? slash + 1 : manifest->path, &err);
+        r = check_candidate(s, &target, path_base(manifest->path), &err);
     else
         r = model_files_follow(path, &err);
     if (r == 0) {
@@ -374,7 +367,7 @@ static int scan_candidate(struct scan *s, struct candidate *c, const char *file,
 
     if (stat(c->path, &c->st) < 0)
         r = model_files_follow(c->path, &err);
-    else if (ends_with(file, ".yaml") && !S_ISDIR(c->st.st_mode))
+    else if (text_ends_with_nocase(file, ".yaml") && !S_ISDIR(c->st.st_mode))
         return add_manifest(s, c);
     else
         r = check_candidate(s, c, file, &err);
@@ -413,7 +406,7 @@ static int scan_dir(struct scan *s, const char *dir, const char *prefix, int dep
     /* Manifests first: the names that people gave go before those of files. */
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < n; i++)
-            if (r == 0 && ends_with(names[i]->d_name, ".yaml") == (pass == 0))
+            if (r == 0 && text_ends_with_nocase(names[i]->d_name, ".yaml") == (pass == 0))
                 r = scan_entry(s, dir, prefix, names[i]->d_name, depth);
     for (int i = 0; i < n; i++)
         free(names[i]);
