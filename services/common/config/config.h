@@ -57,28 +57,28 @@ struct config {
         uint32_t max_sequences;         /* 16 */
         uint32_t max_queue;             /* 256 */
         uint32_t max_batch_tokens;      /* 512 */
-        char *kv_type;                  /* as inf_engine_params has it; "auto" */
+        char *kv_type;                  /* see inf_engine_params; "auto" */
         uint64_t kv_memory;             /* bytes; 0: automatic */
         unsigned prefix_cache;          /* enum config_bool; true */
         uint32_t max_models;            /* resident at the same time; 1 */
-        uint32_t max_tokens;            /* per answer when the request says nothing; 0: context */
-        uint64_t template_timeout_usec; /* of one rendering of a chat template; 5 s; 0: none */
+        uint32_t max_tokens;            /* per answer if the request has no limit; 0: context */
+        uint64_t template_timeout_usec; /* for one rendering of a chat template; 5 s; 0: none */
         uint64_t idle_timeout_usec;     /* exits after so long without requests; 300 s; 0: never */
         uint64_t request_timeout_usec;  /* whole request; 0: none; 600 s */
     } chat;
 
     struct {
-        char *default_model;        /* for requests that name none; NULL: the only one there is */
-        char *default_reranker;     /* the same for requests that rank */
-        char *isa;                  /* NULL: best */
-        uint32_t threads;           /* 0: all */
-        uint32_t context;           /* tokens of a text; 0: what the model's files say */
-        uint32_t max_texts;         /* of a request; 2048 */
-        uint64_t max_token_vectors; /* bytes of vectors of single tokens, of a request; 32 MiB */
-        uint32_t max_queue;         /* requests that are not answered; 1024 */
-        uint32_t max_queue_tokens;  /* of texts that wait; 4194304 */
-        uint32_t max_models;        /* resident at the same time; 2 */
-        uint64_t idle_timeout_usec; /* exits after so long without requests; 300 s; 0: never */
+        char *default_model;    /* for requests that name no model; NULL: the only installed one */
+        char *default_reranker; /* the same for ranking requests */
+        char *isa;              /* NULL: best */
+        uint32_t threads;       /* 0: all */
+        uint32_t context;       /* tokens of a text; 0: according to the model's files */
+        uint32_t max_texts;     /* per request; 2048 */
+        uint64_t max_token_vectors;    /* bytes of vectors of single tokens, per request; 32 MiB */
+        uint32_t max_queue;            /* unanswered requests; 1024 */
+        uint32_t max_queue_tokens;     /* of waiting texts; 4194304 */
+        uint32_t max_models;           /* resident at the same time; 2 */
+        uint64_t idle_timeout_usec;    /* exits after so long without requests; 300 s; 0: never */
         uint64_t request_timeout_usec; /* whole request; 0: none; 600 s */
     } embed;
 

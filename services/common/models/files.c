@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is opened is what was looked at: a file's first bytes are read from the very descriptor that
- * is handed on.
+ * Checking the files of models
+ *
+ * A file is checked through the descriptor that is passed on, so it cannot be replaced in between.
  */
 #include "common/models/files.h"
 
@@ -18,35 +19,35 @@
 #include "core/err.h"
 #include "core/file.h"
 
-/* Hashes that name blobs: SHA-1 and longer. */
+/* Shortest hash that names a blob: SHA-1. */
 #define BLOB_MIN_DIGITS 40
-/* Headers of safetensors are refused above that. */
+/* Larger headers of safetensors files are refused. */
 #define SAFETENSORS_MAX_HEADER ((uint64_t)32 << 20)
 #define REFUSALS_MAX           1024
 
 struct model_files {
-    char **dirs; /* [n_dirs], followed */
+    char **dirs; /* [n_dirs], with links followed */
     size_t n_dirs;
     model_files_fn visit;
     void *data;
     bool remember;
 };
 
-/* A file that a link or manifest leads to, while it is judged. */
+/* The target of a link or manifest while it is checked. */
 struct target {
     const char *path;
     char real[PATH_MAX];
     enum model_file what;
-    const char *own_dir; /* MODEL_FILE_PART: where the model lies; NULL: nowhere */
+    const char *own_dir; /* MODEL_FILE_PART: the directory of the model; NULL: none */
 };
 
-/* What this process refused while it could look everywhere. Set before there are threads. */
+/* Targets that this process refused before it was confined. Written only before threads start. */
 static struct {
     char *links[REFUSALS_MAX], *reasons[REFUSALS_MAX];
     size_t n;
 } refusals;
 
-/* Files of a model beside its weights, as the library looks for them. */
+/* Names of a model's files other than weights, as libinfer looks for them. */
 static const char *const part_names[] = {
     "added_tokens.json",
     "adapter_config.json",
@@ -77,7 +78,7 @@ static bool is_part_name(const char *name)
     return false;
 }
 
-/* The directory of @path, which is cut for it. */
+/* Returns the directory of @path, which is truncated. */
 static const char *cut_name(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -145,7 +146,7 @@ bool model_files_is_above(const struct model_files *files, const char *path)
 
 /* --- refusals --- */
 
-/* The key of a refusal: the link, and what it led to then. */
+/* The key of a refusal: the link, and its target at that time. */
 static char *refusal_key(const struct target *t)
 {
     char *key;
@@ -178,7 +179,7 @@ static const char *find_refusal(const struct target *t)
 
 /* --- one file --- */
 
-/* Why a path cannot be followed to its end. */
+/* Explains why a path cannot be followed to its end. */
 static int leads_nowhere(const char *path, int error, struct inf_err *reterr)
 {
     char to[PATH_MAX];
@@ -212,7 +213,7 @@ static uint64_t read_u64(const unsigned char *p)
     return v;
 }
 
-/* Whether a file begins as weights of that kind do. */
+/* Whether a file begins like weights of that kind. */
 static bool begins_as(int fd, uint64_t size, enum model_file what)
 {
     unsigned char head[9];
@@ -233,7 +234,8 @@ static bool begins_as(int fd, uint64_t size, enum model_file what)
     return false;
 }
 
-/* A regular file, without following a link. A device is not opened: that alone can do something. */
+/* Opens a regular file without following a link. A device is not opened, because opening it may
+ * have effects. */
 static int open_regular(const char *path, struct stat *ret_st)
 {
     _cleanup_close_ int fd = -1;
@@ -248,7 +250,7 @@ static int open_regular(const char *path, struct stat *ret_st)
     return S_ISREG(ret_st->st_mode) ? STEAL_FD(fd) : -EINVAL;
 }
 
-/* Whether there are weights in the directory itself. */
+/* Whether the directory itself contains weights. */
 static bool holds_weights(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -273,7 +275,7 @@ static bool holds_weights(const char *dir)
     return found;
 }
 
-/* ".../blobs/HASH", or with the name of the hash before it. */
+/* Whether @real is ".../blobs/HASH", possibly with the name of the hash before it. */
 static bool is_blob(const char *real)
 {
     static const char dir[] = "/blobs";
@@ -314,8 +316,10 @@ static int judge_weights(const struct target *t, int fd, uint64_t size, struct i
     return err_set(reterr, EBADMSG, "leads to %s, which is not a %s file", t->real, kinds[t->what]);
 }
 
-/* Of a file outside: hands it on, or says why not. */
-static int judge(const struct model_files *files, const struct target *t, struct inf_err *reterr)
+/* Checks a file outside of the model directories and passes it to the visitor, or explains why it
+ * is refused. */
+static int target_judge(const struct model_files *files, const struct target *t,
+                        struct inf_err *reterr)
 {
     _cleanup_close_ int fd = -1;
     struct stat st;
@@ -331,8 +335,8 @@ static int judge(const struct model_files *files, const struct target *t, struct
     return r == 0 && files->visit ? files->visit(files->data, fd, false) : r;
 }
 
-static int check(struct model_files *files, const char *path, enum model_file what,
-                 const char *own_dir, struct inf_err *reterr)
+static int target_check(struct model_files *files, const char *path, enum model_file what,
+                        const char *own_dir, struct inf_err *reterr)
 {
     struct target t = {.path = path, .what = what, .own_dir = own_dir};
     const char *reason;
@@ -343,7 +347,7 @@ static int check(struct model_files *files, const char *path, enum model_file wh
         return leads_nowhere(path, errno, reterr);
     if (is_below_dirs(files, t.real))
         return 0;
-    r = judge(files, &t, &err);
+    r = target_judge(files, &t, &err);
     if (r == -EACCES && !files->remember) {
         reason = find_refusal(&t);
         return reason ? err_set(reterr, EACCES, "%s", reason) : 0;
@@ -356,25 +360,25 @@ static int check(struct model_files *files, const char *path, enum model_file wh
 int model_files_check(struct model_files *files, const char *path, enum model_file what,
                       struct inf_err *reterr)
 {
-    return check(files, path, what, NULL, reterr);
+    return target_check(files, path, what, NULL, reterr);
 }
 
 /* --- directories --- */
 
-/* A directory of a model while it is walked. */
+/* A walk over a model's directory. */
 struct walk {
     struct model_files *files;
     const char *dir;     /* as it was named */
-    const char *own_dir; /* where it lies; NULL: in a model directory */
-    uint64_t size;       /* of weights */
+    const char *own_dir; /* the real directory; NULL: it is in a model directory */
+    uint64_t size;       /* sum of weights */
     size_t n_weights;
     bool has_config;
     int refused;         /* the first refusal; 0: none */
-    bool refused_itself; /* that was in the directory itself */
+    bool refused_itself; /* the refused file was in the directory itself */
     struct inf_err why;
 };
 
-/* Checks the file @name of it, unless it lies in a model directory without being a link. */
+/* Checks the file @name, unless it is in a model directory and no link. */
 static int walk_file(struct walk *w, const char *name, bool is_link)
 {
     const bool weights = fnmatch("*.safetensors", path_base(name), FNM_PERIOD) == 0;
@@ -389,8 +393,8 @@ static int walk_file(struct walk *w, const char *name, bool is_link)
     if (!path)
         return -ENOMEM;
     if (is_link || w->own_dir)
-        r = check(w->files, path, weights ? MODEL_FILE_SAFETENSORS : MODEL_FILE_PART, w->own_dir,
-                  &err);
+        r = target_check(w->files, path, weights ? MODEL_FILE_SAFETENSORS : MODEL_FILE_PART,
+                         w->own_dir, &err);
     if (r == -ENOMEM)
         return r;
     if (r < 0 && w->refused == 0) {
@@ -410,7 +414,7 @@ static int walk_file(struct walk *w, const char *name, bool is_link)
 
 static int walk_dir(struct walk *w, const char *sub);
 
-/* One of @sub's entries. Directories in it have none that count. */
+/* Handles one entry of @sub. Directories in @sub are ignored. */
 static int walk_entry(struct walk *w, int dirfd, const char *sub, const struct dirent *e)
 {
     char name[2 * NAME_MAX + 2];
@@ -421,13 +425,13 @@ static int walk_entry(struct walk *w, int dirfd, const char *sub, const struct d
     snprintf(name, sizeof(name), "%s%s%s", sub, *sub ? "/" : "", e->d_name);
     if (e->d_type == DT_REG)
         return walk_file(w, name, false);
-    /* A link that leads nowhere is told by what judges it. */
+    /* walk_file() reports a link that leads nowhere. */
     if (fstatat(dirfd, e->d_name, &st, 0) < 0 || !S_ISDIR(st.st_mode))
         return walk_file(w, name, true);
     return *sub ? 0 : walk_dir(w, name);
 }
 
-/* The files of @sub, a directory in it; "": of itself. */
+/* Handles the files of @sub, a subdirectory; "": of the directory itself. */
 static int walk_dir(struct walk *w, const char *sub)
 {
     _cleanup_free_ char *path = *sub ? path_join(w->dir, sub) : strdup(w->dir);
@@ -451,8 +455,8 @@ static int walk_all(struct walk *w)
     return walk_dir(w, "");
 }
 
-/* What a process that may not look into the directory can tell of it: nothing, but that others
- * may. */
+/* Whether this process may not look into the directory, while others may. Such a directory cannot
+ * be checked. */
 static bool is_closed_to_us(const struct walk *w)
 {
     _cleanup_free_ char *config = path_join(w->dir, "config.json");
@@ -463,7 +467,7 @@ static bool is_closed_to_us(const struct walk *w)
     return !d && !w->files->remember && config && path_exists(config) && access(w->dir, R_OK) == 0;
 }
 
-/* Of a directory outside, after a walk without visits. */
+/* Checks a directory outside of the model directories, after a walk without visits. */
 static int judge_dir(const struct walk *w, struct inf_err *reterr)
 {
     if (w->refused < 0)
@@ -476,7 +480,7 @@ static int judge_dir(const struct walk *w, struct inf_err *reterr)
     return 0;
 }
 
-/* Hands on what there is of a directory outside, and the right to list it. */
+/* Passes the files of a directory outside and the right to list it to the visitor. */
 static int visit_dir(struct walk *w)
 {
     _cleanup_close_ int fd = -1;
@@ -499,7 +503,7 @@ static int check_outside(struct walk *w, const struct target *t, struct inf_err 
         reason = find_refusal(t);
         return reason ? err_set(reterr, EACCES, "%s", reason) : 0;
     }
-    /* Nothing of it is handed on before it is known to be a model. */
+    /* Nothing is passed to the visitor before the directory is known to be a model. */
     w->files->visit = NULL;
     r = walk_all(w);
     w->files->visit = visit;
@@ -534,7 +538,7 @@ int model_files_check_dir(struct model_files *files, const char *path, uint64_t 
     if (r < 0)
         return err_set(reterr, -r, "out of memory");
     is_model = w.has_config && w.n_weights > 0;
-    /* What is wrong in a directory below may be a model's of its own. */
+    /* An error in a subdirectory may concern a model of its own. */
     if (w.refused < 0 && (is_model || w.refused_itself))
         return err_set(reterr, -w.refused, "%s", w.why.text);
     *ret_size = w.size;
@@ -557,7 +561,7 @@ int model_files_check_beside(struct model_files *files, const char *path, struct
             return err_set(reterr, ENOMEM, "out of memory");
         if (!path_exists(part))
             continue;
-        r = check(files, part, MODEL_FILE_PART, own_dir, &err);
+        r = target_check(files, part, MODEL_FILE_PART, own_dir, &err);
         if (r < 0)
             return err_set(reterr, -r, "has a file %s beside it that %s", part_names[i], err.text);
     }

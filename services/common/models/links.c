@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is refused or does not exist is skipped: the list of models and opening it say why.
+ * Visiting the targets of links in the model directories
+ *
+ * Refused and missing targets are skipped. The list of models, and opening a model, report the
+ * reason.
  */
 #include "common/models/links.h"
 
@@ -18,7 +21,8 @@ static enum model_file kind_of(const char *name)
     return fnmatch("*.bin", name, FNM_CASEFOLD) == 0 ? MODEL_FILE_GGML : MODEL_FILE_SAFETENSORS;
 }
 
-/* Weights that find speech are no models, and lie in the model directories themselves. */
+/* Weights of voice activity detection are no models, and are in the model directories
+ * themselves. */
 static bool is_vad(const char *name)
 {
     return fnmatch("silero*.safetensors", name, FNM_CASEFOLD) == 0 ||

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading manifests of models */
 #include "common/models/manifest.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ enum {
 
 static const char *const no_aliases[] = {NULL};
 
-/* A text without a NUL in it, else NULL; *ret_r tells lack of memory from a wrong type. */
+/* Returns a text without NULs, else NULL. *ret_r distinguishes lack of memory from a wrong type. */
 static const char *manifest_text(struct arena *arena, const yaml_node_t *node, int *ret_r)
 {
     const char *text, *copy;

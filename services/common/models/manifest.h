@@ -5,9 +5,9 @@
  * Manifests: small YAML files that give a model a name
  *
  *     path: store/qwen3-0.6b.gguf   # a file or directory, relative to the manifest's directory
- *     name: small                   # without it: the manifest's file name without .yaml
+ *     name: small                   # default: the manifest's file name without .yaml
  *     aliases: [gpt-4o]
- *     matryoshka: true              # beginnings of its vectors are vectors
+ *     matryoshka: true              # its vectors may be shortened
  */
 
 #include <infer/types.h>
@@ -17,14 +17,14 @@
 
 struct model_manifest {
     const char *path;           /* as it is written */
-    const char *name;           /* NULL: the manifest says none */
+    const char *name;           /* NULL: not given */
     const char *const *aliases; /* NULL-terminated; may be empty */
     bool matryoshka;            /* its vectors may be shortened */
-    size_t line, column;        /* from 1: of the path; after a failure of what is wrong, 0: the
-                                   whole file */
+    size_t line,
+        column; /* from 1, of the path; after a failure: of the error, or 0: the whole file */
 };
 
-/* Reads the manifest in @file. Its texts live in @arena. -EBADMSG: it is no manifest; -ENOMEM; or
- * what reading the file said. */
+/* Reads the manifest in @file. @arena owns its texts. -EBADMSG: it is no manifest; -ENOMEM; or the
+ * error from reading the file. */
 int model_manifest_read(struct arena *arena, const char *file, struct model_manifest *ret,
                         struct inf_err *reterr);

@@ -2,8 +2,8 @@
 /*
  * Installed models by name (see models.h)
  *
- * Directories are walked two levels deep, so that "org/name" trees work. Entries and their strings
- * live in one arena; the list is sorted once after the scan.
+ * Directories are walked two levels deep, for "org/name" trees. One arena owns the entries and
+ * their strings. The list is sorted once after the scan.
  */
 #include "common/models/models.h"
 
@@ -37,19 +37,19 @@ struct models {
     size_t n_broken, broken_cap;
 };
 
-/* A name of a directory while it is looked at. */
+/* A directory entry while it is examined. */
 struct candidate {
     const char *dir, *path;
-    const char *name; /* of the model, not terminated */
+    const char *name; /* name of the model, not terminated */
     size_t name_len;
     const char *kind;
-    const struct model_manifest *manifest; /* NULL: it stands for itself */
+    const struct model_manifest *manifest; /* NULL: found without a manifest */
     struct stat st;                        /* with links followed */
-    struct stat link_st;                   /* without */
+    struct stat link_st;                   /* without following links */
     uint64_t size;
 };
 
-/* What a scan has at hand. */
+/* State of a scan. */
 struct scan {
     struct models *m;
     struct model_files *files;
@@ -57,14 +57,16 @@ struct scan {
 
 static const char *const no_aliases[] = {NULL};
 
-/* Whisper's models as whisper.cpp has them, "ggml-base.bin"; not those that only find speech. */
+/* Whisper models in the format of whisper.cpp ("ggml-base.bin"), except those for voice activity
+ * detection. */
 static bool is_ggml(const char *file)
 {
     return strncasecmp(file, "ggml-", 5) == 0 && strncasecmp(file, "ggml-silero", 11) != 0 &&
            text_ends_with_nocase(file, ".bin");
 }
 
-/* "-00002-of-00003" before ".gguf": the part's number, and where the suffix starts; 0: no part. */
+/* Returns the part number of "-00002-of-00003" before ".gguf", and where that suffix starts; 0: it
+ * is no part. */
 static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
 {
     unsigned part, of;
@@ -76,8 +78,8 @@ static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
     return part;
 }
 
-/* Room for one more of @n elements; NULL when out of memory. */
-static void *grown(void *array, size_t elem, size_t n, size_t *cap)
+/* Makes room for one more element after @n; NULL: out of memory. */
+static void *array_grow(void *array, size_t elem, size_t n, size_t *cap)
 {
     const size_t more = *cap ? *cap * 2 : 16;
     void *p;
@@ -90,7 +92,8 @@ static void *grown(void *array, size_t elem, size_t n, size_t *cap)
     return p;
 }
 
-/* Notes that @path shall be a model and is none. @format tells why, in a whole sentence. */
+/* Records that @path should be a model and is none. @format gives the reason in a whole
+ * sentence. */
 PRINTF(5, 6)
 static int add_broken(struct models *m, const char *path, const char *name, size_t name_len,
                       const char *format, ...)
@@ -105,7 +108,7 @@ static int add_broken(struct models *m, const char *path, const char *name, size
     va_start(ap, format);
     len = vasprintf(&why, format, ap);
     va_end(ap);
-    p = len < 0 ? NULL : grown(m->broken, sizeof(*p), m->n_broken, &m->broken_cap);
+    p = len < 0 ? NULL : array_grow(m->broken, sizeof(*p), m->n_broken, &m->broken_cap);
     if (!p)
         return -ENOMEM;
     m->broken = p;
@@ -149,7 +152,8 @@ static int add_alias(struct models *m, struct models_entry *e, const char *name,
     return 0;
 }
 
-/* The model that a manifest beside this file or directory made of it; NULL: none did. */
+/* Returns the model that a manifest in the same directory made of this file or directory; NULL:
+ * none. */
 static struct models_entry *find_named(const struct models *m, const struct candidate *c)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -162,7 +166,7 @@ static struct models_entry *find_named(const struct models *m, const struct cand
     return NULL;
 }
 
-static int add(struct models *m, const struct candidate *c)
+static int models_add(struct models *m, const struct candidate *c)
 {
     struct models_entry *p, e = {
                                 .kind = c->kind,
@@ -179,7 +183,7 @@ static int add(struct models *m, const struct candidate *c)
         return add_alias(m, named, c->name, c->name_len);
     if (m->n == MODELS_MAX || is_taken(m, c->name, c->name_len))
         return 0;
-    p = grown(m->entries, sizeof(*p), m->n, &m->cap);
+    p = array_grow(m->entries, sizeof(*p), m->n, &m->cap);
     if (!p)
         return -ENOMEM;
     m->entries = p;
@@ -194,9 +198,9 @@ static int add(struct models *m, const struct candidate *c)
     return 0;
 }
 
-/* --- what is a model --- */
+/* --- recognizing models --- */
 
-/* How much of the name of a file is that of its model. */
+/* Returns the length of the model's name at the beginning of a file name. */
 static size_t name_length(const char *file)
 {
     size_t len = strlen(file), stem;
@@ -211,7 +215,8 @@ static size_t name_length(const char *file)
     return split_part(file, len, &stem) == 1 ? stem : len;
 }
 
-/* Checks all parts of a split file and sums them up. The first one was checked. */
+/* Checks the other parts of a split file and adds up their sizes. The first part is already
+ * checked. */
 static int check_parts(struct scan *s, struct candidate *c, struct inf_err *reterr)
 {
     const size_t len = strlen(c->path) - strlen(".gguf");
@@ -230,7 +235,7 @@ static int check_parts(struct scan *s, struct candidate *c, struct inf_err *rete
 
         snprintf(number, sizeof(number), "%05u", i);
         memcpy(part + stem + 1, number, 5);
-        /* Opening the model tells which part is missing. */
+        /* Opening the model reports missing parts. */
         if (stat(part, &st) < 0)
             continue;
         r = model_files_check(s->files, part, MODEL_FILE_GGUF, reterr);
@@ -250,8 +255,8 @@ static int check_gguf(struct scan *s, struct candidate *c, struct inf_err *reter
     return r;
 }
 
-/* Whether @c, whose file is called @base, is a model. 0, MODEL_FILES_NONE, -errno with the reason.
- */
+/* Checks whether @c, whose file name is @base, is a model. 0, MODEL_FILES_NONE, or -errno with the
+ * reason. */
 static int check_candidate(struct scan *s, struct candidate *c, const char *base,
                            struct inf_err *reterr)
 {
@@ -274,7 +279,7 @@ static int check_candidate(struct scan *s, struct candidate *c, const char *base
 
 /* --- manifests --- */
 
-/* Notes why a manifest names no model, with the place in it where that stands. */
+/* Records why a manifest names no model, with the line and column of the path. */
 static int break_manifest(struct scan *s, const struct candidate *c,
                           const struct model_manifest *manifest, const char *why)
 {
@@ -284,7 +289,7 @@ static int break_manifest(struct scan *s, const struct candidate *c,
                       manifest->line, manifest->column, why);
 }
 
-/* Adds what a manifest names. @c is the manifest itself. */
+/* Adds the model that a manifest names. @c is the manifest itself. */
 static int add_target(struct scan *s, const struct candidate *c,
                       const struct model_manifest *manifest)
 {
@@ -306,7 +311,7 @@ static int add_target(struct scan *s, const struct candidate *c,
     if (r == 0) {
         target.name = c->name;
         target.name_len = c->name_len;
-        return add(s->m, &target);
+        return models_add(s->m, &target);
     }
     if (r == -ENOMEM)
         return r;
@@ -338,14 +343,14 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int visible(const struct dirent *e)
+static int entry_is_visible(const struct dirent *e)
 {
     return e->d_name[0] != '.';
 }
 
 static int scan_dir(struct scan *s, const char *dir, const char *prefix, int depth);
 
-/* A directory that is no model may hold some. */
+/* Scans a directory that is no model but may contain some. */
 static int scan_below(struct scan *s, const struct candidate *c, int depth)
 {
     _cleanup_free_ char *prefix = NULL;
@@ -372,7 +377,7 @@ static int scan_candidate(struct scan *s, struct candidate *c, const char *file,
     else
         r = check_candidate(s, c, file, &err);
     if (r == 0)
-        return add(s->m, c);
+        return models_add(s->m, c);
     if (r == MODEL_FILES_NONE)
         return S_ISDIR(c->st.st_mode) ? scan_below(s, c, depth) : 0;
     if (r == -ENOMEM)
@@ -400,10 +405,10 @@ static int scan_entry(struct scan *s, const char *dir, const char *prefix, const
 static int scan_dir(struct scan *s, const char *dir, const char *prefix, int depth)
 {
     struct dirent **names = NULL;
-    const int n = scandir(dir, &names, visible, by_name);
+    const int n = scandir(dir, &names, entry_is_visible, by_name);
     int r = 0;
 
-    /* Manifests first: the names that people gave go before those of files. */
+    /* Manifests first, because their names take precedence over those of files. */
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < n; i++)
             if (r == 0 && text_ends_with_nocase(names[i]->d_name, ".yaml") == (pass == 0))
@@ -529,7 +534,7 @@ const struct models_entry *models_only(const struct models *m, enum models_task 
     return found;
 }
 
-/* A set of tasks, as bits. */
+/* @tasks is a set of bits. */
 static char *names_of(const struct models *m, unsigned tasks)
 {
     struct str s = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words in the beginning of model files (see task.h)
+ * Finding the task of a model by words at the beginning of its files (see task.h)
  *
- * GGUF writers put the keys of the model before those of its tokenizer, so that what is looked for
- * lies within the first kilobytes.
+ * GGUF writers put the keys of the model before those of its tokenizer, so the words are within the
+ * first kilobytes.
  */
 #include "common/models/task.h"
 
@@ -27,7 +27,7 @@ static uint32_t read_u32(const char *p)
     return v;
 }
 
-/* The value behind a key that ends with @key, of which @size bytes are there; NULL: it is not. */
+/* Returns the value of a key that ends with @key, if @size bytes of it are in @data; else NULL. */
 static const char *gguf_value(const char *data, size_t len, const char *key, uint32_t type,
                               size_t size)
 {
@@ -39,7 +39,7 @@ static const char *gguf_value(const char *data, size_t len, const char *key, uin
     return at + n + sizeof(type);
 }
 
-/* Architectures of encoders. */
+/* Whether the architecture is an encoder. */
 static bool gguf_is_encoder(const char *data, size_t len)
 {
     static const char *const names[] = {"bert", "embedding", "t5encoder"};
@@ -51,7 +51,8 @@ static bool gguf_is_encoder(const char *data, size_t len)
     return false;
 }
 
-/* Weights as Hugging Face calls them and no word more. */
+/* Whether the file has weights in the naming of Hugging Face's Whisper. Such files have no
+ * architecture key. */
 static bool gguf_is_whisper(const char *data, size_t len)
 {
     static const char tensor[] = "model.encoder.";
@@ -98,7 +99,7 @@ enum models_task models_task_of_config(const char *data, size_t len)
     return MODELS_CHAT;
 }
 
-/* The first bytes of a file; 0: there are none. */
+/* Reads the first bytes of a file; 0: it is empty or unreadable. */
 static size_t read_piece(const char *path, char *piece)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -112,7 +113,7 @@ static enum models_task task_of_directory(const char *path, char *piece)
     _cleanup_free_ char *modules = path_join(path, "modules.json");
     _cleanup_free_ char *config = path_join(path, "config.json");
 
-    /* Decoders that were trained to make vectors have the steps of sentence-transformers. */
+    /* Embedding models based on decoders have the configuration of sentence-transformers. */
     if (modules && path_exists(modules))
         return MODELS_EMBED;
     return config ? models_task_of_config(piece, read_piece(config, piece)) : MODELS_CHAT;
@@ -137,7 +138,7 @@ enum models_task models_task_find(const char *name, const char *path, const char
         return MODELS_CHAT;
     task = strcmp(kind, "gguf") == 0 ? models_task_of_gguf(piece, read_piece(path, piece))
                                      : task_of_directory(path, piece);
-    /* Decoders that rank by the words "yes" and "no" are like any other but for their name. */
+    /* Decoders that rank with the words "yes" and "no" differ from others only in their name. */
     return says_rerank(name) ? MODELS_RERANK : task;
 }
 

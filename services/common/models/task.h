@@ -2,25 +2,25 @@
 #pragma once
 
 /*
- * What an installed model is for, told by the first bytes of its files
+ * The task of an installed model, derived from the first bytes of its files
  *
- * A listing must be cheap and must not load models: one piece of one file is searched for a few
- * words. It tells defaults and lists apart, nothing else; who names a model gets it for whatever
- * its files can do.
+ * Listing must be cheap and must not load models, so one piece of one file is searched for a few
+ * words. The task is used only for defaults and lists. A request that names a model may use it for
+ * everything that its files support.
  */
 
 #include "core/macros.h"
 
 enum models_task {
     MODELS_CHAT,
-    MODELS_EMBED,  /* it makes vectors */
-    MODELS_RERANK, /* it makes scores of pairs */
-    MODELS_SPEECH, /* it makes text of speech */
+    MODELS_EMBED,  /* vectors of texts */
+    MODELS_RERANK, /* scores of pairs */
+    MODELS_SPEECH, /* text of speech */
 };
 
-/* @kind: of models_entry; what cannot be read is for chat. */
+/* @kind: see models_entry. A file that cannot be read counts as MODELS_CHAT. */
 enum models_task models_task_find(const char *name, const char *path, const char *kind);
-/* By the beginning of a GGUF file, or of a config.json. */
+/* Derive the task from the beginning of a GGUF file, or of a config.json. */
 enum models_task models_task_of_gguf(const char *data, size_t len);
 enum models_task models_task_of_config(const char *data, size_t len);
 /* "chat", "embedding", "rerank", "speech" */

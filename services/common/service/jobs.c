@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mutex around the lanes and the list of what is ready, and an eventfd towards the loop. */
+/* Jobs: a mutex guards the lanes and the list of finished jobs; an eventfd wakes the loop */
 #include "common/service/jobs.h"
 
 #include <errno.h>
@@ -14,7 +14,8 @@ struct jobs {
     unsigned n_threads;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    struct job_lane *turns, **turns_end; /* under the lock, as what follows: lanes with jobs */
+    struct job_lane *turns,
+        **turns_end; /* lanes with jobs; this and the following members are guarded by the lock */
     struct job_lane usual;
     struct job *ready, **ready_end;
     bool stopping;
@@ -22,7 +23,7 @@ struct jobs {
     struct loop_watch *watch;
 };
 
-/* Puts a lane behind all that wait for their turn. */
+/* Appends a lane to those that wait for their turn. */
 static void lane_wait(struct jobs *jobs, struct job_lane *lane)
 {
     lane->busy = true;
@@ -52,7 +53,7 @@ static struct job *lane_pop(struct job_lane *lane)
     return job;
 }
 
-/* Runs the next job of the lane whose turn it is. */
+/* Runs the next job of the first waiting lane. */
 static void jobs_run_one(struct jobs *jobs)
 {
     struct job_lane *lane = lane_take(jobs);
@@ -64,12 +65,12 @@ static void jobs_run_one(struct jobs *jobs)
     job->run(job);
     pthread_mutex_lock(&jobs->lock);
 
-    /* Once the job is ready, its lane may end with it. */
+    /* This comes first: once the job is on the ready list, the loop may free its lane. */
     if (lane->first)
         lane_wait(jobs, lane);
     else
         lane->busy = false;
-    wake = !jobs->ready; /* else the loop was woken already */
+    wake = !jobs->ready; /* otherwise the loop has been woken already */
     *jobs->ready_end = job;
     jobs->ready_end = &job->next;
     if (wake && write(jobs->fd, &one, sizeof(one)) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The sockets that a service was started with. */
+/* The listening sockets that a service was started with */
 
 #include <infer/types.h>
 
@@ -15,8 +15,8 @@ struct listen_socket {
     char name[64]; /* FileDescriptorName= */
 };
 
-/* Takes them over from LISTEN_FDS and clears the variables. @type: SOCK_STREAM or SOCK_SEQPACKET.
- * -ENOTCONN: there are none, with a sentence for the user; -EINVAL: one is no such listening
- * socket. */
+/* Takes the sockets from LISTEN_FDS and clears the variables. @type: SOCK_STREAM or SOCK_SEQPACKET.
+ * -ENOTCONN: there are none, with a sentence for the user; -EINVAL: one is not a listening socket
+ * of that type. */
 int listen_take(const char *service, int type, struct listen_socket *sockets, size_t *ret_n,
                 struct inf_err *reterr);

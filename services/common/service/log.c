@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal is used only when stderr is connected to it (JOURNAL_STREAM, see systemd.exec(5)):
- * what was started from a terminal tells the terminal.
+ * Logging to the journal or to stderr
+ *
+ * The journal is used only if stderr is connected to it (JOURNAL_STREAM, see systemd.exec(5)). A
+ * service started from a terminal therefore logs to the terminal.
  */
 #include "common/service/log.h"
 
@@ -47,8 +49,8 @@ void log_open(const char *name)
             log_state.level = levels[i].level;
 }
 
-/* Text from clients must not forge lines or move the terminal's cursor, by the controls of U+0080
- * to U+009F neither. */
+/* Text from clients must not forge lines or control the terminal, not even with the controls U+0080
+ * to U+009F. */
 static void log_clean(char *text)
 {
     for (unsigned char *c = (unsigned char *)text; *c; c++)

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Messages of a service: to the journal with fields when it listens, else one line on stderr
+ * Log messages of a service: to the journal with fields, or as lines on stderr
  *
- * Prompts and answers are never logged. Any thread may log.
+ * Prompts and answers are never logged. All functions may be called from any thread.
  */
 
 #include <syslog.h>
@@ -16,13 +16,13 @@
 void log_open(const char *name);
 void log_msg(int priority, const char *format, ...) PRINTF(2, 3);
 
-/* What administrators watch for: MESSAGE_ID= of the messages that units/sconce.catalog explains. */
+/* MESSAGE_ID= of messages that administrators watch for; units/sconce.catalog explains them. */
 #define LOG_ID_MISCONFIGURED "7b89ee8353354d37bfe31db8ac91c257"
 #define LOG_ID_MODEL_LOADED  "ab7558eb85a44ae5b018ef39c5447726"
 #define LOG_ID_MODEL_FAILED  "5f165bc3d65a4697bc53f4e834d625ee"
 #define LOG_ID_UNANSWERED    "fd221858ece44a6c8f9fc372fbaea14e"
 
-/* As log_msg(), with a MESSAGE_ID= and, unless NULL, the field SCONCE_MODEL. */
+/* Like log_msg(), with a MESSAGE_ID= and, unless @model is NULL, the field SCONCE_MODEL. */
 void log_event(const char *id, int priority, const char *model, const char *format, ...)
     PRINTF(4, 5);
 
@@ -32,11 +32,12 @@ struct log_access {
     int status; /* 0: the client left before the answer began */
     uint64_t bytes, duration_usec;
     const char *note; /* "client left", or NULL */
-    const char *key;  /* the name of the API key that it showed, or NULL */
-    bool is_inner;    /* it came from the gateway, which tells of it: here only at debug */
+    const char *key;  /* name of the API key of the request, or NULL */
+    bool is_inner;    /* the gateway sent the request and logs it; here it is logged only at debug
+                         level */
 };
 
-/* One line per request, at info, or at warning where its status is 500 and above. */
+/* Logs one line per request, at level info, or warning if the status is 500 or above. */
 void log_request(const struct log_access *access);
 
 #define log_error(...) log_msg(LOG_ERR, __VA_ARGS__)

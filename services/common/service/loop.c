@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timers and tasks on top of the poller that http/loop.c provides
+ * The event loop: timers and tasks on top of the poller of http/loop.c
  *
- * The list of timers is sorted; a service has few of them at a time, and most are set at the end.
- * Work that runs here, outside the poller's own callbacks, may leave finished writes behind that
- * only the poller can announce: after such work it polls without waiting.
+ * The list of timers is sorted. A service has few timers at a time, and most are inserted at the
+ * end. Tasks and timers run outside the poller's callbacks and may leave completed writes behind
+ * that only the poller can report. After such work the loop polls without waiting.
  */
 #include "common/service/loop.h"
 
@@ -17,7 +17,7 @@ struct loop {
     struct http_base *base;
     struct loop_timer *first, *last;
     struct loop_task *tasks, **tasks_end;
-    struct loop_task *running; /* of this round, not run yet */
+    struct loop_task *running; /* tasks of this round that have not run yet */
     bool stopping;
 };
 
@@ -62,7 +62,7 @@ static bool loop_run_tasks(struct loop *loop)
     struct loop_task *task;
     bool any = false;
 
-    /* Tasks that are queued meanwhile have their turn in the next round. */
+    /* Tasks that are queued meanwhile run in the next round. */
     loop->running = loop->tasks;
     loop->tasks = NULL;
     loop->tasks_end = &loop->tasks;
@@ -118,7 +118,7 @@ int loop_run(struct loop *loop)
         busy |= loop_run_timers(loop);
     }
     loop->stopping = false;
-    /* What was written last may still wait for its callback. */
+    /* The last writes may still wait for their callbacks. */
     http_base_poll(loop->base, 0);
     return 0;
 }
@@ -192,7 +192,8 @@ void loop_wait_start(struct loop_queue *queue, struct loop_wait *wait)
     else
         queue->first = wait;
     queue->last = wait;
-    /* A timer that is early, for a wait that ended before its time, finds that out and is set. */
+    /* If the timer is set too early, because of a wait that ended before its time, it fires without
+     * effect and is set again. */
     if (!loop_timer_is_set(&queue->timer))
         loop_timer_set(queue->loop, &queue->timer, queue->usec);
 }

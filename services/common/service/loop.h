@@ -4,8 +4,8 @@
 /*
  * The event loop of a service: descriptors, timers, deferred work
  *
- * One thread runs a loop and owns all that hangs on it. Timers follow the monotonic clock.
- * Watches, timers and tasks live in their owners' structures; the owner removes them before it
+ * One thread runs a loop and owns all objects of it. Timers use the monotonic clock. Watches,
+ * timers and tasks are members of their owners' structures; an owner must remove them before it
  * frees itself.
  */
 
@@ -30,8 +30,8 @@ struct loop_task {
     struct loop_task *next;
 };
 
-/* Waits of one length, which end in the order in which they began: each costs the same, however
- * many there are. */
+/* Waits of the same length, which end in the order in which they began. Each operation takes
+ * constant time, however many there are. */
 struct loop_queue {
     struct loop *loop;
     uint64_t usec; /* of each wait */
@@ -43,7 +43,7 @@ struct loop_queue {
 struct loop_wait {
     void (*fire)(struct loop_wait *wait);
     void *data;
-    struct loop_queue *queue; /* NULL: it waits in none */
+    struct loop_queue *queue; /* NULL: not waiting */
     uint64_t at_usec;
     struct loop_wait *prev, *next;
 };
@@ -52,11 +52,11 @@ int loop_new(struct loop **ret_loop);
 struct loop *loop_free(struct loop *loop);
 DEFINE_CLEANUP(struct loop *, loop_free);
 
-/* Runs until loop_stop(), and may run again. -errno when the poller fails. */
+/* Runs until loop_stop(); may be called again. -errno if the poller fails. */
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
-/* Calls @readable whenever @fd is readable, until the watch is freed. @fd stays the caller's. */
+/* Calls @readable whenever @fd is readable, until the watch is freed. The caller keeps @fd. */
 int loop_watch_new(struct loop *loop, int fd, void (*readable)(void *data), void *data,
                    struct loop_watch **ret_watch);
 struct loop_watch *loop_watch_free(struct loop_watch *watch);
@@ -70,7 +70,7 @@ static inline bool loop_timer_is_set(const struct loop_timer *timer)
 }
 
 void loop_queue_init(struct loop_queue *queue, struct loop *loop, uint64_t usec);
-/* Begins to wait, at the end of @queue; the wait leaves another queue, or begins anew. */
+/* Starts a wait at the end of @queue. A wait in any queue is removed from it first. */
 void loop_wait_start(struct loop_queue *queue, struct loop_wait *wait);
 void loop_wait_stop(struct loop_wait *wait);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When memory runs out a metric is missing; nothing else happens. */
+/*
+ * Metrics: writing counters, gauges and histograms; without memory a metric is missing, and that is
+ * all
+ */
 #include "common/service/metrics.h"
 
 #include <dirent.h>
@@ -67,7 +70,7 @@ void metrics_write_histogram(struct str *out, const char *name, const char *help
                    (unsigned long long)histogram->count);
 }
 
-/* Opened before the service gives up opening files. */
+/* Opened before the service loses the right to open files. */
 static struct {
     DIR *fds;
     int statm;

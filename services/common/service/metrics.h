@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Metrics in the text format of Prometheus, version 0.0.4. */
+/* Metrics in the text format of Prometheus, version 0.0.4 */
 
 #include "core/str.h"
 
@@ -10,7 +10,7 @@ struct http_server_stats;
 #define METRICS_TYPE    "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_BUCKETS 14
 
-/* Seconds; bounds are the same for all: 1 ms to 10 min. */
+/* In seconds. All histograms have the same bounds: 1 ms to 10 min. */
 struct metrics_histogram {
     uint64_t buckets[METRICS_BUCKETS];
     uint64_t count;
@@ -19,19 +19,20 @@ struct metrics_histogram {
 
 void metrics_observe(struct metrics_histogram *histogram, double seconds);
 
-/* The line pairs HELP and TYPE, once per name, then samples. @labels as `a="b"`, or NULL. */
+/* Write the lines HELP and TYPE, once per name, and then samples. @labels such as `a="b"`, or
+ * NULL. */
 void metrics_head(struct str *out, const char *name, const char *type, const char *help);
 void metrics_sample(struct str *out, const char *name, const char *labels, double value);
-/* Both in one. */
+/* metrics_head() and metrics_sample() in one call. */
 void metrics_counter(struct str *out, const char *name, const char *help, const char *labels,
                      double value);
 void metrics_gauge(struct str *out, const char *name, const char *help, const char *labels,
                    double value);
 void metrics_write_histogram(struct str *out, const char *name, const char *help,
                              const char *labels, const struct metrics_histogram *histogram);
-/* Opens what metrics_process() reads; before confine_start(). */
+/* Opens the files that metrics_process() reads. Call it before confine_start(). */
 void metrics_open(void);
-/* Resident memory and descriptors of this process; names begin with @prefix. */
+/* Writes resident memory and open descriptors of this process. Names begin with @prefix. */
 void metrics_process(struct str *out, const char *prefix);
-/* What the HTTP server counts. */
+/* Writes the counters of the HTTP server. */
 void metrics_server(struct str *out, const char *prefix, const struct http_server_stats *stats);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a service process, from its sockets to its end
+ * The life of a service process, from its sockets to its exit
  *
  * Timers: idle (armed while nothing happens), watchdog (half of WatchdogSec=), status (while there
- * is work), drain (after SIGTERM). A second SIGTERM ends at once.
+ * is work), drain (after SIGTERM). A second SIGTERM ends the process at once.
  */
 #include "common/service/service.h"
 
@@ -23,7 +23,7 @@
 
 #define SERVICE_STATUS_USEC (1000 * 1000u)
 #define SERVICE_RETIRE_USEC (100 * 1000u)
-/* After the drain limit, so long for the last words to leave. */
+/* After the drain timeout, time for the last messages to be sent. */
 #define SERVICE_LAST_USEC (2000 * 1000u)
 
 struct service {
@@ -95,7 +95,7 @@ static void service_on_idle(struct loop_timer *timer)
     loop_stop(service->loop);
 }
 
-/* Connections that are only kept open do not count: their owners take another. */
+/* Open connections without requests do not count; their clients will open new ones. */
 static void service_on_retire(struct loop_timer *timer)
 {
     struct service *service = timer->data;

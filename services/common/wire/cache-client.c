@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of the cache service (see cache-client.h). */
+/* The client of the cache service (see cache-client.h) */
 #include "common/wire/cache-client.h"
 
 #include <errno.h>
@@ -24,12 +24,12 @@ struct cache_client {
     char *path, *name;
     uint64_t timeout_usec;
     struct cache_conn conn;
-    uint64_t rest_usec;  /* how long it is left alone after the next failure */
-    uint64_t rest_until; /* it is not asked before */
+    uint64_t rest_usec;  /* pause after the next failure */
+    uint64_t rest_until; /* no requests before this time */
     uint64_t status_usec;
 };
 
-/* Of all clients of the process. */
+/* Counters of all clients of the process. */
 static struct {
     atomic_uint_fast64_t calls, failures, timeouts, connects, resting;
     atomic_uint_fast64_t found_blocks, found_bytes, missed_blocks, put_blocks, refused_blocks;
@@ -41,7 +41,7 @@ static struct {
     struct cache_status status;
 } last = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void count(atomic_uint_fast64_t *counter, uint64_t n)
+static void counter_add(atomic_uint_fast64_t *counter, uint64_t n)
 {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
@@ -51,14 +51,14 @@ static struct cache_client *client_of(struct inf_tier *tier)
     return (struct cache_client *)(void *)tier;
 }
 
-/* It is left alone for a while. */
-static void rest(struct cache_client *c, int error)
+/* Starts a pause after an error. */
+static void client_pause(struct cache_client *c, int error)
 {
     const bool alien = error == -EPROTONOSUPPORT;
 
-    count(&counts.failures, 1);
+    counter_add(&counts.failures, 1);
     if (error == -ETIMEDOUT)
-        count(&counts.timeouts, 1);
+        counter_add(&counts.timeouts, 1);
     if (c->rest_usec == CLIENT_REST_LEAST_USEC || alien)
         log_warn("the cache service: %s; prompts are computed without it",
                  alien                  ? "it speaks another version; restart the chat service"
@@ -69,19 +69,19 @@ static void rest(struct cache_client *c, int error)
     c->rest_usec = MIN(c->rest_usec * 2, CLIENT_REST_MOST_USEC);
 }
 
-static int reach(struct cache_client *c)
+static int client_connect(struct cache_client *c)
 {
     if (c->conn.fd >= 0)
         return 0;
-    count(&counts.connects, 1);
+    counter_add(&counts.connects, 1);
     return cache_conn_open(&c->conn, c->path, c->name, c->timeout_usec);
 }
 
-/* Fills in the question of a call; once more when the connection turns out to be dead. */
+/* The parameters of a request. */
 struct question {
     enum cache_type type;
     uint32_t n;
-    int fd; /* to send along; -1 */
+    int fd; /* descriptor to send with it; -1: none */
     bool silent;
     const uint32_t *count;
     const struct cache_origin *origin;
@@ -110,7 +110,7 @@ static void write_question(struct cache_conn *conn, const struct question *q)
 
 static int try_question(struct cache_client *c, const struct question *q)
 {
-    int r = reach(c);
+    int r = client_connect(c);
 
     if (r < 0)
         return r;
@@ -118,25 +118,25 @@ static int try_question(struct cache_client *c, const struct question *q)
     return q->silent ? cache_conn_send(&c->conn, q->fd) : cache_conn_call(&c->conn, q->fd);
 }
 
-/* 0 and the answer in c->conn, unless @q is silent; else what went wrong. */
-static int ask(struct cache_client *c, const struct question *q)
+/* Sends a request. Returns 0 and the answer in c->conn, unless @q is silent; else the error. */
+static int client_ask(struct cache_client *c, const struct question *q)
 {
     const bool kept = c->conn.fd >= 0;
     int r;
 
     if (clock_usec() < c->rest_until) {
-        count(&counts.resting, 1);
+        counter_add(&counts.resting, 1);
         return -EAGAIN;
     }
-    count(&counts.calls, 1);
+    counter_add(&counts.calls, 1);
     r = try_question(c, q);
-    /* It left for idleness, or ended: the next one answers. */
+    /* The service exited, when it was idle or otherwise. The next process answers. */
     if (r == -ECONNRESET && kept)
         r = try_question(c, q);
     if (r == 0 && !q->silent)
         r = c->conn.head.status;
     if (r < 0 && c->conn.fd < 0)
-        rest(c, r);
+        client_pause(c, r);
     else
         c->rest_usec = CLIENT_REST_LEAST_USEC;
     return r;
@@ -150,7 +150,7 @@ static void ask_status(struct cache_client *c)
     if (now - c->status_usec < CLIENT_STATUS_STEP_USEC)
         return;
     c->status_usec = now;
-    if (ask(c, &(struct question){.type = CACHE_STATUS, .fd = -1}) < 0 ||
+    if (client_ask(c, &(struct question){.type = CACHE_STATUS, .fd = -1}) < 0 ||
         cache_read_status(&c->conn.body, c->conn.head.n, &status) < 0)
         return;
     pthread_mutex_lock(&last.lock);
@@ -159,7 +159,7 @@ static void ask_status(struct cache_client *c)
     pthread_mutex_unlock(&last.lock);
 }
 
-/* Reads the answer to FIND; how many were found. */
+/* Reads the answer to FIND. Returns how many blocks were found. */
 static int read_found(struct cache_client *c, uint32_t n, struct inf_tier_found *ret_found)
 {
     const uint32_t n_found = c->conn.head.n;
@@ -168,7 +168,7 @@ static int read_found(struct cache_client *c, uint32_t n, struct inf_tier_found 
         cache_read_end(&c->conn.body) < 0)
         return -EBADMSG;
     for (uint32_t i = 0; i < n_found; i++)
-        count(&counts.found_bytes, ret_found[i].size);
+        counter_add(&counts.found_bytes, ret_found[i].size);
     return (int)n_found;
 }
 
@@ -182,8 +182,9 @@ static int client_find(struct inf_tier *t, const struct inf_tier_origin *o,
 
     n = MIN(n, CACHE_MAX_NAMES);
     if (r == 0)
-        r = ask(c, &(struct question){
-                       .type = CACHE_FIND, .n = n, .fd = -1, .origin = &origin, .names = names});
+        r = client_ask(
+            c, &(struct question){
+                   .type = CACHE_FIND, .n = n, .fd = -1, .origin = &origin, .names = names});
     if (r < 0)
         return r;
     r = read_found(c, n, ret_found);
@@ -191,8 +192,8 @@ static int client_find(struct inf_tier *t, const struct inf_tier_origin *o,
         cache_conn_close(&c->conn);
         return r;
     }
-    count(&counts.found_blocks, (uint64_t)r);
-    count(&counts.missed_blocks, n - (uint64_t)r);
+    counter_add(&counts.found_blocks, (uint64_t)r);
+    counter_add(&counts.missed_blocks, n - (uint64_t)r);
     ask_status(c);
     return r;
 }
@@ -201,13 +202,13 @@ static int client_read(struct inf_tier *t, const uint8_t (*names)[INF_TIER_NAME_
                        uint32_t n_ahead, int *ret_fd)
 {
     struct cache_client *c = client_of(t);
-    int r =
-        ask(c, &(struct question){
-                   .type = CACHE_READ, .n = n + n_ahead, .fd = -1, .count = &n, .names = names});
+    int r = client_ask(
+        c, &(struct question){
+               .type = CACHE_READ, .n = n + n_ahead, .fd = -1, .count = &n, .names = names});
 
     if (r < 0)
         return r;
-    /* Its reader must never wait with a lock. */
+    /* The reader of this pipe must never block, because it may hold a lock. */
     if (cache_read_end(&c->conn.body) < 0 || c->conn.given < 0 ||
         !(fcntl(c->conn.given, F_GETFL) & O_NONBLOCK)) {
         cache_conn_close(&c->conn);
@@ -227,15 +228,16 @@ static int client_put(struct inf_tier *t, const struct inf_tier_origin *o, int f
 
     n = MIN(n, CACHE_MAX_BLOCKS);
     if (r == 0)
-        r = ask(c, &(struct question){
-                       .type = CACHE_PUT, .n = n, .fd = fd, .origin = &origin, .blocks = blocks});
+        r = client_ask(
+            c, &(struct question){
+                   .type = CACHE_PUT, .n = n, .fd = fd, .origin = &origin, .blocks = blocks});
     if (r < 0) {
-        count(&counts.refused_blocks, n);
+        counter_add(&counts.refused_blocks, n);
         return r;
     }
     r = (int)MIN(c->conn.head.n, n);
-    count(&counts.put_blocks, (uint64_t)r);
-    count(&counts.refused_blocks, n - (uint64_t)r);
+    counter_add(&counts.put_blocks, (uint64_t)r);
+    counter_add(&counts.refused_blocks, n - (uint64_t)r);
     ask_status(c);
     return r;
 }
@@ -247,28 +249,29 @@ static void client_used(struct inf_tier *t, const struct inf_tier_origin *o,
     struct cache_origin origin;
 
     if (cache_origin_set(&origin, o) == 0)
-        ask(c, &(struct question){.type = CACHE_USED,
-                                  .n = MIN(n, CACHE_MAX_NAMES),
-                                  .fd = -1,
-                                  .silent = true,
-                                  .origin = &origin,
-                                  .names = names});
+        client_ask(c, &(struct question){.type = CACHE_USED,
+                                         .n = MIN(n, CACHE_MAX_NAMES),
+                                         .fd = -1,
+                                         .silent = true,
+                                         .origin = &origin,
+                                         .names = names});
 }
 
 static void client_reject(struct inf_tier *t, const uint8_t name[INF_TIER_NAME_BYTES])
 {
-    ask(client_of(t), &(struct question){.type = CACHE_REJECT,
-                                         .n = 1,
-                                         .fd = -1,
-                                         .silent = true,
-                                         .names = (const uint8_t(*)[INF_TIER_NAME_BYTES])name});
+    client_ask(client_of(t),
+               &(struct question){.type = CACHE_REJECT,
+                                  .n = 1,
+                                  .fd = -1,
+                                  .silent = true,
+                                  .names = (const uint8_t(*)[INF_TIER_NAME_BYTES])name});
 }
 
 static int client_recall(struct inf_tier *t, const struct inf_tier_file *file,
                          uint8_t ret_digest[32])
 {
     struct cache_client *c = client_of(t);
-    const int r = ask(c, &(struct question){.type = CACHE_RECALL, .fd = -1, .file = file});
+    const int r = client_ask(c, &(struct question){.type = CACHE_RECALL, .fd = -1, .file = file});
 
     if (r < 0 || c->conn.head.n == 0)
         return r;
@@ -278,8 +281,9 @@ static int client_recall(struct inf_tier *t, const struct inf_tier_file *file,
 static int client_remember(struct inf_tier *t, const struct inf_tier_file *file,
                            const uint8_t digest[32])
 {
-    return ask(client_of(t), &(struct question){
-                                 .type = CACHE_REMEMBER, .fd = -1, .file = file, .digest = digest});
+    return client_ask(
+        client_of(t),
+        &(struct question){.type = CACHE_REMEMBER, .fd = -1, .file = file, .digest = digest});
 }
 
 static const struct inf_tier_ops client_ops = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time limits are those of the socket: no other call is needed to wait. */
+/* Connections to the cache service, with time limits set on the socket */
 #include "common/wire/cache-conn.h"
 
 #include <errno.h>
@@ -118,7 +118,8 @@ int cache_conn_send(struct cache_conn *conn, int fd)
     return (int)n;
 }
 
-/* The descriptor that came with an answer; of more there is no room, which the kernel says. */
+/* Takes the descriptor of an answer. There is no room for more than one, so the kernel reports
+ * further ones. */
 static void take_given(struct cache_conn *conn, struct msghdr *msg)
 {
     struct cmsghdr *h = CMSG_FIRSTHDR(msg);
@@ -127,7 +128,7 @@ static void take_given(struct cache_conn *conn, struct msghdr *msg)
         memcpy(&conn->given, CMSG_DATA(h), sizeof(conn->given));
 }
 
-static int receive(struct cache_conn *conn)
+static int conn_receive(struct cache_conn *conn)
 {
     struct iovec iov = {conn->packet.data, sizeof(conn->packet.data)};
     union {
@@ -162,7 +163,7 @@ int cache_conn_call(struct cache_conn *conn, int fd)
     r = cache_conn_send(conn, fd);
     if (r < 0)
         return r;
-    r = receive(conn);
+    r = conn_receive(conn);
     if (r == 0)
         r = cache_read_head(&conn->body, conn->packet.data, conn->packet.len, &conn->head);
     if (r == 0 && (!conn->head.answer || conn->head.request != conn->request ||

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets of the cache service, written and read (see cache-protocol.h)
+ * Encoding and decoding packets of the cache service (see cache-protocol.h)
  *
- * Writers append to a packet that is large enough for the largest of its kind, which is asserted.
- * Readers take what is there front to back; one that fails leaves the reader at its end, so that
- * later ones fail as well.
+ * Encoders append to a packet that has room for the largest of its kind, which is asserted.
+ * Decoders read from front to back. A failed decoder moves the reader to its end, so that later
+ * ones fail too.
  */
 #include "common/wire/cache-protocol.h"
 
@@ -182,8 +182,8 @@ int cache_origin_set(struct cache_origin *origin, const struct inf_tier_origin *
     return 0;
 }
 
-/* The next @len bytes; NULL: there are fewer. */
-static const uint8_t *take(struct cache_reader *r, size_t len)
+/* Returns the next @len bytes; NULL: there are fewer. */
+static const uint8_t *read_take(struct cache_reader *r, size_t len)
 {
     const uint8_t *at = r->at;
 
@@ -197,7 +197,7 @@ static const uint8_t *take(struct cache_reader *r, size_t len)
 
 static bool read_bytes(struct cache_reader *r, void *out, size_t len)
 {
-    const uint8_t *at = take(r, len);
+    const uint8_t *at = read_take(r, len);
 
     if (at)
         memcpy(out, at, len);
@@ -234,7 +234,7 @@ static bool read_u64(struct cache_reader *r, uint64_t *ret)
     return true;
 }
 
-/* A number that is 64 bits on the wire and 32 in memory. */
+/* Reads a number with 64 bits on the wire and 32 in memory. */
 static bool read_small(struct cache_reader *r, uint32_t *ret)
 {
     uint64_t value;
@@ -247,7 +247,7 @@ static bool read_small(struct cache_reader *r, uint32_t *ret)
 
 static bool read_text(struct cache_reader *r, char *out, size_t size)
 {
-    const uint8_t *at = take(r, size);
+    const uint8_t *at = read_take(r, size);
     size_t len;
 
     if (!at)
@@ -324,7 +324,7 @@ int cache_read_names(struct cache_reader *r, uint32_t n,
 {
     const uint8_t *at;
 
-    if (n > CACHE_MAX_NAMES || !(at = take(r, (size_t)n * INF_TIER_NAME_BYTES)))
+    if (n > CACHE_MAX_NAMES || !(at = read_take(r, (size_t)n * INF_TIER_NAME_BYTES)))
         return -EBADMSG;
     *ret_names = (const uint8_t(*)[INF_TIER_NAME_BYTES])at;
     return 0;

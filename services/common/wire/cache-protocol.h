@@ -2,24 +2,26 @@
 #pragma once
 
 /*
- * What sconce-cache and its clients say to each other
+ * The protocol between sconce-cache and its clients
  *
- * Packets of a SOCK_SEQPACKET connection: a head of 24 bytes, then a body whose size the type and
- * the count of the head determine. All numbers are little-endian. The client asks and the service
- * answers, one packet each, in order; USED and REJECT are not answered. The first request is HELLO.
- * A service that does not speak the client's version says which it speaks and closes; a packet that
- * is not well formed is answered by nothing but the end of the connection.
+ * Packets of a SOCK_SEQPACKET connection: a head of 24 bytes, then a body whose size follows from
+ * the type and the count in the head. All numbers are little-endian. The client sends requests and
+ * the service answers with one packet each, in order; USED and REJECT have no answer. The first
+ * request is HELLO. A service that does not speak the client's version answers with the versions
+ * that it speaks, and closes the connection. After a malformed packet the connection is closed
+ * without an answer.
  *
- * KV bytes never pass the socket: PUT carries a sealed memfd, and the answer to READ carries the
- * reading end of a pipe, from which the blocks that were named come, and nothing else.
+ * KV bytes never pass through the socket: PUT carries a sealed memfd, and the answer to READ
+ * carries the read end of a pipe that delivers only the requested blocks.
  *
- * LIST, PURGE and VERIFY are for who manages the cache: -EPERM, unless MANAGE came before with a
- * descriptor of the file `lock` in the cache's directory, open for reading and writing. Who can
- * open that can read everything there, so that this gives nobody more than he has. No service can.
+ * LIST, PURGE and VERIFY are for managers of the cache. They fail with -EPERM unless MANAGE came
+ * before with a descriptor of the file `lock` in the cache's directory, open for reading and
+ * writing. A user who can open that file can also read everything in the directory, so MANAGE gives
+ * no additional rights. No service can open it.
  *
- * Texts are UTF-8 without control characters, filled up with NULs, of which there is one at least.
- * Encoders check nothing: what they are given is ours. Decoders check everything, and allocate
- * nothing: what they return points into the packet or into structs of the caller.
+ * Texts are UTF-8 without control characters, padded with at least one NUL. Encoders check nothing,
+ * because their input is trusted. Decoders check everything and allocate nothing: results point
+ * into the packet or into structs of the caller.
  */
 
 #include <infer/tier.h>
@@ -59,25 +61,25 @@ struct cache_packet {
 struct cache_head {
     uint16_t version;
     uint16_t type;    /* enum cache_type */
-    bool answer;      /* the service says it */
-    uint32_t request; /* its number, repeated by the answer */
+    bool answer;      /* true: from the service */
+    uint32_t request; /* number of the request, repeated in the answer */
     int32_t status;   /* of an answer: 0 or a negative errno; of a request: 0 */
-    uint32_t n;       /* names, blocks, places, rows: what the body holds */
+    uint32_t n;       /* number of names, blocks, places or rows in the body */
 };
 
-/* The texts of struct inf_tier_origin; an empty one stands for none. */
+/* The texts of struct inf_tier_origin; an empty text means none. */
 struct cache_origin {
     char model[192], codec[64], tenant[64], session[128];
 };
 
-/* Versions that the sender speaks, both included; what it is, for the service's log. */
+/* The range of versions that the sender speaks, and its name for the service's log. */
 struct cache_hello {
     uint32_t least, most;
     char name[64];
 };
 
-/* What the service counts, in the order of the wire; a newer service says more at the end. Names
- * that end in _total only grow, until the service ends. */
+/* Counters of the service, in the order of the wire. Newer services append further ones. Counters
+ * with names in _total only grow, until the service ends. */
 #define CACHE_COUNTERS(X)                                                                          \
     X(blocks, "Blocks that are kept.")                                                             \
     X(bytes, "Bytes of disk that kept blocks take.")                                               \
@@ -109,10 +111,10 @@ struct cache_status {
     CACHE_COUNTERS(CACHE_FIELD)
 #undef CACHE_FIELD
     char directory[512];
-    char problem[256]; /* why nothing is kept; "": all is well */
+    char problem[256]; /* why nothing is cached; "": no problem */
 };
 
-/* The counters of @status by number; their names and meanings. */
+/* The counters of struct cache_status: names and meanings. */
 struct cache_counter {
     const char *name, *help;
     size_t offset; /* in struct cache_status */
@@ -124,37 +126,37 @@ static inline uint64_t *cache_counter_at(struct cache_status *status, size_t i)
     return (uint64_t *)(void *)((char *)status + cache_counters[i].offset);
 }
 
-/* By what LIST adds up. */
+/* What LIST groups by. */
 enum cache_kind {
-    CACHE_MODELS, /* and codecs */
+    CACHE_MODELS, /* models and codecs */
     CACHE_TENANTS,
     CACHE_SESSIONS,
     CACHE_N_KINDS,
 };
 
-/* Blocks of a model, a tenant or a session; the other texts are empty. */
+/* The blocks of a model, a tenant or a session; the other texts are empty. */
 struct cache_row {
     struct cache_origin origin;
     uint64_t blocks, bytes;
     uint64_t age; /* seconds since the last use */
 };
 
-/* Which blocks to remove; empty texts stand for any. */
+/* Which blocks to remove; an empty text matches all. */
 struct cache_filter {
     char model[192], tenant[64], session[128];
     uint64_t older_than; /* seconds since the last use; 0: any */
 };
 
-/* LIST, PURGE and VERIFY go step by step: a request has the step of the answer before, or zeros to
- * begin; @cursor of an answer is 0 at the end. */
+/* LIST, PURGE and VERIFY run in steps. The first request has a zeroed step, each further one the
+ * step of the previous answer. In the last answer @cursor is 0. */
 struct cache_step {
     uint64_t cursor;
-    uint64_t seen;          /* blocks that were looked at, from the beginning on */
-    uint64_t blocks, bytes; /* those of them that were removed */
-    uint64_t total;         /* blocks to look at, about */
+    uint64_t seen;          /* blocks examined since the beginning */
+    uint64_t blocks, bytes; /* those that were removed */
+    uint64_t total;         /* blocks to examine, approximately */
 };
 
-/* Begins a packet: later calls append to it. */
+/* Begins a packet; the following calls append to it. */
 void cache_begin(struct cache_packet *p, const struct cache_head *head);
 void cache_put_hello(struct cache_packet *p, const struct cache_hello *hello);
 void cache_put_origin(struct cache_packet *p, const struct cache_origin *origin);
@@ -171,25 +173,25 @@ void cache_put_rows(struct cache_packet *p, const struct cache_row *rows, uint32
 void cache_put_filter(struct cache_packet *p, const struct cache_filter *filter);
 void cache_put_step(struct cache_packet *p, const struct cache_step *step);
 
-/* Fills in the texts of @origin; those that are too long lose their ends. -ENAMETOOLONG: the tenant
- * is, who must not become another one. */
+/* Copies the texts of @from and truncates long ones. -ENAMETOOLONG: the tenant is too long;
+ * truncating it could make it another tenant. */
 int cache_origin_set(struct cache_origin *origin, const struct inf_tier_origin *from);
-/* Copies a text into a field, without what the wire does not take. */
+/* Copies a text into a field, without characters that the wire does not allow. */
 void cache_text_set(char *field, size_t size, const char *text);
 
-/* Reads a packet front to back. After the first thing that is wrong all calls fail; -EBADMSG. */
+/* Reads a packet from front to back. After the first error, all calls fail with -EBADMSG. */
 struct cache_reader {
     const uint8_t *at, *end;
 };
 
-/* The head; -EPROTONOSUPPORT: another version than ours, whose head is read all the same, for the
- * answer. The rest is the body. */
+/* Reads the head; the body follows. -EPROTONOSUPPORT: another version, whose head is nevertheless
+ * read, for the answer. */
 int cache_read_head(struct cache_reader *r, const uint8_t *data, size_t len,
                     struct cache_head *ret_head);
 int cache_read_hello(struct cache_reader *r, struct cache_hello *ret_hello);
 int cache_read_origin(struct cache_reader *r, struct cache_origin *ret_origin);
 int cache_read_kind(struct cache_reader *r, enum cache_kind *ret_kind);
-/* @ret_names [n]: in the packet. */
+/* @ret_names [n] points into the packet. */
 int cache_read_names(struct cache_reader *r, uint32_t n,
                      const uint8_t (**ret_names)[INF_TIER_NAME_BYTES]);
 int cache_read_blocks(struct cache_reader *r, uint32_t n, struct inf_tier_block *ret_blocks);
@@ -201,5 +203,5 @@ int cache_read_status(struct cache_reader *r, uint32_t n, struct cache_status *r
 int cache_read_rows(struct cache_reader *r, uint32_t n, struct cache_row *ret_rows);
 int cache_read_filter(struct cache_reader *r, struct cache_filter *ret_filter);
 int cache_read_step(struct cache_reader *r, struct cache_step *ret_step);
-/* Whether all was read. */
+/* Returns 0 if the whole packet was read. */
 int cache_read_end(const struct cache_reader *r);

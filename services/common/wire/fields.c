@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Booleans are not numbers, and 1.0 is an integer: as JSON's own model has it. */
+/*
+ * Reading typed fields of JSON objects: booleans are not numbers, and 1.0 is an integer, as in
+ * JSON's data model
+ */
 #include "common/wire/fields.h"
 
 #include <errno.h>

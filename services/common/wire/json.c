@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Before jansson sees a text, one pass over it counts how deep it nests, for jansson's own limit is
- * fixed at 2048 levels, and what its values will take in memory, for jansson has no limit of that:
- * an empty object is two bytes of text and 230 of memory.
+ * JSON: limits on texts before parsing, and writing
+ *
+ * Before jansson parses a text, one pass measures its depth, because jansson's own limit is fixed
+ * at 2048 levels, and the memory that its values will take, because jansson has no limit for that:
+ * an empty object is two bytes of text and 230 bytes of memory.
  */
 #include "common/wire/json.h"
 
@@ -14,13 +16,13 @@
 #include "core/err.h"
 #include "core/utf8.h"
 
-/* What values take, beside the letters of strings, and at least. */
+/* Least memory of values, without the characters of strings. */
 enum {
     COST_OBJECT = 240, /* with its first eight places */
     COST_ARRAY = 144,  /* the same */
     COST_STRING = 80,  /* or a key */
-    COST_MEMBER = 48,  /* what a member takes beside its key and its value */
-    COST_ITEM = 48,    /* a place in an array, and a number */
+    COST_MEMBER = 48,  /* a member without its key and value */
+    COST_ITEM = 48,    /* a place in an array, or a number */
 };
 
 struct json_scan {
@@ -28,7 +30,7 @@ struct json_scan {
     size_t cost;
 };
 
-/* Just behind the string that begins at @p. */
+/* Returns the end of the string that begins at @p. */
 static const char *scan_string(const char *p, const char *end)
 {
     for (p++; p < end && *p != '"'; p++)
@@ -37,7 +39,7 @@ static const char *scan_string(const char *p, const char *end)
     return p < end ? p + 1 : end;
 }
 
-/* Stops when a limit is reached; what is no JSON is counted somehow. */
+/* Stops when a limit is reached. Invalid JSON gets arbitrary counts, because parsing will fail. */
 static struct json_scan json_scan(const char *p, size_t len, size_t max_cost)
 {
     struct json_scan s = {.cost = COST_ITEM};

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * JSON of requests and answers: parsing with limits, writing into a str
+ * JSON of requests and answers: parsing with limits, and writing into a str
  *
- * Parsing is jansson's, behind checks of our own: UTF-8, depth, duplicate keys, and the memory that
- * the values will take. Writing is by hand, for it happens once per token.
+ * jansson parses, after checks of UTF-8, depth, duplicate keys, and the memory that the values will
+ * take. Writing is done by hand, because it happens once per token.
  */
 
 #include <infer/types.h>
@@ -18,14 +18,14 @@
 #define JSON_MEMORY_SMALL ((size_t)1 << 20)
 #define JSON_MEMORY_LARGE ((size_t)64 << 20)
 
-/* Bytes of memory that the values of a text of @len bytes may take: 32 times its size and 1 MiB, or
- * twice its size and 64 MiB, whichever is less. */
+/* Returns the bytes of memory that the values of a text of @len bytes may take: 32 times its size
+ * and 1 MiB, or twice its size and 64 MiB, whichever is less. */
 size_t json_max_memory(size_t len);
-/* Parses one value. -EBADMSG with the reason; -E2BIG: its values take more memory than that;
+/* Parses one value. -EBADMSG with the reason; -E2BIG: its values need more than json_max_memory();
  * -ENOMEM. The caller owns the reference. */
 int json_parse(const char *data, size_t len, json_t **ret_json, struct inf_err *reterr);
 
-/* The same; what the values take is taken from @room, which they must fit into. */
+/* The same. The memory of the values must fit into @room and is subtracted from it. */
 int json_parse_within(const char *data, size_t len, size_t *room, json_t **ret_json,
                       struct inf_err *reterr);
 
@@ -35,10 +35,10 @@ static inline void json_drop(json_t **json)
 }
 #define _cleanup_json_ _cleanup_(json_drop)
 
-/* A quoted string; bytes that are no UTF-8 become U+FFFD. */
+/* Writes a quoted string. Invalid UTF-8 becomes U+FFFD. */
 int json_put_string(struct str *out, const char *text, size_t len);
-/* A quoted string, or null for NULL. */
+/* Writes a quoted string, or null for NULL. */
 int json_put_text(struct str *out, const char *text);
 int json_put_uint(struct str *out, uint64_t value);
-/* The shortest decimal form; null for NaN and infinities. */
+/* Writes the shortest decimal form; null for NaN and infinities. */
 int json_put_double(struct str *out, double value);

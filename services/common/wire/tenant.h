@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * Whose caches a request uses, as the gateway tells the services behind it
+ * Tenants: whose caches a request uses, as told by the gateway to services
  *
- * Clients cannot say it: the gateway passes none of their headers of this name, and the sockets of
- * services are open to nobody but the gateway and root.
+ * Clients cannot set the header: the gateway drops it from their requests, and only the gateway and
+ * root can connect to the sockets of services.
  */
 
 #include "common/http/http.h"
 
 #define TENANT_HEADER "x-sconce-tenant"
 #define TENANT_SIZE   48
-/* Of a request that shares nothing with any other, the next one of its own client included. */
+/* For a request that shares nothing with any other, not even with later requests of the same
+ * client. */
 #define TENANT_ALONE "alone"
 
-/* "" when the header is not there. */
+/* Returns "" if the header is absent. */
 void tenant_take(const struct http_request *request, char out[TENANT_SIZE]);
 bool tenant_is_alone(const char *tenant);

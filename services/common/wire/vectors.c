@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nine digits tell every float from its neighbours. They are made in double precision, whose error
- * is far below half the distance of two floats, and without printf: an answer has hundred thousands
- * of them.
+ * Writing vectors in JSON
+ *
+ * Nine digits distinguish every float from its neighbours. They are computed in double precision,
+ * whose error is far below half the distance of two floats, and without printf, because an answer
+ * has hundreds of thousands of them.
  */
 #include "common/wire/vectors.h"
 
@@ -11,17 +13,18 @@
 
 enum {
     DIGITS = 9,
-    FLOAT_TEXT = 32, /* bytes for any float */
+    FLOAT_TEXT = 32, /* large enough for any float */
 };
 
-/* Numbers of which nine digits fit behind "0." and few zeros, or before a point. */
+/* Numbers in this range are written without an exponent: nine digits behind "0." and a few zeros,
+ * or around a point. */
 #define PLAIN_MIN 1e-5
 #define PLAIN_MAX 1e9
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are sent as they lie in memory");
 
 /* 10^@n, for n from 0 to 14: exact. */
-static double power(int n)
+static double power_of_ten(int n)
 {
     static const double table[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6, 1e7,
                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
@@ -29,23 +32,23 @@ static double power(int n)
     return table[n];
 }
 
-/* The n of the largest 10^n that is not above @value. */
+/* Returns the n of the largest 10^n that is not above @value. */
 static int exponent_of(double value)
 {
     int n = 0;
 
-    while (value >= power(n + 1))
+    while (value >= power_of_ten(n + 1))
         n++;
-    while (n <= 0 && value * power(-n) < 1)
+    while (n <= 0 && value * power_of_ten(-n) < 1)
         n--;
     return n;
 }
 
-/* Writes @value, which is between the bounds, and returns the end. */
+/* Writes @value, which is within the range, and returns the end of the text. */
 static char *put_plain(char *at, double value)
 {
     int exponent = exponent_of(value);
-    uint32_t scaled = (uint32_t)(value * power(DIGITS - 1 - exponent) + 0.5);
+    uint32_t scaled = (uint32_t)(value * power_of_ten(DIGITS - 1 - exponent) + 0.5);
     char digits[DIGITS];
     int n = DIGITS;
 
