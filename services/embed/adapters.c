@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model is adapted to
+ * Adapters: finding the task that a model is adapted to
  *
- * Jina's clients name the adapter and the words before the text at once: "retrieval.query" is the
- * task "retrieval" with the prompt "query".
+ * Clients of Jina's API name the adapter and the prompt together: "retrieval.query" is the task
+ * "retrieval" with the prompt "query".
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "embed/embed-request.h"
 
-/* True: the first @len bytes of @name are a task of the model. */
-static bool find(struct call *c, const char *name, size_t len)
+/* Whether the first @len bytes of @name are a task of the model. */
+static bool adapter_find(struct call *c, const char *name, size_t len)
 {
     const char *task;
 
@@ -23,7 +23,7 @@ static bool find(struct call *c, const char *name, size_t len)
     return false;
 }
 
-static int unknown(const struct call *c, struct problem *problem)
+static int adapter_unknown(const struct call *c, struct problem *problem)
 {
     char names[256] = "";
     const char *task;
@@ -56,14 +56,14 @@ static int take_prompt(struct call *c, const char *name, struct problem *problem
     return 0;
 }
 
-int tasks_find(struct call *c, struct problem *problem)
+int adapter_find_task(struct call *c, struct problem *problem)
 {
     const char *name = c->params.task, *dot = name ? strrchr(name, '.') : NULL;
 
-    if (!name || find(c, name, strlen(name)))
+    if (!name || adapter_find(c, name, strlen(name)))
         return 0;
-    /* A ranking puts words before query and documents itself. */
-    if (dot && dot[1] && c->kind != INF_EMBED_SCORES && find(c, name, (size_t)(dot - name)))
+    /* A ranking chooses the prompts of query and documents itself. */
+    if (dot && dot[1] && c->kind != INF_EMBED_SCORES && adapter_find(c, name, (size_t)(dot - name)))
         return take_prompt(c, dot + 1, problem);
-    return unknown(c, problem);
+    return adapter_unknown(c, problem);
 }

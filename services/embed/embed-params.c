@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the fields that requests of several kinds share */
 #include "embed/embed-params.h"
 
 #include <errno.h>
@@ -7,8 +8,8 @@
 
 #include "common/wire/fields.h"
 
-/* A string that must be one of a few words, in any case; -1: it is none. */
-static int word(const json_t *field, const char *const *words)
+/* Returns the index of a string in @words, ignoring case; -1: it is none of them. */
+static int params_word(const json_t *field, const char *const *words)
 {
     const char *text = json_string_value(field);
 
@@ -46,7 +47,7 @@ int params_read_cut(struct params *p, json_t *body, struct problem *problem)
     if (json_is_boolean(truncate)) {
         p->cut = json_is_true(truncate) ? INF_CUT_END : INF_CUT_NONE;
     } else if (truncate) {
-        i = word(truncate, sides);
+        i = params_word(truncate, sides);
         if (i < 0 && !json_is_string(truncate))
             return field_wrong_type("truncate", "a boolean or a string", truncate, problem);
         if (i < 0)
@@ -57,7 +58,7 @@ int params_read_cut(struct params *p, json_t *body, struct problem *problem)
     }
     if (!direction)
         return 0;
-    i = word(direction, directions);
+    i = params_word(direction, directions);
     if (i < 0)
         return problem_set(problem, 400, "invalid_value", "truncation_direction",
                            "Invalid value for 'truncation_direction': it is \"left\" or "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Fields that requests of several kinds share. */
+/* Fields that requests of several kinds share */
 
 #include <infer/embed.h>
 #include <infer/tokenizer.h>
@@ -11,24 +11,24 @@
 #include "embed/inputs.h"
 
 struct params {
-    const char *task;  /* that a model is adapted to; borrowed; NULL: its first */
-    const char *model; /* borrowed from the body; NULL: the default one */
+    const char *task;  /* task that the model is adapted to; borrowed; NULL: the model's first */
+    const char *model; /* borrowed from the body; NULL: the default model */
     enum inf_cut cut;
     struct inputs_prompt prompt;
     enum inf_normalize normalize;
     uint32_t dimensions; /* 0: all */
 };
 
-/* "model" */
+/* Reads "model". */
 int params_read_model(struct params *p, json_t *body, struct problem *problem);
-/* "task" */
+/* Reads "task". */
 int params_read_task(struct params *p, json_t *body, struct problem *problem);
-/* "truncate": a boolean (TEI's), or "none", "start", "end"; "truncation_direction": "left",
- * "right". Without a word the cut stays as it is. */
+/* Reads "truncate", a boolean (as in text-embeddings-inference), or "none", "start", "end"; and
+ * "truncation_direction", "left" or "right". Without these fields the cut is unchanged. */
 int params_read_cut(struct params *p, json_t *body, struct problem *problem);
-/* "prompt_name", "prompt", "instruction": one of them at most. */
+/* Reads "prompt_name", "prompt" and "instruction", of which at most one may be given. */
 int params_read_prompt(struct params *p, json_t *body, struct problem *problem);
-/* "normalize", which Jina's clients call "normalized". */
+/* Reads "normalize", or "normalized" in Jina's API. */
 int params_read_normalize(struct params *p, json_t *body, struct problem *problem);
-/* "dimensions" */
+/* Reads "dimensions". */
 int params_read_dimensions(struct params *p, json_t *body, struct problem *problem);

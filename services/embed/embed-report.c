@@ -2,8 +2,8 @@
 /*
  * /health, /metrics and the status line for systemd
  *
- * Names that begin with te_ are those of text-embeddings-inference, so that its dashboards work
- * here.
+ * Names that begin with te_ are those of text-embeddings-inference, so that its dashboards can be
+ * used.
  */
 #include <stdio.h>
 
@@ -69,7 +69,7 @@ static const struct model_metric model_metrics[] = {
 };
 #undef STAT
 
-/* Requests that wait or run; texts-embeddings-inference has no other word for them. */
+/* Requests that wait or run; text-embeddings-inference has only one metric for both. */
 static void metrics_tei(const struct model_host *host, uint64_t n_answered, struct str *out)
 {
     metrics_counter(out, "te_request_count", "API requests.", NULL, (double)host->stats.n_requests);

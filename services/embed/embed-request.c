@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of a request are told by what it holds: a waiter, a job, a submitted request. */
+/*
+ * Requests of the embed service, from the body to the answer
+ *
+ * The state of a request follows from what it holds: a waiter, a job, or a submitted request.
+ */
 #include "embed/embed-request.h"
 
 #include <errno.h>
@@ -12,7 +16,7 @@
 #include "common/wire/fields.h"
 #include "embed/embed.h"
 
-/* Answers of more floats are not for the loop. */
+/* Answers with more floats are written on a thread beside the loop. */
 #define CALL_INLINE_FLOATS 8192u
 
 static void call_free_texts(struct call *c)
@@ -51,7 +55,7 @@ static void call_cancel(struct model_request *request)
         inf_embedder_cancel(c->resident->embedder, c->embed_id);
 }
 
-/* text-embeddings-inference's own shape, with our names beside its types. */
+/* Sends an error in the format of text-embeddings-inference, with our codes beside its types. */
 static void send_tei_problem(const struct problem *problem, struct http_request *http)
 {
     const char *type = problem->status == 429                      ? "Overloaded"
@@ -189,7 +193,7 @@ static void call_submit(struct call *c)
 
     if (r == 0) {
         model_request_ref(&c->request);
-        /* What was copied is not kept: requests may wait long. */
+        /* The texts have been copied, so they are freed: requests may wait for a long time. */
         call_free_texts(c);
         return;
     }
@@ -211,7 +215,7 @@ static void call_prepare(struct model_request *request)
         c->n_tokens += c->texts[i].n_tokens;
     if (c->status == 0)
         c->status = token_vectors_prepare(c, &c->problem);
-    /* Rankings give documents back. */
+    /* Only answers to rankings contain the documents again. */
     if (!c->with_texts) {
         json_decref(c->body);
         c->body = NULL;
@@ -251,13 +255,13 @@ static void call_ready(struct model_request *request)
     struct call *c = call_of(request);
 
     c->resident = embed_resident_of(request->resident);
-    if (check_dimensions(c, &c->problem) < 0 || tasks_find(c, &c->problem) < 0)
+    if (check_dimensions(c, &c->problem) < 0 || adapter_find_task(c, &c->problem) < 0)
         model_request_refuse(request, &c->problem);
     else
         model_request_work(request, request->lane, call_prepare, call_prepared);
 }
 
-/* --- the body, and the model that it asks for --- */
+/* --- the body, and the requested model --- */
 
 static int no_default(const struct call *c, const struct models *models, struct problem *problem)
 {

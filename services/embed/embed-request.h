@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * One request, from its body to its answer (see model-request.h)
+ * A request of the embed service, from its body to its answer (see model-request.h)
  *
- * Three stages: the body is read, its texts become tokens, and what was computed is written. Tokens
- * are made beside the loop; so are the other two when they are large.
+ * It has three stages: the body is read, its texts become tokens, and the result is written. Tokens
+ * are made on a thread beside the loop; large requests do the other two stages there too.
  */
 
 #include <infer/embed.h>
@@ -26,17 +26,17 @@ struct embed;
 struct http_request;
 struct model_host;
 
-/* What differs between endpoints. All three may run beside the loop, and none touches
- * c->request.http. */
+/* The differences between endpoints. All three functions may run on a thread beside the loop, and
+ * none accesses c->request.http. */
 struct endpoint {
-    const char *const *fields; /* all that the body may have */
-    enum inf_embed_kind kind;  /* unless `read` says otherwise */
-    bool tei;                  /* errors are those of text-embeddings-inference */
+    const char *const *fields; /* all fields that the body may have */
+    enum inf_embed_kind kind;  /* unless `read` sets another */
+    bool tei;                  /* errors have the format of text-embeddings-inference */
     /* Reads and checks the body. */
     int (*read)(struct call *c, struct problem *problem);
-    /* Makes c->texts, with the model at hand. */
+    /* Makes c->texts, with the loaded model. */
     int (*prepare)(struct call *c, struct problem *problem);
-    /* Writes c->out of c->result. -ENOMEM. */
+    /* Writes c->result to c->out. -ENOMEM. */
     int (*answer)(struct call *c);
 };
 
@@ -49,53 +49,54 @@ struct call {
     json_t *body;
     struct params params;
     struct inputs inputs; /* texts, documents, or sentences */
-    struct inputs more;   /* what they are compared with */
-    struct input query;   /* of a ranking */
+    struct inputs more;   /* the texts that `inputs` are compared with */
+    struct input query;   /* the query of a ranking */
 
-    /* The endpoints' own fields. */
+    /* Fields of single endpoints. */
     bool base64, raw_scores, with_texts, is_matrix;
     uint32_t top_n; /* 0: all */
 
-    bool may_be_shortened; /* a manifest says so of the vectors of the model */
+    bool may_be_shortened; /* a manifest says that vectors of the model may be shortened */
     struct embed_resident *resident;
-    int status;             /* of a stage */
-    struct problem problem; /* of a stage */
-    uint32_t i_task;        /* of params.task among those of the model */
+    int status;             /* result of a stage */
+    struct problem problem; /* error of a stage */
+    uint32_t i_task;        /* index of params.task among the tasks of the model */
     struct inf_embed_text *texts;
-    struct inf_encoding *encodings; /* [n_texts], what texts point into */
+    struct inf_encoding *encodings; /* [n_texts]; texts point into them */
     size_t n_texts;
     uint64_t n_tokens;
-    enum interaction_role role; /* of the texts, for models of late interaction */
-    uint8_t *kept;              /* [n_tokens], whether a token's vector is asked for; NULL: all */
-    uint64_t embed_id;          /* 0: not submitted, or over */
+    enum interaction_role role; /* role of the texts, for models of late interaction */
+    uint8_t *kept;     /* [n_tokens] whether a token's vector is requested; NULL: all are */
+    uint64_t embed_id; /* 0: not submitted, or finished */
     struct inf_embed_result *result;
     struct str out;
 };
 
-/* For params.begin of the host; @endpoint: a struct endpoint. */
+/* For params.begin of the host. @endpoint: a struct endpoint. */
 void call_new(struct model_host *host, const void *endpoint, struct http_request *http);
-/* From an embedder; takes the result. */
+/* Called when an embedder has a result, which this takes over. */
 void call_on_result(struct call *c, struct inf_embed_result *result);
 
-/* tokens.c: texts become tokens, for `prepare`. */
+/* tokens.c: implementations of `prepare` that make tokens of texts. */
 int tokens_of_inputs(struct call *c, struct problem *problem);
 int tokens_of_ranking(struct call *c, struct problem *problem);
 
-/* adapters.c: where params.task stands among those of the model, to c->i_task. A task may have a
- * prompt's name behind a dot, "retrieval.query", which goes to params.prompt. */
-int tasks_find(struct call *c, struct problem *problem);
+/* adapters.c: sets c->i_task to the index of params.task among the tasks of the model. A task may
+ * end with a dot and the name of a prompt, "retrieval.query"; the name goes to params.prompt. */
+int adapter_find_task(struct call *c, struct problem *problem);
 
-/* token-vectors.c: whether a result has a vector of each token. */
+/* token-vectors.c: whether the result has a vector for each token. */
 bool token_vectors_are_made(const struct call *c);
-/* Refuses what would take more memory than a request may; else tells which tokens count, to
- * c->kept. */
+/* Refuses a request that needs too much memory; otherwise marks in c->kept the tokens that
+ * count. */
 int token_vectors_prepare(struct call *c, struct problem *problem);
-/* The others leave c->result. */
+/* Removes the other vectors from c->result. */
 void token_vectors_drop(struct call *c);
 /* Appends the vectors of text @i to c->out, [[0.1,0.2],[0.3,0.4]]. -ENOMEM. */
 int token_vectors_put(struct call *c, size_t i);
 
-/* embeddings.c: reads what requests for vectors share, texts in field @param. */
+/* embeddings.c: reads the fields that requests for vectors share; @param is the field with the
+ * texts. */
 int embeddings_read_common(struct call *c, const char *param, struct problem *problem);
 
 /* For `answer`: appends {"prompt_tokens":…,"total_tokens":…} to c->out. */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One model that makes vectors and ranks is two residents. */
+/*
+ * Resident models of the embed service
+ *
+ * A model that is used for vectors and for ranking becomes two residents.
+ */
 #include "embed/embed-resident.h"
 
 #include <errno.h>
@@ -15,7 +19,7 @@
 #include "embed/prompts.h"
 #include "host/model-host.h"
 
-/* Speed is told anew after so many seconds of computing. */
+/* The speed is computed again after this many seconds of computing. */
 #define SPEED_SECONDS 0.5
 
 static int resident_serves(const struct resident *resident, const void *key,
@@ -39,12 +43,13 @@ bool embed_resident_ranks_by_rows(const struct embed_resident *resident)
 
 bool embed_resident_is_asked(const struct embed_resident *resident)
 {
-    /* Encoders read pairs, decoders are asked. */
+    /* Encoders read the pair as one input; decoders get a question as a prompt. */
     return resident->kind == INF_EMBED_SCORES && !embed_resident_ranks_by_rows(resident) &&
            !strstr(inf_model_info(resident->base.model)->arch, "bert");
 }
 
-/* Other words than those that a model was trained on would make scores of noise. */
+/* Whether the model knows the tokens of the question; other tokens would make its scores
+ * meaningless. */
 static bool knows_question(const struct inf_model *model)
 {
     static const char mark[] = "<|im_start|>";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Models for vectors and for scores in memory, each with its embedder (see residents.h). */
+/* Models for vectors and scores in memory, each with its embedder (see residents.h) */
 
 #include <infer/embed.h>
 #include <jansson.h>
@@ -15,20 +15,20 @@ struct embed_resident {
     enum inf_embed_kind kind;
     struct inf_embedder *embedder;
     json_t *prompts; /* config_sentence_transformers.json; NULL: the model has none */
-    struct interaction *interaction;  /* NULL: texts are read as they are */
-    bool matryoshka;                  /* beginnings of its vectors are vectors */
-    struct inf_embedder_stats before; /* when speed was told last */
+    struct interaction *interaction;  /* NULL: no late interaction */
+    bool matryoshka;                  /* its vectors may be shortened */
+    struct inf_embedder_stats before; /* at the last computation of the speed */
     double tok_s;
 };
 
-/* What embed_residents_ops.stats writes. */
+/* Written by embed_residents_ops.stats. */
 struct embed_resident_stats {
     struct inf_embedder_stats embedder;
     double tok_s;
     uint32_t n_threads;
 };
 
-/* Their keys are enum inf_embed_kind. */
+/* The keys are of enum inf_embed_kind. */
 extern const struct residents_ops embed_residents_ops;
 
 static inline struct embed_resident *embed_resident_of(const struct resident *resident)
@@ -36,10 +36,10 @@ static inline struct embed_resident *embed_resident_of(const struct resident *re
     return (struct embed_resident *)(void *)resident;
 }
 
-/* Whether it ranks by vectors of single tokens, as models for late interaction do. Of one whose
- * model is open. */
+/* Whether the model, which must be open, ranks by vectors of single tokens, as models for late
+ * interaction do. */
 bool embed_resident_ranks_by_rows(const struct embed_resident *resident);
-/* Whether it is a decoder that is asked how well a document answers. The same. */
+/* Whether the model, which must be open, is a decoder that ranks by answering a question. */
 bool embed_resident_is_asked(const struct embed_resident *resident);
-/* Tokens of a second over the last moments of work. */
+/* Tokens per second during recent work. */
 double embed_resident_speed(struct embed_resident *resident);

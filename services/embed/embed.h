@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The embed service: vectors of texts, and how well documents answer a query
+ * The embed service: vectors of texts, and ranking of documents by a query
  *
- * One loop thread owns everything here. Beside it run one thread that loads models, one that reads
- * and writes what is large, and those of the embedders.
+ * One loop thread owns all objects. Other threads: one that loads models, one that reads and writes
+ * large requests and answers, and those of the embedders.
  */
 
 #include "host/model-host.h"

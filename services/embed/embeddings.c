@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * POST /v1/embeddings, as OpenAI has it, and POST /embed, as text-embeddings-inference has it
- */
+/* POST /v1/embeddings, as in OpenAI's API, and POST /embed, as in text-embeddings-inference */
 #include <string.h>
 
 #include "common/config/config.h"
@@ -50,7 +48,7 @@ int embeddings_read_common(struct call *c, const char *param, struct problem *pr
     return check_prompt(c, problem);
 }
 
-/* The encoding, which Jina's clients call the type. */
+/* Reads the encoding, which Jina's API calls the type. */
 static int read_format(struct call *c, struct problem *problem)
 {
     static const char *const names[] = {"encoding_format", "embedding_type"};
@@ -93,7 +91,7 @@ static int put_vector(struct call *c, size_t i)
                      : vectors_put_array(&c->out, vector, result->width);
 }
 
-/* Of single tokens the names are Jina's. */
+/* Vectors of single tokens have the field name of Jina's API. */
 static int put_item(struct call *c, size_t i)
 {
     const char *name = c->kind == INF_EMBED_ROWS ? "embeddings" : "embedding";

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the texts of a request */
 #include "embed/inputs.h"
 
 #include <errno.h>
@@ -21,20 +22,20 @@ void inputs_name(const struct inputs *inputs, size_t i, char ret_name[INPUTS_NAM
         snprintf(ret_name, INPUTS_NAME, "%.100s", inputs->param);
 }
 
-static int empty(const char *param, struct problem *problem)
+static int input_empty(const char *param, struct problem *problem)
 {
     return problem_set(problem, 400, "empty_input", param, "'%s' is empty.", param);
 }
 
-static int missing(const char *param, struct problem *problem)
+static int input_missing(const char *param, struct problem *problem)
 {
     return problem_set(problem, 400, "missing_field", param, "Missing required parameter: '%s'.",
                        param);
 }
 
-/* Room for @more items behind those that are there. */
-static int reserve(struct inputs *inputs, size_t more, size_t max, const char *param,
-                   struct problem *problem)
+/* Makes room for @more items. */
+static int inputs_reserve(struct inputs *inputs, size_t more, size_t max, const char *param,
+                          struct problem *problem)
 {
     struct input *items;
 
@@ -69,7 +70,7 @@ static int add_text(struct inputs *inputs, const json_t *text, const char *at,
     return 0;
 }
 
-/* Ids are checked against the vocabulary when there is one. */
+/* The ids are checked later against the vocabulary of the model. */
 static int add_tokens(struct inputs *inputs, const json_t *tokens, const char *param,
                       struct problem *problem)
 {
@@ -83,7 +84,7 @@ static int add_tokens(struct inputs *inputs, const json_t *tokens, const char *p
     return 0;
 }
 
-/* The string of an object that has a "text" alone; of others what they are. */
+/* Returns the string of an object whose only field is "text"; other values unchanged. */
 static int open_object(json_t *item, const char *at, json_t **ret_text, struct problem *problem)
 {
     static const char *const names[] = {"text", NULL};
@@ -106,12 +107,12 @@ static int read_item(struct inputs *inputs, json_t *item, size_t i, struct probl
         return -EINVAL;
     if (json_is_string(item)) {
         if (!json_string_length(item))
-            return empty(at, problem);
+            return input_empty(at, problem);
         return add_text(inputs, item, at, problem);
     }
     if (!json_is_array(item))
         return field_wrong_type(at, "a string or an array of token ids", item, problem);
-    return json_array_size(item) ? add_tokens(inputs, item, at, problem) : empty(at, problem);
+    return json_array_size(item) ? add_tokens(inputs, item, at, problem) : input_empty(at, problem);
 }
 
 int inputs_read(struct inputs *inputs, json_t *value, const char *param, size_t max,
@@ -121,14 +122,14 @@ int inputs_read(struct inputs *inputs, json_t *value, const char *param, size_t 
     int r;
 
     if (!value || json_is_null(value))
-        return missing(param, problem);
+        return input_missing(param, problem);
     if (!json_is_string(value) && !json_is_array(value))
         return field_wrong_type(param, "a string or an array", value, problem);
     if (json_is_string(value) ? !json_string_length(value) : !n)
-        return empty(param, problem);
+        return input_empty(param, problem);
     if (json_is_string(value) || json_is_number(json_array_get(value, 0)))
         n = 1;
-    r = reserve(inputs, n, max, param, problem);
+    r = inputs_reserve(inputs, n, max, param, problem);
     if (r < 0)
         return r;
     inputs->is_list = json_is_array(value) && !json_is_number(json_array_get(value, 0));
@@ -149,12 +150,12 @@ int inputs_read_texts(struct inputs *inputs, json_t *value, const char *param, s
     int r;
 
     if (!value || json_is_null(value))
-        return missing(param, problem);
+        return input_missing(param, problem);
     if (!json_is_string(value) && !json_is_array(value))
         return field_wrong_type(param, "a string or an array of strings", value, problem);
     if (!n)
-        return empty(param, problem);
-    r = reserve(inputs, n, max, param, problem);
+        return input_empty(param, problem);
+    r = inputs_reserve(inputs, n, max, param, problem);
     inputs->is_list = json_is_array(value);
     for (size_t i = 0; i < n && r == 0; i++) {
         const json_t *item = json_is_string(value) ? value : json_array_get(value, i);
@@ -164,7 +165,7 @@ int inputs_read_texts(struct inputs *inputs, json_t *value, const char *param, s
         if (!json_is_string(item))
             r = field_wrong_type(at, "a string", item, problem);
         else if (!json_string_length(item) && !may_be_empty)
-            r = empty(at, problem);
+            r = input_empty(at, problem);
         else
             r = add_text(inputs, item, at, problem);
     }
@@ -178,12 +179,12 @@ int inputs_read_documents(struct inputs *inputs, json_t *value, const char *para
     int r;
 
     if (!value || json_is_null(value))
-        return missing(param, problem);
+        return input_missing(param, problem);
     if (!json_is_array(value))
         return field_wrong_type(param, "an array", value, problem);
     if (!n)
-        return empty(param, problem);
-    r = reserve(inputs, n, max, param, problem);
+        return input_empty(param, problem);
+    r = inputs_reserve(inputs, n, max, param, problem);
     inputs->is_list = true;
     for (size_t i = 0; i < n && r == 0; i++) {
         json_t *text, *item = json_array_get(value, i);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The texts of a request, and how they shall be read
+ * The texts of a request
  *
  * Strings are borrowed from the body, which must outlive them.
  */
@@ -16,19 +16,19 @@
 struct input {
     const char *text;
     size_t len;
-    const json_t *tokens; /* array of ids, one at least; NULL: a text */
+    const json_t *tokens; /* non-empty array of ids; NULL: a text */
 };
 
 struct inputs {
     struct input *items; /* [n] */
     size_t n;
-    const char *param; /* the field they came from; static */
-    bool is_list;      /* it was an array of them */
+    const char *param; /* the field that they came from; static */
+    bool is_list;      /* the field was an array */
 };
 
 enum { INPUTS_NAME = 128 };
 
-/* Bytes of one text: making tokens of it may take forty times as many. */
+/* Most bytes of one text; tokenizing may need forty times as much memory. */
 #define INPUTS_MAX_TEXT ((size_t)4 << 20)
 
 /* At most one of them is set. */
@@ -37,19 +37,21 @@ struct inputs_prompt {
 };
 
 void inputs_done(struct inputs *inputs);
-/* Refuses a text that is longer than that, by its name @at. */
+/* Refuses a text that is longer than INPUTS_MAX_TEXT. @at: its name in messages. */
 int inputs_check_text(const char *at, size_t len, struct problem *problem);
-/* What messages call item @i: "input[3]". */
+/* Writes the name of item @i in messages: "input[3]". */
 void inputs_name(const struct inputs *inputs, size_t i, char ret_name[INPUTS_NAME]);
 
-/* A string, an array of strings, an array of token ids, or an array of those, as OpenAI's `input`;
- * for a string in an array may stand an object with a "text", as Jina has it. @max: of items.
- * @param is kept. All fill the problem and return -EINVAL. */
+/* Reads a string, an array of strings, an array of token ids, or an array of such arrays, as in
+ * OpenAI's `input`. Instead of a string, an array may have an object with a "text", as in Jina's
+ * API. @max: number of items. @param is kept. On failure all these functions fill the problem and
+ * return -EINVAL. */
 int inputs_read(struct inputs *inputs, json_t *value, const char *param, size_t max,
                 struct problem *problem);
-/* A string or an array of strings. @may_be_empty: the strings, not the array. */
+/* Reads a string or an array of strings. @may_be_empty: the strings may be empty, but not the
+ * array. */
 int inputs_read_texts(struct inputs *inputs, json_t *value, const char *param, size_t max,
                       bool may_be_empty, struct problem *problem);
-/* Strings, or objects with a "text". */
+/* Reads strings, or objects with a "text". */
 int inputs_read_documents(struct inputs *inputs, json_t *value, const char *param, size_t max,
                           struct problem *problem);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the settings of models for late interaction, and encoding texts by them */
 #include "embed/late-interaction.h"
 
 #include <errno.h>
@@ -14,10 +15,10 @@
 enum {
     CONFIG_MAX = 1 << 20,
     TOKENS_MAX = 1 << 17,
-    QUERY_TOKENS = 32, /* ColBERT's own */
+    QUERY_TOKENS = 32, /* as in ColBERT's own code */
 };
 
-/* What legacy forms skip when they do not say otherwise: punctuation of ASCII. */
+/* Skipped by default in older file formats: ASCII punctuation. */
 static const char punctuation[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 
 struct reader {
@@ -27,7 +28,8 @@ struct reader {
     struct inf_err *err;
 };
 
-/* The object in @name of the model's directory; *ret is NULL when there is no such file. */
+/* Reads the object in the file @name of the model's directory; *ret is NULL if the file does not
+ * exist. */
 static int read_object(const struct reader *r, const char *name, json_t **ret)
 {
     _cleanup_free_ char *file = path_join(r->path, name), *text = NULL;
@@ -47,7 +49,7 @@ static int read_object(const struct reader *r, const char *name, json_t **ret)
     return rc < 0 ? err_set(r->err, -rc, "%.64s: %.200s", name, why.text) : 0;
 }
 
-/* A number of tokens; absent and null: 0. */
+/* Reads a number of tokens; absent or null: 0. */
 static int get_count(const struct reader *r, const json_t *object, const char *key,
                      uint32_t *ret_count)
 {
@@ -63,15 +65,16 @@ static int get_count(const struct reader *r, const json_t *object, const char *k
     return 0;
 }
 
-static int32_t find(const struct reader *r, const char *piece, size_t len)
+static int32_t reader_find(const struct reader *r, const char *piece, size_t len)
 {
     return inf_tokenizer_find(r->tok, piece, len);
 }
 
 /*
- * The words of a role: what is a token by its whole text, or but for the blanks behind it, is its
- * marker, and what follows stays words. @inserted: forms that put ids before the text take any
- * token; where words are put there, a tokenizer finds only those that were added to it.
+ * Sets the words of a role. If the first word, with or without the blanks behind it, is the text of
+ * one token, that token is the marker, and the other words are put before the text; otherwise all
+ * words are. @inserted: the format inserts ids before the text, so any token can be the marker.
+ * Formats that put words before the text find only tokens that were added to the tokenizer.
  */
 static int set_words(const struct reader *r, enum interaction_role role, const char *words,
                      bool inserted)
@@ -83,7 +86,7 @@ static int set_words(const struct reader *r, enum interaction_role role, const c
 
     r->it->roles[role].marker = -1;
     for (size_t i = 0; words && words[0] && i < ARRAY_SIZE(lengths); i++) {
-        const int32_t id = find(r, words, lengths[i]);
+        const int32_t id = reader_find(r, words, lengths[i]);
 
         if (id < 0 || (!inserted && !inf_tokenizer_token_flags(r->tok, id)))
             continue;
@@ -104,7 +107,8 @@ static int compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Words that are no token are passed over. @words NULL: punctuation. */
+/* Sets the tokens that are not compared. Words that are no token are ignored. @words NULL:
+ * punctuation. */
 static int set_skipped(const struct reader *r, const json_t *words)
 {
     const size_t n = words ? json_array_size(words) : sizeof(punctuation) - 1;
@@ -117,9 +121,10 @@ static int set_skipped(const struct reader *r, const json_t *words)
         return err_set(r->err, ENOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
         const json_t *word = words ? json_array_get(words, i) : NULL;
-        const int32_t id = word ? find(r, json_string_value(word) ? json_string_value(word) : "",
-                                       json_string_length(word))
-                                : find(r, &punctuation[i], 1);
+        const int32_t id =
+            word ? reader_find(r, json_string_value(word) ? json_string_value(word) : "",
+                               json_string_length(word))
+                 : reader_find(r, &punctuation[i], 1);
 
         if (words && !json_is_string(word))
             return err_set(r->err, EBADMSG, "skiplist_words has what is no text");
@@ -130,7 +135,7 @@ static int set_skipped(const struct reader *r, const json_t *words)
     return 0;
 }
 
-/* The token that fills queries up: @name, or the tokenizer's mask. */
+/* Sets the token that queries are padded with: @name, or the tokenizer's mask token. */
 static int set_filler(const struct reader *r, const char *name, uint32_t n, bool seen)
 {
     const char *const names[] = {name ? name : "[MASK]", name ? name : "<mask>"};
@@ -139,7 +144,7 @@ static int set_filler(const struct reader *r, const char *name, uint32_t n, bool
     r->it->filler_is_seen = seen;
     r->it->filler = -1;
     for (size_t i = 0; i < ARRAY_SIZE(names) && r->it->filler < 0; i++)
-        r->it->filler = find(r, names[i], strlen(names[i]));
+        r->it->filler = reader_find(r, names[i], strlen(names[i]));
     return r->it->filler >= 0 || n == 0
                ? 0
                : err_set(r->err, EOPNOTSUPP,
@@ -147,7 +152,7 @@ static int set_filler(const struct reader *r, const char *name, uint32_t n, bool
                          names[0]);
 }
 
-/* --- ColBERT's own form --- */
+/* --- the format of ColBERT's own code --- */
 
 static int read_colbert(const struct reader *r)
 {
@@ -177,7 +182,7 @@ static int read_colbert(const struct reader *r)
     return set_skipped(r, NULL);
 }
 
-/* --- PyLate's --- */
+/* --- the format of PyLate --- */
 
 static int set_prefix(const struct reader *r, enum interaction_role role, const json_t *config,
                       const char *key, const char *prompt)
@@ -218,9 +223,9 @@ static int read_pylate(const struct reader *r, const json_t *config)
     return rc < 0 ? rc : set_skipped(r, json_is_null(skipped) ? NULL : skipped);
 }
 
-/* --- that of sentence-transformers --- */
+/* --- the format of sentence-transformers --- */
 
-/* The folder of the module that tells which tokens count, "": there is none. */
+/* Finds the folder of the module that masks tokens; "": there is none. */
 static int find_mask(const struct reader *r, char folder[128])
 {
     _cleanup_free_ char *file = path_join(r->path, "modules.json"), *text = NULL, *object = NULL;
@@ -248,7 +253,7 @@ static int find_mask(const struct reader *r, char folder[128])
         const char *path = json_string_value(json_object_get(module, "path"));
         const char *dot = type ? strrchr(type, '.') : NULL;
 
-        /* What the library opened has plain names of folders. */
+        /* libinfer opens only folders with plain names. */
         if (dot && path && strcmp(dot, ".MultiVectorMask") == 0 && !strchr(path, '/') &&
             path[0] != '.' && strlen(path) < 64)
             snprintf(folder, 128, "%s/config.json", path);
@@ -256,7 +261,7 @@ static int find_mask(const struct reader *r, char folder[128])
     return 0;
 }
 
-/* Tasks that the list is for; documents where nothing is said. */
+/* Sets the tasks that the list applies to; by default documents. */
 static void set_tasks(struct interaction *it, const json_t *tasks)
 {
     static const char *const names[] = {
@@ -341,7 +346,7 @@ static int read_modules(const struct reader *r, const json_t *config)
 
 /* --- */
 
-/* Whether each text begins with the same token. */
+/* Counts the tokens that the tokenizer puts before every text. */
 static int count_lead(const struct reader *r)
 {
     struct inf_encoding none = {}, some = {};
@@ -411,7 +416,7 @@ uint32_t interaction_max(const struct interaction *it, enum interaction_role rol
     return it->roles[role].max > 0 ? MIN(it->roles[role].max, max) : max;
 }
 
-/* @e with the marker in it, and filled up to @n tokens. */
+/* Inserts the marker into @e, and pads it to @n tokens. */
 static int put_around(const struct interaction *it, int32_t marker, size_t n,
                       struct inf_encoding *e)
 {

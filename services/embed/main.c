@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-embed: takes the socket, reads the configuration, gives up new rights, serves
+ * sconce-embed: the process that computes embeddings and rankings
+ *
+ * It takes the socket, reads the configuration, drops privileges and serves.
  */
 #include "common/config/config.h"
 #include "common/config/options.h"
@@ -10,7 +12,7 @@
 #include "embed/embed-resident.h"
 #include "embed/embed.h"
 
-/* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */
+/* Clients are the gateway and tools of this machine; the gateway has stricter limits. */
 #define EMBED_MAX_CONNECTIONS 4096
 
 static int embed_run(struct embed *embed, const struct options *options)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Recognizing models with Matryoshka vectors */
 #include "embed/matryoshka.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@ enum {
     MATRYOSHKA_MAX_NAME = 256,
 };
 
-/* Letters and digits of names that those who trained these models gave them. */
+/* Names of models that are known for it: letters and digits of the names that their authors gave
+ * them. */
 static const char *const families[] = {
     "qwen3embedding",           "embeddinggemma",           "nomicembedtextv15",
     "nomicembedtextv2",         "modernbertembed",          "jinaembeddingsv3",
@@ -20,10 +22,11 @@ static const char *const families[] = {
     "snowflakearcticembedmv20", "snowflakearcticembedlv20", "mxbaiembedlargev1",
 };
 
-/* All models of these architectures are of one family. */
+/* Architectures of which all models qualify. */
 static const char *const archs[] = {"gemma-embedding", "jina-embeddings-v4"};
 
-/* Names are written with blanks, dashes, dots and capitals in many ways. */
+/* Copies letters and digits only, because names are written with blanks, dashes, dots and capitals
+ * in many ways. */
 static void keep_letters(const char *name, char out[MATRYOSHKA_MAX_NAME])
 {
     size_t n = 0;
@@ -48,7 +51,7 @@ static bool is_of_family(const char *name)
     return false;
 }
 
-/* The keys that vLLM reads, and that of jina-embeddings-v4. */
+/* Whether the file has the keys that vLLM reads, or that of jina-embeddings-v4. */
 static bool config_says(const char *path)
 {
     static const char *const lists[] = {"matryoshka_dimensions", "matryoshka_dims"};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and choosing the prompts of models */
 #include "embed/prompts.h"
 
 #include <errno.h>
@@ -41,7 +42,7 @@ static int read_file(const char *path, json_t **ret_prompts, struct inf_err *ret
     return 0;
 }
 
-/* Words of models whose files do not tell them. */
+/* Prompts of models whose files do not contain them. */
 static const struct {
     const char *arch, *name, *text;
 } own_words[] = {
@@ -49,7 +50,7 @@ static const struct {
     {"jina-embeddings-v4", "passage", "Passage: "},
 };
 
-/* What the file says stays. */
+/* A prompt of the file takes precedence. */
 static int add_own(json_t **prompts, const char *name, const char *text)
 {
     json_t *table;
@@ -117,7 +118,7 @@ int prompts_choose(json_t *prompts, const struct inputs_prompt *wanted, char **r
 
     *ret_text = NULL;
     if (wanted->instruction) {
-        /* As e5-instruct, Qwen3-Embedding and their kind were trained. */
+        /* The format that e5-instruct, Qwen3-Embedding and related models were trained with. */
         if (asprintf(&copy, "Instruct: %s\nQuery:", wanted->instruction) < 0)
             return problem_no_memory(problem);
         *ret_text = copy;

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * What models want to read before a text
+ * Prompts: texts that models expect before a text
  *
- * Many were trained with other words before queries than before documents. Directories of
- * sentence-transformers name them in config_sentence_transformers.json: "prompts", and
- * "default_prompt_name" for texts of which nothing is said. Those of jina-embeddings-v4 stand in
- * its code alone: "query" and "passage".
+ * Many models were trained with different prompts before queries and documents. Directories of
+ * sentence-transformers have them in config_sentence_transformers.json: "prompts", and
+ * "default_prompt_name" for texts without a given prompt. The prompts of jina-embeddings-v4,
+ * "query" and "passage", are only in its code.
  */
 
 #include <infer/types.h>
@@ -17,12 +17,11 @@
 
 struct inputs_prompt;
 
-/* The file's object; *ret_prompts is NULL where @path is a file or has no such file, and @arch has
- * no words of its own. -EBADMSG, -ENOMEM. */
+/* Reads the file's object. *ret_prompts is NULL if @path is a file or has no such file, and there
+ * are no built-in prompts for @arch. -EBADMSG, -ENOMEM. */
 int prompts_read(const char *path, const char *arch, json_t **ret_prompts, struct inf_err *reterr);
-/* Which of the words before queries, or before what is searched, the model has; NULL: none. */
+/* Returns the name of the model's prompt for queries, or for documents; NULL: none. */
 const char *prompts_find(const json_t *prompts, bool query);
-/* The words for a request; the caller frees *ret_text, which is NULL for none. @prompts may be
- * NULL. */
+/* Returns the prompt for a request, which the caller frees; NULL: none. @prompts may be NULL. */
 int prompts_choose(json_t *prompts, const struct inputs_prompt *wanted, char **ret_text,
                    struct problem *problem);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /v1/rerank and /rerank: how well documents answer a query
+ * POST /v1/rerank and /rerank: ranking documents by a query
  *
- * Two shapes, told apart by their names of the documents: `documents` is that of Jina and Cohere,
- * `texts` that of text-embeddings-inference.
+ * There are two formats, distinguished by the field with the documents: `documents` is that of Jina
+ * and Cohere, `texts` that of text-embeddings-inference.
  *
- * Models for late interaction rank as well: each token of the query looks for the one of a document
- * that is most like it (ColBERT, Khattab and Zaharia 2020).
+ * Models for late interaction rank too: the score adds up, over the tokens of the query, the
+ * similarity to the most similar token of the document (ColBERT, Khattab and Zaharia 2020).
  */
 #include <errno.h>
 #include <math.h>
@@ -42,7 +42,7 @@ static int read_query(struct call *c, struct problem *problem)
     return inputs_check_text("query", c->query.len, problem);
 }
 
-/* Fields of the other shape have no meaning here. */
+/* Fields of the other format are refused. */
 static int refuse_fields(struct call *c, const char *const *names, struct problem *problem)
 {
     for (; *names; names++)
@@ -58,7 +58,7 @@ static int read_documents(struct call *c, struct problem *problem)
     static const char *const others[] = {"raw_scores", "return_text", NULL};
     int64_t top_n = 0;
 
-    /* Documents are often longer than what models read of them. */
+    /* Documents are often longer than the model's context, so they are truncated. */
     c->params.cut = INF_CUT_END;
     if (refuse_fields(c, others, problem) < 0 ||
         field_int(c->body, "top_n", 1, INT32_MAX, &top_n, problem) < 0 ||
@@ -99,8 +99,8 @@ struct rank {
     size_t index;
 };
 
-/* Best first; equal ones in their order. */
-static int compare(const void *a, const void *b)
+/* Best first; equal scores in the order of the documents. */
+static int rank_compare(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
 
@@ -109,18 +109,20 @@ static int compare(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-/* What the classifier says. */
+/* The score of a classifier. */
 static float score_of(const struct call *c, size_t i)
 {
     const struct inf_embed_result *result = c->result;
     const float *s = result->vectors + i * result->width;
-    /* Of two classes, "no" and "yes", the difference is what a classifier of one says. */
+    /* For a classifier with the classes "no" and "yes", the difference corresponds to the logit of
+     * one with a single class. */
     const float logit = result->width == 2 ? s[1] - s[0] : s[0];
 
     return c->raw_scores ? logit : (float)(1 / (1 + exp(-(double)logit)));
 }
 
-/* Of tokens: the query is the first text. Raw is the sum over its tokens, else the mean. */
+/* The score of late interaction; the query is the first text. The raw score is the sum over the
+ * query's tokens, otherwise the mean. */
 static float score_of_rows(const struct call *c, size_t i)
 {
     const struct inf_embed_result *r = c->result;
@@ -139,7 +141,7 @@ static struct rank *make_ranks(const struct call *c)
     for (size_t i = 0; ranks && i < c->inputs.n; i++)
         ranks[i] = (struct rank){by_rows ? score_of_rows(c, i) : score_of(c, i), i};
     if (ranks)
-        qsort(ranks, c->inputs.n, sizeof(*ranks), compare);
+        qsort(ranks, c->inputs.n, sizeof(*ranks), rank_compare);
     return ranks;
 }
 

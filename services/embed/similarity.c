@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /similarity, as text-embeddings-inference has it, and POST /v1/similarity, which also
- * compares two lists
+ * POST /similarity, as in text-embeddings-inference, and POST /v1/similarity, which can also
+ * compare two lists
  */
 #include "common/config/config.h"
 #include "common/wire/fields.h"
@@ -18,7 +18,7 @@ static const char *const v1_fields[] = {
     "prompt_name", "prompt", "instruction", "dimensions", NULL,
 };
 
-/* TEI's: one sentence against some. */
+/* Reads the format of text-embeddings-inference: one sentence against several. */
 static int read_inputs(struct call *c, struct problem *problem)
 {
     const size_t max = c->request.host->config->embed.max_texts;
@@ -84,7 +84,7 @@ static int v1_read(struct call *c, struct problem *problem)
     return read_inputs(c, problem);
 }
 
-/* The cosines of text @a of the first list and all of the second. */
+/* Writes the cosines of text @a of the first list and all of the second. */
 static int put_row(struct call *c, size_t a)
 {
     const struct inf_embed_result *result = c->result;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vectors of single tokens, and POST /embed_all, which is how text-embeddings-inference has them
+ * Vectors of single tokens, and POST /embed_all, as in text-embeddings-inference
  *
- * A text has as many as it has tokens, those included that the model puts around it. Models for
- * late interaction are trained to make them; of others they are what would be pooled.
+ * A text has one vector for each token, including those that the model puts around it. Models for
+ * late interaction are trained to make such vectors; for other models they are the input of the
+ * pooling.
  */
 #include <string.h>
 
@@ -36,13 +37,13 @@ static int check_size(const struct call *c, struct problem *problem)
                        (unsigned long long)c->n_tokens, width, (unsigned long long)max);
 }
 
-/* What a client made tokens of itself is taken as it is. */
+/* Whether all tokens of a text count: those that a client sent as ids do. */
 static bool is_whole(const struct call *c, size_t i_text)
 {
     return c->kind != INF_EMBED_SCORES && c->inputs.items[i_text].tokens;
 }
 
-/* A ranking's first text is the query. */
+/* The first text of a ranking is the query. */
 static enum interaction_role role_of(const struct call *c, size_t i_text)
 {
     if (c->kind != INF_EMBED_SCORES)
@@ -71,7 +72,7 @@ int token_vectors_prepare(struct call *c, struct problem *problem)
     return 0;
 }
 
-/* The result is the caller's memory: its rows move up. */
+/* The caller owns the memory of the result, so rows are moved within it. */
 void token_vectors_drop(struct call *c)
 {
     struct inf_embed_result *result = c->result;
@@ -113,8 +114,8 @@ static int embed_all_read(struct call *c, struct problem *problem)
     return embeddings_read_common(c, "inputs", problem);
 }
 
-/* Without a word vectors are as text-embeddings-inference gives them: raw, but for those that a
- * model was trained to compare. */
+/* By default vectors are raw, as in text-embeddings-inference, except those of models that were
+ * trained for comparing them. */
 static int embed_all_prepare(struct call *c, struct problem *problem)
 {
     if (c->params.normalize == INF_NORMALIZE_MODEL &&

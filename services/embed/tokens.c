@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts to tokens, as models were trained on them
+ * Tokens of texts, in the formats that models were trained with
  *
- * What stands in a text is letters: the names of special tokens in it mean nothing, so that no
- * document can speak to a model in their stead.
+ * Names of special tokens within a text are treated as plain text, so that no document can insert
+ * control tokens.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,8 +11,7 @@
 #include "embed/embed-request.h"
 #include "embed/prompts.h"
 
-/* Pieces of the prompt of Qwen3-Reranker, from its model card, and of all that are trained like
- * it. */
+/* The prompt of Qwen3-Reranker, from its model card, which related models use too. */
 #define RANK_BEGIN                                                                                 \
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "    \
     "and "                                                                                         \
@@ -22,7 +21,7 @@
 #define RANK_INSTRUCTION                                                                           \
     "Given a web search query, retrieve relevant passages that answer the query"
 
-static int reserve(struct call *c, size_t n, struct problem *problem)
+static int tokens_reserve(struct call *c, size_t n, struct problem *problem)
 {
     c->texts = NEW(struct inf_embed_text, n);
     c->encodings = NEW(struct inf_encoding, n);
@@ -31,7 +30,7 @@ static int reserve(struct call *c, size_t n, struct problem *problem)
     return 0;
 }
 
-static void add(struct call *c, const struct inf_encoding *e, size_t n_seen)
+static void tokens_add(struct call *c, const struct inf_encoding *e, size_t n_seen)
 {
     c->encodings[c->n_texts] = *e;
     c->texts[c->n_texts] = (struct inf_embed_text){
@@ -39,8 +38,8 @@ static void add(struct call *c, const struct inf_encoding *e, size_t n_seen)
     c->n_texts++;
 }
 
-static int failed(const struct call *c, int r, enum interaction_role role, const char *at,
-                  struct problem *problem)
+static int tokens_failed(const struct call *c, int r, enum interaction_role role, const char *at,
+                         struct problem *problem)
 {
     const struct interaction *it = c->resident->interaction;
     const uint32_t max = inf_embedder_max_tokens(c->resident->embedder);
@@ -54,7 +53,7 @@ static int failed(const struct call *c, int r, enum interaction_role role, const
         at, it && role < INTERACTION_N ? interaction_max(it, role, max) : max);
 }
 
-/* Ids that a client made itself. */
+/* Takes over token ids that a client sent. */
 static int take_ids(struct call *c, const struct input *input, const char *at,
                     struct problem *problem)
 {
@@ -66,7 +65,7 @@ static int take_ids(struct call *c, const struct input *input, const char *at,
     struct inf_encoding e = {.n = n_kept};
 
     if (n_kept > max)
-        return failed(c, -E2BIG, INTERACTION_N, at, problem);
+        return tokens_failed(c, -E2BIG, INTERACTION_N, at, problem);
     for (size_t i = 0; i < n; i++) {
         const json_int_t id = json_integer_value(json_array_get(input->tokens, i));
 
@@ -80,13 +79,14 @@ static int take_ids(struct call *c, const struct input *input, const char *at,
         return problem_no_memory(problem);
     for (size_t i = 0; i < n_kept; i++)
         e.ids[i] = (int32_t)json_integer_value(json_array_get(input->tokens, first + i));
-    add(c, &e, 0);
+    tokens_add(c, &e, 0);
     return 0;
 }
 
-/* Of a text that a model of late interaction reads in a role. */
-static int encode(struct call *c, enum interaction_role role, const struct inf_encode_text *text,
-                  struct inf_encoding *e, size_t *ret_seen)
+/* Encodes a text for late interaction in its role. */
+static int tokens_encode(struct call *c, enum interaction_role role,
+                         const struct inf_encode_text *text, struct inf_encoding *e,
+                         size_t *ret_seen)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(c->resident->base.model);
     const uint32_t max = inf_embedder_max_tokens(c->resident->embedder);
@@ -99,7 +99,7 @@ static int encode(struct call *c, enum interaction_role role, const struct inf_e
                                       e);
 }
 
-/* What texts of a request are read as. */
+/* How the texts of a request are read. */
 struct reading {
     enum interaction_role role;
     char *prompt; /* owned; NULL: none */
@@ -125,14 +125,14 @@ static int take_text(struct call *c, const struct input *input, const struct rea
             return problem_no_memory(problem);
         text = (struct inf_encode_text){whole.data, whole.len};
     }
-    r = encode(c, reading->role, &text, &e, &n_seen);
+    r = tokens_encode(c, reading->role, &text, &e, &n_seen);
     if (r < 0)
-        return failed(c, r, reading->role, at, problem);
+        return tokens_failed(c, r, reading->role, at, problem);
     if (!e.n) {
         free(e.ids);
         return problem_set(problem, 400, "empty_input", at, "'%s' is empty: it has no tokens.", at);
     }
-    add(c, &e, n_seen);
+    tokens_add(c, &e, n_seen);
     return 0;
 }
 
@@ -152,7 +152,8 @@ static int take_list(struct call *c, const struct inputs *inputs, const struct r
     return r;
 }
 
-/* Models of late interaction have roles instead of most prompts: what is no query is a document. */
+/* Models for late interaction have roles instead of most prompts. A text that is no query counts as
+ * a document. */
 static int choose_reading(struct call *c, struct reading *reading, struct problem *problem)
 {
     static const char *const names[] = {
@@ -173,7 +174,7 @@ static int choose_reading(struct call *c, struct reading *reading, struct proble
 int tokens_of_inputs(struct call *c, struct problem *problem)
 {
     _cleanup_(reading_done) struct reading reading = {};
-    int r = reserve(c, c->inputs.n + c->more.n, problem);
+    int r = tokens_reserve(c, c->inputs.n + c->more.n, problem);
 
     if (r == 0)
         r = choose_reading(c, &reading, problem);
@@ -184,7 +185,7 @@ int tokens_of_inputs(struct call *c, struct problem *problem)
 
 /* --- rankings --- */
 
-/* Query and document are one text of two parts. */
+/* Encodes query and document as one text of two parts. */
 static int take_pair(struct call *c, const struct input *document, const char *at,
                      struct problem *problem)
 {
@@ -196,8 +197,8 @@ static int take_pair(struct call *c, const struct input *document, const char *a
                                              inf_embedder_max_tokens(c->resident->embedder), &e);
 
     if (r < 0)
-        return failed(c, r, INTERACTION_N, at, problem);
-    add(c, &e, 0);
+        return tokens_failed(c, r, INTERACTION_N, at, problem);
+    tokens_add(c, &e, 0);
     return 0;
 }
 
@@ -223,7 +224,7 @@ static int frame_init(struct frame *frame, const struct inf_tokenizer *tok)
                                         INF_ENCODE_PARSE_SPECIAL, 0, &frame->end, &frame->n_end);
 }
 
-/* What stands between: cut as one text. */
+/* Encodes the question between them, which is truncated as one text. */
 static int take_question(struct call *c, const struct frame *frame, const struct input *document,
                          const char *at, struct problem *problem)
 {
@@ -246,7 +247,7 @@ static int take_question(struct call *c, const struct frame *frame, const struct
                                              &(struct inf_encode_text){text.data, text.len}, NULL,
                                              0, c->params.cut, max - n_frame, &e);
     if (r < 0)
-        return failed(c, r, INTERACTION_N, at, problem);
+        return tokens_failed(c, r, INTERACTION_N, at, problem);
     whole = (struct inf_encoding){.ids = NEW(int32_t, n_frame + e.n), .n = n_frame + e.n};
     if (whole.ids) {
         memcpy(whole.ids, frame->begin, frame->n_begin * sizeof(*whole.ids));
@@ -256,11 +257,12 @@ static int take_question(struct call *c, const struct frame *frame, const struct
     free(e.ids);
     if (!whole.ids)
         return problem_no_memory(problem);
-    add(c, &whole, 0);
+    tokens_add(c, &whole, 0);
     return 0;
 }
 
-/* What stands before texts in a ranking: a role's, or words that the model names. */
+/* Chooses the text before queries or documents of a ranking: that of the role, or one of the
+ * model's prompts. */
 static int read_as(struct call *c, enum interaction_role role, struct reading *reading,
                    struct problem *problem)
 {
@@ -272,11 +274,11 @@ static int read_as(struct call *c, enum interaction_role role, struct reading *r
                                     : prompts_choose(prompts, &wanted, &reading->prompt, problem);
 }
 
-/* Query and documents are texts of their own, each behind its words. */
+/* Encodes query and documents as separate texts, each with its prompt. */
 static int take_apart(struct call *c, struct problem *problem)
 {
     _cleanup_(reading_done) struct reading query = {}, document = {};
-    int r = reserve(c, c->inputs.n + 1, problem);
+    int r = tokens_reserve(c, c->inputs.n + 1, problem);
 
     if (r == 0)
         r = read_as(c, INTERACTION_QUERY, &query, problem);
@@ -299,7 +301,7 @@ int tokens_of_ranking(struct call *c, struct problem *problem)
                            "The model '%s' takes no instruction.", c->resident->base.name);
     if (by_rows)
         return take_apart(c, problem);
-    r = reserve(c, c->inputs.n, problem);
+    r = tokens_reserve(c, c->inputs.n, problem);
     if (r == 0 && asked && frame_init(&frame, inf_model_tokenizer(c->resident->base.model)) < 0)
         r = problem_no_memory(problem);
     for (size_t i = 0; i < c->inputs.n && r == 0; i++) {
