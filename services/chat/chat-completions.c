@@ -2,8 +2,8 @@
 /*
  * POST /v1/chat/completions
  *
- * Streams: a chunk with the role for each choice, then chunks with content, one with the reason of
- * the end, and when asked for one with the usage.
+ * A stream has a chunk with the role for each choice, then chunks with content, one with the finish
+ * reason, and on request one with the usage.
  */
 #include <errno.h>
 #include <infer/chat.h>
@@ -41,7 +41,7 @@ static const char *const chat_fields[] = {
     NULL,
 };
 
-/* What needs features of its own is refused here, by its name. */
+/* Refuses parameters of unsupported features by name. */
 static int chat_read_unsupported(struct generation *g, struct problem *problem)
 {
     static const char *const refused[] = {"audio", "prediction", "web_search_options"};
@@ -124,7 +124,7 @@ static int chat_prepare(struct generation *g, struct problem *problem)
                                  INF_ENCODE_PARSE_SPECIAL | INF_ENCODE_ADD_SPECIAL, problem);
 }
 
-/* Opens a chunk of one choice, up to "delta": */
+/* Opens a chunk of one choice, up to "delta":. */
 static int chunk_open(struct generation *g, uint32_t index)
 {
     int r = sse_open(&g->out);
@@ -135,7 +135,7 @@ static int chunk_open(struct generation *g, uint32_t index)
     return r < 0 ? r : str_puts(&g->out, ",\"delta\":");
 }
 
-/* After the delta: logprobs (may be NULL) and the reason of the end (may be NULL). */
+/* Closes a chunk after the delta. @logprobs and the reason @finish may be NULL. */
 static int chunk_close(struct generation *g, const struct str *logprobs, const char *finish)
 {
     int r = str_puts(&g->out, ",\"logprobs\":");
@@ -177,7 +177,7 @@ static int chat_tokens(struct generation *g, struct choice *c, const struct inf_
     }
     if (r < 0 || !g->request.streaming)
         return r < 0 ? r : str_append(&c->text, event->text, event->text_len);
-    /* What is held back leaves with its text, and so do its probabilities. */
+    /* Text may be held back; its probabilities are sent together with it. */
     if (!event->text_len)
         return 0;
     r = chunk_open(g, c->index);

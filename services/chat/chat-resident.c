@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One model with keys and values of two kinds is two residents. */
+/*
+ * Resident models of the chat service
+ *
+ * A model that is used with two KV types becomes two residents.
+ */
 #include "chat/chat-resident.h"
 
 #include <errno.h>
@@ -124,9 +128,9 @@ static void resident_failed(const struct resident *resident, const char *why,
         resident_load_problem(resident, why, problem);
 }
 
-/* Whether @resident keeps keys and values so. While it is not ready, a name stands for itself
- * alone; when it is, its engine tells what its model or device cannot, so that nothing makes room
- * for what fails. */
+/* Whether @resident uses the KV type @key. Before it is loaded, types are compared by name;
+ * afterwards its engine reports what the model or device does not support, so that no other model
+ * is unloaded for a request that would fail. */
 static int resident_serves(const struct resident *resident, const void *key,
                            struct problem *problem)
 {
@@ -141,7 +145,7 @@ static int resident_serves(const struct resident *resident, const void *key,
     if (resident->state != RESIDENT_READY)
         return false;
     r = inf_engine_kv_type(own->engine, wanted, &err);
-    /* What is configured fails when it is loaded. */
+    /* An unsupported configured type is reported when the model is loaded. */
     return r < 0 && key ? bad_kv_type(problem, err.text) : r == 0;
 }
 

@@ -4,8 +4,8 @@
 /*
  * The chat service: text models behind OpenAI's API
  *
- * One loop thread owns everything here. Beside it run one thread that loads models, those that
- * render templates and make tokens of prompts, and the engine's own.
+ * One loop thread owns all objects. Other threads: one that loads models, several that render
+ * templates and make tokens of prompts, and that of each engine.
  */
 
 #include "chat/device.h"

@@ -179,7 +179,7 @@ static int put_text(struct generation *g, struct choice *c, const char *text, si
     return len ? put_chunk(g, c, text, len, NULL) : 0;
 }
 
-/* Before its first own text, with `echo`, a choice begins with its prompt. */
+/* With `echo`, a choice begins with its prompt. */
 static int echo_prompt(struct generation *g, struct choice *c)
 {
     if (c->started || !g->echo)
@@ -188,7 +188,7 @@ static int echo_prompt(struct generation *g, struct choice *c)
     return put_text(g, c, c->prompt->text, c->prompt->text_len);
 }
 
-/* Many vocabularies begin each text with a space that belongs to no text. */
+/* Many tokenizers begin each text with a space that does not belong to the text. */
 static bool text_lost_space(const struct inf_tokenizer *tok, const struct inf_event *event,
                             const char *text)
 {
@@ -201,7 +201,8 @@ static bool text_lost_space(const struct inf_tokenizer *tok, const struct inf_ev
     return false;
 }
 
-/* The prompt's probabilities are told once; all choices of a prompt show them. */
+/* The engine reports the prompt's probabilities once; they are added to all choices of the
+ * prompt. */
 static int prompt_tokens(struct generation *g, const struct prompt *prompt,
                          const struct inf_event *event)
 {
@@ -246,7 +247,7 @@ static int completions_finish(struct generation *g, struct choice *c)
 
 static int completions_begin(struct generation *g)
 {
-    /* The head of the answer leaves with its first bytes: a comment is enough. */
+    /* Headers are sent together with the first bytes; a comment is enough. */
     return str_puts(&g->out, ": accepted\n\n");
 }
 

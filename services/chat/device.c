@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From chat.device to a policy and an open device
+ * Choosing and opening the device of the chat service, according to chat.device
  *
- * A GPU is what a node of one is there for: under systemd those alone that `sconce setup gpu`
- * opened. Without one, Vulkan is a driver that makes machine code for the CPU, which no unit
- * allows; tests run it elsewhere.
+ * "auto" uses a GPU if one of its device nodes is accessible; under systemd these are only those
+ * that `sconce setup gpu` opened. Without a GPU, the only Vulkan driver is one that generates
+ * machine code for the CPU, which units do not allow; tests run it outside of units.
  */
 #include "chat/device.h"
 
@@ -19,8 +19,8 @@
 #include "common/config/options.h"
 #include "common/service/log.h"
 
-/* Keeps drivers and layers from what they would do beside computing: windows, and files of their
- * own, which radv looks for in XDG_CACHE_HOME. */
+/* Disables features of drivers and layers that are not needed for computing: windows, and cache
+ * files, which radv looks for in XDG_CACHE_HOME. */
 static void set_environment(const char *cache_dir)
 {
     const struct {
@@ -48,7 +48,7 @@ static bool may_make_executable(void)
     return may;
 }
 
-/* @dir and what is missing above it. */
+/* Makes @dir and missing directories above it. */
 static void make_directory(char *dir)
 {
     for (char *p = strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
@@ -97,7 +97,7 @@ int chat_device_choose(struct chat_device *d, struct options *options)
     return 0;
 }
 
-/* SIGTERM is for the loop, and drivers make threads that would take it. */
+/* SIGTERM is for the loop; without this, threads of drivers could receive it. */
 static void block_signals(void)
 {
     sigset_t set;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What computes
+ * The device of the chat service
  *
- * Drivers are files that are loaded, nodes that are opened and threads that are made: all of it
- * before the service is sealed. So the device is chosen with the configuration, opened under the
- * policy that it needs, and kept; models that come later find it open.
+ * Opening a device loads files, opens device nodes and starts threads, all of which must happen
+ * before the service is sealed. The device is therefore chosen together with the configuration,
+ * opened under the policy that it needs, and kept open for models that are loaded later.
  */
 
 #include <infer/device.h>
@@ -16,17 +16,17 @@
 struct options;
 
 struct chat_device {
-    const char *policy; /* the name of the one to follow; static */
-    char *cache_dir;    /* of compiled kernels; NULL: they are not kept */
-    char *why;          /* why "auto" is the CPU; NULL: it is not, or was not asked for */
+    const char *policy; /* name of the policy that the service must use; static */
+    char *cache_dir;    /* for compiled kernels; NULL: they are not stored */
+    char *why; /* why "auto" chose the CPU; NULL: it did not, or "auto" is not configured */
     struct inf_device *device;
     char text[320]; /* "vulkan:0 (NAME)" */
 };
 
-/* Before confine_start(). A device that cannot be had makes the configuration wrong: @options says
- * so then. -ENOMEM. */
+/* Call it before confine_start(). If the device is not available, the configuration becomes wrong:
+ * see options_set_wrong(). -ENOMEM. */
 int chat_device_choose(struct chat_device *d, struct options *options);
-/* After it, and before threads start. Errors as above. */
+/* Call it after confine_start() and before threads start. Errors as above. */
 int chat_device_open(struct chat_device *d, struct options *options);
 void chat_device_done(struct chat_device *d);
 

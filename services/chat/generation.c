@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of a request are told by what it holds: a waiter, a job, submitted prompts. */
+/*
+ * Generating requests, from the body to the last byte of the answer
+ *
+ * The state of a request follows from what it holds: a waiter, a job, or submitted prompts.
+ */
 #include "chat/generation.h"
 
 #include <errno.h>
@@ -58,7 +62,8 @@ static void generation_no_memory(struct generation *g)
     model_request_fail(&g->request, 503, "out_of_memory", "Out of memory.");
 }
 
-/* Silence keeps no connection open. */
+/* Before the first token, a comment is sent now and then, because idle connections may be
+ * closed. */
 static void generation_tick(struct model_request *request)
 {
     if (request->streaming && !generation_of(request)->first_token)
@@ -80,7 +85,7 @@ static int generation_reserve_choices(struct generation *g)
     return 0;
 }
 
-/* Sends what the endpoint wrote into g->out, when it is a stream. */
+/* If the answer is a stream, sends what the endpoint wrote into g->out. */
 static void generation_send(struct generation *g, int r)
 {
     if (r == 0 && g->request.streaming && g->out.len)
@@ -111,7 +116,7 @@ static void generation_end(struct generation *g)
     model_request_unref(&g->request);
 }
 
-/* @more: those are not all. */
+/* @more: the prompt has even more tokens. */
 static int generation_context_problem(const struct generation *g, size_t n_tokens, bool more,
                                       struct problem *problem)
 {
@@ -194,8 +199,8 @@ static void generation_submit(struct generation *g)
     }
 }
 
-/* Answers may take long, and freeing it is not for the loop: of the body stays what is borrowed
- * until it is submitted. */
+/* Answers may take long, so most of the body is freed early, on a thread. Only fields that are
+ * borrowed until the request is submitted are kept. */
 static void generation_drop_body(struct generation *g)
 {
     const char *key;
@@ -219,7 +224,7 @@ static void generation_prepare(struct model_request *request)
     generation_drop_body(g);
 }
 
-/* With prompts, or a problem, at hand. */
+/* Continues with the prompts or a problem. */
 static void generation_prepared(struct model_request *request)
 {
     struct generation *g = generation_of(request);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * One API request that needs a model, from its body to its last byte (see model-request.h)
+ * An API request that needs a model, from its body to its last byte (see model-request.h)
  *
- * Steps: the body is read; the model is waited for; prompts are made, beside the loop; they are
- * submitted; events are written as the endpoint words them; the end. It is counted by the HTTP
- * request, the engine (once per prompt), and the preparers.
+ * Steps: read the body; wait for the model; make prompts, on a thread beside the loop; submit them
+ * to the engine; write events in the format of the endpoint; end. The HTTP request, the engine
+ * (once per prompt) and the preparing job each hold a reference.
  */
 
 #include <infer/engine.h>
@@ -25,38 +25,38 @@ struct generation;
 struct prompt {
     int32_t *tokens;
     size_t n_tokens;
-    char *text; /* of them, for `echo`; NULL: it is not asked for */
+    char *text; /* text of the tokens, for `echo`; NULL: not requested */
     size_t text_len;
-    uint64_t engine_id; /* 0: not submitted, or over */
+    uint64_t engine_id; /* 0: not submitted, or finished */
     uint32_t n_cached;
 };
 
 struct choice {
     uint32_t index;
     struct prompt *prompt;
-    struct str text;     /* of the answer, when it is not streamed */
-    struct str logprobs; /* the endpoint's own, as JSON */
+    struct str text;     /* of the answer, if it is not streamed */
+    struct str logprobs; /* JSON in the endpoint's format */
     struct str logprobs_more[3];
     uint32_t n_generated;
     int32_t offset;     /* of the next token in the text, in code points; for logprobs */
     const char *finish; /* static: "stop", "length"; NULL: running */
-    bool started;       /* something of it was sent */
+    bool started;       /* some of it was sent */
 };
 
-/* What differs between endpoints. */
+/* The differences between endpoints. */
 struct endpoint {
     const char *id_prefix;
-    const char *const *fields; /* names beside those of params_names */
+    const char *const *fields; /* field names in addition to params_names */
     bool generates;            /* false: `prepare` writes the whole answer into g->out */
-    /* Reads and checks the body; may run beside the loop. */
+    /* Reads and checks the body; may run on a thread beside the loop. */
     int (*read)(struct generation *g, struct problem *problem);
-    /* Makes g->prompts, with the model at hand; beside the loop. */
+    /* Makes g->prompts, with the loaded model; runs on a thread beside the loop. */
     int (*prepare)(struct generation *g, struct problem *problem);
-    /* These write into g->out: as events of a stream, or into the choice. */
+    /* These functions write into g->out as events of a stream, or into the choice. */
     int (*begin)(struct generation *g);
     int (*tokens)(struct generation *g, struct choice *c, const struct inf_event *event);
     int (*finish)(struct generation *g, struct choice *c);
-    /* The usage event of a stream, or the whole answer. */
+    /* Writes the usage event of a stream, or the whole answer. */
     int (*end)(struct generation *g);
 };
 
@@ -72,11 +72,11 @@ struct generation {
     int status; /* of reading and preparing */
     struct problem problem;
 
-    /* The endpoints' own fields. */
+    /* Fields of single endpoints. */
     uint32_t max_tokens;   /* 0: the default */
     int n_logprobs;        /* as in inf_request */
     bool echo, score_only; /* score_only: max_tokens is 0 */
-    json_t *messages;      /* borrowed from body, as the next two */
+    json_t *messages;      /* borrowed from body, like the next two */
     json_t *documents, *kwargs;
 
     struct chat_resident *resident;
@@ -89,11 +89,11 @@ struct generation {
     bool first_token;
 };
 
-/* For params.begin of the host; @endpoint: a struct endpoint. */
+/* For params.begin of the host. @endpoint: a struct endpoint. */
 void generation_new(struct model_host *host, const void *endpoint, struct http_request *http);
-/* From the event pump. */
+/* Called for each event of the engine. */
 void generation_on_event(struct generation *g, const struct inf_event *event);
-/* Encodes one prompt; for `prepare`. Appends to g->prompts. */
+/* Encodes one prompt and appends it to g->prompts; for `prepare`. */
 int generation_add_prompt(struct generation *g, const char *param, const char *text, size_t len,
                           unsigned flags, struct problem *problem);
 int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens,
@@ -104,8 +104,8 @@ struct usage {
     uint64_t n_prompt, n_cached, n_generated;
 };
 struct usage generation_usage(const struct generation *g);
-/* Appends the start of an answer, or of each event of a stream, up to "choices":[ to g->out. It is
- * worded once: @object must be the same each time. */
+/* Appends the start of an answer, or of each event of a stream, up to "choices":[ to g->out. The
+ * text is made once, so @object must be the same each time. */
 int generation_put_head(struct generation *g, const char *object);
 /* Appends the usage object. */
 int generation_put_usage(const struct generation *g, struct str *out);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * GET /v1/models and /v1/models/{id}: what is installed, with more about what is in memory
- */
+/* GET /v1/models and /v1/models/{id}: installed models, with more details of loaded ones */
 #include <string.h>
 #include <time.h>
 
@@ -46,7 +44,7 @@ static int put_model(const struct model_host *host, struct str *out,
     r = r < 0 ? r
               : str_printf(out, "],\"size\":%llu,\"task\":\"%s\"", (unsigned long long)entry->size,
                            models_task_name(entry->task));
-    /* What other services have in memory is not known here. */
+    /* The state of other services is not known here. */
     if (r == 0 && (resident || entry->task == MODELS_CHAT))
         r = str_printf(out, ",\"status\":\"%s\"", resident ? "loaded" : "unloaded");
     r = r < 0 ? r : str_puts(out, ",\"meta\":");
@@ -55,7 +53,7 @@ static int put_model(const struct model_host *host, struct str *out,
     return r < 0 ? r : str_putc(out, '}');
 }
 
-static void answer(struct http_request *request, int r, const struct str *out)
+static void listing_answer(struct http_request *request, int r, const struct str *out)
 {
     if (r < 0)
         api_error_send(request, 503, "out_of_memory", NULL, 1, "Out of memory.");
@@ -63,7 +61,7 @@ static void answer(struct http_request *request, int r, const struct str *out)
         http_respond(request, 200, "application/json", out->data, out->len);
 }
 
-static void unreadable(struct http_request *request)
+static void listing_unreadable(struct http_request *request)
 {
     api_error_send(request, 500, "models_unreadable", NULL, 0,
                    "The list of installed models cannot be read; see the service's log.");
@@ -76,7 +74,7 @@ void chat_list_models(struct model_host *host, struct http_request *request)
     int r;
 
     if (!models) {
-        unreadable(request);
+        listing_unreadable(request);
         return;
     }
     r = str_puts(&out, "{\"object\":\"list\",\"data\":[");
@@ -84,10 +82,10 @@ void chat_list_models(struct model_host *host, struct http_request *request)
         r = i ? str_putc(&out, ',') : 0;
         r = r < 0 ? r : put_model(host, &out, models_at(models, i));
     }
-    answer(request, r < 0 ? r : str_puts(&out, "]}"), &out);
+    listing_answer(request, r < 0 ? r : str_puts(&out, "]}"), &out);
 }
 
-/* Undoes percent-encoding, in place of a NUL-terminated copy. */
+/* Decodes percent-encoding in place. */
 static void decode_percent(char *s)
 {
     char *out = s;
@@ -123,12 +121,12 @@ void chat_show_model(struct model_host *host, struct http_request *request)
         decode_percent(name);
     models = model_host_look(host, name);
     if (!models || !name) {
-        unreadable(request);
+        listing_unreadable(request);
         return;
     }
     entry = models_find(models, name);
     if (entry) {
-        answer(request, put_model(host, &out, entry), &out);
+        listing_answer(request, put_model(host, &out, entry), &out);
         return;
     }
     if (model_host_is_broken(models, name, &problem)) {

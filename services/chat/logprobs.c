@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokens are bytes: those that are no whole text are shown with U+FFFD beside their bytes (chat),
- * or as "bytes:\xe2\x80" (legacy), as OpenAI's API does.
+ * Log-probabilities of tokens as JSON
+ *
+ * Tokens are bytes. A token that is no complete text is shown with U+FFFD and its bytes (chat), or
+ * as "bytes:\xe2\x80" (legacy), as in OpenAI's API.
  */
 #include "chat/logprobs.h"
 
@@ -19,7 +21,7 @@ static size_t token_bytes(const struct inf_tokenizer *tok, int32_t id, unsigned 
 {
     size_t len = inf_tokenizer_token_bytes(tok, id, buf, TOKEN_MAX);
 
-    /* Special tokens add nothing to a text; here they are named. */
+    /* Special tokens have no text, so their names are shown. */
     if (!len) {
         const char *piece = inf_tokenizer_token_text(tok, id, &len);
 
@@ -30,7 +32,7 @@ static size_t token_bytes(const struct inf_tokenizer *tok, int32_t id, unsigned 
     return MIN(len, (size_t)TOKEN_MAX);
 }
 
-/* JSON has no infinity; -9999 is what OpenAI's API tells for the impossible. */
+/* JSON has no infinity; OpenAI's API uses -9999 for impossible tokens. */
 static double logprob_value(float logprob)
 {
     return isfinite(logprob) ? (double)logprob : -9999.0;
@@ -94,7 +96,7 @@ static int put_legacy_top(struct str *out, const struct inf_tokenizer *tok,
         _cleanup_str_ struct str name = {};
 
         r = put_legacy_token(&name, tok, token->top[i].token);
-        /* Two ids may have one text: the likelier one, which comes first, stands for both. */
+        /* Two ids may have the same text: only the likelier one, which comes first, is shown. */
         if (r < 0 || (names.len && memmem(names.data, names.len, name.data, name.len)))
             continue;
         if ((r = str_append(&names, name.data, name.len)) < 0 ||

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-chat: takes the sockets, reads the configuration, gives up new rights, serves
+ * sconce-chat: the process that generates text
+ *
+ * It takes the sockets, reads the configuration, drops privileges and serves.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +15,10 @@
 #include "common/http/misconfigured.h"
 #include "common/service/log.h"
 
-/* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */
+/* Clients are the gateway and tools of this machine; the gateway has stricter limits. */
 #define CHAT_MAX_CONNECTIONS 4096
 
-/* What the service serves, once it knows its device. */
+/* Serves, after the device is known. */
 static int chat_run(struct chat *chat, const struct options *options)
 {
     const struct config *config = options->config;
@@ -42,8 +44,8 @@ static int chat_run(struct chat *chat, const struct options *options)
                           options);
 }
 
-/* Where the cache service listens, if it shall be used; NULL where no directory can be named is as
- * good as a service that is not there. */
+/* Returns the socket of the cache service if it is to be used. NULL: it is disabled, or no
+ * directory is known, which has the same effect. */
 static char *chat_cache_socket(const struct options *options)
 {
     char *path;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Messages as OpenAI's API has them; parts that are no text are refused by name
- */
+/* Messages in the format of OpenAI's API; parts other than text are refused by name */
 #include "chat/messages.h"
 
 #include <errno.h>
@@ -12,8 +10,9 @@
 #include "common/wire/json.h"
 #include "core/str.h"
 
-#define MESSAGES_MAX           65536
-#define MESSAGES_MAX_ARGUMENTS ((size_t)32 << 20) /* bytes of memory, of all of a request */
+#define MESSAGES_MAX 65536
+#define MESSAGES_MAX_ARGUMENTS                                                                     \
+    ((size_t)32 << 20) /* memory of the parsed arguments of one request, in bytes */
 
 static const char *const message_fields[] = {
     "role",      "content", "name",        "tool_calls", "tool_call_id",  "reasoning_content",
@@ -84,7 +83,8 @@ static int content_normalize(json_t *message, const char *prefix, struct problem
     return 0;
 }
 
-/* Templates read arguments as an object, clients send it as text; what is none stays text. */
+/* Templates expect arguments as an object, but clients send it as text. Text that is no object is
+ * unchanged. */
 static int arguments_normalize(json_t *function, const char *param, size_t *room,
                                struct problem *problem)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * OpenAI's fields with OpenAI's ranges, and the samplers that servers of open models add
- */
+/* OpenAI's parameters with OpenAI's ranges, and samplers that servers of open models add */
 #include "chat/params.h"
 
 #include <errno.h>
@@ -67,7 +65,7 @@ static int params_read_floats(struct params *p, json_t *body, struct problem *pr
 
         if (r < 0)
             return r;
-        /* The engine reads 0 as "off"; here 0 keeps only the most likely token. */
+        /* The engine reads 0 as "off"; in the API, 0 keeps only the most likely token. */
         if (r > 0 && v == 0 &&
             (rows[i].value == &p->sampling.top_p || rows[i].value == &p->sampling.typical_p))
             v = 1e-9;
@@ -209,7 +207,7 @@ static int params_read_cache(struct params *p, json_t *body, struct problem *pro
     return r;
 }
 
-/* Accepted, checked, and without effect here. */
+/* Fields that are accepted and checked but have no effect. */
 static int params_read_ignored(json_t *body, struct problem *problem)
 {
     static const char *const strings[] = {"user", "safety_identifier", "prompt_cache_key"};

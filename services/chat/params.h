@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What both generating endpoints let a client say: lengths, sampling, stops, streaming
+ * Parameters that both generating endpoints share: lengths, sampling, stops, streaming
  *
- * Every field is honoured or refused by name. Fields that are accepted without effect are listed in
- * docs/http-api.md.
+ * Every field is honoured or refused by name. docs/http-api.md lists fields that are accepted
+ * without effect.
  */
 
 #include <infer/engine.h>
@@ -27,13 +27,13 @@ struct params {
     bool stream, include_usage, ignore_eos, show_special, no_cache;
     const char *cache_salt; /* borrowed from the body; NULL: none */
     size_t cache_salt_len;
-    const char *kv_type; /* as chat.kv_type, borrowed from the body; NULL: that one */
+    const char *kv_type; /* like chat.kv_type; borrowed from the body; NULL: chat.kv_type */
 };
 
 /* Names of the fields that params_read() knows, NULL-terminated. */
 extern const char *const params_names[];
 
 int params_read(struct params *params, json_t *body, struct problem *problem);
-/* What only the model can tell: ids within its vocabulary. */
+/* Checks what depends on the model: ids must be within its vocabulary. */
 int params_check_vocab(const struct params *params, uint32_t n_vocab, struct problem *problem);
 void params_done(struct params *params);

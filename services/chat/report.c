@@ -2,7 +2,7 @@
 /*
  * /health, /metrics and the status line for systemd
  *
- * Names that begin with vllm: are those of vLLM, so that its dashboards work here.
+ * Names that begin with vllm: are those of vLLM, so that its dashboards can be used.
  */
 #include <stdio.h>
 
@@ -37,7 +37,7 @@ static struct totals report_totals(const struct model_host *host)
     return t;
 }
 
-/* ", 81.5 tokens/s", or nothing before there is a speed. */
+/* Returns ", 81.5 tokens/s", or "" if no speed is known yet. */
 static const char *status_speed(double tok_s, char *text, size_t size)
 {
     text[0] = 0;
@@ -111,7 +111,7 @@ static void metrics_device(const struct chat *chat, struct str *out)
     const struct inf_device_info *info = inf_device_info(chat->device.device);
     char labels[512];
 
-    /* Names of devices are printable and have neither quotes nor backslashes. */
+    /* Names of devices are printable and contain neither quotes nor backslashes. */
     snprintf(labels, sizeof(labels), "device=\"%s\",description=\"%s\"", info->name,
              info->description);
     metrics_head(out, "sconce_chat_device_info", "gauge", "What computes; always 1.");

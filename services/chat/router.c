@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A new endpoint is one row: an endpoint that needs a model, or a function that answers at once. */
+/*
+ * Routes of the chat service
+ *
+ * A new endpoint is one row: an endpoint that needs a model, or a function that answers at once.
+ */
 #include "chat/chat.h"
 #include "chat/generation.h"
 

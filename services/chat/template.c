@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variables of a request reach the template by chat_template_kwargs, or by fields of their own;
- * those fields are refused when the template does not read them, for they would do nothing.
+ * Rendering chat templates
+ *
+ * A request sets template variables in chat_template_kwargs or in separate fields. A separate field
+ * is refused if the template does not read it, because it would have no effect.
  */
 #include "chat/template.h"
 
@@ -44,7 +46,7 @@ int template_read(struct generation *g, struct problem *problem)
     return 0;
 }
 
-/* The variables of the request as JSON text, or NULL for none. */
+/* Returns the variables of the request as JSON text; NULL: none. */
 static int template_kwargs(struct generation *g, const char *source, char **ret_text,
                            struct problem *problem)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* From a generation's messages to the prompt that its model's chat template makes of them. */
+/* From the messages of a request to a prompt, with the chat template of its model */
 
 #include "common/http/problem.h"
 
@@ -9,6 +9,6 @@ struct generation;
 
 /* Reads and checks messages, documents and template variables. */
 int template_read(struct generation *g, struct problem *problem);
-/* The caller frees *ret_text. */
+/* Renders the prompt. The caller frees *ret_text. */
 int template_render(struct generation *g, char **ret_text, size_t *ret_len,
                     struct problem *problem);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * POST /tokenize, /detokenize and /apply-template, as llama-server has them
- */
+/* POST /tokenize, /detokenize and /apply-template, as in llama-server */
 #include <errno.h>
 #include <infer/tokenizer.h>
 #include <string.h>
@@ -27,7 +25,7 @@ static const char *const apply_template_fields[] = {
     NULL,
 };
 
-/* Working on a text takes a hundred times its size. */
+/* Processing a text takes about a hundred times its size in memory. */
 #define TOKENIZE_MAX_BYTES ((size_t)4 << 20)
 
 static int out_of_memory(int r, struct problem *problem)
