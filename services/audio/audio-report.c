@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /health, /metrics and the status line for systemd. */
+/* /health, /metrics and the status line for systemd */
 #include <stdio.h>
 
 #include "audio/audio-resident.h"
 #include "audio/audio.h"
 #include "common/http/http.h"
 
-/* ", 12.5 times real time", or nothing before there is a speed. */
+/* Returns ", 12.5 times real time", or "" if no speed is known yet. */
 static const char *status_speed(const struct inf_transcriber_stats *s, char *text, size_t size)
 {
     text[0] = 0;

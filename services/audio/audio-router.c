@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A new endpoint is one row: a task, or a function that answers at once. */
+/*
+ * Routes of the audio service
+ *
+ * A new endpoint is one row: a task, or a function that answers at once.
+ */
 #include "audio/audio.h"
 #include "audio/transcription.h"
 

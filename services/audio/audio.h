@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The audio service: text of speech behind OpenAI's API
+ * The audio service: speech to text behind OpenAI's API
  *
- * One loop thread owns everything here. Beside it run one thread that loads models and those of
- * the transcribers; files are decoded by another program, see decoder-client.h.
+ * One loop thread owns all objects. Other threads: one that loads models, and those of the
+ * transcribers. Another program decodes files, see decoder-client.h.
  */
 
 #include "host/model-host.h"
@@ -14,8 +14,8 @@ struct decoder;
 
 struct audio_stats {
     uint64_t n_answered;
-    uint64_t n_undecodable, n_crashes; /* files, decoders */
-    double seconds;                    /* of sound that was answered */
+    uint64_t n_undecodable, n_crashes; /* undecodable files, crashed decoders */
+    double seconds;                    /* of audio in answered requests */
     struct metrics_histogram first_text;
 };
 

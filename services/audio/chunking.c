@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members by name; 0 is what the library takes for a member that was not given. */
+/* Parsing chunking_strategy; 0 means the default of libinfer, as for a member that is not given */
 #include "audio/chunking.h"
 
 #include <errno.h>

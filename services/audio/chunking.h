@@ -2,19 +2,19 @@
 #pragma once
 
 /*
- * What a form says of silence: `chunking_strategy`, as OpenAI's API has it
+ * `chunking_strategy`: how a request handles silence, as in OpenAI's API
  *
  * "auto", or an object: {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300,
- * "silence_duration_ms": 200}. Clients send it as one field, or a field for each member.
+ * "silence_duration_ms": 200}. Clients send it as one field, or as one field for each member.
  */
 
 #include <infer/types.h>
 
 struct audio_params;
 
-/* A text that begins as an object. -EINVAL with the reason; -ENOMEM. */
+/* Parses the field. -EINVAL with the reason; -ENOMEM. */
 int chunking_parse(struct audio_params *params, const char *text, size_t len,
                    struct inf_err *reterr);
-/* The member @name of the object, as text. -EINVAL with the reason. */
+/* Sets the member @name of the object from text. -EINVAL with the reason. */
 int chunking_set(struct audio_params *params, const char *name, const char *value,
                  struct inf_err *reterr);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One file from its container to samples
+ * Decoding a file, from its container to samples
  *
- * The container is known by sniff.c and its demuxer is opened by name. Streams are not probed
- * (avformat_find_stream_info): decoders tell what headers do not. Packets that a decoder refuses
- * are skipped and counted, as players do. A file of which more than two in three are refused is
- * broken, which is where ffmpeg draws the line (-max_error_rate). Sound is clipped to -1 … 1, as in
- * files of 16 bits.
+ * sniff.c recognizes the container, and its demuxer is opened by name. Streams are not probed
+ * (avformat_find_stream_info); what headers do not contain becomes known from decoders. Packets
+ * that a decoder refuses are skipped and counted, as players do. If more than two in three packets
+ * are refused, the file counts as broken, the same limit as in ffmpeg (-max_error_rate). Samples
+ * are clipped to -1 … 1, as in 16-bit files.
  */
 #include "audio/decode.h"
 
@@ -25,14 +25,16 @@
 
 enum {
     DECODE_IO = 32 * 1024,
-    DECODE_MAX_ALLOC = 256 << 20, /* a single block of memory */
+    DECODE_MAX_ALLOC = 256 << 20, /* of a single block of memory */
     DECODE_MIN_RATE = 2000,
     DECODE_MAX_RATE = 768000,
     DECODE_MAX_CHANNELS = 64,
-    DECODE_MANY_ERRORS = 10000, /* so many tell before the end of a file what it is */
+    DECODE_MANY_ERRORS =
+        10000, /* with this many errors, a file may be found broken before its end */
 };
 
-/* Codecs and their decoders: those of the libraries themselves, never of others behind them. */
+/* Supported codecs and their decoders. All are implemented in libavcodec itself, none in external
+ * libraries. */
 static const struct {
     enum AVCodecID id;
     const char *decoder;
@@ -77,19 +79,19 @@ static const struct {
 struct decode {
     const struct decode_params *params;
     struct decoder_end *end;
-    size_t pos; /* in the file */
+    size_t pos; /* read position in the file */
     AVIOContext *io;
     AVFormatContext *format;
-    int stream; /* its index */
+    int stream; /* index of the stream */
     AVCodecContext *codec;
     AVPacket *packet;
     AVFrame *frame;
-    /* The converter, and what it converts from. */
+    /* The converter, and the format that it converts from. */
     SwrContext *swr;
     AVChannelLayout layout;
     int rate, sample_format;
     uint64_t n_samples, n_frames;
-    int stopped; /* what samples() returned below 0 */
+    int stopped; /* the negative result of samples() */
     float out[DECODER_FRAME_SAMPLES];
 };
 
@@ -128,7 +130,7 @@ static int64_t file_seek(void *opaque, int64_t offset, int whence)
     return base + offset;
 }
 
-/* Files name other files. */
+/* Prevents libav from opening other files that a file names. */
 static int open_nothing(AVFormatContext *s, AVIOContext **pb, const char *url, int flags,
                         AVDictionary **options)
 {
@@ -148,7 +150,7 @@ static int decode_end(struct decode *d, enum decoder_result result)
     return 1;
 }
 
-/* 1, with a result, for what libav says. */
+/* Returns 1 and sets a result for an error of libav. */
 static int decode_fail(struct decode *d, int averror)
 {
     return decode_end(d, averror == AVERROR(ENOMEM) ? DECODER_MEMORY : DECODER_BROKEN);
@@ -159,7 +161,7 @@ static bool is_broken(const struct decode *d)
     return d->end->n_errors > 2 * d->n_frames;
 }
 
-/* 0, or 1 with a result, for what a decoder says. */
+/* Counts an error of a decoder. Returns 0, or 1 with a result. */
 static int count_error(struct decode *d, int averror)
 {
     if (averror == AVERROR(ENOMEM))
@@ -193,12 +195,12 @@ static int open_container(struct decode *d)
     d->format->pb = d->io;
     d->format->flags |= AVFMT_FLAG_CUSTOM_IO;
     d->format->io_open = open_nothing;
-    /* Frees d->format when it fails. */
+    /* On failure, this frees d->format. */
     r = avformat_open_input(&d->format, NULL, format, NULL);
     return r < 0 ? decode_fail(d, r) : 0;
 }
 
-/* The stream of sound that the file prefers, or the first. NULL: none. */
+/* Returns the default audio stream of the file, or its first one; NULL: none. */
 static AVStream *choose_stream(AVFormatContext *format)
 {
     AVStream *chosen = NULL;
@@ -250,7 +252,7 @@ static int open_codec(struct decode *d)
     return r < 0 ? decode_fail(d, r) : 0;
 }
 
-/* --- samples; 0, or 1 with a result, or below 0, which is in d->stopped --- */
+/* --- samples; 0, or 1 with a result, or a negative value, which is in d->stopped --- */
 
 static int put_samples(struct decode *d, size_t n)
 {
@@ -263,8 +265,8 @@ static int put_samples(struct decode *d, size_t n)
     return d->stopped;
 }
 
-/* @frame NULL: what the converter still has. */
-static int convert(struct decode *d, const AVFrame *frame)
+/* @frame NULL: converts the samples left in the converter. */
+static int decode_convert(struct decode *d, const AVFrame *frame)
 {
     const uint8_t **in = frame ? (const uint8_t **)frame->extended_data : NULL;
     int n_in = frame ? frame->nb_samples : 0;
@@ -278,7 +280,7 @@ static int convert(struct decode *d, const AVFrame *frame)
             return decode_fail(d, n);
         if (n > 0)
             r = put_samples(d, (size_t)n);
-        /* What did not fit is kept by the converter. Without a pointer it would end the sound. */
+        /* The converter keeps samples that did not fit. A NULL input would end the audio. */
         n_in = 0;
     } while (r == 0 && n == DECODER_FRAME_SAMPLES);
     return r;
@@ -290,11 +292,12 @@ static bool is_same_sound(const struct decode *d, const AVFrame *frame)
            av_channel_layout_compare(&d->layout, &frame->ch_layout) == 0;
 }
 
-/* A converter for what @frame is; the end of the sound before it is handed on. */
+/* Sets up a converter for the format of @frame. The remaining samples of the previous one are
+ * converted first. */
 static int set_converter(struct decode *d, const AVFrame *frame)
 {
     AVChannelLayout mono = AV_CHANNEL_LAYOUT_MONO;
-    int r = d->swr ? convert(d, NULL) : 0;
+    int r = d->swr ? decode_convert(d, NULL) : 0;
 
     swr_free(&d->swr);
     av_channel_layout_uninit(&d->layout);
@@ -309,7 +312,7 @@ static int set_converter(struct decode *d, const AVFrame *frame)
     if (r >= 0)
         r = swr_alloc_set_opts2(&d->swr, &mono, AV_SAMPLE_FMT_FLT, DECODER_RATE, &d->layout,
                                 d->sample_format, d->rate, 0, NULL);
-    /* Channels that are added up stay within -1 … 1, as in files of 16 bits. */
+    /* Normalizes downmixing, so that sums of channels stay within -1 … 1, as in 16-bit files. */
     if (r >= 0)
         r = av_opt_set_double(d->swr, "rematrix_maxval", 1, 0);
     if (r >= 0)
@@ -328,10 +331,10 @@ static int take_frame(struct decode *d)
         av_channel_layout_default(&frame->ch_layout, frame->ch_layout.nb_channels);
     if (!is_same_sound(d, frame))
         r = set_converter(d, frame);
-    return r == 0 ? convert(d, frame) : r;
+    return r == 0 ? decode_convert(d, frame) : r;
 }
 
-/* All frames that the decoder has. */
+/* Takes all frames that the decoder has ready. */
 static int take_frames(struct decode *d)
 {
     int r = 0;
@@ -380,7 +383,7 @@ static int decode_packets(struct decode *d)
 
         if (e == AVERROR(ENOMEM))
             return decode_end(d, DECODER_MEMORY);
-        /* A file that is cut off ends where it is cut. */
+        /* A truncated file is decoded up to its end. */
         if (e < 0)
             break;
         if (d->packet->stream_index == d->stream)
@@ -390,7 +393,7 @@ static int decode_packets(struct decode *d)
     if (r == 0)
         r = give_packet(d, NULL);
     if (r == 0 && d->swr)
-        r = convert(d, NULL);
+        r = decode_convert(d, NULL);
     if (r == 0 && is_broken(d))
         r = decode_end(d, DECODER_BROKEN);
     if (r == 0 && !d->n_samples)
@@ -415,7 +418,7 @@ void decode_prepare(void)
 {
     av_log_set_level(AV_LOG_QUIET);
     av_max_alloc(DECODE_MAX_ALLOC);
-    /* Asked now, for it may want to know of the system. */
+    /* Called now because it may need to read information about the system. */
     av_get_cpu_flags();
 }
 

@@ -2,25 +2,26 @@
 #pragma once
 
 /*
- * The sound of a file in memory, as mono at 16 kHz: libavformat, libavcodec, libswresample
+ * Decoding an audio file in memory to mono at 16 kHz, with libavformat, libavcodec, libswresample
  *
- * The only code that names libav; it runs in the decoder's children (and in tests). Which
- * containers and codecs are read is a list here, whatever the libraries were built with; all of
- * them are the libraries' own code. It opens nothing and starts no thread.
+ * This is the only code that uses libav. It runs in the decoder's children (and in tests). Lists
+ * here define which containers and codecs are supported, regardless of how the libraries were
+ * built; all of them are implemented in the libraries themselves. The code opens no file and starts
+ * no thread.
  */
 
 #include "audio/decoder-protocol.h"
 
 struct decode_params {
-    const uint8_t *data; /* [size] the file */
+    const uint8_t *data; /* [size] contents of the file */
     size_t size;
     uint64_t max_samples;
-    /* Takes up to DECODER_FRAME_SAMPLES; a result below 0 ends the decoding. */
+    /* Takes up to DECODER_FRAME_SAMPLES; a negative result ends the decoding. */
     int (*samples)(void *user, const float *samples, size_t n);
     void *user;
 };
 
-/* What the libraries make once and for all, which children share then. */
+/* Initializes the libraries once, before children are forked. */
 void decode_prepare(void);
-/* Fills *ret_end; or what samples() returned below 0. */
+/* Returns 0 and fills *ret_end; or returns the negative result of samples(). */
 int decode_file(const struct decode_params *params, struct decoder_end *ret_end);

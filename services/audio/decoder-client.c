@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodings, each with a pipe and a child behind it
+ * The client of the decoder: decodings, each with a pipe and a child process
  *
- * A child is told to stop whenever its decoding ends, even when it said that it is done. A slot is
- * free when both are over: the decoding, and the child, by the notice of its end.
+ * When a decoding ends, its child is told to stop, even if it reported success. A slot becomes free
+ * when both are over: the decoding, and the child, which is known from a notice.
  */
 #include "audio/decoder-client.h"
 
@@ -23,10 +23,10 @@
 #include "core/err.h"
 
 #define DECODER_STALL_USEC (60 * 1000000u)
-/* Reads of one call, so that others have their turn. */
+/* Reads per callback, so that other work gets its turn. */
 #define DECODER_READS 16
 
-/* A child and its decoding, either of which may be over before the other. */
+/* A child and its decoding; either may end before the other. */
 struct decoder_slot {
     uint32_t id; /* 0: free */
     struct decoding *decoding;
@@ -53,10 +53,10 @@ struct decoding {
     int pipe;
     struct loop_watch *watch; /* NULL: it rests, or the pipe is at its end */
     struct loop_timer stall;
-    struct loop_task again; /* what was not taken is offered again */
+    struct loop_task again; /* offers refused samples again */
     bool resting, at_end, has_status;
     int status;           /* of waitpid() */
-    const float *offered; /* [n_offered] not taken yet */
+    const float *offered; /* [n_offered] not yet taken */
     size_t n_offered;
     struct frames frames;
 };
@@ -95,7 +95,7 @@ static void slot_stop(struct decoder *decoder, const struct decoder_slot *slot)
         decoder_send(decoder, &order, NULL, 0);
 }
 
-/* --- a decoding's end --- */
+/* --- the end of a decoding --- */
 
 struct decoding *decoding_cancel(struct decoding *d)
 {
@@ -130,7 +130,7 @@ static bool is_out_of_time(int status)
     return WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL);
 }
 
-/* The pipe ended without a word: how did the child? */
+/* The pipe ended without a result. Finds the reason in the child's exit status. */
 static void decoding_explain(struct decoding *d)
 {
     loop_watch_free(STEAL(d->watch));
@@ -153,7 +153,7 @@ static void decoding_rest(struct decoding *d)
     loop_timer_stop(d->decoder->loop, &d->stall);
 }
 
-/* Hands on what there is. False: no more may be read now; the decoding may be gone. */
+/* Offers the samples at hand. False: do not read on; the decoding may be gone. */
 static bool decoding_offer(struct decoding *d)
 {
     struct decoder *decoder = d->decoder;
@@ -174,7 +174,7 @@ static bool decoding_offer(struct decoding *d)
     }
     r = d->events->samples(d->user, d->offered, d->n_offered);
     if (decoder->lost || slot->id != id || slot->decoding != d)
-        return false; /* it was cancelled inside */
+        return false; /* the callback cancelled it */
     if (!r) {
         decoding_rest(d);
         return false;
@@ -332,7 +332,7 @@ static void decoder_on_notice(void *data)
     }
 }
 
-/* The program beside this one. */
+/* Finds the program in the directory of this one. */
 static int find_program(char *path, size_t size)
 {
     static const char name[] = "sconce-audio-decoder";
@@ -354,7 +354,7 @@ static int decoder_spawn(struct decoder *decoder, const char *program, bool land
 {
     char *argv[] = {(char *)program, landlock_optional ? (char *)"--landlock-optional" : NULL,
                     NULL};
-    /* What a decoder must not be told: sockets, secrets of the environment. */
+    /* The decoder gets no environment, so that it learns no sockets and secrets. */
     char *environment[] = {NULL};
     posix_spawn_file_actions_t actions;
     int r = posix_spawn_file_actions_init(&actions);

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * The service's side of the decoder: files in, samples out
+ * The client of the decoder process: files in, samples out
  *
- * decoder_open() comes before confine_start(), for it starts a program. All else belongs to the
- * thread of the loop.
+ * decoder_open() must run before confine_start(), because it starts a program. All other functions
+ * belong to the thread of the loop.
  *
- * What comes out of the decoder is checked like any other input (frames.h). A decoding ends in one
- * event, whatever the child does: it says so, crashes, writes nonsense, writes nothing for too
- * long, or the decoder as a whole is lost.
+ * The output of the decoder is checked like any untrusted input (frames.h). A decoding ends with
+ * exactly one event, whatever the child does: report a result, crash, write invalid data, write
+ * nothing for too long; or if the decoder as a whole is lost.
  */
 
 #include <infer/types.h>
@@ -21,47 +21,48 @@ struct decoding;
 struct loop;
 
 struct decoder_params {
-    const char *program; /* NULL: beside this one */
+    const char *program; /* NULL: the one in the directory of this program */
     bool landlock_optional;
-    uint64_t stall_usec; /* without a byte; 0: 60 s */
+    uint64_t stall_usec; /* time without a byte; 0: 60 s */
 };
 
 enum decoding_outcome {
-    DECODING_TOLD,    /* end has the result */
-    DECODING_CRASHED, /* by a signal, or it wrote what it should not */
-    DECODING_SLOW,    /* its limit of processor time, or no sign of life */
-    DECODING_LOST,    /* there is no decoder any more */
+    DECODING_TOLD,    /* the result is in `end` */
+    DECODING_CRASHED, /* ended by a signal, or it wrote invalid data */
+    DECODING_SLOW,    /* it reached the limit of processor time, or sent nothing for too long */
+    DECODING_LOST,    /* the decoder process is gone */
 };
 
 struct decoding_events {
-    /* Takes samples. False: not these and no more, until decoding_resume(), which offers them
-     * again. The decoding may be cancelled inside. */
+    /* Takes samples. False: none were taken; after decoding_resume() the same samples are offered
+     * again. The callback may cancel the decoding. */
     bool (*samples)(void *user, const float *samples, size_t n);
-    /* The last event; the decoding is gone then. @end is zeroed unless outcome is TOLD. */
+    /* The last event; the decoding is freed afterwards. @end is zeroed unless @outcome is
+     * DECODING_TOLD. */
     void (*end)(void *user, enum decoding_outcome outcome, const struct decoder_end *end);
 };
 
 struct decoding_params {
-    int file; /* sealed memory; stays the caller's, who may close it when this returned */
+    int file; /* sealed memfd; borrowed, and may be closed after the call */
     uint64_t size;
     uint64_t max_samples, max_memory;
     uint32_t max_cpu_sec;
 };
 
-/* -errno with a sentence. */
+/* Starts the decoder. -errno with a sentence. */
 int decoder_open(const struct decoder_params *params, struct decoder **ret_decoder,
                  struct inf_err *reterr);
-/* Cancels what runs. */
+/* Stops the decoder and cancels running decodings. */
 struct decoder *decoder_close(struct decoder *decoder);
-/* Before the first decoding; @decoder is watched by @loop from here on. @lost: there is no decoder
- * any more, and what ran has ended; may be NULL. */
+/* Must be called before the first decoding; @loop watches @decoder from then on. @lost: the decoder
+ * is gone, and its decodings have ended; may be NULL. */
 int decoder_attach(struct decoder *decoder, struct loop *loop, void (*lost)(void *user),
                    void *user);
 
-/* -EAGAIN: DECODER_MAX run; -EPIPE: the decoder is lost; -ENOMEM, -EMFILE. */
+/* -EAGAIN: DECODER_MAX decodings are running; -EPIPE: the decoder is lost; -ENOMEM, -EMFILE. */
 int decoding_start(struct decoder *decoder, const struct decoding_params *params,
                    const struct decoding_events *events, void *user,
                    struct decoding **ret_decoding);
 void decoding_resume(struct decoding *decoding);
-/* No event follows. NULL is fine. */
+/* Cancels a decoding; no event follows. NULL is allowed. */
 struct decoding *decoding_cancel(struct decoding *decoding);

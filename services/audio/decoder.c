@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-audio-decoder: makes a sealed child for each file that is to be decoded
+ * sconce-audio-decoder: forks a sealed child process for each file to decode
  *
- * The audio service starts it with a socket as descriptor 3 and nothing else; see
- * decoder-protocol.h. The policy `decoder` is in force before the first order: in its phase
- * `start` this process can make and end children and speak to its socket, in the phase `serve`,
- * which each child enters before it looks at a byte of its file, a child can need memory, write
- * and end. The file lies in its memory already.
+ * The audio service starts it with a socket as descriptor 3 and no other; see decoder-protocol.h.
+ * The policy `decoder` is applied before the first order. In its phase `start`, this process can
+ * start and end children and use its socket. In the phase `serve`, which each child enters before
+ * it reads its file, a child can only allocate memory, write and exit. The file is already mapped.
  *
- * Children end by themselves, by limits of memory and processor time, by an order to stop, and with
- * this process, which ends with the service: its socket is closed then. Signals that end a service
- * are left to the service, which finishes what runs.
+ * Children end by themselves, by limits of memory and processor time, by an order to stop, or with
+ * this process. This process ends with the service, when its socket is closed. It ignores the
+ * signals that end a service, because the service handles them and finishes running requests.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,14 +37,14 @@ struct decoder_child {
 static struct {
     struct decoder_child children[DECODER_MAX];
     int signals;
-    uint64_t own_memory; /* bytes of address space */
+    uint64_t own_memory; /* address space in bytes */
 } decoder;
 
 /* --- libraries --- */
 
-/* libav brings libraries that write to stderr, here the journal, as soon as they are loaded: one
- * warns that it cannot lock memory for secrets, of which it has none here. What the loader has to
- * say was said before. */
+/* libav loads libraries that write to stderr, which is the journal here, as soon as they are
+ * loaded: one warns that it cannot lock memory for secrets, although there are none here. Messages
+ * of the dynamic loader come earlier and are not lost. */
 static int stderr_of_ours = -1;
 
 static void libraries_mute(void)
@@ -60,7 +59,7 @@ static void libraries_mute(void)
     close(null);
 }
 
-/* These run after relocation, before the constructors of all libraries. */
+/* Functions in this section run after relocation, before the constructors of all libraries. */
 __attribute__((section(".preinit_array"),
                used)) static void (*const libraries_first)(void) = libraries_mute;
 
@@ -102,14 +101,15 @@ static int child_samples(void *user, const float *samples, size_t n)
 
 static void child_limit(int resource, uint64_t value)
 {
-    /* One more until SIGKILL: what ended it is seen by the signal. */
+    /* The soft limit sends a signal that identifies the reason; SIGKILL follows one second
+     * later. */
     const struct rlimit limit = {value, value + (resource == RLIMIT_CPU ? 1 : 0)};
 
     if (setrlimit(resource, &limit) < 0)
         _exit(1);
 }
 
-/* Never returns. */
+/* Does not return. */
 static void child_run(const struct decoder_order *order, int file, int pipe)
 {
     struct decode_params params = {
@@ -145,7 +145,7 @@ static void child_run(const struct decoder_order *order, int file, int pipe)
 
 /* --- the parent --- */
 
-static void tell(uint32_t id, int status)
+static void notice_send(uint32_t id, int status)
 {
     const struct decoder_notice notice = {id, status};
 
@@ -153,7 +153,7 @@ static void tell(uint32_t id, int status)
         _exit(0);
 }
 
-/* @pid 0: a free place. */
+/* @pid 0: finds a free place. */
 static struct decoder_child *find_child(pid_t pid)
 {
     for (size_t i = 0; i < DECODER_MAX; i++)
@@ -162,7 +162,7 @@ static struct decoder_child *find_child(pid_t pid)
     return NULL;
 }
 
-static void start(const struct decoder_order *order, int file, int pipe)
+static void child_start(const struct decoder_order *order, int file, int pipe)
 {
     struct decoder_child *child = find_child(0);
     const pid_t pid = child ? fork() : -1;
@@ -170,13 +170,13 @@ static void start(const struct decoder_order *order, int file, int pipe)
     if (pid == 0)
         child_run(order, file, pipe);
     if (pid < 0) {
-        tell(order->id, -1);
+        notice_send(order->id, -1);
         return;
     }
     *child = (struct decoder_child){pid, order->id};
 }
 
-static void stop(uint32_t id)
+static void child_stop(uint32_t id)
 {
     for (size_t i = 0; i < DECODER_MAX; i++)
         if (decoder.children[i].pid && decoder.children[i].id == id)
@@ -195,13 +195,13 @@ static void on_signal(void)
         struct decoder_child *child = find_child(pid);
 
         if (child) {
-            tell(child->id, status);
+            notice_send(child->id, status);
             *child = (struct decoder_child){0};
         }
     }
 }
 
-/* The descriptors that came with a message; those that are not there are -1. */
+/* Takes the descriptors of a message; missing ones are -1. */
 static void take_fds(struct msghdr *msg, int fds[2])
 {
     const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
@@ -229,18 +229,18 @@ static void on_order(void)
     if (n < 0 && errno == EINTR)
         return;
     if (n != sizeof(order))
-        _exit(0); /* the service is gone */
+        _exit(0); /* the service has ended */
     take_fds(&msg, fds);
     if (order.kind == DECODER_START && fds[0] >= 0 && fds[1] >= 0)
-        start(&order, fds[0], fds[1]);
+        child_start(&order, fds[0], fds[1]);
     else if (order.kind == DECODER_STOP)
-        stop(order.id);
+        child_stop(order.id);
     for (size_t i = 0; i < 2; i++)
         if (fds[i] >= 0)
             close(fds[i]);
 }
 
-static void serve(void)
+static void decoder_serve(void)
 {
     struct pollfd fds[] = {{decoder.signals, POLLIN, 0}, {DECODER_SOCKET, POLLIN, 0}};
 
@@ -254,7 +254,7 @@ static void serve(void)
     }
 }
 
-/* --- before orders --- */
+/* --- before the first order --- */
 
 /* Address space of this process in bytes; 0: unknown. */
 static uint64_t memory_now(void)
@@ -269,13 +269,13 @@ static uint64_t memory_now(void)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static int prepare(bool landlock_optional, struct inf_err *reterr)
+static int decoder_prepare(bool landlock_optional, struct inf_err *reterr)
 {
     _cleanup_(config_freep) struct config *config = NULL;
     sigset_t set;
     int r;
 
-    /* Listening sockets of the service, which must stay its own. */
+    /* Closes the listening sockets of the service, which the decoder must not have. */
     close_range(DECODER_SOCKET + 1, ~0U, 0);
     decode_prepare();
     decoder.own_memory = memory_now();
@@ -307,9 +307,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "sconce-audio-decoder is started by sconce-audio\n");
         return 2;
     }
-    if (prepare(landlock_optional, &err) < 0) {
+    if (decoder_prepare(landlock_optional, &err) < 0) {
         log_error("%s", err.text);
         return 1;
     }
-    serve();
+    decoder_serve();
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A form's parts become parameters as they come
+ * Reading a transcription form, part by part
  *
- * Small parts are collected in one string; the file goes into memory of its own, which nobody can
- * change once it is sealed, so that another process may map it.
+ * Small parts are collected in a string. The file is written to a memfd, which nobody can change
+ * after it is sealed, so another process can map it safely.
  */
 #include "audio/form.h"
 
@@ -24,7 +24,7 @@ enum { FORM_MAX_FIELD = 16 * 1024 };
 struct form {
     struct audio_params *params;
     struct problem *problem;
-    const struct form_field *field; /* that is being read; NULL: the file */
+    const struct form_field *field; /* the field being read; NULL: the file */
     unsigned seen;                  /* bits of fields */
     bool vad_filter, has_vad_filter;
     struct str text;
@@ -36,7 +36,7 @@ struct form_field {
     bool repeats, transcribes_only;
 };
 
-static int bad(struct form *form, const char *code, const char *format, const char *value)
+static int form_bad(struct form *form, const char *code, const char *format, const char *value)
 {
     char text[400];
 
@@ -62,7 +62,7 @@ static int read_bool(struct form *form, bool *ret, const char *value)
     else if (strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0)
         *ret = false;
     else
-        return bad(form, "invalid_value", "it must be true or false, not '%.50s'", value);
+        return form_bad(form, "invalid_value", "it must be true or false, not '%.50s'", value);
     return 0;
 }
 
@@ -75,7 +75,7 @@ static int read_integer(struct form *form, int64_t max, int64_t *ret, const char
     n = strtoll(value, &end, 10);
     snprintf(text, sizeof(text), "it must be a whole number from 0 to %lld", (long long)max);
     if (errno || *end || end == value || n < 0 || n > max)
-        return bad(form, "invalid_value", "%s", text);
+        return form_bad(form, "invalid_value", "%s", text);
     *ret = n;
     return 0;
 }
@@ -110,8 +110,8 @@ static int field_format(struct form *form, const char *value, size_t len)
             form->params->format = (enum audio_format)i;
             return 0;
         }
-    return bad(form, "invalid_value", "'%.50s' is none of json, text, srt, vtt, verbose_json",
-               value);
+    return form_bad(form, "invalid_value", "'%.50s' is none of json, text, srt, vtt, verbose_json",
+                    value);
 }
 
 static int field_temperature(struct form *form, const char *value, size_t len)
@@ -121,7 +121,8 @@ static int field_temperature(struct form *form, const char *value, size_t len)
 
     (void)len;
     if (*end || end == value || !(t >= 0 && t <= 1))
-        return bad(form, "invalid_value", "it must be a number from 0 to 1, not '%.50s'", value);
+        return form_bad(form, "invalid_value", "it must be a number from 0 to 1, not '%.50s'",
+                        value);
     form->params->temperature = (float)t;
     form->params->has_temperature = true;
     return 0;
@@ -135,7 +136,7 @@ static int field_granularity(struct form *form, const char *value, size_t len)
     else if (strcmp(value, "segment") == 0)
         form->params->segments = true;
     else
-        return bad(form, "invalid_value", "'%.50s' is none of word, segment", value);
+        return form_bad(form, "invalid_value", "'%.50s' is none of word, segment", value);
     form->params->has_granularity = true;
     return 0;
 }
@@ -163,12 +164,12 @@ static int field_chunking(struct form *form, const char *value, size_t len)
         return 0;
     }
     if (*value != '{')
-        return bad(form, "unsupported_value", "%s",
-                   "there are 'auto' and an object of type server_vad");
+        return form_bad(form, "unsupported_value", "%s",
+                        "there are 'auto' and an object of type server_vad");
     r = chunking_parse(form->params, value, len, &err);
     if (r == -ENOMEM)
         return problem_no_memory(form->problem);
-    return r < 0 ? bad(form, "invalid_value", "%s", err.text) : 0;
+    return r < 0 ? form_bad(form, "invalid_value", "%s", err.text) : 0;
 }
 
 /* "chunking_strategy[threshold]" */
@@ -181,7 +182,7 @@ static int field_chunking_part(struct form *form, const char *value, size_t len)
     (void)len;
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(part, "]"), part);
     return chunking_set(form->params, name, value, &err) < 0
-               ? bad(form, "invalid_value", "%s", err.text)
+               ? form_bad(form, "invalid_value", "%s", err.text)
                : 0;
 }
 
@@ -267,7 +268,7 @@ static int on_part(void *user, const struct multipart_part *part)
                            "Unrecognized request argument supplied: '%.100s'.", part->name);
     form->field = &fields[i];
     if ((form->seen & 1u << i) && !fields[i].repeats)
-        return bad(form, "invalid_value", "%s", "it came twice");
+        return form_bad(form, "invalid_value", "%s", "it came twice");
     form->seen |= 1u << i;
     return 0;
 }
@@ -295,7 +296,7 @@ static int on_data(void *user, const char *data, size_t len)
     if (!form->field)
         return write_file(form, data, len);
     if (form->text.len + len > FORM_MAX_FIELD)
-        return bad(form, "value_too_long", "%s", "it is longer than 16 KiB");
+        return form_bad(form, "value_too_long", "%s", "it is longer than 16 KiB");
     return str_append(&form->text, data, len) < 0 ? problem_no_memory(form->problem) : 0;
 }
 
@@ -310,13 +311,13 @@ static int on_end(void *user)
     if (!form->text.len)
         return 0;
     if (memchr(form->text.data, 0, form->text.len) || !utf8_valid(form->text.data, form->text.len))
-        return bad(form, "invalid_value", "%s", "it is not text in UTF-8");
+        return form_bad(form, "invalid_value", "%s", "it is not text in UTF-8");
     return form->field->read(form, form->text.data, form->text.len);
 }
 
 /* --- the form --- */
 
-/* Of `vad_filter` and `chunking_strategy`. */
+/* Checks that `vad_filter` and `chunking_strategy` agree. */
 static int check_silence(struct form *form)
 {
     struct audio_params *p = form->params;

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The form of a transcription: its fields, checked, and its file in sealed memory
+ * The form of a transcription: its checked fields, and its file in sealed memory
  *
- * Every field is honoured or refused by name. A field that may come once and comes twice is
- * refused; an empty one is as good as none, as forms are.
+ * Every field is honoured or refused by name. A field that is given twice is refused unless it may
+ * be repeated. An empty field counts as not given, as is usual for forms.
  */
 
 #include <infer/audio.h>
@@ -22,29 +22,29 @@ enum audio_format {
 };
 
 enum audio_silence {
-    AUDIO_SILENCE_USUAL,   /* as configured */
-    AUDIO_SILENCE_KEPT,    /* and heard */
-    AUDIO_SILENCE_AUTO,    /* skipped where that can be done */
-    AUDIO_SILENCE_SKIPPED, /* or the request fails */
+    AUDIO_SILENCE_USUAL,   /* according to the configuration */
+    AUDIO_SILENCE_KEPT,    /* silence is transcribed too */
+    AUDIO_SILENCE_AUTO,    /* silence is skipped if possible */
+    AUDIO_SILENCE_SKIPPED, /* silence is skipped, or the request fails */
 };
 
 struct audio_params {
     enum inf_audio_task task;
     enum audio_format format;
     char *model, *language, *prompt, *hotwords; /* NULL: not given */
-    char *filename;                             /* as the client calls it; NULL: not given */
+    char *filename;                             /* the client's name of the file; NULL: not given */
     float temperature;
     bool has_temperature, stream, segments, words, has_granularity;
     enum audio_silence silence;
     struct inf_audio_vad vad;
     uint32_t beam_size, best_of;
     int64_t seed; /* -1: not given */
-    int file;     /* sealed memory; -1: none */
+    int file;     /* sealed memfd; -1: none */
     uint64_t size;
 };
 
-/* Reads the form in a request's body. -EINVAL: @problem says why. Afterwards form_done(), in
- * any case. */
+/* Reads the form in a request body. -EINVAL with a problem. Call form_done() afterwards in any
+ * case. */
 int form_read(struct audio_params *params, enum inf_audio_task task, struct http_text type,
               struct http_text body, struct problem *problem);
 void form_done(struct audio_params *params);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A buffer of one frame at most: its head says how many bytes may follow. */
+/*
+ * Frames from a decoder's pipe, in a buffer of one frame; the head gives the number of bytes that
+ * follow
+ */
 #include "audio/frames.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Bytes of the present frame, as far as they are known; 0: it cannot be. */
+/* Returns the size of the present frame as far as it is known; 0: it is invalid. */
 static size_t frame_size(const struct frames *f)
 {
     const struct decoder_frame *head = &f->buffer.head;

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * What comes out of a decoder's pipe, which may be anything
+ * Parsing the output of a decoder, which is untrusted
  *
- * Bytes are put in where frames_room() says; frames_next() finds whole frames in them. Samples are
- * finite numbers from -1 to 1, texts are clean, or the stream is broken for good.
+ * Bytes are written where frames_room() points; frames_next() returns complete frames. Samples must
+ * be finite numbers from -1 to 1 and texts must be printable; otherwise the stream is invalid from
+ * then on.
  */
 
 #include "audio/decoder-protocol.h"
@@ -13,11 +14,11 @@
 enum {
     FRAMES_NONE, /* more bytes are needed */
     FRAMES_SAMPLES,
-    FRAMES_END, /* nothing follows */
+    FRAMES_END, /* the last frame */
 };
 
 struct frames {
-    size_t n, taken; /* bytes of the buffer, and those of the frame that was found last */
+    size_t n, taken; /* bytes in the buffer, and bytes of the frame returned last */
     bool ended;
     union {
         struct decoder_frame head;
@@ -25,10 +26,9 @@ struct frames {
     } buffer;
 };
 
-/* Where the next bytes go; never without room, unless a frame waits to be taken. */
+/* Returns where the next bytes go, and the room there, which is 0 only if a frame is waiting. */
 void *frames_room(struct frames *frames, size_t *ret_size);
 void frames_add(struct frames *frames, size_t n);
-/* FRAMES_SAMPLES: *ret_samples is good until the next call. -EBADMSG: the decoder is not what it
- * should be. */
+/* FRAMES_SAMPLES: *ret_samples is valid until the next call. -EBADMSG: the stream is invalid. */
 int frames_next(struct frames *frames, const float **ret_samples, size_t *ret_n,
                 struct decoder_end *ret_end);

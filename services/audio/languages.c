@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Whisper's languages are called. Answers have names where its tokens have codes. */
+/* Names of Whisper's languages: answers contain names, and Whisper's tokens contain codes */
 #include "audio/transcript.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-audio: starts its decoder, takes the socket, reads the configuration, gives up new rights,
- * serves
+ * sconce-audio: the process that transcribes speech
+ *
+ * It starts its decoder, takes the socket, reads the configuration, drops privileges and serves.
  */
 #include "audio/audio.h"
 #include "audio/transcription.h"
@@ -11,7 +12,7 @@
 #include "common/service/log.h"
 #include "common/service/service.h"
 
-/* Peers are the gateway and tools of this machine; the gateway's own limits are stricter. */
+/* Clients are the gateway and tools of this machine; the gateway has stricter limits. */
 #define AUDIO_MAX_CONNECTIONS 1024
 
 static struct audio *audio_of(struct model_host *host)
@@ -19,7 +20,7 @@ static struct audio *audio_of(struct model_host *host)
     return (struct audio *)(void *)host;
 }
 
-/* No new one can be started from here. */
+/* This process cannot start a new decoder, so it exits, and its successor starts one. */
 static void on_decoder_lost(void *data)
 {
     struct audio *audio = data;
@@ -61,7 +62,7 @@ static int audio_run(struct audio *audio, const struct options *options)
                           options);
 }
 
-/* Before this process gives up the right to start one. */
+/* Starts the decoder, before this process loses the right to do so. */
 static int open_decoder(struct audio *audio, struct options *options)
 {
     const struct decoder_params params = {

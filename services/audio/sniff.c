@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signatures of containers of sound, as their specifications have them. */
+/* Signatures of audio containers, from their specifications */
 #include "audio/sniff.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ struct sniff_signature {
     size_t at;
     const char *bytes;
     size_t n;
-    const char *also; /* 4 bytes at 8, or NULL */
+    const char *also; /* 4 bytes at offset 8, or NULL */
     const char *demuxer;
 };
 
@@ -33,13 +33,13 @@ static const struct sniff_signature signatures[] = {
     {4, BYTES("skip"), NULL, "mov"},
 };
 
-static bool matches(const struct sniff_signature *s, const uint8_t *data, size_t size)
+static bool signature_matches(const struct sniff_signature *s, const uint8_t *data, size_t size)
 {
     return size >= s->at + s->n && memcmp(data + s->at, s->bytes, s->n) == 0 &&
            (!s->also || (size >= 12 && memcmp(data + 8, s->also, 4) == 0));
 }
 
-/* Bytes of ID3 tags (version 2) at the beginning. */
+/* Returns the size of ID3 tags (version 2) at the beginning. */
 static size_t id3_size(const uint8_t *data, size_t size)
 {
     size_t all = 0;
@@ -59,7 +59,7 @@ static size_t id3_size(const uint8_t *data, size_t size)
     return all;
 }
 
-/* The two codecs that are streams of frames: 11 or 12 bits of ones, then what tells them apart. */
+/* Recognizes the two codecs without a container: a frame begins with 11 or 12 one bits. */
 static const char *sniff_frames(const uint8_t *data, size_t size)
 {
     const uint8_t layer = size >= 4 ? data[1] >> 1 & 3 : 0;
@@ -68,7 +68,7 @@ static const char *sniff_frames(const uint8_t *data, size_t size)
         return NULL;
     if ((data[1] & 0xf6) == 0xf0)
         return "aac"; /* ADTS: layer 0 */
-    /* Layers 1 to 3, a version, a bit rate and a sample rate that exist. */
+    /* Layer 1 to 3, and a valid version, bit rate and sample rate. */
     if (layer != 0 && (data[1] >> 3 & 3) != 1 && data[2] >> 4 != 0 && data[2] >> 4 != 15 &&
         (data[2] >> 2 & 3) != 3)
         return "mp3";
@@ -83,9 +83,9 @@ const char *sniff_container(const uint8_t *data, size_t size)
     size_t zeros = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(signatures); i++)
-        if (matches(&signatures[i], body, n))
+        if (signature_matches(&signatures[i], body, n))
             return signatures[i].demuxer;
-    /* Tags are padded, and recorders begin with silence. */
+    /* Skips padding after tags, and silence that some recorders write first. */
     while (zeros < n && body[zeros] == 0)
         zeros++;
     return sniff_frames(body + zeros, n - zeros);

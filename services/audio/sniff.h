@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Which container a file is, by its first bytes
+ * Recognizing the container of a file by its first bytes
  *
- * libavformat's own guessing lets every demuxer that it has look at the file. This one names one
- * of a few, and no other is asked.
+ * libavformat's own probing runs every demuxer on the file. Here one of a few demuxers is chosen,
+ * and no other reads the file.
  */
 
 #include "core/macros.h"
 
-/* The name of libavformat's demuxer ("mov"), static; NULL: unknown. */
+/* Returns the name of libavformat's demuxer ("mov"), static; NULL: unknown. */
 const char *sniff_container(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formats of OpenAI's API; SubRip and WebVTT as players read them. */
+/* Transcripts in the formats of OpenAI's API, and as SubRip and WebVTT */
 #include "audio/transcript.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-static struct http_text trimmed(const char *text)
+static struct http_text text_trimmed(const char *text)
 {
     struct http_text t = {text, strlen(text)};
 
@@ -42,7 +42,7 @@ static struct http_text trimmed(const char *text)
     return t;
 }
 
-/* --- keeping --- */
+/* --- storing --- */
 
 static int copy_words(struct transcript_segment *s, const struct inf_audio_event *e)
 {
@@ -81,7 +81,7 @@ static int copy_segment(struct transcript_segment *s, const struct inf_audio_eve
     return copy_words(s, e);
 }
 
-static int reserve(struct transcript *t)
+static int transcript_reserve(struct transcript *t)
 {
     const size_t cap = t->cap ? t->cap * 2 : 16;
     struct transcript_segment *more;
@@ -99,12 +99,12 @@ static int reserve(struct transcript *t)
 int transcript_add(struct transcript *t, const struct inf_audio_event *event,
                    struct http_text *ret_delta)
 {
-    const struct http_text text = trimmed(event->text);
-    /* A space between segments where the model began with one. */
+    const struct http_text text = text_trimmed(event->text);
+    /* Segments are separated by a space if the model began the text with one. */
     const bool apart = t->text.len && text.len && is_space(event->text[0]);
     const size_t before = t->text.len;
     struct transcript_segment s;
-    int r = reserve(t);
+    int r = transcript_reserve(t);
 
     if (r < 0)
         return r;
@@ -127,7 +127,7 @@ int transcript_add(struct transcript *t, const struct inf_audio_event *event,
 
 static int put_seconds(struct str *out, const char *name, double value)
 {
-    /* Milliseconds; models know no more. */
+    /* Milliseconds; models are not more precise. */
     return str_printf(out, ",\"%s\":%.*f", name, 3, value);
 }
 
@@ -175,7 +175,7 @@ static int put_segments(const struct transcript *t, struct str *out)
 
 static int put_word(struct str *out, const struct transcript_word *w)
 {
-    const struct http_text text = trimmed(w->text);
+    const struct http_text text = text_trimmed(w->text);
     int r = str_puts(out, "{\"word\":");
 
     r = r < 0 ? r : json_put_string(out, text.data, text.len);
@@ -238,17 +238,18 @@ static int put_time(struct str *out, double seconds, char point)
                       (unsigned)(ms % 1000));
 }
 
-/* A cue ends at an empty line, and its times are known by their arrow. */
+/* Writes the text of a cue without empty lines, which would end the cue, and without "-->", which
+ * marks times. */
 static int put_cue_text(struct str *out, const char *text)
 {
-    const struct http_text t = trimmed(text);
+    const struct http_text t = text_trimmed(text);
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < t.len; i++) {
         const char c = t.data[i];
 
         if (c == '-' && i + 2 < t.len && t.data[i + 1] == '-' && t.data[i + 2] == '>')
-            continue; /* "->" */
+            continue; /* keeps "->" */
         if (c != '\r' && !(c == '\n' && out->data[out->len - 1] == '\n'))
             r = str_putc(out, c);
     }
@@ -280,7 +281,7 @@ static int write_text(const struct transcript *t, struct str *out)
     return r < 0 ? r : str_putc(out, '\n');
 }
 
-/* --- all --- */
+/* --- all formats --- */
 
 const char *transcript_type(enum audio_format format)
 {

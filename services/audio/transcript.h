@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What was heard, and how it is written: json, text, srt, vtt, verbose_json
+ * The transcript, and writing it as json, text, srt, vtt or verbose_json
  *
- * Segments are kept as they come. Texts are those of the model, with their leading spaces; what is
- * written has none around it.
+ * Segments are stored as they arrive. Their texts are those of the model, with leading spaces.
+ * Written texts are trimmed.
  */
 
 #include "audio/form.h"
@@ -30,21 +30,22 @@ struct transcript_segment {
 struct transcript {
     struct transcript_segment *segments; /* [n] */
     size_t n, cap;
-    struct str text; /* of all, without spaces around it */
+    struct str text; /* text of all segments, trimmed */
     char language[16];
-    double seconds; /* of sound */
+    double seconds; /* length of the audio */
 };
 
 void transcript_done(struct transcript *t);
-/* A segment; copies. *ret_delta is what it adds to t->text, good until the next call. -ENOMEM. */
+/* Adds a copy of a segment. *ret_delta is the text that it adds to t->text, valid until the next
+ * call. -ENOMEM. */
 int transcript_add(struct transcript *t, const struct inf_audio_event *event,
                    struct http_text *ret_delta);
-/* The answer. -ENOMEM. */
+/* Writes the answer. -ENOMEM. */
 int transcript_write(const struct transcript *t, const struct audio_params *params,
                      struct str *out);
-/* {"type":"duration","seconds":N} */
+/* Writes {"type":"duration","seconds":N}. */
 int transcript_put_usage(const struct transcript *t, struct str *out);
-/* The Content-Type of a format; static. */
+/* Returns the Content-Type of a format; static. */
 const char *transcript_type(enum audio_format format);
-/* "english" of "en"; what is unknown stays as it is. */
+/* Returns "english" for "en"; unknown codes unchanged. */
 const char *language_name(const char *code);

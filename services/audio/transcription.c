@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of a request are told by what it holds: a waiter, a decoding, a submitted request. */
+/*
+ * Transcription requests
+ *
+ * The state of a request follows from what it holds: a waiter, a decoding, or a submitted request.
+ */
 #include "audio/transcription.h"
 
 #include <errno.h>
@@ -13,9 +17,10 @@
 #include "common/service/log.h"
 #include "common/wire/json.h"
 
-/* Memory of a decoder beside the file. */
+/* Memory that a decoder may use in addition to the file. */
 #define DECODER_MEMORY_BYTES (512u << 20)
-/* Processor time of a decoder: some seconds, and a share of the sound's own length. */
+/* Processor time that a decoder may use: DECODER_CPU_SEC, and one second for each DECODER_CPU_SHARE
+ * seconds of audio. */
 #define DECODER_CPU_SEC   30
 #define DECODER_CPU_SHARE 50
 
@@ -32,7 +37,7 @@ static void on_free(struct model_request *request)
     form_done(&t->params);
 }
 
-static void cancel(struct model_request *request)
+static void transcription_cancel(struct model_request *request)
 {
     struct transcription *t = transcription_of(request);
 
@@ -90,7 +95,7 @@ static void on_segment(struct transcription *t, const struct inf_audio_event *ev
         out_of_memory(t);
 }
 
-static void answer(struct transcription *t)
+static void transcription_answer(struct transcription *t)
 {
     const struct str *text = &t->transcript.text;
     _cleanup_str_ struct str out = {};
@@ -135,7 +140,7 @@ void transcription_on_event(struct transcription *t, const struct inf_audio_even
                            strerror(-event->error));
     if (wanted && event->kind == INF_AUDIO_DONE) {
         t->transcript.seconds = event->seconds;
-        answer(t);
+        transcription_answer(t);
     }
     if (last)
         model_request_unref(&t->request);
@@ -151,7 +156,7 @@ static bool skips_silence(const struct transcription *t)
            (silence == AUDIO_SILENCE_USUAL && t->request.host->config->audio.vad_model);
 }
 
-static void submit(struct transcription *t)
+static void transcription_submit(struct transcription *t)
 {
     const struct audio_params *p = &t->params;
     const struct inf_audio_request request = {
@@ -159,7 +164,7 @@ static void submit(struct transcription *t)
         .language = p->language,
         .prompt = p->prompt,
         .hotwords = p->hotwords,
-        /* 0 asks for the ladder of temperatures, as OpenAI's does. */
+        /* 0 selects the sequence of temperatures that OpenAI's whisper uses. */
         .temperatures = p->temperature > 0 ? &p->temperature : NULL,
         .n_temperatures = p->temperature > 0 ? 1 : 0,
         .beam_size = p->beam_size,
@@ -196,15 +201,15 @@ static bool on_samples(void *user, const float *samples, size_t n)
     struct transcription *t = user;
 
     if (!t->audio_id) {
-        submit(t);
+        transcription_submit(t);
         if (!t->audio_id)
-            return true; /* it was refused, and its decoding is over */
+            return true; /* the request was refused, and its decoding has ended */
     }
     return inf_transcriber_feed(t->resident->transcriber, t->audio_id, samples, n) !=
            INF_AUDIO_FULL;
 }
 
-/* What a decoder said, as a sentence about the file. */
+/* Refuses the file with a sentence for the decoder's result. */
 static void refuse_file(struct transcription *t, const struct decoder_end *end)
 {
     const unsigned long long max_seconds = t->request.host->config->audio.max_seconds;
@@ -271,7 +276,7 @@ static void on_decoded(void *user, enum decoding_outcome outcome, const struct d
                        "The service must start again; try again.");
 }
 
-static void decode(struct transcription *t)
+static void transcription_decode(struct transcription *t)
 {
     static const struct decoding_events events = {on_samples, on_decoded};
     const uint64_t max_seconds = t->request.host->config->audio.max_seconds;
@@ -312,7 +317,7 @@ static void on_ready(struct model_request *request)
                            "(silero*.safetensors or ggml-silero*.bin) were in no model directory "
                            "when the model was loaded.");
     else
-        decode(t);
+        transcription_decode(t);
 }
 
 static const struct models_entry *find_model(struct transcription *t, struct problem *problem)
@@ -366,7 +371,7 @@ void transcription_new(struct model_host *host, const void *task, struct http_re
     static const struct model_request_ops ops = {
         .size = sizeof(struct transcription),
         .ready = on_ready,
-        .cancel = cancel,
+        .cancel = transcription_cancel,
         .done = on_free,
     };
     struct model_request *request = model_request_new(host, &ops, http);

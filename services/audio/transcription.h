@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * One request, from its form to its answer (see model-request.h)
+ * A transcription request, from its form to its answer (see model-request.h)
  *
- * The form is read, the model is waited for, the file goes to the decoder. With its first samples
- * the request enters the transcriber's queue, so that a file that is none never does. From there
- * samples go in as fast as they are taken and segments come out, until both sides are done.
+ * The form is read, the request waits for the model, and the file goes to the decoder. The request
+ * enters the transcriber's queue with its first samples, so a file that is no audio never occupies
+ * the queue. From then on samples are fed as fast as they are taken and segments are received,
+ * until both are complete.
  */
 
 #include <infer/audio.h>
@@ -24,13 +25,13 @@ struct transcription {
     struct audio *audio;
     struct audio_params params;
     struct audio_resident *resident;
-    struct decoding *decoding; /* NULL: not begun, or over */
-    uint64_t audio_id;         /* 0: not submitted, or over */
+    struct decoding *decoding; /* NULL: not started, or finished */
+    uint64_t audio_id;         /* 0: not submitted, or finished */
     struct transcript transcript;
     bool any_text;
 };
 
-/* For params.begin of the host; @task: an enum inf_audio_task. */
+/* For params.begin of the host. @task: an enum inf_audio_task. */
 void transcription_new(struct model_host *host, const void *task, struct http_request *http);
-/* From a transcriber; the event stays the caller's. */
+/* Called for each event of a transcriber; the event is borrowed. */
 void transcription_on_event(struct transcription *t, const struct inf_audio_event *event);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Only model directories are looked into: what the service sees of files ends there. */
+/*
+ * Finding the weights of voice activity detection; only model directories are searched, because the
+ * service can read no others
+ */
 #include "audio/vad-file.h"
 
 #include <dirent.h>
@@ -19,7 +22,7 @@ static bool is_weights(const char *file)
            (strncasecmp(file, "ggml-silero", 11) == 0 && text_ends_with_nocase(file, ".bin"));
 }
 
-/* NULL: none. Later names are those of later versions. */
+/* Returns the last file by name, which is that of the latest version; NULL: none. */
 static char *find_weights(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -48,7 +51,7 @@ static bool is_below(const char *path, const char *dir)
     return strncmp(path, dir, n) == 0 && (dir[n - 1] == '/' || path[n] == '/');
 }
 
-/* @file as configured: its name in a directory, or its path. */
+/* Finds @file as configured: a name in a model directory, or a path. */
 static int find_configured(const struct config *config, const char *file, char **ret_path,
                            struct inf_err *reterr)
 {
