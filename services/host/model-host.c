@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the options to the end of the process; routes. */
+/* The host of a service with models: routes, the list of models, and the life of the process */
 #include "host/model-host.h"
 
 #include <errno.h>
@@ -21,15 +21,15 @@
 /* Longer than the gateway keeps its connections, so that only the gateway closes them. */
 #define MODEL_HOST_KEEP_USEC  (120 * 1000000u)
 #define MODEL_HOST_FRESH_USEC (1000 * 1000u)
-/* A name that is not in the list has it read again, unless reading took longer than a tenth of the
- * time since: requests for models that do not exist cost no more than that. */
+/* If a name is not in the list, the list is read again, unless reading it took longer than a tenth
+ * of the time since then. This limits the cost of requests for models that do not exist. */
 #define MODEL_HOST_LOOK_USEC  (20 * 1000u)
 #define MODEL_HOST_LOOK_SHARE 10u
 #define MODEL_HOST_PREPARERS  16u
 
-/* --- which models there are --- */
+/* --- the list of models --- */
 
-/* What a list finds broken is told once, until it is something else. */
+/* Logs each broken entry once, and again when its reason changes. */
 static void log_broken(const struct models *models, const struct models *before)
 {
     for (size_t i = 0; i < models_n_broken(models); i++) {
@@ -43,7 +43,7 @@ static void log_broken(const struct models *models, const struct models *before)
     }
 }
 
-/* The list, read again when it is older than @fresh_usec. */
+/* Returns the list, which is read again if it is older than @fresh_usec. */
 static const struct models *host_models(struct model_host *host, uint64_t fresh_usec)
 {
     const uint64_t now = clock_usec();
@@ -155,7 +155,7 @@ static void host_handle(void *data, struct http_request *request)
 
 /* --- the process --- */
 
-/* Left alone, jansson would open /dev/urandom. */
+/* Without a seed, jansson would open /dev/urandom. */
 static size_t random_seed(void)
 {
     size_t seed = 0;
@@ -241,7 +241,8 @@ static void host_stop(struct model_host *host)
 {
     residents_stop(&host->residents);
     host->preparers = jobs_free(host->preparers);
-    /* Answers end with their connections; then models, which have nobody to tell any more. */
+    /* Connections end first, with the requests on them; then models, to which no request refers any
+     * more. */
     if (host->service)
         http_server_close(service_server(host->service));
     if (host->params.stop)
@@ -260,7 +261,7 @@ int model_host_run(struct model_host *host, const struct model_host_params *para
     json_object_seed(random_seed());
     host->params = *params;
     host->config = options->config;
-    /* One model's file that is cut short must not end what runs with others. */
+    /* If the file of one model is truncated, requests to other models must go on. */
     r = inf_files_guard();
     if (r < 0)
         err_set(&err, -r, "no handler for lost files: %s", strerror(-r));

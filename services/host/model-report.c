@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every service with models tells of itself: the common parts of /health and /metrics. */
+/* The parts of /health and /metrics that services with models share */
 #include <stdio.h>
 
 #include "common/http/http.h"

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of a request are told by what it holds: a waiter, a resident, what the service adds.
+/*
+ * Requests that need a model
+ *
+ * The state of a request follows from what it holds: a waiter, a resident, and what the service
+ * adds.
  */
 #include "host/model-request.h"
 
@@ -13,10 +17,10 @@
 #include "core/clock.h"
 #include "host/model-host.h"
 
-/* A loading model may take so long before its requests are sent away. */
+/* If loading a model takes longer, waiting requests are refused. */
 #define REQUEST_LOAD_USEC (120 * 1000000u)
 #define REQUEST_TICK_USEC (5 * 1000000u)
-/* Larger bodies are not for the loop. */
+/* Larger bodies are read on a thread beside the loop. */
 #define REQUEST_SMALL_BODY 16384u
 
 static void request_link(struct model_request *request)
@@ -97,7 +101,7 @@ void model_request_refuse(struct model_request *request, const struct problem *p
     request->ops->cancel(request);
     if (!request->http)
         return;
-    /* `done` may come at once and must not free what the caller still uses. */
+    /* `done` may be called at once and must not free what the caller still uses. */
     model_request_ref(request);
     if (request->ops->refuse)
         request->ops->refuse(request, problem);
@@ -156,7 +160,7 @@ static void request_on_timer(struct loop_timer *timer)
                            "The request took longer than this server allows.");
         return;
     }
-    /* What computes sees it and ends all requests. */
+    /* If the files changed, the engine notices too and ends all requests. */
     if (request->resident)
         resident_check(request->resident);
     if (request->ops->tick)
@@ -237,7 +241,7 @@ void model_request_read(struct model_request *request,
         then(request);
         return;
     }
-    /* The body goes when its client does. */
+    /* The request body is freed when its client leaves, so it is copied. */
     if (str_append(&request->body, body.data, body.len) < 0) {
         model_request_fail(request, 503, "out_of_memory", "Out of memory.");
         return;

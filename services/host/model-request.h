@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * One API request that needs a model, from its arrival to its last byte
+ * An API request that needs a model, from its arrival to its last byte
  *
- * A service's own structure begins with a struct model_request. It is counted by all who may still
- * call it: the HTTP request, whoever computes, a job. When the client leaves, all that was begun
- * for it is cancelled at once. It ends once: with an answer (`ended`) or an error (`failed`).
+ * The structure of a service begins with a struct model_request. Everything that may still call it
+ * holds a reference: the HTTP request, the engine, a job. When the client leaves, all work for it
+ * is cancelled at once. A request ends once: with an answer (`ended`) or an error (`failed`).
  */
 
 #include <stdatomic.h>
@@ -20,23 +20,23 @@ struct model_host;
 struct model_request;
 
 struct model_request_ops {
-    size_t size; /* of the service's structure; the rest of it begins as zeros */
-    /* request->resident is held, until the request is freed. */
+    size_t size; /* of the service's structure; the additional part is zeroed */
+    /* request->resident is held until the request is freed. */
     void (*ready)(struct model_request *request);
-    /* Ends what computes for it; may come more than once. */
+    /* Cancels the computation for the request; may be called more than once. */
     void (*cancel)(struct model_request *request);
-    /* Words an error; NULL: as OpenAI does, in a stream or before it. */
+    /* Sends an error; NULL: in OpenAI's format, within or before a stream. */
     void (*refuse)(struct model_request *request, const struct problem *problem);
-    /* Every few seconds; may be NULL. */
+    /* Called every few seconds; may be NULL. */
     void (*tick)(struct model_request *request);
-    /* Frees what the service's structure holds. */
+    /* Frees the contents of the service's structure. */
     void (*done)(struct model_request *request);
 };
 
 struct model_request {
     const struct model_request_ops *ops;
     struct model_host *host;
-    struct http_request *http; /* NULL: over */
+    struct http_request *http; /* NULL: finished */
     unsigned n_refs;
     char id[REQUEST_ID_SIZE]; /* for logs */
     struct resident_waiter waiter;
@@ -45,23 +45,24 @@ struct model_request {
     uint64_t start_usec, deadline_usec;
     bool streaming; /* sse_begin() was called */
     bool ended, failed;
-    enum resident_lane lane; /* by its body's size */
-    struct str body;         /* a copy, while a large one is read */
+    enum resident_lane lane; /* depends on the size of its body */
+    struct str body;         /* a copy, while a large body is read */
     struct job job;
     void (*work)(struct model_request *request);
     void (*then)(struct model_request *request);
     void (*read)(struct model_request *request, struct http_text body);
-    atomic_bool unwanted; /* nobody waits for its answer: what is not begun need not be */
+    atomic_bool
+        unwanted; /* no client waits for the answer, so work that has not begun can be skipped */
     struct model_request *prev, *next;
 };
 
-/* Takes the HTTP request over. NULL: it was refused already, there is no memory. */
+/* Takes over the HTTP request. NULL: out of memory, and the request was refused. */
 struct model_request *model_request_new(struct model_host *host,
                                         const struct model_request_ops *ops,
                                         struct http_request *http);
-/* Starts the clock; false: there are too many, and it was refused. */
+/* Starts the timeout. False: there are too many requests, and this one was refused. */
 bool model_request_admit(struct model_request *request);
-/* Asks for a model; `ready` may come before this returns. */
+/* Requests a model; `ready` may be called before this returns. */
 void model_request_want(struct model_request *request, const struct models_entry *entry,
                         const void *key);
 static inline void model_request_ref(struct model_request *request)
@@ -69,26 +70,26 @@ static inline void model_request_ref(struct model_request *request)
     request->n_refs++;
 }
 void model_request_unref(struct model_request *request);
-/* Reads the body with @read, on the loop or, if it is large, beside it; @then is called on the loop
- * if somebody still waits for the answer. @read touches no http. */
+/* Reads the body with @read, on the loop or, if it is large, on a thread. Then @then is called on
+ * the loop if the client still waits for the answer. @read must not use request->http. */
 void model_request_read(struct model_request *request,
                         void (*read)(struct model_request *request, struct http_text body),
                         void (*then)(struct model_request *request));
-/* Does @work beside the loop, in a lane of the resident that is held; then as above. One at a time.
- */
+/* Runs @work on a thread, in a lane of the held resident; then as above. Only one at a time. */
 void model_request_work(struct model_request *request, enum resident_lane lane,
                         void (*work)(struct model_request *request),
                         void (*then)(struct model_request *request));
-/* Whether somebody still waits for its answer. */
+/* Whether the client still waits for the answer. */
 static inline bool model_request_is_wanted(const struct model_request *request)
 {
     return request->http && !request->failed && !request->ended;
 }
 /* Seconds since it arrived. */
 double model_request_seconds(const struct model_request *request);
-/* Ends the HTTP side; everything else is cancelled by what follows from that. */
+/* Answers with an error and ends the HTTP request; that cancels everything else. */
 void model_request_refuse(struct model_request *request, const struct problem *problem);
 void model_request_fail(struct model_request *request, int status, const char *code,
                         const char *format, ...) PRINTF(4, 5);
-/* The files of its model changed while it was computed (-ESTALE): 503, and the model is dropped. */
+/* Handles a change of the model's files during the computation (-ESTALE): answers 503 and drops the
+ * model. */
 void model_request_stale(struct model_request *request);

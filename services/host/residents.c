@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading, sharing and replacing models
+ * Residents: loading, sharing and replacing models
  *
- * Scheduling is always a task of its own: a release may come from within the results of the very
- * model that would be freed.
+ * Scheduling always runs as a task: a release may be called from within the results of the model
+ * that scheduling would free.
  */
 #include "host/residents.h"
 
@@ -40,7 +40,7 @@ static void resident_unlink(struct resident *resident)
         }
 }
 
-/* Those that were dropped and have no user any more. */
+/* Frees dropped residents without users. */
 static void residents_free_dropped(struct residents *pool)
 {
     struct resident **at = &pool->dropped;
@@ -64,7 +64,7 @@ static struct resident *resident_of(struct job *job)
     return (struct resident *)((char *)job - offsetof(struct resident, job));
 }
 
-/* Beside the loop. */
+/* Runs on a thread. */
 static void resident_open(struct job *job)
 {
     struct resident *resident = resident_of(job);
@@ -80,7 +80,7 @@ static void resident_open(struct job *job)
     resident->load_status = r < 0 ? r : resident->pool->ops->suits(resident, &resident->err);
 }
 
-/* Beside the loop as well. */
+/* Runs on a thread. */
 static void resident_load(struct job *job)
 {
     struct resident *resident = resident_of(job);
@@ -110,7 +110,7 @@ static void resident_answer(struct resident *resident, const struct problem *pro
     }
 }
 
-/* What does not change by asking again is no error of a server that clients try again. */
+/* A problem that a retry cannot solve gets a 4xx status, because clients retry after 5xx. */
 static void open_problem(const struct resident *resident, const char *why, struct problem *problem)
 {
     switch (resident->load_status) {
@@ -223,9 +223,9 @@ static struct resident *resident_new(struct residents *pool, const struct models
     return resident;
 }
 
-/* --- who comes next, in whose place --- */
+/* --- scheduling --- */
 
-/* Takes out the one that was used longest ago, for @heir to free; false: all have users. */
+/* Removes the least recently used resident, which @heir will free. False: all have users. */
 static bool residents_evict(struct residents *pool, struct resident *heir)
 {
     struct resident *oldest = NULL;
@@ -237,7 +237,7 @@ static bool residents_evict(struct residents *pool, struct resident *heir)
     if (!oldest)
         return false;
     log_info("unloading %s", oldest->name);
-    /* The loop's own, while this is its thread. */
+    /* The watch belongs to the loop, so it is freed on this thread. */
     oldest->watch = loop_watch_free(oldest->watch);
     resident_unlink(oldest);
     heir->victim = oldest;
@@ -256,7 +256,8 @@ static void residents_schedule(struct loop_task *task)
     for (struct resident *r = pool->first; r; r = r->next) {
         if (r->state == RESIDENT_READY)
             n_ready++;
-        /* New ones stand at the front: the last one in the list waits longest. */
+        /* New residents are inserted at the front, so the last one in the list has waited
+         * longest. */
         if (r->state == RESIDENT_QUEUED)
             first = r;
     }
@@ -268,9 +269,9 @@ static void residents_schedule(struct loop_task *task)
     jobs_queue(pool->loader, NULL, &first->job);
 }
 
-/* --- those who want one --- */
+/* --- waiting for a resident --- */
 
-/* The one of that name that serves @key, or NULL. -EINVAL: none ever can. */
+/* Finds the resident named @name that serves @key, or NULL. -EINVAL: no resident can serve it. */
 static int residents_find_serving(struct residents *pool, const char *name, const void *key,
                                   struct resident **ret_resident, struct problem *problem)
 {
@@ -307,7 +308,7 @@ void residents_want(struct residents *pool, const struct models_entry *entry, co
         resident_check(resident);
         resident = resident->dropped ? NULL : resident;
     }
-    /* The file was replaced: nobody uses the old one, so the new one takes over. */
+    /* The file was replaced and the old model has no users, so it is replaced too. */
     if (resident && resident->state == RESIDENT_READY && resident->n_users == 0 &&
         is_replaced(resident, entry)) {
         resident_unlink(resident);

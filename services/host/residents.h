@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Models in memory
+ * Residents: models in memory
  *
- * At most max_models are resident; one model that is held for two purposes counts as two. A model
- * that is wanted and absent is opened and checked first, which costs little: what cannot be used is
- * told, and nothing makes room for it. Then it is loaded, in the place of the one that was used
- * longest ago and has no users; while all have, it waits. Users hold a resident from `ready` to
- * resident_release().
+ * At most max_models are resident; a model that is used for two purposes counts twice. When a
+ * missing model is requested, it is first opened and checked, which is cheap; if it cannot be used,
+ * the error is reported, and no other model is unloaded. Then it is loaded in the place of the
+ * least recently used resident without users; while all have users, it waits. Users hold a resident
+ * from `ready` to resident_release().
  *
- * What computes belongs to the service: its own structure begins with a struct resident, and
- * struct residents_ops says what is done with it.
+ * The service owns the engine: its own structure begins with a struct resident, and struct
+ * residents_ops has the functions for it.
  */
 
 #include <infer/model.h>
@@ -26,40 +26,40 @@ struct residents;
 struct service;
 
 struct residents_ops {
-    size_t size; /* of the service's structure; the rest of it begins as zeros */
-    /* What the purpose @key of residents_want() asks of it beside its name, in any state; NULL:
-     * nothing. -EINVAL: its model cannot do that at all, and none is loaded. */
+    size_t size; /* of the service's structure; the additional part is zeroed */
+    /* Whether the resident, in any state, can serve the purpose @key of residents_want(); NULL: it
+     * always can. -EINVAL: its model cannot serve the purpose at all, so none is loaded. */
     int (*serves)(const struct resident *resident, const void *key, struct problem *problem);
-    /* Takes over what it needs of @key; may be NULL. -ENOMEM. */
+    /* Copies what it needs of @key; may be NULL. -ENOMEM. */
     int (*init)(struct resident *resident, const void *key);
-    /* Beside the loop, with resident->model: whether it can do what it is wanted for; may read what
-     * else its files say. -EOPNOTSUPP, or what is wrong with the files. */
+    /* Runs on a thread, with resident->model: checks whether the model can serve the purpose; may
+     * read other files of the model. -EOPNOTSUPP, or the error of the files. */
     int (*suits)(struct resident *resident, struct inf_err *reterr);
-    /* The same, when it has a place: makes what computes. */
+    /* Runs on a thread, when the resident has a place: makes the engine. */
     int (*open)(struct resident *resident, struct inf_err *reterr);
-    /* Frees what these made, as much of it as there is; on the loop or beside it. */
+    /* Frees the results of these functions, also partial ones; runs on the loop or on a thread. */
     void (*close)(struct resident *resident);
-    /* The descriptor that is readable when there are results, and what takes them. */
+    /* `fd` returns a descriptor that is readable when there are results; `readable` takes them. */
     int (*fd)(const struct resident *resident);
     void (*readable)(struct resident *resident);
-    /* Log how it ended; the second words it for those who waited, from state, load_status and @why.
-     */
+    /* Log the result. `failed` also fills the problem for waiting requests, from state, load_status
+     * and @why. */
     void (*loaded)(const struct resident *resident);
     void (*failed)(const struct resident *resident, const char *why, struct problem *problem);
-    /* What tells two of one name apart, in reports: purpose_name is static, the value is NULL where
-     * the name is enough. May be NULL. */
+    /* For reports: distinguishes residents with the same name. purpose_name is static; purpose()
+     * returns NULL if the name is sufficient. May be NULL. */
     const char *purpose_name;
     const char *(*purpose)(const struct resident *resident);
-    /* Writes the service's own structure of numbers. */
+    /* Writes the service's own statistics structure. */
     void (*stats)(struct resident *resident, void *ret_stats);
 };
 
-/* What large requests of a model need does not delay its small ones. */
+/* Separate lanes, so that large requests to a model do not delay small ones. */
 enum resident_lane { RESIDENT_SMALL, RESIDENT_LARGE, RESIDENT_N_LANES };
 
 enum resident_state {
-    RESIDENT_OPENING, /* wanted; its files are read */
-    RESIDENT_QUEUED,  /* it can be used; it waits for a place */
+    RESIDENT_OPENING, /* requested; its files are being read */
+    RESIDENT_QUEUED,  /* it can be used, and waits for a place */
     RESIDENT_LOADING,
     RESIDENT_READY,
 };
@@ -68,28 +68,28 @@ struct resident {
     struct residents *pool;
     enum resident_state state;
     char *name, *path;
-    uint64_t size; /* of its files, as is mtime, when it was wanted first */
+    uint64_t size; /* of its files when it was first requested, like mtime */
     int64_t mtime;
     struct inf_model *model; /* NULL: it could not be opened */
     struct loop_watch *watch;
     uint32_t n_users;
     uint64_t used_usec;
     struct resident_waiter *waiters;
-    struct job_lane lanes[RESIDENT_N_LANES]; /* of work for its requests, beside the loop */
+    struct job_lane lanes[RESIDENT_N_LANES]; /* for work on threads for its requests */
     struct job job;
-    struct resident *victim; /* freed by the loader, before it loads */
+    struct resident *victim; /* the loader frees it before it loads */
     struct inf_err err;
     int load_status;
-    bool leads_out; /* load_status: a link came that this process may not follow */
-    bool dropped;   /* it is in the pool's other list, until its users are gone */
+    bool leads_out; /* load_status is caused by a link whose target this process may not open */
+    bool dropped;   /* it is in the list `dropped`, until it has no users */
     struct resident *next;
 };
 
 struct resident_waiter {
-    /* @resident is held; NULL: @problem says why there is none. */
+    /* @resident is held; NULL: @problem has the reason. */
     void (*ready)(struct resident_waiter *waiter, struct resident *resident,
                   const struct problem *problem);
-    struct resident *resident; /* that it waits for; NULL: it does not wait */
+    struct resident *resident; /* the resident that it waits for; NULL: not waiting */
     struct resident_waiter *next;
 };
 
@@ -99,36 +99,38 @@ struct residents {
     struct service *service;
     struct loop *loop;
     struct jobs *loader;
-    struct job_lane opening; /* the loader's, so that nobody waits for a load to be told */
-    uint32_t max_models;     /* 0 is 1 */
+    struct job_lane opening; /* the loader's lane for opening models, so that errors are reported
+                                during a load */
+    uint32_t max_models;     /* 0 means 1 */
     struct resident *first, *loading;
-    struct resident *dropped; /* nobody new gets them */
+    struct resident *dropped; /* they get no new users */
     struct loop_task schedule;
     uint64_t n_loads;
 };
 
-/* Starts the loader's threads. What is set already stays: ops, data, service, loop, max_models. */
+/* Starts the loader's threads. The fields ops, data, service, loop and max_models must be set
+ * before. */
 int residents_init(struct residents *pool);
-/* Ends them; nothing is loaded after that. */
+/* Ends the threads; nothing is loaded afterwards. */
 void residents_stop(struct residents *pool);
-/* Frees all; after residents_stop(). */
+/* Frees everything; call it after residents_stop(). */
 void residents_done(struct residents *pool);
 
-/* Calls waiter->ready, possibly before it returns. @key goes to the ops. */
+/* Calls waiter->ready, possibly before it returns. @key is passed to the ops. */
 void residents_want(struct residents *pool, const struct models_entry *entry, const void *key,
                     struct resident_waiter *waiter);
-/* Waits no longer. */
+/* Stops waiting. */
 void resident_forget(struct resident_waiter *waiter);
 void resident_release(struct resident *resident);
-/* The model's files changed: whoever wants it from now on gets one that is loaded anew, and this
- * one goes with its last user. @why is logged. */
+/* Drops a resident whose files changed: new requests get a newly loaded one, and this one is freed
+ * with its last user. @why is logged. */
 void resident_drop(struct resident *resident, const char *why);
-/* Looks at the model's files, and drops it when they changed. */
+/* Checks the model's files, and drops the resident if they changed. */
 void resident_check(struct resident *resident);
-/* The first ready one from @resident on, or NULL. */
+/* Returns the first ready resident from @resident on, or NULL. */
 struct resident *residents_ready(struct resident *resident);
-/* The ready one of that name, or NULL. */
+/* Returns the ready resident of that name, or NULL. */
 struct resident *residents_find(const struct residents *pool, const char *name);
-/* The usual words for a model that cannot be loaded. */
+/* Fills the usual problem for a model that cannot be loaded. */
 void resident_load_problem(const struct resident *resident, const char *why,
                            struct problem *problem);
