@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may ask, by door, and what each may do
+ * Access control: who may connect to which socket, and what each request may do
  *
- * The unix socket is guarded by its permissions, so it is open unless configured otherwise; TCP has
- * no owner, so it asks for a key unless configured otherwise. Without keys, pages of the web that a
- * browser on this machine shows could send requests, and read the answers where their own name
- * leads to this address; they have an origin, and are let in only when that is named. Keys come as
+ * The permissions of the unix socket guard it, so it needs no key by default; TCP has no
+ * permissions, so it needs a key by default. Without keys, a web page in a browser on this machine
+ * could send requests, and could read the answers if its host name resolves to this address. Such
+ * requests have an origin, and are accepted only if the configuration names it. A key is sent as
  * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
  *
- * A key that is known counts at every door: the request has the key's rights and the key's tenant.
- * One that is not known counts as none where no key is asked for, since many clients always send
- * something. Without a key a request may infer and no more, unless root sent it by a unix socket,
- * or the user whose gateway this is.
+ * A known key is used on every socket: the request gets the key's rights and the key's tenant. An
+ * unknown key counts as no key where none is required, because many clients always send one. A
+ * request without a key has only the right to infer, unless root or the user who runs this gateway
+ * sent it over a unix socket.
  */
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static bool auth_find_key(const struct http_request *request, struct http_text *
     return http_request_header(request, "x-api-key", ret_key);
 }
 
-/* The time depends on the length of what was given alone. */
+/* The time depends only on the length of the given key. */
 static bool auth_equal(struct http_text given, const char *key)
 {
     const size_t len = strlen(key);
@@ -57,14 +57,14 @@ void gw_auth_init(struct gateway *gateway)
     FILE *f = fopen("/proc/sys/kernel/overflowuid", "re");
 
     gateway->own_uid = geteuid();
-    /* Where a unit hides this file, what the kernel begins with is what is known. */
+    /* If a unit hides this file, the kernel's default is used. */
     if (!f || fscanf(f, "%u", &gateway->unmapped_uid) != 1)
         gateway->unmapped_uid = 65534;
     if (f)
         fclose(f);
 }
 
-/* Adds the rights and the name of each key of @list that equals the given one. */
+/* Adds the rights and the name of each key in @list that equals the given one. */
 static void auth_take_keys(const struct key_list *list, struct http_text given,
                            struct gw_access *access)
 {
@@ -80,7 +80,7 @@ static void auth_take_keys(const struct key_list *list, struct http_text given,
     }
 }
 
-/* Half of a digest: more than anybody finds a second key for. */
+/* Half of a digest is enough to make collisions infeasible. */
 static void auth_tenant_of_key(struct http_text key, char ret_tenant[TENANT_SIZE])
 {
     static const char purpose[] = "sconce tenant";
@@ -97,8 +97,8 @@ static void auth_tenant_of_key(struct http_text key, char ret_tenant[TENANT_SIZE
         n += snprintf(ret_tenant + n, TENANT_SIZE - (size_t)n, "%02x", digest[i]);
 }
 
-/* The user at the other end of a unix socket. Users whom the user namespace of this process does
- * not map all look like one, so who looks like that one is nobody in particular. */
+/* Returns the user at the other end of a unix socket. All users that the user namespace of this
+ * process does not map have the same id, so that id identifies nobody. */
 static bool auth_peer(const struct gateway *gateway, const struct http_request *request,
                       uid_t *ret_uid)
 {

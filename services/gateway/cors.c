@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cross-origin requests (the Fetch standard), for the origins that the configuration names
+ * Cross-origin requests (the Fetch standard), for the configured origins
  *
- * Without any, no header is sent, and browsers keep answers from other sites' scripts.
+ * Without configured origins, no CORS header is sent, and browsers do not let scripts of other
+ * sites read answers.
  */
 #include <string.h>
 

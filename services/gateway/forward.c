@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passing requests to services, and answers back as they come
+ * Forwarding requests to services, and their answers to clients
  *
- * Answers of status 200 are streamed, piece by piece, no faster than the client reads; others are
- * short and passed in one piece. A stream of events must end with [DONE]: when it does not, for a
- * crash or an error, the client gets an error event (unless the service sent one) and a transfer
- * that is visibly broken.
+ * Answers with status 200 are streamed, no faster than the client reads; others are short and
+ * forwarded in one piece. A stream of events must end with [DONE]. If it does not, because of a
+ * crash or an error, the client gets an error event (unless the service sent one) and a broken
+ * transfer.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,9 +22,9 @@
 
 #define FORWARD_WINDOW   ((size_t)256 * 1024)
 #define FORWARD_MAX_BODY ((size_t)4 * 1024 * 1024)
-/* A service that answered stays for its idle timeout; up to so much less is counted on. */
+/* A service that answered runs at least for its idle timeout, less this margin. */
 #define FORWARD_MARGIN_USEC (2 * 1000000u)
-/* Services answer questions about themselves at once, or they are ill. */
+/* Services answer status requests at once; after this time they count as failed. */
 #define FORWARD_ASK_USEC (10 * 1000000u)
 
 static void forward_mark_awake(struct gw_request *r)
@@ -52,7 +52,7 @@ static void forward_head(void *user, int status, const struct http_header *heade
     uint64_t length = UINT64_MAX;
 
     gw_liveness_leave(r);
-    /* It is with the service, and no second try follows. */
+    /* The service has the body, and there will be no retry. */
     if (!r->answered)
         http_request_drop_body(r->http);
     r->status = status;
@@ -70,7 +70,7 @@ static void forward_head(void *user, int status, const struct http_header *heade
             if (!r->answered && http_text_is_nocase(h->name, passed[k]))
                 http_response_header(r->http, passed[k], h->value.data, h->value.len);
     }
-    /* HEAD has a length and no content; one piece is right for it as well. */
+    /* The answer to HEAD has a length and no content, so it is forwarded in one piece too. */
     if (r->answered || status != 200 || http_text_is(http_request_method(r->http), "HEAD"))
         return;
     r->streaming = true;
@@ -118,7 +118,7 @@ static void forward_body(void *user, const char *data, size_t len)
     if (r->is_sse)
         forward_keep_tail(r, data, len);
     if (http_response_write(r->http, data, len) < 0) {
-        /* May end the request, and with it this call. */
+        /* This may end the request, and with it this call. */
         http_response_abort(r->http, NULL, 0);
         return;
     }

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The gateway: the one process that clients reach
+ * The gateway: the only process that clients connect to
  *
- * It checks who asks and how much, finds the service that answers, and passes bytes on. It opens no
- * model and knows nothing of JSON but the errors that it writes itself. All of it runs on one loop.
+ * It checks access and limits, chooses the service for a request, and forwards bytes. It opens no
+ * model and parses no JSON; it only writes JSON errors. Everything runs on one loop.
  */
 
 #include "common/config/rights.h"
@@ -33,33 +33,34 @@ enum gw_failure {
     GW_FAIL_LOST,
     GW_FAIL_TIMEOUT,
     GW_FAIL_TRUNCATED,
-    GW_FAIL_MALFORMED, /* its answer was not HTTP */
-    GW_FAIL_SILENT,    /* it does not even answer whether it lives */
+    GW_FAIL_MALFORMED, /* the answer was not HTTP */
+    GW_FAIL_SILENT,    /* it did not answer the health checks either */
     GW_N_FAILURES,
 };
 
-/* The requests that wait for the first byte of a service, and the question whether it lives. */
+/* Requests that wait for the first byte of a service, and the health check of that service. */
 struct gw_liveness {
     struct gateway *gateway;
     enum gw_service target;
     struct gw_request *waiting;
     struct loop_timer tick;
     struct http_call *call;
-    unsigned n_failed; /* questions in a row without an answer */
+    unsigned n_failed; /* consecutive health checks without an answer */
 };
 
 struct gateway {
     const struct config *config;
-    const struct key_list *keys; /* of files; those of config stand beside them */
-    uid_t own_uid;               /* whose gateway this is */
-    uid_t unmapped_uid;          /* what users look like whom our user namespace does not map */
+    const struct key_list *keys; /* of key files, in addition to those of the configuration */
+    uid_t own_uid;               /* user that runs this gateway */
+    uid_t unmapped_uid;          /* id of users that the user namespace does not map */
     struct service *service;
     struct http_upstream *upstreams[GW_N_SERVICES];
     struct gw_liveness liveness[GW_N_SERVICES];
-    /* Until then a service that answered cannot have left for idleness; 0: it never answered. */
+    /* Until then a service that answered cannot have exited when idle; 0: it has not answered
+     * yet. */
     uint64_t awake_until_usec[GW_N_SERVICES];
-    uint32_t n_forwarded[GW_N_SERVICES]; /* calls that run now */
-    uint64_t n_answers[6];               /* by status / 100; [0]: none, the client left */
+    uint32_t n_forwarded[GW_N_SERVICES]; /* calls in progress */
+    uint64_t n_answers[6];               /* by status / 100; [0]: none, because the client left */
     uint64_t n_unauthorized;
     uint64_t n_failures[GW_N_SERVICES][GW_N_FAILURES];
     struct metrics_histogram duration;
@@ -67,87 +68,88 @@ struct gateway {
 
 /* What a request may do, and in whose name. */
 struct gw_access {
-    unsigned rights;      /* a set of enum right */
-    bool by_key;          /* it showed a key that is known */
-    const char *key_name; /* of that key; NULL: none, or it has no name */
+    unsigned rights;      /* bits of enum right */
+    bool by_key;          /* the request has a known key */
+    const char *key_name; /* name of that key; NULL: no key, or it has no name */
     char tenant[TENANT_SIZE];
 };
 
-/* One request of a client, from its head to its access line. */
+/* A client's request, from its head to its access line. */
 struct gw_request {
     struct gateway *gateway;
     struct http_request *http;
-    const struct gw_route *route; /* once it was let in */
+    const struct gw_route *route; /* set when it was admitted */
     char id[REQUEST_ID_SIZE];
     const char *note;        /* static, for the access line */
-    struct gw_access access; /* zeroed before gw_auth_check(), and where that is not called */
+    struct gw_access access; /* zeroed before gw_auth_check(), and if that is not called */
     struct http_call *call;
     enum gw_service target;
     struct gw_request *prev_waiting, *next_waiting;
-    bool waits;      /* for the first byte; in the list of gw_liveness */
-    struct str body; /* an answer that is passed on in one piece */
+    bool waits;      /* waits for the first byte; in the list of gw_liveness */
+    struct str body; /* an answer that is forwarded in one piece */
     int status;      /* of that answer */
     char type[128], retry_after[16];
     bool streaming, is_sse, sse_failed;
-    bool is_absent; /* the service has no socket */
+    bool is_absent; /* the socket of the service does not exist */
     char tail[14];  /* the last bytes of a stream of events */
     size_t n_tail;
-    void (*answered)(struct gw_request *r); /* health and metrics: the call is over */
-    struct loop_timer patience;             /* for these */
-    struct str text;                        /* what they have written so far */
-    bool any_ill;                           /* health: a service did not answer well */
-    bool is_up[GW_N_SERVICES];              /* metrics: it answered */
+    void (*answered)(struct gw_request *r); /* health and metrics: called when the call has ended */
+    struct loop_timer patience;             /* timeout of that call */
+    struct str text;                        /* text of the answer so far */
+    bool any_ill;                           /* health: a service did not answer correctly */
+    bool is_up[GW_N_SERVICES];              /* metrics: the service answered */
 };
 
-/* handler.c: a head has come; and: a request that was let in is whole. */
+/* handler.c: gw_admit() is called for a complete head, gw_handle() for a complete admitted
+ * request. */
 void gw_admit(void *data, struct http_request *request);
 void gw_handle(void *data, struct http_request *request);
 
 enum gw_auth {
     GW_AUTH_PASSES,
-    GW_AUTH_NO_KEYS, /* the door asks for a key, and there is none that could pass */
+    GW_AUTH_NO_KEYS, /* the socket requires a key, and no key is configured */
     GW_AUTH_WRONG,   /* no key, or a wrong one */
-    GW_AUTH_FOREIGN, /* a page of the web that nobody named, at a door that asks for no key */
+    GW_AUTH_FOREIGN, /* a web page whose origin is not configured, on a socket that requires no key
+                      */
 };
 
-/* auth.c: reads who we are; before confinement, which closes /proc. */
+/* auth.c: reads the user ids of this process; call it before confinement, which closes /proc. */
 void gw_auth_init(struct gateway *gateway);
-/* Whether the request may enter by its door, and what it may do then. Takes the same time for all
- * keys of one length. Whose caches the request uses, which clients cannot say themselves: those of
- * its key (told by a digest, the key stays here), else of its user at a unix socket; all who come
- * by TCP without a key share theirs. *ret_access is written when it passes; its key_name is the
- * configuration's. */
+/* Checks whether the request may pass, and with which rights. The time is the same for all keys of
+ * one length. The tenant, which clients cannot choose, is that of the key (a digest; the key itself
+ * is not passed on), else of the user at a unix socket; all TCP clients without a key share one.
+ * *ret_access is written if the request passes; its key_name belongs to the configuration. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            struct gw_access *ret_access);
-/* cors.c: whether a script of a page asks, of an origin that the configuration does not name. */
+/* cors.c: whether the request comes from a web page whose origin is not configured. */
 bool gw_cors_is_foreign(const struct config *config, const struct http_request *request);
-/* Adds the headers of an allowed origin; true: it was a preflight and is answered. */
+/* Adds the headers for an allowed origin. True: it was a preflight request and is answered. */
 bool gw_cors_handle(const struct config *config, struct http_request *request);
 
-/* forward.c: passes the request on; the answer comes as it comes. */
+/* forward.c: forwards the request, and its answer as it arrives. */
 void gw_forward(struct gw_request *r, enum gw_service target);
-/* Asks a service for @path on behalf of a request; r->answered() is called at the end with
- * r->status (0: no answer) and r->body. */
+/* Sends a GET request for @path to a service on behalf of @r. At the end r->answered() is called
+ * with r->status (0: no answer) and r->body. */
 void gw_ask(struct gw_request *r, enum gw_service target, const char *path);
-/* Ends what runs upstream. */
+/* Cancels the call to the service. */
 void gw_forward_cancel(struct gw_request *r);
-/* The same, and tells the client that the service does not start, or hangs. */
+/* The same, and answers that the service does not start, or hangs. */
 void gw_forward_give_up(struct gw_request *r);
 const char *gw_service_name(enum gw_service target);
-/* The package of a service that need not be installed; NULL: it is always there. Static. */
+/* Returns the package of an optional service; NULL: it is always installed. Static. */
 const char *gw_service_package(enum gw_service target);
-/* After so long without requests the service exits; 0: never. */
+/* Returns the idle timeout of a service; 0: it never exits. */
 uint64_t gw_service_idle_usec(const struct gateway *gateway, enum gw_service target);
-/* It runs, as far as is known without waking it. */
+/* Whether the service is running, as far as is known without starting it. */
 bool gw_service_is_awake(const struct gateway *gateway, enum gw_service target);
 
-/* liveness.c: a request waits from when it is sent until its first byte comes or it is over. */
+/* liveness.c: a request waits from when it is sent until its first byte arrives or it is over. */
 void gw_liveness_init(struct gateway *gateway);
 void gw_liveness_wait(struct gw_request *r);
 void gw_liveness_leave(struct gw_request *r);
 
 /* health.c */
 void gw_health(struct gw_request *r);
-/* Whether it asks the services too, which wakes them and tells what they do. */
+/* Whether the request includes services, which starts them and shows their activity. */
 bool gw_health_is_deep(const struct gw_request *r);
 void gw_metrics(struct gw_request *r);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a request to who answers it: CORS, key, route, method, right, in this order
+ * Handling requests: CORS, key, route, method, right, in this order
  *
- * All of that is decided when the head is there; what is not let in sends its body in vain.
- * A new endpoint of a service is one row of the table.
+ * All checks run when the head is complete, so the body of a refused request is not read. A new
+ * endpoint of a service is one row of the table.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,9 +24,9 @@ enum {
 struct gw_route {
     const char *path;
     unsigned methods;
-    unsigned right; /* enum right; 0: none, so that no key is asked for */
-    bool is_prefix; /* and something must follow */
-    bool is_large;  /* its bodies are sound files */
+    unsigned right; /* enum right; 0: none, so no key is needed */
+    bool is_prefix; /* a longer path is required */
+    bool is_large;  /* its bodies are audio files */
     enum gw_service service;
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
@@ -64,7 +64,8 @@ static const struct gw_route *route_find(struct http_text path)
     return NULL;
 }
 
-/* The services are woken by the deep question after health, and tell what all clients do. */
+/* A deep health check starts services and shows the activity of all clients, so it needs a
+ * right. */
 static unsigned route_right(const struct gw_route *route, const struct gw_request *r)
 {
     return route->handle == gw_health && gw_health_is_deep(r) ? RIGHT_OBSERVE : route->right;
@@ -157,7 +158,7 @@ static void request_lacks_right(struct gw_request *r, enum right right)
                    (int)MIN(path.len, 200u), path.data, right_name(right));
 }
 
-/* Says what body is taken where the request goes. */
+/* Sets the largest body for the route. */
 static void request_limit_body(const struct gw_request *r)
 {
     const struct config *config = r->gateway->config;
@@ -168,7 +169,7 @@ static void request_limit_body(const struct gw_request *r)
         http_request_limit_body(r->http, config->audio.max_body);
 }
 
-/* Answers what is not let in. */
+/* Checks the request and answers it if it is refused. */
 static void request_check(struct gw_request *r)
 {
     const struct http_text method = http_request_method(r->http);

@@ -2,8 +2,8 @@
 /*
  * /health and /metrics
  *
- * Neither wakes a service: health answers for the gateway alone unless asked with ?deep=1, and
- * metrics of a service are added only while it is known to run.
+ * Neither starts a service: /health covers only the gateway unless the query has ?deep=1, and
+ * metrics of a service are included only while it is known to be running.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void health_end(struct gw_request *r)
 
 static void health_ask(struct gw_request *r, enum gw_service target);
 
-/* What one service said; then the next is asked. */
+/* Adds the result of one service; then requests the next. */
 static void health_answer(struct gw_request *r)
 {
     const bool missing = r->is_absent && gw_service_package(r->target);
@@ -137,7 +137,8 @@ static void metrics_write(const struct gw_request *r, struct str *out)
     metrics_process(out, "sconce_gateway");
 }
 
-/* Asks the services that run, from @target on; at the end their lines follow ours. */
+/* Requests the metrics of running services, from @target on. At the end they are appended to the
+ * gateway's. */
 static void metrics_ask(struct gw_request *r, unsigned target);
 
 static void metrics_answer(struct gw_request *r)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a service that keeps clients waiting lives
+ * Liveness: checking services that keep clients waiting
  *
- * A connection to a service that cannot start waits in its socket's backlog for ever, and one to a
- * service that hangs is never answered. So while a client waits for the first byte, the service is
- * asked for /health on another connection, once in an interval; after three questions without an
- * answer the client is told. A service that ends by SIGTERM accepts nothing more but still finishes
- * what it has read: a request that was read waits for longer than that may take.
+ * A connection to a service that cannot start waits in its socket's backlog for ever, and a service
+ * that hangs never answers. Therefore, while a client waits for the first byte, the gateway
+ * requests /health from the service on another connection, once in an interval. After three
+ * requests without an answer the client gets an error. A service that drains after SIGTERM accepts
+ * no connection but still finishes requests that it has read, so such requests wait longer than
+ * draining may take.
  */
 #include "common/config/config.h"
 #include "common/service/log.h"
@@ -15,7 +16,7 @@
 
 enum {
     LIVENESS_UNREAD_PROBES = 3,
-    LIVENESS_READ_PROBES = 8, /* 40 s of silence; services finish within 32 s */
+    LIVENESS_READ_PROBES = 8, /* 40 s without an answer; services finish within 32 s */
 };
 
 static void liveness_head(void *user, int status, const struct http_header *headers,
@@ -34,7 +35,7 @@ static void liveness_body(void *user, const char *data, size_t len)
     (void)len;
 }
 
-/* Any answer is a sign of life, a refusal too. */
+/* Any answer shows that the service is alive, even an error. */
 static void liveness_end(void *user, enum http_call_result result, int error)
 {
     struct gw_liveness *live = user;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-gateway: takes the sockets, reads the configuration, gives up new rights, serves
+ * sconce-gateway: the process that clients connect to
+ *
+ * It takes the sockets, reads the configuration, drops privileges and serves.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -14,10 +16,10 @@
 #include "common/service/service.h"
 #include "gateway/gateway.h"
 
-/* Connections to services stay open for so long; shorter than the services keep them. */
+/* How long idle connections to services stay open; shorter than the services keep them. */
 #define GATEWAY_KEEP_USEC (5 * 1000000u)
-/* Larger blocks, which are bodies, go back to the system at once; left alone, the C library raises
- * this limit when the first body is freed, and keeps memory of later ones. */
+/* Larger blocks, which are bodies, are returned to the system at once. By default the C library
+ * raises this limit when the first body is freed, and then keeps the memory of later ones. */
 #define GATEWAY_LARGE_BLOCK (256 * 1024)
 
 static int gateway_connect(struct gateway *gateway, const struct options *options)
