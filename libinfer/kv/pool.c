@@ -2,10 +2,11 @@
 /*
  * The pool of KV blocks
  *
- * Owned by the engine thread. The bytes of the blocks are the backend's; here are only their
- * numbers, counts and names. Free blocks without a name form a stack, so that blocks that were used
- * last are used next and a lightly loaded pool touches little memory. Invariant: a block whose
- * count is 0 is idle if it has a name, else on the stack; no other block is either.
+ * The engine thread owns it. The backend holds the bytes of the blocks; the pool holds their
+ * numbers, reference counts and names. Free blocks without a name form a stack: the block that was
+ * used last is used next, so a lightly loaded pool touches little memory. Invariant: a block whose
+ * count is 0 is idle if it has a name, else it is on the stack; no other block is idle or on the
+ * stack.
  */
 #include "kv/block.h"
 
@@ -100,7 +101,7 @@ void kv_pool_rest(struct kv_pool *pool)
     }
 }
 
-/* A name stands for those before it: bisection finds the first one that is not there. */
+/* If a name is known, all names before it are known. So bisection finds the first unknown one. */
 uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names, uint32_t n)
 {
     uint32_t first = 0;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names are made here, and nowhere else: whoever stores blocks elsewhere relies on what goes into
- * them. A change of that changes the first word of the origin.
+ * Naming and lookup of KV blocks
+ *
+ * All names are made here. Storage outside the engine relies on what a name is made of, so a change
+ * of it must also change the first word of the origin.
  */
 #include "kv/prefix.h"
 
@@ -113,7 +115,8 @@ void kv_prefix_done(struct kv_prefix *p)
     *p = (struct kv_prefix){0};
 }
 
-/* Clients choose tokens and so, with patience, some bits of names: the seed is ours. */
+/* Clients choose tokens and can so, with patience, choose some bits of a name. The hash has a
+ * random seed per process, so that they cannot build long chains. */
 static uint32_t *head_of(const struct kv_prefix *p, const struct kv_name *name)
 {
     return &p->heads[hash_seeded(name, sizeof(*name)) & p->mask];

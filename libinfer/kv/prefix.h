@@ -2,19 +2,21 @@
 #pragma once
 
 /*
- * Names of KV blocks, and which block has which
+ * Names of KV blocks, and an index from name to block
  *
- * A full block is named by what it holds and by all that stands before it:
+ * The name of a full block depends on its content and on everything before it:
  *
  *   name = SHA-256(name of the block before ‖ its tokens as 32-bit little-endian)
  *
- * Before the first block stands a root, made of all else that K and V depend on (the model, the
- * numbers that they are stored as, the kernels that computed them) and of who may share them. So
- * blocks of one name are equal, on any machine, and a name stands for a whole prefix.
+ * The first block of a chain follows a root. The root is made of everything else that K and V
+ * depend on (the model, their number formats, the kernels that computed them) and of who may share
+ * the blocks. Blocks with the same name are therefore equal, on any machine, and a name identifies
+ * a whole prefix.
  *
- * The index is of one pool: blocks by name, and those that nobody counts on by age. It never
- * allocates after it was made. Invariant: the blocks before a block that is named are named. Tables
- * drop blocks from their end, so the oldest block that nobody counts on is the end of a chain.
+ * An index belongs to one pool. It finds blocks by name and keeps the idle blocks (named, with a
+ * count of zero) in order of age. It allocates only when it is created. Invariant: if a block is
+ * named, all blocks before it are named. Tables drop their last block first, so the oldest idle
+ * block is always the end of a chain.
  */
 
 #include <stdint.h>
@@ -29,24 +31,26 @@ struct kv_name {
     uint8_t bytes[SHA256_BYTES];
 };
 
-/* What all blocks of an engine depend on. */
+/* Everything that all blocks of an engine depend on. */
 struct kv_origin {
-    struct kv_name model;  /* a digest; of weights too where names outlive the engine */
-    const char *numbers;   /* of K and V: "q8_0:q4_0" */
-    const char *device;    /* kernels of different devices and rungs differ in the last bits */
-    const char *isa;       /* may be NULL, as the two above */
+    struct kv_name model;  /* digest of the model; includes the weights if names outlive the
+                              engine */
+    const char *numbers;   /* number formats of K and V: "q8_0:q4_0" */
+    const char *device;    /* kernels of different devices and instruction sets differ in the
+                              last bits */
+    const char *isa;       /* may be NULL, like the two above */
     uint32_t block_tokens; /* 64 */
 };
 
 void kv_name_origin(const struct kv_origin *origin, struct kv_name *ret_name);
-/* The root of those who say the same @tenant (NULL: "") and @salt. */
+/* The root for clients with the same @tenant (NULL: "") and @salt. */
 void kv_name_root(const struct kv_name *origin, const char *tenant, const char *salt,
                   size_t salt_len, struct kv_name *ret_root);
-/* Names of @n blocks with @tokens [n × block_tokens] behind the one named @parent. */
+/* Names @n blocks with @tokens [n × block_tokens] that follow the block named @parent. */
 void kv_name_blocks(const struct kv_name *parent, const int32_t *tokens, uint32_t block_tokens,
                     uint32_t n, struct kv_name *ret_names);
-/* The name of the block @name where names outlive engines: there the model is known by the @digest
- * of all of its weights, and what the bytes mean by the text @format. */
+/* Converts the block name @name to the name used outside the engine: there @digest, a digest of all
+ * weights, identifies the model, and the text @format identifies the meaning of the bytes. */
 void kv_name_stored(const uint8_t digest[SHA256_BYTES], const char *format,
                     const struct kv_name *name, struct kv_name *ret_name);
 static inline bool kv_name_equal(const struct kv_name *a, const struct kv_name *b)
@@ -58,33 +62,33 @@ struct prefix_entry {
     struct kv_name name;
     bool named;
     uint32_t next_hash;
-    uint32_t older, younger; /* among the idle */
+    uint32_t older, younger; /* links in the list of idle blocks */
 };
 
 struct kv_prefix {
-    struct prefix_entry *entries; /* [n_blocks] by number of block */
-    uint32_t *heads;              /* [mask + 1] of chains by hash of the name */
+    struct prefix_entry *entries; /* [n_blocks] by block number */
+    uint32_t *heads;              /* [mask + 1] heads of the hash chains */
     uint32_t n_blocks, mask;
-    uint32_t oldest, youngest; /* idle blocks: named, and nobody counts on them */
+    uint32_t oldest, youngest; /* the list of idle blocks: named, with a count of zero */
     uint32_t n_idle, n_named;
 };
 
 int kv_prefix_init(struct kv_prefix *p, uint32_t n_blocks);
 void kv_prefix_done(struct kv_prefix *p);
 
-/* The block of that name, or KV_NO_BLOCK. */
+/* The block with that name, or KV_NO_BLOCK. */
 uint32_t kv_prefix_find(const struct kv_prefix *p, const struct kv_name *name);
 static inline bool kv_prefix_has(const struct kv_prefix *p, uint32_t block)
 {
     return p->entries[block].named;
 }
-/* Names a block that has no name; no other block has this one. */
+/* Names a block. The block must have no name, and no other block may have this name. */
 void kv_prefix_put(struct kv_prefix *p, const struct kv_name *name, uint32_t block);
-/* Takes the name of a block that is not idle. */
+/* Removes the name of a block that is not idle. */
 void kv_prefix_remove(struct kv_prefix *p, uint32_t block);
-/* A named block that nobody counts on any more becomes the youngest idle one. */
+/* Makes a named block whose count has become zero the youngest idle block. */
 void kv_prefix_rest(struct kv_prefix *p, uint32_t block);
-/* And ends to be idle. */
+/* Takes a block out of the idle list because its count is no longer zero. */
 void kv_prefix_wake(struct kv_prefix *p, uint32_t block);
-/* Takes the name of the oldest idle block, of which there must be one, and gives it away. */
+/* Removes the name of the oldest idle block and returns the block. There must be an idle block. */
 uint32_t kv_prefix_evict(struct kv_prefix *p);

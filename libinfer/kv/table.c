@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of blocks: one sequence's place in the KV store
+ * Tables: the ordered list of one sequence's KV blocks
  *
- * A table owns one count of each of its blocks. Invariant: n_blocks is exactly what n_tokens
- * need. Only the last block can be partly filled, so it is the only one that a sequence writes to
- * while another may read it, now or when it finds it by its name; extending copies it first (copy
- * on write).
+ * A table holds one reference count of each of its blocks. Invariant: n_blocks is exactly the
+ * number that n_tokens need. Only the last block can be partly filled. It is the only block that a
+ * sequence writes to while another sequence may read it, now or after finding it by name. So
+ * extending a table copies that block first (copy on write).
  */
 #include "kv/block.h"
 
@@ -16,7 +16,7 @@ static uint64_t blocks_for(const struct kv_table *table, uint64_t n_tokens)
     return DIV_UP(n_tokens, table->pool->layout.block_tokens);
 }
 
-/* Whether the last block has room and is not ours alone. */
+/* Whether the last block has room and is shared or named. */
 static bool tail_is_shared(const struct kv_table *table)
 {
     const struct kv_pool *pool = table->pool;
@@ -69,8 +69,8 @@ int kv_table_extend(struct kv_table *table, uint32_t n_tokens)
     if (kv_table_need(table, n_tokens) > kv_pool_n_free(pool))
         return KV_FULL;
 
-    /* Nothing below can fail. A half-filled last block can still be shared; writing there would
-     * change what the other sequence reads, so this sequence first gets a copy of its own. */
+    /* Nothing below can fail. A half-filled last block can be shared. Writing to it would change
+     * what the other sequence reads, so this sequence first gets its own copy. */
     if (tail_is_shared(table)) {
         uint32_t *tail = &table->blocks[table->n_blocks - 1];
 
@@ -121,7 +121,7 @@ void kv_table_adopt(struct kv_table *table, const struct kv_name *names, uint32_
     table->epoch = pool->epoch;
 }
 
-/* Block @i, which others neither read nor find. */
+/* Block @i, which must be unshared and unnamed. */
 static uint32_t own_block(const struct kv_table *table, uint32_t i)
 {
     const struct kv_pool *pool = table->pool;
@@ -153,7 +153,7 @@ bool kv_table_is_current(const struct kv_table *table)
     return table->epoch == table->pool->epoch;
 }
 
-/* Gives block @i its name, or its place to the one that has that. */
+/* Names block @i, or replaces it by the block that already has the name. */
 static void name_block(struct kv_table *table, const struct kv_name *name, uint32_t i)
 {
     struct kv_pool *pool = table->pool;
