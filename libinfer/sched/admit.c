@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who runs: admission in order of age, sharing of prompts between choices and of blocks that are
- * known by name, preemption of the youngest when the KV pool is full.
+ * Admission and preemption
  *
- * A sequence is admitted with blocks for all tokens that it has; only generated tokens ask for
- * more. The oldest running sequence is never preempted while another runs, and the pool holds one
- * sequence of full length, so the oldest always comes to its end.
+ * Decides which sequences run. Admission is in order of age. Choices of a request share the
+ * prompt's blocks, and all sequences share blocks that are known by name. When the KV pool is full,
+ * the youngest running sequence is preempted.
+ *
+ * An admitted sequence has blocks for all its tokens, so only generated tokens need more. The
+ * oldest running sequence is never preempted while another runs. The pool holds at least one
+ * sequence of full length, so the oldest sequence always finishes.
  */
 #include "sched/sched.h"
 
@@ -35,8 +38,8 @@ void sched_unwait(struct sched *s, struct seq *seq)
     s->n_waiting--;
 }
 
-/* A choice of the same request that has the prompt in its blocks; *ret_soon when one is on the
- * way to it. */
+/* Finds another choice of the same request whose blocks hold the prompt. Sets *ret_soon if one is
+ * still computing it. */
 static struct seq *find_donor(struct request *req, bool *ret_soon)
 {
     *ret_soon = false;
@@ -54,12 +57,12 @@ static struct seq *find_donor(struct request *req, bool *ret_soon)
 
 enum admission {
     ADMITTED,
-    ADMIT_LATER, /* others may go first */
-    ADMIT_FULL,  /* nobody may: no room */
+    ADMIT_LATER, /* not yet, but others may be admitted first */
+    ADMIT_FULL,  /* no room: nobody can be admitted */
     ADMIT_FAILED,
 };
 
-/* Blocks of the sequence that it may share. */
+/* Number of known blocks that the sequence may share. */
 static uint32_t count_known(const struct sched *s, const struct seq *seq)
 {
     uint32_t n;
@@ -68,7 +71,7 @@ static uint32_t count_known(const struct sched *s, const struct seq *seq)
     return names && !seq_needs_rows(seq) ? kv_pool_n_known(s->runner->pool, names, n) : 0;
 }
 
-/* Whether a sequence that runs is about to compute the block behind those that are known. */
+/* Whether a running sequence is about to compute the block that follows the known ones. */
 static bool is_on_the_way(const struct sched *s, const struct seq *seq, uint32_t n_known)
 {
     uint32_t n;
@@ -87,8 +90,8 @@ static bool is_on_the_way(const struct sched *s, const struct seq *seq, uint32_t
     return false;
 }
 
-/* Shares what is there, and of all tokens but the last one: computing that gives the logits. The
- * more is taken, of a choice that has the prompt or by name. */
+/* Shares existing blocks: those of a choice that has the prompt, or those known by name, whichever
+ * are more. The last token is always computed, because its logits are needed. */
 static uint32_t share_blocks(struct seq *seq, const struct seq *donor, uint32_t n_known)
 {
     const uint32_t n_given = donor ? seq->req->n_prompt - 1 : 0;
@@ -104,7 +107,7 @@ static uint32_t share_blocks(struct seq *seq, const struct seq *donor, uint32_t 
     return n_given;
 }
 
-/* Others use what was found: that is told to the tier, as far as it has it. */
+/* Marks the blocks that were found as reused, and reports those that the tier has. */
 static void note_found(struct sched *s, struct seq *seq)
 {
     uint32_t n_kept = 0;
@@ -123,13 +126,14 @@ static enum admission take_blocks(struct sched *s, struct seq *seq, const struct
     const uint32_t n_shared = share_blocks(seq, donor, n_known);
     const uint32_t need = kv_table_need(&seq->table, seq->n_tokens - n_shared);
 
-    /* One block for each that runs: who is admitted shall not be preempted at once. */
+    /* Keep one block for each running sequence, so that the admitted one is not preempted at
+     * once. */
     if ((s->n_running > 0 && need + s->n_running > kv_pool_n_free(s->runner->pool)) ||
         kv_table_extend(&seq->table, seq->n_tokens - n_shared) == KV_FULL) {
         kv_table_truncate(&seq->table, 0);
         if (s->n_running > 0)
             return ADMIT_FULL;
-        /* The pool holds the sequence, but not a copy of its last block beside it. */
+        /* The pool has room for the sequence, but not also for a copy of its last block. */
         assert(n_known > 0);
         return take_blocks(s, seq, NULL, n_known - 1);
     }
@@ -139,7 +143,7 @@ static enum admission take_blocks(struct sched *s, struct seq *seq, const struct
     return ADMITTED;
 }
 
-static enum admission admit(struct sched *s, struct seq *seq)
+static enum admission admit_seq(struct sched *s, struct seq *seq)
 {
     struct seq *donor;
     uint32_t n_known;
@@ -184,7 +188,7 @@ void sched_admit(struct sched *s)
         enum admission a;
 
         next = seq->next;
-        a = admit(s, seq);
+        a = admit_seq(s, seq);
         if (a == ADMIT_FULL)
             return;
         if (a == ADMIT_LATER)
@@ -197,7 +201,7 @@ void sched_admit(struct sched *s)
     }
 }
 
-static void preempt(struct sched *s, uint32_t i)
+static void preempt_seq(struct sched *s, uint32_t i)
 {
     struct seq *seq = s->running[i];
 
@@ -215,7 +219,7 @@ static void preempt(struct sched *s, uint32_t i)
 void sched_preempt_all(struct sched *s)
 {
     while (s->n_running > 0)
-        preempt(s, s->n_running - 1);
+        preempt_seq(s, s->n_running - 1);
 }
 
 void sched_make_room(struct sched *s)
@@ -226,7 +230,7 @@ void sched_make_room(struct sched *s)
         while (seq->state == SEQ_RUNNING && seq->table.n_tokens < seq->n_tokens &&
                kv_table_extend(&seq->table, seq->n_tokens - seq->table.n_tokens) == KV_FULL) {
             assert(s->n_running > 1);
-            preempt(s, s->n_running - 1);
+            preempt_seq(s, s->n_running - 1);
         }
     }
 }

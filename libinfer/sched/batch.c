@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batch policy. A part of a prompt has at least BATCH_MIN_CHUNK rows where it can: kernels
- * decode a weight once for many rows, and many tiny parts would finish no prompt early.
+ * The batch policy: how many rows each sequence computes in a step
+ *
+ * A part of a prompt has at least BATCH_MIN_CHUNK rows where possible. Kernels decode each weight
+ * once for many rows, and many tiny parts would only delay all prompts.
  */
 #include "sched/batch.h"
 
@@ -11,13 +13,14 @@
 
 #define FIRST_CHUNK 64
 
-/* Cuts a part so that its rows of logits fit; each sequence has one row of logits for sure. */
+/* Shortens a part so that its rows of logits fit. Each sequence always gets its one row of
+ * logits. */
 static uint32_t fit_logits(const struct batch_want *want, uint32_t n_rows, uint32_t spare)
 {
     return want->n_logits > 0 ? MIN(n_rows, 1 + spare) : n_rows;
 }
 
-/* Rows of logits that @n_rows need beyond the one that every sequence has. */
+/* Rows of logits that @n_rows need in addition to the one that every sequence has. */
 static uint32_t extra_logits(const struct batch_want *want, uint32_t n_rows)
 {
     const uint32_t n = MIN(n_rows, want->n_logits) + (n_rows == want->n_left);
@@ -69,7 +72,7 @@ static uint32_t class_of(uint32_t n)
     return MIN(31 - (uint32_t)__builtin_clz(n), last);
 }
 
-static double slowdown(uint32_t n_decode, uint32_t n_prompts)
+static double batch_slowdown(uint32_t n_decode, uint32_t n_prompts)
 {
     return BATCH_SLOWDOWN * MIN(MAX((double)n_prompts / n_decode, 1), BATCH_CROWD);
 }
@@ -86,7 +89,7 @@ uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint
     if (c->n < BATCH_MEASURE || c->n_mixed >= BATCH_REFRESH || pace->n_steps - c->at > BATCH_FORGET)
         return 0;
     if (pace->row_usec > 0)
-        rows = MAX(rows, (slowdown(n_decode, n_prompts) - 1) * c->usec / pace->row_usec);
+        rows = MAX(rows, (batch_slowdown(n_decode, n_prompts) - 1) * c->usec / pace->row_usec);
     rows = MIN(rows, (double)max_rows);
     return (uint32_t)rows;
 }
@@ -98,17 +101,18 @@ static void note_prompts(struct batch_pace *pace, uint32_t n, uint32_t max_rows,
 
     if (pace->row_usec == 0)
         pace->row_usec = (double)usec / n;
-    /* A short last part says little about a long one: growth only by what was tried. */
+    /* A short last part does not predict the time of a long one: grow only from sizes that were
+     * measured. */
     if (n < chunk && usec <= BATCH_STEP_USEC)
         return;
     fit = MIN(fit, 2 * chunk);
-    /* Kernels work on tiles of rows. */
+    /* Kernels process rows in tiles. */
     fit -= fit % BATCH_MIN_CHUNK;
     pace->chunk = (uint32_t)MIN(MAX(fit, (uint64_t)BATCH_MIN_CHUNK), max_rows);
 }
 
-/* Whatever else the machine does makes steps longer, never shorter: a shorter one is believed at
- * once, a longer one bit by bit. */
+/* Other load on the machine only makes steps longer, never shorter. So a shorter time is taken over
+ * at once, a longer one gradually. */
 static void note_alone(struct batch_pace *pace, struct batch_class *c, uint64_t usec)
 {
     const double sample = (double)MAX(usec, 1);
@@ -124,7 +128,7 @@ static void note_alone(struct batch_pace *pace, struct batch_class *c, uint64_t 
     c->at = pace->n_steps;
 }
 
-/* Rows cost more the deeper they are in their prompt, and less the more they are. */
+/* A row costs more the deeper it is in its prompt, and less the more rows there are. */
 static void note_mixed(struct batch_pace *pace, struct batch_class *c, uint32_t n_prompt,
                        uint64_t usec)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lost devices: a device is opened again and all go on from their tokens.
+ * Recovery from a lost device
  *
- * Only the KV blocks are gone, and their names with them: tokens, generators, text and
- * log-probabilities are ours. What ran is preempted, as if the pool had been full, and computes its
- * blocks anew when it is admitted again. While the device is away nobody is admitted; submitting
- * and cancelling go on.
+ * Only the KV blocks and their names are lost with a device. Tokens, generators, text and
+ * log-probabilities are in the engine's memory. Running sequences are preempted, as if the pool
+ * were full, and compute their blocks again when they are readmitted. While there is no device, no
+ * sequence is admitted, but requests can be submitted and cancelled.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,9 +14,10 @@
 #include "sched/sched.h"
 
 #define MAX_TRIES 6
-/* Losses until what runs is given up: without any step between them, and without any token. The
- * first means that the device is broken or dies of this very step, the second that whoever has a
- * long prompt would begin it for ever. */
+/* Number of losses after which running requests fail: losses without any complete step between
+ * them, and losses without any new token. The first limit means that the device is broken or that
+ * this very step crashes it. The second keeps a request with a long prompt from starting over
+ * forever. */
 #define MAX_IN_A_ROW      3
 #define MAX_WITHOUT_TOKEN 24
 
@@ -47,7 +48,7 @@ void sched_lose_device(struct sched *s)
     sched_fail_running(s, INF_FINISH_ERROR, l->error);
 }
 
-/* When the next try is due: each pause is twice the one before. */
+/* Sets the time of the next try. Each pause is twice as long as the one before. */
 static void put_off(struct loss *l)
 {
     l->retry_usec = clock_usec() + (l->pause_usec << (l->n_tries - 1));
@@ -61,7 +62,7 @@ bool sched_has_device(struct sched *s)
 
     if (LIKELY(!l->lost))
         return true;
-    /* Without work there is no hurry to hold a device. */
+    /* Without waiting requests there is no hurry to open the device. */
     if (s->n_waiting == 0 || clock_usec() < l->retry_usec)
         return false;
     if (b->ops->recover(b, &err) == 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine thread: its making and end, its inbox, and the order of one tick.
+ * The engine thread: start and end, inbox, and the order of work in a tick
  *
- * Callers and the thread meet in two places: the inbox under `lock`, and the event logs. The lock
- * is never held across a step.
+ * Callers and the thread meet in two places: the inbox, which `lock` protects, and the event logs.
+ * The thread never holds the lock during a step.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,15 +14,15 @@
 #include "core/signals.h"
 #include "sched/sched.h"
 
-#define FADE_USEC     5e6 /* speeds are those of the last seconds of work */
+#define FADE_USEC     5e6 /* time constant of the reported speeds */
 #define RETRY_MSEC    10
-#define LOSS_USEC     250000 /* before a lost device is tried again, at first */
-#define REST_SEC      2      /* without work: then memory goes back to the system */
-#define FLUSH_MSEC    4000   /* at the end, for blocks that the tier shall keep */
+#define LOSS_USEC     250000 /* first pause before a lost device is opened again */
+#define REST_SEC      2      /* time without work until memory is returned to the system */
+#define FLUSH_MSEC    4000   /* time at the end to store blocks in the tier */
 #define LOAD_MARGIN   1.25
 #define LANDING_BYTES (64u << 20)
-/* Without steps: until all goes to the tier, as the next request may be near; and until the tier is
- * asked again to take more. */
+/* Times without steps: until all blocks are offered to the tier (a short wait, because the next
+ * request may be near), and until a refusing tier is asked again. */
 #define IDLE_USEC  250000
 #define SPILL_USEC 250000
 
@@ -87,7 +87,7 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     return 0;
 }
 
-/* On the thread of the tier. */
+/* Called on the thread of the tier. */
 static void take_news(void *data)
 {
     struct sched *s = data;
@@ -187,7 +187,7 @@ int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id
     int r;
 
     pthread_mutex_lock(&s->lock);
-    /* Requests that can start at once are no queue, though they pass through it. */
+    /* Requests that can start at once pass through the queue but do not count against its limit. */
     room = s->limits.max_queue;
     if (s->n_active < s->limits.max_seqs)
         room += s->limits.max_seqs - s->n_active;
@@ -257,7 +257,7 @@ void sched_stats(struct sched *s, struct inf_engine_stats *ret_stats)
         count_tier(s->tier, ret_stats);
 }
 
-/* Moves new requests to the live ones; true when something is to be cancelled. */
+/* Moves new requests to the live list. Returns true if a request must be cancelled. */
 static bool take_inbox(struct sched *s)
 {
     struct request *req, *first;
@@ -286,7 +286,7 @@ static bool take_inbox(struct sched *s)
     return cancel;
 }
 
-static void fade(double *tokens, double *usec, uint32_t n, uint64_t step_usec)
+static void fade_speed(double *tokens, double *usec, uint32_t n, uint64_t step_usec)
 {
     const double keep = exp(-(double)step_usec / FADE_USEC);
 
@@ -304,8 +304,8 @@ static void count_step(struct sched *s)
     for (uint32_t i = 0; i < step->n_parts; i++)
         n_sampled += step->parts[i].sampled && step->parts[i].status == 0;
     sched_note_step(s, n_sampled);
-    fade(&s->prefill_tokens, &s->prefill_usec, step->n_prompt_rows, step->usec);
-    fade(&s->decode_tokens, &s->decode_usec, step->n_decode_rows, step->usec);
+    fade_speed(&s->prefill_tokens, &s->prefill_usec, step->n_prompt_rows, step->usec);
+    fade_speed(&s->decode_tokens, &s->decode_usec, step->n_decode_rows, step->usec);
     pthread_mutex_lock(&s->lock);
     s->stats.n_steps++;
     s->stats.n_prompt_tokens += step->n_prompt_rows;
@@ -353,7 +353,7 @@ bool sched_tick(struct sched *s)
 
     if (take_inbox(s)) {
         sched_apply_cancels(s);
-        /* Told before the step, which may take a while. */
+        /* Send events before the step, which may take a while. */
         sched_retire(s);
         events_flush(&s->events);
     }
@@ -372,7 +372,8 @@ bool sched_tick(struct sched *s)
         }
     }
     again = sched_retire(s);
-    /* Counted before the events leave: who reads the last one finds the books in order. */
+    /* Update the counts before the events leave, so that a client that has read the last event sees
+     * the final statistics. */
     count_state(s);
     again |= !events_flush(&s->events);
     return again || s->n_running > 0 || s->n_waiting > 0;
@@ -393,7 +394,7 @@ static struct timespec at_usec(uint64_t usec)
     return (struct timespec){(time_t)(usec / 1000000), (long)(usec % 1000000) * 1000};
 }
 
-/* Waits until then, or until somebody wants something. @news: of the tier, too. */
+/* Waits until the time @usec or until a wake-up. @news: also until news of the tier. */
 static void await_until(struct sched *s, uint64_t usec, bool news)
 {
     const struct timespec until = at_usec(usec);
@@ -406,7 +407,7 @@ static void await_until(struct sched *s, uint64_t usec, bool news)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Waits for work; false when the thread shall end. */
+/* Waits for work. Returns false when the thread must end. */
 static bool await_work(struct sched *s, bool busy)
 {
     const struct timespec rest = at_usec(clock_usec() + REST_SEC * 1000000);
@@ -426,7 +427,7 @@ static bool await_work(struct sched *s, bool busy)
     return go_on;
 }
 
-/* What there is to do between ticks; whether the next one shall come without work. */
+/* Does the work between ticks. Returns whether the next tick is due without new work. */
 static bool pause_thread(struct sched *s, bool busy)
 {
     const struct timespec retry = {0, RETRY_MSEC * 1000000L};
@@ -438,7 +439,7 @@ static bool pause_thread(struct sched *s, bool busy)
         else if (s->await_usec > 0)
             await_until(s, s->await_usec, true);
         else if (s->n_running == 0 && s->n_waiting == 0)
-            nanosleep(&retry, NULL); /* only memory for events is missing */
+            nanosleep(&retry, NULL); /* memory for events is missing: retry soon */
         return true;
     }
     r = sched_spill_idle(s);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A record is a struct record, then the tokens, their alternatives and the text, which of an end is
- * the error. Pointers inside are set when the record is read, since a log moves while it grows.
+ * Event log records
+ *
+ * A record is a struct record followed by the tokens, their alternatives and the text (for the end
+ * of a choice, the error). Pointers are set when the record is read, because a growing log moves in
+ * memory.
  */
 #include "sched/events.h"
 
@@ -10,13 +13,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* A log that a stalled reader made larger than this gives its memory back. */
+/* A log that a slow reader made larger than this frees its memory. */
 #define KEEP_BYTES (1u << 20)
-/* What a log has from the start: the tokens of a step fit. */
+/* Initial size of a log; the tokens of one step fit. */
 #define USUAL_BYTES (32u * 1024 - 1)
 
 struct record {
-    uint32_t size; /* with everything behind it; a multiple of 8 */
+    uint32_t size; /* including all that follows; a multiple of 8 */
     bool dropped;
     struct inf_event event;
 };
@@ -62,8 +65,8 @@ static struct inf_event base_event(const struct seq *s, enum inf_event_kind kind
 }
 
 /* Appends one record. */
-static int add(struct events *e, const struct inf_event *event, const struct output_part *p,
-               uint32_t top_stride)
+static int add_record(struct events *e, const struct inf_event *event, const struct output_part *p,
+                      uint32_t top_stride)
 {
     struct record record = {.event = *event};
     size_t size = sizeof(record), n_top = 0;
@@ -118,14 +121,14 @@ int events_add_prompt(struct events *e, const struct seq *s)
         .n_tokens = s->req->want_prompt_logprobs ? s->req->n_prompt : 0,
     };
 
-    return add(e, &event, &part, s->req->n_top);
+    return add_record(e, &event, &part, s->req->n_top);
 }
 
 int events_add_tokens(struct events *e, const struct seq *s, const struct output_part *part)
 {
     const struct inf_event event = base_event(s, INF_EVENT_TOKENS);
 
-    return add(e, &event, part, s->req->n_top);
+    return add_record(e, &event, part, s->req->n_top);
 }
 
 int events_add_finish(struct events *e, const struct seq *s, bool last)
@@ -138,7 +141,7 @@ int events_add_finish(struct events *e, const struct seq *s, bool last)
     event.stop_index = s->stop_index;
     event.error = s->error;
     event.last = last;
-    return add(e, &event, &part, 0);
+    return add_record(e, &event, &part, 0);
 }
 
 bool events_flush(struct events *e)
@@ -184,7 +187,7 @@ void events_forget(struct events *e, uint64_t id)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Makes the log of pending records the one that is read; false when there are none. */
+/* Makes the log of pending records the one to read. Returns false if there are none. */
 static bool swap_logs(struct events *e)
 {
     struct str old = e->reading;
@@ -193,7 +196,7 @@ static bool swap_logs(struct events *e)
 
     if (old.cap > KEEP_BYTES) {
         str_done(&old);
-        /* Without memory the log starts empty. */
+        /* If there is no memory, the log starts empty. */
         str_reserve(&old, USUAL_BYTES);
     }
     str_clear(&old);

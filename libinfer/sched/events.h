@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Events on their way from the engine thread to the caller
+ * Event queue from the engine thread to the caller
  *
- * Two logs of records: the engine appends to one, the reader walks the other, and they are
- * swapped when the reader has come to its end. Both keep their memory, so that steady work
- * allocates nothing. A log is bounded by what the running choices may generate.
- * An eventfd is readable while records wait.
+ * There are two logs of records: the engine appends to one while the reader walks the other. They
+ * are swapped when the reader reaches its end. Both keep their memory, so that steady work
+ * allocates nothing. The output that running choices may generate bounds a log. An eventfd is
+ * readable while records wait.
  */
 
 #include <pthread.h>
@@ -30,14 +30,14 @@ struct events {
 int events_init(struct events *e);
 void events_done(struct events *e);
 
-/* Engine thread. All append to the stage; -ENOMEM leaves it as it was. */
+/* For the engine thread: the functions append to the stage, and -ENOMEM leaves it unchanged. */
 int events_add_prompt(struct events *e, const struct seq *s);
 int events_add_tokens(struct events *e, const struct seq *s, const struct output_part *part);
 int events_add_finish(struct events *e, const struct seq *s, bool last);
-/* Hands the stage to the reader. False when there was no memory: call again. */
+/* Passes the stage to the reader. Returns false if memory is short: call again later. */
 bool events_flush(struct events *e);
-/* Drops what waits for request @id, but not the ends of its choices. */
+/* Drops waiting records of request @id, except the ends of its choices. */
 void events_forget(struct events *e, uint64_t id);
 
-/* Reader. 1 and *ret_event, or 0. */
+/* For the reader: returns 1 and *ret_event, or 0. */
 int events_next(struct events *e, struct inf_event *ret_event);

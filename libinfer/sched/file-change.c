@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that change under the engine
+ * Detection of model files that change while the engine runs
  *
- * A mapping shows what is written to its file at once, so that from some moment on rows are those
- * of another model, or of none. Pages that went are seen after each step; a file that was written
- * to is seen when somebody looks at it, which takes a system call: before a sequence is told to
- * have ended well, and when requests are submitted. All requests end then, and nothing that was
- * computed is named any more, nor kept by the tier, which looks for itself.
+ * A mapping shows a write to its file at once, so the rows computed after it can be wrong. Removed
+ * pages are detected after each step. A write to a file is detected only by a system call that
+ * compares its attributes. This check runs before a sequence may finish successfully, and when a
+ * request is submitted. After a change all requests end, computed blocks lose their names, and the
+ * tier, which checks by itself, stores nothing more.
  */
 #include "sched/sched.h"
 
@@ -19,7 +19,7 @@ void sched_end_stale(struct sched *s)
     kv_pool_forget(s->runner->pool);
 }
 
-/* Whether a sequence of this step ended, and not by a failure. */
+/* Whether a sequence of this step ended without an error. */
 static bool ended_well(const struct seq *seq)
 {
     return seq->state == SEQ_ENDED && seq->finish != INF_FINISH_ERROR;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offsets count bytes of the choice's whole text, so that tokens, held text and stop strings speak
- * of the same places whatever has left already.
+ * Output text of a choice
+ *
+ * Offsets count bytes of the choice's whole text. So tokens, held text and stop strings use the
+ * same positions, no matter how much text has already been sent.
  */
 #include "sched/output.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Memory for text from the start, beside that for some tokens. */
+/* Memory for text that is reserved at the start, in addition to that for some tokens. */
 #define USUAL_BYTES 255
 
 static int reserve_token(struct output *o)
@@ -61,8 +63,8 @@ void output_done(struct output *o)
     *o = (struct output){0};
 }
 
-/* Nothing at or behind @end belongs to the output. */
-static void cut(struct output *o, uint64_t end)
+/* Removes everything at and behind @end from the output. */
+static void cut_text(struct output *o, uint64_t end)
 {
     o->held.len = (size_t)(end - o->base);
     while (o->n_tokens > 0 && o->tokens[o->n_tokens - 1].begin >= end)
@@ -71,7 +73,7 @@ static void cut(struct output *o, uint64_t end)
         o->tokens[i].end = MIN(o->tokens[i].end, end);
 }
 
-/* Takes text that the detokeniser gave; the caller has reserved the memory. */
+/* Appends text from the detokenizer. The caller has reserved the memory. */
 static int add_text(struct output *o, const char *text, size_t len, uint32_t *ret_stop)
 {
     const uint64_t begin = o->base + o->held.len;
@@ -80,7 +82,7 @@ static int add_text(struct output *o, const char *text, size_t len, uint32_t *re
     if (str_append(&o->held, text, len) < 0)
         return -ENOMEM;
     if (stop_set_scan(o->stops, o->stop_state, text, len, &match)) {
-        cut(o, begin + match.end - match.len);
+        cut_text(o, begin + match.end - match.len);
         o->final = o->base + o->held.len;
         o->ended = true;
         *ret_stop = match.i_stop;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making and taking apart requests and sequences.
+ * Construction and destruction of requests and sequences.
  */
 #include "sched/request.h"
 
@@ -247,7 +247,8 @@ uint32_t seq_n_prompt_logits(const struct seq *s)
     const struct request *req = s->req;
     const uint32_t n_done = req->plp.n_done;
 
-    /* Row i tells the token at i + 1; the first token of a prompt has no row that tells it. */
+    /* Row i gives the log-probability of the token at i + 1. No row does so for the first token of
+     * a prompt. */
     if (!req->want_prompt_logprobs || n_done >= req->n_prompt || s->n_kv + 1 >= req->n_prompt)
         return 0;
     return req->n_prompt - 1 - s->n_kv;

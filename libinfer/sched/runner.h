@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A model on a device, ready to run: backend, plan, KV pool and the buffer of logits
+ * A model ready to run on a device: backend, plan, KV pool and the buffer of logits
  *
- * Used by the engine, by inf_bench() and by inf_logits(). One thread at a time.
+ * The engine, inf_bench() and inf_logits() use it. One thread at a time may use a runner.
  */
 
 #include "backend/backend.h"
@@ -12,7 +12,7 @@
 #include "kv/pool.h"
 
 struct runner_params {
-    const struct graph *graph; /* NULL only for the null device */
+    const struct graph *graph; /* NULL only with the null device */
     struct kv_layout layout;
     uint32_t n_blocks;
     struct plan_limits limits;
@@ -24,27 +24,28 @@ struct runner {
     struct plan *plan;
     struct kv_pool *pool;
     float *logits; /* [limits.max_logits, n_vocab] */
-    /* [limits.max_logits], with the number of logits that are wanted instead of a whole row; NULL:
-     * the device makes no lists. */
+    /* [limits.max_logits]: number of largest logits to return instead of a whole row; NULL: the
+     * device cannot make lists */
     struct top_row *tops;
     struct plan_limits limits;
     uint32_t n_vocab;
 };
 
-/* Takes *@backend on success. -EOPNOTSUPP, -ENOMEM with the reason. */
+/* Takes ownership of *@backend on success. -EOPNOTSUPP or -ENOMEM, with the reason. */
 int runner_new(struct backend **backend, const struct runner_params *params,
                struct runner **ret_runner, struct inf_err *reterr);
 struct runner *runner_free(struct runner *r);
 DEFINE_CLEANUP(struct runner *, runner_free);
 
-/* Between steps: gives back all memory that no sequence needs, until the next step. */
+/* Returns memory that no sequence needs to the system, between steps and until the next one. */
 void runner_rest(struct runner *r);
-/* Rows that the next step should have at most. */
+/* Most rows that the next step should have. */
 uint32_t runner_max_rows(const struct runner *r);
-/* One step; r->logits and r->tops are valid until the next. Negative errno: the device failed, or
- * -ENODEV: it was lost. */
+/* Runs one step. r->logits and r->tops are valid until the next step. A negative errno means that
+ * the device failed; -ENODEV: it was lost. */
 int runner_forward(struct runner *r, const struct batch *batch);
-/* Makes row @i of logits, for which a list was wanted, whole. As runner_forward(). */
+/* Fetches the whole row @i of logits, for which a list was requested. Errors as of
+ * runner_forward(). */
 int runner_fetch(struct runner *r, uint32_t i);
 static inline float *runner_logits(struct runner *r, uint32_t i)
 {

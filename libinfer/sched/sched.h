@@ -4,9 +4,9 @@
 /*
  * The scheduler: all requests of one model, one step at a time
  *
- * struct sched belongs to the engine thread, but for what stands under `lock`. A tick is: take new
- * requests in, apply cancellations, admit, make room in the KV pool, run one step, give out events.
- * sched_tick() may be called directly as long as no thread was started; tests do.
+ * struct sched belongs to the engine thread, except for the members under `lock`. A tick takes new
+ * requests in, applies cancellations, admits sequences, makes room in the KV pool, runs one step
+ * and sends events. sched_tick() may be called directly if no thread was started, as tests do.
  */
 
 #include <pthread.h>
@@ -25,29 +25,30 @@ struct sched_limits {
     uint32_t n_ctx;
     uint32_t max_seqs;
     uint32_t max_queue;
-    bool no_prefix_cache;  /* requests share no blocks */
-    struct kv_name origin; /* of all names of blocks */
-    struct file_set files; /* of the weights: when they change nothing is computed any more */
+    bool no_prefix_cache;  /* requests do not share blocks */
+    struct kv_name origin; /* part of all block names */
+    struct file_set files; /* files of the weights: if they change, all computing stops */
 };
 
 /* One sequence's part of a step. */
 struct step_part {
     struct seq *seq;
     uint32_t pos, n_rows;
-    uint32_t i_logit, n_logits; /* its rows of logits: prompt_logits, then that of the last row */
+    uint32_t i_logit, n_logits; /* its rows of logits: those for prompt_logprobs, then that of
+                                   the last row */
     uint32_t n_prompt_logits;
-    bool sampled; /* the part ended the known tokens */
-    int status;   /* of sampling: 0, SAMPLE_BAD_ROW */
+    bool sampled; /* the part reached the last known token, so a new token is sampled */
+    int status;   /* result of sampling: 0 or SAMPLE_BAD_ROW */
     int32_t token;
     float logprob;
     uint32_t n_top;
 };
 
-/* Memory of a step, all allocated at the start. */
+/* Memory of a step, allocated once at the start. */
 struct step {
-    struct seq **ready; /* [max_seqs]: those that run and load nothing */
+    struct seq **ready; /* [max_seqs]: running sequences that are not loading */
     uint32_t n_ready;
-    struct batch_want *wants;    /* [max_seqs], as all up to parts */
+    struct batch_want *wants;    /* [max_seqs], like the arrays up to parts */
     uint32_t *rows;              /* [max_seqs] */
     struct batch_seq *seqs;      /* [max_seqs] */
     int32_t *tokens;             /* [max_rows] */
@@ -56,168 +57,170 @@ struct step {
     struct inf_top_logprob *top; /* [max_seqs, SAMPLE_MAX_TOP] */
     uint32_t *logit_parts;       /* [max_logits]: the part that each row of logits belongs to */
     uint32_t n_parts, n_logits;
-    _Atomic uint32_t next_logit; /* while threads look at the rows of logits */
+    _Atomic uint32_t next_logit; /* next row to take, while threads process the rows of logits */
     uint32_t n_prompt_rows, n_decode_rows;
-    uint32_t n_single; /* sequences that had one row left: for the pace */
+    uint32_t n_single; /* sequences with one row left, to measure the pace */
     uint64_t usec;
 };
 
-/* What became of the device. Zeroed: nothing. */
+/* State of device loss. All zero: no loss. */
 struct loss {
     bool lost;
-    uint32_t n_in_a_row;                                  /* losses since a step was complete */
-    uint32_t n_without_token;                             /* and since one gave a token */
-    uint32_t n_tries;                                     /* of opening it again */
-    uint64_t pause_usec;                                  /* after the first of them */
-    uint64_t retry_usec;                                  /* when the next one is due */
-    char error[sizeof(((struct inf_err *)0)->text) + 64]; /* why requests end */
+    uint32_t n_in_a_row;                                  /* losses since the last complete step */
+    uint32_t n_without_token;                             /* losses since the last new token */
+    uint32_t n_tries;                                     /* tries to open the device again */
+    uint64_t pause_usec;                                  /* first pause between tries */
+    uint64_t retry_usec;                                  /* time of the next try */
+    char error[sizeof(((struct inf_err *)0)->text) + 64]; /* reason with which requests end */
 };
 
-/* When blocks are loaded. */
+/* State of loading blocks from the tier. */
 struct fetching {
-    double first_tok_s; /* of prompts, until it was measured */
-    double margin;      /* how many times as fast as computing loading must seem */
-    uint64_t landing;   /* bytes of a load that wait at a time for a device that takes copies */
-    uint32_t n_refused; /* because computing is faster */
+    double first_tok_s; /* assumed prompt speed until it is measured */
+    double margin;      /* how many times faster than computing a load must seem */
+    uint64_t landing;   /* size of the staging buffer of a load, for a device that takes copies */
+    uint32_t n_refused; /* loads that were not tried because computing seemed faster */
 };
 
-/* Of the time for copying blocks, what is left. */
+/* State of copying blocks for the tier. */
 struct spill {
-    struct tier_batch *batch; /* that is being filled */
+    struct tier_batch *batch; /* batch that is being filled */
     double credit_usec;
-    uint64_t grace_usec; /* after the last step: until then there may be more */
-    uint64_t idle_usec;  /* when that is over */
+    uint64_t grace_usec; /* pause after the last step, in which more steps may follow */
+    uint64_t idle_usec;  /* end of that pause */
 };
 
 enum spilled {
     SPILLED_ALL,
-    SPILL_MORE,  /* at once */
-    SPILL_LATER, /* when there is news */
+    SPILL_MORE,  /* continue at once */
+    SPILL_LATER, /* continue after news of the tier */
 };
 
 struct sched {
     struct runner *runner;           /* owned */
     const struct inf_tokenizer *tok; /* borrowed */
     struct sched_limits limits;
-    uint32_t n_vocab; /* tokens that may be picked: the tokenizer knows them */
+    uint32_t n_vocab; /* tokens that may be sampled: those that the tokenizer knows */
 
-    struct sampler **samplers; /* [n_samplers]: one for each thread of the device */
+    struct sampler **samplers; /* [n_samplers]: one per thread of the device */
     uint32_t n_samplers;
     struct step step;
-    struct seq *waiting; /* by age */
+    struct seq *waiting; /* in order of age */
     uint32_t n_waiting;
-    struct seq **running; /* [max_seqs], by age */
+    struct seq **running; /* [max_seqs], in order of age */
     uint32_t n_running;
     uint64_t next_age;
     uint32_t turn;
     struct batch_pace pace;
-    double prefill_tokens, prefill_usec, decode_tokens, decode_usec; /* fading sums */
+    double prefill_tokens, prefill_usec, decode_tokens, decode_usec; /* decaying sums */
 
     struct events events;
     struct loss loss;
     struct file_set files;
     struct inf_err stale; /* why all requests end; code 0: they do not */
 
-    struct tier *tier; /* owned; NULL: none, and the next three are not used */
+    struct tier *tier; /* owned; NULL: there is no tier, and the next three members are unused */
     struct keep keep;
     struct fetching fetching;
     struct spill spill;
-    uint64_t await_usec; /* a tick had nothing to compute and waits for the tier; 0: no */
+    uint64_t await_usec; /* a tick has nothing to compute and waits for the tier until then; 0:
+                            no */
 
     pthread_t thread;
     bool has_thread;
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    struct request *live; /* all that have not told their end */
+    struct request *live; /* all requests whose end was not reported */
     struct request *inbox, **inbox_end;
     bool stop, cancel_pending;
-    bool news;         /* of the tier */
-    uint32_t n_queued; /* requests of which no choice was admitted yet */
-    uint32_t n_active; /* choices that were admitted and have not ended */
+    bool news;         /* the tier has news */
+    uint32_t n_queued; /* requests without an admitted choice */
+    uint32_t n_active; /* choices that are admitted and have not ended */
     uint64_t next_id;
     struct inf_engine_stats stats;
 };
 
-/* Takes *@runner on success. -ENOMEM, or what eventfd says. */
+/* Takes ownership of *@runner on success. -ENOMEM, or an error of eventfd(). */
 int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
               const struct sched_limits *limits, struct sched **ret_sched);
-/* Ends the thread; requests that run are forgotten without an event. */
+/* Ends the thread. Running requests are dropped without an event. */
 struct sched *sched_free(struct sched *s);
 DEFINE_CLEANUP(struct sched *, sched_free);
-/* Before the start: blocks are kept by @params->impl too; its news are set here. Until it is
- * measured, prompts are taken to be computed with @first_tok_s. -EOPNOTSUPP: the device has no
- * bytes for it; -ENOMEM. */
+/* Adds a tier, before the thread starts. @params->impl stores blocks; this function sets its news
+ * callback. @first_tok_s is the assumed speed of prompts until it is measured. -EOPNOTSUPP: the
+ * device cannot export blocks; -ENOMEM. */
 int sched_add_tier(struct sched *s, const struct tier_params *params, double first_tok_s);
 int sched_start(struct sched *s);
 
-/* As the public functions; the request is valid (asserted). 0, INF_ENGINE_FULL, -ENOMEM. */
+/* Like the public function, for a request that is valid (asserted). Returns 0, INF_ENGINE_FULL or
+ * -ENOMEM. */
 int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id);
 void sched_cancel(struct sched *s, uint64_t id);
 void sched_stats(struct sched *s, struct inf_engine_stats *ret_stats);
 
-/* One round of the engine thread; false when nothing is left to do. */
+/* One round of the engine thread. Returns false if no work is left. */
 bool sched_tick(struct sched *s);
 
 /* admit.c */
-void sched_wait(struct sched *s, struct seq *seq);   /* puts a sequence into the waiting list */
-void sched_unwait(struct sched *s, struct seq *seq); /* and takes it out */
+void sched_wait(struct sched *s, struct seq *seq);   /* inserts a sequence into the waiting list */
+void sched_unwait(struct sched *s, struct seq *seq); /* removes it from the list */
 void sched_admit(struct sched *s);
-/* Gives every running sequence the blocks that its next token needs, or preempts the youngest. */
+/* Gives every running sequence the blocks for its next token, or preempts the youngest sequence. */
 void sched_make_room(struct sched *s);
 
-/* Sends all that runs back into the waiting list. */
+/* Moves all running sequences back to the waiting list. */
 void sched_preempt_all(struct sched *s);
 
-/* step.c; the engine thread allocates nothing between begin and end of it. 0, or what the
- * device said. */
+/* step.c: the engine thread allocates nothing between the begin and the end of a step. Returns 0 or
+ * the error of the device. */
 int step_init(struct step *step, const struct plan_limits *limits);
 void step_done(struct step *step);
 int sched_step(struct sched *s);
-/* Picks those that compute; false: none. */
+/* Selects the sequences that compute. Returns false if there are none. */
 bool sched_pick_ready(struct sched *s);
 /* Names the blocks that a sequence has filled. */
 void sched_name_blocks(struct sched *s, struct seq *seq);
 
 /* tier-fetch.c */
-/* A sequence that is about to wait asks the tier for what it lacks. */
+/* Asks the tier for missing blocks of a sequence that is about to wait. */
 void sched_ask(struct sched *s, struct seq *seq);
-/* Whether it had better wait for the answer. */
+/* Whether the sequence should wait for the answer. */
 bool sched_awaits_answer(struct sched *s, const struct seq *seq);
-/* Before a step: takes answers, begins and ends loads. */
+/* Before a step: takes answers, starts and ends loads. */
 void sched_fetch(struct sched *s);
 
 /* tier-spill.c */
-/* After a step, and without steps: copies blocks that the tier shall keep. */
+/* After a step, and without steps: copies blocks for the tier. */
 void sched_spill_busy(struct sched *s);
 enum spilled sched_spill_idle(struct sched *s);
-/* Without steps: the same until all is kept, for so long at most. */
+/* Without steps: copies until all blocks are stored, for at most @msec. */
 void sched_flush(struct sched *s, uint32_t msec);
 
 /* device-loss.c */
-/* The step found the device lost. */
+/* Handles a step that found the device lost. */
 void sched_lose_device(struct sched *s);
-/* Opens a lost device again when that is due. False as long as there is none. */
+/* Opens a lost device again when that is due. Returns false while there is no device. */
 bool sched_has_device(struct sched *s);
-/* A step was complete and gave so many tokens. */
+/* Records a complete step that gave @n_tokens tokens. */
 void sched_note_step(struct sched *s, uint32_t n_tokens);
 
 /* file-change.c */
-/* Ends all requests when the files of the weights are known to have changed, and forgets what was
- * computed. */
+/* Ends all requests after the files of the weights have changed, and drops the names of computed
+ * blocks. */
 void sched_end_stale(struct sched *s);
-/* Looks at the files before sequences are told to have ended well. */
+/* Checks the files before sequences are reported as successful. */
 void sched_check_ends(struct sched *s);
 
 /* step-results.c */
-/* Takes what the step sampled: tokens, text, ends. */
+/* Takes the results of the step: tokens, text, ends. */
 void sched_emit(struct sched *s);
-/* Ends all that runs, or all that waits: the device failed, or the files changed. @error lives as
- * long as @s. */
+/* Ends all running or all waiting sequences because the device failed or the files changed. @error
+ * lives as long as @s. */
 void sched_fail_running(struct sched *s, enum inf_finish finish, const char *error);
 void sched_fail_waiting(struct sched *s, enum inf_finish finish, const char *error);
-/* Ends what is cancelled. */
+/* Ends the choices of cancelled requests. */
 void sched_apply_cancels(struct sched *s);
-/* Tells the ends of choices and frees requests that are over; true when some could not be told
- * for want of memory. */
+/* Reports the ends of choices and frees finished requests. Returns true if memory was too short to
+ * report some. */
 bool sched_retire(struct sched *s);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a step gave: tokens are accepted, text and ends are told, requests that are over go away.
- * When there is no memory for the end of a choice, telling it is tried again after the next step:
- * ends are never lost.
+ * Results of a step
+ *
+ * Accepts tokens, reports text and ends, and frees finished requests. If memory for the end of a
+ * choice is missing, the report is tried again after the next step, so no end is lost.
  */
 #include "sched/sched.h"
 
@@ -22,8 +23,8 @@ static int tell_text(struct sched *s, struct seq *seq)
     return 0;
 }
 
-/* Ends a choice by its own doing: what was held back becomes text. */
-static int finish(struct seq *seq, enum inf_finish why)
+/* Ends a choice regularly: held text becomes final. */
+static int finish_choice(struct seq *seq, enum inf_finish why)
 {
     uint32_t i_stop = 0;
     const int r = output_end(&seq->output, &i_stop);
@@ -49,14 +50,14 @@ static int accept_token(struct sched *s, const struct step_part *part)
     seq->tokens[seq->n_tokens++] = part->token;
     if (!seq->req->ignore_eos &&
         (inf_tokenizer_token_flags(s->tok, part->token) & INF_TOKEN_EOG) != 0)
-        return finish(seq, INF_FINISH_STOP);
+        return finish_choice(seq, INF_FINISH_STOP);
     r = output_push(&seq->output, part->token, part->logprob, top, part->n_top, &seq->stop_index);
     if (r < 0)
         return r;
     if (r == OUTPUT_STOPPED)
         seq_end(seq, INF_FINISH_STOP_TEXT, NULL);
     else if (seq->n_tokens == seq->req->max_total)
-        return finish(seq, INF_FINISH_LENGTH);
+        return finish_choice(seq, INF_FINISH_LENGTH);
     return 0;
 }
 
@@ -68,7 +69,7 @@ static int emit_part(struct sched *s, const struct step_part *part)
     if (!part->sampled)
         return 0;
     if (part->status == SAMPLE_BAD_ROW) {
-        /* Blocks that gave such a row may have been shared before it came to light. */
+        /* Blocks behind a bad row may have been shared before it was detected. */
         kv_pool_forget(s->runner->pool);
         seq_end(seq, INF_FINISH_ERROR, "the model gave no usable probabilities");
         return 0;
@@ -93,7 +94,7 @@ void sched_emit(struct sched *s)
 
         if (r == 0)
             continue;
-        seq->state = SEQ_RUNNING; /* whatever end it was about to have */
+        seq->state = SEQ_RUNNING; /* overrides the end that it was about to have */
         seq_end(seq, INF_FINISH_ERROR,
                 r == -ENOMEM ? "out of memory" : "a token could not be decoded");
     }
@@ -156,7 +157,7 @@ static void forget_request(struct sched *s, struct request *req)
     s->n_queued -= !req->started;
 }
 
-/* Tells the ends of one request's choices; false when memory was short. */
+/* Reports the ends of one request's choices. Returns false if memory is short. */
 static bool retire_request(struct sched *s, struct request *req)
 {
     for (uint32_t i = 0; i < req->n_choices; i++) {

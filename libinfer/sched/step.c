@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One step: rows are picked, computed and sampled. All memory was allocated by step_init();
- * nothing here or below allocates, locks or logs. Until the device has given all that it is asked
- * for nothing of a sequence changes, its generator included: a step that fails has not been.
+ * One step: selects, computes and samples rows
+ *
+ * step_init() allocates all memory; the code here and below does not allocate, lock or log. The
+ * state of a sequence, its generator included, changes only after the device has returned
+ * everything. So a failed step leaves no trace.
  */
 #include "sched/sched.h"
 
@@ -57,7 +59,7 @@ bool sched_pick_ready(struct sched *s)
     return step->n_ready > 0;
 }
 
-/* Asks the policy how many rows each sequence computes. */
+/* Asks the batch policy how many rows each sequence computes. */
 static void plan_rows(struct sched *s)
 {
     struct step *step = &s->step;
@@ -79,7 +81,7 @@ static void plan_rows(struct sched *s)
     batch_plan(step->wants, step->n_ready, &limits, s->turn++, step->rows);
 }
 
-/* Writes one sequence's rows into the batch. */
+/* Adds the rows of one sequence to the batch. */
 static void put_rows(struct step *step, struct batch *batch, struct seq *seq, uint32_t n_rows,
                      uint32_t n_prompt_logits)
 {
@@ -129,8 +131,8 @@ static struct batch build_batch(struct sched *s)
     return batch;
 }
 
-/* Asks for lists of the largest logits where they tell what is picked. What a token of a prompt is
- * told by is its own logit, which may be any. */
+/* Requests lists of the largest logits where a list is enough to sample. Prompt log-probabilities
+ * need a whole row, because the logit of the next prompt token can be any. */
 static void want_lists(struct sched *s)
 {
     const struct step *step = &s->step;
@@ -147,7 +149,7 @@ static void want_lists(struct sched *s)
     }
 }
 
-/* Fetches the rows whose lists are not enough; where a list is still wanted afterwards, it is. */
+/* Fetches whole rows where the list is not sufficient. */
 static int fetch_rows(struct sched *s)
 {
     struct runner *runner = s->runner;
@@ -166,7 +168,7 @@ static int fetch_rows(struct sched *s)
     return 0;
 }
 
-/* A row of a prompt tells the token that follows it. */
+/* A row of a prompt gives the log-probability of the token that follows. */
 static void take_prompt_logprob(struct sched *s, struct sampler *sampler,
                                 const struct step_part *part, uint32_t i_logit)
 {
@@ -180,7 +182,7 @@ static void take_prompt_logprob(struct sched *s, struct sampler *sampler,
                         req->n_top, &t->logprob, req->plp.top + (size_t)i * req->n_top);
 }
 
-/* Picks the next token from the list of the last row. */
+/* Samples the next token from the list of the last row. */
 static void sample_list(struct sampler *sampler, struct step_part *part, const struct top_row *list,
                         struct inf_top_logprob *top)
 {
@@ -192,7 +194,7 @@ static void sample_list(struct sampler *sampler, struct step_part *part, const s
             sampler_logprob_from_list(sampler, list, part->token, req->n_top, &part->logprob, top);
 }
 
-/* And from the whole row. */
+/* Samples the next token from the whole row. */
 static void sample_row(struct sampler *sampler, struct step_part *part, float *logits,
                        uint32_t n_row, struct inf_top_logprob *top)
 {
@@ -220,8 +222,8 @@ static void sample_part(struct sched *s, struct sampler *sampler, struct step_pa
 }
 
 /*
- * One thread's share of the rows of logits: whichever is next. What comes of a row depends on it
- * and on its sequence alone, and each row has one owner.
+ * One thread's share of the rows of logits; each thread takes the next free row. The result of a
+ * row depends only on the row and its sequence, and each row has one owner.
  */
 static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 {
@@ -265,7 +267,8 @@ void sched_name_blocks(struct sched *s, struct seq *seq)
                    i < seq->n_stored);
 }
 
-/* What the step computed is in the KV store now: others find the blocks that it filled. */
+/* The rows of the step are in the KV cache now, so other sequences can find the blocks that it
+ * filled. */
 static void count_rows(struct sched *s)
 {
     for (uint32_t i = 0; i < s->step.n_parts; i++) {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each stop string is matched by Knuth-Morris-Pratt on its own: there are few, and the state of
- * one is the length of its longest prefix that ends here, which is just what must be held back.
+ * Stop string matching
+ *
+ * Each stop string is matched on its own by Knuth-Morris-Pratt, because there are few. The state of
+ * a string is the length of its longest prefix that ends at the current byte, which is exactly the
+ * text to hold back.
  */
 #include "sched/stops.h"
 
@@ -60,8 +63,8 @@ void stop_set_done(struct stop_set *set)
     *set = (struct stop_set){0};
 }
 
-/* Advances one string by one byte; true when it is complete. */
-static bool advance(const struct stop_set *set, uint32_t i, uint32_t *state, char c)
+/* Advances one string by one byte. Returns true if the string is complete. */
+static bool advance_stop(const struct stop_set *set, uint32_t i, uint32_t *state, char c)
 {
     const uint32_t at = set->start[i], len = set->start[i + 1] - at;
     const char *p = set->text + at;
@@ -83,7 +86,7 @@ bool stop_set_scan(const struct stop_set *set, uint32_t *state, const char *text
         for (uint32_t k = 0; k < set->n; k++) {
             const uint32_t n = set->start[k + 1] - set->start[k];
 
-            if (advance(set, k, &state[k], text[i]) && n > match.len)
+            if (advance_stop(set, k, &state[k], text[i]) && n > match.len)
                 match = (struct stop_match){k, n, i + 1};
         }
         if (match.len > 0) {

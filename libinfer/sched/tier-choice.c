@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Selection of the blocks to copy to the tier
+ *
+ * Each class has a queue, a list linked through the entries of its blocks. The classes are in
+ * tier-choice.h.
+ */
 #include "sched/tier-choice.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define HEAD_BLOCKS 16 /* of a chain */
+/* Blocks at the beginning of a chain that count as the beginning of a prompt. */
+#define HEAD_BLOCKS 16
 
 enum keep_class {
     CLASS_PROVEN,
@@ -30,7 +37,7 @@ void keep_done(struct keep *k)
     *k = (struct keep){0};
 }
 
-static void push(struct keep *k, uint32_t block, enum keep_class class)
+static void keep_push(struct keep *k, uint32_t block, enum keep_class class)
 {
     struct keep_entry *e = &k->entries[block];
 
@@ -46,7 +53,7 @@ static void push(struct keep *k, uint32_t block, enum keep_class class)
     k->n_queued++;
 }
 
-static void pull(struct keep *k, uint32_t block)
+static void keep_pull(struct keep *k, uint32_t block)
 {
     struct keep_entry *e = &k->entries[block];
 
@@ -69,7 +76,7 @@ static enum keep_class class_of(const struct keep_entry *e)
     return e->index < HEAD_BLOCKS ? CLASS_HEAD : CLASS_REST;
 }
 
-/* Whether the entry is of the block that the pool knows by this name now. */
+/* Whether the entry belongs to the block's current name in the pool. */
 static bool is_current(const struct keep *k, uint32_t block)
 {
     const struct kv_name *name = kv_pool_name(k->pool, block);
@@ -86,7 +93,7 @@ void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uin
         keep_found(k, block);
     } else {
         if (e->state == KEEP_QUEUED)
-            pull(k, block);
+            keep_pull(k, block);
         tier_owner_unref(e->owner);
         *e = (struct keep_entry){
             .name = names[index], .owner = tier_owner_ref(owner), .index = index};
@@ -94,11 +101,11 @@ void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uin
             e->parent = names[index - 1];
     }
     if (kept && e->state == KEEP_QUEUED)
-        pull(k, block);
+        keep_pull(k, block);
     if (kept)
         e->state = KEEP_KEPT;
     else if (e->state == KEEP_NONE)
-        push(k, block, class_of(e));
+        keep_push(k, block, class_of(e));
 }
 
 bool keep_found(struct keep *k, uint32_t block)
@@ -106,13 +113,13 @@ bool keep_found(struct keep *k, uint32_t block)
     struct keep_entry *e = &k->entries[block];
 
     if (e->state == KEEP_QUEUED && e->class != CLASS_PROVEN) {
-        pull(k, block);
-        push(k, block, CLASS_PROVEN);
+        keep_pull(k, block);
+        keep_push(k, block, CLASS_PROVEN);
     }
     return e->state == KEEP_KEPT;
 }
 
-/* The block before @block, if it waits too: who is before others in its chain goes before them. */
+/* The block before @block if it waits too: blocks go in the order of their chain. */
 static uint32_t waiting_parent(const struct keep *k, uint32_t block)
 {
     const struct keep_entry *e = &k->entries[block];
@@ -126,14 +133,14 @@ static uint32_t waiting_parent(const struct keep *k, uint32_t block)
     return parent;
 }
 
-/* Takes @block, or the first of those before it that wait. */
-static uint32_t take(struct keep *k, uint32_t block)
+/* Takes @block, or the first waiting block before it in the chain. */
+static uint32_t take_entry(struct keep *k, uint32_t block)
 {
     uint32_t parent;
 
     while ((parent = waiting_parent(k, block)) != KV_NO_BLOCK)
         block = parent;
-    pull(k, block);
+    keep_pull(k, block);
     k->entries[block].state = KEEP_GOING;
     return block;
 }
@@ -145,8 +152,8 @@ uint32_t keep_take(struct keep *k)
             const uint32_t block = k->heads[class];
 
             if (is_current(k, block))
-                return take(k, block);
-            pull(k, block);
+                return take_entry(k, block);
+            keep_pull(k, block);
         }
     return KV_NO_BLOCK;
 }
@@ -165,5 +172,5 @@ void keep_over(struct keep *k, const struct tier_kept *copy)
         return;
     e->state = copy->taken ? KEEP_KEPT : KEEP_NONE;
     if (!copy->taken && is_current(k, copy->block))
-        push(k, copy->block, class_of(e));
+        keep_push(k, copy->block, class_of(e));
 }

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Which blocks of the pool the tier shall get, and in what order
+ * Which blocks of the pool to copy to the tier, and in what order
  *
- * Those that were found again and those of conversations with a name come first, then beginnings of
- * prompts, then the rest; in each group the order is that of naming, so that the blocks of a chain
- * follow each other. A block that lost its name meanwhile is passed over. Allocates nothing after
- * it was made.
+ * Blocks that were reused and blocks of named conversations come first, then beginnings of prompts,
+ * then the rest. Within a group the order is that of naming, so that the blocks of a chain follow
+ * each other. A block that has lost its name meanwhile is skipped. Memory is allocated only at
+ * creation.
  */
 
 #include "kv/pool.h"
@@ -16,7 +16,7 @@
 enum keep_state {
     KEEP_NONE,
     KEEP_QUEUED,
-    KEEP_GOING, /* a copy is on its way */
+    KEEP_GOING, /* a copy is being stored */
     KEEP_KEPT,
 };
 
@@ -26,7 +26,7 @@ struct keep_entry {
     struct kv_name name, parent;
     struct tier_owner *owner;
     uint32_t index;
-    uint32_t prev, next; /* in the queue of its class */
+    uint32_t prev, next; /* links in the queue of its class */
     uint8_t state, class;
 };
 
@@ -39,15 +39,15 @@ struct keep {
 
 int keep_init(struct keep *k, struct kv_pool *pool);
 void keep_done(struct keep *k);
-/* @block got the name names[@index], of whom @owner is; @kept: the tier has it. Where it had that
- * name already, it was found again. */
+/* Records that @block got the name names[@index] and belongs to @owner. @kept: the tier has it. If
+ * the block already had that name, it counts as reused. */
 void keep_named(struct keep *k, uint32_t block, const struct kv_name *names, uint32_t index,
                 struct tier_owner *owner, bool kept);
-/* @block was found by its name. Whether the tier has it. */
+/* Records that @block was found by its name. Returns whether the tier has it. */
 bool keep_found(struct keep *k, uint32_t block);
-/* The block that shall go next, or KV_NO_BLOCK; afterwards it is KEEP_GOING. */
+/* Returns the next block to copy, or KV_NO_BLOCK. Its state becomes KEEP_GOING. */
 uint32_t keep_take(struct keep *k);
-/* No copy of it was made; it is not tried again. */
+/* Records that no copy was made; the block is not tried again. */
 void keep_failed(struct keep *k, uint32_t block);
-/* What became of a copy. */
+/* Records the result of storing a copy. */
 void keep_over(struct keep *k, const struct tier_kept *copy);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The digest of all weights: that of the digests of their files. Files that nobody remembers are
- * read, a piece at a time; while steps run, that has a small part of the time.
+ * The digest of all weights: the digest of the digests of their files
+ *
+ * Files whose digest the tier does not remember are read piece by piece. While steps run, reading
+ * takes a small share of the time.
  */
 #include <string.h>
 
@@ -9,10 +11,11 @@
 #include "sched/tier-impl.h"
 
 #define HASH_BYTES (4u << 20)
-#define NEAR_BYTES (64u << 20) /* are read at once: who asks waits for them */
-#define HASH_SHARE 0.04        /* of the time, while steps run */
+/* Bytes that are left to read when requests start to wait for the digest: they are read at once. */
+#define NEAR_BYTES (64u << 20)
+#define HASH_SHARE 0.04 /* share of the time, while steps run */
 
-static void finish(struct tier *t)
+static void finish_digest(struct tier *t)
 {
     sha256_end(&t->all, t->digest);
     atomic_store(&t->digest_state, DIGEST_KNOWN);
@@ -29,7 +32,7 @@ bool tier_files_hold(struct tier *t)
     return false;
 }
 
-/* Begins to read the file whose turn it is. */
+/* Starts to read the current file. */
 static void begin_file(struct tier *t)
 {
     sha256_init(&t->file);
@@ -37,9 +40,9 @@ static void begin_file(struct tier *t)
     atomic_store(&t->digest_state, DIGEST_HASHING);
 }
 
-/* Goes on to the next file that nobody remembers. A tier that cannot be asked is asked again when
- * there is use for it: until then reading gigabytes would be for nothing. */
-static void recall(struct tier *t)
+/* Goes on to the next file whose digest is unknown. If the tier cannot be reached, it is asked
+ * again when it becomes useful; reading gigabytes before that would be wasted. */
+static void recall_digests(struct tier *t)
 {
     const struct inf_tier_ops *ops = t->params.impl->ops;
     uint8_t digest[SHA256_BYTES];
@@ -59,7 +62,7 @@ static void recall(struct tier *t)
         }
         sha256_add(&t->all, digest, sizeof(digest));
     }
-    finish(t);
+    finish_digest(t);
 }
 
 static void end_file(struct tier *t)
@@ -68,14 +71,14 @@ static void end_file(struct tier *t)
     uint8_t digest[SHA256_BYTES];
 
     sha256_end(&t->file, digest);
-    /* What was read may be of two contents. */
+    /* The bytes that were read may be a mix of two contents. */
     if (!tier_files_hold(t))
         return;
     sha256_add(&t->all, digest, sizeof(digest));
     if (map->settled)
         t->params.impl->ops->remember(t->params.impl, &map->id, digest);
     t->i_file++;
-    recall(t);
+    recall_digests(t);
 }
 
 bool tier_digest_is_near(const struct tier *t)
@@ -98,7 +101,7 @@ bool tier_work_digest(struct tier *t)
     if (atomic_load(&t->digest_state) == DIGEST_NEW) {
         if (t->i_file == 0)
             sha256_init(&t->all);
-        recall(t);
+        recall_digests(t);
         return true;
     }
     if (begin < t->hash_usec && atomic_load_explicit(&t->busy, memory_order_relaxed) &&

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks from the tier, for sequences
+ * Loading blocks from the tier for sequences
  *
- * A sequence that waits asks for the blocks that the pool does not know. It is admitted when the
- * answer is there, or when waiting longer would be felt; then it computes, and takes an answer that
- * comes late at the border of a step. Loading goes into blocks that the sequence has already, on a
- * device that takes copies by way of memory where some at a time land, while the others go on; what
- * does not come, or not fast enough, is computed. Nothing is asked for, and nothing loaded, unless
- * that is faster than computing, by what both took lately.
+ * A waiting sequence asks the tier for blocks that the pool does not know. It is admitted when the
+ * answer arrives or when a longer wait would be noticeable. In the second case it computes, and
+ * uses a late answer at the next step boundary. Blocks load directly into the blocks of the
+ * sequence while other sequences go on; for a device that takes copies, they load into a staging
+ * buffer of a few blocks. Blocks that do not arrive, or not fast enough, are computed. The engine
+ * asks and loads only if that is faster than computing, by recent measurements of both.
  */
 #include "core/clock.h"
 #include "sched/sched.h"
 
-#define WAIT_SHARE     0.03 /* of the time that computing would take: the longest for an answer */
-#define MAX_WAIT_USEC  300000.0
-#define STALL_USEC     50000 /* beside what computing would take: the longest for a load */
-#define TRY_ONE_IN     64    /* of the asks that seem to be of no use, so that times are measured */
+/* Longest wait for an answer, as a share of the time of computing. */
+#define WAIT_SHARE    0.03
+#define MAX_WAIT_USEC 300000.0
+/* Longest extra time of a load, in addition to the time of computing. */
+#define STALL_USEC 50000
+/* One in this many seemingly useless requests is made anyway, to measure the times. */
+#define TRY_ONE_IN     64
 #define MAX_STALL_USEC 1e12
 
 static uint32_t block_tokens(const struct sched *s)
@@ -23,7 +26,7 @@ static uint32_t block_tokens(const struct sched *s)
     return kv_pool_block_tokens(s->runner->pool);
 }
 
-/* What computing a block of a prompt takes. */
+/* Time of computing a block of a prompt. */
 static double block_usec(const struct sched *s)
 {
     double tok_s = s->fetching.first_tok_s;
@@ -43,7 +46,7 @@ static bool is_worth_it(struct sched *s, uint32_t n_blocks, uint32_t n_tokens)
     return s->fetching.n_refused++ % TRY_ONE_IN == TRY_ONE_IN - 1;
 }
 
-/* Blocks that loading may fill. */
+/* Number of blocks that may be loaded. */
 static uint32_t n_useful(const struct seq *seq, const struct kv_name **names)
 {
     uint32_t n;
@@ -53,7 +56,7 @@ static uint32_t n_useful(const struct seq *seq, const struct kv_name **names)
 }
 
 /* Asks for blocks from @first on. */
-static void ask(struct sched *s, struct seq *seq, uint32_t first)
+static void ask_tier(struct sched *s, struct seq *seq, uint32_t first)
 {
     const struct kv_name *names;
     uint32_t n = n_useful(seq, &names);
@@ -76,16 +79,16 @@ void sched_ask(struct sched *s, struct seq *seq)
     const struct kv_name *names;
     uint32_t n;
 
-    /* The other choices share what the first one gets. */
+    /* Only the first choice asks; the others share its blocks. */
     if (!s->tier || seq->fetch || (seq->choice > 0 && !seq->started))
         return;
     n = n_useful(seq, &names);
     if (n > 0)
-        ask(s, seq, kv_pool_n_known(s->runner->pool, names, n));
+        ask_tier(s, seq, kv_pool_n_known(s->runner->pool, names, n));
 }
 
-/* The engine has nothing better to do than to wait until then. */
-static void await(struct sched *s, uint64_t usec)
+/* Lets the engine wait until @usec if it has nothing to compute. */
+static void await_until(struct sched *s, uint64_t usec)
 {
     if (s->await_usec == 0 || usec < s->await_usec)
         s->await_usec = usec;
@@ -98,11 +101,12 @@ bool sched_awaits_answer(struct sched *s, const struct seq *seq)
     if (!seq->fetch || clock_usec() >= seq->fetch_until_usec ||
         fetch_look(seq->fetch, &n_found, &n_loaded) != FETCH_ASKED)
         return false;
-    await(s, seq->fetch_until_usec);
+    await_until(s, seq->fetch_until_usec);
     return true;
 }
 
-/* Where blocks land that a device takes as copies; true where none need to. */
+/* Allocates the staging buffer if the device takes copies. Returns true if there is one or none is
+ * needed. */
 static bool have_landing(struct sched *s, struct seq *seq, uint32_t first, uint32_t n)
 {
     const uint64_t size = kv_pool_block_bytes(s->runner->pool);
@@ -115,7 +119,7 @@ static bool have_landing(struct sched *s, struct seq *seq, uint32_t first, uint3
     return seq->landing;
 }
 
-/* Has the blocks loaded from @first on: all of them, or as many as land at a time. */
+/* Starts to load the blocks from @first on: all of them, or as many as the staging buffer holds. */
 static bool load_part(struct sched *s, struct seq *seq, uint32_t first)
 {
     const uint64_t size = kv_pool_block_bytes(s->runner->pool);
@@ -135,8 +139,8 @@ static bool load_part(struct sched *s, struct seq *seq, uint32_t first)
     return true;
 }
 
-/* Has the blocks from the one that the next token goes to up to @end loaded; false: that is of no
- * use. */
+/* Starts to load the blocks from that of the next token up to @end. Returns false if that is not
+ * worth it. */
 static bool begin_load(struct sched *s, struct seq *seq, uint32_t end)
 {
     const uint32_t first = seq->n_kv / block_tokens(s);
@@ -155,15 +159,15 @@ static void take_answer(struct sched *s, struct seq *seq, uint32_t n_found)
     const uint32_t first = seq->n_kv / block_tokens(s);
 
     if (first < seq->fetch_first) {
-        /* Blocks that were known when it asked are not any more. */
+        /* Blocks that were known when it asked have been evicted. */
         seq_stop_fetch(seq);
-        ask(s, seq, first);
+        ask_tier(s, seq, first);
     } else if (!begin_load(s, seq, seq->fetch_first + n_found)) {
         seq_stop_fetch(seq);
     }
 }
 
-/* When a load that has brought @n_loaded blocks should have brought the next. */
+/* The time by which a load that has brought @n_loaded blocks should have brought the next one. */
 static uint64_t load_due(const struct sched *s, const struct seq *seq, uint32_t n_loaded)
 {
     const double usec = block_usec(s) * (n_loaded + 2) / MAX(s->fetching.margin, 1e-9);
@@ -171,22 +175,22 @@ static uint64_t load_due(const struct sched *s, const struct seq *seq, uint32_t 
     return seq->fetch_until_usec + STALL_USEC + (uint64_t)MIN(usec, MAX_STALL_USEC);
 }
 
-/* The blocks up to @end are the sequence's, and known by their names. */
+/* Ends a load: the blocks up to @end belong to the sequence and get their names. */
 static void end_load(struct sched *s, struct seq *seq, uint32_t end)
 {
     const bool more = seq->fetch_first + seq->n_asked == end;
 
     seq_stop_fetch(seq);
-    /* The last token is computed all the same, for its logits. */
+    /* The last token is computed in any case, for its logits. */
     seq->n_kv = MIN(end * block_tokens(s), seq->n_tokens - 1);
     seq->n_stored = MAX(seq->n_stored, end);
     seq_note_kv(seq, false);
     sched_name_blocks(s, seq);
     if (more)
-        ask(s, seq, end);
+        ask_tier(s, seq, end);
 }
 
-/* Brings what landed to where it is used; how many of @n blocks that were. */
+/* Imports @n blocks from the staging buffer into the device. Returns how many were imported. */
 static uint32_t take_landed(struct sched *s, struct seq *seq, uint32_t n)
 {
     const uint64_t size = kv_pool_block_bytes(s->runner->pool);
@@ -197,8 +201,8 @@ static uint32_t take_landed(struct sched *s, struct seq *seq, uint32_t n)
     return n;
 }
 
-/* @n_loaded blocks came, and no more will of those that were to come now. Of those behind them some
- * may be gone. */
+/* @n_loaded blocks have arrived, and the rest of this part will not. Blocks behind them may be gone
+ * from the tier. */
 static void take_blocks(struct sched *s, struct seq *seq, uint32_t n_found, uint32_t n_loaded)
 {
     const uint32_t n = take_landed(s, seq, n_loaded), end = seq->load_first + n;
@@ -224,6 +228,6 @@ void sched_fetch(struct sched *s)
                  (state == FETCH_LOADING && clock_usec() >= load_due(s, seq, n_loaded)))
             take_blocks(s, seq, n_found, n_loaded);
         if (seq->loading)
-            await(s, load_due(s, seq, n_loaded));
+            await_until(s, load_due(s, seq, n_loaded));
     }
 }

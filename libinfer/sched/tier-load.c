@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding and loading: what was asked for, and how far that is.
+ * Finding and loading: the requests of the engine and their progress.
  */
 #include <errno.h>
 #include <string.h>
@@ -81,7 +81,7 @@ void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, do
     pthread_mutex_unlock(&t->lock);
 }
 
-static void unqueue(struct tier *t, struct fetch *f)
+static void unqueue_fetch(struct tier *t, struct fetch *f)
 {
     struct fetch **at = &t->fetches;
 
@@ -93,9 +93,9 @@ static void unqueue(struct tier *t, struct fetch *f)
     f->queued = false;
 }
 
-/* What stands in a block that did not come whole may be anything, and who computes a part of a
- * block multiplies the rest by zero. */
-static void wipe(struct fetch *f)
+/* Clears a block that did not arrive completely. Its bytes may be anything (NaN included), and
+ * attention multiplies the unused part of a block by zero. */
+static void wipe_fetch(struct fetch *f)
 {
     for (uint32_t i = f->first; i < f->next; i++)
         if (f->reads[i] != READ_WHOLE)
@@ -112,9 +112,9 @@ struct fetch *fetch_drop(struct fetch *f)
     tier_read_drop(t, f);
     pthread_mutex_lock(&t->lock);
     if (f->queued)
-        unqueue(t, f);
-    wipe(f);
-    /* The thread frees what it has in its hands. */
+        unqueue_fetch(t, f);
+    wipe_fetch(f);
+    /* If the thread is working on it, the thread frees it. */
     f->orphan = f->at_work;
     if (f->at_work)
         f = NULL;
@@ -124,9 +124,9 @@ struct fetch *fetch_drop(struct fetch *f)
     return NULL;
 }
 
-/* How many of the first blocks the tier has. What it says of them is checked as far as that can be
- * done without reading. */
-static uint32_t find(struct tier *t, struct fetch *f)
+/* Asks how many of the first blocks the tier has. The answer is checked as far as possible without
+ * reading the blocks. */
+static uint32_t find_blocks(struct tier *t, struct fetch *f)
 {
     const struct inf_tier_origin origin = tier_origin(t, f->owner);
     struct inf_tier *impl = t->params.impl;
@@ -149,7 +149,7 @@ static void work_find(struct tier *t, struct fetch *f)
             tier_name(t, &f->names[i], &f->names[i]);
     f->has_names = true;
     if (atomic_load(&t->digest_state) == DIGEST_KNOWN)
-        n_found = find(t, f);
+        n_found = find_blocks(t, f);
     pthread_mutex_lock(&t->lock);
     f->n_found = n_found;
     f->state = FETCH_FOUND;
@@ -157,8 +157,8 @@ static void work_find(struct tier *t, struct fetch *f)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* What was not what it should be is rejected. What reading took is noted for all that came; a load
- * that brought nothing took its time, too. */
+/* Ends a load: rejects wrong blocks, and records the time of those that arrived. A load without any
+ * block counts as well. */
 static void end_load(struct tier *t, struct fetch *f)
 {
     const double usec = (double)(clock_usec() - f->begin_usec);

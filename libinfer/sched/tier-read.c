@@ -2,10 +2,10 @@
 /*
  * Reading blocks, on two threads
  *
- * The tier sends blocks in two streams, and each thread reads every second block straight to where
- * it is used. It waits for bytes without a lock, and takes those that are there under the lock that
- * dropping a fetch takes, so that a block whose fetch is dropped is nobody's at once. Pieces are
- * summed while the processor's cache has them.
+ * The tier sends blocks in two streams, and each thread reads every second block directly into its
+ * target. A thread waits for bytes without a lock. It copies available bytes under the lock that
+ * dropping a fetch takes, so that a dropped fetch releases its blocks at once. Each piece is summed
+ * while it is in the processor's cache.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,8 +15,8 @@
 #include "core/clock.h"
 #include "sched/tier-impl.h"
 
-#define GRACE_USEC 20000 /* before slowness is judged */
-#define WAIT_MSEC  10    /* for bytes, until it is looked whether they are still wanted */
+#define GRACE_USEC 20000 /* before slow loading is detected */
+#define WAIT_MSEC  10    /* interval for checking whether the bytes are still wanted */
 
 int tier_readers_init(struct tier *t)
 {
@@ -74,8 +74,8 @@ static bool is_slow(const struct fetch *f)
     return usec > GRACE_USEC + (f->next - f->first + 1) * f->usec_a_block;
 }
 
-/* Takes what has come of @n bytes that go @to. How many those are; 0: none yet; negative: no more
- * come, or nobody wants them. */
+/* Reads available bytes of the remaining @n to @to. Returns how many; 0: none yet; negative: the
+ * stream ended, or the fetch was dropped. */
 static ssize_t take_some(struct tier_reader *r, struct fetch *f, uint8_t *to, size_t n)
 {
     ssize_t got = -1;
@@ -94,7 +94,7 @@ static ssize_t take_some(struct tier_reader *r, struct fetch *f, uint8_t *to, si
     return error == EAGAIN || error == EINTR ? 0 : -error;
 }
 
-/* Waits a little. False: it took too long already. */
+/* Waits a little for bytes. Returns false if the load is too slow. */
 static bool await_more(struct tier_reader *r, struct fetch *f)
 {
     struct pollfd wait = {.fd = r->fd, .events = POLLIN};
@@ -128,7 +128,7 @@ static enum tier_read read_block(struct tier_reader *reader, struct fetch *f, ui
     return sum_end(reader->sum) == f->found[i].sum ? READ_WHOLE : READ_BAD;
 }
 
-/* A block for @r to read; false: there is none. */
+/* Takes a block for @r to read. Returns false if there is none. */
 static bool take_block(struct tier_reader *r, struct fetch *f, uint32_t *ret_i)
 {
     struct tier *t = r->tier;
@@ -170,7 +170,7 @@ static void read_on(struct tier_reader *r, struct fetch *f)
         put_block(r->tier, f, i, read_block(r, f, i));
 }
 
-/* Whether the second reader has something to do; the lock is held. */
+/* Whether the second reader has work. The lock must be held. */
 static bool needs_help(const struct tier *t)
 {
     return t->loading && t->readers[1].next < t->loading->end;
@@ -201,7 +201,7 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
-/* Has the tier send every n-th block of @f from @first on. */
+/* Requests a stream of every n-th block of @f from @first on. */
 static void open_stream(struct tier_reader *r, struct fetch *f, uint32_t first)
 {
     struct tier *t = r->tier;

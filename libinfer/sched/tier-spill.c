@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks for the tier: the engine thread copies them between steps, for then nobody writes them and
- * they need not be held. While there are steps that has a small part of the time, what the tier's
- * thread and the other end take included; without steps all goes out that was not kept yet.
+ * Copying blocks for the tier
+ *
+ * The engine thread copies them between steps, when nobody writes to them, so they need no lock or
+ * reference. While steps run, copying takes a small share of the time, including the work of the
+ * tier's thread and of the other end. Without steps all blocks that are not stored yet are copied.
  */
 #include "core/clock.h"
 #include "sched/sched.h"
 
-#define SHARE           0.02 /* of the time */
+#define SHARE           0.02 /* share of the time */
 #define MAX_CREDIT_USEC 20000.0
-/* The tier's thread sums, seals and sends; the other end writes: about as much again. */
+/* The tier's thread sums, seals and sends, and the other end writes: that costs about as much
+ * again. */
 #define BOTH_ENDS       2.0
 #define FLUSH_POLL_USEC 1000
 
@@ -30,7 +33,7 @@ static void put_batch(struct sched *s)
         tier_put_batch(s->tier, STEAL(s->spill.batch));
 }
 
-/* False: there is none now. */
+/* Returns false if no batch is available. */
 static bool have_batch(struct sched *s)
 {
     if (!s->spill.batch)
@@ -38,7 +41,7 @@ static bool have_batch(struct sched *s)
     return s->spill.batch;
 }
 
-/* What a lost device held is nobody's any more. */
+/* The content of a lost device is invalid. */
 static void copy_block(struct sched *s, uint32_t block)
 {
     const struct keep_entry *e = &s->keep.entries[block];
@@ -60,7 +63,7 @@ static void copy_block(struct sched *s, uint32_t block)
         put_batch(s);
 }
 
-/* One block. False: nothing is left. */
+/* Copies one block. Returns false if none is left. */
 static bool spill_block(struct sched *s)
 {
     const uint64_t begin = clock_usec();

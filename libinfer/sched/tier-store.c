@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping: copies of blocks go out in memfds that nobody can write any more. The thread makes them
- * before they are needed, pages and all, so that the engine only copies.
+ * Storing blocks in the tier
+ *
+ * Copies of blocks are sent in memfds that are sealed against writing. The thread creates them in
+ * advance, with all pages allocated, so that the engine only copies.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +56,7 @@ struct tier_batch *tier_batch_new(const struct tier *t)
     return b;
 }
 
-static void unmap(struct tier_batch *b)
+static void unmap_batch(struct tier_batch *b)
 {
     if (b->data)
         munmap(b->data, b->map_bytes);
@@ -67,7 +69,7 @@ struct tier_batch *tier_batch_free(struct tier_batch *b)
         return NULL;
     for (uint32_t i = 0; i < b->n_blocks; i++)
         tier_owner_unref(b->blocks[i].owner);
-    unmap(b);
+    unmap_batch(b);
     if (b->fd >= 0)
         close(b->fd);
     free(b->blocks);
@@ -141,8 +143,8 @@ void tier_rest(struct tier *t)
     tier_batch_free(b);
 }
 
-static void describe(const struct tier *t, const struct tier_batch *b, uint32_t i,
-                     struct inf_tier_block *ret_block)
+static void describe_block(const struct tier *t, const struct tier_batch *b, uint32_t i,
+                           struct inf_tier_block *ret_block)
 {
     const struct tier_kept *k = &b->blocks[i];
     const uint64_t size = t->params.block_bytes;
@@ -161,15 +163,16 @@ static void describe(const struct tier *t, const struct tier_batch *b, uint32_t 
     memcpy(ret_block->parent, parent.bytes, sizeof(parent.bytes));
 }
 
-static int seal(struct tier_batch *b, uint64_t size)
+static int seal_batch(struct tier_batch *b, uint64_t size)
 {
-    unmap(b);
+    unmap_batch(b);
     if (ftruncate(b->fd, (off_t)size) < 0)
         return -errno;
     return fcntl(b->fd, F_ADD_SEALS, SEALS) < 0 ? -errno : 0;
 }
 
-/* Puts the blocks from @first that have one owner; how many that were, or -errno of the tier. */
+/* Stores the run of blocks from @first that have one owner. Returns their number or the -errno of
+ * the tier. */
 static int put_run(struct tier *t, struct tier_batch *b, const struct inf_tier_block *blocks,
                    uint32_t first, uint32_t *ret_n)
 {
@@ -192,12 +195,13 @@ static void put_all(struct tier *t, struct tier_batch *b)
     uint32_t n;
     int r;
 
-    /* Looked at after the blocks were computed: what changed since then does not matter to them. */
+    /* The check comes after the blocks were computed, so a later change of the files does not
+     * affect them. */
     if (!tier_files_hold(t))
         return;
     for (uint32_t i = 0; i < b->n_blocks; i++)
-        describe(t, b, i, &blocks[i]);
-    r = seal(b, b->n_blocks * t->params.block_bytes);
+        describe_block(t, b, i, &blocks[i]);
+    r = seal_batch(b, b->n_blocks * t->params.block_bytes);
     for (uint32_t i = 0; r == 0 && i < b->n_blocks; i += n)
         r = put_run(t, b, blocks, i, &n);
     tier_pause_note(t, &t->put_pause, r < 0);

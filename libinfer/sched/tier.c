@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tier's thread, and what waits for it. Who asks comes first, then weights are hashed where
- * nobody knows their digest, then comes what is to be kept.
+ * The tier's thread and its queues
+ *
+ * The order of work: requests of the engine first, then hashing weights of unknown digest, then
+ * storing blocks.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,10 +13,10 @@
 #include "core/signals.h"
 #include "sched/tier-impl.h"
 
-#define MAX_USED        64     /* notes that wait */
-#define FIRST_READ      1000.0 /* bytes a microsecond, until something was read */
+#define MAX_USED        64     /* waiting notes of used blocks */
+#define FIRST_READ      1000.0 /* bytes per microsecond, until it is measured */
 #define FIRST_READ_SIZE 64e6
-#define PAUSE_USEC      100000 /* after a call failed, at first */
+#define PAUSE_USEC      100000 /* first pause after a failed call */
 #define MAX_PAUSE_USEC  10000000
 
 struct tier_owner *tier_owner_new(const char *tenant, const char *session)
@@ -153,7 +155,7 @@ static bool is_paused(struct tier *t, const struct tier_pause *p)
     return paused;
 }
 
-/* Whether the tier could not be asked for the digest, lately. */
+/* Whether asking the tier for the digest failed recently. */
 static bool is_away(struct tier *t)
 {
     return atomic_load(&t->digest_state) == DIGEST_NEW && is_paused(t, &t->find_pause);
@@ -344,13 +346,13 @@ bool tier_work(struct tier *t)
            work_used(t) || work_batch(t) || work_spare(t);
 }
 
-/* When there is something to do without anybody wanting it; 0: never. */
+/* Time of the next work that nobody has to request; 0: none. */
 static uint64_t next_due(const struct tier *t)
 {
     return atomic_load(&t->digest_state) == DIGEST_HASHING ? MAX(t->hash_usec, UINT64_C(1)) : 0;
 }
 
-/* Waits for work, or for the time of some; false when the thread shall end. */
+/* Waits for work or for the time of some. Returns false when the thread must end. */
 static bool await_work(struct tier *t, bool worked)
 {
     const uint64_t due = next_due(t);
