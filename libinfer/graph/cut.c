@@ -2,11 +2,11 @@
 /*
  * Cutting a graph between two layers
  *
- * Nodes are in an order of evaluation, so a cut is a place in their list: what is before it never
- * reads what is behind. Only one value may cross, since that is all that a graph can take in and
- * give out; of decoders it is the residual stream. Between the attentions of two layers there can
- * be several such places (the residual is alone also between attention and feed-forward); the last
- * one is the border, so that layers stay whole.
+ * Nodes are stored in an order of evaluation, so a cut is a position in their list: no node before
+ * it reads a node behind it. Only one value may cross the cut, because a graph has one input and
+ * one output. In decoders it is the residual stream. Between the attention nodes of two layers
+ * there can be several such positions, because the residual is also alone between attention and
+ * feed-forward. The last one is the border, so that layers stay whole.
  */
 #include "graph/graph.h"
 
@@ -14,7 +14,7 @@
 
 #include "core/err.h"
 
-/* The last reader of each value, itself when there is none. NULL when out of memory. */
+/* The last reader of each value; the value itself if it has none. NULL if memory is short. */
 static graph_ref *find_readers(const struct graph *g)
 {
     const graph_ref n = (graph_ref)graph_n_nodes(g);
@@ -31,7 +31,7 @@ static graph_ref *find_readers(const struct graph *g)
     return reader;
 }
 
-/* The only value up to node @last that is read behind it; none when there are more. */
+/* The only value up to node @last that is read behind it; none if there are several. */
 static graph_ref find_crossing(const graph_ref *reader, graph_ref last)
 {
     graph_ref value = GRAPH_NONE;
@@ -83,7 +83,7 @@ static void append_low(struct graph *low, const struct graph *g, graph_ref last,
     graph_output(low, graph_rows(low, value));
 }
 
-/* The input takes the place of node @last. */
+/* The input replaces node @last. */
 static void append_high(struct graph *high, const struct graph *g, graph_ref last, graph_ref value,
                         uint32_t i_layer)
 {

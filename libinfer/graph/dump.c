@@ -4,9 +4,9 @@
  *
  *   %3 [2048] = matmul %2 blk.0.attn_q.weight q4_k 2048x1024 bias blk.0.attn_q.bias
  *
- * One node a line: its name, its columns (with "kept" when it has only the rows whose logits are
- * wanted), the operation, its inputs, its weights, its parameters where they are not the default.
- * Numbers print as %.9g, which tells floats apart.
+ * Each line is one node: its name, its columns (with "kept" if it has only the rows whose logits
+ * are requested), the operation, its inputs, its weights, and parameters that differ from the
+ * default. Numbers are printed with %.9g, which distinguishes all floats.
  */
 #include <errno.h>
 

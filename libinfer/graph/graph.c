@@ -2,9 +2,9 @@
 /*
  * Builders of graphs
  *
- * A graph is an array of nodes in the order of evaluation: every input has a lower index than its
- * user, so that any walk from front to back is a schedule. shape.c checks each node when it is
- * appended; the first mistake sticks, and every later builder then returns GRAPH_NONE.
+ * A graph is an array of nodes in order of evaluation: every input has a lower index than its user,
+ * so walking from front to back is a valid schedule. shape.c checks each appended node. The first
+ * error is kept, and every later builder returns GRAPH_NONE.
  */
 #include "graph/graph.h"
 
@@ -81,7 +81,7 @@ graph_ref graph_append(struct graph *g, struct graph_node node)
     return (graph_ref)(g->n - 1);
 }
 
-/* A node without anything but its inputs. */
+/* A node that has only its inputs. */
 static struct graph_node node_init(enum graph_op op, graph_ref a, graph_ref b, graph_ref c)
 {
     return (struct graph_node){.op = op, .src = {a, b, c}};

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * What a model computes, as a list of operations
+ * Graph: the operations of a model's forward pass
  *
  * A graph describes one forward pass over the rows (tokens) of a batch; the number of rows is not
- * part of it. Values are float matrices [rows, width], named by a graph_ref. Builders check
- * shapes and types once; the first mistake sticks and graph_error() tells it, so that a model
- * may build its graph without checking each call. Weights are borrowed and must outlive the graph.
+ * part of it. Values are float matrices [rows, width], named by a graph_ref. Builders check shapes
+ * and types. The first error is kept and graph_error() returns it, so a model can build its graph
+ * without checking each call. Weights are borrowed and must outlive the graph.
  *
- * A backend compiles a graph into a plan (backend/backend.h); fusing is its business.
+ * A backend compiles a graph into a plan (backend/backend.h) and may fuse operations there.
  */
 
 #include <infer/types.h>
@@ -20,14 +20,14 @@ typedef int32_t graph_ref; /* index of a value; negative: none */
 
 #define GRAPH_NONE ((graph_ref)-1)
 
-/* A weight where it lies: @rows × @cols, row-major, each row a whole number of dtype blocks.
- * Vectors have rows = 1. Zeroed (data NULL) means "this model has none". */
+/* A weight matrix in place: @rows × @cols, row-major; each row is a whole number of dtype blocks.
+ * Vectors have rows = 1. All zero (data is NULL) means that the model does not have this weight. */
 struct weight {
     const void *data;
     enum inf_dtype dtype;
     uint32_t rows, cols;
     const char *name; /* for messages; lives as long as data */
-    bool packed;      /* as the CPU multiplies many rows (backend/reformat.h) */
+    bool packed;      /* in the layout in which the CPU multiplies many rows (backend/reformat.h) */
 };
 
 enum graph_act {
@@ -44,7 +44,7 @@ enum rope_style {
 };
 
 /* Rotary embedding (Su et al. 2021) of the first n_dims of each head. The angle of pair i at
- * position p is p × inv_freq[i]; scaling (linear, llama3, yarn) is already inside inv_freq. */
+ * position p is p × inv_freq[i]. inv_freq includes any scaling (linear, llama3, yarn). */
 struct rope_params {
     enum rope_style style;
     uint32_t n_dims;       /* even, ≤ head_dim */
@@ -53,40 +53,42 @@ struct rope_params {
 };
 
 struct attn_params {
-    uint32_t i_layer; /* index of the layer in the KV store */
+    uint32_t i_layer; /* index of the layer in the KV cache */
     uint32_t n_heads, n_kv_heads, head_dim;
     float scale;     /* of q·k, usually 1/sqrt(head_dim) */
-    uint32_t window; /* a row at position p sees p - window + 1 … p; 0: all before it */
-    /* Encoders: a row sees those behind it too, within the same distance. All rows of a sequence
+    uint32_t window; /* a row at position p attends to p - window + 1 … p; 0: to all earlier
+                        positions */
+    /* Encoders: a row also attends to later rows, within the same distance. All rows of a sequence
      * are then in one batch, from position 0 on. */
     bool both_ways;
-    /* Only queries are given: rows see all that the sequence's memory holds (graph/batch.h). */
+    /* There are only queries: rows attend to the memory of their sequence (graph/batch.h). */
     bool memory;
-    uint64_t kept;   /* heads below 64 whose scores a batch may ask for: bit h, head h */
-    uint32_t i_kept; /* index of the first of them among those of all layers */
+    uint64_t kept;   /* bit h: a batch may request the scores of head h; only heads below 64 */
+    uint32_t i_kept; /* index of the first of these heads, counted over all layers */
 };
 
-/* What names the row of a table. */
+/* Selects the row of a table. */
 enum graph_key {
     GRAPH_KEY_TOKEN,
     GRAPH_KEY_POSITION,
-    GRAPH_KEY_TYPE, /* the segment of a pair of texts */
+    GRAPH_KEY_TYPE, /* the token type: the segment in a pair of texts */
 };
 
 enum graph_op {
-    GRAPH_EMBED,      /* rows of a table by token, position or type */
-    GRAPH_INPUT,      /* rows that the batch brings along */
+    GRAPH_EMBED,      /* table rows by token, position or type */
+    GRAPH_INPUT,      /* rows given in the batch */
     GRAPH_RMS_NORM,   /* x / sqrt(mean(x²) + eps) × w, over groups of `group` columns */
     GRAPH_LAYER_NORM, /* (x - mean) / sqrt(variance + eps) × w + bias */
     GRAPH_MATMUL,     /* x · Wᵀ + bias */
     GRAPH_ROPE,
-    GRAPH_ATTENTION, /* stores k and v, then softmax(q·kᵀ × scale) · v over the sequence's past */
-    GRAPH_STORE,     /* stores k and v, for those to whom they are memory */
+    GRAPH_ATTENTION, /* stores k and v, then computes softmax(q·kᵀ × scale) · v over the sequence
+                        so far */
+    GRAPH_STORE,     /* stores k and v as memory for other sequences */
     GRAPH_GLU,       /* act(gate) × up */
     GRAPH_ACT,       /* act(x) */
     GRAPH_ADD,
     GRAPH_SCALE, /* x × constant */
-    GRAPH_ROWS,  /* keeps the rows that the batch asks logits for */
+    GRAPH_ROWS,  /* keeps only the rows whose logits the batch requests */
     GRAPH_POOL,  /* the mean of the rows of each sequence */
     GRAPH_OUTPUT,
 };
@@ -95,7 +97,8 @@ struct graph_node {
     enum graph_op op;
     graph_ref src[3];   /* inputs */
     uint32_t width;     /* columns of the result */
-    bool rows_kept;     /* result has n_logits rows instead of n_tokens; of POOL one a sequence */
+    bool rows_kept;     /* the result has n_logits rows instead of n_tokens; for POOL one row per
+                           sequence */
     struct weight w;    /* EMBED, the norms, MATMUL */
     struct weight bias; /* LAYER_NORM, MATMUL */
     float f;            /* norms: eps; EMBED, SCALE: factor */
@@ -113,12 +116,12 @@ struct graph *graph_free(struct graph *g);
 DEFINE_CLEANUP(struct graph *, graph_free);
 
 graph_ref graph_embed(struct graph *g, const struct weight *table, float scale);
-/* Rows by position or by type. A batch for such a graph has no position or type beyond the table.
- */
+/* Table rows by position or type. A batch for such a graph must not have a position or type beyond
+ * the table. */
 graph_ref graph_embed_by(struct graph *g, const struct weight *table, enum graph_key key);
-/* The batch's `input`, [rows, width]; at most one. */
+/* The `input` of the batch, [rows, width]; at most one per graph. */
 graph_ref graph_input(struct graph *g, uint32_t width);
-/* @group 0: over the whole width; else over each head of @group columns. */
+/* @group 0: normalize over the whole width; else over each head of @group columns. */
 graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, float eps,
                          uint32_t group);
 /* @bias may be NULL or have no data. */
@@ -132,45 +135,46 @@ graph_ref graph_rope(struct graph *g, graph_ref x, uint32_t head_dim,
 /* q: [rows, n_heads × head_dim]; k, v: [rows, n_kv_heads × head_dim]; result like q. */
 graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v,
                           const struct attn_params *attn);
-/* The same over the memory of each sequence; k and v are stored by steps before. */
+/* Attention over the memory of each sequence, whose k and v were stored by earlier steps. */
 graph_ref graph_attention_memory(struct graph *g, graph_ref q, const struct attn_params *attn);
-/* Stores k and v of all rows as those of layer attn->i_layer. Its value is not read. */
+/* Stores k and v of all rows as those of layer attn->i_layer. The result must not be read. */
 graph_ref graph_store(struct graph *g, graph_ref k, graph_ref v, const struct attn_params *attn);
 graph_ref graph_glu(struct graph *g, graph_ref gate, graph_ref up, enum graph_act act);
 graph_ref graph_act(struct graph *g, graph_ref x, enum graph_act act);
 graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);
 graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
 graph_ref graph_rows(struct graph *g, graph_ref x);
-/* A batch for such a graph asks for as many logits as it has sequences, whichever rows it names. */
+/* A batch for such a graph requests one row of logits per sequence; which row it names does not
+ * matter. */
 graph_ref graph_pool(struct graph *g, graph_ref x);
-/* The logits; called once, last. */
+/* Sets the output, the logits. Called once, last. */
 void graph_output(struct graph *g, graph_ref x);
-/* Any of these, for those who rewrite graphs: width and rows_kept are filled in, but for the width
- * of an input. */
+/* Appends any node, for code that rewrites graphs. Fills in width and rows_kept, except for the
+ * width of an input. */
 graph_ref graph_append(struct graph *g, struct graph_node node);
 
-/* 0 when the graph is whole, else -EINVAL and the first mistake in *reterr; -ENOMEM. */
+/* Returns 0 if the graph is valid, else -EINVAL with the first error in *reterr; -ENOMEM. */
 int graph_error(const struct graph *g, struct inf_err *reterr);
 size_t graph_n_nodes(const struct graph *g);
 const struct graph_node *graph_node(const struct graph *g, graph_ref ref);
 
 /*
- * Where layer @i_layer begins: *ret_last is the last node of what comes before it, *ret_value the
- * only value with all rows that is made up to there and read behind. Behind the last layer there
- * is such a border only when its rows are still whole. -EOPNOTSUPP: there is none, or more than
- * one value crosses it; -ENOMEM.
+ * Finds the border before layer @i_layer. *ret_last is the last node before it. *ret_value is the
+ * only value with all rows that is computed before the border and read behind it. Behind the last
+ * layer there is a border only if its rows are still complete there. -EOPNOTSUPP: there is no
+ * border, or several values cross it; -ENOMEM.
  */
 int graph_border(const struct graph *g, uint32_t i_layer, graph_ref *ret_last, graph_ref *ret_value,
                  struct inf_err *reterr);
 /*
- * Cuts a whole graph at that border. The lower part's output is the value that crosses it: for
- * all rows when a batch asks for the logits of all. The upper part takes it as its input, and its
- * layers count from 0. Their weights are those of @g. As graph_border(); -EINVAL as
- * graph_error().
+ * Cuts a valid graph at that border. The output of the lower part is the value that crosses the
+ * border, with all rows if a batch requests the logits of all. It is the input of the upper part,
+ * whose layers count from 0. The weights are those of @g. Errors as of graph_border(); -EINVAL as
+ * of graph_error().
  */
 int graph_cut(const struct graph *g, uint32_t i_layer, struct graph **ret_low,
               struct graph **ret_high, struct inf_err *reterr);
 
-/* The graph as text, one node a line, for golden tests; -ENOMEM. */
+/* Writes the graph as text, one node per line, for golden tests; -ENOMEM. */
 struct str;
 int graph_dump(const struct graph *g, struct str *out);

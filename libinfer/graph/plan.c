@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placing values in one scratch buffer
+ * Placement of values in one scratch buffer
  *
  * Greedy by size (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
- * inference", algorithm 3): the largest value first, each into the lowest gap between those that
- * are placed already and needed at the same time. Invariant: spans that share a step never share
- * a byte.
+ * inference", algorithm 3): the largest value is placed first, and each value goes into the lowest
+ * gap between placed values that are needed at the same time. Invariant: spans that share a step
+ * never share a byte.
  */
 #include "graph/plan.h"
 
@@ -19,7 +19,8 @@ static int by_size(const void *a, const void *b)
 
     if (x->size != y->size)
         return x->size < y->size ? 1 : -1;
-    return (x > y) - (x < y); /* stable: plans must not depend on the C library */
+    return (x > y) - (x < y); /* A stable order: plans must not depend on the C library's
+                                 qsort(). */
 }
 
 static int by_offset(const void *a, const void *b)
@@ -31,7 +32,7 @@ static int by_offset(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The lowest place for @s among @placed, which are in order of offset. */
+/* The lowest offset for @s among @placed, which are in order of offset. */
 static uint64_t find_gap(const struct plan_span *s, struct plan_span *const *placed, size_t n)
 {
     uint64_t at = 0;
@@ -58,7 +59,8 @@ int plan_place(struct plan_span *spans, size_t n, uint64_t *ret_size)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         assert(spans[i].first <= spans[i].last);
-        /* No placement is larger than all in a row: then nothing below can overflow. */
+        /* No placement is larger than all spans in a row. If that sum does not overflow, nothing
+         * below can. */
         if (!size_add(sum, spans[i].size, &sum) || !size_add(sum, PLAN_ALIGN, &sum))
             return -EOVERFLOW;
         order[i] = &spans[i];

@@ -2,8 +2,8 @@
 /*
  * Shapes and types of graph nodes
  *
- * The only place where they are checked: backends rely on it and assert at most. Sizes come from
- * model files, so products are taken in 64 bits.
+ * This is the only place where they are checked: backends rely on it and at most assert. Sizes come
+ * from model files, so products are computed in 64 bits.
  */
 #include "graph/shape.h"
 
@@ -13,7 +13,7 @@
 #include "core/err.h"
 #include "quant/dtype.h"
 
-/* So that backends may pad rows and count their bytes in 32 bits. */
+/* The limit lets backends pad rows and count their bytes in 32 bits. */
 #define MAX_WIDTH (1u << 28)
 
 static const char *const op_names[] = {
@@ -29,7 +29,7 @@ const char *graph_op_name(enum graph_op op)
     return op_names[op];
 }
 
-/* How many inputs an operation has. */
+/* Number of inputs of an operation. */
 static unsigned n_inputs(const struct graph_node *node)
 {
     switch (node->op) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Shape and type checks of graph nodes, once, for all backends. */
+/* Shape and type checks of graph nodes, done once for all backends. */
 
 #include "graph/graph.h"
 
@@ -9,5 +9,5 @@
  * default of group. -EINVAL with the reason. */
 int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *node,
                 struct inf_err *reterr);
-/* "matmul"; static. */
+/* The name of an operation, such as "matmul"; static. */
 const char *graph_op_name(enum graph_op op);

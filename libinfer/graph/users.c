@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers of graph values, counted in one pass over the nodes.
+ */
 #include "graph/users.h"
 
 #include <errno.h>
