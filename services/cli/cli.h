@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What the verbs of `sconce` share
+ * Functions and options that the verbs of `sconce` share
  *
- * A verb is a function that gets its own argv (argv[0] is the verb) and returns an exit status:
- * 0, 1 when the work failed, 2 when the command line was wrong.
+ * A verb is a function that receives its own argv (argv[0] is the verb) and returns an exit
+ * status: 0 on success, 1 on failure, 2 for a wrong command line.
  */
 
 #include <stdio.h>
@@ -46,27 +46,29 @@ int verb_transcribe(int argc, char **argv);
 
 /* "sconce VERB: text" on standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);
-/* The same with where to find help; returns CLI_USAGE. */
+/* The same, and points to `--help`; returns CLI_USAGE. */
 int cli_usage(const char *verb, const char *format, ...) PRINTF(2, 3);
-/* The text that `--help` shows. */
+/* Prints @text, the answer to `--help`; returns an exit status. */
 int cli_help(const char *text);
 /* Parses a whole decimal number up to @max; false for anything else. */
 bool cli_number(const char *text, uint64_t max, uint64_t *ret);
 /* The same for a finite decimal fraction. */
 bool cli_real(const char *text, double min, double max, double *ret);
-/* "1.5 GiB" into a static ring of buffers. */
+/* Formats a size, such as "1.5 GiB", in a static ring of buffers. */
 const char *cli_size(uint64_t bytes);
-/* Whole of standard input or of a file ("-"), at most 64 MiB; the caller frees it. */
+/* Reads all of a file, or of standard input ("-"), at most 64 MiB; the caller frees it. */
 int cli_read(const char *verb, const char *file, char **ret_text, size_t *ret_len);
 
-/* The path of a service's program, such as "gateway", "sconce-gateway": beside us in a build tree
- * or an installation, else where we were configured to be installed. The caller frees it; NULL. */
+/* Finds the program of a service, for example folder "gateway" and name "sconce-gateway": beside
+ * this program in a build tree or an installation, else in the configured installation directory.
+ * The caller frees the path; NULL: not found. */
 char *serve_program(const char *folder, const char *name);
-/* The package of a service ("audio") that need not be installed; NULL: it is always there. Static.
+/* The name of the optional package that holds a service ("audio"), static; NULL: the service is in
+ * the main package.
  */
 const char *serve_package(const char *service);
 
-/* Options that choose models: --config FILE, --models DIR (may stand several times). */
+/* Options that choose models: --config FILE, --models DIR (may be given several times). */
 struct cli_models {
     const char *config;
     const char *dirs[64];
@@ -79,44 +81,45 @@ struct cli_models {
         "models", required_argument, NULL, 'M'                                                     \
     }
 #define CLI_MODELS_HELP                                                                            \
-    "  --models DIR         look for models here first (may be given several times)\n"             \
-    "  --config FILE        read this configuration file alone\n"
+    "  --models DIR         search this directory for models first (repeatable)\n"                 \
+    "  --config FILE        read only this configuration file\n"
 
-/* Takes 'C' and 'M' of getopt; false for other options. */
+/* Handles the getopt options 'C' and 'M'; false for other options. */
 bool cli_models_option(struct cli_models *m, int option, const char *arg);
-/* The configuration with the options on top; tells errors itself. */
+/* Loads the configuration and applies the options; prints errors itself. */
 int cli_config(const char *verb, const struct cli_models *m, struct config **ret_config);
-/* The path of @model, a name or a path; the caller frees it; tells errors itself. */
+/* Finds the path of @model, a name or a path; the caller frees it. Prints errors itself. */
 int cli_find_model(const char *verb, const struct cli_models *m, const char *model,
                    char **ret_path);
-/* Finds and opens, with a progress bar when it takes long; tells errors itself. */
+/* Finds and opens a model, with a progress bar when that takes long; prints errors itself. */
 int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
                    struct inf_model **ret_model);
 
-/* "unix:PATH" of the user's gateway, or of the machine's when the user has none. The caller frees
- * it; NULL: out of memory. */
+/* The address "unix:PATH" of the user's gateway, or of the machine's when the user has none. The
+ * caller frees it; NULL: out of memory. */
 char *cli_find_gateway(void);
-/* What a user may do whom the machine's gateway does not let in: words that end a sentence. */
+/* What a user can do who may not use the machine's gateway: the end of a sentence. */
 #define CLI_WAYS_IN                                                                                \
-    "join its group by `sudo usermod -aG sconce $USER` and log in anew, or have services of your " \
-    "own by `sconce setup`"
-/* Why nothing came of a connection to the gateway at @address: -ECONNREFUSED, -ENOENT and -EACCES
- * as http_connect() says them; false for anything else, which is not told. */
+    "join its group with `sudo usermod -aG sconce $USER` and log in again, or set up services of " \
+    "your own with `sconce setup`"
+/* Prints why connecting to the gateway at @address failed, for -ECONNREFUSED, -ENOENT and -EACCES
+ * as http_connect() returns them. Returns false for any other error, and prints nothing. */
 bool cli_tell_no_gateway(const char *verb, const char *address, int error);
 
 DEFINE_CLEANUP(struct inf_model *, inf_model_unref);
 
 struct inf_tier;
-/* Where KV blocks outlive this process; NULL: nowhere. Freed after the engine. */
+/* The KV tier: the client of the cache service, which stores KV blocks beyond this process. NULL:
+ * not available. Free it after the engine. */
 struct inf_tier *cli_tier_new(const struct config *config);
 struct inf_tier *cli_tier_free(struct inf_tier *tier);
 DEFINE_CLEANUP(struct inf_tier *, cli_tier_free);
 
-/* What computes: --device NAME. */
+/* The device that computes: --device NAME */
 struct cli_device {
     struct inf_device *device;
-    const char *name; /* what "auto" became; lives as long as the device */
-    char *cache_dir;  /* for compiled kernels; NULL: there is no home */
+    const char *name; /* what "auto" selected; valid as long as the device */
+    char *cache_dir;  /* of compiled kernels; NULL: there is no home directory */
 };
 
 #define CLI_DEVICE_OPTION                                                                          \
@@ -124,21 +127,22 @@ struct cli_device {
         "device", required_argument, NULL, 'D'                                                     \
     }
 #define CLI_DEVICE_HELP                                                                            \
-    "  --device NAME        cpu, vulkan or vulkan:N of `sconce info --devices`; auto is the "      \
+    "  --device NAME        cpu, vulkan or vulkan:N of `sconce info --devices`; auto: the "        \
     "best\n"                                                                                       \
-    "                       GPU, else the CPU (auto)\n"
+    "                       GPU, or the CPU (default: auto)\n"
 
-/* Before anything that takes long; tells errors itself. NULL is "auto". */
+/* Opens the device; NULL is "auto". Call it before anything that takes long. Prints errors itself.
+ */
 int cli_open_device(const char *verb, const char *name, struct cli_device *ret_device);
-/* After the engines. Zeroed memory is fine. */
+/* Call it after freeing the engines. Zeroed memory is accepted. */
 void cli_device_done(struct cli_device *device);
-/* "vulkan:0 (NAME, DRIVER)", or "cpu"; in a static buffer. */
+/* Formats "vulkan:0 (NAME, DRIVER)", or "cpu", in a static buffer. */
 const char *cli_device_text(const struct cli_device *device);
-/* The list of `sconce info --devices`. */
+/* Prints the list of `sconce info --devices`. */
 int cli_print_devices(const char *verb, bool json);
 
-/* A progress bar on standard error, drawn only when that is a terminal and the work takes over
- * half a second. Zeroed memory with a label is a bar. */
+/* A progress bar on standard error. It is drawn only if that is a terminal and the work takes more
+ * than half a second. Initialize it with zeros and a label. */
 struct cli_progress {
     const char *label;
     uint64_t start_usec, drawn_usec;

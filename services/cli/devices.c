@@ -13,7 +13,7 @@
 
 static const char *const kinds[] = {
     [INF_DEVICE_DISCRETE] = "GPU",
-    [INF_DEVICE_INTEGRATED] = "GPU in the memory of the machine",
+    [INF_DEVICE_INTEGRATED] = "GPU that shares main memory",
     [INF_DEVICE_VIRTUAL] = "GPU of a virtual machine",
     [INF_DEVICE_SOFTWARE] = "software, for tests",
 };
@@ -62,7 +62,7 @@ const char *cli_device_text(const struct cli_device *device)
     return text;
 }
 
-/* "int8 dot products, matrix products": what the kernels use. */
+/* Appends the features that the kernels use: "int8 dot products, matrix products". */
 static void put_features(const struct inf_device_info *info, struct str *out)
 {
     const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what people type to a model: names in the model directories, and paths
+ * Lookup of models by name or path, and of the gateway's address
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,8 +53,10 @@ static int not_found(const char *verb, const char *model, const struct config *c
     if (models_count(models) > 0)
         return cli_error(verb, "there is no model \"%s\"; installed are: %s", model,
                          names ? names : "");
-    cli_error(verb, "there is no model \"%s\", and none is installed.", model);
-    fputs("Put a .gguf file or a model directory into one of these, or name its path:\n", stderr);
+    cli_error(verb, "there is no model \"%s\", and no model is installed.", model);
+    fputs(
+        "Put a .gguf file or a model directory into one of these directories, or give its path:\n",
+        stderr);
     for (size_t i = 0; i < config->n_model_dirs; i++)
         fprintf(stderr, "  %s\n", config->model_dirs[i]);
     return CLI_FAILED;
@@ -67,7 +69,7 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
     const struct models_entry *entry;
     int r;
 
-    /* What looks like a path and is there is one; a bare word is a name first. */
+    /* A word with a slash is a path if it exists; any other word is a name first. */
     if (strchr(model, '/') && path_exists(model)) {
         *ret_path = strdup(model);
         return *ret_path ? CLI_OK : cli_error(verb, "out of memory");
@@ -123,11 +125,11 @@ char *cli_find_gateway(void)
 bool cli_tell_no_gateway(const char *verb, const char *address, int error)
 {
     if (error == -EACCES)
-        cli_error(verb, "%s is not open to you: " CLI_WAYS_IN, address);
+        cli_error(verb, "you have no permission to use %s: " CLI_WAYS_IN, address);
     else if (error == -ECONNREFUSED || error == -ENOENT)
         cli_error(verb,
-                  "no gateway listens at %s; `sconce serve` starts one, `sconce doctor` finds out "
-                  "why there is none",
+                  "no gateway listens at %s; start one with `sconce serve`, or run `sconce doctor` "
+                  "to find out why there is none",
                   address);
     else
         return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line: finds the verb and hands over
+ * Main function of the command line: finds the verb and runs it
  */
 #include <locale.h>
 #include <signal.h>
@@ -11,20 +11,20 @@
 #include "cli/cli.h"
 
 static const struct cli_verb verbs[] = {
-    {"run", verb_run, "talk to a model, or answer one prompt"},
-    {"embed", verb_embed, "vectors of texts, or of the lines of a file"},
-    {"transcribe", verb_transcribe, "the text of speech, of files or of a microphone"},
-    {"list", verb_list, "the models that are installed"},
-    {"info", verb_info, "what a model is, or what computes here"},
-    {"serve", verb_serve, "start the services here, without systemd"},
-    {"status", verb_status, "what runs, and how fast"},
-    {"cache", verb_cache, "what is kept on disk of prompts that were computed"},
-    {"doctor", verb_doctor, "why it does not work, and the command that mends it"},
-    {"setup", verb_setup, "open the doors under systemd: sockets, TCP, keys, GPUs"},
-    {"tokenize", verb_tokenize, "the token ids of a text"},
-    {"render", verb_render, "the prompt that a chat template makes"},
-    {"policy", verb_policy, "what each service may do"},
-    {"bench", verb_bench, "how fast a model runs on this machine"},
+    {"run", verb_run, "talk to a model, or get one answer"},
+    {"embed", verb_embed, "convert texts, or the lines of a file, to vectors"},
+    {"transcribe", verb_transcribe, "convert speech from files or a microphone to text"},
+    {"list", verb_list, "list the installed models"},
+    {"info", verb_info, "show a model, or the compute devices"},
+    {"serve", verb_serve, "run the services in the foreground, without systemd"},
+    {"status", verb_status, "show what runs, and how fast"},
+    {"cache", verb_cache, "inspect and clean the KV cache on disk"},
+    {"doctor", verb_doctor, "find out why sconce does not work, and how to repair it"},
+    {"setup", verb_setup, "set up sockets, TCP, API keys, GPUs and models under systemd"},
+    {"tokenize", verb_tokenize, "convert text to token ids"},
+    {"render", verb_render, "print the prompt that a chat template makes"},
+    {"policy", verb_policy, "show what each service may do"},
+    {"bench", verb_bench, "measure how fast a model runs on this machine"},
 };
 
 static int help(FILE *f)
@@ -35,7 +35,7 @@ static int help(FILE *f)
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
         fprintf(f, "  %-11s %s\n", verbs[i].name, verbs[i].summary);
     fputs("\nMODEL is a name that `sconce list` shows, or a path of a .gguf file or a model\n"
-          "directory. `sconce VERB --help` tells the options of a verb.\n",
+          "directory. `sconce VERB --help` prints the options of a verb.\n",
           f);
     return ferror(f) ? CLI_FAILED : CLI_OK;
 }

@@ -2,8 +2,8 @@
 /*
  * Chat templates from models and from lone files (see template-source.h)
  *
- * A directory without vocabulary is enough for a template, so tokenizer_config.json is read here
- * when the model cannot be opened for its tokenizer.
+ * A directory without a vocabulary can still have a template. Therefore tokenizer_config.json is
+ * read here if the model cannot be opened for its tokenizer.
  */
 #include "cli/template-source.h"
 
@@ -27,7 +27,7 @@ static int parse(const char *verb, const char *name, const char *text, size_t le
     return CLI_OK;
 }
 
-/* "<s>", or {"content": "<s>", …}, as tokenizer_config.json has both. */
+/* tokenizer_config.json has tokens as "<s>" or as {"content": "<s>", …}. */
 static char *token_text(const json_t *config, const char *key)
 {
     const json_t *j = json_object_get(config, key);
@@ -37,7 +37,7 @@ static char *token_text(const json_t *config, const char *key)
     return json_is_string(j) ? strdup(json_string_value(j)) : NULL;
 }
 
-/* The template of a tokenizer_config.json: a text, or a list of named ones. */
+/* The template of a tokenizer_config.json, which has a string or a list of named templates. */
 static const json_t *config_template(const json_t *config)
 {
     const json_t *j = json_object_get(config, "chat_template"), *item;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Where `sconce render` finds a chat template: a model, a tokenizer_config.json or any .jinja file
+ * Chat template for `sconce render`, from a model, a tokenizer_config.json or a .jinja file
  */
 
 #include "cli/cli.h"
@@ -11,10 +11,10 @@ struct inf_chat_template;
 
 struct template_source {
     struct inf_chat_template *tmpl;
-    char *bos_token, *eos_token, *unk_token, *pad_token; /* NULL: the source does not tell */
+    char *bos_token, *eos_token, *unk_token, *pad_token; /* NULL: not in the source */
 };
 
-/* Fills zeroed @ret; tells errors itself. */
+/* Fills @ret, which the caller has set to zero; prints errors itself. */
 int template_source_open(const char *verb, const struct cli_models *m, const char *name,
                          struct template_source *ret);
 void template_source_done(struct template_source *s);

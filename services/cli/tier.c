@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache service for models that run in this process: the user's own, else the machine's where
- * its socket is open to us. Without one nothing is said: all is computed.
+ * KV tier for models that run in this process
+ *
+ * It is the user's own cache service, or the machine's if its socket is accessible. Without one,
+ * everything is computed, and no message is printed.
  */
 #include <stdio.h>
 

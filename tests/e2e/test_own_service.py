@@ -72,7 +72,7 @@ def test_without_a_gateway_the_answer_is_the_same_as_with_one(sconce, installed)
 
 def test_what_is_no_model_is_told(sconce, home):
     out = run(sconce, "embed", "-m", str(home), "hello")
-    assert out.returncode == 1 and f"{home} is no model" in out.stderr
+    assert out.returncode == 1 and f"{home} is not a model" in out.stderr
     out = run(sconce, "embed", "-m", "nothing", "hello")
     assert out.returncode == 1 and "'nothing'" in out.stderr
 

@@ -2,9 +2,9 @@
 /*
  * A conversation in this process (see conversation.h)
  *
- * Messages are kept as JSON, as the template wants them; each answer renders all that are not
- * forgotten and starts from the whole prompt, so that what the model sees is always what the
- * template says. What is forgotten stays in the list, which is what is saved.
+ * Messages are stored as JSON, the input format of templates. Each answer renders all messages that
+ * were not dropped and starts from the whole prompt, so the model always receives exactly what the
+ * template produces. Dropped messages stay in the list, because the whole list is saved.
  */
 #include "cli/conversation/conversation.h"
 
@@ -20,14 +20,14 @@
 
 enum {
     CONVERSATION_POLL_MSEC = 50,
-    LEAST_ROOM = 8, /* the part of the context that an answer shall find free */
+    LEAST_ROOM = 8, /* one part in so many of the context that is kept free for an answer */
 };
 
 struct conversation {
     struct conversation_params params;
     struct inf_engine *engine;
     json_t *messages;
-    size_t n_forgotten; /* messages behind the system's that the model is not told any longer */
+    size_t n_forgotten; /* messages after the system message that are dropped from the prompt */
 };
 
 static json_t *message(const char *role, const char *text, size_t len)
@@ -106,13 +106,13 @@ static bool is_of(const json_t *message, const char *role)
     return text && strcmp(text, role) == 0;
 }
 
-/* How many messages, from the first on, are always told. */
+/* The number of messages at the beginning that are never dropped. */
 static size_t n_kept(const struct conversation *c)
 {
     return is_of(json_array_get(c->messages, 0), "system");
 }
 
-/* The messages that the model is told, as JSON; the caller frees it. NULL: out of memory. */
+/* The messages that are in the prompt, as JSON; the caller frees it. NULL: out of memory. */
 static char *told_messages(const struct conversation *c)
 {
     json_t *told = json_array(), *message;
@@ -131,7 +131,7 @@ static char *told_messages(const struct conversation *c)
     return text;
 }
 
-/* The prompt of the messages that are told; the caller frees it. */
+/* Renders the prompt from the messages that are not dropped; the caller frees it. */
 static int render(const struct conversation *c, char **ret_text, size_t *ret_len,
                   struct inf_err *reterr)
 {
@@ -204,7 +204,7 @@ static int stream(struct conversation *c, uint64_t id, FILE *out, struct str *an
     }
 }
 
-/* The tokens of a prompt; the caller frees them. */
+/* Tokenizes a prompt; the caller frees the tokens. */
 static int encode(const struct conversation *c, const char *prompt, size_t len, int32_t **ret_ids,
                   size_t *ret_n, struct inf_err *reterr)
 {
@@ -242,8 +242,8 @@ static int answer_prompt(struct conversation *c, const int32_t *ids, size_t n, F
     return r < 0 ? r : stream(c, id, out, answer, stats, reterr);
 }
 
-/* The oldest question that is still told, and all up to the next one, are forgotten; false: the
- * next one is the last message, without which there is nothing to answer. */
+/* Drops the oldest question that is in the prompt, and all messages up to the next question.
+ * Returns false if the next question is the last message, which is needed for an answer. */
 static bool forget_oldest(struct conversation *c)
 {
     const size_t n = json_array_size(c->messages), begin = n_kept(c) + c->n_forgotten;
@@ -257,7 +257,7 @@ static bool forget_oldest(struct conversation *c)
     return true;
 }
 
-/* Tokens that an answer shall find room for. */
+/* The number of tokens to keep free for an answer. */
 static size_t wanted_room(const struct conversation *c)
 {
     const uint32_t least = inf_engine_n_ctx(c->engine) / LEAST_ROOM;
@@ -265,8 +265,8 @@ static size_t wanted_room(const struct conversation *c)
     return c->params.max_tokens ? MIN(c->params.max_tokens, least) : least;
 }
 
-/* The tokens of what the model is told, with room for an answer: where there is none, the oldest is
- * forgotten until half of the context is free. The caller frees them. */
+/* Makes the tokens of the prompt, with room for an answer. If there is no room, the oldest messages
+ * are dropped until half of the context is free. The caller frees the tokens. */
 static int make_prompt(struct conversation *c, int32_t **ret_ids, size_t *ret_n,
                        struct inf_err *reterr)
 {
@@ -282,7 +282,8 @@ static int make_prompt(struct conversation *c, int32_t **ret_ids, size_t *ret_n,
         r = r < 0 ? r : encode(c, prompt, len, &ids, &n, reterr);
         if (r < 0)
             return r;
-        /* What does not fit even so is refused, with its size, by the engine. */
+        /* If the prompt still does not fit, the engine refuses it with an error that states its
+         * size. */
         if (n <= most || !forget_oldest(c)) {
             *ret_ids = STEAL(ids);
             *ret_n = n;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conversations on disk (see saved.h)
+ */
 #include "cli/conversation/saved.h"
 
 #include <dirent.h>
@@ -99,7 +102,7 @@ static json_t *pack(const struct saved *s)
                      "messages", s->messages);
 }
 
-/* Writes a file beside @path and puts it in its place when it is on disk. */
+/* Writes a temporary file beside @path, flushes it to disk, and renames it to @path. */
 static int replace(const char *path, const char *text, struct inf_err *reterr)
 {
     _cleanup_str_ struct str temporary = {0};
@@ -108,7 +111,7 @@ static int replace(const char *path, const char *text, struct inf_err *reterr)
 
     if (str_printf(&temporary, "%s.XXXXXX", path) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
-    fd = mkostemp(temporary.data, O_CLOEXEC); /* for its owner alone */
+    fd = mkostemp(temporary.data, O_CLOEXEC); /* readable only by its owner */
     if (fd < 0)
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
     for (size_t at = 0; at < len;) {
@@ -145,7 +148,7 @@ int saved_write(const struct saved *s, struct inf_err *reterr)
     return replace(path, text, reterr);
 }
 
-/* Each message has a role and a text, and nothing else is expected of it. */
+/* Checks that each message has a role and a text. */
 static bool messages_are_good(const json_t *messages)
 {
     const json_t *m;
@@ -253,7 +256,7 @@ static bool take_entry(int dir, const char *file, struct listed *ret)
     return saved_name_is_good(ret->name);
 }
 
-/* The last one first; the caller frees *ret. */
+/* Lists the conversations, newest first; the caller frees *ret. */
 static int list(struct listed **ret, size_t *ret_n, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = sessions_dir();
@@ -297,7 +300,7 @@ int saved_read(const char *name, struct saved *ret_saved, struct inf_err *reterr
             return r;
         if (n == 0)
             return err_set(reterr, ENOENT,
-                           "no conversation was saved; `sconce run --session NAME` does");
+                           "no conversation was saved; `sconce run --session NAME` saves one");
         name = all[0].name;
     }
     path = path_of(name);

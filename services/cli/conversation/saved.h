@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Conversations on disk: $XDG_STATE_HOME/sconce/sessions/NAME.json, for their owner alone
+ * Conversations on disk: $XDG_STATE_HOME/sconce/sessions/NAME.json, readable only by their owner
  *
- * A file is replaced as a whole after each answer, so that it always holds a whole conversation.
+ * A file is replaced atomically after each answer, so it always holds a complete conversation.
  */
 
 #include <infer/engine.h>
@@ -13,7 +13,7 @@
 #include "core/macros.h"
 
 struct saved {
-    char *name, *model;   /* the model as it was named */
+    char *name, *model;   /* the model as the user named it */
     char *arch, *kv_type; /* kv_type NULL: the model's own */
     uint64_t n_params, n_bytes;
     struct inf_sampling sampling;
@@ -21,14 +21,16 @@ struct saved {
     json_t *messages;
 };
 
-/* $XDG_STATE_HOME/sconce, directories made; the caller frees it. NULL: there is no home. */
+/* Returns $XDG_STATE_HOME/sconce and creates the directories; the caller frees it. NULL: there is
+ * no home directory. */
 char *saved_state_dir(void);
-/* Whether @name can be one of a conversation; it is that of a file, too. */
+/* Whether @name is valid for a conversation. It is also the name of a file. */
 bool saved_name_is_good(const char *name);
 bool saved_exists(const char *name);
 int saved_write(const struct saved *s, struct inf_err *reterr);
-/* @name NULL: the one that was saved last. -ENOENT with what to do. */
+/* Reads the conversation @name; NULL: the one that was saved last. -ENOENT: none; the error says
+ * what to do. */
 int saved_read(const char *name, struct saved *ret_saved, struct inf_err *reterr);
 void saved_done(struct saved *s);
-/* All of them, the last one first, as lines or as JSON. */
+/* Prints all conversations, newest first, as lines or as JSON. */
 int saved_print(bool json, struct inf_err *reterr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words to and from the terminal: errors, numbers, sizes, progress
+ * Terminal input and output: error messages, numbers, sizes, progress bars
  */
 #include <errno.h>
 #include <math.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests of `sconce embed` (see batch.h)
+ */
 #include "cli/embed/batch.h"
 
 #include <errno.h>
@@ -9,8 +12,8 @@
 #include "core/err.h"
 
 enum {
-    ASK_SECONDS = 600, /* a large model is read from a slow disk */
-    ASK_TRIES = 60,    /* while the service says that it has too much to do; one a second */
+    ASK_SECONDS = 600, /* enough to read a large model from a slow disk */
+    ASK_TRIES = 60,    /* attempts while the service is overloaded; one per second */
     MAX_WIDTH = 1 << 20,
 };
 
@@ -85,7 +88,7 @@ static int write_request(const struct embed_batch *batch, struct str *out)
     return r < 0 ? r : str_putc(out, '}');
 }
 
-/* 0 to 63, or -1. */
+/* The value of a base64 digit: 0 to 63, or -1. */
 static int letter_value(char c)
 {
     if (c >= 'A' && c <= 'Z')
@@ -97,7 +100,7 @@ static int letter_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Floats of a text in base64; false: it is none, or not of @width. */
+/* Decodes floats in base64; false: invalid, or not @width floats. */
 static bool decode(const char *text, size_t len, float *out, uint32_t width)
 {
     const size_t size = width * sizeof(float);
@@ -121,7 +124,7 @@ static bool decode(const char *text, size_t len, float *out, uint32_t width)
     return n == size;
 }
 
-/* Of item @i the array of its vectors, or its only one. */
+/* The array of the vectors of item @i, or its only vector. */
 static const json_t *item_at(const struct embed_batch *batch, const json_t *data, size_t i)
 {
     return json_object_get(json_array_get(data, i),
@@ -138,7 +141,7 @@ static const json_t *item_vector(const struct embed_batch *batch, const json_t *
     return batch->ask->token_vectors ? json_array_get(item, i) : item;
 }
 
-/* Floats of a text in base64; 0: it is none. */
+/* The number of floats in a base64 text; 0: invalid. */
 static uint32_t width_of(const json_t *vector)
 {
     const char *text = json_string_value(vector);
@@ -203,7 +206,7 @@ static int take_vectors(struct embed_batch *batch, const json_t *answer)
     return r;
 }
 
-/* Marks the line that the service refuses; false: it refuses something else. */
+/* Marks the line that the service refused; false: the error is not about a line. */
 static bool mark(struct embed_batch *batch, const json_t *error)
 {
     const char *param = json_string_value(json_object_get(error, "param"));
@@ -217,7 +220,8 @@ static bool mark(struct embed_batch *batch, const json_t *error)
 
         if (!line->text || which-- > 0)
             continue;
-        snprintf(line->error, sizeof(line->error), "%s", message ? message : "it was refused");
+        snprintf(line->error, sizeof(line->error), "%s",
+                 message ? message : "the service refused it");
         free(line->text);
         line->text = NULL;
         return true;
@@ -225,7 +229,7 @@ static bool mark(struct embed_batch *batch, const json_t *error)
     return false;
 }
 
-/* One question; 1: again, with less or later. */
+/* Sends one request; 1: repeat it, with fewer lines or later. */
 static int ask_once(struct embed_batch *batch)
 {
     _cleanup_str_ struct str request = {0}, body = {0};
@@ -245,7 +249,7 @@ static int ask_once(struct embed_batch *batch)
         return status;
     r = json_parse(body.data ? body.data : "", body.len, &answer, &err);
     if (r < 0)
-        return err_set(&batch->err, -r, "the answer of %s is no JSON", batch->ask->address);
+        return err_set(&batch->err, -r, "the answer of %s is not JSON", batch->ask->address);
     if (status == 200) {
         r = take_vectors(batch, answer);
         return r < 0 ? err_set(&batch->err, -r, "the answer of %s has no vectors",
@@ -274,7 +278,7 @@ static void *ask_thread(void *arg)
         }
     } while (batch->r > 0);
     if (batch->r == -EAGAIN)
-        err_set(&batch->err, EAGAIN, "the service has too much to do");
+        err_set(&batch->err, EAGAIN, "the service is overloaded");
     return NULL;
 }
 

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Some lines of `sconce embed` on their way through the gateway
+ * Requests of `sconce embed` for several lines
  *
- * A batch is asked for on a thread of its own, so that the service computes one while another is
- * read or written. A line that the service refuses is marked, and the others are asked for again.
+ * Each batch has a thread of its own, so that the service computes one batch while another is read
+ * or written. A line that the service refuses is marked, and the other lines are sent again.
  */
 
 #include <infer/types.h>
@@ -15,19 +15,19 @@
 
 struct embed_ask {
     const char *address;
-    const char *key, *model, *task, *prompt_name; /* NULL where not given */
+    const char *key, *model, *task, *prompt_name; /* NULL: not given */
     uint32_t dimensions;                          /* 0: all */
     bool truncate, token_vectors;
 };
 
 struct embed_batch {
     const struct embed_ask *ask;
-    struct embed_line *lines; /* [cap], n are there */
+    struct embed_line *lines; /* [cap], of which n are used */
     size_t n, cap;
-    float *vectors; /* [first[those with a text], width] */
-    size_t *first;  /* where the vectors of a text begin, and where the last ones end */
+    float *vectors; /* [first[number of lines with a text], width] */
+    size_t *first;  /* index of the first vector of each text, and the end of the last ones */
     uint32_t width;
-    int r; /* of asking; then: */
+    int r; /* result of the request; the error: */
     struct inf_err err;
     pthread_t thread;
     bool started;
@@ -35,9 +35,9 @@ struct embed_batch {
 
 int embed_batch_init(struct embed_batch *batch, const struct embed_ask *ask, size_t cap);
 void embed_batch_done(struct embed_batch *batch);
-/* -errno. */
+/* Starts the thread; 0 or -errno. */
 int embed_batch_start(struct embed_batch *batch);
-/* Waits; 0, or what went wrong with the batch as a whole, in batch->err. */
+/* Waits for the result; 0, or an error of the whole batch, with its text in batch->err. */
 int embed_batch_wait(struct embed_batch *batch);
-/* Empties it, for other lines. */
+/* Empties the batch for other lines. */
 void embed_batch_clear(struct embed_batch *batch);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Input lines of `sconce embed` (see lines.h)
+ */
 #include "cli/embed/lines.h"
 
 #include <errno.h>
@@ -34,7 +37,7 @@ void embed_lines_done(struct embed_lines *lines)
     *lines = (struct embed_lines){0};
 }
 
-/* The length without its end; negative: there is no more. */
+/* Reads a line; returns its length without the line end; negative: end of input. */
 static ssize_t read_line(struct embed_lines *lines)
 {
     ssize_t n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The texts of `sconce embed`, line by line: each line is a text, or JSON. */
+/* Input of `sconce embed`: lines of text or of JSON */
 
 #include <infer/types.h>
 #include <stdio.h>
@@ -10,26 +10,27 @@
 
 struct embed_line {
     uint64_t number; /* from 1 */
-    char *text, *id; /* owned; text NULL: it cannot be used; id: of the object, as JSON, or NULL */
-    char error[256]; /* why, when text is NULL */
+    char *text,
+        *id; /* owned; text NULL: the line cannot be used; id: the object's id as JSON, or NULL */
+    char error[256]; /* the reason, if text is NULL */
 };
 
 struct embed_lines {
     FILE *file;
     const char *name; /* for messages; borrowed */
     bool json, own_file;
-    const char *field;             /* of JSON objects that holds the text; borrowed */
+    const char *field;             /* member of JSON objects that holds the text; borrowed */
     uint64_t number, n_read, size; /* bytes; size 0: unknown */
     char *buffer;
     size_t cap;
 };
 
-/* @name: a file, or "-". */
+/* Opens a file, or standard input if @name is "-". */
 int embed_lines_open(struct embed_lines *lines, const char *name, bool json, const char *field,
                      struct inf_err *reterr);
 void embed_lines_done(struct embed_lines *lines);
-/* 1 and the line; 0 at the end; -EIO, -ENOMEM. */
+/* Reads a line; returns 1, 0 at the end of the input, -EIO or -ENOMEM. */
 int embed_lines_next(struct embed_lines *lines, struct embed_line *ret_line);
-/* Passes over lines whose vectors are there already. */
+/* Skips lines that already have vectors in the output. */
 int embed_lines_skip(struct embed_lines *lines, uint64_t n);
 void embed_line_done(struct embed_line *line);

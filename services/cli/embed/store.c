@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output files of `sconce embed` (see store.h)
+ */
 #include "cli/embed/store.h"
 
 #include <errno.h>
@@ -14,13 +17,13 @@
 #include "core/text.h"
 
 enum {
-    NPY_HEAD = 128, /* bytes, always */
+    NPY_HEAD = 128, /* size in bytes, constant */
     PART_MAX = 4096,
 };
 
 static const char npy_magic[] = "\x93NUMPY\x01\x00";
 
-/* The head with as many rows as there are; the file is left where it was. */
+/* Writes the header with the current number of rows; keeps the file position. */
 static int write_head(struct embed_store *store)
 {
     char text[NPY_HEAD + 1];
@@ -41,7 +44,8 @@ static int write_head(struct embed_store *store)
     return fseeko(store->file, 0, SEEK_END) < 0 ? -EIO : 0;
 }
 
-/* How many rows a partial array holds, by its size: its head was written when it began. */
+/* Computes the number of rows of a partial array from the file size, since its header is from the
+ * start. */
 static int continue_npy(struct embed_store *store, uint64_t size)
 {
     char head[NPY_HEAD + 1] = {0};
@@ -63,7 +67,7 @@ static int continue_npy(struct embed_store *store, uint64_t size)
     return 0;
 }
 
-/* Lines that are whole stay. */
+/* Keeps the complete lines. */
 static int continue_json(struct embed_store *store)
 {
     off_t whole = 0, at = 0;
@@ -83,7 +87,7 @@ static int continue_json(struct embed_store *store)
     return 0;
 }
 
-/* Whether OUTPUT.part tells of the same work; -ENOENT: there is none. */
+/* Checks that OUTPUT.part describes the same work; -ENOENT: there is no such file. */
 static int check_part(const struct embed_store *store, const char *path, const char *work,
                       struct inf_err *reterr)
 {
@@ -91,14 +95,15 @@ static int check_part(const struct embed_store *store, const char *path, const c
     size_t len;
 
     if (!path_exists(store->part))
-        return err_set(reterr, EEXIST, "%s is there, and complete; --anew replaces it", path);
+        return err_set(reterr, EEXIST, "%s exists and is complete; --anew replaces it", path);
     if (file_read(store->part, PART_MAX, &text, &len, reterr) < 0)
         return -EIO;
     text[strcspn(text, "\n")] = 0;
     if (strcmp(text, work) != 0)
-        return err_set(reterr, EEXIST,
-                       "%s was begun by other work; --anew begins it again. That work: %s", path,
-                       text);
+        return err_set(
+            reterr, EEXIST,
+            "%s was started with other input or options; --anew starts it again. They were: %s",
+            path, text);
     return 0;
 }
 

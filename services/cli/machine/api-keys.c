@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file api-keys (see api-keys.h)
+ */
 #include "cli/machine/api-keys.h"
 
 #include <errno.h>
@@ -28,7 +31,8 @@ int api_key_new(char ret_key[API_KEY_SIZE])
     if (getrandom(bytes, API_KEY_BYTES, 0) != API_KEY_BYTES)
         return -EIO;
     memcpy(ret_key, API_KEY_PREFIX, strlen(API_KEY_PREFIX));
-    /* 256 bits are 43 digits of 6; the last digit's lowest bits come from the zero byte. */
+    /* 256 bits are 43 digits of 6 bits; the lowest bits of the last digit come from the zero byte.
+     */
     for (size_t bit = 0; bit < API_KEY_BYTES * 8; bit += 6) {
         const unsigned pair = (unsigned)bytes[bit / 8] << 8 | bytes[bit / 8 + 1];
 
@@ -39,7 +43,7 @@ int api_key_new(char ret_key[API_KEY_SIZE])
     return 0;
 }
 
-/* The text of the file; "" where it does not exist. */
+/* Reads the file; "" if it does not exist. */
 static int read_text(const char *path, char **ret_text, size_t *ret_len, struct inf_err *reterr)
 {
     if (path_exists(path))
@@ -81,8 +85,8 @@ int api_keys_add(struct edits *e, const char *path, const char *key, const char 
     if (r < 0)
         return r;
     if (!old[0])
-        r = str_puts(&text, "# One API key per line, then what it may do, and a name if you like.\n"
-                            "# `sconce setup key NAME` adds one; to withdraw one, delete its line "
+        r = str_puts(&text, "# One API key per line, followed by its rights and an optional name.\n"
+                            "# `sconce setup key NAME` adds a key; to revoke one, delete its line "
                             "and restart the gateway.\n");
     else
         r = str_puts(&text, old);

@@ -4,7 +4,7 @@
 /*
  * The file api-keys: one "KEY [rights=RIGHT,…] [NAME]" per line, "#" starts a comment
  *
- * People edit it too, so lines that are there stay as they are.
+ * People edit the file too, so existing lines are not changed.
  */
 
 #include <infer/types.h>
@@ -18,14 +18,14 @@ enum {
     API_KEY_SIZE = 54, /* "sk-sconce-", 43 characters of base64url for 32 bytes, NUL */
 };
 
-/* A new key of 32 random bytes. */
+/* Creates a key of 32 random bytes. */
 int api_key_new(char ret_key[API_KEY_SIZE]);
-/* Appends the keys of the file, as the gateway reads them; none where it does not exist. -EACCES;
- * -EINVAL: a line that the gateway would refuse. */
+/* Appends the keys of the file to @list, parsed as in the gateway; none if the file does not exist.
+ * -EACCES: no permission; -EINVAL: a line that the gateway would refuse. */
 int api_keys_load(const char *path, struct key_list *list, struct inf_err *reterr);
 /* Whether a key has this name. */
 bool api_keys_has_name(const struct key_list *list, const char *name);
-/* Adds a line; @name may be NULL, @rights is a set of enum right and not empty. The file is 0600
+/* Adds a line; @name may be NULL, @rights is a non-empty set of enum right. The file has mode 0600
  * afterwards. */
 int api_keys_add(struct edits *e, const char *path, const char *key, const char *name,
                  unsigned rights, struct inf_err *reterr);

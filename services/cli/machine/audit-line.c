@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parser of the kernel's audit messages (see audit-line.h)
+ */
 #include "cli/machine/audit-line.h"
 
 #include <seccomp.h>
@@ -7,7 +10,7 @@
 
 #include "core/text.h"
 
-/* The value of @key= without its quotes; false: the line has none. */
+/* Extracts the value of @key= without quotes; false: the line has no such key. */
 static bool field(const char *text, const char *key, char *out, size_t size)
 {
     const size_t n = strlen(key);
@@ -48,7 +51,7 @@ static void take_call(const char *text, struct audit_line *line)
         return;
     line->kind = REFUSAL_SYSCALL;
     line->syscall = atoi(number);
-    /* The kernel's numbers of architectures are libseccomp's too. */
+    /* libseccomp uses the kernel's numbers for architectures. */
     if (field(text, "arch", arch, sizeof(arch)))
         token = (unsigned)strtoul(arch, NULL, 16);
     name = seccomp_syscall_resolve_num_arch(token ? token : seccomp_arch_native(), line->syscall);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Refusals that the kernel writes down: seccomp's (type 1326) and AppArmor's (type 1400). */
+/* Parser of the kernel's audit messages of seccomp (type 1326) and AppArmor (type 1400) */
 
 #include "core/macros.h"
 
 enum refusal_kind {
     REFUSAL_NONE,     /* the line is about something else */
     REFUSAL_SYSCALL,  /* a system call that the policy does not allow */
-    REFUSAL_APPARMOR, /* something that the profile does not allow */
+    REFUSAL_APPARMOR, /* an access that the AppArmor profile does not allow */
 };
 
 struct audit_line {
     enum refusal_kind kind;
     char program[64]; /* base name of exe, else comm; "sconce-chat" */
     int syscall;      /* REFUSAL_SYSCALL */
-    char call[40];    /* its name, or its number where this machine has no name for it */
+    char call[40];    /* its name, or its number if libseccomp has no name for it */
     char what[256];   /* REFUSAL_APPARMOR: "open /etc/shadow" */
 };
 

@@ -2,8 +2,9 @@
 /*
  * Atomic changes of small files (see edits.h)
  *
- * A file is written under a temporary name in its own directory, gets its mode before its content,
- * and is renamed. The mark is a hash: it tells edits, and guards against nothing else.
+ * A file is written under a temporary name in the same directory, gets its mode before its content,
+ * and is renamed. The mark contains a hash of the content. It detects edits; it is no protection
+ * against forgery.
  */
 #include "cli/machine/edits.h"
 
@@ -48,7 +49,7 @@ enum edit_state edit_whose(const char *text)
     return hash == body_hash(body + 1) ? EDIT_OURS : EDIT_PERSON;
 }
 
-/* The file's text, or NULL when it is absent or cannot be read. */
+/* Reads the file; NULL if it does not exist or cannot be read. */
 static char *old_text(const char *path)
 {
     char *text = NULL;
@@ -76,7 +77,7 @@ static int make_parents(const char *path, struct inf_err *reterr)
             if (errno != EEXIST)
                 return failed(copy, reterr);
         } else if (geteuid() == 0) {
-            /* Services of the machine read there too, whatever root's umask is. */
+            /* The machine's services must read there, whatever root's umask is. */
             chmod(copy, 0755);
         }
         *p = '/';
@@ -135,7 +136,7 @@ static void tell_text(const char *text)
     }
 }
 
-/* Moves a person's file out of the way. */
+/* Renames a file that a person edited. */
 static int keep_old(struct edits *e, const char *path, struct inf_err *reterr)
 {
     _cleanup_free_ char *old = NULL;
@@ -154,7 +155,7 @@ static int keep_old(struct edits *e, const char *path, struct inf_err *reterr)
 int edit_replace(struct edits *e, const char *path, mode_t mode, const char *text,
                  const char *shown, struct inf_err *reterr)
 {
-    /* A link that somebody made stays one. */
+    /* If the path is a symbolic link, it is kept and its target is replaced. */
     _cleanup_free_ char *real = realpath(path, NULL);
     int r;
 

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Changes of files that `sconce setup` makes, each atomic, each told
+ * File changes of `sconce setup`, each atomic and reported on standard output
  *
- * A generated file carries a mark over its content in its first line. A file whose mark is absent
- * or wrong was edited by a person: it is kept beside as NAME.old before the new one takes its
- * place, and that is told. With dry_run nothing changes and everything is told.
+ * A generated file has a mark in its first line, which covers its content. If the mark is missing
+ * or does not match, a person edited the file: it is renamed to NAME.old before the new file
+ * replaces it, and this is reported. With dry_run nothing changes, and everything is reported.
  */
 
 #include <sys/types.h>
@@ -17,28 +17,28 @@
 
 struct edits {
     bool dry_run;
-    bool quiet;         /* tells only what a person must know */
-    uint32_t n_changes; /* made, or with dry_run: that would be made */
+    bool quiet;         /* reports only what a person must know */
+    uint32_t n_changes; /* changes made, or with dry_run: changes that would be made */
 };
 
 enum edit_state {
     EDIT_ABSENT,
-    EDIT_OURS,   /* as it was generated */
-    EDIT_PERSON, /* somebody changed it, or made it */
+    EDIT_OURS,   /* unchanged since it was generated */
+    EDIT_PERSON, /* a person changed or created it */
 };
 
-/* Whose a file with this content is. */
+/* Determines who wrote a file with this content. */
 enum edit_state edit_whose(const char *text);
-/* @body with the mark before it; the caller frees it; NULL: out of memory. */
+/* Puts the mark before @body; the caller frees the result; NULL: out of memory. */
 char *edit_marked(const char *body);
 
-/* Makes @path hold the marked @body; does nothing when it does already. */
+/* Writes the marked @body to @path; does nothing if the file has this content already. */
 int edit_generate(struct edits *e, const char *path, const char *body, struct inf_err *reterr);
-/* Replaces a whole file that people edit too: no mark. @shown is what a dry run tells. */
+/* Replaces the content of a file that people edit too, without a mark. A dry run prints @shown. */
 int edit_replace(struct edits *e, const char *path, mode_t mode, const char *text,
                  const char *shown, struct inf_err *reterr);
-/* Removes a generated file; one that a person edited is kept as NAME.old. */
+/* Removes a generated file; a file that a person edited is renamed to NAME.old. */
 int edit_remove(struct edits *e, const char *path, struct inf_err *reterr);
-/* A symlink; does nothing when it is there, whatever it points to. */
+/* Creates a symbolic link; does nothing if @path exists, whatever it is. */
 int edit_link(struct edits *e, const char *target, const char *path, struct inf_err *reterr);
 int edit_unlink(struct edits *e, const char *path, struct inf_err *reterr);

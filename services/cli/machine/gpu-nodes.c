@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device nodes of GPUs (see gpu-nodes.h)
+ */
 #include "cli/machine/gpu-nodes.h"
 
 #include <dirent.h>
@@ -10,8 +13,8 @@
 
 #include "core/str.h"
 
-/* What Vulkan needs of each driver to compute, and no more: no display, no settings of power or
- * partitions. The same as in policy/landlock/fragments. */
+/* The device nodes that Vulkan needs to compute with each driver, and no others: no displays, no
+ * power settings, no partitions. policy/landlock/fragments has the same list. */
 static const struct {
     const char *dir, *pattern;
 } rows[] = {
@@ -73,7 +76,7 @@ char *gpu_nodes_groups(const struct gpu_node *nodes, size_t n)
         const struct group *g;
         bool known = false;
 
-        /* Nobody should join root's group: such a node waits for a rule of udev. */
+        /* No user should join root's group: such a node still needs a udev rule. */
         if ((nodes[i].mode & 06) == 06 || (nodes[i].mode & 060) != 060 || nodes[i].gid == 0)
             continue;
         for (size_t k = 0; k < i; k++)
@@ -109,22 +112,22 @@ char *gpu_drop_in(bool user, const struct gpu_node *nodes, size_t n)
     _cleanup_free_ char *groups = gpu_nodes_groups(nodes, n);
     _cleanup_str_ struct str out = {0};
     int r = groups
-                ? str_puts(&out, "# Opens these devices to the service, and no others: they are\n"
-                                 "# bound into the /dev of its own that PrivateDevices= gives it.\n"
+                ? str_puts(&out, "# Gives the service access to these devices and no others: they\n"
+                                 "# are bound into the private /dev of PrivateDevices=.\n"
                                  "[Service]\n")
                 : -1;
 
     for (size_t i = 0; i < n && r == 0; i++)
         r = str_printf(&out, "BindPaths=-%s\nDeviceAllow=%s rw\n", nodes[i].path, nodes[i].path);
-    /* A user's service has the groups of the user. */
+    /* A user's service already has the user's groups. */
     if (r == 0 && !user && groups[0])
         r = str_printf(&out, "SupplementaryGroups=%s\n", groups);
     if (r == 0)
         r = str_puts(&out,
-                     "# Drivers ask for the memory of the machine and for settings of their "
-                     "modules; the\n# service itself opens these files of /proc and no others.\n"
+                     "# Drivers read the amount of memory and the settings of their kernel "
+                     "modules\n# in /proc. The policy of the service allows no other files there.\n"
                      "ProcSubset=all\n"
-                     "# What is compiled for these devices is kept for the next start.\n"
+                     "# The directory of compiled kernels, which the next start reuses.\n"
                      "CacheDirectory=sconce\nCacheDirectoryMode=0700\n");
     return r < 0 ? NULL : str_take(&out, NULL);
 }

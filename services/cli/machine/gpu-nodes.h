@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The device nodes of GPUs: /dev/dri/renderD*, /dev/nvidia*. */
+/* Device nodes of GPUs (/dev/dri/renderD*, /dev/nvidia*), and the drop-in that opens them to a
+ * service */
 
 #include <sys/types.h>
 
@@ -22,12 +23,13 @@ struct gpu_node {
 
 /* Fills @nodes, sorted by path. @root "" is this machine. Returns their number. */
 size_t gpu_nodes_find(const char *root, struct gpu_node nodes[GPU_MAX_NODES]);
-/* Names of the groups that open nodes which others may not, as "render video"; the caller frees
- * it; NULL: out of memory. */
+/* The names of the groups that can open nodes that are not open to everybody, such as "render
+ * video"; the caller frees it; NULL: out of memory. */
 char *gpu_nodes_groups(const struct gpu_node *nodes, size_t n);
-/* Whether this process could open it for reading and writing by its mode. */
+/* Whether the mode of the node lets this process open it for reading and writing. */
 bool gpu_node_is_open(const struct gpu_node *node);
-/* The body of the drop-in that opens these nodes to a service; NULL: out of memory. */
+/* Makes the content of the drop-in that gives a service access to these nodes; NULL: out of memory.
+ */
 char *gpu_drop_in(bool user, const struct gpu_node *nodes, size_t n);
-/* The @i-th node that a drop-in of this kind opens; false past the last one. */
+/* Finds the @i-th node in such a drop-in; false after the last one. */
 bool gpu_drop_in_node(const char *text, size_t i, char *path, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * systemd's D-Bus interface for `sconce setup` (see manager.h)
+ * Client of systemd's D-Bus interface for `sconce setup` (see manager.h)
  */
 #include "cli/machine/manager.h"
 
@@ -33,9 +33,9 @@ struct manager {
     const struct places *places;
     struct edits *edits;
     struct units *units; /* NULL: offline */
-    /* While jobs run: their object paths and how they ended. */
+    /* While jobs run: their object paths and results */
     struct {
-        char *path; /* NULL: it is over */
+        char *path; /* NULL: the job has finished */
         const char *unit;
         bool failed;
     } jobs[MANAGER_MAX_JOBS];
@@ -101,7 +101,7 @@ bool manager_is_active(struct manager *m, const char *unit)
     return m->units && units_state(m->units, unit, &s) && strcmp(s.active, "active") == 0;
 }
 
-/* Calls @done for each unit that WantedBy= of @text names, with its link; stops on errors. */
+/* Calls @done with the link for each unit in WantedBy= of @text; stops at errors. */
 static int each_link(const struct manager *m, const char *unit, const char *target,
                      const char *text,
                      int (*done)(const struct manager *m, const char *target, const char *link,
@@ -208,7 +208,7 @@ int manager_reload(struct manager *m, struct inf_err *reterr)
         printf("would run: systemctl%s daemon-reload\n", option(m));
         return 0;
     }
-    /* All generators run meanwhile: that takes its time on a busy machine. */
+    /* systemd runs all generators during a reload, which can take long on a busy machine. */
     bus = units_bus(m->units);
     r = sd_bus_message_new_method_call(bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_INTERFACE,
                                        "Reload");
@@ -243,8 +243,8 @@ static int queue(struct manager *m, const struct manager_job *job, struct inf_er
     const char *path;
     int r;
 
-    /* Who asks for a start means it, however many there were before: this empties the counter of
-     * StartLimitBurst=, which newer managers keep for sockets too. */
+    /* The user asks for a start explicitly, so earlier starts must not count: this resets the
+     * counter of StartLimitBurst=, which newer versions of systemd also have for sockets. */
     if (strcmp(job->method, "StartUnit") == 0)
         sd_bus_call_method(units_bus(m->units), SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_INTERFACE,
                            "ResetFailedUnit", NULL, NULL, "s", job->unit);
@@ -286,8 +286,8 @@ static int wait_for_jobs(struct manager *m, struct inf_err *reterr)
             return err_set(reterr, -r, "systemd: %s", strerror(-r));
         if (clock_usec() > end)
             return err_set(reterr, ETIMEDOUT,
-                           "systemd does not finish; see `systemctl%s "
-                           "list-jobs`",
+                           "systemd does not finish its jobs; see "
+                           "`systemctl%s list-jobs`",
                            option(m));
     }
     for (size_t i = 0; i < m->n_jobs; i++) {

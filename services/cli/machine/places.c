@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * File locations of one service manager (see places.h)
+ */
 #include "cli/machine/places.h"
 
 #include <errno.h>
@@ -10,7 +13,8 @@
 #include "core/err.h"
 #include "core/file.h"
 
-/* $@variable, else ~/@fallback, with @name below; NULL without a home or without memory. */
+/* Returns $@variable/@name, or ~/@fallback/@name if the variable is not set. NULL: no home
+ * directory, or out of memory. */
 static char *below_home(const char *variable, const char *fallback, const char *name)
 {
     const char *base = getenv(variable), *home = getenv("HOME");
@@ -75,7 +79,8 @@ void places_done(struct places *p)
     *p = (struct places){0};
 }
 
-/* Services of the system have no home, whose models directory is among the defaults. */
+/* The system's services have no home directory, so the user's model directory, one of the defaults,
+ * is removed. */
 static void drop_own_models(struct config *config)
 {
     _cleanup_free_ char *own = below_home("XDG_DATA_HOME", ".local/share", "sconce/models");
@@ -107,7 +112,7 @@ int places_config(const struct places *p, struct config **ret_config, struct inf
     return 0;
 }
 
-/* The directories where systemd looks for units, the strongest first. */
+/* The directories that systemd searches for units, highest priority first. */
 static const char *const *unit_path(bool user)
 {
     static const char *const system_path[] = {
@@ -120,7 +125,8 @@ static const char *const *unit_path(bool user)
     return user ? user_path : system_path;
 }
 
-/* A link to /dev/null masks the unit of weaker directories and is none itself. */
+/* A link to /dev/null masks the unit in directories of lower priority, and is no unit file itself.
+ */
 static bool is_unit_file(const char *path)
 {
     static const char mask[] = "/dev/null";
@@ -131,7 +137,7 @@ static bool is_unit_file(const char *path)
            !(n == sizeof(mask) - 1 && memcmp(target, mask, sizeof(mask) - 1) == 0);
 }
 
-/* A user may have installed units below the own home. */
+/* Searches for units that a user installed in the home directory. */
 static char *find_own_unit(const struct places *p, const char *unit)
 {
     _cleanup_free_ char *data = below_home("XDG_DATA_HOME", ".local/share", "systemd/user");

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Where the things of one manager lie: the system's, or those of the user who asks
+ * File locations of one service manager: the system's, or the calling user's
  *
- * A root other than "" stands for an image or a test tree: every path starts with it.
+ * A root other than "" is an image or a test tree: every path starts with it.
  */
 
 #include <infer/types.h>
@@ -16,21 +16,22 @@ struct config;
 struct places {
     bool user;
     char *root;       /* "" or a directory without a slash at its end */
-    char *unit_dir;   /* of drop-ins and of enabled units */
-    char *config_dir; /* of sconce.yaml, sconce.d and api-keys */
+    char *unit_dir;   /* directory of drop-ins and of links of enabled units */
+    char *config_dir; /* directory of sconce.yaml, sconce.d and api-keys */
     char *key_file;
-    char *socket_dir; /* of gateway.sock, without the root; NULL: no runtime directory */
+    char *socket_dir; /* directory of gateway.sock, without the root; NULL: no runtime directory */
 };
 
-/* @root NULL is "". Fails with a sentence when a user has no home, or when memory ends. */
+/* @root NULL means "". Fails with an error text if the user has no home directory, or when out of
+ * memory. */
 int places_init(bool user, const char *root, struct places *ret_places, struct inf_err *reterr);
 void places_done(struct places *p);
 
-/* The configuration that this manager's services read. */
+/* Loads the configuration that this manager's services read. */
 int places_config(const struct places *p, struct config **ret_config, struct inf_err *reterr);
 
-/* The path of the unit's own file, without @root, also where it is masked; the caller frees it.
- * NULL: not installed. */
+/* Finds the unit's file, even if the unit is masked. The path does not contain @root; the caller
+ * frees it. NULL: not installed. */
 char *places_find_unit(const struct places *p, const char *unit);
 /* "UNIT_DIR/UNIT.d/NAME"; the caller frees it; NULL: out of memory. */
 char *places_drop_in(const struct places *p, const char *unit, const char *name);

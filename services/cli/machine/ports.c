@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listeners by /proc/net/tcp, and their processes by the inodes of their descriptors
+ * Owners of TCP ports: listeners from /proc/net/tcp, and their processes from the inodes of
+ * descriptors
  *
- * Descriptors of other users' processes are visible to root alone; the owner's name always is.
+ * Only root can see the descriptors of other users' processes. The name of the owner is always
+ * visible.
  */
 #include "cli/machine/ports.h"
 
@@ -126,7 +128,7 @@ unsigned port_next_free(unsigned from)
         sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         if (fd < 0)
             return 0;
-        /* As systemd does: what is left of closed connections does not count. */
+        /* As in systemd: remains of closed connections (TIME_WAIT) do not count. */
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
         if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 && listen(fd, 1) == 0)
             return port;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of the machine that the chat service can see (see sandbox.h)
+ */
 #include "cli/machine/sandbox.h"
 
 #include <stdio.h>
@@ -10,7 +13,7 @@
 #include "cli/machine/units.h"
 #include "core/file.h"
 
-/* Of all units; TemporaryFileSystem=, PrivateTmp= and InaccessiblePaths= have their say. */
+/* Trees that all units hide with TemporaryFileSystem= and PrivateTmp= */
 static const char *const hidden[] = {"/var", "/opt", "/mnt", "/media", "/srv", "/tmp"};
 static const char *const homes[] = {"/home", "/root", "/run/user"};
 
@@ -42,7 +45,7 @@ void sandbox_default(const struct places *places, struct sandbox *ret)
     *ret = s;
 }
 
-/* Paths of an array of structs whose path is field @field of @type. */
+/* Adds the paths of an array of strings or structs of type @type. */
 static void add_paths(struct sandbox *s, sd_bus_message *m, const char *type, bool hides)
 {
     const char *source, *target, *text;
@@ -59,7 +62,7 @@ static void add_paths(struct sandbox *s, sd_bus_message *m, const char *type, bo
             sandbox_add(s, target, hides);
     else
         while (sd_bus_message_read(m, "(ssbt)", &source, &target, &ignore, &flags) > 0)
-            /* Only what keeps its place is of use for paths of configuration. */
+            /* Only a bind mount to the same path matters for configured paths. */
             if (strcmp(source, target) == 0)
                 sandbox_add(s, target, hides);
 }
@@ -117,7 +120,7 @@ bool sandbox_hides(const struct sandbox *s, const char *path)
 
         if (n < longest || !path_is_below(path, s->rules[i].prefix))
             continue;
-        /* Bound back wins over hidden at the same place. */
+        /* For the same path, a bind mount overrides a hidden tree. */
         if (n == longest && !hides && longest > 0)
             continue;
         longest = n;

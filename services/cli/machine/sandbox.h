@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Which files of the machine the chat service can see
+ * The files of the machine that the chat service can see
  *
- * Its unit hides some trees and binds some directories back: of two rules for a path the longer one
- * wins. Modes of files are another matter.
+ * Its unit hides some trees and binds some directories back. If several rules match a path, the
+ * longest one applies. File modes are not considered.
  */
 
 #include "core/macros.h"
@@ -27,12 +27,13 @@ struct sandbox {
     size_t n_rules;
 };
 
-/* What our units say, without anybody's drop-ins. */
+/* The rules of the installed units without drop-ins. */
 void sandbox_default(const struct places *places, struct sandbox *ret);
-/* What the manager says of the unit, drop-ins included; false when it does not answer. */
+/* The rules of the unit as systemd reports them, including drop-ins; false if systemd does not
+ * answer. */
 bool sandbox_of_unit(struct units *units, const char *unit, struct sandbox *ret);
 void sandbox_done(struct sandbox *s);
 
 void sandbox_add(struct sandbox *s, const char *prefix, bool hides);
-/* @path: absolute, without links and dots. */
+/* Whether the unit hides @path, which is absolute, without links and dots. */
 bool sandbox_hides(const struct sandbox *s, const char *path);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * State of sconce's units (see units.h)
+ */
 #include "cli/machine/units.h"
 
 #include <errno.h>
@@ -14,7 +17,8 @@ struct units {
     sd_bus *bus;
 };
 
-/* The manager's own socket works without a bus daemon, as in a small container. */
+/* Connects to systemd's private socket, which works without a bus daemon, for example in a small
+ * container. */
 static int open_private(bool user, sd_bus **ret_bus)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
@@ -81,7 +85,7 @@ static bool text(struct units *u, const char *path, const char *interface, const
                                    NULL, &value) < 0)
         return false;
     snprintf(out, size, "%s", value);
-    /* It may have been cut within a character. */
+    /* The text may have been cut within a character. */
     out[utf8_valid_prefix(out, strlen(out))] = 0;
     return true;
 }

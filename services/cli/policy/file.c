@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of texts that the reader gets begins with files; those that are built in follow, so
- * that a file of the same name goes before.
+ * Policies from files (see file.h)
+ *
+ * The table of texts for the reader contains the files first and the built-in texts after them, so
+ * a file overrides a built-in text of the same name.
  */
 #include "cli/policy/file.h"
 
@@ -32,7 +34,7 @@ static void files_done(struct files *files)
     }
 }
 
-/* Takes @name and @text. */
+/* Adds a file; takes ownership of @name and @text. */
 static int add(struct files *files, char *name, char *text, size_t len, struct inf_err *reterr)
 {
     if (!name || !text || files->n == FILES_MAX) {
@@ -56,7 +58,7 @@ static int add_file(struct files *files, const char *folder, const char *path,
     return r < 0 ? r : add(files, path_join(folder, base), text, len, reterr);
 }
 
-/* Those in "@dir/fragments", as fragments of @folder. */
+/* Adds the files in "@dir/fragments" as fragments of @folder. */
 static int add_fragments(struct files *files, const char *dir, const char *folder,
                          struct inf_err *reterr)
 {
@@ -76,7 +78,7 @@ static int add_fragments(struct files *files, const char *dir, const char *folde
 
 static int add_paths(struct files *files, const char *dir, const char *base, struct inf_err *reterr)
 {
-    static const char none[] = "about: no file at all\n";
+    static const char none[] = "about: no files\n";
     _cleanup_free_ char *folder = path_join(dir, "../landlock");
     _cleanup_free_ char *path = folder ? path_join(folder, base) : NULL;
 
@@ -98,7 +100,7 @@ int policy_file_load(const char *path, struct policy **ret_policy, struct inf_er
     int r;
 
     if (len < 6 || !text_ends_with(base, ".yaml"))
-        return err_set(reterr, EINVAL, "%s: the name of a policy ends in .yaml", path);
+        return err_set(reterr, EINVAL, "%s: the name of a policy file must end in .yaml", path);
     name = strndup(base, len - 5);
     if (!dir || !name)
         return err_set(reterr, ENOMEM, "out of memory");

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The effective filter as text: what is allowed under which condition and why, then what happens to
- * everything else
+ * Report of a policy as text or JSON (see report.h)
+ *
+ * The text lists each allowed system call with its conditions and reason, then what happens on all
+ * other calls.
  */
 #include "cli/policy/report.h"
 
@@ -14,7 +16,8 @@ enum {
     NAME_WIDTH = 18,
 };
 
-/* Rules of one entry of a file differ in one value: they are one line. */
+/* Whether two rules come from the same entry of a file and differ only in one value; they share a
+ * line. */
 static bool same_entry(const struct policy_rule *a, const struct policy_rule *b)
 {
     return a->file == b->file && a->line == b->line && strcmp(a->name, b->name) == 0;
@@ -77,7 +80,7 @@ static void print_files(const struct policy *policy)
     for (size_t i = 0; i < n; i++)
         printf("  %-*s %s%s%s\n", NAME_WIDTH, paths[i].path, paths[i].rights_text,
                paths[i].why ? ": " : "", paths[i].why ? paths[i].why : "");
-    printf("  any other          EACCES, for every right that the kernel handles\n"
+    printf("  any other          EACCES, for every access right that the kernel supports\n"
            "  TCP                EACCES for bind and connect (Linux 6.7)\n"
            "  other processes    no signals, no abstract sockets (Linux 6.12)\n");
 }
@@ -99,11 +102,10 @@ void policy_print(const struct policy_view *view)
            "any other");
     print_files(policy);
     if (policy_executable(policy))
-        printf(
-            "\nBesides: no new privileges, and no core dumps. Memory may become executable: %s\n",
-            policy_executable(policy));
+        printf("\nAlso: no new privileges, and no core dumps. Memory may become executable: %s\n",
+               policy_executable(policy));
     else
-        printf("\nBesides: no new privileges, no core dumps, and no memory that becomes executable "
+        printf("\nAlso: no new privileges, no core dumps, and no memory can become executable "
                "(Linux 6.3)\n");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A policy as a reviewer reads it, and as a program does. */
+/* Report of a policy, as text for reviewers or as JSON for programs */
 
 #include <jansson.h>
 
@@ -15,5 +15,5 @@ struct policy_view {
 };
 
 void policy_print(const struct policy_view *view);
-/* NULL when out of memory. */
+/* Makes the JSON object; NULL: out of memory. */
 json_t *policy_json(const struct policy_view *view);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each question is an ordinary request: a file of some seconds, and segments with their times. */
+/*
+ * Text while somebody speaks (see dictation.h)
+ *
+ * Each request is an ordinary transcription of a file of some seconds; the answer has segments with
+ * times.
+ */
 #include "cli/speech/dictation.h"
 
 #include <errno.h>
@@ -11,9 +16,9 @@
 #include "core/str.h"
 
 enum {
-    STEP = MICROPHONE_RATE,             /* samples that must come before it is asked again */
-    LONGEST = 60 * MICROPHONE_RATE,     /* of a question */
-    KEPT_SILENCE = MICROPHONE_RATE * 2, /* in which a word may begin */
+    STEP = MICROPHONE_RATE,             /* new samples before the next request */
+    LONGEST = 60 * MICROPHONE_RATE,     /* most samples in a request */
+    KEPT_SILENCE = MICROPHONE_RATE * 2, /* silence that is kept, since a word may begin in it */
     PROMPT = 400,                       /* bytes of text */
 };
 
@@ -26,7 +31,7 @@ struct dictation {
     struct microphone *mic;
     FILE *out;
     bool at_terminal;
-    uint64_t start; /* the first sample that is not settled */
+    uint64_t start; /* the first sample after the settled text */
     struct str said;
 };
 
@@ -51,7 +56,7 @@ static size_t n_columns(int fd)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 8 ? size.ws_col : 80;
 }
 
-/* The end of @text that fits into a line; letters beyond ASCII may take two columns. */
+/* The end of @text that fits into a line; characters beyond ASCII may take two columns. */
 static const char *line_of(const char *text, size_t len, size_t columns)
 {
     const char *at = text + len;
@@ -94,9 +99,10 @@ static int write_line(struct dictation *d, const char *text)
     return str_printf(&d->said, "%s%s", d->said.len ? " " : "", text);
 }
 
-/* --- questions --- */
+/* --- requests --- */
 
-/* The settled text's end, from the beginning of a word; what the user gave until there is one. */
+/* The prompt: the end of the settled text, from the beginning of a word, or the user's prompt if
+ * there is no settled text yet. */
 static const char *prompt_of(const struct dictation *d)
 {
     const char *at = d->said.data, *space;
@@ -141,7 +147,7 @@ static int ask(struct dictation *d, uint64_t n, json_t **ret_segments, struct in
     return r < 0 ? r : parse(answer, ret_segments, reterr);
 }
 
-/* How many of the segments of @seconds of sound stand as they are. */
+/* The number of segments of @seconds of sound that will not change any more. */
 static size_t count_settled(json_t *segments, double seconds)
 {
     const size_t n = json_array_size(segments);
@@ -154,7 +160,7 @@ static size_t count_settled(json_t *segments, double seconds)
     return settled;
 }
 
-/* Asks for the text of @n samples; @last: no more will come behind them. */
+/* Requests the text of @n samples; @last: the recording has ended after them. */
 static int take(struct dictation *d, uint64_t n, bool last, struct inf_err *reterr)
 {
     json_t *segments = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parec (PulseAudio, PipeWire) or arecord (ALSA) writes what it hears to a pipe: no library of
- * sound is needed for that
+ * Sound from a microphone (see microphone.h)
  *
- * What was heard lies in a file in memory, at the places that it has in the recording; what is
- * forgotten becomes a hole.
+ * parec (PulseAudio, PipeWire) or arecord (ALSA) writes the samples to a pipe, so no sound library
+ * is needed. The samples are stored in a memory file at their offsets in the recording; forgotten
+ * samples become a hole.
  */
 #include "cli/speech/microphone.h"
 
@@ -27,7 +27,7 @@ enum {
 };
 
 struct microphone {
-    pid_t pid; /* of the recorder; 0: it was not started */
+    pid_t pid; /* pid of the recorder; 0: not started */
     int pipe, file;
     uint64_t max; /* bytes */
     struct sigaction before;
@@ -35,8 +35,8 @@ struct microphone {
     bool has_thread;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    uint64_t size; /* bytes that came, under the lock */
-    bool ended;    /* the same */
+    uint64_t size; /* bytes received, under the lock */
+    bool ended;    /* under the lock */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -57,7 +57,7 @@ static void set_blocked(int how)
     pthread_sigmask(how, &set, NULL);
 }
 
-/* Starts the first recorder that is installed. -ENOENT: none is. */
+/* Starts the first installed recorder. -ENOENT: none is installed. */
 static int start(int out, pid_t *ret_pid)
 {
     static const char *const parec[] = {"parec",        "--raw",          "--rate=16000",
@@ -78,7 +78,7 @@ static int start(int out, pid_t *ret_pid)
     return -r;
 }
 
-/* Until the recorder ends, an interrupt, or enough. */
+/* Reads samples until the recorder ends, an interrupt arrives, or the maximum is reached. */
 static void *record(void *data)
 {
     struct microphone *mic = data;
@@ -103,12 +103,12 @@ static void *record(void *data)
     mic->ended = true;
     pthread_cond_signal(&mic->more);
     pthread_mutex_unlock(&mic->lock);
-    /* It may write on, and nobody reads. */
+    /* The recorder may still write, but nothing reads any more. */
     kill(mic->pid, SIGTERM);
     return NULL;
 }
 
-/* Interrupts are for the thread, whose read() they end. */
+/* The recording thread receives interrupts, which end its read(). */
 static int begin(struct microphone *mic, struct inf_err *reterr)
 {
     const struct sigaction catch = {.sa_handler = on_interrupt};
@@ -123,9 +123,10 @@ static int begin(struct microphone *mic, struct inf_err *reterr)
     r = start(in, &mic->pid);
     if (r < 0) {
         mic->pid = 0;
-        return err_set(reterr, -r,
-                       "no program that records was found; there are parec (of PulseAudio's or "
-                       "PipeWire's tools) and arecord (of ALSA's)");
+        return err_set(
+            reterr, -r,
+            "no recording program was found; install parec (from the PulseAudio or PipeWire "
+            "tools) or arecord (from the ALSA tools)");
     }
     interrupted = 0;
     sigaction(SIGINT, &catch, &mic->before);
@@ -185,7 +186,7 @@ bool microphone_wait(struct microphone *mic, uint64_t n, uint64_t *ret_n)
     ended = mic->ended;
     *ret_n = mic->size / SAMPLE;
     pthread_mutex_unlock(&mic->lock);
-    /* From here on an interrupt is one for the main thread. */
+    /* From here on the main thread receives interrupts. */
     if (ended)
         set_blocked(SIG_UNBLOCK);
     return ended;
@@ -245,6 +246,6 @@ int microphone_wav(struct microphone *mic, uint64_t first, uint64_t n, int *ret_
 
 void microphone_forget(struct microphone *mic, uint64_t n)
 {
-    /* Where that cannot be done they stay. */
+    /* If punching a hole is not possible, the samples stay. */
     (void)!fallocate(mic->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)(n * SAMPLE));
 }

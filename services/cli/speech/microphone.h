@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Sound of a microphone, recorded by a program of the system: 16 kHz, mono, 16 bits
+ * Sound from a microphone, recorded by a program of the system: 16 kHz, mono, 16 bits
  *
- * A thread takes what the program writes. Ctrl-C ends the recording and not this program; a second
- * one ends that as well.
+ * A thread reads the output of that program. Ctrl-C ends only the recording; a second Ctrl-C ends
+ * this program.
  */
 
 #include <infer/types.h>
@@ -16,17 +16,17 @@ enum { MICROPHONE_RATE = 16000 };
 
 struct microphone;
 
-/* Begins to record, for @seconds unless it is 0. One at a time. -ENOENT: no program that records is
- * installed. */
+/* Starts recording, for @seconds unless it is 0. Only one recording at a time. -ENOENT: no
+ * recording program is installed. */
 int microphone_open(unsigned seconds, struct microphone **ret_microphone, struct inf_err *reterr);
-/* Ends the recording. NULL is fine; returns NULL. */
+/* Stops the recording. Accepts NULL; returns NULL. */
 struct microphone *microphone_close(struct microphone *mic);
 DEFINE_CLEANUP(struct microphone *, microphone_close);
 
-/* Waits until there are @n samples, or there will be no more, which it returns. */
+/* Waits until there are @n samples or the recording has ended. Returns true if it has ended. */
 bool microphone_wait(struct microphone *mic, uint64_t n, uint64_t *ret_n);
-/* Samples @first … @first + @n - 1 as a WAV file in memory, which the caller closes. */
+/* Makes a WAV file in memory of the samples @first … @first + @n - 1; the caller closes it. */
 int microphone_wav(struct microphone *mic, uint64_t first, uint64_t n, int *ret_fd,
                    uint64_t *ret_size);
-/* Samples before @n are wanted no more. */
+/* Frees the samples before @n. */
 void microphone_forget(struct microphone *mic, uint64_t n);

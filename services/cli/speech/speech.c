@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A form over HTTP/1.0: the answer ends where the connection does
+ * Transcription requests (see speech.h)
  *
- * A stream is complete when it said [DONE]; one that ends before that failed.
+ * A form is sent over HTTP/1.0, where the answer ends with the connection. A stream is complete
+ * when it contained [DONE]; a stream that ends before that has failed.
  */
 #include "cli/speech/speech.h"
 
@@ -22,7 +23,7 @@
 
 enum { SPEECH_MAX_ANSWER = 256 << 20 };
 
-/* An answer while it is read. */
+/* The state of reading an answer */
 struct answer {
     struct str head, body;
     int status;
@@ -42,7 +43,7 @@ static int put_field(struct str *form, const char *name, const char *value)
                                name, value);
 }
 
-/* A name without what would end it. */
+/* Appends a file name without the characters that would end it. */
 static int put_file(struct str *form, const char *name)
 {
     int r = str_puts(form, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"file\"; "
@@ -144,7 +145,7 @@ static void take_error(struct answer *a, const json_t *json)
         snprintf(a->error, sizeof(a->error), "%s", message);
 }
 
-/* The data of an event. */
+/* Handles the data of an event. */
 static void take_event(struct answer *a, const char *data)
 {
     json_t *json = strcmp(data, "[DONE]") == 0 ? NULL : json_loads(data, 0, NULL);
@@ -160,7 +161,7 @@ static void take_event(struct answer *a, const char *data)
     json_decref(json);
 }
 
-/* Whole lines of a stream; what is left stays. */
+/* Handles the complete lines of a stream and keeps the rest. */
 static void take_lines(struct answer *a)
 {
     char *line = a->body.data, *end;
@@ -207,7 +208,7 @@ static int take_bytes(struct answer *a, const char *data, size_t len)
     return r;
 }
 
-/* Until the connection ends. @counts: seconds are shown until text comes. */
+/* Reads until the connection ends. @counts: shows a counter of seconds until text arrives. */
 static int read_answer(int sock, const char *name, bool counts, struct answer *a)
 {
     unsigned seconds = 0;
@@ -238,7 +239,7 @@ static int read_answer(int sock, const char *name, bool counts, struct answer *a
 static int finish(struct answer *a, struct inf_err *reterr)
 {
     if (!a->in_body)
-        return err_set(reterr, EBADMSG, "the gateway left without an answer");
+        return err_set(reterr, EBADMSG, "the gateway closed the connection without an answer");
     if (!a->is_stream && a->status == 200) {
         fwrite(a->body.data ? a->body.data : "", 1, a->body.len, a->out);
         if (a->body.len && a->body.data[a->body.len - 1] != '\n')
@@ -255,7 +256,7 @@ static int finish(struct answer *a, struct inf_err *reterr)
         take_error(a, json);
         json_decref(json);
     }
-    return err_set(reterr, EREMOTEIO, "%s", a->error[0] ? a->error : "the answer broke off");
+    return err_set(reterr, EREMOTEIO, "%s", a->error[0] ? a->error : "the answer is incomplete");
 }
 
 int speech_ask(const struct speech_ask *ask, int fd, uint64_t size, const char *name, FILE *out,
@@ -269,7 +270,7 @@ int speech_ask(const struct speech_ask *ask, int fd, uint64_t size, const char *
     if (sock < 0)
         return err_set(reterr, -sock, "%s: %s", ask->address, strerror(-sock));
     sent = send_form(sock, ask, fd, size, name);
-    /* Who refuses a form may do so before it is whole. */
+    /* A server may refuse a form before it has received all of it. */
     r = sent < 0 && sent != -EPIPE && sent != -ECONNRESET
             ? sent
             : read_answer(sock, name, counts, &answer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One file of sound to the audio service, through the gateway, and its text as it comes. */
+/* Transcription of one sound file by the audio service, through the gateway */
 
 #include <stdio.h>
 
@@ -12,12 +12,12 @@
 struct speech_ask {
     const char *address, *key;                        /* of the gateway; key: NULL for none */
     const char *model, *language, *prompt, *hotwords; /* NULL: not given */
-    const char *format; /* of the API: "text", "srt" …; text comes as a stream */
+    const char *format; /* response format of the API: "text", "srt" …; "text" is streamed */
     bool translate, words, skip_silence;
-    bool quiet; /* nothing is said of progress */
+    bool quiet; /* shows no progress */
 };
 
-/* Sends the file @fd of @size bytes, which is called @name, and writes the answer to @out. -errno
- * with a sentence, the service's own where it said one: -EREMOTEIO. */
+/* Sends the file @fd of @size bytes with the name @name, and writes the answer to @out. Returns
+ * -errno with an error text; -EREMOTEIO: the text is the service's. */
 int speech_ask(const struct speech_ask *ask, int fd, uint64_t size, const char *name, FILE *out,
                struct inf_err *reterr);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request of HTTP/1.0: the answer ends where the connection does, so there is nothing to parse
- * but the status line and the end of the head
+ * HTTP/1.0 requests to a gateway (see http-get.h)
+ *
+ * With HTTP/1.0 the answer ends with the connection, so only the status line and the end of the
+ * head are parsed.
  */
 #include "cli/suite/http-get.h"
 
@@ -36,7 +38,7 @@ static int connect_unix(const char *path)
     return STEAL_FD(fd);
 }
 
-/* "HOST:PORT", with brackets around a HOST of IPv6. */
+/* Connects to "HOST:PORT"; an IPv6 HOST is in brackets. */
 static int connect_tcp(const char *address, size_t len)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -62,7 +64,7 @@ static int connect_tcp(const char *address, size_t len)
     return r < 0 ? r : STEAL_FD(fd);
 }
 
-/* What is left of "http://HOST:PORT/v1/" without its beginning and end, and its length. */
+/* Finds "HOST:PORT" in "http://HOST:PORT/v1/", and its length. */
 static const char *host_and_port(const char *address, size_t *ret_len)
 {
     static const char scheme[] = "http://", base[] = "/v1";
@@ -99,7 +101,7 @@ int http_connect(const char *address)
     return text_starts_with(address, "unix:") ? connect_unix(address + 5) : connect_tcp(rest, len);
 }
 
-/* What is asked: a GET without @json, else a POST of it. */
+/* A request: a GET if @json is NULL, else a POST of @json */
 struct request {
     const char *path, *key, *json;
     unsigned seconds;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening sockets from what people type
+ * Listening sockets for addresses on the command line
  */
 #include <errno.h>
 #include <netdb.h>
@@ -30,7 +30,7 @@ static int bind_and_listen(const char *address, int type, const struct sockaddr 
         return err_set(reterr, errno, "%s: %s", address, strerror(errno));
     if (sa->sa_family != AF_UNIX)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    /* A unix socket is its owner's alone from the first moment on. */
+    /* Only its owner can access a unix socket, from its creation on. */
     mask = umask(0177);
     r = bind(fd, sa, len);
     umask(mask);
@@ -51,10 +51,10 @@ static int listen_unix(const char *path, int type, struct inf_err *reterr)
     memcpy(sa.sun_path, path, strlen(path) + 1);
     if (lstat(path, &st) == 0) {
         if (!S_ISSOCK(st.st_mode))
-            return err_set(reterr, EEXIST, "%s exists and is no socket", path);
+            return err_set(reterr, EEXIST, "%s exists and is not a socket", path);
         probe = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
         if (probe >= 0 && connect(probe, (struct sockaddr *)&sa, sizeof(sa)) == 0)
-            return err_set(reterr, EADDRINUSE, "somebody listens on unix:%s already", path);
+            return err_set(reterr, EADDRINUSE, "another process already listens on unix:%s", path);
         unlink(path);
     }
     return bind_and_listen(path, type, (struct sockaddr *)&sa, sizeof(sa), reterr);
@@ -76,7 +76,7 @@ static int listen_tcp(const char *address, unsigned *ret_port, struct inf_err *r
         return err_set(reterr, EINVAL, "\"%s\" must be ADDR:PORT or unix:PATH", address);
     port = strtoul(colon + 1, &end, 10);
     if (end == colon + 1 || *end || port > 65535)
-        return err_set(reterr, EINVAL, "\"%s\": \"%s\" is no port", address, colon + 1);
+        return err_set(reterr, EINVAL, "\"%s\": \"%s\" is not a port", address, colon + 1);
     len = (size_t)(colon - address);
     if (len >= 2 && address[0] == '[' && address[len - 1] == ']')
         host = strndup(address + 1, len - 2);

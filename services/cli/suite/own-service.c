@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that the service is given lies in a directory of its own in /tmp, which is removed at
- * the end: its socket, and for a model that was named by its path a manifest with that path.
+ * A service for one command (see own-service.h)
+ *
+ * A temporary directory in /tmp holds the service's socket and, if the model is given by its path,
+ * a manifest with that path. It is removed at the end.
  */
 #include "cli/suite/own-service.h"
 
@@ -23,9 +25,9 @@
 
 struct own {
     const struct own_service *params;
-    char dir[32];      /* "": not made yet */
+    char dir[32];      /* "": not created yet */
     char *program;     /* of the service */
-    char *name;        /* of the model that the manifest names; NULL: there is no manifest */
+    char *name;        /* name of the model in the manifest; NULL: there is no manifest */
     char models[48];   /* the directory with the manifest */
     char manifest[80]; /* the manifest */
     char address[64];  /* of the service's socket */
@@ -41,8 +43,8 @@ static bool is_installed(const struct own_service *params)
            models_scan(config, &models) == 0 && models_find(models, params->model);
 }
 
-/* As `sconce run` takes it: what looks like a path and is there is one; a bare word is a name
- * first. */
+/* As in `sconce run`: a word with a slash is a path if it exists; any other word is a name first.
+ */
 static bool model_is_path(const struct own_service *params)
 {
     const char *model = params->model;
@@ -76,7 +78,7 @@ static void own_done(struct own *own)
     free(own->name);
 }
 
-/* The last part of the path, without what file names of models end with. */
+/* The last component of the path, without the suffix of model files. */
 static char *name_of(const char *path)
 {
     const char *base = path_base(path);
@@ -114,7 +116,8 @@ static int write_manifest(struct own *own, const char *path)
     return fclose(f) != 0 ? -errno : 0;
 }
 
-/* Lets the service find the model that was named by its path; told here when it is none. */
+/* Creates a manifest for a model that is given by its path; prints an error if it is not a model.
+ */
 static int take_model(struct own *own)
 {
     const struct own_service *params = own->params;
@@ -135,10 +138,11 @@ static int take_model(struct own *own)
     for (size_t i = 0; i < models_count(models); i++)
         if (strcmp(models_at(models, i)->path, path) == 0)
             return CLI_OK;
-    return cli_error(params->verb,
-                     "%s is no model: a .gguf file is one, or a directory with config.json and "
-                     "*.safetensors",
-                     params->model);
+    return cli_error(
+        params->verb,
+        "%s is not a model: a model is a .gguf file, or a directory with config.json and "
+        "*.safetensors",
+        params->model);
 }
 
 static int find_program(struct own *own)
@@ -151,7 +155,7 @@ static int find_program(struct own *own)
     if (own->program)
         return CLI_OK;
     if (serve_package(params->service))
-        return cli_error(params->verb, "%s is not installed: it is in the package %s", name,
+        return cli_error(params->verb, "%s is not installed; it is in the package %s", name,
                          serve_package(params->service));
     return cli_error(params->verb, "%s is not installed in %s", name, SCONCE_LIBEXECDIR);
 }
@@ -210,7 +214,7 @@ static int supervise(struct own *own,
         return cli_error(own->params->verb, "%s", err.text);
     fflush(NULL);
     pid = supervisor_fork(sup, &err);
-    /* What lies around is the parent's. */
+    /* The parent removes the temporary files. */
     if (pid == 0)
         exit(work(own->address, own->name ? own->name : own->params->model, data));
     if (pid < 0 || supervisor_run(sup, &err) < 0)
@@ -235,7 +239,7 @@ int own_service_run(const struct own_service *params,
     if (model_is_path(params) && (r = take_model(&own)) != CLI_OK)
         return r;
     fill_args(&own);
-    /* One command's requests are nobody's journal. */
+    /* The requests of one command need no log. */
     setenv("SCONCE_LOG", "warning", 0);
     return supervise(&own, work, data);
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A service for the length of one command
+ * A service that runs for one command
  *
- * Where no gateway answers, or where a model is named by its path, a verb starts the service that
- * it needs itself, as `sconce serve` would, behind the service's own walls. The verb's work is done
- * in a child, while the parent supervises the service and passes signals on.
+ * If no gateway answers, or a model is given by its path, a verb starts the service that it needs,
+ * as `sconce serve` would, with the service's own restrictions. The verb does its work in a child,
+ * while the parent supervises the service and forwards signals.
  */
 
 #include "cli/cli.h"
@@ -14,14 +14,14 @@
 struct own_service {
     const char *verb;                /* for messages */
     const char *service;             /* "embed" or "audio" */
-    const struct cli_models *models; /* what --models and --config say */
-    const char *model;               /* a name or a path; NULL: what the service takes by itself */
+    const struct cli_models *models; /* the options --models and --config */
+    const char *model;               /* a name or a path; NULL: the service's default */
 };
 
-/* Whether @own is to be started instead of asking the gateway at @address. */
+/* Whether to start @own instead of using the gateway at @address. */
 bool own_service_is_needed(const struct own_service *own, const char *address);
-/* Starts it and calls @work in a child: with the service's address, with the name by which it knows
- * the model (NULL as in @own), and with @data. Returns the exit status of @work; 128 and the number
- * of the signal that ended it; or CLI_FAILED, which was told. */
+/* Starts the service and calls @work in a child, with the service's address, the service's name of
+ * the model (NULL as in @own), and @data. Returns the exit status of @work; 128 plus the number of
+ * the signal that killed it; or CLI_FAILED after printing an error. */
 int own_service_run(const struct own_service *own,
                     int (*work)(const char *address, const char *model, void *data), void *data);

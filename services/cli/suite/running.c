@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Services that run (see running.h)
+ */
 #include "cli/suite/running.h"
 
 #include <stdio.h>
@@ -13,7 +16,7 @@ pid_t running_supervisor(const char *address)
     struct ucred peer = {0};
     socklen_t len = sizeof(peer);
 
-    /* Of a connection to a listening socket that is whoever called listen(). */
+    /* For a connection to a listening socket, the peer is the process that called listen(). */
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
         return 0;
     return peer.pid;
@@ -30,7 +33,7 @@ static bool is_program(pid_t pid, const char *service)
         name[strcspn(name, "\n")] = 0;
     if (f)
         fclose(f);
-    /* The kernel keeps 15 characters. */
+    /* The kernel limits names to 15 characters. */
     snprintf(wanted, sizeof(wanted), "sconce-%.8s", service);
     return strcmp(name, wanted) == 0;
 }

@@ -2,10 +2,10 @@
 /*
  * The supervisor's loop (see supervisor.h)
  *
- * poll() over a signalfd, the notify socket, and the listening sockets of the services that do not
- * run. A service that dies before it said READY waits longer before each new start (0.1 s, doubling
- * up to 10 s), so that a broken one costs no CPU while clients are answered by the gateway's
- * timeouts.
+ * The loop polls a signalfd, the notify socket, and the listening sockets of the services that do
+ * not run. A service that dies before READY waits before each new start (0.1 s, doubled up to 10
+ * s), so that a broken service uses no CPU. Meanwhile the gateway answers clients when its timeouts
+ * expire.
  */
 #include "cli/suite/supervisor.h"
 
@@ -31,33 +31,33 @@ enum {
     RESTART_MAX_USEC = 10000000,
     DRAIN_USEC = 30000000, /* then SIGKILL */
     FIRST_FD = 3,          /* SD_LISTEN_FDS_START */
-    MAX_FAILURES = 3,      /* before a service was ready, until a worker is told to stop */
+    MAX_FAILURES = 3,      /* of a service before READY; then the worker is stopped */
 };
 
 struct child {
     struct supervisor_service service;
-    pid_t pid; /* 0: does not run */
+    pid_t pid; /* 0: not running */
     bool ready;
-    unsigned n_failures;      /* in a row before it was ready */
-    uint64_t delay_usec;      /* before the next start, after a crash */
-    uint64_t not_before_usec; /* no start before */
-    uint64_t kill_usec;       /* while stopping */
+    unsigned n_failures;      /* consecutive failures before READY */
+    uint64_t delay_usec;      /* delay before the next start, after a crash */
+    uint64_t not_before_usec; /* earliest time of the next start */
+    uint64_t kill_usec;       /* time of SIGKILL, while stopping */
 };
 
 struct supervisor {
     struct child children[SUPERVISOR_MAX_SERVICES];
     size_t n;
     int signal_fd, notify_fd;
-    struct sockaddr_un notify_addr; /* sun_path is empty until the socket is there */
+    struct sockaddr_un notify_addr; /* sun_path is empty until the socket exists */
     sigset_t old_mask;
     bool stopping;
-    size_t i_stopping; /* children before it have been told to stop */
-    pid_t worker;      /* 0: there is none, or it ended */
+    size_t i_stopping; /* children with lower numbers have received SIGTERM */
+    pid_t worker;      /* 0: there is none, or it has ended */
     int worker_status;
-    bool gave_up; /* the worker was told to stop */
+    bool gave_up; /* the worker has been told to stop */
 };
 
-/* A datagram socket DIR/notify. Services that are confined reach no abstract ones. */
+/* Opens the datagram socket DIR/notify. Sandboxed services cannot reach abstract sockets. */
 static int notify_open(struct supervisor *s, const char *dir)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -71,7 +71,7 @@ static int notify_open(struct supervisor *s, const char *dir)
     if (s->notify_fd < 0)
         return -errno;
     setsockopt(s->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one));
-    /* One that is left over is nobody's: the listening sockets beside it were free. */
+    /* An existing socket is stale: the listening sockets in this directory were free. */
     unlink(sa.sun_path);
     mask = umask(0177);
     r = bind(s->notify_fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ? -errno : 0;
@@ -137,7 +137,7 @@ int supervisor_add(struct supervisor *s, const struct supervisor_service *servic
     return 0;
 }
 
-/* In the child, between fork and exec: descriptors 3…, environment, signals. */
+/* Runs in the child between fork and exec: sets up descriptors from 3 on, environment, signals. */
 static void child_exec(const struct supervisor *s, const struct child *c)
 {
     const struct supervisor_service *v = &c->service;
@@ -146,7 +146,7 @@ static void child_exec(const struct supervisor *s, const struct child *c)
 
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || setsid() < 0)
         _exit(127);
-    /* Out of the way first: a source must not be overwritten by an earlier dup2(). */
+    /* First move the descriptors up, so that an earlier dup2() does not overwrite a source. */
     for (size_t i = 0; i < v->n_sockets; i++) {
         fds[i] = fcntl(v->sockets[i].fd, F_DUPFD_CLOEXEC, FIRST_FD + SUPERVISOR_MAX_SOCKETS);
         if (fds[i] < 0)
@@ -202,7 +202,7 @@ static void child_ended(struct child *c, int status, bool stopping)
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
         fprintf(stderr,
                 "sconce serve: %s made a system call that its policy does not allow, and was "
-                "ended; `sconce doctor` tells which\n",
+                "killed; `sconce doctor` shows which call\n",
                 c->service.name);
     else if (WIFSIGNALED(status))
         fprintf(stderr, "sconce serve: %s was killed by signal %d (%s)\n", c->service.name,
@@ -223,7 +223,7 @@ static void worker_ended(struct supervisor *s, int status)
     s->stopping = true;
 }
 
-/* It would wait for ever. */
+/* The worker would wait forever. */
 static void worker_give_up(struct supervisor *s)
 {
     if (!s->worker || s->gave_up)
@@ -250,7 +250,7 @@ static void reap(struct supervisor *s)
     }
 }
 
-/* READY=1 from a child; other words of the protocol are for systemd. */
+/* Handles READY=1 from a child; other messages of the protocol are only for systemd. */
 static void on_notify(struct supervisor *s)
 {
     char text[4096];
@@ -304,7 +304,7 @@ static void on_signal(struct supervisor *s)
         if (info.ssi_signo == SIGCHLD)
             continue;
         if (s->worker) {
-            /* What a terminal sends it has got already. */
+            /* The worker has already received signals from the terminal. */
             if (info.ssi_code == SI_USER || info.ssi_code == SI_QUEUE)
                 kill(s->worker, (int)info.ssi_signo);
             continue;
@@ -318,7 +318,7 @@ static void on_signal(struct supervisor *s)
     reap(s);
 }
 
-/* Fills the poll set; returns its size and the time to wait in milliseconds. */
+/* Fills the poll set; returns its size and the timeout in milliseconds. */
 static size_t poll_set(const struct supervisor *s, struct pollfd *fds, size_t *owner, int *ret_msec)
 {
     const uint64_t now = clock_usec();

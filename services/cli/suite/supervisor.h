@@ -4,11 +4,12 @@
 /*
  * Socket activation without systemd
  *
- * A supervisor holds the listening sockets of some services. A service is started by the first
- * connection to one of its sockets, with the same protocol that systemd uses (LISTEN_FDS,
- * LISTEN_PID, LISTEN_FDNAMES, NOTIFY_SOCKET); when it exits for idleness the sockets stay, and the
- * next connection starts it again. One thread; children die with it. Each service is in a session
- * of its own, so that keys of a terminal reach the supervisor alone, which stops services in order.
+ * A supervisor holds the listening sockets of some services. The first connection to one of its
+ * sockets starts a service, with the same protocol as systemd (LISTEN_FDS, LISTEN_PID,
+ * LISTEN_FDNAMES, NOTIFY_SOCKET). When a service exits because it is idle, the sockets stay open,
+ * and the next connection starts it again. The supervisor has one thread, and its children die with
+ * it. Each service has a session of its own, so that only the supervisor receives the signals of
+ * the terminal; it stops the services in order.
  */
 
 #include <infer/types.h>
@@ -35,27 +36,29 @@ struct supervisor_service {
 
 struct supervisor;
 
-/* @dir is where the sockets of services lie; its own for NOTIFY_SOCKET comes there as well. */
+/* @dir is the directory of the services' sockets; the supervisor's NOTIFY_SOCKET is also created
+ * there. */
 int supervisor_new(const char *dir, struct supervisor **ret, struct inf_err *reterr);
-/* Stops what still runs. */
+/* Stops the services that still run. */
 struct supervisor *supervisor_free(struct supervisor *s);
 DEFINE_CLEANUP(struct supervisor *, supervisor_free);
 
-/* Adds a service; takes its descriptors. -E2BIG. Services are stopped in the order of adding. */
+/* Adds a service; takes ownership of its descriptors. -E2BIG: too many. Services are stopped in the
+ * order in which they were added. */
 int supervisor_add(struct supervisor *s, const struct supervisor_service *service);
-/* Runs until SIGTERM or SIGINT (one more of them kills), drains the services, and returns 0, or
- * a negative errno value. */
+/* Runs until SIGTERM or SIGINT (a second one kills the services), drains the services, and returns
+ * 0 or a negative errno value. */
 int supervisor_run(struct supervisor *s, struct inf_err *reterr);
 
-/* Forks a worker: supervisor_run() then runs until that ends, and passes signals on to it. Returns
- * its pid; 0 in the worker, which has its signals as they were before supervisor_new() and leaves
- * by exit(); or a negative errno value. */
+/* Forks a worker: supervisor_run() then runs until the worker ends, and forwards signals to it.
+ * Returns the worker's pid; or 0 in the worker, whose signals are as before supervisor_new() and
+ * which ends with exit(); or a negative errno value. */
 pid_t supervisor_fork(struct supervisor *s, struct inf_err *reterr);
-/* After supervisor_run(): the status of the worker, as waitpid() says it. False: it was told to
- * stop, because a service failed each time before it was ready. */
+/* After supervisor_run(): the status of the worker from waitpid(). False: the worker was stopped
+ * because a service repeatedly failed before READY. */
 bool supervisor_ended(const struct supervisor *s, int *ret_status);
 
-/* Listens on "ADDR:PORT", "[ADDR6]:PORT", "unix:PATH" (a dead socket there is replaced), or, for
- * packets instead of a stream, "seqpacket:PATH".
- * Returns the descriptor; *ret_port is 0 for unix. -EADDRINUSE when somebody listens. */
+/* Listens on "ADDR:PORT", "[ADDR6]:PORT", "unix:PATH" (replaces a socket without a listener), or,
+ * for packets instead of a stream, "seqpacket:PATH". Returns the descriptor; *ret_port is 0 for
+ * unix sockets. -EADDRINUSE: another process listens. */
 int supervisor_listen(const char *address, unsigned *ret_port, struct inf_err *reterr);
