@@ -137,7 +137,7 @@ def test_an_interrupted_run_goes_on(suite, tmp_path, kind):
     with open(out, "ab") as f:
         f.write(b"xyz")
     r = run(suite, tmp_path / "in.txt", "-o", out)
-    assert r.returncode == 0 and "Going on behind line" in r.stderr
+    assert r.returncode == 0 and "Continuing after line" in r.stderr
     assert out.read_bytes() == whole.read_bytes()
     r = run(suite, tmp_path / "in.txt", "-o", out)
     assert r.returncode == 1 and "complete" in r.stderr

@@ -58,7 +58,7 @@ def test_several_files_and_errors(suite, sound, tmp_path):
     done = run(suite, sound, bad, tmp_path / "absent", tmp_path)
     assert done.returncode == 1
     assert done.stdout.count("==>") == 4 and done.stdout.count("Segment 0.") == 1
-    for word in ("no known audio format", "No such file", "is no file"):
+    for word in ("no known audio format", "No such file", "is not a file"):
         assert done.stderr.count(word) == 1
     done = run(suite, "--prompt", "fail", sound)
     assert done.returncode == 1 and "model failed" in done.stderr
@@ -113,7 +113,7 @@ def test_text_comes_while_somebody_speaks(suite, tmp_path):
                 p.send_signal(signal.SIGINT)
             (tmp_path / "go").touch()
             out, err = p.communicate(timeout=60 * SLOW)
-            assert p.returncode == 0 and err == "Recording; Ctrl-C ends it.\n"
+            assert p.returncode == 0 and err == "Recording; Ctrl-C stops it.\n"
             # Three or five seconds are left behind the first five.
             assert out == "Segment 0.\n"
         finally:

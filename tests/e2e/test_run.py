@@ -89,8 +89,8 @@ def test_a_full_context_is_told_and_the_kept_beginning_is_in_the_cache(talk):
     t = talk("-c", "256", "-n", "30", "-s", system)
     said = [t.say("How do I add a model number %d?" % i) for i in range(14)]
     full = [i for i, text in enumerate(said) if "The context of 256 tokens was full" in text]
-    known = [int(re.search(r"(\d+) of them known", text).group(1)) for text in said]
-    assert len(full) >= 2, [re.findall("[0-9]+ tokens read.*known", t) for t in said]
+    known = [int(re.search(r"(\d+) of them cached", text).group(1)) for text in said]
+    assert len(full) >= 2, [re.findall("[0-9]+ tokens read.*cached", t) for t in said]
     # Much is left out at once, so that not every question is the first after a cut.
     assert all(b - a > 1 for a, b in zip(full, full[1:])), full
     for i in full:
@@ -122,7 +122,7 @@ def test_a_saved_conversation_keeps_what_the_model_is_not_told(sconce, installed
 def test_words_that_are_unknown_are_said_to_be(talk):
     t = talk("-n", "8")
     os.write(t.fd, b"/foo\n")
-    assert 'no command like "/foo"' in t.read_until("ends an answer")
+    assert 'no command "/foo"' in t.read_until("stops an answer")
     os.write(t.fd, b"/system\n")
     t.read_until("needs a text")
     # A path is something to say.

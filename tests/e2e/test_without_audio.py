@@ -56,7 +56,7 @@ def test_serve_goes_on_without_the_audio_service(parts, home):
         assert len(s.ask("What is sconce?")["choices"][0]["message"]["content"]) > 3
     finally:
         assert s.stop() == 0
-    assert "The audio service is not installed: it is in the package sconce-audio." in \
+    assert "The audio service is not installed; it is in the package sconce-audio." in \
         s.process.stderr.read()
 
 

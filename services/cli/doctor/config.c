@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of configuration: it is valid, and the services can read it
+ * Checks of the configuration: it is valid, and the services can read it
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,12 +33,12 @@ static void check_mode(struct doctor *d, const struct doctor_side *side, const c
     doctor_tell(d, FINDING_BROKEN, "config",
                 doctor_text("%schmod o+%s %s", doctor_sudo(side), wanted & 01 ? "rx" : "r",
                             doctor_quote(path)),
-                "the machine's services have no rights to read %s (mode %04o)", path,
+                "the machine's services have no permission to read %s (mode %04o)", path,
                 (unsigned)st.st_mode & 07777);
 }
 
-/* Services of the system are users of their own: what they read must be open to all. Keys have a
- * file of their own. */
+/* The system's services run as users of their own, so everybody must be able to read their
+ * configuration. Keys are in a separate file. */
 static void check_modes(struct doctor *d, const struct doctor_side *side)
 {
     _cleanup_free_ char *main_file = path_join(side->places.config_dir, "sconce.yaml");
@@ -79,7 +79,8 @@ void doctor_config(struct doctor *d)
             doctor_tell(d, FINDING_UNSEEN, "config", "sudo sconce doctor --system", "%s", err.text);
         else if (r < 0 && !(side->places.user && system_told))
             doctor_tell(d, FINDING_BROKEN, "config", doctor_edit(side, err.text), "%s", err.text);
-        /* A user's services read the machine's files first: one mistake is told once. */
+        /* A user's services also read the machine's files; this avoids reporting the same error
+         * twice. */
         system_told |= r < 0 && !side->places.user;
     }
 }

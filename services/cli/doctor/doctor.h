@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What the checks of `sconce doctor` share
+ * Shared declarations of the checks of `sconce doctor`
  *
- * A check looks at one thing and adds findings. It changes nothing, wakes nothing, and needs no
- * rights; what it could not see without them it says. Findings carry the command that mends them,
- * which can be run as it stands.
+ * A check examines one thing and adds findings. It changes nothing, starts nothing, and needs no
+ * privileges; what it cannot examine without them becomes a finding of its own. A finding carries a
+ * command that repairs the fault and can be run as printed.
  */
 
 #include "cli/cli.h"
@@ -17,24 +17,24 @@ struct units;
 
 enum finding_kind {
     FINDING_BROKEN, /* something does not work */
-    FINDING_ADVICE, /* it works, but not as well as it could, or not for long */
-    FINDING_UNSEEN, /* could not be looked at */
+    FINDING_ADVICE, /* it works, but could work better, or will stop working soon */
+    FINDING_UNSEEN, /* it could not be checked */
 };
 
 struct finding {
     enum finding_kind kind;
     const char *check; /* static: "doors" */
     char *what;        /* one line */
-    char *command;     /* what mends it; NULL: no command does */
+    char *command;     /* repairs the fault; NULL: no command does */
 };
 
-/* One manager and what belongs to it. */
+/* A service manager, the system's or the user's, with its files and configuration */
 struct doctor_side {
     struct places places;
-    struct units *units;   /* NULL: it does not answer */
-    struct config *config; /* NULL: it is wrong */
-    bool used;             /* its doors are open, or should be */
-    bool masked;           /* its target is; doctor_managers() tells it */
+    struct units *units;   /* NULL: the manager does not answer */
+    struct config *config; /* NULL: it is invalid */
+    bool used;             /* its sockets are open, or should be */
+    bool masked;           /* its target is masked; doctor_managers() reports this */
 };
 
 enum {
@@ -42,33 +42,34 @@ enum {
 };
 
 struct doctor {
-    struct doctor_side sides[DOCTOR_MAX_SIDES]; /* those that are looked at */
+    struct doctor_side sides[DOCTOR_MAX_SIDES]; /* the sides to check */
     size_t n_sides;
-    bool other_door; /* a door that no manager holds answers: `sconce serve` */
+    bool other_door; /* a socket answers that no manager opened: `sconce serve` */
     bool deep;
     struct finding *findings;
     size_t n_findings;
 };
 
-/* @what and, unless NULL, @command are copied; control characters become blanks. Words from
- * outside stand in commands only by doctor_quote(). */
+/* Adds a finding. @what and, unless NULL, @command are copied; control characters become blanks.
+ * Use doctor_quote() for every word in @command that comes from outside. */
 void doctor_tell(struct doctor *d, enum finding_kind kind, const char *check, const char *command,
                  const char *what, ...) PRINTF(5, 6);
-/* printf to a ring of static buffers, for commands. */
+/* Formats a text in a ring of static buffers, for commands. */
 const char *doctor_text(const char *format, ...) PRINTF(1, 2);
-/* @word for a shell, in one of these buffers. */
+/* Quotes @word for a shell, in one of these buffers. */
 const char *doctor_quote(const char *word);
-/* "systemctl --user " or "sudo systemctl " as it must be typed here. */
+/* The systemctl command for @side: "systemctl --user", "systemctl" or "sudo systemctl". */
 const char *doctor_systemctl(const struct doctor_side *side);
-/* "sudo " when @side is the system's and we are not root. */
+/* "sudo " if @side is the system's and this process is not root, else "". */
 const char *doctor_sudo(const struct doctor_side *side);
-/* What opens an editor where "FILE.yaml:LINE:COLUMN: text" points; NULL: the text names no place.
+/* A command that opens an editor at the place of an error "FILE.yaml:LINE:COLUMN: text"; NULL: the
+ * text contains no place.
  */
 const char *doctor_edit(const struct doctor_side *side, const char *text);
-/* "your" or "the machine's". */
+/* The owner of @side: "your" or "the machine's". */
 const char *doctor_whose(const struct doctor_side *side);
 
-/* The checks, in the order of reading. */
+/* The checks, in the order in which they run */
 void doctor_install(struct doctor *d);
 void doctor_managers(struct doctor *d);
 void doctor_config(struct doctor *d);
@@ -80,4 +81,4 @@ void doctor_devices(struct doctor *d);
 void doctor_kernel(struct doctor *d);
 void doctor_disks(struct doctor *d);
 void doctor_journal(struct doctor *d);
-void doctor_question(struct doctor *d); /* --deep: wakes the services */
+void doctor_question(struct doctor *d); /* --deep: starts the services */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the doors: sockets that should listen, ports, keys, and who may connect
+ * Checks of sockets, ports, API keys and groups
  *
- * Nothing is connected to: that would wake services. Who listens is read from the kernel's tables.
+ * The check does not connect to sockets, because that would start services. It reads from the
+ * kernel's tables which sockets listen.
  */
 #include <errno.h>
 #include <grp.h>
@@ -22,7 +23,7 @@
 #include "common/config/key-file.h"
 #include "core/file.h"
 
-/* True when somebody listens on the unix socket. */
+/* True if a process listens on the unix socket @path. */
 static bool listens(const char *path)
 {
     FILE *f = fopen("/proc/net/unix", "re");
@@ -42,10 +43,10 @@ static bool listens(const char *path)
     return found;
 }
 
-/* The sockets that listen whenever the target is active. */
+/* Services whose sockets listen whenever the target is active */
 static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
 
-/* Whether none of them listens, and none has failed: somebody stopped them all. */
+/* Whether no socket listens and none has failed: somebody stopped them all. */
 static bool all_are_stopped(const struct doctor_side *side)
 {
     struct unit_state tcp;
@@ -66,7 +67,8 @@ static bool all_are_stopped(const struct doctor_side *side)
     return n > 1;
 }
 
-/* Whether the doors should be open: what else is closed has its reason here. */
+/* Checks the target. Returns false if the single sockets need no check, because the target explains
+ * their state. */
 static bool check_target(struct doctor *d, const struct doctor_side *side)
 {
     struct unit_state s;
@@ -92,12 +94,12 @@ static bool check_target(struct doctor *d, const struct doctor_side *side)
         doctor_tell(
             d, FINDING_ADVICE, "doors",
             doctor_text("%ssconce setup %s", doctor_sudo(side), places_option(&side->places)),
-            "%s %s is not enabled: its doors stay closed after the next %s", doctor_whose(side),
+            "%s %s is not enabled: its sockets will not open after the next %s", doctor_whose(side),
             SETUP_TARGET, side->places.user ? "login" : "boot");
     return true;
 }
 
-/* A masked service takes its socket down with it, and is told by doctor_managers(). */
+/* The socket of a masked service cannot start either; doctor_managers() reports masked services. */
 static bool is_masked(const struct doctor_side *side, const char *unit)
 {
     struct unit_state s;
@@ -105,7 +107,7 @@ static bool is_masked(const struct doctor_side *side, const char *unit)
     return units_state(side->units, unit, &s) && strcmp(s.load, "masked") == 0;
 }
 
-/* A socket does not start while its service runs, so the service is stopped first. */
+/* A socket cannot start while its service runs, so the command stops the service first. */
 static void check_socket(struct doctor *d, const struct doctor_side *side, const char *service)
 {
     const char *socket = doctor_text("sconce-%s.socket", service);
@@ -128,7 +130,7 @@ static void check_socket(struct doctor *d, const struct doctor_side *side, const
                     "%s was removed, though %s listens: nobody can connect", s.listen[0], socket);
 }
 
-/* Sockets of the machine belong to groups, without which systemd does not open them. */
+/* The machine's sockets belong to groups. systemd cannot open them if the groups do not exist. */
 static void check_groups(struct doctor *d, const struct doctor_side *side)
 {
     static const char *const names[] = {"sconce", "sconce-services", "sconce-kv"};
@@ -137,11 +139,11 @@ static void check_groups(struct doctor *d, const struct doctor_side *side)
         if (!getgrnam(names[i]))
             doctor_tell(d, FINDING_BROKEN, "doors",
                         doctor_text("%ssystemd-sysusers sconce.conf", doctor_sudo(side)),
-                        "there is no group %s, and the machine's sockets need it", names[i]);
+                        "the group %s does not exist, and the machine's sockets need it", names[i]);
 }
 
-/* What listens behind the gateway believes whoever connects. An older version opened these sockets
- * for all who may use the gateway. */
+/* Services behind the gateway trust every client. An older version gave the group sconce access to
+ * their sockets. */
 static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
                                const char *service)
 {
@@ -153,8 +155,9 @@ static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
         st.st_gid == group->gr_gid)
         doctor_tell(d, FINDING_BROKEN, "doors",
                     doctor_text("%ssystemd-tmpfiles --create sconce.conf", doctor_sudo(side)),
-                    "%s is open to the group sconce: its members can ask there in the name of "
-                    "others, and the gateway may be shut out",
+                    "the group sconce may use %s: its members can send requests in the name of "
+                    "other users, and "
+                    "the gateway may have no access",
                     path);
 }
 
@@ -173,7 +176,7 @@ static void check_port(struct doctor *d, const struct doctor_side *side)
         doctor_tell(d, FINDING_BROKEN, "doors",
                     doctor_text("%ssconce setup tcp %s --port %u", doctor_sudo(side),
                                 places_option(&side->places), port_next_free(MAX(port, 1024u))),
-                    "port %u is taken by %s, so %s TCP door is closed", port, who,
+                    "port %u is taken by %s, so %s TCP port is closed", port, who,
                     doctor_whose(side));
     } else {
         doctor_tell(
@@ -191,7 +194,7 @@ static bool tcp_is_open(const struct doctor_side *side)
            strcmp(s.active, "active") == 0;
 }
 
-/* Whether somebody who is no root may use the machine's unix socket. */
+/* Checks that the calling user, unless it is root, may use the machine's unix socket. */
 static void check_group(struct doctor *d, const struct doctor_side *side)
 {
     const char *path = doctor_text("%s/gateway.sock", side->places.socket_dir);
@@ -199,21 +202,21 @@ static void check_group(struct doctor *d, const struct doctor_side *side)
     const struct passwd *user = getpwuid(geteuid());
     bool member = false;
 
-    /* Who has a door of their own does not need this one. */
+    /* A user with services of their own does not need this socket. */
     if (geteuid() == 0 || side->places.user || (d->sides[0].places.user && d->sides[0].used) ||
         !path_exists(path) || access(path, R_OK | W_OK) == 0 || !group || !user)
         return;
     for (char **m = group->gr_mem; *m; m++)
         member |= strcmp(*m, user->pw_name) == 0;
-    doctor_tell(d, tcp_is_open(side) ? FINDING_ADVICE : FINDING_BROKEN, "doors",
-                member ? "newgrp sconce"
-                       : doctor_text("sudo usermod -aG sconce %s", doctor_quote(user->pw_name)),
-                member
-                    ? "you are in the group sconce, but this session is older than that: log in "
-                      "anew"
-                    : "you may not use %s: it is for members of the group sconce. Join it, and log "
-                      "in anew; or have services of your own: sconce setup",
-                path);
+    doctor_tell(
+        d, tcp_is_open(side) ? FINDING_ADVICE : FINDING_BROKEN, "doors",
+        member ? "newgrp sconce"
+               : doctor_text("sudo usermod -aG sconce %s", doctor_quote(user->pw_name)),
+        member ? "you are in the group sconce, but joined after this session started: log in again"
+               : "you have no permission to use %s: only members of the group sconce have. Join "
+                 "the group "
+                 "and log in again, or set up services of your own: sconce setup",
+        path);
 }
 
 void doctor_doors(struct doctor *d)
@@ -249,8 +252,8 @@ void doctor_doors(struct doctor *d)
             sd_booted() > 0
                 ? (d->n_sides && d->sides[0].places.user ? "sconce setup" : "sconce setup --system")
                 : "sconce serve",
-            "no door of sconce is open here%s",
-            sd_booted() > 0 ? "" : ", and no systemd runs that could hold one");
+            "no socket of sconce is open%s",
+            sd_booted() > 0 ? "" : ", and systemd, which opens them, does not run");
 }
 
 static void check_key_file(struct doctor *d, const struct doctor_side *side)
@@ -263,7 +266,7 @@ static void check_key_file(struct doctor *d, const struct doctor_side *side)
     if (st.st_mode & 077)
         doctor_tell(d, FINDING_BROKEN, "keys",
                     doctor_text("%schmod 600 %s", doctor_sudo(side), path),
-                    "others may read the API keys in %s (mode %04o)", side->places.key_file,
+                    "other users can read the API keys in %s (mode %04o)", side->places.key_file,
                     (unsigned)st.st_mode & 07777);
     if (st.st_uid != (side->places.user ? geteuid() : 0))
         doctor_tell(d, FINDING_BROKEN, "keys",
@@ -271,7 +274,7 @@ static void check_key_file(struct doctor *d, const struct doctor_side *side)
                     "%s belongs to user %u", side->places.key_file, (unsigned)st.st_uid);
 }
 
-/* Whether a door of this side is open and lets nobody in without a key. */
+/* Whether a socket of this side is open and requires a key. */
 static bool asks_for_keys(const struct doctor_side *side)
 {
     return (tcp_is_open(side) && side->config->gateway.tcp_access == CONFIG_TCP_KEY) ||
@@ -292,7 +295,7 @@ void doctor_keys(struct doctor *d)
         r = api_keys_load(side->places.key_file, &keys, &err);
         if (r == -EACCES && needs_some)
             doctor_tell(d, FINDING_UNSEEN, "keys", "sudo sconce doctor --system",
-                        "the keys of the machine's doors: only root may read %s",
+                        "the API keys of the machine: only root may read %s",
                         side->places.key_file);
         else if (r < 0 && r != -EACCES)
             doctor_tell(d, FINDING_BROKEN, "keys",
@@ -304,6 +307,6 @@ void doctor_keys(struct doctor *d)
             doctor_tell(d, FINDING_BROKEN, "keys",
                         doctor_text("%ssconce setup key %s", doctor_sudo(side),
                                     places_option(&side->places)),
-                        "%s door asks for an API key, and there is none", doctor_whose(side));
+                        "%s gateway requires an API key, but there is no key", doctor_whose(side));
     }
 }

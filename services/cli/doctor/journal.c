@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the journal: how services ended, and what the kernel refused them
+ * Checks of the journal: failed services, and accesses that the kernel refused
  *
- * A failure counts as long as the service neither ended well since, as for idleness, nor was
- * started by anything but systemd's own restart after the failure. Which system call a policy
- * refused is in the kernel's own messages; they are read where we may.
+ * A failure counts until the service ends normally, for example after its idle timeout, or until
+ * something other than systemd's automatic restart starts it. The kernel's messages say which
+ * system call a policy refused; they are read if this process has permission.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,20 +34,20 @@ enum {
 
 static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
 
-/* The last failure of a service that did not end well since. */
+/* The last failure of a service that has not ended normally since */
 struct failure {
     char result[32]; /* "signal", "watchdog", "oom-kill", "exit-code"…; "" none */
     int signal, status;
     uint64_t usec;
     unsigned n;
-    bool restarts;  /* systemd, and nobody else, will start it again */
-    char said[300]; /* the service's own last error before it */
+    bool restarts;  /* systemd restarts it automatically */
+    char said[300]; /* the last error message of the service before the failure */
 };
 
-/* The last refusal of each program. */
+/* The last refused access of a program */
 struct refusal {
     struct audit_line line;
-    uint64_t usec; /* of the clock; 0: unknown */
+    uint64_t usec; /* time of day; 0: unknown */
 };
 
 struct refusals {
@@ -96,7 +96,9 @@ static void take_entry(sd_journal *j, struct failure *f)
     }
 }
 
-/* Anybody can write a journal's fields; those that begin with "_" are the journal's own. */
+/* Every process can write fields to the journal; only the journal itself writes fields that begin
+ * with
+ * "_". */
 static int match_manager(sd_journal *j, bool user)
 {
     char match[32];
@@ -107,7 +109,7 @@ static int match_manager(sd_journal *j, bool user)
     return r < 0 ? r : sd_journal_add_match(j, "_COMM=systemd", 0);
 }
 
-/* Whether the journal shows what the manager writes. */
+/* Whether the journal shows the messages of the service manager to this user. */
 static bool manager_is_visible(sd_journal *j, bool user)
 {
     sd_journal_flush_matches(j);
@@ -130,7 +132,7 @@ static void read_unit(sd_journal *j, bool user, const char *service, struct fail
     *ret = f;
 }
 
-/* The error that the service wrote last before it failed, as far as that is near. */
+/* Reads the last error that the service logged in the minute before it failed. */
 static void read_last_error(sd_journal *j, bool user, const char *service, struct failure *f)
 {
     char match[96];
@@ -177,7 +179,7 @@ static void read_kernel_journal(sd_journal *j, struct refusals *r)
     r->seen |= n > 0;
 }
 
-/* The kernel's own buffer, where no journal keeps it: "6,1234,5678,-;text". */
+/* Reads the kernel's own buffer if the journal has no kernel messages: "6,1234,5678,-;text". */
 static void read_kmsg(struct refusals *r)
 {
     _cleanup_close_ int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -210,8 +212,8 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
     static const struct {
         const char *result, *what;
     } rows[] = {
-        {"watchdog", "it hung, and systemd ended it"},
-        {"oom-kill", "memory ran out, and the kernel ended it: choose a smaller model or context"},
+        {"watchdog", "it hung, and systemd killed it"},
+        {"oom-kill", "memory ran out, and the kernel killed it: choose a smaller model or context"},
         {"timeout", "it did not start or stop in time"},
         {"resources", "systemd could not start it"},
         {"protocol", "it ended before it was ready"},
@@ -228,9 +230,9 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
 
         doctor_tell(d, FINDING_BROKEN, "journal", command,
                     "%s %s made a system call that its policy does not allow%s%s%s, and was "
-                    "ended%s; if it comes again, report it with `sconce policy explain %s`",
+                    "killed%s; if it happens again, report it with `sconce policy explain %s`",
                     doctor_whose(side), unit, same ? ": " : "", same ? refusal->line.call : "",
-                    same ? "" : " (`sudo journalctl -k -g type=1326` tells which)", times,
+                    same ? "" : " (`sudo journalctl -k -g type=1326` shows which)", times,
                     services[i]);
         return;
     }
@@ -243,20 +245,20 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
         what = f->status ? doctor_text("it ended with status %d", f->status) : f->result;
     doctor_tell(d, FINDING_BROKEN, "journal", command,
                 "%s %s failed%s: %s%s; `journalctl%s -u %s` "
-                "tells more",
+                "shows more",
                 doctor_whose(side), unit, times, what,
                 f->signal ? doctor_text(" (signal %d, %s)", f->signal, strsignal(f->signal)) : "",
                 side->places.user ? " --user" : "", unit);
 }
 
-/* Refusals of which no unit's failure tells: of `sconce serve`, or with an answer to go on. */
+/* Reports refusals without a failed unit: under `sconce serve`, or if the service continued. */
 static void tell_refusals(struct doctor *d, const struct refusals *r, const bool *told)
 {
     for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
         if (r->seccomp[i].line.kind != REFUSAL_NONE && !told[i])
             doctor_tell(d, FINDING_ADVICE, "journal",
                         doctor_text("sconce policy explain %s", services[i]),
-                        "the policy of sconce-%s refused the system call %s; if it comes again, "
+                        "the policy of sconce-%s refused the system call %s; if it happens again, "
                         "report it",
                         services[i], r->seccomp[i].line.call);
         if (r->apparmor[i].line.kind != REFUSAL_NONE)
@@ -295,7 +297,7 @@ void doctor_journal(struct doctor *d)
         if (geteuid() != 0 && (r < 0 || !manager_is_visible(j, side->places.user)))
             doctor_tell(d, FINDING_UNSEEN, "journal",
                         "sudo usermod -aG systemd-journal \"$(id -un)\"",
-                        "how %s services ended: the journal shows nothing of them to you",
+                        "failures of %s services: you have no permission to read their journal",
                         doctor_whose(side));
     }
     tell_refusals(d, &refusals, told);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the machine: GPUs, what the kernel offers for walls, and full disks
+ * Checks of the machine: GPUs, security features of the kernel, and disk space
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static bool has_node(const struct gpu_node *nodes, size_t n, const char *path)
     return false;
 }
 
-/* The drop-in opens exactly what is there now. */
+/* Checks that the drop-in opens exactly the nodes that exist. */
 static void check_drop_in(struct doctor *d, const struct doctor_side *side, const char *text,
                           const struct gpu_node *nodes, size_t n)
 {
@@ -44,7 +44,7 @@ static void check_drop_in(struct doctor *d, const struct doctor_side *side, cons
     for (size_t i = 0; gpu_drop_in_node(text, i, path, sizeof(path)); i++)
         if (!has_node(nodes, n, path))
             doctor_tell(d, FINDING_BROKEN, "gpu", command,
-                        "%s, which is opened to %s chat service, is not there", path,
+                        "%s does not exist, but %s chat service is configured to use it", path,
                         doctor_whose(side));
     for (size_t i = 0; i < n; i++) {
         bool listed = false;
@@ -53,7 +53,7 @@ static void check_drop_in(struct doctor *d, const struct doctor_side *side, cons
             listed |= strcmp(nodes[i].path, path) == 0;
         if (!listed)
             doctor_tell(d, FINDING_ADVICE, "gpu", command,
-                        "%s is there, and not opened to %s chat service", nodes[i].path,
+                        "%s exists, but %s chat service has no access to it", nodes[i].path,
                         doctor_whose(side));
     }
 }
@@ -70,13 +70,14 @@ static void check_node_modes(struct doctor *d, const struct gpu_node *nodes, siz
                     groups && groups[0]
                         ? doctor_text("sudo usermod -aG %s \"$(id -un)\"", doctor_quote(groups))
                         : NULL,
-                    "you may not open %s: its mode is %04o%s", nodes[i].path,
+                    "you have no permission to open %s: its mode is %04o%s", nodes[i].path,
                     (unsigned)nodes[i].mode & 07777,
-                    groups && groups[0] ? " (log in anew after joining the group)" : "");
+                    groups && groups[0] ? " (log in again after joining the group)" : "");
     }
 }
 
-/* What installs a driver for these nodes; NULL: what the distribution calls it is not known. */
+/* The command that installs a driver for these nodes; NULL: the name of the package is not known
+ * for this distribution. */
 static const char *driver_command(const struct gpu_node *nodes, size_t n)
 {
     const char *package =
@@ -88,12 +89,13 @@ static const char *driver_command(const struct gpu_node *nodes, size_t n)
 }
 
 enum vulkan {
-    VULKAN_UNSEEN, /* this process may open no GPU, so drivers would find none */
+    VULKAN_UNSEEN, /* this process has no access to a GPU, so drivers would find none */
     VULKAN_NONE,
     VULKAN_GPU,
 };
 
-/* Whether a GPU of this machine has a driver, and which; @text: that, or what is missing. */
+/* Checks whether a GPU of this machine has a Vulkan driver. @text is the name of the device, or the
+ * reason why there is none. */
 static enum vulkan find_vulkan(char *text, size_t size)
 {
     struct inf_device_list *list = NULL;
@@ -109,21 +111,21 @@ static enum vulkan find_vulkan(char *text, size_t size)
     } else {
         snprintf(text, size, "%s",
                  inf_device_list_why(list) ? inf_device_list_why(list)
-                                           : "no driver that is installed knows it");
+                                           : "no installed driver supports it");
     }
     inf_device_list_free(list);
     return found;
 }
 
-/* The GPU is opened to the service, or named for it. */
+/* The service has access to the GPU: checks that a driver uses it. */
 static void check_driver(struct doctor *d, const struct gpu_node *nodes, size_t n)
 {
     char text[400];
 
     if (n > 0 && find_vulkan(text, sizeof(text)) == VULKAN_NONE)
         doctor_tell(d, FINDING_ADVICE, "gpu", driver_command(nodes, n),
-                    "%s is opened to the chat service, which computes on the CPU all the same: %s",
-                    nodes[0].path, text);
+                    "the chat service has access to %s, but computes on the CPU: %s", nodes[0].path,
+                    text);
 }
 
 static void advise_gpu(struct doctor *d, const struct doctor_side *side)
@@ -134,7 +136,7 @@ static void advise_gpu(struct doctor *d, const struct doctor_side *side)
         doctor_tell(
             d, FINDING_ADVICE, "gpu",
             doctor_text("%ssconce setup gpu %s", doctor_sudo(side), places_option(&side->places)),
-            "%s could compute, and is not opened to %s chat service", text, doctor_whose(side));
+            "%s can compute, but %s chat service has no access to it", text, doctor_whose(side));
 }
 
 static void check_side(struct doctor *d, const struct doctor_side *side,
@@ -160,9 +162,9 @@ static void check_side(struct doctor *d, const struct doctor_side *side,
                     n ? doctor_text("%ssconce setup gpu %s", doctor_sudo(side),
                                     places_option(&side->places))
                       : NULL,
-                    "chat.device is \"%s\", and %s", device,
-                    n ? "no GPU is opened to the chat service"
-                      : "this machine has no GPU; \"auto\" takes the CPU");
+                    "chat.device is \"%s\", but %s", device,
+                    n ? "the chat service has no access to a GPU"
+                      : "this machine has no GPU; \"auto\" uses the CPU");
     }
 }
 
@@ -176,7 +178,7 @@ void doctor_devices(struct doctor *d)
             check_side(d, &d->sides[i], nodes, n);
 }
 
-/* A number in a file of /proc/sys; @absent where there is none. */
+/* Reads a number from a file in /proc/sys; @absent if there is none. */
 static long setting(const char *path, long absent)
 {
     FILE *f = fopen(path, "re");
@@ -192,9 +194,10 @@ static long setting(const char *path, long absent)
 static void check_landlock(struct doctor *d)
 {
     const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_ASK_VERSION);
-    const char *why = errno == EPERM ? "something here, such as a container, refuses Landlock"
-                      : errno == EOPNOTSUPP ? "Landlock was left out at boot (lsm= lacks it)"
-                                            : "this kernel has no Landlock";
+    const char *why = errno == EPERM ? "a filter, for example of a container, refuses Landlock"
+                      : errno == EOPNOTSUPP
+                          ? "Landlock was not enabled at boot (it is missing in lsm=)"
+                          : "this kernel has no Landlock";
 
     if (version > 0)
         return;
@@ -205,33 +208,35 @@ static void check_landlock(struct doctor *d)
 
         if (!side->config || side->config->confinement.landlock != CONFIG_LANDLOCK_REQUIRED)
             continue;
-        doctor_tell(d, FINDING_BROKEN, "kernel",
-                    doctor_text("%smkdir -p %s && printf 'confinement:\\n  landlock: optional\\n' "
-                                "| %stee %s",
-                                doctor_sudo(side), doctor_quote(dir ? dir : ""), doctor_sudo(side),
-                                doctor_quote(file)),
-                    "%s; the services do not start until that is allowed, and have one wall less "
-                    "then",
-                    why);
+        doctor_tell(
+            d, FINDING_BROKEN, "kernel",
+            doctor_text("%smkdir -p %s && printf 'confinement:\\n  landlock: optional\\n' "
+                        "| %stee %s",
+                        doctor_sudo(side), doctor_quote(dir ? dir : ""), doctor_sudo(side),
+                        doctor_quote(file)),
+            "%s; the services do not start unless the configuration allows this, and then run "
+            "without this protection",
+            why);
     }
 }
 
-/* A user's systemd builds the walls of a service in a user namespace. */
+/* A user's systemd sets up the sandbox of a service in a user namespace. */
 static void check_namespaces(struct doctor *d)
 {
     if (setting("/proc/sys/user/max_user_namespaces", 1) == 0)
-        doctor_tell(d, FINDING_BROKEN, "kernel", "sudo sysctl user.max_user_namespaces=16384",
-                    "user namespaces are off (user.max_user_namespaces is 0): your services cannot "
-                    "be confined and do not start");
+        doctor_tell(
+            d, FINDING_BROKEN, "kernel", "sudo sysctl user.max_user_namespaces=16384",
+            "user namespaces are disabled (user.max_user_namespaces is 0): your services cannot "
+            "be sandboxed and do not start");
     if (setting("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0)
         doctor_tell(d, FINDING_BROKEN, "kernel", "sudo sysctl kernel.unprivileged_userns_clone=1",
-                    "user namespaces are for root alone (kernel.unprivileged_userns_clone is 0): "
+                    "only root can create user namespaces (kernel.unprivileged_userns_clone is 0): "
                     "your services do not start");
     if (setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 1)
         doctor_tell(d, FINDING_ADVICE, "kernel",
                     "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-                    "AppArmor restricts user namespaces; where your services do not start, that is "
-                    "why");
+                    "AppArmor restricts user namespaces; if your services do not start, this is "
+                    "the reason");
 }
 
 void doctor_kernel(struct doctor *d)
@@ -256,24 +261,24 @@ static void check_disk(struct doctor *d, const char *path, const char *what)
                     "the disk of %s is full: %s", path, what);
     else if (fs.f_files && fs.f_favail == 0)
         doctor_tell(d, FINDING_BROKEN, "disk", doctor_text("df -i %s", doctor_quote(path)),
-                    "the file system of %s has no room for one more file: %s", path, what);
+                    "the file system of %s has no free inodes: %s", path, what);
 }
 
 void doctor_disks(struct doctor *d)
 {
     const char *home = getenv("HOME");
 
-    check_disk(d, "/tmp", "programs keep large bodies of requests there");
+    check_disk(d, "/tmp", "large request bodies are stored there");
     for (size_t i = 0; i < d->n_sides; i++) {
         const struct doctor_side *side = &d->sides[i];
         const char *run = getenv("XDG_RUNTIME_DIR");
 
         if (side->places.user) {
-            check_disk(d, run, "sockets lie there");
-            check_disk(d, home, "keys, settings and your history lie there");
+            check_disk(d, run, "sockets are stored there");
+            check_disk(d, home, "keys, settings and your history are stored there");
         } else {
-            check_disk(d, "/run", "sockets lie there");
-            check_disk(d, "/var/lib", "models lie there");
+            check_disk(d, "/run", "sockets are stored there");
+            check_disk(d, "/var/lib", "models are stored there");
         }
     }
 }

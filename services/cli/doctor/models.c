@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of models: they are there, they load, and the chat service can read them from within its
- * walls
+ * Checks of models: they exist, they can be opened, and the chat service can read them in its
+ * sandbox
  *
- * Three walls stand between a service and a file: modes (services of the system are users of their
- * own), what the unit shows of the file system, and Landlock, which opens the configured
- * directories and what their links lead to, as far as the unit shows it.
+ * Three mechanisms restrict which files the service can read: file modes (the system's services run
+ * as users of their own), the part of the file system that the unit shows, and Landlock, which
+ * allows the configured directories and the targets of their links, as far as the unit shows them.
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,13 +21,13 @@
 #include "core/file.h"
 
 enum {
-    MODELS_MAX_OPENED = 32, /* whose heads are read */
+    MODELS_MAX_OPENED = 32, /* models whose headers are read */
 };
 
 struct models_check {
     struct doctor *d;
     const struct doctor_side *side;
-    bool confined; /* a unit will run it */
+    bool confined; /* the model will be loaded by a unit */
     struct sandbox sandbox;
     uint64_t memory; /* of the machine; 0: unknown */
 };
@@ -44,7 +44,7 @@ static uint64_t machine_memory(void)
     return kib * 1024;
 }
 
-/* Whether a configured directory, followed to where it lies, holds @real. */
+/* Whether @real is below the real path of a configured directory. */
 static bool is_configured(const struct config *config, const char *real)
 {
     for (size_t i = 0; i < config->n_model_dirs; i++) {
@@ -63,8 +63,9 @@ static const char *folder(const char *path)
     return doctor_text("%.*s", slash && slash > path ? (int)(slash - path) : 1, path);
 }
 
-/* The first of @path and its parents that others may not pass; NULL: all of them. Parents of what
- * the unit binds do not count: the service does not see them. */
+/* The first component of @path, from the file upward, that other users may not read or traverse;
+ * NULL: there is none. Parents of a path that the unit binds do not count, since the service does
+ * not see them. */
 static const char *closed_part(const struct models_check *c, const char *path, mode_t *ret_mode)
 {
     char part[PATH_MAX];
@@ -103,20 +104,22 @@ static void check_modes(const struct models_check *c, const char *name, const ch
                         stat(real, &st) == 0 && st.st_uid == geteuid()
                             ? doctor_text("chmod u+r %s", doctor_quote(real))
                             : doctor_text("sudo chmod o+r %s", doctor_quote(real)),
-                        "model %s: you may not read %s", name, real);
+                        "model %s: you have no permission to read %s", name, real);
         return;
     }
     if (!c->confined || !(part = closed_part(c, real, &mode)))
         return;
-    /* Model directories are listed; what lies above them is nobody's business. */
+    /* Model directories must be listable; their parents only need to be traversable. */
     rights = !S_ISDIR(mode) ? "r" : is_configured(side->config, part) ? "rx" : "x";
-    doctor_tell(c->d, FINDING_BROKEN, "models",
-                doctor_text("%schmod o+%s %s", doctor_sudo(side), rights, doctor_quote(part)),
-                "model %s: the chat service, a user of its own, may not %s %s (mode %04o)", name,
-                S_ISDIR(mode) ? "pass" : "read", part, (unsigned)mode & 07777);
+    doctor_tell(
+        c->d, FINDING_BROKEN, "models",
+        doctor_text("%schmod o+%s %s", doctor_sudo(side), rights, doctor_quote(part)),
+        "model %s: the chat service, which runs as its own user, has no permission to %s %s (mode "
+        "%04o)",
+        name, S_ISDIR(mode) ? "traverse" : "read", part, (unsigned)mode & 07777);
 }
 
-/* The head of the file alone is read: shapes, vocabulary and sizes. */
+/* Opens the model without weights: only shapes, vocabulary and sizes are read. */
 static void check_loads(const struct models_check *c, const struct models_entry *e)
 {
     const struct inf_model_params params = {.path = e->path, .vocab_only = true};
@@ -131,8 +134,8 @@ static void check_loads(const struct models_check *c, const struct models_entry 
         doctor_tell(c->d, FINDING_ADVICE, "models", NULL, "model %s cannot be used: %s", e->name,
                     err.text);
     else if (r < 0 && r != -EACCES)
-        doctor_tell(c->d, FINDING_BROKEN, "models", NULL, "model %s is damaged, fetch it again: %s",
-                    e->name, err.text);
+        doctor_tell(c->d, FINDING_BROKEN, "models", NULL,
+                    "model %s is damaged, download it again: %s", e->name, err.text);
 }
 
 static void check_model(const struct models_check *c, const struct models_entry *e)
@@ -143,16 +146,16 @@ static void check_model(const struct models_check *c, const struct models_entry 
 
     if (!real && errno == EACCES) {
         doctor_tell(c->d, FINDING_UNSEEN, "models", "sudo sconce doctor --system",
-                    "model %s: you may not look at %s", e->name, e->path);
+                    "model %s: you have no permission to access %s", e->name, e->path);
         return;
     }
     if (!real)
-        return; /* It went since it was listed. */
+        return; /* It was removed after the listing. */
     if (c->confined && sandbox_hides(&c->sandbox, real) && !is_configured(c->side->config, real))
         doctor_tell(
             c->d, FINDING_BROKEN, "models",
             doctor_text("%s %s", setup, doctor_quote(path_is_dir(real) ? real : folder(real))),
-            "model %s: %s lies outside of all model directories, and the unit of the chat service "
+            "model %s: %s is outside of all model directories, and the unit of the chat service "
             "hides it",
             e->name, real);
     else if (c->confined && sandbox_hides(&c->sandbox, real))
@@ -161,11 +164,11 @@ static void check_model(const struct models_check *c, const struct models_entry 
     check_modes(c, e->name, real);
     if (c->memory && e->size > c->memory)
         doctor_tell(c->d, FINDING_ADVICE, "models", NULL,
-                    "model %s is larger (%s) than this machine's memory (%s): it will crawl",
+                    "model %s is larger (%s) than this machine's memory (%s): it will be very slow",
                     e->name, cli_size(e->size), cli_size(c->memory));
 }
 
-/* A manifest with a mistake, or a link that leads nowhere or to something else. */
+/* Reports a manifest with an error, or a link whose target does not exist or is not a model. */
 static void check_broken(const struct models_check *c, const struct models_broken *b)
 {
     const char *command = doctor_edit(c->side, b->why);
@@ -186,16 +189,16 @@ static void check_directories(const struct models_check *c)
         if (stat(dir, &st) < 0 && errno == ENOENT && lstat(dir, &st) == 0)
             doctor_tell(c->d, FINDING_BROKEN, "models",
                         doctor_text("%srm %s", doctor_sudo(c->side), doctor_quote(dir)),
-                        "the model directory %s is a link that leads nowhere", dir);
+                        "the model directory %s is a link whose target does not exist", dir);
         else if (path_is_dir(dir) && access(dir, R_OK | X_OK) < 0 && c->side->places.user)
             doctor_tell(c->d, FINDING_BROKEN, "models",
                         doctor_text("chmod u+rx %s", doctor_quote(dir)),
-                        "you may not look into the model directory %s", dir);
+                        "you have no permission to list the model directory %s", dir);
         else if (path_is_dir(dir) && stat(dir, &st) == 0 && !(st.st_mode & 05) && c->confined &&
                  !c->side->places.user)
             doctor_tell(c->d, FINDING_BROKEN, "models",
                         doctor_text("%schmod o+rx %s", doctor_sudo(c->side), doctor_quote(dir)),
-                        "the chat service may not look into the model directory %s", dir);
+                        "the chat service has no permission to list the model directory %s", dir);
     }
 }
 
@@ -211,12 +214,13 @@ static void check_side(const struct models_check *c)
     for (size_t i = 0; i < models_n_broken(models); i++)
         check_broken(c, models_broken_at(models, i));
     if (models_count(models) == 0)
-        doctor_tell(c->d, FINDING_BROKEN, "models",
-                    doctor_text("%ssconce setup models %s DIR", doctor_sudo(c->side),
-                                places_option(&c->side->places)),
-                    "no model is installed: put a .gguf file into %s, or name the directory where "
-                    "yours are",
-                    into);
+        doctor_tell(
+            c->d, FINDING_BROKEN, "models",
+            doctor_text("%ssconce setup models %s DIR", doctor_sudo(c->side),
+                        places_option(&c->side->places)),
+            "no model is installed: put a .gguf file into %s, or configure the directory of your "
+            "models",
+            into);
     else if (config->default_model && !models_find(models, config->default_model))
         doctor_tell(c->d, FINDING_BROKEN, "models", NULL,
                     "models.default names %s, which is not installed (see `sconce list`)",
@@ -239,7 +243,8 @@ void doctor_models(struct doctor *d)
         struct models_check c = {
             .d = d, .side = side, .confined = side->used, .memory = machine_memory()};
 
-        /* Where no unit is in use, the user's models are what `sconce run` and serve find. */
+        /* If no unit is in use, check the models that `sconce run` and `sconce serve` find for this
+         * user. */
         if (!side->config || (any ? !side->used : i > 0))
             continue;
         if (!side->units || !sandbox_of_unit(side->units, "sconce-chat.service", &c.sandbox))

@@ -15,7 +15,7 @@
 #include "common/models/models.h"
 
 enum {
-    QUESTION_SECONDS = 300, /* a large model is read from a slow disk */
+    QUESTION_SECONDS = 300, /* enough to read a large model from a slow disk */
 };
 
 static char *question(const char *model)
@@ -28,7 +28,7 @@ static char *question(const char *model)
     return text;
 }
 
-/* What the gateway said went wrong, from an answer of the API. */
+/* Extracts the error message from an answer of the API. */
 static const char *message_of(const struct str *body)
 {
     json_t *j = json_loadb(body->data ? body->data : "", body->len, 0, NULL);
@@ -64,7 +64,7 @@ static void ask(struct doctor *d, const struct doctor_side *side)
     key = key_list_find(&keys, RIGHT_INFER);
     status = http_post(address, "/v1/chat/completions", key ? key->key : NULL, text,
                        QUESTION_SECONDS, &body, &err);
-    /* Who may not knock is told by the check of doors. */
+    /* The check of sockets reports missing permissions. */
     if (status == 200 || status == -EACCES)
         return;
     if (status < 0)
@@ -72,7 +72,8 @@ static void ask(struct doctor *d, const struct doctor_side *side)
                     err.text);
     else
         doctor_tell(d, FINDING_BROKEN, "question", NULL,
-                    "a test question was answered by %d: %.400s", status, message_of(&body));
+                    "a test question was answered with status %d: %.400s", status,
+                    message_of(&body));
 }
 
 void doctor_question(struct doctor *d)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of what systemd holds: programs and units, the manager itself, and what its services run
+ * Checks of systemd: installed programs and units, the service manager, and the versions that run
  */
 #include <errno.h>
 #include <jansson.h>
@@ -17,7 +17,7 @@
 #include "core/text.h"
 
 enum {
-    OLDEST_SYSTEMD = 252, /* whose directives the units use */
+    OLDEST_SYSTEMD = 252, /* the units use its directives */
 };
 
 static const char *const all_units[] = {
@@ -28,7 +28,7 @@ static const char *const all_units[] = {
 };
 static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
 
-/* NULL: what installs packages here is not known. */
+/* The command that installs @package; NULL: the package manager is not known. */
 static const char *install_command(const char *package)
 {
     return path_exists("/usr/bin/apt-get") ? doctor_text("sudo apt-get install %s", package) : NULL;
@@ -44,7 +44,7 @@ void doctor_install(struct doctor *d)
         path = serve_program(services[i], name);
         if (!path && serve_package(services[i]))
             doctor_tell(d, FINDING_ADVICE, "install", install_command(serve_package(services[i])),
-                        "the %s service is not installed: it is in the package %s", services[i],
+                        "the %s service is not installed; it is in the package %s", services[i],
                         serve_package(services[i]));
         else if (!path)
             doctor_tell(d, FINDING_BROKEN, "install", NULL,
@@ -56,9 +56,10 @@ void doctor_install(struct doctor *d)
         _cleanup_free_ char *unit = places_find_unit(&side->places, "sconce-gateway.service");
 
         if (!unit && side->units)
-            doctor_tell(d, side->used ? FINDING_BROKEN : FINDING_ADVICE, "install", "sconce serve",
-                        "no units of sconce are installed for %s: only the foreground is left",
-                        side->places.user ? "users" : "the machine");
+            doctor_tell(
+                d, side->used ? FINDING_BROKEN : FINDING_ADVICE, "install", "sconce serve",
+                "no units of sconce are installed for %s: services can only run in the foreground",
+                side->places.user ? "users" : "the machine");
     }
 }
 
@@ -68,19 +69,20 @@ static void check_absent(struct doctor *d, const struct doctor_side *side)
     const char *usual = doctor_text("/run/user/%u", (unsigned)geteuid());
     const enum finding_kind kind = side->used ? FINDING_BROKEN : FINDING_ADVICE;
 
-    /* Who uses none needs none; doctor_doors() tells whether a door is open all the same. */
+    /* Without systemd and without used units there is nothing to report; doctor_doors() reports
+     * whether a socket is open. */
     if (sd_booted() <= 0 && !side->used)
         return;
     if (sd_booted() <= 0)
         doctor_tell(d, kind, "managers", "sconce serve",
-                    "no systemd runs here; the services run in the foreground");
+                    "systemd does not run; start the services in the foreground");
     else if (!side->places.user)
         doctor_tell(d, FINDING_UNSEEN, "managers", doctor_text("sudo sconce doctor --system"),
-                    "the machine's systemd does not answer you");
+                    "the machine's systemd does not answer requests of this user");
     else if (run && run[0] == '/')
         doctor_tell(d, kind, "managers",
                     doctor_text("sudo systemctl restart user@%u.service", (unsigned)geteuid()),
-                    "no systemd of yours answers in %s", run);
+                    "your user's systemd does not answer in %s", run);
     else if (path_is_dir(usual))
         doctor_tell(d, kind, "managers", doctor_text("export XDG_RUNTIME_DIR=%s", usual),
                     "XDG_RUNTIME_DIR is not set in this session, so your systemd cannot be found");
@@ -88,8 +90,8 @@ static void check_absent(struct doctor *d, const struct doctor_side *side)
         doctor_tell(d, kind, "managers",
                     doctor_text("sudo loginctl enable-linger %s && export XDG_RUNTIME_DIR=%s",
                                 getenv("USER") ? doctor_quote(getenv("USER")) : "$(id -un)", usual),
-                    "you have no session of your own (su and sudo give none), so no systemd of "
-                    "yours runs");
+                    "you have no login session (su and sudo create none), so your user's systemd "
+                    "does not run");
 }
 
 static void check_linger(struct doctor *d)
@@ -100,18 +102,18 @@ static void check_linger(struct doctor *d)
         path_exists(doctor_text("/var/lib/systemd/linger/%s", user->pw_name)))
         return;
     doctor_tell(d, FINDING_ADVICE, "managers", "loginctl enable-linger",
-                "lingering is off: your services end when you log out, and start when you log in");
+                "lingering is off: your services stop when you log out, and start when you log in");
 }
 
-/* A masked unit does not start, whatever asks for it. Without these nothing works. */
+/* Whether sconce cannot work if this unit is masked, which means that nothing can start it. */
 static bool is_needed(const char *unit)
 {
     return strcmp(unit, "sconce.target") == 0 || text_starts_with(unit, "sconce-gateway.") ||
            text_starts_with(unit, "sconce-chat.");
 }
 
-/* All of them in one line, with what unmasks them. Who does not use these services may have meant
- * it. */
+/* Reports all masked units in one finding, with the command that unmasks them. It is only advice if
+ * these services are not used, since they may be masked on purpose. */
 static void check_masks(struct doctor *d, const struct doctor_side *side)
 {
     _cleanup_str_ struct str names = {0}, words = {0};
@@ -135,7 +137,7 @@ static void check_masks(struct doctor *d, const struct doctor_side *side)
                 doctor_text("%s unmask%s%s%s", doctor_systemctl(side), words.data,
                             wanted ? doctor_text(" && %s start ", doctor_systemctl(side)) : "",
                             wanted ? "sconce.target" : ""),
-                "%s %s %s masked, so that nothing can start %s", doctor_whose(side), names.data,
+                "%s %s %s masked, so nothing can start %s", doctor_whose(side), names.data,
                 n > 1 ? "are" : "is", n > 1 ? "them" : "it");
 }
 
@@ -146,7 +148,7 @@ void doctor_managers(struct doctor *d)
         bool reload = false;
         char version[64];
 
-        /* Who uses the machine's services needs no manager. */
+        /* A user of the machine's services needs no service manager of their own. */
         if (!side->units && (side->used || d->n_sides == 1))
             check_absent(d, side);
         if (!side->units)
@@ -154,8 +156,9 @@ void doctor_managers(struct doctor *d)
         if (units_manager_text(side->units, "Version", version, sizeof(version)) &&
             atoi(version) > 0 && atoi(version) < OLDEST_SYSTEMD)
             doctor_tell(d, FINDING_ADVICE, "managers", NULL,
-                        "systemd is %s; the units are made for %d and newer, and older ones leave "
-                        "walls out",
+                        "systemd has version %s; the units need %d or newer, and older versions "
+                        "leave out parts of "
+                        "the sandbox",
                         version, OLDEST_SYSTEMD);
         for (size_t k = 0; k < ARRAY_SIZE(all_units); k++) {
             struct unit_state s;
@@ -165,7 +168,7 @@ void doctor_managers(struct doctor *d)
         if (reload)
             doctor_tell(d, FINDING_BROKEN, "managers",
                         doctor_text("%s daemon-reload", doctor_systemctl(side)),
-                        "unit files of sconce changed since systemd read them");
+                        "unit files of sconce have changed since systemd loaded them");
         check_masks(d, side);
         if (side->places.user && side->used)
             check_linger(d);
@@ -182,7 +185,7 @@ static bool is_replaced(uint32_t pid)
     return strstr(path, " (deleted)") != NULL;
 }
 
-/* What a gateway that runs says of itself: its version. */
+/* Compares the version of the running gateway with this program's. */
 static void check_gateway(struct doctor *d, const struct doctor_side *side)
 {
     _cleanup_str_ struct str body = {0};
@@ -200,7 +203,7 @@ static void check_gateway(struct doctor *d, const struct doctor_side *side)
     if (version && strcmp(version, SCONCE_VERSION) != 0)
         doctor_tell(d, FINDING_ADVICE, "versions",
                     doctor_text("%s try-restart 'sconce-*.service'", doctor_systemctl(side)),
-                    "the gateway that runs is version %s, this program %s", version,
+                    "the running gateway has version %s, this program has %s", version,
                     SCONCE_VERSION);
     json_decref(j);
 }
@@ -219,7 +222,7 @@ void doctor_versions(struct doctor *d)
             if (is_replaced(s.pid))
                 doctor_tell(d, FINDING_ADVICE, "versions",
                             doctor_text("%s try-restart %s", doctor_systemctl(side), unit),
-                            "%s runs a program that was replaced since", unit);
+                            "%s runs a program whose file was replaced since it started", unit);
             else if (strcmp(services[k], "gateway") == 0)
                 check_gateway(d, side);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce setup gpu: exactly the device nodes that are there, for the chat service alone
+ * sconce setup gpu: gives the chat service, and only it, access to the GPU nodes of this machine
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 static const struct manager_job restart_chat[] = {{"TryRestartUnit", SETUP_CHAT}};
 
-/* A user's service has the user's groups: those decide. */
+/* A user's service has the user's groups, so these groups decide. */
 static void tell_groups(const struct gpu_node *nodes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -23,16 +23,16 @@ static void tell_groups(const struct gpu_node *nodes, size_t n)
             continue;
         groups = gpu_nodes_groups(&nodes[i], 1);
         if (groups && groups[0])
-            printf("You may not open %s yet: sudo usermod -aG %s \"$USER\", then log in anew and\n"
-                   "restart your systemd (or the machine).\n",
+            printf("You have no permission to open %s yet. Run: sudo usermod -aG %s \"$USER\"\n"
+                   "Then log in again and restart your systemd (or the machine).\n",
                    nodes[i].path, groups);
         else
-            printf("You may not open %s, and no group may: its mode is %04o.\n", nodes[i].path,
-                   (unsigned)nodes[i].mode & 07777);
+            printf("You have no permission to open %s, and no group has it: its mode is %04o.\n",
+                   nodes[i].path, (unsigned)nodes[i].mode & 07777);
     }
 }
 
-/* What the service would find, as far as this process may look. */
+/* Prints the GPUs that the service would find, as far as this process has access. */
 static void tell_drivers(void)
 {
     struct inf_device_list *list = NULL;
@@ -42,14 +42,15 @@ static void tell_drivers(void)
     if (!inf_device_has_gpu(&err) || inf_devices(&list, &err) < 0)
         return;
     if (inf_device_list_find(list, "auto", &info, &err) == 0 && info->kind != INF_DEVICE_CPU)
-        printf("It computes on %s (%s, %s).\n", info->name, info->description, info->driver);
+        printf("The chat service computes on %s (%s, %s).\n", info->name, info->description,
+               info->driver);
     else
-        printf(
-            "It goes on with the CPU until a Vulkan driver is installed: mesa-vulkan-drivers for "
-            "AMD and Intel,\nnvidia-vulkan-icd for NVIDIA, as Debian calls them.%s%s%s\n",
-            inf_device_list_why(list) ? " (" : "",
-            inf_device_list_why(list) ? inf_device_list_why(list) : "",
-            inf_device_list_why(list) ? ")" : "");
+        printf("The chat service uses the CPU until a Vulkan driver is installed. The Debian "
+               "packages are\n"
+               "mesa-vulkan-drivers for AMD and Intel, nvidia-vulkan-icd for NVIDIA.%s%s%s\n",
+               inf_device_list_why(list) ? " (" : "",
+               inf_device_list_why(list) ? inf_device_list_why(list) : "",
+               inf_device_list_why(list) ? ")" : "");
     inf_device_list_free(list);
 }
 
@@ -62,7 +63,7 @@ int setup_gpu(struct setup *s, int argc, char **argv)
     int r;
 
     if (argc > 1)
-        return cli_usage("setup", "\"%s\" is too much", argv[1]);
+        return cli_usage("setup", "unexpected argument \"%s\"", argv[1]);
     if (!s->off && n == 0)
         return cli_error("setup",
                          "there is no GPU here: neither /dev/dri/renderD* nor /dev/nvidia*");
@@ -78,9 +79,9 @@ int setup_gpu(struct setup *s, int argc, char **argv)
         return setup_failed(s, &err);
     setup_tell_offline(s);
     if (s->off)
-        puts("The chat service sees no GPU.");
+        puts("The chat service has no access to a GPU.");
     for (size_t i = 0; i < n; i++)
-        printf("Open to the chat service: %s\n", nodes[i].path);
+        printf("The chat service has access to: %s\n", nodes[i].path);
     if (s->places.user)
         tell_groups(nodes, n);
     if (n > 0 && !s->places.root[0])

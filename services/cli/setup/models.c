@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce setup models: the configured model directories, made visible to the services
+ * sconce setup models: makes the configured model directories visible to the services
  *
- * A directory that the units hide is bound back, read-only, by drop-ins; one that is named here is
- * first added to models.directories by a file of its own.
+ * Directories that the units hide are bound back read-only with drop-ins. Directories given on the
+ * command line are first added to models.directories with a configuration file of their own.
  */
 #include <errno.h>
 #include <limits.h>
@@ -44,8 +44,8 @@ static int put_quoted(struct str *out, const char *text)
     return r < 0 ? r : str_putc(out, '"');
 }
 
-/* Adds those of @dirs that are not configured yet: behind all others, so that no name of a model
- * changes its meaning. */
+/* Adds the directories of @dirs that are not configured yet. They come after all others, so that
+ * existing model names keep their meaning. */
 static int add_dirs(struct setup *s, struct config **config, size_t n_dirs, char **dirs,
                     struct inf_err *reterr)
 {
@@ -62,7 +62,7 @@ static int add_dirs(struct setup *s, struct config **config, size_t n_dirs, char
         _cleanup_free_ char *real = realpath(dirs[i], NULL);
 
         if (!real || !path_is_dir(real))
-            return err_set(reterr, ENOTDIR, "%s is no directory", dirs[i]);
+            return err_set(reterr, ENOTDIR, "%s is not a directory", dirs[i]);
         if (strpbrk(real, "\n\r\t"))
             return err_set(reterr, EINVAL, "%s has a control character in its name", real);
         if (has_dir(*config, real))
@@ -75,12 +75,12 @@ static int add_dirs(struct setup *s, struct config **config, size_t n_dirs, char
         return err_set(reterr, ENOMEM, "out of memory");
     if (n_new == 0)
         return 0;
-    /* Nothing is written that the services would refuse to read. */
+    /* Check the text first: the services must be able to read every file that is written. */
     r = config_apply(*config, path, body.data, body.len, reterr);
     return r < 0 ? r : edit_generate(&s->edits, path, body.data, reterr);
 }
 
-/* One word of BindReadOnlyPaths=: quoted, with systemd's specifiers escaped. */
+/* Appends one word of BindReadOnlyPaths=, quoted, with systemd's specifiers escaped. */
 static int put_bind(struct str *out, const char *path)
 {
     int r = str_puts(out, "BindReadOnlyPaths=\"-");
@@ -96,7 +96,7 @@ static int put_bind(struct str *out, const char *path)
     return r < 0 ? r : str_puts(out, "\"\n");
 }
 
-/* The body of the drop-in; "" when everything is visible as it is. */
+/* Makes the content of the drop-in; "" if all directories are already visible. */
 static int bind_dirs(const struct setup *s, const struct config *config, struct str *body)
 {
     struct sandbox sandbox;
@@ -116,13 +116,14 @@ static int bind_dirs(const struct setup *s, const struct config *config, struct 
             r = put_bind(body, dir);
     }
     sandbox_done(&sandbox);
-    /* Below a home that is locked away nothing can be bound; below an empty one it can. */
+    /* Nothing can be bound below a home directory that ProtectHome=yes hides; below an empty tmpfs
+     * it can. */
     if (r == 0 && in_home && !s->places.user && body->len)
         r = str_puts(body, "ProtectHome=tmpfs\n");
     return r;
 }
 
-/* The drop-in of one service; none where its unit shows everything. */
+/* Writes or removes the drop-in of one service; there is none if the unit shows all directories. */
 static int drop_in(struct setup *s, const char *unit, const char *body, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = places_drop_in(&s->places, unit, "50-models.conf");
@@ -151,7 +152,7 @@ int setup_models(struct setup *s, int argc, char **argv)
         return setup_failed(s, &err);
     if (bind_dirs(s, config, &body) < 0)
         return cli_error("setup", "out of memory");
-    /* A service that is not installed yet finds its drop-in when it is. */
+    /* A service that is installed later uses the drop-in then. */
     for (size_t i = 0; i < ARRAY_SIZE(units) && r >= 0; i++) {
         _cleanup_free_ char *unit = places_find_unit(&s->places, units[i]);
 
@@ -168,6 +169,6 @@ int setup_models(struct setup *s, int argc, char **argv)
     setup_tell_offline(s);
     for (size_t i = 0; i < config->n_model_dirs; i++)
         printf("Models are read from %s%s\n", config->model_dirs[i],
-               path_is_dir(config->model_dirs[i]) ? "" : " (not there yet)");
+               path_is_dir(config->model_dirs[i]) ? "" : " (does not exist yet)");
     return CLI_OK;
 }

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * What the nouns of `sconce setup` share
+ * Shared declarations of the subcommands ("nouns") of `sconce setup`
  *
- * A noun is a function that gets its words (argv[0] is the noun) and returns an exit status. It
- * first checks, then changes files through `edits`, then asks the manager to take them in.
+ * A noun is a function that receives its words (argv[0] is the noun) and returns an exit status. It
+ * first checks everything, then changes files through `edits`, then makes systemd apply the
+ * changes.
  */
 
 #include "cli/cli.h"
@@ -15,7 +16,7 @@
 struct manager;
 
 enum {
-    SETUP_PORT = 7266, /* what sconce-gateway-tcp.socket says itself */
+    SETUP_PORT = 7266, /* the port in sconce-gateway-tcp.socket */
 };
 
 #define SETUP_TCP_SOCKET  "sconce-gateway-tcp.socket"
@@ -45,25 +46,26 @@ int setup_access(struct setup *s, int argc, char **argv);
 int setup_gpu(struct setup *s, int argc, char **argv);
 int setup_models(struct setup *s, int argc, char **argv);
 
-/* Tells the error, with sudo where rights are what is missing; returns CLI_FAILED. */
+/* Prints the error, and suggests sudo if privileges are missing; returns CLI_FAILED. */
 int setup_failed(const struct setup *s, const struct inf_err *err);
-/* Says that no systemd runs here and what takes the changes in. */
+/* Prints that systemd does not run, and when the changes take effect. */
 void setup_tell_offline(const struct setup *s);
 
-/* The port of the TCP door as the drop-in says it. */
+/* The port of the TCP socket, from the drop-in or the default. */
 unsigned setup_port(const struct places *p);
-/* Makes sure that nobody else has @port; tells who, and which is free. */
+/* Checks that no other program uses @port; else prints which one does, and the next free port. */
 int setup_check_port(struct setup *s, unsigned port);
-/* Writes the drop-in of the port (none for the unit's own) and enables the unit. */
+/* Writes the drop-in with the port (none for the default port) and enables the unit. */
 int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr);
-/* A key in the file that may infer, made when it has none; the caller frees it. NULL with dry_run
- * when it would be made. */
+/* Finds a key with the right infer in the file, or creates one; the caller frees it. NULL with
+ * dry_run if one would be created. */
 int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr);
-/* Starts the TCP socket, anew where it listens, and ends the service that holds the old one. */
+/* Starts or restarts the TCP socket, and stops the service that holds the old one. */
 int setup_restart_tcp(struct setup *s, struct inf_err *reterr);
 
-/* gateway.tcp_access as `sconce setup` writes it. */
+/* Writes gateway.tcp_access to a configuration file. */
 int setup_write_access(struct setup *s, bool open, struct inf_err *reterr);
-/* Whether requests by TCP need no key: the effective configuration of this manager's gateway.
- * @ret_own: this manager's own files say so, not only those of the system. */
+/* Whether TCP requests need no key, according to the effective configuration of this manager's
+ * gateway.
+ * @ret_own: this manager's own files set it, not only those of the system. */
 int setup_tcp_is_open(const struct setup *s, bool *ret_open, bool *ret_own, struct inf_err *reterr);

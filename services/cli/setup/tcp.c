@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce setup tcp, key, access: who may ask, and where
+ * sconce setup tcp, key, access: the TCP socket, API keys, and who may send requests
  *
- * systemd refuses to start a socket whose service runs already, and a socket that is restarted
- * under its service finds its own port taken. So the service is stopped in the same breath as the
- * sockets are started: what connects meanwhile waits in the backlog of the other socket.
+ * systemd refuses to start a socket whose service is running, and a socket that is restarted under
+ * its service finds its own port in use. Therefore the service is stopped in the same transaction
+ * in which the sockets are started. Meanwhile connections wait in the backlog of the other socket.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -57,15 +57,16 @@ int setup_check_port(struct setup *s, unsigned port)
     if (port_next_free(port) == port)
         return CLI_OK;
     if (port < 1024 && s->places.user)
-        return cli_error("setup", "port %u is for root; take one above 1023 by --port", port);
+        return cli_error("setup", "only root can use port %u; choose a port above 1023 with --port",
+                         port);
     if (port_find_owner("", port, &owner))
         port_describe(&owner, who, sizeof(who));
     else
-        snprintf(who, sizeof(who), "somebody else");
+        snprintf(who, sizeof(who), "another program");
     other = port_next_free(MAX(port + 1, 1024u));
     cli_error("setup", "port %u is taken by %s", port, who);
     if (other)
-        fprintf(stderr, "The next free one: sconce setup tcp %s --port %u\n",
+        fprintf(stderr, "The next free port: sconce setup tcp %s --port %u\n",
                 places_option(&s->places), other);
     return CLI_FAILED;
 }
@@ -118,12 +119,13 @@ int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
 
     if (s->no_start)
         return 0;
-    /* No restart job: the service's start, caused by the next client, would go before it. */
+    /* No restart job: the next client could start the service before it. */
     if (manager_is_active(s->manager, SETUP_TCP_SOCKET))
         r = manager_run(s->manager, first, ARRAY_SIZE(first), reterr);
     if (r < 0)
         return r;
-    /* A client of the other socket may start the service between the two jobs: then once more. */
+    /* A client of the other socket may start the service between the two jobs; then the jobs are
+     * repeated. */
     for (int i = 0; i < SETUP_MAX_TRIES; i++) {
         r = manager_run(s->manager, then, ARRAY_SIZE(then), reterr);
         if (r != -EPROTO)
@@ -160,7 +162,7 @@ int setup_write_access(struct setup *s, bool open, struct inf_err *reterr)
                          reterr);
 }
 
-/* Asks through the door that was just opened: it listens, and it takes the key. */
+/* Tests the port that was just opened: that it answers, and that it accepts the key. */
 static int prove(const struct setup *s, unsigned port, const char *key)
 {
     _cleanup_str_ struct str body = {0};
@@ -172,24 +174,24 @@ static int prove(const struct setup *s, unsigned port, const char *key)
         return CLI_OK;
     snprintf(address, sizeof(address), "127.0.0.1:%u", port);
     status = http_get(address, "/health", key, &body, &err);
-    /* /health is open to all; the metrics are not. Who may not see them was let in all the same:
-     * the gateway looks at rights once it knows the key. */
+    /* /health needs no key; /metrics does. Status 403 also means that the key was accepted, since
+     * the gateway checks rights after keys. */
     if (status == 200)
         status = http_get(address, "/metrics", key, &body, &err);
     if (status == 403)
         status = 200;
     if (status == 200 && key && http_get(address, "/metrics", NULL, &body, &err) != 401)
         return cli_error("setup",
-                         "%s lets requests in without a key; `sconce doctor` looks for the "
+                         "%s accepts requests without a key; `sconce doctor` looks for the "
                          "reason",
                          address);
     if (status == 200)
         return CLI_OK;
     if (status < 0)
-        cli_error("setup", "the door does not answer: %s", err.text);
+        cli_error("setup", "the port does not answer: %s", err.text);
     else
-        cli_error("setup", "the gateway answers %d: %.*s", status, (int)MIN(body.len, 400u),
-                  body.data ? body.data : "");
+        cli_error("setup", "the gateway answered with status %d: %.*s", status,
+                  (int)MIN(body.len, 400u), body.data ? body.data : "");
     fputs("`sconce doctor` looks for the reason.\n", stderr);
     return CLI_FAILED;
 }
@@ -204,7 +206,7 @@ static int close_tcp(struct setup *s)
     r = manager_disable(s->manager, SETUP_TCP_SOCKET, &err);
     if (r >= 0)
         r = manager_reload(s->manager, &err);
-    /* A gateway that runs holds the port as well, even where the socket failed since. */
+    /* A running gateway also holds the port, even if the socket has failed since. */
     if (r >= 0 && !s->no_start &&
         (manager_is_active(s->manager, SETUP_TCP_SOCKET) ||
          manager_is_active(s->manager, SETUP_GATEWAY)))
@@ -242,7 +244,7 @@ int setup_tcp(struct setup *s, int argc, char **argv)
     int r;
 
     if (argc > 1)
-        return cli_usage("setup", "\"%s\" is too much", argv[1]);
+        return cli_usage("setup", "unexpected argument \"%s\"", argv[1]);
     if (s->off)
         return close_tcp(s);
     if (setup_check_port(s, port) != CLI_OK)
@@ -250,12 +252,12 @@ int setup_tcp(struct setup *s, int argc, char **argv)
     r = setup_tcp_is_open(s, &open, &own, &err);
     if (r >= 0 && (!open || !own))
         r = setup_first_key(s, &key, &err);
-    /* That the machine's door is open, or will be, must not open a user's. */
+    /* Open access to the machine's TCP socket must not open a user's TCP socket. */
     if (r >= 0 && s->places.user && !own)
         r = setup_write_access(s, false, &err);
     if (r >= 0)
         r = open_tcp(s, port, &err);
-    /* Somebody may have been faster. */
+    /* Another program may have taken the port meanwhile. */
     if (r == -EPROTO && setup_check_port(s, port) != CLI_OK)
         return CLI_FAILED;
     if (r < 0)
@@ -265,7 +267,7 @@ int setup_tcp(struct setup *s, int argc, char **argv)
         return CLI_FAILED;
     printf("Base URL  http://127.0.0.1:%u/v1\n", port);
     if (open && own)
-        puts("No key is asked for (gateway.tcp_access: open).");
+        puts("No key is required (gateway.tcp_access: open).");
     else if (key)
         printf("API key   %s\n", key);
     return CLI_OK;
@@ -281,12 +283,12 @@ int setup_key(struct setup *s, int argc, char **argv)
     int r;
 
     if (argc > 2)
-        return cli_usage("setup", "\"%s\" is too much", argv[2]);
+        return cli_usage("setup", "unexpected argument \"%s\"", argv[2]);
     if (name && (!name[0] || name[0] == '#' || strpbrk(name, "\r\n") || name[0] == ' '))
-        return cli_usage("setup", "a name is one line that does not begin with # or a blank");
+        return cli_usage("setup", "a name must be one line that does not begin with # or a blank");
     r = api_keys_load(s->places.key_file, &keys, &err);
     if (r >= 0 && name && api_keys_has_name(&keys, name))
-        return cli_error("setup", "%s has a key named \"%s\" already", s->places.key_file, name);
+        return cli_error("setup", "%s already has a key named \"%s\"", s->places.key_file, name);
     if (r >= 0 && api_key_new(key) < 0)
         r = err_set(&err, EIO, "the kernel gives no random bytes");
     if (r >= 0)
@@ -301,7 +303,7 @@ int setup_key(struct setup *s, int argc, char **argv)
     return CLI_OK;
 }
 
-/* Files of the access; TCP itself is opened or closed by the caller. */
+/* Writes the files for the access mode; the caller opens or closes TCP itself. */
 static int write_access(struct setup *s, bool open, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_UNIX_SOCKET, ACCESS_DROP_IN);
@@ -317,8 +319,8 @@ static int write_access(struct setup *s, bool open, struct inf_err *reterr)
     return r;
 }
 
-/* What SocketMode= will do when the socket starts the next time: a restart of it would turn clients
- * away meanwhile. */
+/* Changes the mode of the existing socket file, as SocketMode= will do when the socket starts the
+ * next time: restarting the socket would refuse clients meanwhile. */
 static int change_mode(struct setup *s, bool open, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(s->places.socket_dir, "gateway.sock");
@@ -341,26 +343,28 @@ static void tell_access(const struct setup *s, const char *mode)
     const unsigned port = setup_port(&s->places);
 
     if (strcmp(mode, "open") == 0) {
-        printf("Every program of this machine may ask: http://127.0.0.1:%u/v1", port);
+        printf("Every program of this machine may send requests: http://127.0.0.1:%u/v1", port);
         if (!s->places.user)
             printf(", unix:%s/gateway.sock", s->places.socket_dir);
-        puts("\nWho comes by TCP without a key shares what prompts leave in the cache with all who "
-             "do,\nand can find out whether somebody asked the same before; keys part them.");
+        puts("\nAll TCP clients without a key share the prefix cache of prompts, so one client "
+             "can\nfind out "
+             "whether another sent the same prompt before. Clients with different keys do not.");
         return;
     }
     if (!s->places.user)
-        printf("Members of the group sconce may ask: unix:%s/gateway.sock\n"
-               "  (sudo usermod -aG sconce NAME adds one)\n",
+        printf("Members of the group sconce may send requests: unix:%s/gateway.sock\n"
+               "  (sudo usermod -aG sconce NAME adds a member)\n",
                s->places.socket_dir);
     if (strcmp(mode, "keys") == 0)
-        printf("Who has a key of %s may ask: http://127.0.0.1:%u/v1\n", s->places.key_file, port);
+        printf("Clients with a key of %s may send requests: http://127.0.0.1:%u/v1\n",
+               s->places.key_file, port);
     else
         puts("TCP is closed.");
 }
 
-/* The changes taken in by what runs. A target that is stopped stays so: packages ask for this while
- * the administrator may want nothing to run. What is to be closed is closed all the same: a socket
- * may have been started alone. */
+/* Applies the changes to running units. A stopped target stays stopped: packages call this, and the
+ * administrator may want nothing to run. Sockets that must be closed are stopped in any case, since
+ * a socket may have been started without the target. */
 static int take_in(struct setup *s, bool open, bool tcp, struct inf_err *reterr)
 {
     static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_GATEWAY}};
@@ -399,11 +403,11 @@ int setup_access(struct setup *s, int argc, char **argv)
     int r;
 
     if (argc != 2 || (!tcp && strcmp(mode, "group") != 0))
-        return cli_usage("setup", "access is one of keys, open, group");
+        return cli_usage("setup", "access must be one of keys, open, group");
     r = write_access(s, open, &err);
     if (r >= 0 && tcp && !open)
         r = setup_first_key(s, &key, &err);
-    /* A port that somebody has leaves the rest of the access to be set all the same. */
+    /* If another program uses the port, the rest of the access is still set. */
     if (r >= 0 && tcp && manager_is_active(s->manager, SETUP_TARGET))
         taken = setup_check_port(s, port) != CLI_OK;
     if (r >= 0 && tcp)

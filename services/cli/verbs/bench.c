@@ -13,24 +13,22 @@
 
 static const char help[] =
     "Usage: sconce bench [-m MODEL] [-p N] [-n N] [-t THREADS] [-r N] [--membw] [--peak] [--json]\n"
-    "Measures how many tokens per second a model reads (pp) and writes (tg), and what this "
-    "machine\n"
-    "gives at most.\n\n"
-    "  -m, --model MODEL    what to measure\n"
-    "  -p N                 tokens of the prompt (512; 0: skip)\n"
+    "Measures how many tokens per second a model reads (pp) and writes (tg), and the upper bounds\n"
+    "of this machine.\n\n"
+    "  -m, --model MODEL    the model to measure\n"
+    "  -p N                 prompt tokens (512; 0: skip)\n"
     "  -n N                 tokens to generate (128; 0: skip)\n"
-    "  -d, --depth N        tokens that lie in the context before those (0)\n"
-    "  -t, --threads N      threads (all CPUs that we may use)\n"
-    "  -r, --repeat N       runs of each, after one that is not counted (5)\n"
+    "  -d, --depth N        tokens in the context before those (0)\n"
+    "  -t, --threads N      compute threads (all available CPUs)\n"
+    "  -r, --repeat N       runs of each, after a warm-up run (5)\n"
     "  -b, --batch N        rows of one step (512)\n"
-    "  --streams N          answers that are written at the same time (1)\n" CLI_DEVICE_HELP
-    "  --isa RUNG           highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
-    "  --kv-type TYPE       numbers of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "
+    "  --streams N          answers that are generated at the same time (1)\n" CLI_DEVICE_HELP
+    "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
+    "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "
     "(f16)\n"
-    "  --membw              how fast memory is read, and which part of that decoding reaches\n"
-    "  --peak               how fast int8 products can be, and which part of that a prompt "
-    "reaches\n"
-    "  --json               as one line of JSON\n" CLI_MODELS_HELP;
+    "  --membw              memory bandwidth, and the share of it that decoding reaches\n"
+    "  --peak               peak of int8 products, and the share of it that a prompt reaches\n"
+    "  --json               print one line of JSON\n" CLI_MODELS_HELP;
 
 enum {
     BENCH_HELP = -1,
@@ -40,7 +38,7 @@ enum {
 struct bench {
     struct inf_bench_params params;
     struct inf_bench_result result;
-    const char *name;        /* of the model; NULL: none */
+    const char *name;        /* name of the model; NULL: none */
     const char *device_name; /* NULL: not given */
     struct cli_device device;
     bool json;
@@ -142,31 +140,32 @@ static void print_text(const struct bench *b)
     else
         printf("this machine: %" PRIu32 " threads, %s\n", r->n_threads, r->isa);
     if (p->membw)
-        printf("  memory is read at        %9.1f GB/s   %s\n", r->read_bytes_s * 1e-9, r->read_how);
+        printf("  memory bandwidth         %9.1f GB/s   %s\n", r->read_bytes_s * 1e-9, r->read_how);
     if (p->peak && r->int8_how)
-        printf("  int8 products reach      %9.2f TOPS   %s\n", r->int8_ops_s * 1e-12, r->int8_how);
+        printf("  int8 products            %9.2f TOPS   %s\n", r->int8_ops_s * 1e-12, r->int8_how);
     else if (p->peak)
-        printf("  int8 products            no instruction of %s is known\n", r->isa);
+        printf("  int8 products            %s has no known instruction\n", r->isa);
     if (p->membw && r->tg_of_bound > 0)
         printf("  decode: %.1f %% of the bandwidth bound\n", r->tg_of_bound * 100);
     if (p->peak && r->pp_of_peak > 0)
         printf("  prefill: %.1f %% of the int8 peak\n", r->pp_of_peak * 100);
 }
 
-/* False: it is none, which was told. */
+/* Parses a number; false: invalid, after printing an error. */
 static bool number(const char *option, const char *text, uint32_t *ret)
 {
     uint64_t n;
 
     if (!cli_number(text, BENCH_MAX_NUMBER, &n))
-        return cli_usage("bench", "%s is a whole number up to %d, not \"%s\"", option,
+        return cli_usage("bench", "%s must be a whole number up to %d, not \"%s\"", option,
                          BENCH_MAX_NUMBER, text),
                false;
     *ret = (uint32_t)n;
     return true;
 }
 
-/* CLI_OK, or the status to leave with; @m: where models are. */
+/* Parses the command line. Returns CLI_OK, BENCH_HELP, or the exit status. @m: the model options.
+ */
 static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
 {
     static const struct option options[] = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce cache: what the cache service keeps, asked of the service itself
+ * sconce cache: inspects and cleans the KV cache on disk
  *
- * Only the service touches its files; it is started by the question when it sleeps.
+ * Only the cache service accesses its files, so this command sends requests to the service. A
+ * request starts the service if it does not run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 #include "common/wire/cache-conn.h"
 #include "core/file.h"
 
-/* A step reads some blocks of a disk that may be slow. */
+/* A step reads some blocks from a disk that may be slow. */
 #define CACHE_TIMEOUT_USEC (60 * 1000000u)
 
 static const char help[] =
@@ -26,16 +27,17 @@ static const char help[] =
     "       sconce cache verify [--json]\n"
     "       sconce cache purge [--model NAME] [--tenant NAME] [--session ID]\n"
     "                          [--older-than TIME] [--all] [--json]\n"
-    "What was computed for prompts and is kept on disk: how much, of what, whether it is whole.\n\n"
-    "  --tenants            by API key instead of by model\n"
-    "  --sessions           by session instead of by model\n"
-    "  --model NAME         purge: of this model alone\n"
-    "  --tenant NAME        purge: of this API key alone, as `ls --tenants` calls it\n"
-    "  --session ID         purge: of this session alone\n"
-    "  --older-than TIME    purge: what was not used for so long, such as 12h or 7d\n"
+    "Inspects, verifies and cleans the KV blocks of prompts that are stored on disk.\n\n"
+    "  --tenants            ls: by API key instead of by model\n"
+    "  --sessions           ls: by session instead of by model\n"
+    "  --model NAME         purge: only blocks of this model\n"
+    "  --tenant NAME        purge: only blocks of this API key, as `ls --tenants` names it\n"
+    "  --session ID         purge: only blocks of this session\n"
+    "  --older-than TIME    purge: only blocks that were not used for this time, such as 12h or "
+    "7d\n"
     "  --all                purge: everything\n"
-    "  --socket PATH        of the service (the user's, else the system's)\n"
-    "  --json               as JSON\n";
+    "  --socket PATH        socket of the service (the user's, else the system's)\n"
+    "  --json               print JSON\n";
 
 struct request {
     struct cache_conn conn;
@@ -45,7 +47,7 @@ struct request {
     const char *socket;
 };
 
-/* The socket of the user, or the one of the system when the user has none. */
+/* The user's socket, or the system's if the user has none. */
 static char *find_socket(void)
 {
     char *path = NULL;
@@ -65,17 +67,19 @@ static int connect_to(struct request *q)
         return CLI_OK;
     if (r == -EACCES)
         return cli_error(
-            "cache", "you may not use %s: it belongs to root; try `sudo sconce cache ...`", path);
+            "cache",
+            "you have no permission to use %s: it belongs to root; try `sudo sconce cache ...`",
+            path);
     if (r == -ENOENT || r == -ECONNREFUSED)
-        return cli_error("cache",
-                         "nobody listens at %s; `sconce serve` and `sconce setup` open that door",
-                         path);
+        return cli_error(
+            "cache", "no service listens at %s; `sconce serve` or `sconce setup` opens this socket",
+            path);
     if (r == -EPROTONOSUPPORT)
-        return cli_error("cache", "the service at %s is of another version; restart it", path);
+        return cli_error("cache", "the service at %s has another version; restart it", path);
     return cli_error("cache", "%s: %s", path ? path : "memory", strerror(-r));
 }
 
-/* Asks what stands in the packet, @fd (-1: none) with it; tells errors itself. */
+/* Sends the request in the packet, with @fd (-1: none); prints errors itself. */
 static int ask_with(struct request *q, int fd)
 {
     const int r = cache_conn_call(&q->conn, fd);
@@ -83,9 +87,9 @@ static int ask_with(struct request *q, int fd)
     if (r < 0)
         return cli_error("cache", "the service does not answer: %s", strerror(-r));
     if (q->conn.head.status == -ENODEV)
-        return cli_error("cache", "the service keeps nothing; `sconce cache status` says why");
+        return cli_error("cache", "the service stores nothing; `sconce cache status` shows why");
     if (q->conn.head.status < 0)
-        return cli_error("cache", "the service says: %s", strerror(-q->conn.head.status));
+        return cli_error("cache", "the service answered: %s", strerror(-q->conn.head.status));
     return CLI_OK;
 }
 
@@ -96,7 +100,7 @@ static int ask(struct request *q)
 
 static int bad_answer(void)
 {
-    return cli_error("cache", "the service answers strangely; restart it");
+    return cli_error("cache", "the service sent an invalid answer; restart it");
 }
 
 static int print_json(json_t *j)
@@ -131,7 +135,7 @@ static void status_text(const struct cache_status *s)
         printf(" of %s", cli_size(s->max_bytes));
     printf(", in %" PRIu64 " segments; index %s\n", s->segments, cli_size(s->index_bytes));
     printf("disk       %s free\n", cli_size(s->free_bytes));
-    /* What follows is counted from the start of the service on. */
+    /* The following numbers are counted since the start of the service. */
     if (asked > 0)
         printf("found      %" PRIu64 " of %" PRIu64 " blocks (%.0f %%), %s\n",
                s->found_blocks_total, asked, 100.0 * (double)s->found_blocks_total / (double)asked,
@@ -143,8 +147,7 @@ static void status_text(const struct cache_status *s)
         printf("evicted    %" PRIu64 " blocks, %s\n", s->evicted_blocks_total,
                cli_size(s->evicted_bytes_total));
     if (s->rejected_blocks_total + s->failed_blocks_total > 0)
-        printf("bad        %" PRIu64 " blocks were not what had been put; %" PRIu64
-               " could not be written\n",
+        printf("bad        %" PRIu64 " blocks were damaged; %" PRIu64 " could not be written\n",
                s->rejected_blocks_total, s->failed_blocks_total);
 }
 
@@ -159,7 +162,8 @@ static int ask_status(struct request *q, struct cache_status *ret_status)
     return r;
 }
 
-/* Shows the service that we may open what it keeps, which it asks of those who list or remove it.
+/* Proves to the service that this process may open its files, which it requires for listing and
+ * removing.
  */
 static int manage(struct request *q)
 {
@@ -173,12 +177,13 @@ static int manage(struct request *q)
     path = path_join(status.directory, "lock");
     fd = path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (fd < 0 && status.problem[0])
-        return cli_error("cache", "the service keeps nothing: %s", status.problem);
+        return cli_error("cache", "the service stores nothing: %s", status.problem);
     if (fd < 0)
-        return cli_error("cache",
-                         "you may not open %s (%s), so you may not see what is kept there, nor "
-                         "remove it",
-                         path ? path : "the cache", strerror(errno));
+        return cli_error(
+            "cache",
+            "you have no permission to open %s (%s), so you cannot list or remove what is "
+            "stored there",
+            path ? path : "the cache", strerror(errno));
     cache_conn_ask(&q->conn, CACHE_MANAGE, 0);
     return ask_with(q, fd);
 }
@@ -196,7 +201,7 @@ static int run_status(struct request *q)
     return CLI_OK;
 }
 
-/* "3 h": of seconds, in one unit. */
+/* Formats seconds in one unit: "3 h". */
 static const char *age_text(uint64_t seconds)
 {
     static char text[32];
@@ -309,10 +314,10 @@ static int run_verify(struct request *q)
                                     "bad_blocks", (json_int_t)step.blocks, "bad_bytes",
                                     (json_int_t)step.bytes));
     if (step.blocks > 0)
-        printf("%" PRIu64 " of %" PRIu64 " blocks were not what had been put, and were removed.\n",
-               step.blocks, step.seen);
+        printf("%" PRIu64 " of %" PRIu64 " blocks were damaged, and were removed.\n", step.blocks,
+               step.seen);
     else
-        printf("All %" PRIu64 " blocks are what had been put.\n", step.seen);
+        printf("All %" PRIu64 " blocks are intact.\n", step.seen);
     return CLI_OK;
 }
 
@@ -323,8 +328,9 @@ static int run_purge(struct request *q)
     int r;
 
     if (!q->all && !f->model[0] && !f->tenant[0] && !f->session[0] && !f->older_than)
-        return cli_usage("cache", "purge needs to know what: --all, --model, --tenant, --session "
-                                  "or --older-than");
+        return cli_usage("cache",
+                         "purge needs one of the options --all, --model, --tenant, --session "
+                         "and --older-than");
     r = run_steps(q, CACHE_PURGE, &step);
     if (r != CLI_OK)
         return r;
@@ -335,7 +341,7 @@ static int run_purge(struct request *q)
     return CLI_OK;
 }
 
-/* "90", "12h", "7d" into seconds. */
+/* Converts "90", "12h", "7d" to seconds. */
 static bool parse_time(const char *text, uint64_t *ret_seconds)
 {
     static const struct {
@@ -359,7 +365,7 @@ static bool parse_time(const char *text, uint64_t *ret_seconds)
 static int take_text(char *field, size_t size, const char *option, const char *text)
 {
     if (!text[0] || strlen(text) >= size)
-        return cli_usage("cache", "%s: \"%s\" is no name", option, text);
+        return cli_usage("cache", "%s: \"%s\" is not a name", option, text);
     cache_text_set(field, size, text);
     return CLI_OK;
 }
@@ -392,7 +398,8 @@ static int take_option(struct request *q, int c)
         return take_text(f->session, sizeof(f->session), "--session", optarg);
     case 'o':
         if (!parse_time(optarg, &f->older_than))
-            return cli_usage("cache", "--older-than: \"%s\" is no time such as 12h or 7d", optarg);
+            return cli_usage("cache", "--older-than: \"%s\" is not a time such as 12h or 7d",
+                             optarg);
         return CLI_OK;
     default:
         return cli_usage("cache", "wrong option");
@@ -433,7 +440,7 @@ int verb_cache(int argc, char **argv)
             return r;
     }
     if (optind + 1 != argc)
-        return cli_usage("cache", "one word is needed: status, ls, verify or purge");
+        return cli_usage("cache", "one of status, ls, verify and purge is required");
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strcmp(argv[optind], words[i].name) == 0) {
             r = connect_to(&q);

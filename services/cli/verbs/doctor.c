@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce doctor: why it does not work, and the command that mends it
+ * sconce doctor: finds out why sconce does not work, and prints the commands that repair it
  */
 #include <errno.h>
 #include <getopt.h>
@@ -18,12 +18,14 @@
 
 static const char help[] =
     "Usage: sconce doctor [--user|--system] [--deep] [--json]\n"
-    "Finds why sconce does not work, and says the command that mends it. Nothing is changed.\n"
-    "Exit status 0: nothing is broken; 1: something is.\n\n"
-    "  --user, --system     look at these services alone (yours, and the machine's where it has\n"
-    "                       some; for root the machine's)\n"
-    "  --deep               ask a model a question too, which wakes the services\n"
-    "  --json               as a JSON object\n";
+    "Finds out why sconce does not work, and prints the commands that repair it. It changes "
+    "nothing.\n"
+    "The exit status is 0 if nothing is broken, 1 if something is.\n\n"
+    "  --user, --system     check only these services (default: yours, or the machine's if you "
+    "have\n"
+    "                       none; for root always the machine's)\n"
+    "  --deep               also send a request to a model, which starts the services\n"
+    "  --json               print a JSON object\n";
 
 const char *doctor_text(const char *format, ...)
 {
@@ -77,8 +79,8 @@ const char *doctor_whose(const struct doctor_side *side)
     return side->places.user ? "your" : "the machine's";
 }
 
-/* What others wrote must neither speak to the terminal nor break the JSON, and may have been cut
- * within a character. */
+/* Copies @text and replaces control characters and invalid UTF-8, which could control the terminal
+ * or make the JSON invalid. Text from others may also have been cut within a character. */
 static char *clean(const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
@@ -138,8 +140,8 @@ static void drop_side(struct doctor *d)
     last->units = units_close(last->units);
 }
 
-/* For a user: the own services, and the machine's where those are what there is to use. For root:
- * the machine's; where no systemd runs, root is a user like others. */
+/* Selects the sides to check. For a user: the user's own services, or the machine's if the user has
+ * none. For root: the machine's; without systemd, root is treated like any user. */
 static void find_sides(struct doctor *d, int only)
 {
     const bool as_user = only ? only == 'u' : geteuid() != 0;
@@ -244,7 +246,7 @@ int verb_doctor(int argc, char **argv)
             return cli_usage("doctor", "wrong option");
     }
     if (optind < argc)
-        return cli_usage("doctor", "\"%s\" is too much", argv[optind]);
+        return cli_usage("doctor", "unexpected argument \"%s\"", argv[optind]);
     status = examine(&d, only, json);
     for (size_t i = 0; i < d.n_findings; i++) {
         free(d.findings[i].what);

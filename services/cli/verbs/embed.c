@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce embed: vectors of the lines of a file, made by the embed service
+ * sconce embed: converts the lines of a file to vectors, with the embed service
  *
- * Two batches are on their way at a time. What is written is whole lines in their order, so that an
- * interrupted run is continued by the same command.
+ * Two batches are in flight at a time. The output always consists of complete lines in order, so
+ * that the same command can continue an interrupted run.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -21,25 +21,25 @@
 
 static const char help[] =
     "Usage: sconce embed [OPTION]... FILE.txt | FILE.jsonl | - | TEXT\n"
-    "Turns each line of a file into a vector, by the embed service; or one text.\n\n"
+    "Converts each line of a file, or one text, to a vector, with the embed service.\n\n"
     "  -m, --model MODEL    the model, a name or a path (as configured)\n"
-    "  -o, --output FILE    FILE.npy: an array of NumPy; FILE.jsonl: lines of JSON (to standard\n"
-    "                       output). A run that was interrupted is continued\n"
-    "  --anew               begin the output again, whatever is there\n"
-    "  -b, --batch N        texts of one request (64)\n"
-    "  --task NAME          what the model shall be adapted to, if it is to several tasks\n"
-    "  --token-vectors      a vector of each token instead of one of each text; not for .npy\n"
-    "  --prompt-name NAME   the model's own words before each text, such as query or document\n"
-    "  --dimensions N       so many of the first numbers alone\n"
+    "  -o, --output FILE    FILE.npy: a NumPy array; FILE.jsonl: lines of JSON (standard output).\n"
+    "                       The command continues an interrupted run\n"
+    "  --anew               start the output from the beginning, replacing an existing file\n"
+    "  -b, --batch N        texts in one request (64)\n"
+    "  --task NAME          the task adapter, for models with several adapters\n"
+    "  --token-vectors      one vector for each token instead of each text; not for .npy\n"
+    "  --prompt-name NAME   the model's own prompt for the texts, such as query or document\n"
+    "  --dimensions N       only the first N numbers of each vector\n"
     "  --truncate           cut texts that are too long instead of refusing them\n"
     "  --jsonl              lines are JSON: strings, or objects with a text\n"
-    "  --field NAME         which field of objects holds the text (text)\n"
+    "  --field NAME         the member of objects that holds the text (text)\n"
     "  --address WHERE      " HTTP_ADDRESS_FORMS " of the gateway\n"
     "                       (the user's, else the system's)\n"
     "  --key KEY            API key ($SCONCE_API_KEY)\n" CLI_MODELS_HELP
-    "\nWhere no gateway answers, where MODEL is a path, and with --models or --config, the service "
+    "\nIf no gateway answers, if MODEL is a path, and with --models or --config, the service "
     "is\n"
-    "started for this command alone.\n";
+    "started only for this command.\n";
 
 enum {
     OPTION_ANEW = 256,
@@ -56,7 +56,7 @@ enum {
 
 enum {
     MAX_BATCH = 512,
-    N_BATCHES = 2, /* on their way */
+    N_BATCHES = 2, /* in flight */
 };
 
 struct request {
@@ -100,7 +100,7 @@ static int one_text(struct request *q)
     return r;
 }
 
-/* Lines until the batch is full; 0: there are no more. */
+/* Reads lines until the batch is full; 0: there are no more. */
 static int fill(struct embed_lines *lines, struct embed_batch *batch)
 {
     int r = 1;
@@ -113,7 +113,7 @@ static int fill(struct embed_lines *lines, struct embed_batch *batch)
     return r < 0 ? r : batch->n > 0;
 }
 
-/* Writes what came of a batch; tells errors itself. */
+/* Writes the results of a batch; prints errors itself. */
 static int put(struct request *q, const struct embed_lines *lines, struct embed_store *store,
                struct embed_batch *batch)
 {
@@ -142,7 +142,7 @@ static int put(struct request *q, const struct embed_lines *lines, struct embed_
         r = -errno;
     if (r == -EMSGSIZE)
         return cli_error("embed",
-                         "%s has vectors of %u numbers, and these have %u; --anew begins "
+                         "%s has vectors of %u numbers, but these have %u; --anew starts "
                          "it again",
                          q->output, store->width, batch->width);
     return r < 0 ? cli_error("embed", "cannot write: %s", strerror(-r)) : CLI_OK;
@@ -152,7 +152,7 @@ static int run(struct request *q, struct embed_lines *lines, struct embed_store 
                struct embed_batch *batches)
 {
     struct cli_progress progress = {.label = "embedding"};
-    size_t first = 0, n = 0; /* batches that are on their way, in a ring */
+    size_t first = 0, n = 0; /* batches in flight, in a ring */
     int r = 1, status = CLI_OK;
 
     while (status == CLI_OK && (r > 0 || n > 0)) {
@@ -178,7 +178,7 @@ static int run(struct request *q, struct embed_lines *lines, struct embed_store 
     return status;
 }
 
-/* What is told of an output that is not complete. */
+/* Describes the input and options, for an output that is not complete. */
 static int put_work(const struct request *q, struct str *out)
 {
     const struct embed_ask *ask = &q->ask;
@@ -196,7 +196,7 @@ static int with_store(struct request *q, struct embed_lines *lines, struct embed
     int r = 0, status;
 
     if (store->n_rows > 0) {
-        fprintf(stderr, "Going on behind line %llu of %s\n", (unsigned long long)store->n_rows,
+        fprintf(stderr, "Continuing after line %llu of %s\n", (unsigned long long)store->n_rows,
                 lines->name);
         r = embed_lines_skip(lines, store->n_rows);
     }
@@ -232,7 +232,7 @@ static int whole_file(struct request *q)
     return with_store(q, &lines, &store);
 }
 
-/* Takes one option; false: it is wrong, which was told. */
+/* Handles one option; false: invalid, after printing an error. */
 static bool take_option(struct request *q, int c, const char *arg)
 {
     uint64_t number = 0;
@@ -246,7 +246,8 @@ static bool take_option(struct request *q, int c, const char *arg)
         return true;
     case 'b':
         if (!cli_number(arg, MAX_BATCH, &q->batch) || !q->batch)
-            return cli_usage("embed", "-b, --batch is 1 to %d, not \"%s\"", MAX_BATCH, arg), false;
+            return cli_usage("embed", "-b, --batch must be 1 to %d, not \"%s\"", MAX_BATCH, arg),
+                   false;
         return true;
     case OPTION_ANEW:
         return q->anew = true;
@@ -260,7 +261,8 @@ static bool take_option(struct request *q, int c, const char *arg)
         return true;
     case OPTION_DIMENSIONS:
         if (!cli_number(arg, 1 << 20, &number) || !number)
-            return cli_usage("embed", "--dimensions is a number above 0, not \"%s\"", arg), false;
+            return cli_usage("embed", "--dimensions must be a number above 0, not \"%s\"", arg),
+                   false;
         q->ask.dimensions = (uint32_t)number;
         return true;
     case OPTION_TRUNCATE:
@@ -272,7 +274,7 @@ static bool take_option(struct request *q, int c, const char *arg)
         return q->json = true;
     case OPTION_ADDRESS:
         if (!http_address_is_good(arg))
-            return cli_usage("embed", "--address is %s, not \"%s\"", HTTP_ADDRESS_FORMS, arg),
+            return cli_usage("embed", "--address must be %s, not \"%s\"", HTTP_ADDRESS_FORMS, arg),
                    false;
         q->ask.address = arg;
         return true;
@@ -284,7 +286,7 @@ static bool take_option(struct request *q, int c, const char *arg)
     }
 }
 
-/* A text that is no file is embedded itself. */
+/* An argument that is not a file is itself the text. */
 static bool is_file(const struct request *q)
 {
     return text_ends_with(q->input, ".txt") || text_ends_with(q->input, ".jsonl") ||
@@ -308,14 +310,15 @@ static int embed(struct request *q)
     if (!address)
         return cli_error("embed", "out of memory");
     if (q->ask.address && (q->models.n_dirs || q->models.config))
-        return cli_usage("embed", "--models and --config do not go with --address");
+        return cli_usage("embed", "--models and --config cannot be used with --address");
     if (q->output && !text_ends_with(q->output, ".npy") && !text_ends_with(q->output, ".jsonl"))
-        return cli_usage("embed", "--output ends with .npy or .jsonl");
+        return cli_usage("embed", "--output must end with .npy or .jsonl");
     if (q->output && q->ask.token_vectors && text_ends_with(q->output, ".npy"))
-        return cli_usage("embed", "--token-vectors are not written as .npy: lines have different "
-                                  "numbers of them");
+        return cli_usage("embed", "--token-vectors cannot be written as .npy, since texts have "
+                                  "different numbers of tokens");
     if (q->output && !is_file(q))
-        return cli_usage("embed", "--output is for files; there is no file \"%s\"", q->input);
+        return cli_usage("embed", "--output needs an input file; there is no file \"%s\"",
+                         q->input);
     q->json |= text_ends_with(q->input, ".jsonl");
     if (!q->ask.address && own_service_is_needed(&own, address))
         return own_service_run(&own, embed_at, q);
@@ -352,8 +355,9 @@ int verb_embed(int argc, char **argv)
             return CLI_USAGE;
     }
     if (optind + 1 != argc)
-        return cli_usage("embed", optind < argc ? "\"%s\" is too much" : "what shall be read?%s",
-                         optind < argc ? argv[optind + 1] : "");
+        return cli_usage(
+            "embed", optind < argc ? "unexpected argument \"%s\"" : "name a file, `-` or a text%s",
+            optind < argc ? argv[optind + 1] : "");
     q.input = argv[optind];
     return embed(&q);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce info: what a model is, from its file; or what could compute it
+ * sconce info: shows a model, from its file, or the compute devices
  */
 #include <errno.h>
 #include <getopt.h>
@@ -16,12 +16,12 @@
 static const char help[] =
     "Usage: sconce info MODEL [--json] [--meta] [--template]\n"
     "       sconce info --devices [--json]\n"
-    "Tells what a model is, or what computes on this machine.\n\n"
-    "  --devices            the CPU and the GPUs, by the names that --device\n"
+    "Shows a model, or the compute devices of this machine.\n\n"
+    "  --devices            the CPU and the GPUs, with the names that --device\n"
     "                       takes\n"
-    "  --json               as a JSON object\n"
-    "  --meta               with all metadata of the file\n"
-    "  --template           print the chat template alone\n" CLI_MODELS_HELP;
+    "  --json               print a JSON object\n"
+    "  --meta               add all metadata of the file\n"
+    "  --template           print only the chat template\n" CLI_MODELS_HELP;
 
 static json_t *text_json(const char *text)
 {
@@ -98,7 +98,7 @@ static void print_text(const struct inf_model *model, bool meta)
         printf("%s = %s\n", key, value);
 }
 
-/* A model that cannot run can still be told of by its metadata and tokenizer. */
+/* Opens a model. If it cannot run here, opens only its metadata and tokenizer. */
 static int open_model(const struct cli_models *m, const char *name, struct inf_model **ret_model)
 {
     _cleanup_free_ char *path = NULL;
@@ -116,7 +116,7 @@ static int open_model(const struct cli_models *m, const char *name, struct inf_m
     params.vocab_only = true;
     if ((r != -EOPNOTSUPP && r != -ENOENT) || inf_model_open(&params, ret_model, &vocab_err) < 0)
         return cli_error("info", "%s", err.text);
-    fprintf(stderr, "This model cannot run here: %s\n", err.text);
+    fprintf(stderr, "This model cannot run on this machine: %s\n", err.text);
     return CLI_OK;
 }
 
@@ -151,7 +151,7 @@ int verb_info(int argc, char **argv)
             return cli_usage("info", "wrong option");
     }
     if (devices && (optind < argc || meta || template))
-        return cli_usage("info", "--devices stands alone, or with --json");
+        return cli_usage("info", "--devices can only be combined with --json");
     if (devices)
         return cli_print_devices("info", json);
     if (optind + 1 != argc)

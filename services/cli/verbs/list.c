@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce list: the installed models, what they are for, and whether they run here
+ * sconce list: lists the installed models with their tasks, and whether they run on this machine
  *
- * A model runs here when it can be opened, for which its files are mapped and their heads are read.
+ * A model runs here if it can be opened: its files are mapped and their headers are read.
  */
 #include <getopt.h>
 #include <jansson.h>
@@ -16,10 +16,10 @@
 static const char help[] =
     "Usage: sconce list [--json | --names]\n"
     "Lists the models in the model directories.\n\n"
-    "  --json               as a JSON array\n"
-    "  --names              names and aliases alone, one per line\n" CLI_MODELS_HELP;
+    "  --json               print a JSON array\n"
+    "  --names              print only names and aliases, one per line\n" CLI_MODELS_HELP;
 
-/* Whether this build can open the model; else the reason. */
+/* Whether this build can open the model; if not, @reterr has the reason. */
 static bool runs_here(const struct models_entry *e, struct inf_err *reterr)
 {
     const struct inf_model_params params = {.path = e->path};
@@ -68,7 +68,7 @@ static void print_broken(const struct models *models)
         printf("  %s\n", models_broken_at(models, i)->why);
 }
 
-/* @name_width columns for the name. */
+/* Prints a row with @name_width columns for the name. */
 static void print_row(const struct models_entry *e, bool runs, int name_width)
 {
     const time_t t = (time_t)e->mtime;
@@ -136,7 +136,7 @@ int verb_list(int argc, char **argv)
             return cli_usage("list", "wrong option");
     }
     if (optind < argc)
-        return cli_usage("list", "\"%s\" is too much", argv[optind]);
+        return cli_usage("list", "unexpected argument \"%s\"", argv[optind]);
     r = cli_config("list", &m, &config);
     if (r != CLI_OK)
         return r;

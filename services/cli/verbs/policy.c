@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce policy: what each service may do, from the policies that the services carry themselves
+ * sconce policy: shows and checks the policies of the services, which are compiled into them
  */
 #include <errno.h>
 #include <getopt.h>
@@ -15,15 +15,17 @@
 static const char help[] =
     "Usage: sconce policy explain SERVICE [--phase start|serve] [--arch x86-64|arm64] [--json]\n"
     "       sconce policy check [SERVICE]...\n"
-    "Shows what a service may do, and checks policies: those that are built into the services, or\n"
-    "a file FILE.yaml in SERVICE's place.\n\n"
-    "  explain              every system call that is allowed, when and why, and the files\n"
-    "  check                compiles each policy for each architecture and counts\n\n"
-    "  --phase PHASE        start (until READY) or serve (from then on; the default)\n"
-    "  --arch ARCH          another machine's filter\n"
-    "  --json               for programs\n";
+    "Shows what a service may do, and checks policies. SERVICE is a service, for its built-in "
+    "policy,\n"
+    "or a file FILE.yaml.\n\n"
+    "  explain              print every allowed system call with its conditions and reason, and\n"
+    "                       the files\n"
+    "  check                compile each policy for each architecture, and count its calls\n\n"
+    "  --phase PHASE        start (until READY) or serve (after it; the default)\n"
+    "  --arch ARCH          the filter of this architecture instead of the machine's\n"
+    "  --json               print a JSON object\n";
 
-/* The service's name when @text is its policy, else false. */
+/* Extracts the service's name; false if @text is not the policy of a service. */
 static bool service_name(const struct policy_text *text, char *name, size_t size)
 {
     static const char prefix[] = "seccomp/", end[] = ".yaml";
@@ -57,7 +59,7 @@ static int load(const char *service, struct policy **ret_policy)
 
     if (r == -ENOENT && !is_file) {
         service_names(names, sizeof(names));
-        return cli_error("policy", "there is no policy of \"%s\"; there are %s", service, names);
+        return cli_error("policy", "there is no policy \"%s\"; there are %s", service, names);
     }
     return r < 0 ? cli_error("policy", "%s", err.text) : CLI_OK;
 }
@@ -167,9 +169,9 @@ int verb_policy(int argc, char **argv)
         if (c == 'h')
             return cli_help(help);
         if (c == 'p' && !parse_phase(optarg, &view.phase))
-            return cli_usage("policy", "--phase is start or serve");
+            return cli_usage("policy", "--phase must be start or serve");
         if (c == 'a' && !parse_arch(optarg, &view.arch))
-            return cli_usage("policy", "--arch is x86-64 or arm64");
+            return cli_usage("policy", "--arch must be x86-64 or arm64");
         if (c == 'j')
             json = true;
         if (c == '?')
@@ -182,7 +184,7 @@ int verb_policy(int argc, char **argv)
         return explain(&view, json);
     }
     if (argc == 0 || strcmp(argv[0], "check") != 0)
-        return cli_usage("policy", "say `explain SERVICE` or `check`");
+        return cli_usage("policy", "`explain SERVICE` or `check` is required");
     if (argc == 1)
         return check_all();
     for (int i = 1; i < argc; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce render: the prompt that a chat template makes of messages
+ * sconce render: prints the prompt that a chat template makes from messages
  */
 #include <getopt.h>
 #include <jansson.h>
@@ -18,12 +18,12 @@ static const char help[] =
     "add_generation_prompt and further variables of the template.\n\n"
     "  -m, --model MODEL    a model, a directory, a tokenizer_config.json or a .jinja file\n"
     "  --no-generation-prompt\n"
-    "                       end after the last message, not where the answer begins\n"
+    "                       end after the last message, without the prefix of the answer\n"
     "  --tools FILE         a JSON array of tools\n"
-    "  --set NAME=JSON      a variable of the template, e.g. enable_thinking=false\n"
-    "  --json               the prompt as a JSON string\n" CLI_MODELS_HELP;
+    "  --set NAME=JSON      set a variable of the template, such as enable_thinking=false\n"
+    "  --json               print the prompt as a JSON string\n" CLI_MODELS_HELP;
 
-/* What one rendering needs, as JSON until the call. */
+/* The input of one rendering, as JSON. */
 struct render {
     json_t *messages, *tools, *documents, *kwargs;
     bool generation_prompt, json;
@@ -55,7 +55,7 @@ static int load(const char *file, json_t **ret_json)
     return CLI_OK;
 }
 
-/* Splits the body of a request into what the template gets by name and the rest. */
+/* Splits the body of a request into the named inputs of the template and other variables. */
 static int take_body(struct render *r, json_t *body)
 {
     const char *key;
@@ -156,7 +156,8 @@ int verb_render(int argc, char **argv)
         if (c == 'm')
             name = optarg;
         else if (c == 't')
-            status = r.tools ? cli_usage("render", "--tools stands twice") : load(optarg, &r.tools);
+            status =
+                r.tools ? cli_usage("render", "--tools is given twice") : load(optarg, &r.tools);
         else if (c == 's')
             status = set_variable(&r, optarg);
         else if (c == 'n')
@@ -171,7 +172,7 @@ int verb_render(int argc, char **argv)
     if (status != CLI_OK)
         return status;
     if (!name || optind + 1 != argc)
-        return cli_usage("render", name ? "name one file of messages" : "-m MODEL is missing");
+        return cli_usage("render", name ? "name one file with messages" : "-m MODEL is missing");
     status = load(argv[optind], &body);
     if (status == CLI_OK)
         status = take_body(&r, body);

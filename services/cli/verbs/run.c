@@ -2,9 +2,9 @@
 /*
  * sconce run: one answer, or a conversation at the terminal
  *
- * Lines are edited by libedit, with a history in $XDG_STATE_HOME/sconce/history. Control-C ends an
- * answer, and where that was the only one the program, with the status that shells expect;
- * control-D ends the conversation.
+ * libedit provides line editing, with a history in $XDG_STATE_HOME/sconce/history. Control-C stops
+ * an answer. If it was the only answer, the program then ends with the status that shells expect.
+ * Control-D ends the conversation.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,35 +24,35 @@ static const char help[] =
     "Usage: sconce run MODEL [PROMPT]\n"
     "       sconce run --resume [NAME [PROMPT]]\n"
     "       sconce run --sessions [--json]\n"
-    "Talks to a model: one answer to PROMPT (`-`: from standard input), or a conversation.\n\n"
-    "  -s, --system TEXT    what the model is told first\n"
-    "  -n, --max-tokens N   longest answer (until the context is full)\n"
-    "  --temperature X      0 is greedy (0.7)\n"
-    "  --top-p X            keep the likeliest tokens up to this probability (0.95)\n"
-    "  --top-k N            keep the N likeliest tokens (40)\n"
-    "  --min-p X            drop tokens below this share of the likeliest (0.05)\n"
+    "Prints one answer to PROMPT (`-`: from standard input), or starts a conversation.\n\n"
+    "  -s, --system TEXT    the system message\n"
+    "  -n, --max-tokens N   longest answer in tokens (until the context is full)\n"
+    "  --temperature X      0 always takes the most likely token (0.7)\n"
+    "  --top-p X            keep the most likely tokens up to this sum of probabilities (0.95)\n"
+    "  --top-k N            keep the N most likely tokens (40)\n"
+    "  --min-p X            drop tokens below this share of the most likely one (0.05)\n"
     "  --repetition-penalty X\n"
-    "                       above 1 discourages what was just said (1)\n"
-    "  --seed N             the same answer each time\n"
-    "  -c, --context N      tokens that the conversation may hold\n"
-    "  -t, --threads N      threads (all CPUs that we may use)\n" CLI_DEVICE_HELP
-    "  --isa RUNG           highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
-    "  --kv-type TYPE       numbers of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "
+    "                       above 1 makes repetitions less likely (1)\n"
+    "  --seed N             give the same answer each time\n"
+    "  -c, --context N      size of the context in tokens\n"
+    "  -t, --threads N      compute threads (all available CPUs)\n" CLI_DEVICE_HELP
+    "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
+    "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, fp8, or K:V "
     "(f16)\n"
     "  --session NAME       save the conversation under this name, after each answer\n"
-    "  --resume             go on with the conversation NAME, or with the last one\n"
-    "  --sessions           list those that were saved\n"
-    "  --json               with --sessions, for programs\n"
+    "  --resume             continue the conversation NAME, or the last one\n"
+    "  --sessions           list the saved conversations\n"
+    "  --json               with --sessions: print JSON\n"
     "  --raw                continue PROMPT without the chat template\n"
-    "  -v, --verbose        tell tokens and speed after each answer\n" CLI_MODELS_HELP
+    "  -v, --verbose        print tokens and speed after each answer\n" CLI_MODELS_HELP
     "\nIn a conversation: /help, /clear, /system TEXT, /exit. A line that ends with a\n"
-    "backslash goes on in the next one.\n";
+    "backslash continues in the next one.\n";
 
 static const char conversation_help[] =
-    "  /clear          forget what was said\n"
-    "  /system TEXT    tell the model something first, and start anew\n"
-    "  /exit           end (also control-D)\n"
-    "  Control-C ends an answer.\n";
+    "  /clear          forget all messages\n"
+    "  /system TEXT    start a new conversation with this system message\n"
+    "  /exit           end the conversation (also control-D)\n"
+    "  Control-C stops an answer.\n";
 
 enum {
     LEAST_SPEED_TOKENS = 8,
@@ -67,17 +67,18 @@ static void on_interrupt(int sig)
     interrupted = 1;
 }
 
-/* What the command line asked for. */
+/* The settings of the command line */
 struct run {
     struct cli_models models;
     struct conversation_params params;
     const char *device_name; /* NULL: not given */
     struct cli_device device;
     bool verbose, resume, list, json;
-    struct saved saved; /* name NULL: the conversation is not */
+    struct saved saved; /* name NULL: the conversation is not saved */
 };
 
-/* A speed of few tokens, or of hardly any time, would be noise. */
+/* The speed in tokens per second; 0 for few tokens or a very short time, where it would be noise.
+ */
 static double speed(const struct conversation_stats *s)
 {
     const double rest = s->total_sec - s->first_sec;
@@ -88,7 +89,8 @@ static double speed(const struct conversation_stats *s)
 
 static void tell_stats(const struct conversation_stats *s)
 {
-    fprintf(stderr, "[%u tokens read, %u of them known, first text after %.2f s; %u tokens written",
+    fprintf(stderr,
+            "[%u tokens read, %u of them cached, first text after %.2f s; %u tokens written",
             s->n_prompt, s->n_cached, s->first_sec, s->n_generated);
     if (speed(s) > 0)
         fprintf(stderr, ", %.1f tokens/s", speed(s));
@@ -98,14 +100,15 @@ static void tell_stats(const struct conversation_stats *s)
 static void tell_context(const struct conversation_stats *s)
 {
     if (s->n_forgotten)
-        fprintf(stderr,
-                "(The context of %u tokens was full: the model is not told the oldest %zu messages "
-                "any longer.)\n",
-                s->n_ctx, s->n_forgotten);
+        fprintf(
+            stderr,
+            "(The context of %u tokens was full: the oldest %zu messages are no longer part of the "
+            "prompt.)\n",
+            s->n_ctx, s->n_forgotten);
     if (s->is_full)
         fprintf(stderr,
-                "(The context of %u tokens is full, so that the answer ends here; --context makes "
-                "it larger.)\n",
+                "(The context of %u tokens is full, so the answer ends here; --context makes it "
+                "larger.)\n",
                 s->n_ctx);
 }
 
@@ -135,7 +138,7 @@ static int say(struct run *run, struct conversation *c, const char *text)
     return save(run, c);
 }
 
-/* $XDG_STATE_HOME/sconce/history; NULL: no history then. */
+/* $XDG_STATE_HOME/sconce/history; NULL: there is no history. */
 static char *history_path(void)
 {
     _cleanup_free_ char *dir = saved_state_dir();
@@ -152,7 +155,7 @@ static char *prompt(EditLine *el)
     return more && *(bool *)more ? next : first;
 }
 
-/* A command is one word of letters behind a slash, so that a path is none. */
+/* A command is one word of letters after a slash, so a path is not a command. */
 static bool is_command(const char *line)
 {
     const size_t n = line[0] == '/' ? strspn(line + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
@@ -160,7 +163,7 @@ static bool is_command(const char *line)
     return line[0] == '/' && (line[n + 1] == 0 || line[n + 1] == ' ');
 }
 
-/* True when the line was a command; *ret_end when it ends the conversation. */
+/* Runs a command; true if the line was one. *ret_end: it ends the conversation. */
 static bool command(struct conversation *c, const char *line, bool *ret_end)
 {
     if (!is_command(line))
@@ -178,12 +181,13 @@ static bool command(struct conversation *c, const char *line, bool *ret_end)
     } else if (strcmp(line, "/system") == 0) {
         fputs("/system needs a text: /system TEXT\n", stderr);
     } else {
-        fprintf(stderr, "There is no command like \"%s\". There are:\n%s", line, conversation_help);
+        fprintf(stderr, "There is no command \"%s\". The commands are:\n%s", line,
+                conversation_help);
     }
     return true;
 }
 
-/* One input, lines joined at a trailing backslash; false at the end of input. */
+/* Reads one input, joining lines that end with a backslash; false at the end of input. */
 static bool read_input(EditLine *el, bool *more, struct str *out)
 {
     const char *line;
@@ -236,7 +240,7 @@ static int converse(struct run *run, struct conversation *c)
     el_set(el, EL_SIGNAL, 0);
     el_source(el, NULL);
 
-    fputs("Control-D or /exit ends, /help tells more.\n", stderr);
+    fputs("Control-D or /exit ends the conversation, /help shows the commands.\n", stderr);
     while (!end && read_input(el, &more, &input)) {
         if (input.len == 0)
             continue;
@@ -273,7 +277,7 @@ static bool set_u32(const char *text, uint32_t max, uint32_t *ret)
     return true;
 }
 
-/* One option; false when its value is wrong or it is unknown. */
+/* Handles one option; false if it is unknown or its value is invalid. */
 static bool take_option(struct run *run, int c, const char *arg)
 {
     struct inf_sampling *s = &run->params.sampling;
@@ -331,7 +335,7 @@ static bool take_option(struct run *run, int c, const char *arg)
     }
 }
 
-/* What a saved conversation says of itself; @model is what it was held with. */
+/* Fills the description of the saved conversation; @model is its model. */
 static int describe(struct run *run, const char *model_name, const struct inf_model *model)
 {
     const struct inf_model_info *info = inf_model_info(model);
@@ -341,8 +345,8 @@ static int describe(struct run *run, const char *model_name, const struct inf_mo
         return CLI_OK;
     if (run->resume && (strcmp(s->arch, info->arch) != 0 || s->n_params != info->n_params ||
                         s->n_bytes != info->n_bytes))
-        return cli_error("run", "the model %s is not the one that \"%s\" was held with", s->model,
-                         s->name);
+        return cli_error("run", "the model %s is not the one that the conversation \"%s\" used",
+                         s->model, s->name);
     if (!run->resume) {
         s->model = strchr(model_name, '/') ? realpath(model_name, NULL) : strdup(model_name);
         s->arch = strdup(info->arch);
@@ -369,12 +373,13 @@ static int check_template(struct run *run, const char *model_name, const struct 
     if (run->params.raw)
         return CLI_OK;
     if (inf_model_info(model)->template_error)
-        return cli_error("run", "the chat template of %s cannot be used (%s); --raw does without",
+        return cli_error("run",
+                         "the chat template of %s cannot be used (%s); --raw works without one",
                          model_name, inf_model_info(model)->template_error);
     if (inf_model_chat_template(model))
         return CLI_OK;
     if (run->saved.name)
-        return cli_error("run", "%s has no chat template, so that there is no conversation to save",
+        return cli_error("run", "%s has no chat template, so there is no conversation to save",
                          model_name);
     if (isatty(STDERR_FILENO))
         fputs("This model has no chat template: it continues your text (--raw).\n", stderr);
@@ -453,19 +458,19 @@ static const struct option options[] = {
     {0},
 };
 
-/* 'h' when help was asked for, else an exit status. */
+/* Handles all options. Returns 'h' for --help, else an exit status. */
 static int take_options(struct run *run, int argc, char **argv)
 {
     int c, i_option = -1;
 
-    optind = 0; /* a resumed conversation's options are taken twice */
+    optind = 0; /* the options of a resumed conversation are read twice */
     while ((c = getopt_long(argc, argv, "s:n:c:t:vh", options, &i_option)) >= 0) {
         if (c == 'h')
             return 'h';
         if (c == '?')
             return cli_usage("run", "wrong option");
         if (!take_option(run, c, optarg))
-            return cli_usage("run", "\"%s\" is no good value for %s%s", optarg,
+            return cli_usage("run", "\"%s\" is not a valid value for %s%s", optarg,
                              i_option >= 0 ? "--" : "-",
                              i_option >= 0 ? options[i_option].name : (char[]){(char)c, 0});
         i_option = -1;
@@ -473,14 +478,14 @@ static int take_options(struct run *run, int argc, char **argv)
     return CLI_OK;
 }
 
-/* The conversation's own options, and above them those of the command line. */
+/* Loads a saved conversation with its options, which the command line overrides. */
 static int resume(struct run *run, const char *name, int argc, char **argv)
 {
     struct saved saved;
     struct inf_err err;
 
     if (run->saved.name || run->params.system || run->params.raw)
-        return cli_usage("run", "--session, --system and --raw are of new conversations");
+        return cli_usage("run", "--session, --system and --raw are only for new conversations");
     if (name && !saved_name_is_good(name))
         return cli_usage("run", "\"%s\" cannot be the name of a conversation", name);
     if (saved_read(name, &saved, &err) < 0)
@@ -510,22 +515,23 @@ static int begin(struct run *run, int argc, char **argv)
     if (run->list)
         return saved_print(run->json, &err) < 0 ? cli_error("run", "%s", err.text) : CLI_OK;
     if (run->json)
-        return cli_usage("run", "--json is of --sessions");
+        return cli_usage("run", "--json is only for --sessions");
     if (n_args > 2)
-        return cli_usage("run", "\"%s\" is too much; put the prompt into quotes", args[2]);
+        return cli_usage("run", "unexpected argument \"%s\"; put the prompt in quotes", args[2]);
     if (run->resume) {
         r = resume(run, n_args > 0 ? args[0] : NULL, argc, argv);
         return r == CLI_OK ? start(run, run->saved.model, n_args > 1 ? args[1] : NULL) : r;
     }
     if (n_args == 0)
-        return cli_usage("run", "name a model; `sconce list` shows those that are installed");
+        return cli_usage("run", "name a model; `sconce list` shows the installed models");
     if (run->saved.name && run->params.raw)
-        return cli_usage("run", "--raw is no conversation: there is nothing to save");
+        return cli_usage("run", "--raw starts no conversation, so there is nothing to save");
     if (run->saved.name && saved_exists(run->saved.name))
-        return cli_error("run",
-                         "the conversation \"%s\" is there already; `sconce run --resume %s` goes "
-                         "on with it",
-                         run->saved.name, run->saved.name);
+        return cli_error(
+            "run",
+            "the conversation \"%s\" already exists; `sconce run --resume %s` continues "
+            "it",
+            run->saved.name, run->saved.name);
     return start(run, args[0], n_args > 1 ? args[1] : NULL);
 }
 

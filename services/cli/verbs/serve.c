@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce serve: the whole suite in the foreground
+ * sconce serve: runs all services in the foreground
  *
- * Opens the same sockets as the units do and starts the same services on their first connection.
- * When another instance holds the usual sockets, this one makes a directory of its own.
+ * It opens the same sockets as the units and starts the same services on their first connection. If
+ * another instance uses the usual sockets, it creates a directory of its own.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -26,17 +26,17 @@
 
 static const char help[] =
     "Usage: sconce serve [--listen ADDR:PORT]... [--models DIR]... [--config FILE]\n"
-    "Starts the services here, without systemd: each on its first connection.\n\n"
-    "  --listen ADDR:PORT   where clients connect (127.0.0.1:7266); port 0 takes a free one;\n"
-    "                       unix:PATH is possible too\n"
-    "  --runtime-dir DIR    for the sockets of the services "
+    "Runs the services in the foreground, without systemd: each starts on its first connection.\n\n"
+    "  --listen ADDR:PORT   address for clients (127.0.0.1:7266); port 0 selects a free one;\n"
+    "                       or unix:PATH\n"
+    "  --runtime-dir DIR    directory for the sockets of the services "
     "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
 
 enum {
     SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 1,
 };
 
-/* In the order in which they are stopped: who asks goes before who answers. */
+/* The services in the order in which they are stopped: a client stops before its server */
 enum part_id { GATEWAY, CHAT, EMBED, AUDIO, CACHE, N_PARTS };
 
 static const struct {
@@ -51,24 +51,24 @@ static const struct {
 
 struct part {
     struct supervisor_service service;
-    char *program; /* NULL: it is not installed */
-    char *socket;  /* which serve makes and removes; NULL: not yet */
+    char *program; /* NULL: not installed */
+    char *socket;  /* the socket that serve creates and removes; NULL: none yet */
 };
 
 struct serve {
     struct cli_models models;
-    const char *device; /* NULL: as configured */
+    const char *device; /* NULL: from the configuration */
     const char *listen[SERVE_MAX_LISTEN];
     size_t n_listen;
     char *dir;
     bool own_dir;
-    char *no_socket; /* a path in dir where nobody listens, for services that are not installed */
+    char *no_socket; /* a path in dir without a listener, for services that are not installed */
     struct part parts[N_PARTS];
-    unsigned port; /* of the first address; 0: unix */
+    unsigned port; /* port of the first address; 0: unix */
 };
 
-/* Sockets whose paths are ours; their descriptors are closed as well unless the supervisor has
- * them. */
+/* Removes the sockets that this process created; also closes their descriptors, unless the
+ * supervisor owns them. */
 static void drop_sockets(struct serve *s, bool close_too)
 {
     for (size_t i = 0; i < N_PARTS; i++) {
@@ -143,7 +143,7 @@ static int open_in_dir(struct serve *s, struct inf_err *reterr)
         r = path ? supervisor_listen(address, &port, reterr) : -ENOMEM;
         if (r < 0)
             break;
-        /* What is not ours is not removed at the end. */
+        /* Only sockets that this process created are removed at the end. */
         part->socket = STEAL(path);
         part->service.sockets[part->service.n_sockets++] =
             (struct supervisor_socket){i == GATEWAY ? "gateway-unix" : part_rows[i].name, r};
@@ -153,7 +153,7 @@ static int open_in_dir(struct serve *s, struct inf_err *reterr)
     return r;
 }
 
-/* The sockets of the services: the usual directory, or one of our own when that is in use. */
+/* Opens the sockets of the services in the usual directory, or in a new one if that is in use. */
 static int open_sockets(struct serve *s, const char *runtime_dir, struct inf_err *reterr)
 {
     char template[] = "/tmp/sconce-XXXXXX";
@@ -179,7 +179,7 @@ static void add_arg(struct part *part, const char *arg)
 
     while (part->service.argv[n])
         n++;
-    /* The last one stays NULL. */
+    /* The last element stays NULL. */
     if (n + 1 < SUPERVISOR_MAX_ARGS)
         part->service.argv[n] = arg;
 }
@@ -190,7 +190,7 @@ static void add_option(struct part *part, const char *option, const char *value)
     add_arg(part, value);
 }
 
-/* @open: who can connect may ask. */
+/* Fills the arguments of the services; @open: TCP requires no key. */
 static void fill_args(struct serve *s, bool open)
 {
     struct part *gateway = &s->parts[GATEWAY], *chat = &s->parts[CHAT], *embed = &s->parts[EMBED],
@@ -206,7 +206,8 @@ static void fill_args(struct serve *s, bool open)
     }
     add_option(gateway, "--chat-socket", chat->socket);
     add_option(gateway, "--embed-socket", embed->socket);
-    /* Without it the gateway finds nothing in its place, and says what to install. */
+    /* If the service is not installed, the gateway finds no listener here, and says what to
+     * install. */
     add_option(gateway, "--audio-socket", audio->socket ? audio->socket : s->no_socket);
     if (open)
         add_option(gateway, "--tcp-access", "open");
@@ -231,7 +232,7 @@ static int find_programs(struct serve *s)
     return CLI_OK;
 }
 
-/* Whether others than programs of this machine can reach it. */
+/* Whether other machines can reach the address. */
 static bool is_remote(const char *address)
 {
     static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
@@ -262,9 +263,10 @@ static void greet(const struct serve *s, const struct config *config, bool open,
     fprintf(stderr, "Listening on unix:%s\n", s->parts[GATEWAY].socket);
     for (size_t i = 0; i < s->n_listen && open; i++)
         if (is_remote(s->listen[i]))
-            fprintf(stderr, "Whoever reaches %s may ask, without an API key.\n", s->listen[i]);
+            fprintf(stderr, "Everybody who can reach %s may send requests without an API key.\n",
+                    s->listen[i]);
     if (!open)
-        fputs("Over TCP, requests must show one of the configured API keys.\n", stderr);
+        fputs("TCP requests must send one of the configured API keys.\n", stderr);
     if (models_count(models) == 0) {
         fputs("No model is installed yet. Put a .gguf file or a model directory into one of:\n",
               stderr);
@@ -275,7 +277,7 @@ static void greet(const struct serve *s, const struct config *config, bool open,
     fprintf(stderr, "Models: %s\n", names ? names : "");
     for (size_t i = 0; i < N_PARTS; i++)
         if (!s->parts[i].program)
-            fprintf(stderr, "The %s service is not installed: it is in the package %s.\n",
+            fprintf(stderr, "The %s service is not installed; it is in the package %s.\n",
                     part_rows[i].name, serve_package(part_rows[i].name));
     if (s->port && first) {
         const int n_host = (int)(strrchr(s->listen[0], ':') - s->listen[0]);
@@ -316,7 +318,7 @@ static int serve(struct serve *s, const char *runtime_dir)
         r = supervisor_listen(s->listen[i], &port, &err);
         if (r == -EADDRINUSE)
             return cli_error("serve",
-                             "%s; stop what listens there, or choose another port by "
+                             "%s; stop the program that listens there, or choose another port with "
                              "--listen 127.0.0.1:PORT (0: any free one)",
                              err.text);
         if (r < 0)
@@ -327,7 +329,7 @@ static int serve(struct serve *s, const char *runtime_dir)
     }
     if (open_sockets(s, runtime_dir, &err) < 0)
         return cli_error("serve", "%s", err.text);
-    /* What was started by hand serves whoever is here, unless there are keys to show. */
+    /* A suite that was started by hand serves all local users, unless keys are configured. */
     open =
         config->gateway.api_keys.n + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
     fill_args(s, open);
@@ -344,7 +346,7 @@ static int serve(struct serve *s, const char *runtime_dir)
     return CLI_OK;
 }
 
-/* What the chat service would only say when it is asked. */
+/* Reports an invalid device now; the chat service would report it only at the first request. */
 static int check_device(const char *name)
 {
     struct cli_device device;
@@ -371,7 +373,7 @@ int verb_serve(int argc, char **argv)
 
     while ((c = getopt_long(argc, argv, "l:h", options, NULL)) >= 0) {
         if (c == 'l' && s.n_listen == SERVE_MAX_LISTEN)
-            return cli_usage("serve", "--listen may stand %d times", SERVE_MAX_LISTEN);
+            return cli_usage("serve", "--listen can be given at most %d times", SERVE_MAX_LISTEN);
         if (c == 'l')
             s.listen[s.n_listen++] = optarg;
         else if (c == 'r')
@@ -384,7 +386,7 @@ int verb_serve(int argc, char **argv)
             return cli_usage("serve", "wrong option");
     }
     if (optind < argc)
-        return cli_usage("serve", "\"%s\" is too much", argv[optind]);
+        return cli_usage("serve", "unexpected argument \"%s\"", argv[optind]);
     if (s.device) {
         const int r = check_device(s.device);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce setup: opens and closes the doors of one manager, and what its services may see
+ * sconce setup: sets up the sockets of one service manager, and what its services may access
  *
- * Everything it does is files (drop-ins, keys, one configuration file) and what systemd is asked to
- * do with them; running it twice changes nothing.
+ * All changes are files (drop-ins, keys, one configuration file) and requests to systemd. Running a
+ * command twice changes nothing more.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -20,22 +20,22 @@
 
 static const char help[] =
     "Usage: sconce setup [--user|--system] [OPTION]... [WHAT]\n"
-    "Opens the doors of sconce under systemd, for you or for the machine.\n\n"
-    "  (nothing)                   the unix socket, now and at each login or boot\n"
-    "  tcp [--port N] [--off]      TCP on 127.0.0.1 (7266) with an API key, which it prints\n"
-    "  key [NAME] [--rights LIST]  adds an API key and prints it; LIST: infer (what it may do "
-    "unless\n"
-    "                              told otherwise), manage, observe, with commas between them\n"
-    "  access keys|open|group      who may ask: members of the group sconce and, by TCP, who has "
-    "a\n"
-    "                              key; or every program of this machine; or the group alone\n"
-    "  gpu [--off]                 opens this machine's GPUs to the chat service\n"
-    "  models [DIR]...             adds model directories, and shows all that are configured to "
-    "the\n"
-    "                              services\n\n"
+    "Sets up sconce under systemd, for you or for the machine.\n\n"
+    "  (nothing)                   enables the unix socket, now and at each login or boot\n"
+    "  tcp [--port N] [--off]      enables TCP on 127.0.0.1 (port 7266) with an API key, and "
+    "prints it\n"
+    "  key [NAME] [--rights LIST]  adds an API key and prints it; LIST: infer (the default), "
+    "manage,\n"
+    "                              observe, separated by commas\n"
+    "  access keys|open|group      who may send requests: the group sconce, and clients with a "
+    "key\n"
+    "                              by TCP; every program of the machine; or only the group\n"
+    "  gpu [--off]                 gives the chat service access to this machine's GPUs\n"
+    "  models [DIR]...             adds model directories, and gives the services access to all\n"
+    "                              configured ones\n\n"
     "  --user, --system            whose services (the machine's for root, else yours)\n"
-    "  --dry-run                   tell what would be written and called\n"
-    "  --no-start                  change files alone\n"
+    "  --dry-run                   only print what would be written and called\n"
+    "  --no-start                  only change files\n"
     "  --root DIR                  change the system in DIR instead of this one\n";
 
 static const struct {
@@ -53,7 +53,7 @@ int setup_failed(const struct setup *s, const struct inf_err *err)
 
     if (rights && !s->places.user && geteuid() != 0)
         return cli_error("setup",
-                         "%s; the machine's services are set up by root: "
+                         "%s; only root can set up the machine's services: "
                          "sudo sconce setup --system …",
                          err->text);
     return cli_error("setup", "%s", err->text);
@@ -64,12 +64,13 @@ void setup_tell_offline(const struct setup *s)
     if (!manager_is_offline(s->manager) || s->places.root[0])
         return;
     if (!s->places.user)
-        puts("No systemd runs here: the files take effect when one starts.");
+        puts("systemd does not run here: the files take effect when it starts.");
     else if (!s->places.socket_dir)
-        puts("Your systemd cannot be found, for XDG_RUNTIME_DIR is not set: the files take effect "
-             "at your next\nlogin by console or ssh.");
+        puts("Your systemd cannot be found, because XDG_RUNTIME_DIR is not set: the files take "
+             "effect\n"
+             "at your next login by console or ssh.");
     else
-        puts("No systemd of yours runs: the files take effect when it starts, or\n"
+        puts("Your systemd does not run: the files take effect when it starts, or\n"
              "`sconce serve` starts the services in the foreground.");
 }
 
@@ -82,10 +83,10 @@ static void tell_linger(const struct setup *s)
         return;
     snprintf(path, sizeof(path), "/var/lib/systemd/linger/%s", name);
     if (!path_exists(path))
-        puts("It ends when you log out; `loginctl enable-linger` keeps it.");
+        puts("Your services stop when you log out; `loginctl enable-linger` keeps them running.");
 }
 
-/* Whether the unix socket asks for a key, which only configuration makes it do. */
+/* Whether the unix socket requires a key; only the configuration can set this. */
 static bool needs_key(const struct setup *s)
 {
     _cleanup_(config_freep) struct config *config = NULL;
@@ -95,7 +96,7 @@ static bool needs_key(const struct setup *s)
            config->gateway.unix_access == CONFIG_UNIX_KEY;
 }
 
-/* What must be typed to mean these services again. */
+/* The option that selects these services in another command. */
 static const char *option_text(const struct setup *s)
 {
     if (s->places.user == (geteuid() != 0))
@@ -103,7 +104,7 @@ static const char *option_text(const struct setup *s)
     return s->places.user ? " --user" : " --system";
 }
 
-/* A door of another kind, which is closed unless somebody opens it. */
+/* Prints how to give the services access to a GPU, if they have none. */
 static void tell_gpu(const struct setup *s)
 {
     _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_CHAT, "50-gpu.conf");
@@ -111,8 +112,8 @@ static void tell_gpu(const struct setup *s)
 
     if (s->places.root[0] || !path || path_exists(path) || gpu_nodes_find("", nodes) == 0)
         return;
-    printf("%s is closed to the services; `sconce setup gpu%s` opens it.\n", nodes[0].path,
-           option_text(s));
+    printf("The services have no access to %s; `sconce setup gpu%s` gives it to them.\n",
+           nodes[0].path, option_text(s));
 }
 
 int setup_doors(struct setup *s, int argc __attribute__((unused)),
@@ -131,20 +132,22 @@ int setup_doors(struct setup *s, int argc __attribute__((unused)),
         return setup_failed(s, &err);
     setup_tell_offline(s);
     if (s->places.socket_dir)
-        printf("Door  unix:%s/gateway.sock   %s%s\n", s->places.socket_dir,
-               s->places.user ? "yours alone"
+        printf("Unix socket  unix:%s/gateway.sock   %s%s\n", s->places.socket_dir,
+               s->places.user ? "only for you"
                               : "for members of the group sconce (usermod -aG sconce NAME)",
                needs_key(s) ? ", with an API key" : "");
     if (manager_is_enabled(&s->places, SETUP_TCP_SOCKET))
-        printf("Door  http://127.0.0.1:%u/v1\n", setup_port(&s->places));
+        printf("TCP          http://127.0.0.1:%u/v1\n", setup_port(&s->places));
     else
-        printf("TCP is closed; `sconce setup tcp%s` opens it with an API key.\n", option_text(s));
+        printf("TCP is disabled; `sconce setup tcp%s` enables it with an API key.\n",
+               option_text(s));
     tell_gpu(s);
     tell_linger(s);
     return CLI_OK;
 }
 
-/* Root would follow links that another user laid, and leave files that this user cannot change. */
+/* Root would follow links that another user created, and leave files that this user cannot change.
+ */
 static bool is_home_of_another(const char *home)
 {
     struct stat st;
@@ -152,7 +155,7 @@ static bool is_home_of_another(const char *home)
     return geteuid() == 0 && home && stat(home, &st) == 0 && st.st_uid != 0;
 }
 
-/* Both managers' units are of one installation, so one of them tells. */
+/* Runs a subcommand; negative: there is none of this name. */
 static int run_noun(struct setup *s, int argc, char **argv)
 {
     struct inf_err err;
@@ -170,7 +173,7 @@ static int run_noun(struct setup *s, int argc, char **argv)
         if (strcmp(argv[0], nouns[i].name) == 0)
             status = nouns[i].run(s, argc, argv);
     manager_close(s->manager);
-    return status >= 0 ? status : cli_usage("setup", "there is nothing called \"%s\"", argv[0]);
+    return status >= 0 ? status : cli_usage("setup", "there is no subcommand \"%s\"", argv[0]);
 }
 
 int verb_setup(int argc, char **argv)
@@ -201,12 +204,11 @@ int verb_setup(int argc, char **argv)
         else if (c == 'o')
             s.off = true;
         else if (c == 'p' && (!cli_number(optarg, 65535, &port) || port == 0))
-            return cli_usage("setup", "--port: \"%s\" is no port", optarg);
+            return cli_usage("setup", "--port: \"%s\" is not a port", optarg);
         else if (c == 'p')
             s.port = (unsigned)port;
         else if (c == 'R' && rights_parse(optarg, strlen(optarg), &s.rights) < 0)
-            return cli_usage("setup",
-                             "--rights takes words with commas between them: " RIGHTS_LIST);
+            return cli_usage("setup", "--rights takes a list separated by commas: " RIGHTS_LIST);
         else if (c == 'R')
             continue;
         else if (c == 'h')
@@ -215,12 +217,14 @@ int verb_setup(int argc, char **argv)
             return cli_usage("setup", "wrong option");
     }
     if (s.rights && (optind == argc || strcmp(argv[optind], "key") != 0))
-        return cli_usage("setup", "--rights is for `sconce setup key`");
+        return cli_usage("setup", "--rights is only for `sconce setup key`");
     if (root && user)
-        return cli_usage("setup", "--root is for --system");
+        return cli_usage("setup", "--root is only for --system");
     if (user &&
         (is_home_of_another(getenv("HOME")) || is_home_of_another(getenv("XDG_CONFIG_HOME"))))
-        return cli_error("setup", "this home is another user's: run it as that user, without sudo");
+        return cli_error(
+            "setup",
+            "the home directory belongs to another user: run this as that user, without sudo");
     if (places_init(user, root, &s.places, &err) < 0)
         return setup_failed(&s, &err);
     status = run_noun(&s, argc - optind, argv + optind);

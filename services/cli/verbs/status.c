@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce status: what runs, and how fast, without starting anything
+ * sconce status: shows what runs and how fast, without starting anything
  *
- * Units are asked of systemd. The gateway's metrics are read only where it runs already: a unit
- * that is active, or a suite in the foreground. Metrics tell which models are in memory and their
- * speed.
+ * The state of units comes from systemd. The gateway's metrics list the models in memory and their
+ * speed. They are read only from a gateway that runs already, as an active unit or under `sconce
+ * serve`.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -20,13 +20,12 @@
 #include "common/config/config.h"
 #include "core/text.h"
 
-static const char help[] =
-    "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"
-    "Tells what runs and how fast, without starting anything that sleeps.\n\n"
-    "  --address WHERE      ask the gateway at " HTTP_ADDRESS_FORMS "\n"
-    "                       (those of the user, the system and port 7266)\n"
-    "  --key KEY            API key ($SCONCE_API_KEY)\n"
-    "  --json               as a JSON object\n";
+static const char help[] = "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"
+                           "Shows what runs and how fast, without starting any service.\n\n"
+                           "  --address WHERE      use the gateway at " HTTP_ADDRESS_FORMS "\n"
+                           "                       (default: the user's, the system's, port 7266)\n"
+                           "  --key KEY            API key ($SCONCE_API_KEY)\n"
+                           "  --json               print a JSON object\n";
 
 enum {
     STATUS_MAX_MODELS = 64,
@@ -37,18 +36,18 @@ struct model_line {
     double running, waiting, decode_tok_s, prefill_tok_s, threads;
 };
 
-/* Those behind the gateway. */
+/* The services behind the gateway */
 enum { CHAT, EMBED, AUDIO, N_SERVICES };
 
 static const char *const services[N_SERVICES] = {
     [CHAT] = "chat", [EMBED] = "embed", [AUDIO] = "audio"};
 
 enum state {
-    STATE_UNKNOWN, /* the gateway has not spoken to it, and nobody else can be asked */
+    STATE_UNKNOWN, /* the gateway has not connected to it, and there is no other source */
     STATE_SLEEPS,
     STATE_RUNS,
-    STATE_ABSENT, /* it is not installed */
-    STATE_MASKED, /* it does not run, and systemd may not start it */
+    STATE_ABSENT, /* not installed */
+    STATE_MASKED, /* not running, and systemd must not start it */
 };
 
 static const char *const state_names[] = {[STATE_UNKNOWN] = "unknown",
@@ -60,12 +59,12 @@ static const char *const state_names[] = {[STATE_UNKNOWN] = "unknown",
 struct report {
     const char *key;
     json_t *units;       /* array of objects */
-    char address[512];   /* of the gateway that answered; "" none */
-    char closed[512];    /* of one that is not open to us; "" none */
-    const char *manager; /* whose gateway answered, "user" or "system"; NULL: no manager's */
-    int status;          /* of /metrics; 0: nobody listens */
+    char address[512];   /* address of the gateway that answered; "": none */
+    char closed[512];    /* address of a gateway that this process may not use; "": none */
+    const char *manager; /* the manager of that gateway, "user" or "system"; NULL: neither */
+    int status;          /* status of /metrics; 0: no listener */
     enum state states[N_SERVICES];
-    char device[32], description[256]; /* of the chat service; "" when it does not run */
+    char device[32], description[256]; /* device of the chat service; "" if it does not run */
     struct model_line models[STATUS_MAX_MODELS];
     size_t n_models;
 };
@@ -81,7 +80,7 @@ static struct model_line *model_line(struct report *r, const char *name, size_t 
     return &r->models[r->n_models++];
 }
 
-/* The text of a label whose beginning is @label, as in `,device="`. */
+/* Extracts the value of a label that starts with @label, such as `,device="`. */
 static void take_label(const char *line, const char *label, char *text, size_t size)
 {
     const char *value = strstr(line, label);
@@ -114,7 +113,7 @@ static void take_up(struct report *r, const char *line)
     }
 }
 
-/* One sample of the text format: name{labels} value. */
+/* Reads one sample of the text format: name{labels} value. */
 static void take_sample(struct report *r, const char *line)
 {
     static const struct {
@@ -153,7 +152,7 @@ static void take_metrics(struct report *r, struct str *text)
         take_sample(r, line);
 }
 
-/* True when a gateway answered at @address. */
+/* Reads /metrics from @address; true if a gateway answered. */
 static bool ask(struct report *r, const char *address)
 {
     _cleanup_str_ struct str body = {0};
@@ -184,7 +183,7 @@ static bool has_units(const struct report *r, const char *manager)
     return false;
 }
 
-/* A unit of @manager, "user" or "system"; NULL: it has none of this name. */
+/* Finds a unit of @manager, "user" or "system"; NULL: there is none of this name. */
 static const json_t *find_unit(const struct report *r, const char *manager, const char *name)
 {
     json_t *unit;
@@ -199,7 +198,7 @@ static const json_t *find_unit(const struct report *r, const char *manager, cons
     return NULL;
 }
 
-/* "active", "masked"…; "" where @manager has no such unit. */
+/* The state "active", "masked"…; "" if @manager has no such unit. */
 static const char *unit_state(const struct report *r, const char *manager, const char *name)
 {
     const char *state = json_string_value(json_object_get(find_unit(r, manager, name), "state"));
@@ -207,7 +206,7 @@ static const char *unit_state(const struct report *r, const char *manager, const
     return state ? state : "";
 }
 
-/* What the systemd of @manager says of a service; STATE_UNKNOWN: it knows nothing. */
+/* The state of a service according to the systemd of @manager; STATE_UNKNOWN: not known. */
 static enum state state_of_unit(const struct report *r, const char *manager, const char *service)
 {
     const json_t *unit;
@@ -227,7 +226,7 @@ static enum state state_of_unit(const struct report *r, const char *manager, con
                                                                           : STATE_RUNS;
 }
 
-/* Whether a service that need not be installed is not. */
+/* Whether an optional service is not installed. */
 static bool is_missing(const char *service)
 {
     _cleanup_free_ char *program = NULL;
@@ -240,7 +239,7 @@ static bool is_missing(const char *service)
     return !program;
 }
 
-/* Where no gateway answered: whether the service of any manager runs. */
+/* If no gateway answered: whether the service runs under any manager. */
 static enum state state_of_any_unit(const struct report *r, const char *service)
 {
     const enum state user = state_of_unit(r, "user", service);
@@ -249,8 +248,8 @@ static enum state state_of_any_unit(const struct report *r, const char *service)
     return user == STATE_RUNS || system == STATE_UNKNOWN ? user : system;
 }
 
-/* The gateway knows of services that it spoke to, but does not tell everybody; who started them
- * knows of all. */
+/* Finds the states of services. The gateway only knows services that it connected to, and does not
+ * report them to everybody; the program that starts services knows all. */
 static void find_states(struct report *r)
 {
     const pid_t supervisor =
@@ -273,7 +272,7 @@ static void find_states(struct report *r)
     }
 }
 
-/* A chat service that runs without the gateway's knowing is asked itself. */
+/* Reads the metrics of a chat service that runs but that the gateway has not used. */
 static void ask_chat(struct report *r)
 {
     const char *slash = strrchr(r->address, '/');
@@ -288,7 +287,7 @@ static void ask_chat(struct report *r)
         take_metrics(r, &body);
 }
 
-/* The doors that a socket unit holds: addresses, and whether the gateway asks for a key there. */
+/* The addresses of a socket unit, and whether the gateway requires a key there. */
 static json_t *doors(const struct unit_state *s, bool user, bool is_gateway)
 {
     _cleanup_(config_freep) struct config *config = NULL;
@@ -312,7 +311,7 @@ static json_t *doors(const struct unit_state *s, bool user, bool is_gateway)
     return list;
 }
 
-/* A service whose package is not installed has its line as well, for whoever looks for it. */
+/* Adds a line for a service whose package is not installed, for users who search for it. */
 static void add_absent(struct report *r, const char *manager, const char *unit)
 {
     for (size_t i = 0; i < N_SERVICES; i++) {
@@ -321,7 +320,7 @@ static void add_absent(struct report *r, const char *manager, const char *unit)
         snprintf(name, sizeof(name), "sconce-%s.service", services[i]);
         if (strcmp(unit, name) != 0 || !serve_package(services[i]) || !has_units(r, manager))
             continue;
-        snprintf(text, sizeof(text), "not installed: it is in the package %s",
+        snprintf(text, sizeof(text), "not installed; it is in the package %s",
                  serve_package(services[i]));
         json_array_append_new(r->units, json_pack("{s:s, s:s, s:s, s:s, s:I, s:[]}", "manager",
                                                   manager, "unit", unit, "state", "not-found",
@@ -333,7 +332,7 @@ static void add_unit(struct report *r, bool user, const char *name, const struct
 {
     const bool is_masked = strcmp(s->load, "masked") == 0;
 
-    /* What a service said of itself is true while it runs. */
+    /* The status text of a service is valid only while it runs. */
     json_array_append_new(
         r->units, json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "manager", user ? "user" : "system",
                             "unit", name, "state", is_masked ? s->load : s->active, "status",
@@ -341,7 +340,7 @@ static void add_unit(struct report *r, bool user, const char *name, const struct
                             doors(s, user, strstr(name, "gateway") != NULL)));
 }
 
-/* The units of one manager; true when its gateway runs or could be asked without waking it. */
+/* Reads the units of one manager; true if its gateway runs, so that a request does not start it. */
 static bool take_units(struct report *r, bool user)
 {
     static const char *const names[] = {
@@ -370,14 +369,14 @@ static bool take_units(struct report *r, bool user)
     return active;
 }
 
-/* Asks the gateway of a manager that has units, or of a `sconce serve` where it has none. */
+/* Tries the gateway of a manager that has units, or of a `sconce serve` if there are none. */
 static bool ask_at(struct report *r, const char *manager, const char *address)
 {
     r->manager = has_units(r, manager) ? manager : NULL;
     return ask(r, address);
 }
 
-/* Gateways in order: the user's, the system's, whatever has the usual port. */
+/* Tries the gateways in order: the user's, the system's, the default port. */
 static void ask_all(struct report *r)
 {
     static const char system_socket[] = "/run/sconce/gateway.sock";
@@ -385,7 +384,7 @@ static void ask_all(struct report *r)
     _cleanup_free_ char *dir = NULL;
     char address[512];
 
-    /* Where there is no directory of the user, this is the one of the system. */
+    /* Without a runtime directory of the user, this is the system's. */
     if (config_socket_dir(&dir) == 0 && strcmp(dir, "/run/sconce") != 0 &&
         (user_active || !has_units(r, "user"))) {
         snprintf(address, sizeof(address), "unix:%s/gateway.sock", dir);
@@ -446,7 +445,7 @@ static void print_unit(const json_t *unit)
     putchar('\n');
 }
 
-/* Whether a connection starts a gateway. */
+/* Whether a connection would start a gateway. */
 static bool door_is_open(const struct report *r, const char *manager)
 {
     return strcmp(unit_state(r, manager, "sconce-gateway.service"), "masked") != 0 &&
@@ -457,27 +456,27 @@ static bool door_is_open(const struct report *r, const char *manager)
 static void print_nobody(const struct report *r)
 {
     if (r->closed[0])
-        printf("%s is not open to you: " CLI_WAYS_IN ".\n", r->closed);
+        printf("You have no permission to use %s: " CLI_WAYS_IN ".\n", r->closed);
     else if (json_array_size(r->units) == 0)
-        puts("Nothing runs here. `sconce serve` starts the services in the foreground;\n"
-             "`sconce setup` opens them under systemd.");
+        puts("Nothing runs. `sconce serve` starts the services in the foreground;\n"
+             "`sconce setup` sets them up under systemd.");
     else if (door_is_open(r, "user") || door_is_open(r, "system"))
-        puts("The gateway sleeps; the first connection starts it.");
+        puts("The gateway does not run; the first connection starts it.");
     else
-        puts("No door of sconce is open here; `sconce doctor` says why.");
+        puts("No socket of sconce is open; `sconce doctor` finds out why.");
 }
 
-/* Units have lines of their own. */
+/* Prints the states of services that have no units, which have lines of their own. */
 static void print_services(const struct report *r)
 {
     for (size_t i = 0; i < N_SERVICES && !r->manager; i++) {
         const char *package = serve_package(services[i]);
         const char *text = r->states[i] == STATE_SLEEPS    ? "; the first request starts it"
-                           : r->states[i] == STATE_UNKNOWN ? ": the gateway has not asked it lately"
-                           : package && r->states[i] == STATE_ABSENT ? ": it is in the package "
+                           : r->states[i] == STATE_UNKNOWN ? ": the gateway has not used it lately"
+                           : package && r->states[i] == STATE_ABSENT ? "; it is in the package "
                                                                      : "";
 
-        /* A gateway that does not tell us has not been asked for this. */
+        /* Without the metrics of the gateway nothing is known. */
         if (r->states[i] == STATE_UNKNOWN && r->status != 200)
             continue;
         printf("%-7s  %s%s%s\n", services[i], state_names[r->states[i]], text,
@@ -485,7 +484,7 @@ static void print_services(const struct report *r)
     }
 }
 
-/* Speeds are those of the last seconds of work, which may be over. */
+/* Prints a model. Its speeds are from the last seconds of work, which may be over. */
 static void print_model(const struct model_line *m)
 {
     const bool runs = m->running > 0;
@@ -513,10 +512,10 @@ static void print_text(const struct report *r)
         return;
     }
     printf("gateway  %s%s\n", r->address,
-           r->status == 401 ? ", which asks for an API key (--key)" : "");
+           r->status == 401 ? ", which requires an API key (--key)" : "");
     if (r->status == 403)
-        puts("         It tells what runs and how fast to root, to the user whose services these "
-             "are, and to API keys\n         with the right observe.");
+        puts("         It shows what runs and how fast only to root, to the user who owns these\n"
+             "         services, and to API keys with the right observe.");
     print_services(r);
     if (r->device[0])
         printf("device   %s%s%s%s\n", r->device, r->description[0] ? " (" : "", r->description,
@@ -543,7 +542,8 @@ int verb_status(int argc, char **argv)
         if (c == 'j')
             json = true;
         else if (c == 'a' && !http_address_is_good(optarg))
-            return cli_usage("status", "--address is %s, not \"%s\"", HTTP_ADDRESS_FORMS, optarg);
+            return cli_usage("status", "--address must be %s, not \"%s\"", HTTP_ADDRESS_FORMS,
+                             optarg);
         else if (c == 'a')
             address = optarg;
         else if (c == 'k')
@@ -554,13 +554,14 @@ int verb_status(int argc, char **argv)
             return cli_usage("status", "wrong option");
     }
     if (optind < argc)
-        return cli_usage("status", "\"%s\" is too much", argv[optind]);
+        return cli_usage("status", "unexpected argument \"%s\"", argv[optind]);
     r.units = json_array();
     if (!r.units)
         return cli_error("status", "out of memory");
     if (address && !ask(&r, address))
-        status = r.closed[0] ? cli_error("status", "%s is not open to you: " CLI_WAYS_IN, address)
-                             : cli_error("status", "nobody answers at %s", address);
+        status = r.closed[0] ? cli_error("status", "you have no permission to use %s: " CLI_WAYS_IN,
+                                         address)
+                             : cli_error("status", "no gateway answers at %s", address);
     else if (!address)
         ask_all(&r);
     find_states(&r);

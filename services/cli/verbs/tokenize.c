@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce tokenize: the ids of a text
+ * sconce tokenize: converts text to token ids, and token ids to text
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -14,14 +14,14 @@
 static const char help[] =
     "Usage: sconce tokenize -m MODEL [--json] [--pieces] TEXT | - | -f FILE\n"
     "Prints the token ids of a text, as the model would see it. `-` reads standard input.\n"
-    "A vocabulary alone is enough: a GGUF file without weights, tokenizer.json, or a\n"
-    "directory with tokenizer files.\n\n"
-    "  -m, --model MODEL    whose tokenizer\n"
-    "  -f, --file FILE      the text is in this file\n"
-    "  --json               ids as a JSON array\n"
-    "  --pieces             a line for each token: id and text\n"
-    "  --no-special         without the tokens that the model puts around a text (BOS…)\n"
-    "  --no-parse-special   \"<|im_end|>\" in the text is letters, not the token\n"
+    "MODEL needs no weights: a GGUF file with only a vocabulary, tokenizer.json, or a\n"
+    "directory with tokenizer files is enough.\n\n"
+    "  -m, --model MODEL    the model whose tokenizer is used\n"
+    "  -f, --file FILE      read the text from this file\n"
+    "  --json               print the ids as a JSON array\n"
+    "  --pieces             print a line for each token: id and text\n"
+    "  --no-special         omit the tokens that the model adds around a text (BOS…)\n"
+    "  --no-parse-special   treat \"<|im_end|>\" in the text as ordinary text, not as the token\n"
     "  --decode             the arguments are ids; print their text\n" CLI_MODELS_HELP;
 
 static void print_piece(const struct inf_tokenizer *tok, int32_t id)
@@ -76,7 +76,7 @@ static int print_text(const struct inf_tokenizer *tok, char **args, int n)
         uint64_t id;
 
         if (!cli_number(args[i], INT32_MAX, &id))
-            return cli_usage("tokenize", "\"%s\" is no token id", args[i]);
+            return cli_usage("tokenize", "\"%s\" is not a token id", args[i]);
         ids[i] = (int32_t)id;
     }
     if (inf_tokenizer_decode(tok, ids, (size_t)n, true, &text, &len) < 0)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sconce transcribe: the text of files of sound, or of what a microphone hears */
+/*
+ * sconce transcribe: converts speech from files or a microphone to text, with the audio service
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -15,23 +17,24 @@
 
 static const char help[] =
     "Usage: sconce transcribe [OPTION]... FILE... | --mic\n"
-    "Writes what is said in files of sound, by the audio service; text comes as it is heard.\n\n"
+    "Converts speech in sound files to text, with the audio service, and prints it as it "
+    "arrives.\n\n"
     "  -f, --format FORMAT  txt, srt, vtt or json (txt)\n"
     "  -m, --model MODEL    the model, a name or a path (as configured)\n"
-    "  --language NAME      that is spoken, such as en or german (what is heard first)\n"
-    "  --translate          to English\n"
-    "  --words              times of words, with json\n"
-    "  --prompt TEXT        what was said before\n"
-    "  --hotwords TEXT      words that are likely\n"
-    "  --vad                skip silence, where the service has weights for that\n"
-    "  --mic                record until Ctrl-C instead of reading files; text comes meanwhile\n"
-    "  --seconds N          record for so long\n"
+    "  --language NAME      the spoken language, such as en or german (detected)\n"
+    "  --translate          translate to English\n"
+    "  --words              add times of words, with json\n"
+    "  --prompt TEXT        text that precedes the speech\n"
+    "  --hotwords TEXT      words that are likely to occur\n"
+    "  --vad                skip silence, if the service has the weights for it\n"
+    "  --mic                record until Ctrl-C instead of reading files; text appears meanwhile\n"
+    "  --seconds N          record for this number of seconds\n"
     "  --address WHERE      " HTTP_ADDRESS_FORMS " of the gateway\n"
     "                       (the user's, else the system's)\n"
     "  --key KEY            API key ($SCONCE_API_KEY)\n" CLI_MODELS_HELP
-    "\nWhere no gateway answers, where MODEL is a path, and with --models or --config, the service "
+    "\nIf no gateway answers, if MODEL is a path, and with --models or --config, the service "
     "is\n"
-    "started for this command alone.\n";
+    "started only for this command.\n";
 
 enum {
     OPTION_LANGUAGE = 256,
@@ -46,7 +49,7 @@ enum {
     OPTION_KEY,
 };
 
-enum { MAX_SECONDS = 43200 }; /* of a recording */
+enum { MAX_SECONDS = 43200 }; /* longest recording */
 
 struct request {
     struct speech_ask ask;
@@ -75,7 +78,7 @@ static int one_file(const struct request *q, const char *path)
     if (fd < 0 || fstat(fd, &st) < 0)
         return cli_error("transcribe", "%s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return cli_error("transcribe", "%s is no file", path);
+        return cli_error("transcribe", "%s is not a file", path);
     r = speech_ask(&q->ask, fd, (uint64_t)st.st_size, name, stdout, &err);
     return r < 0 ? failed(q, path, r, &err) : CLI_OK;
 }
@@ -94,7 +97,7 @@ static int files(const struct request *q)
     return status;
 }
 
-/* All of it in one answer, when it ends. */
+/* Requests all text in one answer when the recording ends. */
 static int ask_at_end(const struct request *q, struct microphone *mic, struct inf_err *reterr)
 {
     _cleanup_close_ int fd = -1;
@@ -118,13 +121,13 @@ static int microphone(const struct request *q)
     r = microphone_open((unsigned)q->seconds, &mic, &err);
     if (r < 0)
         return cli_error("transcribe", "%s", err.text);
-    fprintf(stderr, q->seconds ? "Recording.\n" : "Recording; Ctrl-C ends it.\n");
+    fprintf(stderr, q->seconds ? "Recording.\n" : "Recording; Ctrl-C stops it.\n");
     r = strcmp(q->ask.format, "text") == 0 ? dictation_run(&q->ask, mic, stdout, &err)
                                            : ask_at_end(q, mic, &err);
     return r < 0 ? failed(q, "microphone", r, &err) : CLI_OK;
 }
 
-/* The API's name of a format; NULL: there is none. */
+/* The API's name of a format; NULL: unknown format. */
 static const char *format_of(const char *name)
 {
     static const struct {
@@ -141,14 +144,14 @@ static const char *format_of(const char *name)
     return NULL;
 }
 
-/* Takes one option; false: it is wrong, which was told. */
+/* Handles one option; false: invalid, after printing an error. */
 static bool take_option(struct request *q, int c, const char *arg)
 {
     switch (c) {
     case 'f':
         q->ask.format = format_of(arg);
         if (!q->ask.format)
-            return cli_usage("transcribe", "-f, --format is txt, srt, vtt or json, not \"%s\"",
+            return cli_usage("transcribe", "-f, --format must be txt, srt, vtt or json, not \"%s\"",
                              arg),
                    false;
         return true;
@@ -174,13 +177,14 @@ static bool take_option(struct request *q, int c, const char *arg)
         return q->mic = true;
     case OPTION_SECONDS:
         if (!cli_number(arg, MAX_SECONDS, &q->seconds))
-            return cli_usage("transcribe", "--seconds is a number up to %d, not \"%s\"",
+            return cli_usage("transcribe", "--seconds must be a number up to %d, not \"%s\"",
                              MAX_SECONDS, arg),
                    false;
         return true;
     case OPTION_ADDRESS:
         if (!http_address_is_good(arg))
-            return cli_usage("transcribe", "--address is %s, not \"%s\"", HTTP_ADDRESS_FORMS, arg),
+            return cli_usage("transcribe", "--address must be %s, not \"%s\"", HTTP_ADDRESS_FORMS,
+                             arg),
                    false;
         q->ask.address = arg;
         return true;
@@ -193,7 +197,7 @@ static bool take_option(struct request *q, int c, const char *arg)
     }
 }
 
-/* CLI_OK; CLI_USAGE, which was told; -1: help was asked for. */
+/* Returns CLI_OK; CLI_USAGE after printing an error; -1: --help was given. */
 static int read_options(int argc, char **argv, struct request *q)
 {
     static const struct option options[] = {{"format", required_argument, NULL, 'f'},
@@ -222,13 +226,15 @@ static int read_options(int argc, char **argv, struct request *q)
     q->files = argv + optind;
     q->n_files = argc - optind;
     if (q->ask.words && (strcmp(q->ask.format, "verbose_json") != 0 || q->ask.translate))
-        return cli_usage("transcribe", "--words goes with -f json, and not with --translate");
+        return cli_usage("transcribe",
+                         "--words needs -f json, and cannot be used with --translate");
     if (q->ask.language && q->ask.translate)
-        return cli_usage("transcribe", "--language does not go with --translate");
+        return cli_usage("transcribe", "--language cannot be used with --translate");
     if (q->ask.address && (q->models.n_dirs || q->models.config))
-        return cli_usage("transcribe", "--models and --config do not go with --address");
+        return cli_usage("transcribe", "--models and --config cannot be used with --address");
     if (q->mic == (q->n_files > 0))
-        return cli_usage("transcribe", q->mic ? "--mic takes no files" : "no file is named");
+        return cli_usage("transcribe",
+                         q->mic ? "--mic takes no files" : "name a file, or use --mic");
     return CLI_OK;
 }
 

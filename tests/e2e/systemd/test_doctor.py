@@ -112,7 +112,7 @@ def test_a_mistake_in_the_configuration_has_line_and_column(m):
 
 def test_configuration_that_services_may_not_read(m):
     m.write("/etc/sconce/sconce.d/90-secret.yaml", "chat:\n  threads: 1\n", mode=0o600)
-    found = assert_mends(m, "no rights to read /etc/sconce/sconce.d/90-secret.yaml")
+    found = assert_mends(m, "no permission to read /etc/sconce/sconce.d/90-secret.yaml")
     assert found["command"] == "chmod o+r /etc/sconce/sconce.d/90-secret.yaml"
     m.remove("/etc/sconce/sconce.d/90-secret.yaml")
 
@@ -121,14 +121,14 @@ def test_configuration_that_services_may_not_read(m):
                                        ("alice", "/home/alice/.config/sconce/api-keys")])
 def test_keys_that_others_may_read(m, user, path):
     m.run(["chmod", "644", path])
-    assert_mends(m, "others may read the API keys in " + path, user)
+    assert_mends(m, "other users can read the API keys in " + path, user)
 
 
 @pytest.mark.parametrize("user,path", [(None, "/etc/sconce/api-keys"),
                                        ("alice", "/home/alice/.config/sconce/api-keys")])
 def test_a_door_that_asks_for_keys_without_any(m, user, path):
     m.path(path).write_text("# none\n")
-    assert_mends(m, "asks for an API key, and there is none", user)
+    assert_mends(m, "requires an API key, but there is no key", user)
 
 
 def test_a_unix_socket_that_asks_for_keys_without_any(m):
@@ -136,7 +136,7 @@ def test_a_unix_socket_that_asks_for_keys_without_any(m):
     m.path("/home/alice/.config/sconce/api-keys").write_text("")
     m.write(name, "gateway:\n  unix_access: key\n", user="alice")
     m.systemctl("stop", "sconce-gateway.service", user="alice")
-    found = assert_mends(m, "asks for an API key, and there is none", "alice")
+    found = assert_mends(m, "requires an API key, but there is no key", "alice")
     assert found["command"] == "sconce setup key --user"
     status = m.run(["sconce", "status"], user="alice").stdout
     assert "sconce/gateway.sock, with an API key\n" in status
@@ -161,7 +161,7 @@ def test_masked_units_are_one_line(m, user, units, kind):
     m.systemctl("mask", *units, user=user)
     names = [unit for unit in units if unit != "--now"]
     try:
-        found = only_one(m, " masked, so that nothing can start ", user, kind)
+        found = only_one(m, " masked, so nothing can start ", user, kind)
         assert all(name in found["what"] for name in names)
         if names != ["sconce.target"]:
             told = m.run(["sconce", "status"], user=user).stdout.splitlines()
@@ -190,7 +190,7 @@ def test_a_socket_file_that_somebody_removed(m):
 def test_a_socket_behind_the_gateway_that_the_group_opens(m):
     """As an older version left it: doctor tells what an upgrade does, too."""
     m.run("chgrp sconce /run/sconce/chat.sock")
-    found = assert_mends(m, "/run/sconce/chat.sock is open to the group sconce")
+    found = assert_mends(m, "the group sconce may use /run/sconce/chat.sock")
     assert found["command"] == "systemd-tmpfiles --create sconce.conf"
     assert m.run("stat -c '%U:%G %a' /run/sconce/chat.sock").stdout == "root:sconce-services 660\n"
     assert client.get(m, "/v1/models").status == 200
@@ -200,7 +200,7 @@ def test_a_socket_behind_the_gateway_that_the_group_opens(m):
 def test_a_group_that_is_missing(m):
     # It comes back with another number, which sockets that are open do not have.
     m.run("groupdel sconce-services")
-    assert_mends(m, "there is no group sconce-services")
+    assert_mends(m, "the group sconce-services does not exist")
     m.run("systemd-tmpfiles --create sconce.conf; systemctl stop sconce-gateway.service")
     assert client.get(m, "/v1/models").status == 200
     m.systemctl("stop", "sconce-chat.service")
@@ -217,7 +217,7 @@ def store(m):
 
 def test_a_model_that_the_service_may_not_read(m, store):
     m.run("cp %s %s/secret.gguf && chmod 600 %s/secret.gguf" % (GUIDE, store, store))
-    found = assert_mends(m, "may not read %s/secret.gguf" % store)
+    found = assert_mends(m, "no permission to read %s/secret.gguf" % store)
     assert found["command"] == "chmod o+r %s/secret.gguf" % store
     assert client.ask(m, {**client.chat_body(), "model": "secret"}).status == 200
 
@@ -225,7 +225,7 @@ def test_a_model_that_the_service_may_not_read(m, store):
 def test_a_model_behind_a_closed_directory(m, store):
     m.run("mkdir -p %s/org/closed && chmod 700 %s/org && cp %s %s/org/deep.gguf" %
           (store, store, GUIDE, store))
-    found = only_one(m, "may not pass %s/org" % store)
+    found = only_one(m, "no permission to traverse %s/org" % store)
     mend(m, found)
     assert broken(m) == []
 
@@ -246,7 +246,7 @@ def test_a_link_that_leaves_the_model_directories(m, store, user, folder, place)
     if user:
         m.run("chown -R %s: /home/%s/.local" % (user, user))
     try:
-        found = assert_mends(m, "lies outside of all model directories", user)
+        found = assert_mends(m, "is outside of all model directories", user)
         assert "sconce setup models" in found["command"]
         answer = client.ask(m, {**client.chat_body(), "model": "linked"}, user=user)
         assert answer.status == 200, answer
@@ -326,7 +326,7 @@ def test_a_service_that_cannot_start_says_why_itself(m):
 def test_units_that_changed_on_disk(m):
     unit = m.show("sconce-chat.service", "FragmentPath")
     m.run(["touch", "-d", "+1 minute", unit])
-    found = assert_mends(m, "changed since systemd read them")
+    found = assert_mends(m, "changed since systemd loaded them")
     assert found["command"] == "systemctl daemon-reload"
     m.systemctl("daemon-reload", user="alice")
 
@@ -335,7 +335,7 @@ def test_a_program_that_was_replaced_while_it_runs(m):
     assert client.get(m, "/v1/models").status == 200
     m.systemctl("stop", "sconce-chat.service", user="alice")
     m.run("cd /usr/libexec/sconce && cp -a sconce-chat new && mv new sconce-chat")
-    found = only_one(m, "sconce-chat.service runs a program that was replaced", kind="advice")
+    found = only_one(m, "sconce-chat.service runs a program whose file was replaced", kind="advice")
     mend(m, found)
     assert doctor(m)["findings"] == []
 
@@ -385,7 +385,7 @@ def test_no_door_at_all(m):
     m.systemctl("stop", "sconce-gateway.service", "sconce-gateway.socket",
                 "sconce-gateway-tcp.socket", "sconce-chat.service", "sconce-chat.socket")
     try:
-        found = only_one(m, "no door of sconce is open here")
+        found = only_one(m, "no socket of sconce is open")
         assert found["command"] == "sconce setup --system"
         mend(m, found)
         assert broken(m) == []
@@ -398,7 +398,7 @@ def test_a_gpu_that_is_gone(m):
     m.run(["sconce", "setup", "gpu"])
     assert broken(m) == []
     m.run("rm -r /dev/dri")
-    found = assert_mends(m, "/dev/dri/renderD128, which is opened to")
+    found = assert_mends(m, "/dev/dri/renderD128 does not exist")
     assert found["command"] == "sconce setup gpu --system --off"
 
 
@@ -450,8 +450,8 @@ def test_states_are_told_to_whom_the_gateway_does_not_tell_them(m):
 
 def test_a_gateway_that_cannot_be_started_does_not_sleep(m):
     m.systemctl("stop", "sconce-gateway.service")
-    asleep = "The gateway sleeps; the first connection starts it.\n"
-    closed = "No door of sconce is open here; `sconce doctor` says why.\n"
+    asleep = "The gateway does not run; the first connection starts it.\n"
+    closed = "No socket of sconce is open; `sconce doctor` finds out why.\n"
     assert m.run(["sconce", "status"]).stdout.endswith(asleep)
     m.systemctl("mask", "sconce-gateway.service")
     assert m.run(["sconce", "status"]).stdout.endswith(closed)

@@ -51,7 +51,7 @@ def test_two_users_and_the_system_have_tcp_doors_at_once(m):
     for port, user in ((7267, "alice"), (7268, "bob")):
         taken = run_setup(m, "tcp", user=user, check=False)
         assert taken.returncode == 1 and "port 7266 is taken by " in taken.stderr
-        command = taken.stderr.split("The next free one: ")[1].strip()
+        command = taken.stderr.split("The next free port: ")[1].strip()
         assert command == "sconce setup tcp --user --port %d" % port
         out = m.run(command, user=user).stdout
         assert "Base URL  http://127.0.0.1:%d/v1" % port in out
@@ -151,7 +151,7 @@ def test_access_is_what_its_name_says(m):
     key = key_of(run_setup(m, "tcp").stdout)
     assert not can_connect(m, "eve")
     out = run_setup(m, "access", "open").stdout
-    assert "shares what prompts leave in the cache" in out
+    assert "share the prefix cache of prompts" in out
     assert can_connect(m, "eve") and status(m, port=7266) == 200
     assert status(m, "/metrics", port=7266) == 403
     # A user's own door does not open with the machine's.
@@ -228,7 +228,7 @@ def test_rights_that_are_missing_are_named(m):
 def test_a_user_may_open_the_own_door_to_all(m):
     out = run_setup(m, "access", "open", user="bob").stdout
     assert "http://127.0.0.1:7268/v1" in out and status(m, port=7268) == 200
-    assert "No key is asked for" in run_setup(m, "tcp", user="bob").stdout
+    assert "No key is required" in run_setup(m, "tcp", user="bob").stdout
     out = run_setup(m, "access", "keys", user="bob").stdout
     assert "api-keys" in out and status(m, port=7268) == 401
     run_setup(m, "tcp", "--off", user="bob")
@@ -277,9 +277,9 @@ def test_the_chat_service_gets_the_gpu_and_nothing_beside(m):
     try:
         for user in (None, "alice"):
             assert "dri" not in seen_by_chat(m, "/dev", user)
-            assert "/dev/dri/renderD128 is closed to the services" in run_setup(m, user=user).stdout
+            assert "no access to /dev/dri/renderD128" in run_setup(m, user=user).stdout
             out = run_setup(m, "gpu", user=user).stdout
-            assert "Open to the chat service: /dev/dri/renderD128" in out
+            assert "The chat service has access to: /dev/dri/renderD128" in out
             assert "until a Vulkan driver is installed" in out or user
             if user:
                 assert "usermod -aG render" in out

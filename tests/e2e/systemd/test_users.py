@@ -130,7 +130,7 @@ def test_members_ask_and_root_observes(instances, members):
         assert status == 403 and answer["error"]["code"] == "insufficient_rights"
         assert ask_as(machine, None, path)[0] == 200
     out = machine.run(["sconce", "status"], user=members[0]).stdout
-    assert "API keys\n         with the right observe" in out and "model " not in out
+    assert "API keys with the right observe" in out and "model " not in out
     assert "model    sconce-guide" in machine.run(["sconce", "status"]).stdout
     # Of the own services everybody sees all.
     assert instances["ada"].ask().status == 200
