@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of devices, and what a name means in it
+ * The list of devices, and the meaning of device names.
  */
 #include "backend/devices.h"
 
@@ -42,7 +42,7 @@ void devices_set_text(char *out, size_t size, const char *text)
     out[n] = 0;
 }
 
-/* The value of the first line "@key : VALUE" of a file of /proc; "" where there is none. */
+/* Reads the value of the first line "@key : VALUE" of a file in /proc; "" if there is none. */
 static void read_value(const char *path, const char *key, char *value, size_t size)
 {
     FILE *f = fopen(path, "re");
@@ -90,7 +90,7 @@ void devices_add_vulkan(struct inf_device_list *list)
         snprintf(list->why, sizeof(list->why), "%s", err.text);
 }
 
-/* The first render node; false: there is none. */
+/* Finds the first render node. Returns false if there is none. */
 static bool find_render_node(char *path, size_t size)
 {
     DIR *d = opendir("/dev/dri");
@@ -135,7 +135,7 @@ void devices_add_gpus(struct inf_device_list *list)
         snprintf(list->why, sizeof(list->why), "%s", err.text);
 }
 
-/* What is here and can be used, for messages. */
+/* Lists the usable devices, for messages. */
 static void put_names(const struct inf_device_list *list, char *text, size_t size)
 {
     size_t len = 0;
@@ -159,8 +159,8 @@ static int not_here(const struct inf_device_list *list, const char *name, struct
                    list->why[0] ? "; " : "", names);
 }
 
-/* Best first, so the first that can be used; software never. */
-static const struct inf_device_info *pick(const struct inf_device_list *list)
+/* The first usable device, as the list is ordered from best to worst; never a software device. */
+static const struct inf_device_info *pick_device(const struct inf_device_list *list)
 {
     for (size_t i = 1; i < list->n; i++)
         if (!list->rows[i].info.unusable && list->rows[i].info.kind != INF_DEVICE_SOFTWARE)
@@ -184,7 +184,7 @@ int devices_find(const struct inf_device_list *list, const char *name,
     const struct inf_device_info *unusable = NULL;
 
     if (!name || strcmp(name, "auto") == 0) {
-        *ret_info = pick(list);
+        *ret_info = pick_device(list);
         return 0;
     }
     if (strcmp(name, "cpu") != 0 && !device_is_vulkan(name))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much of a model a device has memory for
+ * How many layers of a model fit into a device's memory
  *
- * A weight counts where it is first met from the end: a table that is both head and embedding
- * belongs to the head, and the embedding is then without weight of its own.
+ * A weight is counted where it is first met from the end. So a table that is both head and
+ * embedding belongs to the head, and the embedding then has no weight of its own.
  */
 #include "backend/layer-fit.h"
 
@@ -70,7 +70,8 @@ int layer_sizes_init(struct layer_sizes *sizes, const struct graph *g,
         free(s.weights);
         return r;
     }
-    /* Where rows without logits end with the last layer's attention, layer and head are one. */
+    /* If rows without logits end with the last layer's attention, that layer and the head cannot be
+     * separated. */
     if (graph_border(g, n, &last, &value, NULL) < 0)
         last = at - 1;
     s.weights[n - 1] = bytes_between(g, at, last + 1);
@@ -88,8 +89,8 @@ void layer_sizes_done(struct layer_sizes *sizes)
     sizes->weights = NULL;
 }
 
-/* Takes @bytes of what is left of the budget, when there are as many. */
-static bool take(uint64_t *left, uint64_t bytes)
+/* Subtracts @bytes from the budget if there is enough left. */
+static bool take_bytes(uint64_t *left, uint64_t bytes)
 {
     if (bytes > *left)
         return false;
@@ -104,10 +105,11 @@ uint32_t layer_fit(const struct layer_sizes *sizes, uint64_t budget, bool *ret_w
     uint32_t n_fit = 0;
 
     *ret_whole = false;
-    if (!take(&left, sizes->scratch) || !take(&left, sizes->head))
+    if (!take_bytes(&left, sizes->scratch) || !take_bytes(&left, sizes->head))
         return 0;
-    while (n_fit < n && take(&left, sizes->kv) && take(&left, sizes->weights[n - 1 - n_fit]))
+    while (n_fit < n && take_bytes(&left, sizes->kv) &&
+           take_bytes(&left, sizes->weights[n - 1 - n_fit]))
         n_fit++;
-    *ret_whole = n_fit == n && take(&left, sizes->embd);
+    *ret_whole = n_fit == n && take_bytes(&left, sizes->embd);
     return n_fit;
 }

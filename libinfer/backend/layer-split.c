@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One model on two devices
+ * A backend that runs one model on two devices
  *
- * Knows both through their operations alone. The lower plan is that of a graph whose output is the
- * residual stream: its "logits" are asked for in all rows. It lies in a buffer of the plan, where
- * the upper one reads it.
+ * It uses both devices only through their operations. The lower plan computes a graph whose output
+ * is the residual stream; its "logits" are requested for all rows. They are written to a buffer of
+ * the plan, which the upper plan reads.
  */
 #include "backend/layer-split.h"
 
@@ -15,13 +15,13 @@
 #include "core/pages.h"
 
 struct layer_split {
-    struct backend backend; /* first */
-    struct backend_ops ops; /* lists and recovering as the parts have them */
+    struct backend backend; /* must be first */
+    struct backend_ops ops; /* whether there are lists and recovery depends on the parts */
     struct backend *low, *high;
-    struct backend *host; /* one of them: its threads serve both */
+    struct backend *host; /* one of the parts, whose threads serve both */
     uint32_t i_layer;
     bool low_lost, high_lost;
-    char *kv_format; /* NULL: blocks of one of them do not leave it */
+    char *kv_format; /* NULL: a part cannot export blocks */
 };
 
 struct kv_store {
@@ -30,9 +30,9 @@ struct kv_store {
 
 struct plan {
     struct plan *low, *high;
-    float *between;    /* [max_rows, width]: what crosses the border */
-    uint64_t size;     /* of it, in bytes */
-    uint32_t *numbers; /* [max_rows]: 0, 1, …: the rows that are wanted of the lower part */
+    float *between;    /* [max_rows, width]: the values that cross the border */
+    uint64_t size;     /* its size in bytes */
+    uint32_t *numbers; /* [max_rows]: 0, 1, …: all rows, requested of the lower part */
 };
 
 static struct layer_split *split_of(struct backend *b)
@@ -68,7 +68,7 @@ static int split_kv_check(struct backend *b, const struct kv_layout *layout, str
     return r;
 }
 
-/* Blocks without layers take no place anywhere. */
+/* Blocks without layers need no memory. */
 static uint64_t part_max_blocks(struct backend *part, const struct kv_layout *layout)
 {
     return layout->n_layers > 0 ? part->ops->kv_max_blocks(part, layout) : UINT32_MAX;
@@ -132,7 +132,7 @@ static uint64_t split_kv_size(const struct backend *b, const struct kv_store *st
     return s->low->ops->kv_size(s->low, store->low) + s->high->ops->kv_size(s->high, store->high);
 }
 
-/* A part that was lost says so until it is opened again, which is what a step notices. */
+/* A lost part keeps returning the error until it is opened again, so the next step notices it. */
 static int split_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to)
 {
     struct layer_split *s = split_of(b);
@@ -289,7 +289,7 @@ static int part_recover(struct backend *part, bool *lost, struct inf_err *reterr
     return r;
 }
 
-/* A part that was not lost still has its K and V. Nobody reads them: sequences start over. */
+/* A part that was not lost still has its K and V, but nobody reads them: sequences start over. */
 static int split_recover(struct backend *b, struct inf_err *reterr)
 {
     struct layer_split *s = split_of(b);
@@ -353,7 +353,7 @@ static const struct backend_ops split_ops = {
     .isa = split_isa,
 };
 
-/* Rungs are of the bits as well, and the name has but one of them. */
+/* The bits also depend on the instruction sets, but the name contains only one of them. */
 static int make_kv_format(struct layer_split *s, const struct backend *low,
                           const struct backend *high)
 {
@@ -391,7 +391,7 @@ int layer_split_new(struct backend **low, struct backend **high, uint32_t i_laye
     }
     s->low = STEAL(*low);
     s->high = STEAL(*high);
-    /* Work of the host goes to whom most of its threads belong. */
+    /* Host work goes to the part with most threads. */
     s->host = s->high->ops->n_threads(s->high) > s->low->ops->n_threads(s->low) ? s->high : s->low;
     *ret_backend = &s->backend;
     return 0;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of weights in the format that a device multiplies fastest. The header gives the reason.
+ */
 #include "backend/reformat.h"
 
 #include <errno.h>
@@ -8,7 +11,7 @@
 #include "core/err.h"
 #include "quant/dtype.h"
 
-/* What a copy is known by. Padding is zero: it is compared as bytes. */
+/* Identifies a copy. Padding is zero, because keys are compared as bytes. */
 struct copy_key {
     const void *data;
     uint32_t dtype, packed;
@@ -24,7 +27,7 @@ static uint64_t copy_bytes(const struct weight *w, struct product_format to)
     return w->rows * row;
 }
 
-/* Row @i, which is @row, to its place in @copy. */
+/* Writes row @i, which is @row, to its place in @copy. */
 static void put_row(const struct weight *w, struct product_format to, uint32_t i, const float *row,
                     void *copy)
 {
@@ -85,7 +88,7 @@ void reformat_done(struct reformat *rf)
     *rf = (struct reformat){0};
 }
 
-/* Marks the product behind @ref, and those that are added to it. */
+/* Marks the product that gives @ref, and those that are added to it. */
 static void mark_values(const struct graph *g, graph_ref ref, bool *values)
 {
     const struct graph_node *n = graph_node(g, ref);
@@ -98,7 +101,7 @@ static void mark_values(const struct graph *g, graph_ref ref, bool *values)
     mark_values(g, n->src[1], values);
 }
 
-/* [n_nodes]: whether a product makes values of attention. NULL: no memory. */
+/* [n_nodes]: whether a product computes values of attention. NULL if memory is short. */
 static bool *find_values(const struct graph *g)
 {
     bool *values = NEW(bool, graph_n_nodes(g));

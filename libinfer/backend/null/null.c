@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The null device. A KV cell holds a hash of one token and its position; a row folds the cells of
- * all positions up to its own, so that every block of the table takes part in the result.
+ * The null device
+ *
+ * A KV cell holds a hash of one token and its position. A row folds the cells of all positions up
+ * to its own, so that every block of the table affects the result.
  */
 #include "backend/null/null.h"
 
@@ -21,9 +23,9 @@ struct null_backend {
     struct backend_ops ops; /* with or without lists */
     struct null_options options;
     uint64_t n_steps;
-    struct kv_store *stores; /* all that live */
+    struct kv_store *stores; /* list of all existing stores */
     bool lost;
-    uint32_t n_recovers; /* since the loss */
+    uint32_t n_recovers; /* calls of recover() since the loss */
     struct rng fate;
     struct null_counts counts;
 };
@@ -41,7 +43,7 @@ struct plan {
     float rows[]; /* [limits.max_logits, n_vocab], of the last run */
 };
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix_hash(uint64_t x)
 {
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9u;
@@ -169,7 +171,7 @@ static void null_plan_rest(struct backend *b, struct plan *plan)
     (void)plan;
 }
 
-static uint64_t *cell(struct kv_store *store, const struct batch_seq *seq, uint32_t pos)
+static uint64_t *kv_cell(struct kv_store *store, const struct batch_seq *seq, uint32_t pos)
 {
     const uint32_t i = pos / store->block_tokens;
 
@@ -187,11 +189,11 @@ static void row_logits(const struct null_backend *nb, const struct null_row *row
         nb->options.logits(nb->options.data, row, logits, n_vocab);
     } else {
         for (uint32_t v = 0; v < n_vocab; v++)
-            logits[v] = (float)(mix(row->history + v) >> 40) * 0x1p-21f;
+            logits[v] = (float)(mix_hash(row->history + v) >> 40) * 0x1p-21f;
     }
 }
 
-static void check(const struct plan *plan, const struct batch *batch)
+static void check_batch(const struct plan *plan, const struct batch *batch)
 {
     uint32_t n_rows = 0;
 
@@ -220,7 +222,7 @@ static void pause_for(const struct null_backend *nb, const struct batch *batch)
         nanosleep(&ts, NULL);
 }
 
-/* Whether the device is lost: since before, by @doomed, or by chance. */
+/* Whether the device is lost: already, by @doomed, or by chance. */
 static bool is_lost(struct null_backend *nb, bool doomed)
 {
     const uint32_t one_in = nb->options.lose_one_in;
@@ -235,7 +237,7 @@ static bool is_lost(struct null_backend *nb, bool doomed)
     return true;
 }
 
-/* Puts a value into the list where it belongs, which is behind all equal ones. */
+/* Inserts a value into the list, behind all equal ones. */
 static void insert_top(struct top_row *top, int32_t id, float value)
 {
     uint32_t at = top->n < top->n_wanted ? top->n++ : top->n - 1;
@@ -264,9 +266,9 @@ static void list_top(const float *row, uint32_t n_vocab, struct top_row *top)
         top->n = 0;
 }
 
-/* Where a list is the answer, the whole row is poison. */
-static void answer(struct null_backend *nb, const struct plan *plan, uint32_t i, float *logits,
-                   struct top_row *tops)
+/* If a list is returned, the whole row is filled with garbage. */
+static void answer_row(struct null_backend *nb, const struct plan *plan, uint32_t i, float *logits,
+                       struct top_row *tops)
 {
     const float *row = plan->rows + (size_t)i * plan->n_vocab;
     float *to = logits + (size_t)i * plan->n_vocab;
@@ -287,7 +289,7 @@ static int null_run(struct backend *b, struct plan *plan, struct kv_store *store
     struct null_backend *nb = (struct null_backend *)b;
     uint32_t i_logit = 0;
 
-    check(plan, batch);
+    check_batch(plan, batch);
     pause_for(nb, batch);
     if (++nb->n_steps == nb->options.fail_step)
         return -EIO;
@@ -298,20 +300,21 @@ static int null_run(struct backend *b, struct plan *plan, struct kv_store *store
         uint64_t sum = nb->options.seed;
 
         for (uint32_t pos = 0; pos < seq->pos; pos++)
-            sum += *cell(store, seq, pos);
+            sum += *kv_cell(store, seq, pos);
         for (uint32_t j = 0; j < seq->n_rows; j++) {
             struct null_row row = {batch->tokens[seq->i_row + j], seq->pos + j, 0};
 
-            *cell(store, seq, row.pos) = mix(((uint64_t)row.pos << 32) + (uint32_t)row.token + 1);
-            sum += *cell(store, seq, row.pos);
-            row.history = mix(sum);
+            *kv_cell(store, seq, row.pos) =
+                mix_hash(((uint64_t)row.pos << 32) + (uint32_t)row.token + 1);
+            sum += *kv_cell(store, seq, row.pos);
+            row.history = mix_hash(sum);
             if (i_logit < batch->n_logits && batch->logit_rows[i_logit] == seq->i_row + j)
                 row_logits(nb, &row, plan->rows + (size_t)i_logit++ * plan->n_vocab, plan->n_vocab);
         }
     }
     assert(i_logit == batch->n_logits);
     for (uint32_t i = 0; i < i_logit; i++)
-        answer(nb, plan, i, logits, tops);
+        answer_row(nb, plan, i, logits, tops);
     return 0;
 }
 
@@ -327,8 +330,8 @@ static int null_logits(struct backend *b, struct plan *plan, uint32_t i, float *
     return 0;
 }
 
-/* All that the device held before it was lost is gone. */
-static void poison(struct null_backend *nb)
+/* Overwrites everything that the device held before it was lost. */
+static void poison_stores(struct null_backend *nb)
 {
     for (struct kv_store *store = nb->stores; store; store = store->next)
         for (size_t i = 0; i < (size_t)store->n_blocks * store->block_tokens; i++)
@@ -344,7 +347,7 @@ static int null_recover(struct backend *b, struct inf_err *reterr)
     if (nb->n_recovers++ < nb->options.n_bad_recovers)
         return err_set(reterr, EIO, "nobody is at home");
     nb->lost = false;
-    poison(nb);
+    poison_stores(nb);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door of a build without Vulkan
+ * The functions of door.h in a build without Vulkan.
  */
 #include "backend/vulkan/door.h"
 

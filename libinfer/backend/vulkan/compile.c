@@ -2,10 +2,11 @@
 /*
  * From graph nodes to stages
  *
- * Nodes are visited in their order. A norm over the whole width takes the choice of rows before
- * it; products of one input run side by side; a product takes the residual sum behind it, two
- * products and the gated unit behind them become one; norm, rotation and storing of heads behind a
- * product are one kernel. A node is taken in only when nobody else reads what lies between.
+ * Nodes are visited in order. A norm over the whole width includes the selection of rows before it.
+ * Products with the same input run side by side. A product includes the residual sum behind it; two
+ * products and the gated unit behind them become one kernel; norm, rotation and storing of heads
+ * behind a product become one kernel. A node joins a stage only if no other node reads the values
+ * in between.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,14 +16,14 @@
 #include "graph/plan.h"
 #include "quant/dtype.h"
 
-/* A binding starts at a multiple of at most 256 bytes (Vulkan's limit of limits); places are in
- * units of 4 bytes whose multiples of 64 plan_place() gives. */
+/* A binding starts at a multiple of at most 256 bytes (the maximum that Vulkan allows). Places are
+ * in units of 4 bytes, of which plan_place() gives multiples of 64. */
 #define UNIT 4u
 
 struct compiler {
     struct emit e;
     struct graph_users users;
-    bool *done; /* [n]: computed by a stage, or left to a later one */
+    bool *done; /* [n]: a stage computes it, or leaves it to a later one */
 };
 
 static const struct graph_node *node_at(const struct compiler *c, graph_ref ref)
@@ -35,8 +36,8 @@ static graph_ref only_user(const struct compiler *c, graph_ref ref, enum graph_o
     return graph_only_user(&c->users, c->e.g, ref, op);
 }
 
-/* The stage at hand writes @ref. */
-static void makes(struct compiler *c, graph_ref ref)
+/* The current stage writes @ref. */
+static void stage_makes(struct compiler *c, graph_ref ref)
 {
     struct vkb_value *v = &c->e.plan->values[ref];
 
@@ -44,7 +45,7 @@ static void makes(struct compiler *c, graph_ref ref)
     v->first = v->last = c->e.plan->n_stages;
 }
 
-static void reads(struct compiler *c, graph_ref ref)
+static void stage_reads(struct compiler *c, graph_ref ref)
 {
     struct vkb_value *v = &c->e.plan->values[ref];
 
@@ -58,7 +59,7 @@ static void stage_end(struct compiler *c)
     c->e.joins = false;
 }
 
-/* One product with what follows it, but for the work on heads. */
+/* Compiles one product with what follows it, except for the work on heads. */
 static int compile_product(struct compiler *c, graph_ref ref)
 {
     const struct graph_node *n = node_at(c, ref);
@@ -80,7 +81,7 @@ static int compile_product(struct compiler *c, graph_ref ref)
     sum = only_user(c, dst, GRAPH_ADD);
     if (sum >= 0) {
         add = node_at(c, sum)->src[node_at(c, sum)->src[0] == dst];
-        /* Made by an earlier stage: dispatches of one stage run in any order. */
+        /* An earlier stage must have made it: dispatches of one stage run in any order. */
         if (add != dst && c->e.plan->values[add].made &&
             c->e.plan->values[add].first < c->e.plan->n_stages) {
             p.add = add;
@@ -88,15 +89,15 @@ static int compile_product(struct compiler *c, graph_ref ref)
             dst = sum;
         }
     }
-    reads(c, p.src);
+    stage_reads(c, p.src);
     if (p.add >= 0)
-        reads(c, p.add);
-    makes(c, dst);
+        stage_reads(c, p.add);
+    stage_makes(c, dst);
     p.dst = dst;
     return emit_matmul(&c->e, &p);
 }
 
-/* All products that read what @ref reads. */
+/* Compiles all products with the same input as @ref. */
 static int compile_products(struct compiler *c, graph_ref ref)
 {
     const graph_ref src = node_at(c, ref)->src[0];
@@ -116,7 +117,8 @@ static int compile_products(struct compiler *c, graph_ref ref)
     return 0;
 }
 
-/* The value that attention's input @ref is made of, and what was left for it to do on the way. */
+/* Finds the value that attention's input @ref is computed from, and the remaining operations
+ * between them. */
 static struct emit_part find_part(const struct compiler *c, graph_ref ref)
 {
     struct emit_part part = {.src = ref, .norm = GRAPH_NONE, .rope = GRAPH_NONE};
@@ -140,16 +142,16 @@ static int compile_attention(struct compiler *c, graph_ref ref)
 
     for (unsigned i = 0; i < 3; i++) {
         h.parts[i] = find_part(c, n->src[i]);
-        reads(c, h.parts[i].src);
+        stage_reads(c, h.parts[i].src);
     }
     if (h.parts[0].src != h.dst)
-        makes(c, h.dst);
+        stage_makes(c, h.dst);
     r = emit_heads(&c->e, &h);
     stage_end(c);
     if (r < 0)
         return r;
-    reads(c, n->src[0]);
-    makes(c, ref);
+    stage_reads(c, n->src[0]);
+    stage_makes(c, ref);
     r = emit_attention(&c->e, n, ref);
     stage_end(c);
     return r;
@@ -164,8 +166,8 @@ static int compile_norm(struct compiler *c, graph_ref ref)
 
     if (gather)
         src = node_at(c, src)->src[0];
-    reads(c, src);
-    makes(c, ref);
+    stage_reads(c, src);
+    stage_makes(c, ref);
     r = emit_norm(&c->e, n, src, ref, gather);
     stage_end(c);
     return r;
@@ -178,14 +180,14 @@ static int compile_plain(struct compiler *c, graph_ref ref)
 
     for (size_t i = 0; i < ARRAY_SIZE(n->src); i++)
         if (n->src[i] >= 0)
-            reads(c, n->src[i]);
-    makes(c, ref);
+            stage_reads(c, n->src[i]);
+    stage_makes(c, ref);
     r = emit_plain(&c->e, n, ref);
     stage_end(c);
     return r;
 }
 
-/* Work on heads whose only reader is attention is done where k and v are stored. */
+/* If attention is the only reader, work on heads is done where k and v are stored. */
 static bool attention_can_do(const struct compiler *c, graph_ref ref)
 {
     const struct graph_node *n = node_at(c, ref);
@@ -208,10 +210,10 @@ static int compile_node(struct compiler *c, graph_ref ref)
 
     if (c->done[ref])
         return 0;
-    c->done[ref] = n->op != GRAPH_MATMUL; /* products mark what they take */
+    c->done[ref] = n->op != GRAPH_MATMUL; /* products mark the nodes they include */
     switch (n->op) {
     case GRAPH_ROWS:
-        /* A norm that alone reads it chooses the rows itself. */
+        /* A norm that is the only reader selects the rows itself. */
         if (only_user(c, ref, GRAPH_RMS_NORM) >= 0)
             return 0;
         return compile_plain(c, ref);
@@ -224,12 +226,12 @@ static int compile_node(struct compiler *c, graph_ref ref)
     case GRAPH_ATTENTION:
         return compile_attention(c, ref);
     case GRAPH_INPUT:
-        makes(c, ref);
+        stage_makes(c, ref);
         c->e.plan->input = ref;
         stage_end(c);
         return 0;
     case GRAPH_OUTPUT:
-        reads(c, n->src[0]);
+        stage_reads(c, n->src[0]);
         c->e.plan->output = n->src[0];
         c->e.plan->output_width = n->width;
         return emit_tops(&c->e, n->src[0]);
@@ -255,7 +257,7 @@ static int place_values(struct plan *plan)
         if (!v->made || (graph_ref)i == plan->input)
             continue;
         refs[n] = i;
-        /* The output stays until the next step: rows of it are read when the step is over. */
+        /* The output must persist until the next step: rows of it are read after the step. */
         spans[n++] =
             (struct plan_span){.first = v->first,
                                .last = (graph_ref)i == plan->output ? plan->n_stages : v->last,
@@ -276,7 +278,7 @@ static void place_step(struct plan *plan)
     struct vkb_step_layout *s = &plan->step;
 
     s->max_blocks = l->max_seqs * DIV_UP(l->max_ctx, plan->store->layout.block_tokens);
-    /* One row in each tile, where a class has such. */
+    /* One row per tile, in classes that have such tiles. */
     s->max_tiles = MAX(l->max_rows, VKB_FEW_ROWS);
     s->tokens = 16;
     s->row_pos = s->tokens + l->max_rows;
@@ -310,7 +312,7 @@ static int collect_weights(struct plan *plan, const struct graph *g, uint64_t ma
     return 0;
 }
 
-/* What only encoders have; NULL: nothing of it. */
+/* The first feature of the node that only encoders have; NULL: none. */
 static const char *encoder_part(const struct graph_node *n)
 {
     if (n->op == GRAPH_LAYER_NORM || n->op == GRAPH_ACT || n->op == GRAPH_POOL)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * VK_KHR_cooperative_matrix, revision 2, as far as it is used: headers of distributions are often
- * older than drivers
+ * The used parts of VK_KHR_cooperative_matrix, revision 2, because headers of distributions are
+ * often older than drivers.
  */
 
 #include "backend/vulkan/loader.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dispatches of norms, of work on heads, of attention, and of the lists of logits.
+ * Dispatches of norms, work on heads, attention, and lists of the largest logits.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { PART_Q, PART_K, PART_V, PART_N };
 
-/* Index of the table for these parameters, shared by equal ones. */
+/* Index of the rope table for these parameters; equal parameters share one. */
 static int rope_find(struct emit *e, const struct rope_params *p, uint32_t *ret_i)
 {
     struct plan *plan = e->plan;
@@ -86,7 +86,7 @@ int emit_rope(struct emit *e, const struct graph_node *n, graph_ref dst, enum vk
     return 0;
 }
 
-/* What q and k have in common; NULL: no rotation. */
+/* The rotation that q and k share; NULL: no rotation. */
 static int common_rope(struct emit *e, const struct emit_heads *h,
                        const struct rope_params **ret_rope)
 {
@@ -219,7 +219,7 @@ static struct push_attention attention_push(const struct emit *e, const struct g
     };
 }
 
-/* The kernel that walks over the context, and the one that puts its parts together. */
+/* The kernel that loops over the context, and the one that merges its parts. */
 static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref dst,
                            enum vkb_class class, const struct vkb_attention *choice)
 {
@@ -258,7 +258,7 @@ static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref
     return 0;
 }
 
-/* Among many rows, those that are alone of their sequence have a kernel of their own. */
+/* In steps with many rows, single rows of a sequence have their own kernel. */
 static int attention_class(struct emit *e, const struct graph_node *n, graph_ref dst,
                            enum vkb_class class)
 {
@@ -297,7 +297,7 @@ int emit_tops(struct emit *e, graph_ref logits)
     struct vkb_choice runs, tops;
     struct vkb_dispatch *d;
 
-    /* Without them the host chooses. */
+    /* Without these kernels the host samples. */
     if (!vkb_pick_plain(e->caps, "sample/runs", &runs) ||
         !vkb_pick_plain(e->caps, "sample/tops", &tops))
         return 0;
@@ -330,7 +330,7 @@ int emit_tops(struct emit *e, graph_ref logits)
 int emit_begin(struct emit *e)
 {
     const struct kv_layout *layout = &e->plan->store->layout;
-    /* Tiles of one row: all rows of a step with few, else at most one of each sequence. */
+    /* Tiles of one row: in steps with few rows all of them, else at most one per sequence. */
     const uint32_t singles = MAX(VKB_FEW_ROWS, e->plan->limits.max_seqs);
     uint64_t parts = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dispatches of embeddings, products and what works element by element. Kernels, their slots and
- * their push constants: shaders/.
+ * Dispatches of embeddings, products and element-wise operations. The kernels with their slots and
+ * push constants are in shaders/.
  */
 #include "backend/vulkan/dispatch.h"
 
@@ -112,7 +112,7 @@ bool emit_can_glu(const struct emit *e, const struct weight *w, const struct wei
     return true;
 }
 
-/* Rows of a weight that one binding holds, @unit of them at a time. */
+/* Rows of a weight that fit into one binding, in multiples of @unit. */
 static uint32_t rows_per_range(const struct emit *e, const struct vkb_kernel *kernel,
                                uint64_t row_bytes, uint32_t unit)
 {
@@ -148,8 +148,8 @@ static uint32_t class_rows(const struct emit *e, enum vkb_class class, bool kept
     return class == VKB_ONE ? 1 : class == VKB_FEW ? MIN(most, VKB_FEW_ROWS) : most;
 }
 
-/* Packs @src for the products that follow, unless it was the last to be. What is packed waits for
- * what @e says, and the first product for it. */
+/* Packs @src for the products that follow, unless it was packed last. The packing waits as @e says,
+ * and the first product waits for the packing. */
 static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, graph_ref src,
                      bool *ret_new)
 {
@@ -176,7 +176,7 @@ static int emit_pack(struct emit *e, enum vkb_class class, enum vkb_pack pack, g
     return 0;
 }
 
-/* One dispatch for as many columns as a binding holds the weights of. */
+/* One dispatch for as many columns as fit into one binding of weights. */
 static int matmul_class(struct emit *e, const struct emit_product *p, enum vkb_class class,
                         const struct vkb_bind *bias)
 {

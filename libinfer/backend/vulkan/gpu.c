@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a device with the features that its kernels use, and nothing more.
+ * Opening a device with only the features that its kernels use.
  */
 #include "backend/vulkan/gpu.h"
 
@@ -18,7 +18,7 @@ struct extensions {
     uint32_t n;
 };
 
-static void want(struct extensions *e, const struct vkb_device *dev, const char *name)
+static void want_extension(struct extensions *e, const struct vkb_device *dev, const char *name)
 {
     if (e->n < EXTENSIONS_MAX && vkb_has_extension(dev->in, dev->info->handle, name))
         e->names[e->n++] = name;
@@ -34,7 +34,7 @@ int vkb_fail(struct vkb_device *dev, VkResult result, const char *what, struct i
                  : 0;
 }
 
-static int create(struct vkb_device *dev, struct inf_err *reterr)
+static int create_device(struct vkb_device *dev, struct inf_err *reterr)
 {
     const struct vkb_caps *caps = &dev->info->caps;
     const float priority = 0.5f;
@@ -96,16 +96,16 @@ static int create(struct vkb_device *dev, struct inf_err *reterr)
     if (caps->coopmat) {
         f12.vulkanMemoryModel = f12.vulkanMemoryModelDeviceScope = VK_TRUE;
         *tail = &coopmat;
-        want(&extensions, dev, VKB_COOPMAT_EXTENSION);
+        want_extension(&extensions, dev, VKB_COOPMAT_EXTENSION);
     }
     if (dev->info->api_version < VK_API_VERSION_1_3) {
-        want(&extensions, dev, "VK_EXT_subgroup_size_control");
-        want(&extensions, dev, "VK_KHR_shader_integer_dot_product");
+        want_extension(&extensions, dev, "VK_EXT_subgroup_size_control");
+        want_extension(&extensions, dev, "VK_KHR_shader_integer_dot_product");
     }
     if (caps->host_import)
-        want(&extensions, dev, "VK_EXT_external_memory_host");
+        want_extension(&extensions, dev, "VK_EXT_external_memory_host");
     if (caps->memory_budget)
-        want(&extensions, dev, "VK_EXT_memory_budget");
+        want_extension(&extensions, dev, "VK_EXT_memory_budget");
     info.enabledExtensionCount = extensions.n;
     result = dev->in->fn.CreateDevice(dev->info->handle, &info, NULL, &dev->handle);
     if (result != VK_SUCCESS)
@@ -186,7 +186,7 @@ int vkb_device_new(struct vkb_instance *in, const struct vkb_device_info *info,
     dev->info = info;
     in->fn.GetPhysicalDeviceMemoryProperties2(info->handle, &memory);
     dev->memory = memory.memoryProperties;
-    r = create(dev, reterr);
+    r = create_device(dev, reterr);
     if (r < 0)
         return r;
     result = make_layout(dev);

@@ -4,12 +4,12 @@
 /*
  * An open device: its queue, its one pipeline layout, its memory and its pipelines
  *
- * Everything that belongs to a VkDevice hangs here, so that a lost device can be thrown away and
- * opened again. All calls come from one thread.
+ * Everything that belongs to a VkDevice is reached from here, so that a lost device can be
+ * discarded and opened again. All calls come from one thread.
  *
  * All kernels share one pipeline layout: set 0 has VKB_SLOTS storage buffers (bindings 0 …) and as
- * many uniform texel buffers (bindings VKB_SLOTS …), the views of the same slots; push constants
- * have VKB_PUSH_MAX bytes.
+ * many uniform texel buffers (bindings VKB_SLOTS …), which are views of the same slots; push
+ * constants have VKB_PUSH_MAX bytes.
  */
 
 #include "backend/vulkan/instance.h"
@@ -20,10 +20,10 @@
 struct vkb_heap;      /* memory.h */
 struct vkb_pipelines; /* pipelines.h */
 
-/* Where a command may fail on purpose, for tests of recovery. */
+/* Makes submissions fail on purpose, for tests of recovery. */
 struct vkb_fault {
     uint64_t rng;
-    double rate; /* of submissions that lose the device */
+    double rate; /* rate of submissions that lose the device */
 };
 
 struct vkb_device {
@@ -37,20 +37,20 @@ struct vkb_device {
     VkPipelineLayout layout;
     VkCommandPool commands;
     VkSemaphore timeline;
-    uint64_t submitted; /* last value that the timeline will reach */
+    uint64_t submitted; /* the last value that the timeline will reach */
     bool lost;
-    bool cache_read_only; /* pipelines that are compiled are not written to the cache */
+    bool cache_read_only; /* do not write compiled pipelines to the cache */
     struct vkb_heap *heaps[VK_MAX_MEMORY_TYPES];
     struct vkb_pipelines *pipelines;
     struct vkb_fault *fault; /* borrowed; NULL: none */
 };
 
-/* @cache_dir: where compiled pipelines are kept; NULL: nowhere. -EOPNOTSUPP, -ENOMEM, -EIO. */
+/* @cache_dir: directory for compiled pipelines; NULL: none. -EOPNOTSUPP, -ENOMEM, -EIO. */
 int vkb_device_new(struct vkb_instance *in, const struct vkb_device_info *info,
                    const char *cache_dir, struct vkb_device **ret_device, struct inf_err *reterr);
-/* Everything made of it must be gone, or it must be lost. */
+/* Everything created from the device must be gone, or the device must be lost. */
 struct vkb_device *vkb_device_free(struct vkb_device *dev);
 DEFINE_CLEANUP(struct vkb_device *, vkb_device_free);
 
-/* Turns a result into a negative errno with a sentence, and remembers a loss. */
+/* Converts a result to a negative errno with a sentence, and records the loss of the device. */
 int vkb_fail(struct vkb_device *dev, VkResult result, const char *what, struct inf_err *reterr);

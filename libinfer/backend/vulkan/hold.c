@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device that is kept open, and the kernels that any model may need, compiled for the cache
+ * Holding a device open, and compiling the kernels that any model may need into the cache
  *
- * The instance is shared by all who use Vulkan in the process: while one is held, drivers stay
- * loaded and whoever opens a device loads nothing.
+ * All users of Vulkan in the process share the instance: while one holds it, drivers stay loaded,
+ * so opening a device loads nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,13 +22,13 @@ struct vkb_held {
     struct vkb_device *dev;
 };
 
-/* By what kernels are chosen, beside formats: some of what models have. */
+/* Parameters, besides formats, that select kernels: a sample of those of models. */
 static const uint32_t widths[] = {64, 1024, 2048, 4096};
 static const uint32_t head_dims[] = {64, 128}, groups[] = {1, 2, 4, 8};
 
 #define KV_HEADS 8
 
-/* @dir and what is missing above it. */
+/* Creates @dir and its missing parents. */
 static void make_directory(const char *dir)
 {
     _cleanup_free_ char *path = path_is_dir(dir) ? NULL : strdup(dir);
@@ -43,7 +43,7 @@ static void make_directory(const char *dir)
     mkdir(path, 0700);
 }
 
-static int compile(struct vkb_device *dev, bool picked, const struct vkb_choice *choice)
+static int compile_choice(struct vkb_device *dev, bool picked, const struct vkb_choice *choice)
 {
     VkPipeline pipeline;
     struct inf_err err;
@@ -60,8 +60,8 @@ static int compile_products(struct vkb_device *dev, enum inf_dtype dtype)
     struct vkb_choice choice;
     int r;
 
-    r = compile(dev, vkb_pick_embed(caps, dtype, &choice), &choice);
-    /* Every way to be with an activation or not, aligned or not, in each class. */
+    r = compile_choice(dev, vkb_pick_embed(caps, dtype, &choice), &choice);
+    /* All combinations of activation or none, aligned or not, in each class. */
     for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(widths) * 4 * n; i++) {
         const unsigned way = i / n % 4;
         const struct vkb_product p = {.dtype = dtype,
@@ -71,7 +71,7 @@ static int compile_products(struct vkb_device *dev, enum inf_dtype dtype)
                                       .aligned = way & 2};
         const bool picked = vkb_pick_product(caps, &p, (enum vkb_class)(i % n), &choice);
 
-        r = compile(dev, picked, &choice);
+        r = compile_choice(dev, picked, &choice);
     }
     return r;
 }
@@ -91,7 +91,7 @@ static int compile_attention(struct vkb_device *dev, uint32_t head_dim, uint32_t
         const bool picked =
             vkb_pick_attention(&dev->info->caps, &layout, KV_HEADS * group, (enum vkb_class)c, &a);
 
-        r = compile(dev, picked, &a.choice);
+        r = compile_choice(dev, picked, &a.choice);
     }
     return r;
 }
@@ -100,21 +100,22 @@ static int compile_plain(struct vkb_device *dev, const char *name)
 {
     struct vkb_choice choice;
 
-    /* Those with formats and with heads are above; names with blanks are variants. */
+    /* Kernels with formats and with heads are compiled above; names with blanks are variants. */
     if (strchr(name, ' ') || text_starts_with(name, "matmul/") ||
         text_starts_with(name, "attention/"))
         return 0;
-    return compile(dev, vkb_pick_plain(&dev->info->caps, name, &choice), &choice);
+    return compile_choice(dev, vkb_pick_plain(&dev->info->caps, name, &choice), &choice);
 }
 
-/* What fails here fails again when a model needs it, and is told then. */
+/* A failure here is ignored: it occurs again, and is reported, when a model needs the kernel. */
 static void compile_all(struct vkb_device *dev)
 {
     struct vkb_choice choice;
     int r = 0;
 
     for (unsigned pack = VKB_PACK_NONE + 1; r == 0 && pack < VKB_PACK_N; pack++)
-        r = compile(dev, vkb_pick_pack(&dev->info->caps, (enum vkb_pack)pack, &choice), &choice);
+        r = compile_choice(dev, vkb_pick_pack(&dev->info->caps, (enum vkb_pack)pack, &choice),
+                           &choice);
     for (unsigned d = 0; r == 0 && d < INF_DTYPE_N; d++)
         r = compile_products(dev, (enum inf_dtype)d);
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(head_dims) * ARRAY_SIZE(groups); i++)
@@ -126,7 +127,7 @@ static void compile_all(struct vkb_device *dev)
     vkb_pipelines_save(dev);
 }
 
-/* Software compiles when it dispatches, and keeps nothing. */
+/* Software devices compile at dispatch and store nothing. */
 static bool keeps_kernels(const struct vkb_device *dev)
 {
     return dev->info->caps.kind != VKB_SOFTWARE || vkb_pretend.discrete;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Enumeration: every physical device with its features, limits and what keeps us from using it.
+ * Enumeration: every physical device with its features, limits and any reason why it is unusable.
  */
 #include "backend/vulkan/instance.h"
 
@@ -54,8 +54,8 @@ static enum vkb_kind kind_of(VkPhysicalDeviceType type)
     }
 }
 
-/* A family that computes; one that does nothing else where there is one, so that our work does not
- * stand in the line of a display. */
+/* Finds a queue family that computes; preferably one that does nothing else, so that our work does
+ * not delay a display. */
 static bool find_queue(const struct vkb_instance *in, struct vkb_device_info *info)
 {
     VkQueueFamilyProperties families[32];
@@ -80,7 +80,7 @@ static bool find_queue(const struct vkb_instance *in, struct vkb_device_info *in
     return true;
 }
 
-/* The one shape that our kernels are written for. */
+/* The one matrix shape for which the kernels are written. */
 static bool is_our_shape(const struct vkb_coopmat_properties *p)
 {
     return p->m_size == 16 && p->n_size == 16 && p->k_size == 16 &&
@@ -154,7 +154,7 @@ static void read_features(const struct vkb_instance *in, struct vkb_device_info 
     caps->int16 = f.features.shaderInt16;
     caps->storage8 = f12.storageBuffer8BitAccess;
     caps->storage16 = f11.storageBuffer16BitAccess;
-    /* What the extension needs; kernels without it have the scope of a device. */
+    /* Features that the extension needs; kernels without it use device scope. */
     caps->coopmat = f12.shaderFloat16 && f12.vulkanMemoryModel && f12.vulkanMemoryModelDeviceScope;
     if (!f12.timelineSemaphore)
         info->unusable = "it has no timeline semaphores";

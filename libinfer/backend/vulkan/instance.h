@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Which Vulkan devices are there, and what they can do
+ * The Vulkan devices of this machine and their capabilities
  *
  * Devices are listed best first: discrete, integrated, virtual, then software such as lavapipe;
  * within a kind in the driver's order. "vulkan:N" is the N-th of this list.
@@ -21,12 +21,12 @@ enum vkb_kind {
     VKB_SOFTWARE, /* computes on the CPU */
 };
 
-/* What kernels and memory are chosen by, quirks applied. Sizes in bytes. */
+/* Properties that select kernels and memory, with quirks applied. Sizes in bytes. */
 struct vkb_caps {
     enum vkb_kind kind;
     uint32_t subgroup_size, subgroup_min, subgroup_max;
     bool subgroup_arithmetic, subgroup_shuffle;
-    bool subgroup_control; /* a pipeline may ask for a size between min and max */
+    bool subgroup_control; /* a pipeline may request a size between min and max */
     bool fp16;             /* arithmetic on 16-bit floats */
     bool int8;             /* arithmetic on 8-bit integers */
     bool int16;            /* arithmetic on 16-bit integers */
@@ -35,20 +35,21 @@ struct vkb_caps {
     bool coopmat; /* VK_KHR_cooperative_matrix: F16 × F16 + F32 of 16 × 16 × 16 in a subgroup */
     bool coopmat_nv;    /* VK_NV_cooperative_matrix2 */
     bool texel;         /* texel buffers are read faster than storage buffers */
-    bool checks_bounds; /* accesses beyond a binding must be made harmless by the driver */
+    bool checks_bounds; /* accesses beyond a binding are undefined unless the driver is asked to
+                           check them */
     bool host_import;
     uint64_t import_align;
-    bool unified; /* the device computes in the host's memory */
+    bool unified; /* the device uses the host's memory */
     bool memory_budget;
-    uint32_t shared_size; /* of a workgroup */
+    uint32_t shared_size; /* per workgroup */
     uint32_t max_invocations;
-    uint32_t max_loops; /* rounds of all loops of an invocation together; 0: as many as there are */
-    uint64_t max_range; /* of a storage buffer's binding */
+    uint32_t max_loops; /* limit of the total rounds of all loops of an invocation; 0: none */
+    uint64_t max_range; /* per storage buffer binding */
     uint64_t max_texels;
     uint64_t max_alloc;
-    uint32_t offset_align; /* of a binding */
-    double timestamp_nsec; /* of a tick; 0: there are no timestamps */
-    uint64_t heap_size;    /* of the largest heap on the device */
+    uint32_t offset_align; /* of bindings */
+    double timestamp_nsec; /* nanoseconds per tick; 0: there are no timestamps */
+    uint64_t heap_size;    /* size of the largest heap on the device */
 };
 
 struct vkb_device_info {
@@ -59,7 +60,7 @@ struct vkb_device_info {
     uint32_t api_version, driver_version, vendor_id, device_id;
     uint8_t pipeline_uuid[VK_UUID_SIZE]; /* of the driver's pipeline cache */
     uint32_t queue_family;
-    const char *unusable; /* why it cannot be used; NULL: it can. Static. */
+    const char *unusable; /* why the device is unusable; NULL: it is usable. Static. */
     struct vkb_caps caps;
 };
 
@@ -72,15 +73,15 @@ struct vkb_instance {
     struct vkb_device_info devices[VKB_DEVICES_MAX];
 };
 
-/* The instance of this process, which all share; the last one who frees it ends it. May be called
- * by any thread. -EOPNOTSUPP with the reason: no loader, no driver, no device. */
+/* The instance of this process, which all users share by reference count. Any thread may call it.
+ * -EOPNOTSUPP with the reason: no loader, no driver, no device. */
 int vkb_instance_new(struct vkb_instance **ret_instance, struct inf_err *reterr);
 struct vkb_instance *vkb_instance_free(struct vkb_instance *in);
 DEFINE_CLEANUP(struct vkb_instance *, vkb_instance_free);
 
-/* Bytes of device memory that are there and that this process may still take, by the driver's
- * account where it keeps one (VK_EXT_memory_budget). */
+/* Total device memory, and the bytes that this process can still allocate, as the driver reports
+ * them if it does (VK_EXT_memory_budget). */
 void vkb_memory(const struct vkb_instance *in, const struct vkb_device_info *info,
                 uint64_t *ret_total, uint64_t *ret_free);
-/* Whether the device has the extension. False also when it cannot be asked. */
+/* Whether the device has the extension. False also if the query fails. */
 bool vkb_has_extension(const struct vkb_instance *in, VkPhysicalDevice device, const char *name);

@@ -60,7 +60,7 @@ uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout)
     const uint64_t all = kv_layout_block_bytes(layout);
     const uint64_t one = MAX(all / 2 / MAX(layout->n_layers, 1u), 1u);
 
-    /* A layer's K is one binding; the store is not all that lies on a device. */
+    /* K of a layer must fit into one binding, and the store is not the only data on a device. */
     return MIN(MIN(caps->max_range, caps->max_alloc) / one,
                caps->heap_size / 10 * 9 / MAX(all, 1u));
 }
@@ -115,7 +115,7 @@ void vkb_kv_free(struct backend *b, struct kv_store *store)
     store_free(store);
 }
 
-/* A device that is lost meanwhile is noticed by the next step. */
+/* If the device is lost meanwhile, the next step notices it. */
 void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src)
 {
     struct vkb_device *dev = ((struct vkb_backend *)b)->dev;
@@ -150,7 +150,7 @@ void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32
         dev->lost = true;
 }
 
-/* A device's memory is not shared with others page by page. */
+/* Device memory cannot be returned page by page. */
 void vkb_kv_drop(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n)
 {
     (void)b;
@@ -162,7 +162,7 @@ uint64_t vkb_kv_size(const struct backend *b UNUSED, const struct kv_store *stor
     return store->block_bytes * 2 * store->layout.n_layers;
 }
 
-/* One of them each way: the host's memory is read as fast as it is written. */
+/* One staging buffer serves both directions: its host memory is fast to read and to write. */
 static int make_staging(struct vkb_device *dev, struct kv_store *store)
 {
     if (!dev || dev->lost)
@@ -172,8 +172,8 @@ static int make_staging(struct vkb_device *dev, struct kv_store *store)
     return vkb_buffer_new(dev, VKB_READBACK, vkb_kv_size(NULL, store), &store->staging, NULL);
 }
 
-static void barrier(struct vkb_device *dev, VkCommandBuffer c, VkPipelineStageFlags from,
-                    VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags read)
+static void kv_barrier(struct vkb_device *dev, VkCommandBuffer c, VkPipelineStageFlags from,
+                       VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags read)
 {
     const VkMemoryBarrier b = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -203,7 +203,7 @@ static void copy_staging(struct vkb_device *dev, VkCommandBuffer c, struct kv_st
     }
 }
 
-/* A copy that fails is a device that is lost; the next step notices that, too. */
+/* A failed copy means that the device is lost; the next step notices that, too. */
 static int move_block(struct vkb_device *dev, struct kv_store *store, uint32_t block, bool out)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
@@ -216,12 +216,12 @@ static int move_block(struct vkb_device *dev, struct kv_store *store, uint32_t b
         dev->lost = true;
         return -ENODEV;
     }
-    barrier(dev, c, compute, VK_ACCESS_SHADER_WRITE_BIT, transfer,
-            VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    kv_barrier(dev, c, compute, VK_ACCESS_SHADER_WRITE_BIT, transfer,
+               VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     copy_staging(dev, c, store, block, out);
-    barrier(dev, c, transfer, VK_ACCESS_TRANSFER_WRITE_BIT,
-            out ? VK_PIPELINE_STAGE_HOST_BIT : compute,
-            out ? VK_ACCESS_HOST_READ_BIT : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    kv_barrier(
+        dev, c, transfer, VK_ACCESS_TRANSFER_WRITE_BIT, out ? VK_PIPELINE_STAGE_HOST_BIT : compute,
+        out ? VK_ACCESS_HOST_READ_BIT : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     if (vkb_once_end(dev, c) == 0)
         return 0;
     dev->lost = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* K and V on the device: the slots of backend_ops. */
+/* K and V on the device: the KV functions of backend_ops. */
 
 #include "backend/vulkan/program.h"
 
@@ -16,5 +16,6 @@ uint64_t vkb_kv_size(const struct backend *b, const struct kv_store *store);
 int vkb_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to);
 int vkb_kv_import(struct backend *b, struct kv_store *store, uint32_t block, const void *from);
 const char *vkb_kv_format(const struct backend *b);
-/* What vkb_kv_format() says from now on: other drivers round in other ways. */
+/* Sets the text that vkb_kv_format() returns. It names the driver, because drivers round
+ * differently. */
 void vkb_kv_describe(struct vkb_backend *vkb);

@@ -4,8 +4,8 @@
 /*
  * The Vulkan loader, opened at run time
  *
- * libvulkan is not linked: a machine without it computes on the CPU. Function pointers live in
- * tables of their instance and device, so that several devices can be open at once.
+ * libvulkan is not linked, so a machine without it can use the CPU. Function pointers are in tables
+ * per instance and device, so that several devices can be open at once.
  */
 
 #ifndef VK_NO_PROTOTYPES
@@ -84,7 +84,7 @@
     X(QueueSubmit)                                                                                 \
     X(DeviceWaitIdle)
 
-/* Of extensions: NULL where the device does not have them. */
+/* Functions of extensions; NULL if the device does not have them. */
 #define VKB_DEVICE_EXT_FNS(X) X(GetMemoryHostPointerPropertiesEXT)
 
 #define VKB_INSTANCE_EXT_FNS(X) X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
@@ -109,10 +109,10 @@ struct vkb_instance_fns {
     PFN_vkVoidFunction GetPhysicalDeviceCooperativeMatrixPropertiesKHR;
 };
 
-/* Opens the loader. *ret_lib is closed by vkb_loader_close(). -EOPNOTSUPP: there is none. */
+/* Opens the loader. Close *ret_lib with vkb_loader_close(). -EOPNOTSUPP: there is no loader. */
 int vkb_loader_open(void **ret_lib, struct vkb_global_fns *ret_fn, struct inf_err *reterr);
 void vkb_loader_close(void *lib);
-/* -EOPNOTSUPP: a function that Vulkan 1.2 has is missing. */
+/* -EOPNOTSUPP: a function of Vulkan 1.2 is missing. */
 int vkb_loader_instance_fns(const struct vkb_global_fns *global, VkInstance instance,
                             struct vkb_instance_fns *ret_fn, struct inf_err *reterr);
 int vkb_loader_device_fns(const struct vkb_instance_fns *instance, VkDevice device,

@@ -8,7 +8,7 @@
 
 #include "core/err.h"
 
-#define CHUNK_SIZE (64ull << 20) /* larger requests get a chunk of their own */
+#define CHUNK_SIZE (64ull << 20) /* larger requests get their own chunk */
 
 struct vkb_span {
     struct vkb_span *next;
@@ -21,7 +21,7 @@ struct vkb_chunk {
     struct vkb_heap *heap;
     VkDeviceMemory memory;
     void *map;
-    struct vkb_span *spans; /* cover the chunk; neighbours are never both free */
+    struct vkb_span *spans; /* they cover the chunk; two neighbors are never both free */
     uint32_t n_used;
 };
 
@@ -30,7 +30,7 @@ struct vkb_heap {
     struct vkb_chunk *chunks;
 };
 
-/* Flags in order of how much they are wanted; the first set that a type has wins. */
+/* Combinations of flags in order of preference; the first one that a memory type has wins. */
 static const VkMemoryPropertyFlags wishes[][3] = {
     [VKB_ON_DEVICE] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0, 0},
     [VKB_UPLOAD] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
@@ -50,7 +50,7 @@ static uint32_t find_type(const struct vkb_device *dev, uint32_t allowed, enum v
     for (size_t w = 0; w < ARRAY_SIZE(wishes[0]); w++) {
         VkMemoryPropertyFlags flags = wishes[place][w];
 
-        /* Where the device works in the host's memory, the host may look into everything. */
+        /* If the device uses the host's memory, the host may access everything. */
         if (place == VKB_ON_DEVICE && w == 0 && dev->info->caps.unified)
             flags |= MAPPABLE;
         for (uint32_t i = 0; i < dev->memory.memoryTypeCount; i++)
@@ -105,7 +105,7 @@ static VkResult chunk_new(struct vkb_device *dev, struct vkb_heap *heap, uint64_
     return VK_SUCCESS;
 }
 
-/* Cuts the span in two where less than all of it is wanted; false when out of memory. */
+/* Splits the span if less than all of it is needed. Returns false if memory is short. */
 static bool span_cut(struct vkb_span *s, uint64_t size)
 {
     struct vkb_span *rest;
@@ -143,7 +143,7 @@ static bool chunk_take(struct vkb_chunk *chunk, uint64_t size, uint64_t align, u
     return false;
 }
 
-/* Merges the free neighbours behind @s into it. */
+/* Merges the free neighbors behind @s into it. */
 static void span_merge(struct vkb_span *s)
 {
     while (s && !s->used && s->next && !s->next->used) {
@@ -190,7 +190,7 @@ static VkResult heap_take(struct vkb_device *dev, uint32_t type, enum vkb_place 
             break;
     if (!chunk) {
         result = chunk_new(dev, dev->heaps[type], MAX(need->size, CHUNK_SIZE), &chunk);
-        /* A device that is nearly full may still have room for what is needed. */
+        /* A nearly full device may still have room for a smaller chunk. */
         if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY && need->size < CHUNK_SIZE)
             result = chunk_new(dev, dev->heaps[type], need->size, &chunk);
         if (result != VK_SUCCESS)
@@ -199,7 +199,8 @@ static VkResult heap_take(struct vkb_device *dev, uint32_t type, enum vkb_place 
             return VK_ERROR_OUT_OF_HOST_MEMORY;
     }
     buffer->chunk = chunk;
-    /* A window into a GPU's own memory is written fast and read at a crawl: not for the host. */
+    /* The mapping of a GPU's own memory is fast to write but very slow to read, so the host does
+     * not use it. */
     if (chunk->map && (place != VKB_ON_DEVICE || dev->info->caps.unified))
         buffer->map = (char *)chunk->map + buffer->offset;
     return dev->fn.BindBufferMemory(dev->handle, buffer->handle, chunk->memory, buffer->offset);
@@ -260,7 +261,7 @@ int vkb_buffer_import(struct vkb_device *dev, const void *ptr, uint64_t size,
     VkImportMemoryHostPointerInfoEXT import = {
         .sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
         .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
-        .pHostPointer = (void *)begin, // NOLINT: an address is what is imported
+        .pHostPointer = (void *)begin, /* NOLINT: an address is imported */
     };
     VkMemoryAllocateInfo allocate = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
@@ -272,7 +273,7 @@ int vkb_buffer_import(struct vkb_device *dev, const void *ptr, uint64_t size,
     struct vkb_buffer b = {.size = end - begin};
     VkMemoryRequirements need;
 
-    /* Host pages are the device's own memory only where both share it. */
+    /* Host pages are as fast as the device's own memory only if both are shared. */
     if (!dev->info->caps.host_import || !dev->info->caps.unified ||
         !dev->fn.GetMemoryHostPointerPropertiesEXT)
         return -EOPNOTSUPP;

@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * Buffers, placed by us in few large allocations
+ * Buffers, placed in few large allocations
  *
- * A device allows some thousand allocations, and each is slow. A heap (one for each memory type in
- * use) takes memory in chunks and gives out spans of them: the first gap that fits, gaps beside
- * each other merge. Pages of the host can also be imported: then the device reads them in place.
+ * A device allows only some thousand allocations, and each is slow. A heap (one per memory type in
+ * use) allocates chunks and hands out spans of them: first fit, and neighboring gaps merge. Host
+ * pages can also be imported; the device then reads them in place.
  */
 
 #include "backend/vulkan/gpu.h"
 
 enum vkb_place {
-    VKB_ON_DEVICE, /* fastest for kernels; mapped where the device shares the host's memory */
-    VKB_UPLOAD,    /* mapped: the host writes in order, kernels read */
+    VKB_ON_DEVICE, /* fastest for kernels; mapped if the device shares the host's memory */
+    VKB_UPLOAD,    /* mapped: the host writes sequentially, kernels read */
     VKB_READBACK,  /* mapped: kernels write, the host reads */
 };
 
@@ -31,10 +31,10 @@ struct vkb_buffer {
 /* Contents are undefined. -ENOMEM with the reason. */
 int vkb_buffer_new(struct vkb_device *dev, enum vkb_place place, uint64_t size,
                    struct vkb_buffer *ret_buffer, struct inf_err *reterr);
-/* The pages that hold @size bytes at @ptr, which are only read; *ret_offset is where @ptr lies in
- * the buffer. -EOPNOTSUPP: the device takes no such pages. */
+/* Imports the pages that hold @size bytes at @ptr, read-only. *ret_offset is the offset of @ptr in
+ * the buffer. -EOPNOTSUPP: the device cannot import them. */
 int vkb_buffer_import(struct vkb_device *dev, const void *ptr, uint64_t size,
                       struct vkb_buffer *ret_buffer, uint64_t *ret_offset);
-/* A zeroed buffer is none. */
+/* Does nothing with a zeroed buffer. */
 void vkb_buffer_done(struct vkb_device *dev, struct vkb_buffer *buffer);
 void vkb_heaps_free(struct vkb_device *dev);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choosing kernels of attention.
+ * Selection of attention kernels
  *
- * Single rows and tiles of more rows have kernels of their own. On devices in software both give
- * the same bits; on GPUs the order of their sums is not the same.
+ * Single rows and tiles of more rows have different kernels. On software devices both give the same
+ * bits; on GPUs the order of their sums differs.
  */
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/push.h"
 
 #define HEAD_DIM_MAX 256u
 
-/* attention/lanes: tokens of a part, queries of a subgroup, how many heads of a row are among them
- * where there are many rows, and rounds of the lanes over the chunks of a head. */
+/* attention/lanes: tokens of a part, queries per subgroup, how many of these are heads of one row
+ * in steps with many rows, and rounds of the lanes over the chunks of a head. */
 #define LANES_PART          512u
 #define LANES_QUERIES       8u
 #define LANES_HEADS_OF_MANY 4u
 #define LANES_ROUNDS_MAX    8u
-/* Heads alone keep so many cores busy. */
+/* With this many workgroups, heads alone keep the cores busy. */
 #define LANES_WORK_MIN 8u
 
-/* attention/row: tokens of a part, and registers of an invocation for queries. */
+/* attention/row: tokens of a part, and registers per invocation for queries. */
 #define ROW_PART       256u
 #define ROW_REGISTERS  64u
 #define ROW_HEADS_MAX  8u
@@ -32,7 +32,7 @@
 #define TILES_HEADS_MAX 8u
 #define TILES_THREADS   128u
 
-/* Elements of 16 bytes. */
+/* Elements in 16 bytes. */
 static uint32_t chunk_elements(const struct kv_layout *layout)
 {
     static const uint32_t elements[] = {
@@ -41,26 +41,26 @@ static uint32_t chunk_elements(const struct kv_layout *layout)
     return elements[vkb_store_format(layout)];
 }
 
-/* Chunks of a head that each of @n has. */
+/* Chunks of a head per invocation, for @n invocations. */
 static uint32_t chunks_of_each(const struct kv_layout *layout, uint32_t n)
 {
     return DIV_UP(DIV_UP(layout->head_dim, chunk_elements(layout)), n);
 }
 
-/* Heads of a workgroup: at most @most, and as many in each. */
+/* Heads per workgroup: at most @most, and the same number in each. */
 static uint32_t even_heads(uint32_t group, uint32_t most)
 {
     return DIV_UP(group, DIV_UP(group, MAX(1u, most)));
 }
 
-static void set(struct vkb_attention *a, uint32_t i, uint32_t value)
+static void set_constant(struct vkb_attention *a, uint32_t i, uint32_t value)
 {
     a->choice.spec[i] = value;
     a->choice.n_spec = MAX(a->choice.n_spec, i + 1);
 }
 
-/* Tokens of so many that each take @rounds rounds of loops. */
-static uint32_t longest(const struct vkb_caps *caps, uint32_t tokens, uint32_t rounds)
+/* How many tokens fit into the loop limit if @tokens take @rounds rounds of loops. */
+static uint32_t longest_context(const struct vkb_caps *caps, uint32_t tokens, uint32_t rounds)
 {
     return caps->max_loops > 0 ? (caps->max_loops / rounds - 1) * tokens : UINT32_MAX;
 }
@@ -71,7 +71,8 @@ static bool can_lanes(const struct vkb_caps *caps, const struct kv_layout *layou
            chunks_of_each(layout, caps->subgroup_size) <= LANES_ROUNDS_MAX;
 }
 
-/* A subgroup takes as many heads of one row as it can for single rows, else some heads of some. */
+/* For single rows a subgroup takes as many heads of one row as possible, else some heads of several
+ * rows. */
 static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t group,
                        enum vkb_class class, struct vkb_attention *a)
 {
@@ -81,21 +82,20 @@ static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layo
     a->tile_rows = many ? LANES_QUERIES / a->heads : 1;
     a->rows_from = many ? 2 : 1;
     a->part_tokens = LANES_PART;
-    /* In a block, a round for each chunk of keys and for each lane of values, and those that end.
-     */
-    a->max_ctx = longest(caps, STORE_TOKENS,
-                         chunks_of_each(layout, 1) + caps->subgroup_size + LANES_ROUNDS_MAX + 3);
+    /* Rounds per block: one per chunk of keys, one per lane of values, and the ends of loops. */
+    a->max_ctx = longest_context(
+        caps, STORE_TOKENS, chunks_of_each(layout, 1) + caps->subgroup_size + LANES_ROUNDS_MAX + 3);
     a->split = !many && layout->n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;
     if (!vkb_pick_plain(caps, "attention/lanes", &a->choice))
         return false;
-    set(a, 0, caps->subgroup_size);
-    set(a, SPEC_TILE_ROWS, a->tile_rows);
-    set(a, SPEC_LANES_HEADS, a->heads);
-    set(a, SPEC_LANES_HEAD_DIM, layout->head_dim);
-    set(a, SPEC_LANES_FORMAT, vkb_store_format(layout));
-    set(a, SPEC_LANES_SPLIT, a->split);
-    set(a, SPEC_LANES_ROWS_FROM, a->rows_from);
-    set(a, SPEC_LANES_LANES, caps->subgroup_size);
+    set_constant(a, 0, caps->subgroup_size);
+    set_constant(a, SPEC_TILE_ROWS, a->tile_rows);
+    set_constant(a, SPEC_LANES_HEADS, a->heads);
+    set_constant(a, SPEC_LANES_HEAD_DIM, layout->head_dim);
+    set_constant(a, SPEC_LANES_FORMAT, vkb_store_format(layout));
+    set_constant(a, SPEC_LANES_SPLIT, a->split);
+    set_constant(a, SPEC_LANES_ROWS_FROM, a->rows_from);
+    set_constant(a, SPEC_LANES_LANES, caps->subgroup_size);
     return true;
 }
 
@@ -117,12 +117,12 @@ static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout
     a->split = a->finishes = true;
     if (!vkb_pick_plain(caps, "attention/row", &a->choice))
         return false;
-    set(a, 0, ROW_THREADS);
-    set(a, SPEC_ROW_HEADS, a->heads);
-    set(a, SPEC_ROW_HEAD_DIM, layout->head_dim);
-    set(a, SPEC_ROW_FORMAT, vkb_store_format(layout));
-    set(a, SPEC_ROW_PART, ROW_PART);
-    set(a, SPEC_ROW_THREADS, ROW_THREADS);
+    set_constant(a, 0, ROW_THREADS);
+    set_constant(a, SPEC_ROW_HEADS, a->heads);
+    set_constant(a, SPEC_ROW_HEAD_DIM, layout->head_dim);
+    set_constant(a, SPEC_ROW_FORMAT, vkb_store_format(layout));
+    set_constant(a, SPEC_ROW_PART, ROW_PART);
+    set_constant(a, SPEC_ROW_THREADS, ROW_THREADS);
     return true;
 }
 
@@ -135,12 +135,12 @@ static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layo
     a->part_tokens = ROW_PART;
     if (!vkb_pick_plain(caps, "attention/tiles", &a->choice))
         return false;
-    set(a, 0, TILES_THREADS);
-    set(a, SPEC_TILE_ROWS, a->tile_rows);
-    set(a, SPEC_TILES_HEADS, a->heads);
-    set(a, SPEC_TILES_HEAD_DIM, layout->head_dim);
-    set(a, SPEC_TILES_FORMAT, vkb_store_format(layout));
-    set(a, SPEC_TILES_ROWS_FROM, a->rows_from);
+    set_constant(a, 0, TILES_THREADS);
+    set_constant(a, SPEC_TILE_ROWS, a->tile_rows);
+    set_constant(a, SPEC_TILES_HEADS, a->heads);
+    set_constant(a, SPEC_TILES_HEAD_DIM, layout->head_dim);
+    set_constant(a, SPEC_TILES_FORMAT, vkb_store_format(layout));
+    set_constant(a, SPEC_TILES_ROWS_FROM, a->rows_from);
     return true;
 }
 
@@ -148,11 +148,11 @@ static bool pick_ref(const struct vkb_caps *caps, const struct kv_layout *layout
                      struct vkb_attention *a)
 {
     a->part_tokens = LANES_PART;
-    a->max_ctx = longest(caps, 1, 3 * layout->head_dim + 5);
+    a->max_ctx = longest_context(caps, 1, 3 * layout->head_dim + 5);
     if (!vkb_pick_plain(caps, "attention/ref", &a->choice))
         return false;
-    set(a, 0, 1);
-    set(a, SPEC_REF_FORMAT, vkb_store_format(layout));
+    set_constant(a, 0, 1);
+    set_constant(a, SPEC_REF_FORMAT, vkb_store_format(layout));
     return true;
 }
 

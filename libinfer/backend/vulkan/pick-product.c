@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choosing kernels of products.
+ * Selection of product kernels
  *
- * Devices in software get matmul/rows for everything. Others read weights as fast as they can for a
- * few rows (matmul/vecdot where bytes are multiplied four at a time, else matmul/vec), and
- * decode them once for many rows of many (matmul/coop where subgroups multiply matrices, else
+ * Software devices use matmul/rows for everything. Other devices read weights as fast as they can
+ * for few rows (matmul/vecdot if they multiply four bytes at a time, else matmul/vec). For many
+ * rows they decode weights once for several rows (matmul/coop if subgroups multiply matrices, else
  * matmul/tile).
  */
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "backend/vulkan/push.h"
 #include "quant/dtype.h"
 
-#define FRAGMENT 16u /* rows and columns of matrices that subgroups multiply */
+#define FRAGMENT 16u /* rows and columns of the matrices that subgroups multiply */
 
-static bool find(const struct vkb_caps *caps, const char *family, const struct vkb_product *p,
-                 struct vkb_choice *ret_choice)
+static bool find_product(const struct vkb_caps *caps, const char *family,
+                         const struct vkb_product *p, struct vkb_choice *ret_choice)
 {
     char name[64];
 
@@ -27,11 +27,11 @@ static bool find(const struct vkb_caps *caps, const char *family, const struct v
     return ret_choice->kernel != NULL;
 }
 
-/* A lane has as many rows of either as make code that still fits a cache of instructions. */
+/* A lane computes as many rows of both as possible while the code fits the instruction cache. */
 static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
                       enum vkb_class class, struct vkb_choice *c)
 {
-    if (!caps->texel || !find(caps, "matmul/rows", p, c))
+    if (!caps->texel || !find_product(caps, "matmul/rows", p, c))
         return false;
     c->spec[0] = caps->subgroup_size;
     c->spec[SPEC_PRODUCT_TILE] = class == VKB_ONE ? 1 : class == VKB_FEW ? 2 : 4;
@@ -47,9 +47,10 @@ static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
 static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, enum vkb_class class,
                      struct vkb_choice *c)
 {
-    const bool dots = caps->int_dot && class != VKB_MANY && find(caps, "matmul/vecdot", p, c);
+    const bool dots =
+        caps->int_dot && class != VKB_MANY && find_product(caps, "matmul/vecdot", p, c);
 
-    if (!caps->subgroup_arithmetic || (!dots && !find(caps, "matmul/vec", p, c)))
+    if (!caps->subgroup_arithmetic || (!dots && !find_product(caps, "matmul/vec", p, c)))
         return false;
     c->pack = dots ? VKB_PACK_Q8 : VKB_PACK_NONE;
     c->spec[0] = MIN(MAX(128u, caps->subgroup_max), caps->max_invocations);
@@ -62,13 +63,13 @@ static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, e
     return true;
 }
 
-/* 64 rows of each, of half as many where that does not fit. */
+/* 64 rows of both, or half as many if that does not fit. */
 static bool pick_tile(const struct vkb_caps *caps, const struct vkb_product *p,
                       struct vkb_choice *c)
 {
     const uint32_t width = caps->max_invocations >= 256 && caps->shared_size >= 28u << 10 ? 64 : 32;
 
-    if (p->K % 16 != 0 || !find(caps, "matmul/tile", p, c))
+    if (p->K % 16 != 0 || !find_product(caps, "matmul/tile", p, c))
         return false;
     c->spec[0] = width * width / 16;
     c->spec[SPEC_PRODUCT_TILE] = c->spec[SPEC_TILE_WIDTH] = width;
@@ -77,7 +78,7 @@ static bool pick_tile(const struct vkb_caps *caps, const struct vkb_product *p,
     return true;
 }
 
-/* Rows of x and of weights of a workgroup, and fragments of each of a subgroup. */
+/* Rows of x and of weights per workgroup, and fragments of each per subgroup. */
 struct shape {
     uint32_t tile, width, x_frags, w_frags;
 };
@@ -93,7 +94,8 @@ static uint32_t shared_bytes(const struct shape *s, uint32_t depth, bool glu)
            n_subgroups(s) * (glu ? 2 : 1) * FRAGMENT * FRAGMENT * (uint32_t)sizeof(float);
 }
 
-/* Large workgroups use what they read most often; small matrices are shared among more of them. */
+/* Large workgroups reuse what they read most often. Small matrices are split among more
+ * workgroups. */
 static bool pick_shape(const struct vkb_caps *caps, const struct vkb_product *p, uint32_t depth,
                        struct shape *ret_shape)
 {
@@ -113,13 +115,13 @@ static bool pick_shape(const struct vkb_caps *caps, const struct vkb_product *p,
 static bool pick_coop(const struct vkb_caps *caps, const struct vkb_product *p,
                       struct vkb_choice *c)
 {
-    /* So that every lane brings something in each step. */
+    /* So that every lane loads something in each step. */
     const uint32_t depth = MAX(caps->subgroup_size, 32u);
     const bool known_size = caps->subgroup_control || caps->subgroup_min == caps->subgroup_max;
     struct shape s;
 
     if (!caps->coopmat || !known_size || p->K % 16 != 0 || !pick_shape(caps, p, depth, &s) ||
-        !find(caps, "matmul/coop", p, c))
+        !find_product(caps, "matmul/coop", p, c))
         return false;
     c->pack = VKB_PACK_F16;
     c->spec[0] = c->spec[SPEC_COOP_LANES] = n_subgroups(&s) * caps->subgroup_size;
@@ -135,10 +137,10 @@ static bool pick_coop(const struct vkb_caps *caps, const struct vkb_product *p,
     return true;
 }
 
-/* One invocation an element, as it is written. */
+/* One invocation per element, as in the definition. */
 static bool pick_ref(const struct vkb_caps *caps, const struct vkb_product *p, struct vkb_choice *c)
 {
-    if (p->glu || !find(caps, "matmul/ref", p, c))
+    if (p->glu || !find_product(caps, "matmul/ref", p, c))
         return false;
     c->spec[0] = c->columns = MIN(128u, caps->max_invocations);
     c->rows = c->n_spec = 1;

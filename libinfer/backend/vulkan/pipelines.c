@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pipelines in a short list (a model needs some dozens), and their file.
+ * Pipelines in a short list (a model needs a few dozen), and their cache file
  *
- * The file is written beside its name and renamed, with a hash of its data in front: whoever reads
- * it sees a whole one or none. The driver checks the rest: its data begin with its own identity.
+ * The file is written under a temporary name and renamed, with a hash of its data in front: a
+ * reader sees a complete file or none. The driver checks the rest: its data begin with its own
+ * identity.
  */
 #include "backend/vulkan/pipelines.h"
 
@@ -23,7 +24,7 @@
 
 struct file_head {
     uint64_t magic, hash;
-    uint64_t complete; /* 1: what models in general need is in it */
+    uint64_t complete; /* 1: contains what models usually need */
 };
 
 struct entry {
@@ -35,14 +36,14 @@ struct entry {
 
 struct vkb_pipelines {
     VkPipelineCache cache;
-    char *path; /* NULL: not kept */
+    char *path; /* NULL: there is no cache file */
     struct entry *entries;
     uint64_t saved_hash; /* of the data in the file */
     bool dirty, complete;
 };
 
-/* Device, driver and our shaders: whatever changes the compiled code. */
-static uint64_t identity(const struct vkb_device_info *info)
+/* Identifies device, driver and shaders: everything that changes the compiled code. */
+static uint64_t pipelines_identity(const struct vkb_device_info *info)
 {
     uint64_t h = hash_bytes(1, info->pipeline_uuid, sizeof(info->pipeline_uuid));
 
@@ -56,7 +57,7 @@ static uint64_t identity(const struct vkb_device_info *info)
     return h;
 }
 
-/* The driver's data in the file, or nothing. */
+/* Reads the driver's data from the file, or nothing. */
 static void read_file(struct vkb_pipelines *p, char **ret_data, size_t *ret_size)
 {
     struct file_head head;
@@ -89,7 +90,7 @@ int vkb_pipelines_new(struct vkb_device *dev, const char *cache_dir,
     if (!p)
         return err_set(reterr, ENOMEM, "out of memory");
     if (cache_dir && asprintf(&p->path, "%s/vulkan-%016llx.pipelines", cache_dir,
-                              (unsigned long long)identity(dev->info)) < 0) {
+                              (unsigned long long)pipelines_identity(dev->info)) < 0) {
         free(p);
         return err_set(reterr, ENOMEM, "out of memory");
     }
@@ -154,7 +155,7 @@ static VkResult compile(struct vkb_device *dev, struct entry *e)
     };
     VkResult result;
 
-    /* Kernels that are told how large subgroups are count on full ones. */
+    /* Kernels that are compiled for a subgroup size need full subgroups. */
     if (dev->info->caps.subgroup_control && e->spec[0] % size.requiredSubgroupSize == 0)
         info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     for (uint32_t i = 0; i < e->n_spec; i++)
@@ -200,7 +201,7 @@ int vkb_pipeline_get(struct vkb_device *dev, const struct vkb_kernel *kernel, co
     return 0;
 }
 
-/* Writes all or nothing. Nobody opens the file for writing again: another one takes its place. */
+/* Writes all or nothing. The file is never opened for writing again; a new file replaces it. */
 static bool write_file(const char *path, const struct file_head *head, const void *data,
                        size_t size)
 {

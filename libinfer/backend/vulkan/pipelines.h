@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Compiled pipelines, kept across runs
+ * Compiled pipelines, cached across runs
  *
- * A pipeline is a kernel with values for its specialization constants. The driver's cache of them
- * is read at the start from a file named by device, driver and build, and written when something
- * new was compiled. A file that is torn, foreign or not there costs time alone.
+ * A pipeline is a kernel with values for its specialization constants. The driver's cache is read
+ * at the start from a file named after device, driver and build, and written when new pipelines
+ * were compiled. A damaged, foreign or missing file only costs time.
  */
 
 #include "backend/vulkan/gpu.h"
@@ -18,11 +18,11 @@ struct vkb_kernel; /* kernels.h */
 int vkb_pipelines_new(struct vkb_device *dev, const char *cache_dir,
                       struct vkb_pipelines **ret_pipelines, struct inf_err *reterr);
 void vkb_pipelines_free(struct vkb_device *dev, struct vkb_pipelines *p);
-/* Compiles unless it is there. The device owns the result. */
+/* Compiles the pipeline unless it exists. The device owns the result. */
 int vkb_pipeline_get(struct vkb_device *dev, const struct vkb_kernel *kernel, const uint32_t *spec,
                      uint32_t n_spec, VkPipeline *ret_pipeline, struct inf_err *reterr);
-/* Whether the cache has what models in general need, by the word of who compiled that. */
+/* Whether the cache is recorded to have the kernels that models usually need. */
 bool vkb_pipelines_are_complete(const struct vkb_device *dev);
 void vkb_pipelines_set_complete(struct vkb_device *dev);
-/* Writes the cache when pipelines were compiled since it was read. Failing to is no error. */
+/* Writes the cache if pipelines were compiled since it was read. A failure is not an error. */
 void vkb_pipelines_save(struct vkb_device *dev);

@@ -4,11 +4,11 @@
 /*
  * A graph as lists of dispatches
  *
- * compile.c walks through the graph and decides what is computed together; dispatch.c writes the
- * dispatches, once for each class of steps, without a device at hand: bindings name weights by
- * their address and values by their node. realise.c gives them memory, descriptors and pipelines
- * of a device and records the commands; what it made can be thrown away and made again. run.c
- * replays them.
+ * compile.c walks through the graph and decides what is computed together. dispatch.c writes the
+ * dispatches, once for each class of steps. Neither needs a device: bindings refer to weights by
+ * address and to values by node. realise.c allocates memory, descriptors and pipelines on a device
+ * and records the commands; its results can be discarded and made again. run.c replays the
+ * commands.
  */
 
 #include "backend/backend.h"
@@ -23,12 +23,12 @@ enum vkb_bind_kind {
     VKB_BIND_CONST,  /* offset, size: of the plan's constants */
     VKB_BIND_VALUE,  /* index: a node */
     VKB_BIND_PACKED, /* index: a vkb_pack */
-    VKB_BIND_STEP,   /* what the host writes before each step */
+    VKB_BIND_STEP,   /* written by the host before each step */
     VKB_BIND_ROPE,   /* index: a rope table */
     VKB_BIND_KEYS,   /* index: a layer of the KV store */
     VKB_BIND_VALUES,
-    VKB_BIND_PARTS, /* of attention that is split over the context */
-    VKB_BIND_RUNS,  /* of logits: the largest and the sum of each */
+    VKB_BIND_PARTS, /* for attention that is split over the context */
+    VKB_BIND_RUNS,  /* largest logit and sum of each run of logits */
     VKB_BIND_TOPS,  /* the largest logits of each row */
 };
 
@@ -37,8 +37,8 @@ struct vkb_bind {
     uint32_t index;
     uint64_t offset, size;
     const void *host;
-    /* WEIGHT: where in the push constants the bytes between the binding's start and the weight
-     * are written, for bindings start at multiples of an alignment. */
+    /* For WEIGHT: offset in the push constants for the number of bytes between the binding's start
+     * and the weight, because bindings must be aligned. */
     uint32_t push_at;
 };
 
@@ -49,15 +49,15 @@ enum vkb_count_by {
     VKB_COUNT_TILES,  /* tiles of attention ÷ n */
     VKB_COUNT_PARTS,  /* parts of the longest context */
     VKB_COUNT_MERGES, /* tiles, if a context has more than one part of n tokens */
-    VKB_COUNT_TOPS,   /* rows of logits ÷ n when lists are wanted, else none */
+    VKB_COUNT_TOPS,   /* rows of logits ÷ n if lists are requested, else none */
 };
 
-/* Uints of a list of the largest logits: how many, log-sum-exp, then pairs of id and value. */
+/* Uints per list of the largest logits: count, log-sum-exp, then pairs of id and value. */
 #define VKB_TOP_STRIDE (2u + 2u * TOP_MAX)
 
 struct vkb_count {
     enum vkb_count_by by;
-    uint32_t n; /* FIXED: the count; else how many one workgroup takes */
+    uint32_t n; /* FIXED: the count; else how many one workgroup handles */
 };
 
 struct vkb_dispatch {
@@ -67,18 +67,18 @@ struct vkb_dispatch {
     uint32_t push[VKB_PUSH_MAX / sizeof(uint32_t)];
     uint32_t push_size; /* bytes */
     bool joins;         /* does not wait for the dispatch before it */
-    uint32_t layer;     /* for cutting lists into submissions */
+    uint32_t layer;     /* for splitting lists into submissions */
 
-    VkPipeline pipeline; /* realised */
+    VkPipeline pipeline; /* made on the device */
     VkDescriptorSet set;
     VkBufferView views[VKB_SLOTS];
 };
 
-/* Commands that are submitted as a whole. */
+/* Commands that are submitted together. */
 struct vkb_segment {
     VkCommandBuffer commands;
     uint32_t first, n;   /* dispatches */
-    double usec_per_row; /* measured, fading; 0: not yet */
+    double usec_per_row; /* measured, decaying average; 0: not yet */
 };
 
 struct vkb_list {
@@ -86,7 +86,7 @@ struct vkb_list {
     uint32_t n, cap;
     struct vkb_segment *segments;
     uint32_t n_segments;
-    uint32_t counts_at; /* index of its first dispatch's group counts in the counts buffer */
+    uint32_t counts_at; /* index of its first dispatch's workgroup counts in the counts buffer */
 };
 
 /* A value of the graph: [rows, width] floats. */
@@ -94,11 +94,11 @@ struct vkb_value {
     bool made;
     uint32_t width;
     bool rows_kept;       /* max_logits rows instead of max_rows */
-    uint32_t first, last; /* stages that need it */
+    uint32_t first, last; /* range of stages that need it */
     uint64_t offset;      /* in the scratch buffer */
 };
 
-/* Where things lie in the step buffer, in uints: see shaders/lib/step.glsl. */
+/* Layout of the step buffer, in uints: see shaders/lib/step.glsl. */
 struct vkb_step_layout {
     uint32_t tokens, row_pos, row_seq, logit_rows, seq_first, seq_rows, tiles, blocks, end;
     uint32_t max_tiles, max_blocks;
@@ -106,7 +106,7 @@ struct vkb_step_layout {
 
 struct plan {
     struct vkb_backend *vkb;
-    struct plan *next; /* of the backend's */
+    struct plan *next; /* in the backend's list */
     struct plan_limits limits;
     struct kv_store *store; /* borrowed */
     struct arena arena;
@@ -114,7 +114,7 @@ struct plan {
     struct vkb_value *values;
     graph_ref output, input; /* input: none for whole models */
     uint32_t output_width;
-    uint32_t tile_rows[VKB_CLASS_N]; /* of attention; 0: there is none */
+    uint32_t tile_rows[VKB_CLASS_N]; /* for attention; 0: there is none */
     uint64_t parts_size;             /* bytes */
     uint64_t packed_size[VKB_PACK_N];
     struct rope_params *ropes;
@@ -124,10 +124,10 @@ struct plan {
     float *consts; /* small vectors as floats */
     uint64_t n_consts, cap_consts;
     struct vkb_step_layout step;
-    uint64_t scratch_size, rope_offset, rope_size; /* ropes lie behind the step's uints */
+    uint64_t scratch_size, rope_offset, rope_size; /* ropes follow the step's uints */
     uint64_t tops_size, runs_size;
 
-    /* Realised; all zero while there is no device. */
+    /* Made on the device; all zero while there is no device. */
     struct vkb_buffer scratch, step_buffer, counts, consts_buffer, parts, tops, readback,
         input_buffer, runs, packed[VKB_PACK_N];
     VkDescriptorPool pool;
@@ -138,12 +138,12 @@ struct plan {
 
 struct kv_store {
     struct vkb_backend *vkb;
-    struct kv_store *next; /* of the backend's */
+    struct kv_store *next; /* in the backend's list */
     struct kv_layout layout;
     uint32_t n_blocks;
     uint64_t block_bytes;     /* of K or V of one layer */
     struct vkb_buffer *k, *v; /* [n_layers] */
-    /* A block on its way from or to the host: K, then V of each layer. None until one goes. */
+    /* Staging buffer for one block: K, then V of each layer. Created at the first transfer. */
     struct vkb_buffer staging;
 };
 
@@ -154,10 +154,10 @@ struct vkb_backend {
     struct vkb_device *dev; /* NULL while lost */
     char *cache_dir;
     bool cache_read_only;
-    uint64_t submit_usec; /* a submission's longest time; 0: any */
+    uint64_t submit_usec; /* limit of a submission's time; 0: none */
     struct plan *plans;
     struct kv_store *stores;
-    struct workers *workers; /* for what the host does between steps */
+    struct workers *workers; /* for host work between steps */
     struct vkb_fault fault;
     char kv_format[sizeof(((struct vkb_device_info *)0)->name) + 128];
 };
@@ -165,9 +165,9 @@ struct vkb_backend {
 /* compile.c: the device-independent part of a plan. */
 int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr);
 void vkb_plan_done(struct plan *plan);
-/* Appends a dispatch to the list of @class, to be filled in; NULL when out of memory. */
+/* Appends an empty dispatch to the list of @class; NULL if memory is short. */
 struct vkb_dispatch *vkb_list_add(struct plan *plan, enum vkb_class class);
-/* Puts a small vector among the constants as floats; its place in *ret_bind. -ENOMEM. */
+/* Adds a small vector to the constants, as floats. *ret_bind refers to it. -ENOMEM. */
 int vkb_const_add(struct plan *plan, const struct weight *w, struct vkb_bind *ret_bind);
 
 /* realise.c */
@@ -182,6 +182,6 @@ void vkb_store_unrealise(struct vkb_device *dev, struct kv_store *store);
 int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const struct batch *batch,
             float *logits, struct top_row *tops);
 int vkb_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row);
-/* Makes drivers compile what they leave for the first use, before the process gives up the right
- * to; nothing is computed. */
+/* Makes drivers do the compiling that they defer to the first use, before the process drops the
+ * privileges for it. Computes nothing. */
 int vkb_warm_up(struct plan *plan);

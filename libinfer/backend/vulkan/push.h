@@ -4,14 +4,14 @@
 /*
  * Push constants and specialization constants of kernels
  *
- * The structs are those of shaders/lib/push.glsl, member by member. Constant 0 is always the size
- * of a workgroup, and 1 the rows that an invocation or a tile takes; what follows is a kernel's
- * own, and is listed here by its place.
+ * The structs match those of shaders/lib/push.glsl member by member. Constant 0 is always the size
+ * of a workgroup, and constant 1 the rows per invocation or tile. Further constants are specific to
+ * a kernel and are listed here by number.
  */
 
 #include <stdint.h>
 
-/* matmul/…: slots 0 w, 1 the second matrix of a gated unit, 2 x, 3 y, 4 bias, 5 what is added;
+/* matmul/…: slots 0 w, 1 the second matrix of a gated unit, 2 x, 3 y, 4 bias, 5 the value to add;
  * groups (columns, rows). */
 struct push_matmul {
     uint32_t K, N, n0;
@@ -23,29 +23,29 @@ struct push_matmul {
     uint32_t has_bias, has_add;
 };
 
-/* Constants of products beside 0. */
+/* Constants of products besides 0. */
 enum {
-    SPEC_PRODUCT_TILE = 1, /* rows of x of a lane or a workgroup */
+    SPEC_PRODUCT_TILE = 1, /* rows of x per lane or workgroup */
     SPEC_PRODUCT_GLU = 3,
     SPEC_PRODUCT_ALIGNED = 4, /* rows of w start at multiples of 16 bytes */
 
-    SPEC_ROWS_COLUMNS = 2, /* rows of w of a lane, of each matrix */
-    SPEC_ROWS_SHARED = 5,  /* subgroups have 8 lanes, which share what they read of x */
+    SPEC_ROWS_COLUMNS = 2, /* rows of w per lane, of each matrix */
+    SPEC_ROWS_SHARED = 5,  /* subgroups have 8 lanes, which share their reads of x */
     SPEC_ROWS_N,
 
-    SPEC_VEC_COLUMNS = 2, /* rows of w of a subgroup at a time, of each matrix; vec, vecdot */
-    SPEC_VEC_GROUPS = 5,  /* of those of a workgroup */
+    SPEC_VEC_COLUMNS = 2, /* vec, vecdot: rows of w per subgroup at a time, of each matrix */
+    SPEC_VEC_GROUPS = 5,  /* how many such groups a workgroup has */
     SPEC_VEC_N,
 
-    SPEC_TILE_WIDTH = 2, /* rows of w of a workgroup, of each matrix */
+    SPEC_TILE_WIDTH = 2, /* rows of w per workgroup, of each matrix */
     SPEC_TILE_N = 5,
 
-    SPEC_COOP_WIDTH = 2, /* rows of w of a workgroup, of both matrices */
+    SPEC_COOP_WIDTH = 2, /* rows of w per workgroup, of both matrices */
     SPEC_COOP_X_FRAGS = 5,
-    SPEC_COOP_W_FRAGS, /* of a subgroup */
+    SPEC_COOP_W_FRAGS, /* per subgroup */
     SPEC_COOP_LANES,
     SPEC_COOP_SUBGROUPS,
-    SPEC_COOP_DEPTH, /* of a step along k */
+    SPEC_COOP_DEPTH, /* per step along k */
     SPEC_COOP_N,
 };
 
@@ -60,20 +60,20 @@ struct push_embed {
     uint32_t width, row_bytes;
     uint32_t w_offset; /* bytes before row `first`; even */
     float scale;
-    uint32_t first, count; /* rows of the table that this dispatch has */
+    uint32_t first, count; /* rows of the table in this dispatch */
 };
 
-/* elem/add, scale, rows, glu: x is in slot 2, the other operand in 5, y in 3. A workgroup does
- * 4 columns an invocation of one row: groups are (columns, rows). Operands may be the same. */
+/* elem/add, scale, rows, glu: x is in slot 2, the other operand in 5, y in 3. An invocation
+ * computes 4 columns of one row: groups are (columns, rows). Operands may be the same. */
 struct push_elem {
     uint32_t width;
-    uint32_t rows_kept; /* 1: as many rows as logits are wanted */
+    uint32_t rows_kept; /* 1: as many rows as requested logits */
     float factor;       /* scale */
 };
 
 enum {
     SPEC_ELEM_WHOLE = 2, /* 1: width is a multiple of 4 */
-    SPEC_GLU_ACT = 3,    /* enum graph_act; glu alone */
+    SPEC_GLU_ACT = 3,    /* enum graph_act; only for glu */
 };
 
 /* elem/norm: slots 0 w (floats), 2 x, 3 y; groups (width / group, rows). */
@@ -86,20 +86,20 @@ struct push_norm {
 enum {
     SPEC_NORM_WHOLE = 2,  /* 1: group is a multiple of 4 */
     SPEC_NORM_HAS_W = 3,  /* 0: no weights */
-    SPEC_NORM_GATHER = 4, /* 1: row i of y is that of the i-th logits; with rows_kept */
+    SPEC_NORM_GATHER = 4, /* 1: row i of y is that of the i-th logits; requires rows_kept */
 };
 
 /*
  * elem/heads: a part is the heads of q, k or v. Slots 0 norm of q, 5 norm of k (floats); 1 cos and
- * sin, [row][n_dims], a pair for each pair of elements; 2 q, 6 k, 7 v; 3 y, where the heads of q
- * go, and of the only other part when nothing is stored; 4 keys, 8 values of the layer. Groups
- * (heads of all its parts, rows). y must not be what it is made from, unless nothing is rotated.
+ * sin, [row][n_dims], a pair for each pair of elements; 2 q, 6 k, 7 v; 3 y, the result for the
+ * heads of q, or of the only other part if nothing is stored; 4 keys, 8 values of the layer. Groups
+ * (heads of all its parts, rows). y must not be one of its inputs, unless nothing is rotated.
  */
 struct push_heads {
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t n_dims;                    /* of a head that are rotated */
-    uint32_t q_ld, k_ld, v_ld;          /* widths of the values that the parts are columns of */
-    uint32_t q_first, k_first, v_first; /* where their first heads begin in these */
+    uint32_t n_dims;                    /* rotated dimensions of a head */
+    uint32_t q_ld, k_ld, v_ld;          /* widths of the values that contain the parts */
+    uint32_t q_first, k_first, v_first; /* first column of the parts' first heads in these */
     uint32_t y_ld;
     float q_eps, k_eps;
 };
@@ -116,7 +116,7 @@ enum {
     HEADS_ROPE_PAIRS,
 };
 
-/* How K and V are stored: in blocks of so many tokens. */
+/* Tokens per block of K and V. */
 #define STORE_TOKENS 64u
 enum {
     STORE_F32,
@@ -128,40 +128,41 @@ enum {
 enum {
     SPEC_HEADS_WHOLE = 2,  /* 1: head_dim, n_dims (n_dims / 2 with ROPE_HALF), widths and first
                               columns are multiples of 4 */
-    SPEC_HEADS_PARTS = 3,  /* HEADS_… that are there */
-    SPEC_HEADS_NORMS = 4,  /* HEADS_… with a norm */
+    SPEC_HEADS_PARTS = 3,  /* which HEADS_… there are */
+    SPEC_HEADS_NORMS = 4,  /* which HEADS_… have a norm */
     SPEC_HEADS_ROPE = 5,   /* HEADS_ROPE_… of q and k */
     SPEC_HEADS_FORMAT = 6, /* STORE_… */
     SPEC_HEADS_STORE = 7,  /* 0: parts go to y */
 };
 
 /*
- * attention/…: slots 0 keys, 1 values of the layer, 2 q, 3 y, 4 parts, which is room for
- * [tiles of one row][n_heads][n_parts][head_dim + 2] floats: such tiles come first. ref looks at
- * the first five members alone; its groups are (n_heads, rows).
+ * attention/…: slots 0 keys, 1 values of the layer, 2 q, 3 y, 4 parts, which has room for [tiles of
+ * one row][n_heads][n_parts][head_dim + 2] floats: such tiles come first. ref uses only the first
+ * five members; its groups are (n_heads, rows).
  *
  * lanes, for texel devices: workgroups of one subgroup; tiles of ROWS_FROM to TILE_ROWS rows and
- * HEADS of the heads of one KV head, 8 queries together at most. With SPLIT, and TILE_ROWS 1, parts
+ * HEADS of the heads of one KV head, at most 8 queries together. With SPLIT, and TILE_ROWS 1, parts
  * go to merge. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts or 1).
  *
  * row, for GPUs: tiles of one row, HEADS of the heads of one KV head, parts of PART tokens for
  * merge; finishes contexts of one part. Subgroups have at least 8 lanes. Shared memory: PART ×
- * HEADS floats, and 4 (of Q8_0: 16) for each of THREADS invocations, which is also constant 0.
+ * HEADS floats, and 4 (for Q8_0: 16) for each of THREADS invocations, which is also constant 0.
  * Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles, parts).
  *
- * tiles, for GPUs: tiles of ROWS_FROM to TILE_ROWS rows, 32 queries together at most, 128
+ * tiles, for GPUs: tiles of ROWS_FROM to TILE_ROWS rows, at most 32 queries together, 128
  * invocations. Subgroups have at least 4 lanes. Shared memory: 24 KiB. Groups (n_kv_heads × ⌈heads
  * of a KV head / HEADS⌉, tiles).
  *
- * merge: of tiles of one row. Groups (n_heads × head_dim columns, tiles).
+ * merge: for tiles of one row. Groups (n_heads × head_dim columns, tiles).
  */
 struct push_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t window; /* 0: none */
     float scale;
     uint32_t q_ld, y_ld;  /* widths of q and y */
-    uint32_t part_tokens; /* contexts are cut at its multiples; a multiple of a block's */
-    uint32_t n_parts;     /* that there is room for */
+    uint32_t part_tokens; /* contexts are split at multiples of it; a multiple of a block's
+                             tokens */
+    uint32_t n_parts;     /* parts that there is room for */
 };
 
 enum {
@@ -174,13 +175,13 @@ enum {
     SPEC_LANES_FORMAT = 4, /* STORE_… */
     SPEC_LANES_SPLIT = 5,
     SPEC_LANES_ROWS_FROM = 6,
-    SPEC_LANES_LANES = 7, /* the size of a subgroup, as constant 0 */
+    SPEC_LANES_LANES = 7, /* the size of a subgroup, like constant 0 */
 
     SPEC_ROW_HEADS = 2,
     SPEC_ROW_HEAD_DIM = 3,
     SPEC_ROW_FORMAT = 4,  /* STORE_… */
     SPEC_ROW_PART = 5,    /* part_tokens */
-    SPEC_ROW_THREADS = 6, /* as constant 0 */
+    SPEC_ROW_THREADS = 6, /* like constant 0 */
 
     SPEC_TILES_HEADS = 2,
     SPEC_TILES_HEAD_DIM = 3,
@@ -193,16 +194,16 @@ enum {
 
 /*
  * sample/runs and then sample/tops: slots 2 logits, 3 lists, 4 room for [rows][⌈width / 256⌉][2]
- * floats. Nothing is done where step_n_top() is 0. Groups of runs (any number, about ⌈width / 256⌉
- * subgroups; rows of logits), of tops (rows of logits), whose workgroups are of one subgroup.
+ * floats. Nothing is done if step_n_top() is 0. Groups of runs: (any number, about ⌈width / 256⌉
+ * subgroups; rows of logits). Groups of tops: (rows of logits), with workgroups of one subgroup.
  */
 struct push_tops {
     uint32_t width;
-    uint32_t stride; /* uints of a list: at least 2 and a pair for each value */
+    uint32_t stride; /* uints per list: at least 2 plus a pair for each value */
 };
 
 enum {
     SPEC_TOPS_WHOLE = 2, /* 1: width is a multiple of 4 */
 };
 
-#define TOPS_RUN 256u /* logits that a subgroup looks at together */
+#define TOPS_RUN 256u /* logits that a subgroup processes together */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What drivers do not say of themselves, or say wrongly.
+ * Corrections for drivers that report something wrong or not at all.
  */
 #include "backend/vulkan/quirks.h"
 
@@ -10,11 +10,11 @@
 
 struct vkb_pretend vkb_pretend;
 
-/* Storage buffers are read lane by lane, each with a check of bounds; texel buffers 16 bytes at a
- * time. Mesa 22.3 tells a heap and largest allocation of 2 GiB (lvp_device.c) and gives more. All
- * loops of an invocation end after 65535 rounds in total (LP_MAX_TGSI_LOOP_ITERATIONS), and nothing
- * tells. */
-static void lavapipe(struct vkb_device_info *info)
+/* Storage buffers are read lane by lane, each with a bounds check; texel buffers 16 bytes at a
+ * time. Mesa 22.3 reports a heap and a largest allocation of 2 GiB (lvp_device.c) but allows more.
+ * All loops of an invocation end after 65535 rounds in total (LP_MAX_TGSI_LOOP_ITERATIONS), which
+ * nothing reports. */
+static void quirk_lavapipe(struct vkb_device_info *info)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 
@@ -27,15 +27,15 @@ static void lavapipe(struct vkb_device_info *info)
 }
 
 /* Buffers beyond 2 GiB fail: https://github.com/GPUOpen-Drivers/AMDVLK/issues/413 */
-static void amdvlk(struct vkb_device_info *info)
+static void quirk_amdvlk(struct vkb_device_info *info)
 {
     info->caps.max_alloc = MIN(info->caps.max_alloc, 2 * GIB);
     info->caps.max_range = MIN(info->caps.max_range, 2 * GIB - 4);
 }
 
-/* Invocations that a branch has switched off still read, at whatever address they have. Asked to
- * check bounds it looks at them first. */
-static void swiftshader(struct vkb_device_info *info)
+/* Invocations that a branch has disabled still read, at any address. With bounds checks enabled the
+ * driver checks addresses first. */
+static void quirk_swiftshader(struct vkb_device_info *info)
 {
     info->caps.checks_bounds = true;
 }
@@ -44,14 +44,14 @@ void vkb_quirks_apply(struct vkb_device_info *info)
 {
     switch (info->driver_id) {
     case VK_DRIVER_ID_MESA_LLVMPIPE:
-        lavapipe(info);
+        quirk_lavapipe(info);
         break;
     case VK_DRIVER_ID_AMD_OPEN_SOURCE:
     case VK_DRIVER_ID_AMD_PROPRIETARY:
-        amdvlk(info);
+        quirk_amdvlk(info);
         break;
     case VK_DRIVER_ID_GOOGLE_SWIFTSHADER:
-        swiftshader(info);
+        quirk_swiftshader(info);
         break;
     default:
         break;

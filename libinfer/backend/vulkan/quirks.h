@@ -2,23 +2,22 @@
 #pragma once
 
 /*
- * Faults and habits of drivers
+ * Driver faults and peculiarities
  *
- * Everything that is done differently for one driver alone stands here, with the place where the
- * fault is told.
+ * All code for one particular driver is here, with the place where the fault is reported.
  */
 
 #include "backend/vulkan/instance.h"
 
-/* For tests, where no GPU is at hand: a device in software that behaves like one. Read when devices
- * are listed and opened. */
+/* For tests without a GPU: a software device that behaves like one. Read when devices are listed
+ * and opened. */
 struct vkb_pretend {
-    bool discrete;        /* memory of its own: staging, copies, no imported pages */
+    bool discrete;        /* its own memory: staging, copies, no imported pages */
     bool plain;           /* no texel buffers */
-    bool dots;            /* products of packed bytes in hardware */
-    uint64_t submit_usec; /* longest submission; 0: as usual */
+    bool dots;            /* reports fast products of packed bytes */
+    uint64_t submit_usec; /* limit of a submission's time; 0: the default */
 };
 extern struct vkb_pretend vkb_pretend;
 
-/* Corrects what the driver says of itself. */
+/* Corrects the properties that the driver reports. */
 void vkb_quirks_apply(struct vkb_device_info *info);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan on a device: memory, pipelines, descriptors, recorded commands.
+ * Making a plan on a device: memory, pipelines, descriptors, recorded commands
  *
- * Pipelines compile on a thread of their own while weights are loaded.
+ * Pipelines compile on their own thread while weights are loaded.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include "backend/vulkan/submit.h"
 #include "core/err.h"
 
-/* Group counts of a dispatch take 4 uints, so that they are aligned. */
+/* The workgroup counts of a dispatch take 4 uints, for alignment. */
 #define COUNT_STRIDE (4 * sizeof(uint32_t))
 
 struct builder {
@@ -21,7 +21,7 @@ struct builder {
     struct inf_err *reterr;
 };
 
-/* The buffer that a binding lies in, its first byte and its size. */
+/* The buffer of a binding, its first byte and its size. */
 struct range {
     VkBuffer buffer;
     uint64_t offset, size;
@@ -45,7 +45,7 @@ static struct range rope_range(const struct plan *plan, uint32_t i_rope)
     return (struct range){plan->step_buffer.handle, at, size};
 }
 
-/* Weights begin anywhere; *ret_rest is what lies between the binding and the weight. */
+/* Weights may start anywhere; *ret_rest is the distance between the binding and the weight. */
 static struct range weight_range(const struct builder *b, const struct vkb_bind *bind,
                                  uint32_t *ret_rest)
 {
@@ -56,7 +56,7 @@ static struct range weight_range(const struct builder *b, const struct vkb_bind 
     const uint64_t rest = at % align;
 
     *ret_rest = (uint32_t)rest;
-    /* Kernels read 16 bytes at a time, beyond the last weight too when the buffer goes on. */
+    /* Kernels read 16 bytes at a time, also beyond the last weight if the buffer continues. */
     return (struct range){region->buffer.handle, at - rest,
                           MIN(ALIGN_UP(bind->size + rest, 16u), region->buffer.size - (at - rest))};
 }
@@ -80,7 +80,7 @@ static struct range range_of(const struct builder *b, const struct vkb_bind *bin
                               value_bytes(plan, &plan->values[bind->index])};
     case VKB_BIND_PACKED:
         return (struct range){plan->packed[bind->index].handle, 0, plan->packed[bind->index].size};
-    case VKB_BIND_NONE: /* what a kernel names is bound, whether it is used or not */
+    case VKB_BIND_NONE: /* every slot that a kernel declares is bound, used or not */
     case VKB_BIND_STEP:
         return (struct range){plan->step_buffer.handle, 0, plan->rope_offset};
     case VKB_BIND_ROPE:
@@ -114,7 +114,7 @@ static VkResult make_view(const struct builder *b, const struct range *r, VkForm
     return b->dev->fn.CreateBufferView(b->dev->handle, &info, NULL, ret_view);
 }
 
-/* Points the descriptors of one dispatch at its buffers. */
+/* Points the descriptors of one dispatch to its buffers. */
 static VkResult bind_dispatch(const struct builder *b, struct vkb_dispatch *d)
 {
     VkDescriptorBufferInfo buffers[VKB_SLOTS];
@@ -145,7 +145,7 @@ static VkResult bind_dispatch(const struct builder *b, struct vkb_dispatch *d)
                 .pTexelBufferView = &d->views[i],
             };
         }
-        /* A slot that is read as texels may be larger than a storage buffer can be. */
+        /* A slot that is read as texels may exceed the limit of a storage buffer. */
         if (texel && r.size > b->dev->info->caps.max_range)
             continue;
         buffers[i] = (VkDescriptorBufferInfo){r.buffer, r.offset, r.size};
@@ -204,8 +204,8 @@ static int make_sets(const struct builder *b)
     return result == VK_SUCCESS ? 0 : vkb_fail(b->dev, result, "no descriptors", b->reterr);
 }
 
-static void barrier(const struct builder *b, VkCommandBuffer c, VkPipelineStageFlags to,
-                    VkAccessFlags access)
+static void realise_barrier(const struct builder *b, VkCommandBuffer c, VkPipelineStageFlags to,
+                            VkAccessFlags access)
 {
     const VkMemoryBarrier memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -224,8 +224,8 @@ static void record_dispatch(const struct builder *b, VkCommandBuffer c,
     const struct vkb_device_fns *fn = &b->dev->fn;
 
     if (!d->joins)
-        barrier(b, c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+        realise_barrier(b, c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                        VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     fn->CmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline);
     fn->CmdBindDescriptorSets(c, VK_PIPELINE_BIND_POINT_COMPUTE, b->dev->layout, 0, 1, &d->set, 0,
                               NULL);
@@ -264,14 +264,14 @@ static VkResult record_segment(const struct builder *b, const struct vkb_list *l
     if (timed)
         fn->CmdWriteTimestamp(s->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, b->plan->queries,
                               i_query + 1);
-    /* The last of a step makes its results visible to the host. */
+    /* The last segment of a step makes its results visible to the host. */
     if (s->first + s->n == list->n)
-        barrier(b, s->commands, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-                VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT);
+        realise_barrier(b, s->commands, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                        VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT);
     return fn->EndCommandBuffer(s->commands);
 }
 
-/* One segment for each layer. */
+/* Makes one segment per layer. */
 static int make_segments(struct plan *plan, struct vkb_list *list)
 {
     if (!list->segments)
@@ -300,7 +300,7 @@ static VkResult make_queries(const struct builder *b)
     return b->dev->fn.CreateQueryPool(b->dev->handle, &info, NULL, &b->plan->queries);
 }
 
-static int record(const struct builder *b)
+static int record_lists(const struct builder *b)
 {
     struct plan *plan = b->plan;
     uint32_t i_query = 0;
@@ -344,7 +344,7 @@ static void *compile_all(void *arg)
     return NULL;
 }
 
-/* Weights and constants are loaded while another thread compiles. */
+/* Loads weights and constants while another thread compiles. */
 static int load_and_compile(const struct builder *b)
 {
     struct compile_job job = {.b = b};
@@ -427,7 +427,7 @@ int vkb_realise(struct vkb_device *dev, struct plan *plan, struct inf_err *reter
     if (r == 0)
         r = make_sets(&b);
     if (r == 0)
-        r = record(&b);
+        r = record_lists(&b);
     if (r == 0)
         r = vkb_warm_up(plan);
     if (r < 0) {

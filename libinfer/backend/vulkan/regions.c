@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions of weights.
+ * Regions of weights, sorted by address and joined where they are close together.
  */
 #include "backend/vulkan/regions.h"
 
@@ -9,8 +9,8 @@
 
 #include "core/err.h"
 
-/* What lies between two weights is carried along where it is parts of their own pages; whole pages
- * between them may not be there. The smallest page that there is. */
+/* Bytes between two weights are copied along only if they are in the same pages as the weights;
+ * whole pages between them may be missing. This is the smallest page size. */
 #define PAGE 4096u
 
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size)
@@ -65,14 +65,14 @@ void vkb_weights_done(struct vkb_weights *w)
     *w = (struct vkb_weights){0};
 }
 
-static int load(struct vkb_device *dev, struct vkb_region *region, struct vkb_ring *ring,
-                struct inf_err *reterr)
+static int load_region(struct vkb_device *dev, struct vkb_region *region, struct vkb_ring *ring,
+                       struct inf_err *reterr)
 {
     int r = vkb_buffer_import(dev, region->host, region->size, &region->buffer, &region->offset);
 
     if (r == 0)
         return 0;
-    /* Rows are aligned on the device as they are on the host. */
+    /* Rows have the same alignment on the device as on the host. */
     region->offset = (uintptr_t)region->host % 16;
     r = vkb_buffer_new(dev, VKB_ON_DEVICE, region->offset + region->size, &region->buffer, reterr);
     if (r == 0)
@@ -84,7 +84,7 @@ int vkb_weights_load(struct vkb_device *dev, struct vkb_weights *w, struct vkb_r
                      struct inf_err *reterr)
 {
     for (uint32_t i = 0; i < w->n; i++) {
-        const int r = load(dev, &w->regions[i], ring, reterr);
+        const int r = load_region(dev, &w->regions[i], ring, reterr);
 
         if (r < 0) {
             vkb_weights_unload(dev, w);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step: the host writes where the rows lie and how many workgroups each dispatch has, and replays
- * what is recorded. Nothing here allocates but where rows of logits are fetched from a device whose
- * memory the host cannot see.
+ * Running a step
  *
- * Submissions are kept short, because a device that also draws a desktop stands still meanwhile and
- * drivers take long ones for a hang: segments are timed, and put together only as far as the
- * time allows. When one segment alone takes too long, steps must have fewer rows.
+ * The host writes the layout of the rows and the workgroup counts of each dispatch, and replays the
+ * recorded commands. Nothing here allocates, except when rows of logits are fetched from a device
+ * whose memory the host cannot access.
+ *
+ * Submissions are kept short, because a device that also draws a desktop cannot draw meanwhile, and
+ * drivers treat long ones as a hang. Segments are timed, and joined only as far as the time limit
+ * allows. If a single segment takes too long, steps get fewer rows.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,7 +26,7 @@ static enum vkb_class class_of(const struct batch *batch)
     return batch->n_rows <= VKB_FEW_ROWS ? VKB_FEW : VKB_MANY;
 }
 
-/* Tiles of one row come first: the parts that their contexts are cut into have places by tile. */
+/* Tiles of one row come first: the parts of their contexts are stored by tile number. */
 static uint32_t put_tiles(const struct plan *plan, const struct batch *batch, uint32_t *tiles)
 {
     const uint32_t rows = plan->tile_rows[class_of(batch)];
@@ -69,7 +71,7 @@ static void put_rows(const struct plan *plan, const struct batch *batch, uint32_
     }
 }
 
-/* Angles are single precision products, as models were trained with them. */
+/* Angles are single precision products, because models were trained with them. */
 static void put_rope(const struct plan *plan, const struct batch *batch, uint32_t i_rope,
                      float *table)
 {
@@ -87,7 +89,7 @@ static void put_rope(const struct plan *plan, const struct batch *batch, uint32_
         }
 }
 
-/* What kernels read of a step. Returns the number of tiles. */
+/* Writes the data of a step that kernels read. Returns the number of tiles. */
 static uint32_t put_step(const struct plan *plan, const struct batch *batch, uint32_t n_top)
 {
     const struct vkb_step_layout *at = &plan->step;
@@ -148,7 +150,7 @@ static void put_counts(const struct plan *plan, const struct vkb_list *list,
         }
 }
 
-/* Gives the segments to the queue, together as long as they fit into one submission's time. */
+/* Submits the segments, joined as long as they fit into one submission's time. */
 static int submit_segments(struct plan *plan, const struct vkb_list *list, uint32_t n_rows)
 {
     VkCommandBuffer commands[64];
@@ -161,7 +163,7 @@ static int submit_segments(struct plan *plan, const struct vkb_list *list, uint3
         const struct vkb_segment *s = &list->segments[i];
         const double usec = s->usec_per_row * n_rows;
 
-        /* What was never measured goes alone. */
+        /* Segments without a measurement are submitted alone. */
         if (n > 0 && (n == ARRAY_SIZE(commands) ||
                       (limit > 0 && (sum + usec > limit || s->usec_per_row <= 0)))) {
             r = vkb_submit(plan->vkb->dev, commands, n);
@@ -176,7 +178,7 @@ static int submit_segments(struct plan *plan, const struct vkb_list *list, uint3
     return r;
 }
 
-/* How long the segments took, and what that means for the rows of a step. */
+/* Records the times of the segments, and adapts the limit of rows per step. */
 static void note_times(struct plan *plan, enum vkb_class class, uint32_t n_rows)
 {
     struct vkb_device *dev = plan->vkb->dev;
@@ -206,8 +208,8 @@ static void note_times(struct plan *plan, enum vkb_class class, uint32_t n_rows)
 }
 
 /* Copies from a buffer of the device. */
-static int fetch(struct plan *plan, const struct vkb_buffer *from, uint64_t offset, void *to,
-                 uint64_t size)
+static int fetch_buffer(struct plan *plan, const struct vkb_buffer *from, uint64_t offset, void *to,
+                        uint64_t size)
 {
     struct vkb_device *dev = plan->vkb->dev;
     const VkBufferCopy copy = {.srcOffset = offset, .size = size};
@@ -229,7 +231,7 @@ static int fetch(struct plan *plan, const struct vkb_buffer *from, uint64_t offs
     return r;
 }
 
-/* Rows of logits whose list is wanted: the longest list. */
+/* The longest list that any row of logits requests. */
 static uint32_t longest_list(const struct batch *batch, const struct top_row *tops)
 {
     uint32_t n = 0;
@@ -239,7 +241,7 @@ static uint32_t longest_list(const struct batch *batch, const struct top_row *to
     return n;
 }
 
-/* A row of the kernel's lists: see shaders/sample/topk.comp. */
+/* Reads a row of the kernel's lists: see shaders/sample/topk.comp. */
 static void take_list(const struct plan *plan, uint32_t i, struct top_row *top)
 {
     const uint32_t *row = (const uint32_t *)plan->tops.map + (size_t)i * VKB_TOP_STRIDE;
@@ -261,7 +263,8 @@ int vkb_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row)
 
     if (!vkb->dev || vkb->dev->lost)
         return -ENODEV;
-    return fetch(plan, &plan->scratch, plan->values[plan->output].offset + i * row, ret_row, row);
+    return fetch_buffer(plan, &plan->scratch, plan->values[plan->output].offset + i * row, ret_row,
+                        row);
 }
 
 int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const struct batch *batch,
@@ -298,7 +301,7 @@ int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const 
     return r;
 }
 
-/* Each dispatch of each list once, with no rows to work on. */
+/* Runs each dispatch of each list once, with no rows to work on. */
 int vkb_warm_up(struct plan *plan)
 {
     struct vkb_device *dev = plan->vkb->dev;

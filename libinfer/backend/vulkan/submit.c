@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Submissions and waits.
+ * Submissions to the queue, and waiting for them.
  */
 #include "backend/vulkan/submit.h"
 
 #include <errno.h>
 
-/* Submissions are cut so that they take some ten milliseconds; kernels' own watchdogs wait 2 to
- * 10 s. A software device takes as long as it takes. */
+/* Submissions are split so that each takes some ten milliseconds; watchdogs of kernels wait 2 to 10
+ * s. A software device has no such limit. */
 #define LIMIT_NSEC          20000000000u
 #define LIMIT_SOFTWARE_NSEC 900000000000u
 
-static int fail(struct vkb_device *dev, VkResult result)
+static int fail_device(struct vkb_device *dev, VkResult result)
 {
     return vkb_fail(dev, result, "the queue", NULL);
 }
 
-/* Whether this submission shall meet a lost device. */
-static bool strikes(struct vkb_fault *f)
+/* Whether this submission shall find the device lost, in a test. */
+static bool fault_strikes(struct vkb_fault *f)
 {
     if (!f || f->rate <= 0)
         return false;
@@ -43,11 +43,11 @@ int vkb_submit(struct vkb_device *dev, const VkCommandBuffer *commands, uint32_t
     };
     VkResult result;
 
-    if (dev->lost || strikes(dev->fault))
-        return fail(dev, VK_ERROR_DEVICE_LOST);
+    if (dev->lost || fault_strikes(dev->fault))
+        return fail_device(dev, VK_ERROR_DEVICE_LOST);
     result = dev->fn.QueueSubmit(dev->queue, 1, &info, VK_NULL_HANDLE);
     if (result != VK_SUCCESS)
-        return fail(dev, result);
+        return fail_device(dev, result);
     dev->submitted = value;
     return 0;
 }
@@ -67,7 +67,7 @@ int vkb_wait(struct vkb_device *dev, uint64_t value)
     result = dev->fn.WaitSemaphores(dev->handle, &info,
                                     dev->info->caps.kind == VKB_SOFTWARE ? LIMIT_SOFTWARE_NSEC
                                                                          : LIMIT_NSEC);
-    return fail(dev, result == VK_TIMEOUT ? VK_ERROR_DEVICE_LOST : result);
+    return fail_device(dev, result == VK_TIMEOUT ? VK_ERROR_DEVICE_LOST : result);
 }
 
 VkCommandBuffer vkb_once_begin(struct vkb_device *dev)
@@ -96,7 +96,7 @@ VkCommandBuffer vkb_once_begin(struct vkb_device *dev)
 
 int vkb_once_end(struct vkb_device *dev, VkCommandBuffer commands)
 {
-    int r = fail(dev, dev->fn.EndCommandBuffer(commands));
+    int r = fail_device(dev, dev->fn.EndCommandBuffer(commands));
 
     if (r == 0)
         r = vkb_submit(dev, &commands, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The staging ring.
+ * The staging ring for uploads.
  */
 #include "backend/vulkan/upload.h"
 
@@ -51,9 +51,9 @@ void vkb_ring_done(struct vkb_device *dev, struct vkb_ring *ring)
     *ring = (struct vkb_ring){.next = 0};
 }
 
-/* Sends what staging buffer @i holds to where it belongs. */
-static int send(struct vkb_device *dev, struct vkb_ring *ring, uint32_t i, VkBuffer to,
-                uint64_t offset, uint64_t size)
+/* Sends the content of staging buffer @i to its target. */
+static int send_staging(struct vkb_device *dev, struct vkb_ring *ring, uint32_t i, VkBuffer to,
+                        uint64_t offset, uint64_t size)
 {
     const VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -102,7 +102,7 @@ int vkb_upload(struct vkb_device *dev, struct vkb_ring *ring, const struct vkb_b
         if (r < 0)
             return r;
         memcpy(ring->staging[i].map, (const char *)src + done, n);
-        r = send(dev, ring, i, buffer->handle, offset + done, n);
+        r = send_staging(dev, ring, i, buffer->handle, offset + done, n);
         if (r < 0)
             return r;
         done += n;

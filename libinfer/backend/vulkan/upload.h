@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * From the host's memory into buffers that it cannot reach
+ * Copying from the host's memory into buffers that the host cannot access
  *
- * A ring of mapped buffers: while the device copies out of some, the next is filled. The ring
- * lives as long as there is something to load, and serves all of it.
+ * A ring of mapped buffers: while the device copies out of some, the next is filled. One ring
+ * serves a whole load and is freed afterwards.
  */
 
 #include "backend/vulkan/memory.h"
@@ -19,11 +19,11 @@ struct vkb_ring {
     uint32_t next;
 };
 
-/* -ENOMEM. A zeroed ring is none. */
+/* -ENOMEM. A zeroed ring is valid and empty. */
 int vkb_ring_init(struct vkb_device *dev, struct vkb_ring *ring, struct inf_err *reterr);
-/* Waits for what is under way. */
+/* Waits for the copies in progress and frees the ring. */
 void vkb_ring_done(struct vkb_device *dev, struct vkb_ring *ring);
-/* Copies @size bytes to @offset of @buffer: at once where it is mapped. @src may be used again
+/* Copies @size bytes to @offset of @buffer; directly if the buffer is mapped. @src may be reused
  * when this returns; kernels submitted later see the data. */
 int vkb_upload(struct vkb_device *dev, struct vkb_ring *ring, const struct vkb_buffer *buffer,
                uint64_t offset, const void *src, uint64_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Vulkan backend: its table, its making, and opening a device again that was lost.
+ * The Vulkan backend: its table of operations, its creation, and reopening a lost device.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int vkb_plan_new(struct backend *b, const struct graph *g, const struct p
     plan->vkb = vkb;
     plan->limits = *limits;
     plan->store = store;
-    /* Until times are known. */
+    /* Until times are measured. */
     plan->rows_now = vkb->submit_usec > 0 ? MIN(limits->max_rows, FIRST_ROWS) : limits->max_rows;
     r = vkb->dev ? vkb_compile(plan, g, reterr) : -ENODEV;
     if (r == 0)
@@ -59,7 +59,7 @@ static void vkb_plan_free(struct backend *b, struct plan *plan)
     free(plan);
 }
 
-/* A device's memory is not shared with others page by page. */
+/* Device memory cannot be returned page by page. */
 static void vkb_plan_rest(struct backend *b, struct plan *plan)
 {
     (void)b;
@@ -124,7 +124,7 @@ static void vkb_parallel(struct backend *b, workers_fn fn, void *arg)
     workers_run(((struct vkb_backend *)b)->workers, fn, arg);
 }
 
-/* A tenth is left to others: a display, or a driver that counts differently. */
+/* Leaves a tenth to other users: a display, or a driver that counts differently. */
 static uint64_t vkb_free_memory(struct backend *b)
 {
     const struct vkb_backend *vkb = (const struct vkb_backend *)b;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* All kernels of attention, after a simd-<isa>.h and a simd-bf16….h in the same file, and the
- * table of them. */
+/* All attention kernels and their table. Include it after a simd-<isa>.h and a simd-bf16….h. */
 
 #include "backend/cpu/attn/attn-simd.h"
 
@@ -17,7 +16,7 @@
 
 #define ATTN_FNS(rung, flags) ATTN_FNS_WITH(rung, flags, scores_bf16, values_bf16)
 
-/* With other kernels of BF16. */
+/* The table with other kernels for BF16. */
 #define ATTN_FNS_WITH(rung, flags, scores_pairs, values_pairs)                                     \
     {                                                                                              \
         .name = rung, .cpu_flags = flags,                                                          \

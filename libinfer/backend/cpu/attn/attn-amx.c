@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels of attention: keys and values of BF16 in tiles of AMX
+ * Attention kernels for BF16 keys and values in AMX tiles
  *
- * A head of a block lies as a tile of the second factor is loaded: pairs of elements (keys) or of
- * tokens (values), 16 columns side by side. In which order a tile sums is told by matmul-amx.c.
- * Missing rows, and weights of tokens that a row does not see, are zeros; rows go together through
- * values when they see the same tokens, so that a row never multiplies what is none of its own.
- * Heads that are no whole tiles, and all other formats, go through vectors.
+ * A head of a block is stored as a tile of the second factor is loaded: pairs of elements (keys) or
+ * of tokens (values), 16 columns side by side. matmul-amx.c describes the order of a tile's sums.
+ * Missing rows, and weights of tokens that a row does not see, are zeros. Rows share a pass over
+ * values only if they see the same tokens, so a row never multiplies tokens it does not see. Head
+ * sizes that are not whole tiles, and all other formats, use vector kernels.
  */
 #include "backend/cpu/simd/simd-avx512.h"
 
@@ -25,7 +25,7 @@ static bool whole_tiles(const struct attn_args *args)
     return args->head_dim % TILE_K == 0 && args->block_tokens % TILE_K == 0;
 }
 
-/* c = or += a × b. Distances are in bytes. */
+/* c = a × b or c += a × b. Strides are in bytes. */
 struct step {
     float *c;
     size_t ldc;
@@ -42,7 +42,7 @@ ALWAYS_INLINE void *line(const void *p, size_t ld, uint32_t n)
     return (char *)p + n * ld;
 }
 
-/* From row @m and column @j on. */
+/* The same product from row @m and column @j on. */
 ALWAYS_INLINE struct step part_of(const struct step *all, uint32_t m, uint32_t j)
 {
     struct step s = *all;
@@ -102,7 +102,7 @@ ALWAYS_INLINE void step_16_16(const struct step *s)
     _tile_stored(0, s->c, s->ldc);
 }
 
-/* Fewer than 16 rows × 16 columns: by way of copies. */
+/* Fewer than 16 rows × 16 columns, by way of copies. */
 static void step_rest(const struct step *s, uint32_t n_rows)
 {
     uint32_t a[TILE_N][TILE_PAIRS] __attribute__((aligned(64))) = {0};
@@ -123,8 +123,8 @@ static void step_rest(const struct step *s, uint32_t n_rows)
         memcpy((float *)line(s->c, s->ldc, m), c[m], sizeof(c[m]));
 }
 
-/* Any rows, @n columns: a multiple of 16. */
-static void steps(const struct step *all, uint32_t n_rows, uint32_t n)
+/* Any number of rows, @n columns: a multiple of 16. */
+static void multiply_steps(const struct step *all, uint32_t n_rows, uint32_t n)
 {
     uint32_t m = 0;
 
@@ -167,15 +167,15 @@ static void scores_tiles(const struct attn_args *args)
     if (hi <= lo)
         return;
     tiles_configure();
-    steps(&s, args->n_rows, hi - lo);
-    /* Tiles in use make each switch of threads dearer. */
+    multiply_steps(&s, args->n_rows, hi - lo);
+    /* Tiles in use make thread switches more expensive. */
     _tile_release();
 }
 
-/* Tokens @t … @t + 31, of which @range are seen: the others, which may hold anything, count as
+/* Tokens @t … @t + 31, of which @range are seen. The others may hold anything and count as
  * zeros. */
-static void edge(const struct attn_args *args, struct step s, uint32_t n_rows,
-                 const struct attn_range *range, uint32_t t)
+static void multiply_edge(const struct attn_args *args, struct step s, uint32_t n_rows,
+                          const struct attn_range *range, uint32_t t)
 {
     uint32_t part[TILE_PAIRS][TILE_N] __attribute__((aligned(64)));
     const uint32_t *v = (const uint32_t *)args->kv + (size_t)t / 2 * args->head_dim;
@@ -189,13 +189,13 @@ static void edge(const struct attn_args *args, struct step s, uint32_t n_rows,
 
             _mm512_store_si512(part[k], vi_and(vi_load(v + k * (size_t)args->head_dim + j), mask));
         }
-        steps(&s, n_rows, TILE_N);
+        multiply_steps(&s, n_rows, TILE_N);
     }
 }
 
-#define ROWS 32u /* whose weights are made BF16 together */
+#define ROWS 32u /* rows whose weights are converted to BF16 together */
 
-/* At most ROWS rows from @m on that see the same tokens. */
+/* At most ROWS rows from @m on, which all see the same tokens. */
 static void value_tiles(const struct attn_args *args, uint32_t m, uint32_t n_rows)
 {
     uint32_t pairs[ROWS][ATTN_TOKENS_MAX / 2] __attribute__((aligned(64)));
@@ -219,16 +219,16 @@ static void value_tiles(const struct attn_args *args, uint32_t m, uint32_t n_row
     }
     s.a = pairs[0] + begin / 2;
     if (begin < first)
-        edge(args, s, n_rows, &r, begin);
+        multiply_edge(args, s, n_rows, &r, begin);
     s.a = pairs[0] + first / 2;
     if (first < last) {
         s.b = (const uint32_t *)args->kv + (size_t)first / 2 * args->head_dim;
         s.n_pairs = (last - first) / 2;
-        steps(&s, n_rows, args->head_dim);
+        multiply_steps(&s, n_rows, args->head_dim);
     }
     s.a = pairs[0] + last / 2;
     if (first <= last && last < end)
-        edge(args, s, n_rows, &r, last);
+        multiply_edge(args, s, n_rows, &r, last);
 }
 
 static void values_tiles(const struct attn_args *args)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scores and values of FP8, after attn-simd.h in the same file
+ * FP8 scores and values. Include it after attn-simd.h.
  *
- * The products are those of F16, into which bits of E4M3 are moved: that makes them 256 times
- * smaller. Scales of tokens go with scores and with weights.
+ * The products are those of F16. The bits of E4M3 are moved into F16, which makes the numbers 256
+ * times too small. Scores and weights are multiplied by the tokens' scales.
  */
 
 /* Multiplies scores or weights of each row by the scales of the tokens of its range. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What keys, values and queries are stored as, after attn-row-simd.h in the same file: quantising,
- * and rotating before
+ * Conversion of keys, values and queries to their stored formats: rotation, then quantization.
+ * Include it after attn-row-simd.h.
  */
 
 /* Clamped, so that no conversion is out of range; NaN becomes the lower limit. */
@@ -29,7 +29,7 @@ static void quantise(int8_t *q, float *scales, const float *x, bool half_scales,
             const vf v = vf_load(x + i);
 
             top = vf_max(vf_max(v, vf_sub(vf_set1(0), v)), top);
-            rest = vf_fma(v, vf_set1(0), rest); /* NaN when one is NaN or infinite */
+            rest = vf_fma(v, vf_set1(0), rest); /* NaN if an element is NaN or infinite */
         }
         scale = vf_top(top) / 127 + vf_sum(rest);
         if (half_scales)
@@ -55,8 +55,8 @@ ALWAYS_INLINE void rotate_far(float *x, uint32_t n, uint32_t stride)
         }
 }
 
-/* Two vectors of neighbours: interleaving what came of pairs VF_N apart makes those next that were
- * half as far apart. */
+/* Two vectors of neighbors. Interleaving the results of pairs that were VF_N apart gives the pairs
+ * that are half as far apart. */
 ALWAYS_INLINE void rotate_near(float *x, vf factor)
 {
     vf a = vf_load(x), b = vf_load(x + VF_N);
@@ -84,7 +84,7 @@ static void rotate(float *x, uint32_t n)
     }
 }
 
-/* The largest magnitude of x; *ret_rest is 0, or NaN when an element is NaN or infinite. */
+/* The largest magnitude of x. *ret_rest is 0, or NaN if an element is NaN or infinite. */
 ALWAYS_INLINE float magnitude(const float *x, uint32_t n, float *ret_rest)
 {
     vf top = vf_set1(0), rest = top;
@@ -99,15 +99,15 @@ ALWAYS_INLINE float magnitude(const float *x, uint32_t n, float *ret_rest)
     return vf_top(top);
 }
 
-/* A scale as it is stored: NaN when it, or @rest, is no number. */
+/* A scale as stored: NaN if it or @rest is not a number. */
 static float half_scale(float scale, float rest)
 {
     scale = f16_to_f32(f16_from_f32(scale + rest));
     return isfinite(scale) ? scale : NAN;
 }
 
-/* Which level is nearest. The bits of magnitudes are in their order, and integers are what
- * compilers make vectors of. */
+/* Index of the nearest level. Bits of magnitudes compare like the magnitudes, and compilers
+ * vectorize integer comparisons. */
 ALWAYS_INLINE int32_t nearest_level(float x)
 {
     const uint32_t u = half_bits_f32(x);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Queries and scores of Q8_0 and Q4_0, after attn-pack-simd.h in the same file
+ * Q8_0 and Q4_0 queries and scores. Include it after attn-pack-simd.h.
  *
- * Both products multiply unsigned by signed bytes, as the dot instructions do: keys have 128 added,
- * which the sum of the query takes out again; weights are positive, 16 bits of them in two passes.
- * The sums of 32 elements of a key, or of the tokens of a block, are exact. Levels of Q4_0 are
- * bytes as soon as they are loaded.
+ * Both products multiply unsigned by signed bytes, like the dot instructions. Keys are stored plus
+ * 128, which is corrected with the sum of the query. Weights are positive; their 16 bits are
+ * multiplied in two passes. Sums over 32 elements of a key, or over the tokens of a block, are
+ * exact. Q4_0 levels are converted to bytes when they are loaded.
  */
 
 /* q: int8 [head_dim], then float scales and int32 sums × -128, [head_dim / 32] each. */
@@ -38,7 +38,7 @@ static void query_q4(float *q, const float *x, float scale, uint32_t head_dim)
     query_q8(q, y, scale, head_dim);
 }
 
-/* The levels of Q4_0, @offset added. */
+/* The levels of Q4_0 plus @offset. */
 ALWAYS_INLINE vi q4_levels(int offset)
 {
     static const int8_t levels[16] = CODEC_Q4_LEVELS;
@@ -62,7 +62,7 @@ ALWAYS_INLINE void prefetch_vector(const void *p, size_t at)
     __builtin_prefetch((const char *)p + at, 0, 3);
 }
 
-/* Four elements of nr vectors of keys, from the @k-th on, times those of mr queries. */
+/* Elements 4 @k … 4 @k + 3 of nr vectors of keys, times those of mr queries. */
 ALWAYS_INLINE void q8_step(vi dot[8][4], const vi key[4], const float *q, uint32_t hd, uint32_t k,
                            const uint32_t mr, const uint32_t nr)
 {
@@ -99,7 +99,7 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint3
     for (uint32_t b = 0; b < hd / ATTN_Q8_BLOCK; b++) {
         vi dot[8][4];
 
-        if (args->ahead) /* the scales of as many tokens fill a line */
+        if (args->ahead) /* the scales of that many tokens fill a cache line */
             prefetch_vector(args->ahead, size + ((size_t)b * bt + n) * 2);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++)

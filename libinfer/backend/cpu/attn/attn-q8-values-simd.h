@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Values of Q8_0 and Q4_0, after attn-q8-simd.h in the same file, which says how they multiply. */
+/* Q8_0 and Q4_0 values. Include it after attn-q8-simd.h, which describes how they multiply. */
 
-/* What one block of 32 elements of V makes of weights: weight × share is a whole number up to
- * 65535 of units. Kept while rows see the same range. */
+/* How one block of 32 elements of V scales the weights: weight × share is a whole number of units,
+ * up to 65535. The shares are kept while rows see the same range. */
 struct q8_shares {
     struct attn_range range;
     float unit;
     float share[ATTN_TOKENS_MAX];
 };
 
-/* Bytes before the scales. */
+/* Size of the bytes before the scales. */
 ALWAYS_INLINE size_t q8_bytes(const struct attn_args *args, enum codec codec)
 {
     return (size_t)args->head_dim * args->block_tokens / (codec == CODEC_Q4_0 ? 2 : 1);
@@ -36,7 +36,7 @@ static void q8_shares_set(struct q8_shares *x, const struct attn_args *args, uin
         x->share[t] = 0;
     for (uint32_t t = begin; t < end; t += VF_N) {
         top = vf_max(vf_load(x->share + t), top);
-        rest = vf_fma(vf_load(x->share + t), vf_set1(0), rest); /* NaN when one is */
+        rest = vf_fma(vf_load(x->share + t), vf_set1(0), rest); /* NaN if one weight is NaN */
     }
     x->range = r;
     x->unit = vf_top(top);
@@ -52,7 +52,8 @@ struct q8_weights {
     float unit[ATTN_Q8_VR];
 };
 
-/* Weights of row @m as row @i; the tokens @begin … @end - 1 that it does not see become 0. */
+/* Stores the weights of row @m as row @i. Tokens outside @begin … @end - 1, which it does not see,
+ * get 0. */
 ALWAYS_INLINE void q8_weights_set(struct q8_weights *w, const struct attn_args *args,
                                   const struct q8_shares *x, uint32_t i, uint32_t m, uint32_t begin,
                                   uint32_t end)
@@ -70,9 +71,9 @@ ALWAYS_INLINE void q8_weights_set(struct q8_weights *w, const struct attn_args *
         hi[t] = lo[t] = 0;
 }
 
-/* o += weights × V for mr rows and two vectors of elements, tokens @begin … @end - 1: from element
- * @d on, which is where the bytes of Q8_0 begin, or from @d and from @d + 16 on, whose levels of
- * Q4_0 share the bytes of column @column. */
+/* o += weights × V for mr rows and two vectors of elements, over tokens @begin … @end - 1. In Q8_0
+ * the two vectors start at element @d. In Q4_0 they start at @d and at @d + 16, whose levels share
+ * the bytes of column @column. */
 ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_weights *w,
                                  uint32_t m, uint32_t d, uint32_t column, uint32_t begin,
                                  uint32_t end, const uint32_t mr, enum codec codec)
@@ -156,7 +157,7 @@ ALWAYS_INLINE void q8_values(const struct attn_args *args, enum codec codec)
         struct q8_shares shares;
         uint32_t m = 0;
 
-        shares.range = (struct attn_range){UINT32_MAX, UINT32_MAX}; /* of no row */
+        shares.range = (struct attn_range){UINT32_MAX, UINT32_MAX}; /* matches no row */
         for (uint32_t i = 0; args->ahead && i < args->block_tokens * 2; i += 64)
             prefetch_vector(args->ahead, scales + i);
 

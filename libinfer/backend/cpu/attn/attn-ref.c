@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of attention: the definition
+ * Attention kernels: the reference definition
  *
- * Sums over a block are in double and rounded to float once; attn.h says how blocks lie in memory
- * and what is rounded before it is multiplied.
+ * Sums over a block are double and rounded to float once. attn.h describes the memory layout of
+ * blocks and what is rounded before multiplication.
  */
 #include "backend/cpu/attn/attn.h"
 
@@ -15,7 +15,7 @@
 
 static const int8_t q4_levels[16] = CODEC_Q4_LEVELS;
 
-/* What follows the int8 of a query of Q8_0. */
+/* The scales that follow the int8 elements of a Q8_0 query. */
 static const float *query_scales(const float *q, uint32_t head_dim)
 {
     return q + head_dim / 4;
@@ -33,7 +33,7 @@ static void query_bf16(float *q, const float *x, float scale, uint32_t head_dim)
         ((uint16_t *)q)[d] = bf16_from_f32(x[d] * scale);
 }
 
-static void quantise(int8_t *q, float *scales, const float *x, bool half_scales, uint32_t n)
+static void quantise_ref(int8_t *q, float *scales, const float *x, bool half_scales, uint32_t n)
 {
     for (uint32_t b = 0; b < n / ATTN_Q8_BLOCK; b++, x += ATTN_Q8_BLOCK, q += ATTN_Q8_BLOCK) {
         float top = 0, rest = 0, scale;
@@ -55,7 +55,7 @@ static void quantise(int8_t *q, float *scales, const float *x, bool half_scales,
     }
 }
 
-static void rotate(float *x, uint32_t n)
+static void rotate_ref(float *x, uint32_t n)
 {
     const uint32_t run = n & -n;
 
@@ -73,7 +73,8 @@ static void rotate(float *x, uint32_t n)
     }
 }
 
-/* A binary16 of which the largest magnitude has @most; NaN when an element is no number. */
+/* The binary16 scale that maps the largest magnitude to @most; NaN if an element is not a
+ * number. */
 static float half_scale(const float *x, uint32_t n, float most)
 {
     float top = 0, rest = 0, scale;
@@ -86,7 +87,7 @@ static float half_scale(const float *x, uint32_t n, float most)
     return isfinite(scale) ? scale : NAN;
 }
 
-/* Half way between two levels it is the smaller magnitude; 0 has the sign that it has. */
+/* Half way between two levels, the level of smaller magnitude wins; 0 keeps its sign. */
 static uint8_t nearest_level(float x)
 {
     uint8_t i = 8;
@@ -101,7 +102,7 @@ static void quantise_q4(uint8_t *q, float *scales, const float *x, uint32_t n)
     float y[ATTN_HEAD_MAX];
 
     memcpy(y, x, n * sizeof(*y));
-    rotate(y, n);
+    rotate_ref(y, n);
     for (uint32_t b = 0; b < n / ATTN_Q8_BLOCK; b++) {
         const float *block = y + b * ATTN_Q8_BLOCK;
         const float scale = half_scale(block, ATTN_Q8_BLOCK, 127);
@@ -131,7 +132,8 @@ static void query_q8(float *q, const float *x, float scale, uint32_t head_dim)
 
     for (uint32_t i = 0; i < head_dim; i += ATTN_Q8_BLOCK) {
         query_float(y, x + i, scale, ATTN_Q8_BLOCK);
-        quantise((int8_t *)q + i, q + head_dim / 4 + i / ATTN_Q8_BLOCK, y, false, ATTN_Q8_BLOCK);
+        quantise_ref((int8_t *)q + i, q + head_dim / 4 + i / ATTN_Q8_BLOCK, y, false,
+                     ATTN_Q8_BLOCK);
     }
 }
 
@@ -140,7 +142,7 @@ static void query_q4(float *q, const float *x, float scale, uint32_t head_dim)
     float y[ATTN_HEAD_MAX];
 
     memcpy(y, x, head_dim * sizeof(*y));
-    rotate(y, head_dim);
+    rotate_ref(y, head_dim);
     query_q8(q, y, scale, head_dim);
 }
 
@@ -182,7 +184,7 @@ static double score_float(const struct attn_args *args, uint32_t row, uint32_t t
     return format == CODEC_FP8 ? sum * (double)scale_of(args, format, 0, t) : sum;
 }
 
-/* What the low or the high half of a byte of Q4_0 stands for. */
+/* The level of the low or the high half of a Q4_0 byte. */
 static int32_t level_of(uint8_t byte, uint32_t half)
 {
     return q4_levels[half ? byte >> 4 : byte & 15];
@@ -227,7 +229,7 @@ static double score_q8(const struct attn_args *args, uint32_t row, uint32_t t, e
     return sum;
 }
 
-static void scores(const struct attn_args *args, enum codec format)
+static void scores_ref(const struct attn_args *args, enum codec format)
 {
     for (uint32_t row = 0; row < args->n_rows; row++)
         for (uint32_t t = args->range[row].lo; t < args->range[row].hi; t++)
@@ -275,13 +277,13 @@ static double value_q8(const struct attn_args *args, uint32_t row, uint32_t d, e
     }
     inverse = top > 0 && rest == 0 ? 65535 / top : 0;
     for (uint32_t t = lo; t < hi && inverse > 0; t++)
-        if (!isnan(p[t])) /* else the row's sum of weights is NaN already */
+        if (!isnan(p[t])) /* otherwise the sum of the row's weights is NaN already */
             sum += (int32_t)rintf(p[t] * (scale_of(args, format, b, t) * inverse)) *
                    value_of(args, format, t, d);
     return (double)sum * (double)(top + rest) / 65535;
 }
 
-static void values(const struct attn_args *args, enum codec format)
+static void values_ref(const struct attn_args *args, enum codec format)
 {
     const bool whole = format == CODEC_Q8_0 || format == CODEC_Q4_0;
 
@@ -298,11 +300,11 @@ static void values(const struct attn_args *args, enum codec format)
 #define KERNELS(format, suffix)                                                                    \
     static void scores_##suffix(const struct attn_args *args)                                      \
     {                                                                                              \
-        scores(args, format);                                                                      \
+        scores_ref(args, format);                                                                  \
     }                                                                                              \
     static void values_##suffix(const struct attn_args *args)                                      \
     {                                                                                              \
-        values(args, format);                                                                      \
+        values_ref(args, format);                                                                  \
     }
 
 KERNELS(CODEC_F32, f32)
@@ -312,7 +314,7 @@ KERNELS(CODEC_Q8_0, q8)
 KERNELS(CODEC_Q4_0, q4)
 KERNELS(CODEC_FP8, fp8)
 
-static float softmax(float *s, uint32_t n, float *max, float *sum)
+static float softmax_ref(float *s, uint32_t n, float *max, float *sum)
 {
     const float old = *max;
     double factor;
@@ -330,7 +332,7 @@ static float softmax(float *s, uint32_t n, float *max, float *sum)
     return (float)factor;
 }
 
-static void merge(float *o, const float *p, float a, float b, uint32_t n)
+static void merge_ref(float *o, const float *p, float a, float b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         o[i] = (float)((double)o[i] * (double)a + (double)p[i] * (double)b);
@@ -341,10 +343,10 @@ const struct attn_fns attn_ref = {
     .query = {query_float, query_float, query_bf16, query_q8, query_q4, query_float},
     .scores = {scores_f32, scores_f16, scores_bf16, scores_q8, scores_q4, scores_fp8},
     .values = {values_f32, values_f16, values_bf16, values_q8, values_q4, values_fp8},
-    .softmax = softmax,
-    .merge = merge,
-    .quantise = quantise,
+    .softmax = softmax_ref,
+    .merge = merge_ref,
+    .quantise = quantise_ref,
     .quantise_q4 = quantise_q4,
     .quantise_fp8 = quantise_fp8,
-    .rotate = rotate,
+    .rotate = rotate_ref,
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels of attention on single rows, after attn-simd.h in the same file: queries, the softmax,
- * merging
+ * Attention kernels on single rows: queries, softmax, merging. Include it after attn-simd.h.
  */
 
 #include <math.h>
@@ -37,7 +36,7 @@ static float exp_of(float x)
     return y[0];
 }
 
-/* The largest of *max and s[0 … n-1]. NaN counts for nothing. */
+/* The largest of @max and s[0 … n-1]. NaN is ignored. */
 ALWAYS_INLINE float row_max(const float *s, uint32_t n, float max)
 {
     const vf old = vf_set1(max);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels of attention, in the vector operations of a simd-<isa>.h that was included before
+ * Attention kernels, written with the vector operations of a simd-<isa>.h that is included before
  *
- * Scores and values are the same small product: a tile of mr rows × nr vectors of columns stays in
- * registers while it walks over units of k, for each of which it loads nr vectors of the block
- * once and broadcasts mr units of the rows. A unit is one number, or a pair of BF16. Units that
- * only some rows of a tile see are masked one by one: this is the staircase of causal attention.
- * No include guard: each ISA file includes this once and names the table.
+ * Scores and values are the same small product. A tile of mr rows × nr vectors of columns stays in
+ * registers while it walks over units of k. For each unit it loads nr vectors of the block once and
+ * broadcasts mr units of the rows. A unit is one number or a pair of BF16. Units that only some
+ * rows of a tile see are masked one by one: the staircase of causal attention. There is no include
+ * guard: each ISA file includes this once and names the table.
  */
 
 #include "backend/cpu/attn/attn.h"
@@ -17,7 +17,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* A product of some rows: c[mr, N] = or += a[mr, K] × b[K, N], in units. */
+/* A product of some rows: c[mr, N] = a[mr, K] × b[K, N], or +=, in units. */
 struct tile_args {
     float *c;
     size_t ldc;
@@ -25,12 +25,13 @@ struct tile_args {
     size_t lda;
     const void *b, *ahead;
     size_t ldb;
-    const struct attn_range *range; /* of tokens, which are the units of values; NULL: scores */
+    const struct attn_range *range; /* token ranges, tokens being the units of values; NULL:
+                                       scores */
     uint32_t N;
-    uint32_t k0, k1, k2, k3; /* units in k1 … k2 - 1 belong to all rows, the others to some */
+    uint32_t k0, k1, k2, k3; /* all rows see units k1 … k2 - 1, some rows see the others */
 };
 
-/* A vector of units from @n on; with BF16 the bits of pairs, with FP8 256 times too small. */
+/* Loads a vector of units from @n on: BF16 as bits of pairs, FP8 256 times too small. */
 ALWAYS_INLINE vi b_load(const void *b, size_t n, enum codec format)
 {
     switch (format) {
@@ -72,7 +73,7 @@ ALWAYS_INLINE vf step(vf acc, uint32_t a, vi b, enum codec format)
     return vf_fma(vf_from_bits(vi_set1((int32_t)a)), vf_from_bits(b), acc);
 }
 
-/* Bits of unit @k that a row sees. */
+/* Mask of the parts of unit @k that a row sees. */
 ALWAYS_INLINE uint32_t unit_mask(const struct attn_range *range, uint32_t k, enum codec format)
 {
     if (format != CODEC_BF16)
@@ -81,7 +82,7 @@ ALWAYS_INLINE uint32_t unit_mask(const struct attn_range *range, uint32_t k, enu
            (2 * k + 1 >= range->lo && 2 * k + 1 < range->hi ? 0xffff0000u : 0);
 }
 
-/* Units that not all rows see. */
+/* Units that only some rows see. */
 ALWAYS_INLINE void partial_units(const struct tile_args *t, uint32_t n, uint32_t begin,
                                  uint32_t end, const uint32_t mr, const uint32_t nr, vf acc[8][8],
                                  enum codec format)
@@ -104,7 +105,7 @@ ALWAYS_INLINE void partial_units(const struct tile_args *t, uint32_t n, uint32_t
     }
 }
 
-/* mr rows, nr whole vectors of columns from @n on; mr and nr are constants. */
+/* A tile of mr rows and nr whole vectors of columns from @n on; mr and nr are constants. */
 ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr, const uint32_t nr,
                         enum codec format)
 {
@@ -127,7 +128,7 @@ ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr
         if (t->ahead)
 #pragma GCC unroll 8
             for (uint32_t j = 0; j < nr; j++)
-                if (j * VF_N * unit_bytes(format) % 64 == 0) /* once for each line */
+                if (j * VF_N * unit_bytes(format) % 64 == 0) /* once per cache line */
                     b_prefetch(t->ahead, k * t->ldb + n + j * VF_N, format);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
@@ -249,13 +250,13 @@ ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const ui
         if (t.k0 < t.k3)
             pair_weights(args, m, mr, 2 * t.k0, 2 * t.k3, pairs);
     }
-    if (t.k1 > t.k2) /* no unit belongs to all */
+    if (t.k1 > t.k2) /* no unit is seen by all rows */
         t.k1 = t.k2 = t.k3;
     if (t.k0 < t.k3)
         columns(&t, mr, nr, format);
 }
 
-/* Splits the rows of a call into tiles: @rows is score_rows or value_rows. */
+/* Splits the rows of a call into tiles. @rows is score_rows or value_rows. */
 #define FOR_ROWS(rows, args, format)                                                               \
     do {                                                                                           \
         uint32_t m = 0;                                                                            \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing kernels of attention. */
+/* Selection of attention kernels. */
 #include "backend/cpu/attn/attn.h"
 
-/* The first row whose flags the CPU has wins; the reference needs none and comes last. */
+/* The first row whose flags the CPU supports wins. The reference needs none and comes last. */
 static const struct attn_fns *const table[] = {
 #if defined(__x86_64__)
     &attn_amx, &attn_avx512bf16, &attn_avx512, &attn_avx2,

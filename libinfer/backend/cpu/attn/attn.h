@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Kernels of attention over one block of the KV store
+ * Attention kernels over one block of the KV store
  *
- * The rows of a tile pass over a block together: scores() computes q · K, softmax() makes weights
- * of the scores of a row (the online softmax of Milakov and Gimelshein 2018), values() adds
- * weights · V. Each row sees a range of the block's tokens; what lies outside costs next to
- * nothing, and its bits are never used.
+ * The rows of a tile pass over a block together: scores() computes q · K, softmax() turns the
+ * scores of a row into weights (the online softmax of Milakov and Gimelshein 2018), values() adds
+ * weights · V. Each row sees a range of the block's tokens. Tokens outside it cost almost nothing,
+ * and their bits are never used.
  *
- * How a head of a block lies in memory, so that a vector is what neighbouring tokens (keys) or
- * neighbouring elements (values) have to add; bt is block_tokens:
+ * Memory layout of a head of a block, chosen so that a vector holds the neighboring tokens (keys)
+ * or neighboring elements (values) that are added together; bt is block_tokens:
  *
  *   format   keys                                       values
  *   F32,F16  [head_dim][bt]                             [bt][head_dim]
@@ -21,28 +21,29 @@
  *            then F16 scales [head_dim / 32][bt]        then F16 scales [head_dim / 32][bt]
  *   FP8      [head_dim][bt]; then F16 scales [bt]       [bt][head_dim]; then F16 scales [bt]
  *
- * Byte i of the 16 of a block of Q4_0 has element i in its low bits and element i + 16 above, so
- * that no byte belongs to two tokens.
+ * Byte i of the 16 bytes of a Q4_0 block has element i in its low bits and element i + 16 in its
+ * high bits, so that no byte belongs to two tokens.
  *
  * With BF16, queries and weights are rounded to BF16 too. With Q8_0 and Q4_0, queries are blocks of
- * 32 int8 with a float scale; weights times the size of the scale of their token, divided by the
- * largest that the row sees in the block, are rounded to 16 bits; sums of a block are exact
+ * 32 int8 with a float scale. Each weight is multiplied by the size of its token's scale, divided
+ * by the largest that the row sees in the block, and rounded to 16 bits. Sums of a block are exact
  * integers. Queries of Q4_0 are rotated (quant/codec.h), and so are the sums of its values, until
  * rotate() is applied to them again.
  *
- * Invariance: results of a row depend on its query, its range and the block alone, not on the
+ * Invariance: the results of a row depend only on its query, its range and the block, not on the
  * other rows.
  */
 
 #include "quant/codec.h"
 
-/* Partial sums of a row's weights: token t of its range goes to sum t % ATTN_LANES. */
+/* Number of partial sums of a row's weights: token t of its range is added to sum t %
+ * ATTN_LANES. */
 #define ATTN_LANES 16u
-/* Elements of a block of Q8_0. */
+/* Elements of a Q8_0 block. */
 #define ATTN_Q8_BLOCK 32u
-/* Blocks with a scale below count as zero. */
+/* Blocks with a smaller scale count as zero. */
 #define ATTN_Q8_TINY 0x1p-100f
-/* Largest block_tokens, and largest head_dim. */
+/* Limits of block_tokens and of head_dim. */
 #define ATTN_TOKENS_MAX 256u
 #define ATTN_HEAD_MAX   4096u
 
@@ -54,10 +55,11 @@ struct attn_range {
 struct attn_args {
     uint32_t n_rows, head_dim;
     uint32_t block_tokens;          /* a multiple of 16 */
-    const struct attn_range *range; /* [n_rows]: neither end ever descends */
+    const struct attn_range *range; /* [n_rows]; neither end ever decreases from row to row */
     const float *q;                 /* [n_rows, head_dim] floats of memory, written by query() */
     const void *kv;                 /* keys (scores) or values (values) of a head of the block */
-    const void *ahead;              /* as much memory that is read next, or NULL: prefetched */
+    const void *ahead;              /* equally large memory that is read next and is prefetched;
+                                       or NULL */
     float *s;                       /* [n_rows, block_tokens]: scores, then weights */
     float *o;                       /* [n_rows, head_dim] */
 };
@@ -65,31 +67,35 @@ struct attn_args {
 struct attn_fns {
     const char *name;
     unsigned cpu_flags;
-    /* x × scale, in the form that the format multiplies with, into head_dim floats of memory. */
+    /* Computes x × scale in the form that the format multiplies with, into head_dim floats of
+     * memory. */
     void (*query[CODEC_N])(float *q, const float *x, float scale, uint32_t head_dim);
-    /* s[row][t] = q[row] · K[t] for the tokens of the row's range; writes others too. */
+    /* s[row][t] = q[row] · K[t] for the tokens of the row's range. May write other tokens, too. */
     void (*scores[CODEC_N])(const struct attn_args *args);
-    /* o[row] += sum over the row's range of s[row][t] × V[t]; what s holds then is unknown. */
+    /* o[row] += sum over the row's range of s[row][t] × V[t]. Afterwards the content of s is
+     * undefined. */
     void (*values[CODEC_N])(const struct attn_args *args);
-    /* One step of a row: s[0 … n-1] (n ≥ 1) holds scores and then exp(s - max'), where max' is
-     * the new maximum; *max and sum[ATTN_LANES] are brought up to date. Returns exp(max - max'),
-     * by which earlier results must be multiplied. Start with *max = -INFINITY, sum = {0}. */
+    /* One softmax step of a row. s[0 … n-1] (n ≥ 1) holds scores, which become exp(s - max'), where
+     * max' is the new maximum. Updates *max and sum[ATTN_LANES]. Returns exp(max - max'), by which
+     * earlier results must be multiplied. Start with *max = -INFINITY, sum = {0}. */
     float (*softmax)(float *s, uint32_t n, float *max, float *sum);
     /* o = o × a + p × b */
     void (*merge)(float *o, const float *p, float a, float b, uint32_t n);
-    /* n elements (a multiple of 32) as int8 times scales, one for each 32; scales are rounded to
-     * F16 before use when @half_scales. A block with NaN, or whose scale overflows, gets zeros
+    /* Quantizes n elements (a multiple of 32) to int8 with one scale per 32. With @half_scales,
+     * scales are rounded to F16 before use. A block with NaN, or whose scale overflows, gets zeros
      * and the scale NaN. */
     void (*quantise)(int8_t *q, float *scales, const float *x, bool half_scales, uint32_t n);
-    /* A head as Q4_0, rotated before; scales are rounded to F16 before use. As quantise(). */
+    /* Rotates and quantizes a head to Q4_0. Scales are rounded to F16 before use. NaN as of
+     * quantise(). */
     void (*quantise_q4)(uint8_t *q, float *scales, const float *x, uint32_t n);
-    /* A head as FP8 with one scale, which is rounded to F16 before use. As quantise(). */
+    /* Quantizes a head to FP8 with one scale, which is rounded to F16 before use. NaN as of
+     * quantise(). */
     void (*quantise_fp8)(uint8_t *q, float *scale, const float *x, uint32_t n);
-    /* A head of a multiple of 32 elements, as codec.h says. It is its own inverse. */
+    /* Rotates a head of a multiple of 32 elements, as codec.h defines. It is its own inverse. */
     void (*rotate)(float *x, uint32_t n);
 };
 
 extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_amx, attn_neon;
 
-/* The best table for these flags of core/cpu.h. */
+/* The best table for these CPU flags (core/cpu.h). */
 const struct attn_fns *attn_pick(unsigned cpu_flags);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels on single rows: the definition
+ * Kernels on single rows: the reference definition
  *
- * Sums and functions in double, one rounding at the end.
+ * Sums and functions are double and rounded once at the end.
  */
 #include "backend/cpu/elem/elem.h"
 
@@ -79,19 +79,19 @@ static void gelu_tanh(float *y, const float *x, uint32_t n)
     }
 }
 
-static void mul(float *y, const float *a, const float *b, uint32_t n)
+static void mul_ref(float *y, const float *a, const float *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         y[i] = a[i] * b[i];
 }
 
-static void add(float *y, const float *a, const float *b, uint32_t n)
+static void add_ref(float *y, const float *a, const float *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         y[i] = a[i] + b[i];
 }
 
-static void scale(float *y, const float *a, float f, uint32_t n)
+static void scale_ref(float *y, const float *a, float f, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         y[i] = a[i] * f;
@@ -130,9 +130,9 @@ const struct elem_fns elem_ref = {
     .layer_norm = layer_norm,
     .gelu_erf = gelu_erf,
     .gelu_tanh = gelu_tanh,
-    .mul = mul,
-    .add = add,
-    .scale = scale,
+    .mul = mul_ref,
+    .add = add_ref,
+    .scale = scale_ref,
     .f16_store = f16_store,
     .bf16_store = bf16_store,
     .f16_load = f16_load,

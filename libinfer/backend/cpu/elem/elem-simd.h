@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels on single rows, in the vector operations of a simd-<isa>.h that was included before
+ * Kernels on single rows, written with the vector operations of a simd-<isa>.h included before
  *
- * The order of additions depends on the length alone. No include guard: each ISA file includes
- * this once and names the table.
+ * The order of additions depends only on the length. There is no include guard: each ISA file
+ * includes this once and names the table.
  */
 
 #include "backend/cpu/elem/elem.h"
@@ -109,8 +109,8 @@ static void layer_norm(float *y, const float *x, const float *w, const float *b,
     }
 }
 
-/* Φ(-z) for z ≥ 0 is exp(-z²/2) t P(t) with t = 1 / (1 + 0.3 z): a polynomial of degree 7 that was
- * fitted for the least relative error up to z = 14.5, 1.7e-7. */
+/* Φ(-z) for z ≥ 0 is exp(-z²/2) t P(t) with t = 1 / (1 + 0.3 z). P is a polynomial of degree 7,
+ * fitted for the least relative error up to z = 14.5, which is 1.7e-7. */
 static inline vf normal_tail(vf z)
 {
     const vf t = vf_div(vf_set1(1), vf_fma(z, vf_set1(0.3f), vf_set1(1)));
@@ -125,7 +125,7 @@ static inline vf normal_tail(vf z)
     return vf_mul(vf_mul(p, t), vf_exp(vf_mul(vf_mul(z, z), vf_set1(-0.5f))));
 }
 
-/* x Φ(x) is max(x, 0) - |x| Φ(-|x|): nothing cancels. */
+/* x Φ(x) is max(x, 0) - |x| Φ(-|x|), in which nothing cancels. */
 static void gelu_erf(float *y, const float *x, uint32_t n)
 {
     const vf zero = vf_set1(0), far = vf_set1(14);

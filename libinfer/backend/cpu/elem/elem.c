@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing kernels on single rows, and activations that need no speed. */
+/* Selection of kernels on single rows, and activations that need not be fast. */
 #include "backend/cpu/elem/elem.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "core/cpu.h"
 #include "core/macros.h"
 
-/* The first row whose flags the CPU has wins; the reference needs none and comes last. */
+/* The first row whose flags the CPU supports wins. The reference needs none and comes last. */
 static const struct elem_fns *const table[] = {
 #if defined(__x86_64__)
     &elem_avx512,
@@ -57,7 +57,7 @@ void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const fl
     }
 }
 
-/* Elements that go through the first cache between two kernels. */
+/* Elements per step, which stay in the first-level cache between two kernels. */
 #define GLU_STEP 256u
 
 void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,

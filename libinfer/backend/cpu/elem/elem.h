@@ -4,8 +4,8 @@
 /*
  * Kernels on single rows: norm, rope, gated units, sums, number formats of the KV store
  *
- * All take unaligned pointers and any length; outputs may be the inputs, not overlap them
- * otherwise. elem-ref.c says what they compute.
+ * All take unaligned pointers and any length. An output may be one of the inputs, but must not
+ * overlap them otherwise. elem-ref.c defines what they compute.
  */
 
 #include <infer/types.h>
@@ -13,12 +13,12 @@
 #include "graph/graph.h"
 
 struct elem_fns {
-    const char *name;   /* the rung, "avx512" */
-    unsigned cpu_flags; /* that it needs */
+    const char *name;   /* the instruction set, "avx512" */
+    unsigned cpu_flags; /* flags that it needs */
     /* y = x / sqrt(mean(x²) + eps) × w */
     void (*rms_norm)(float *y, const float *x, const float *w, float eps, uint32_t n);
-    /* x[i] = x[i] × c[i] + partner × s[i] over n (even): partners are the two halves, or
-     * neighbours. s carries the sign; cos and sin are each [n]. */
+    /* x[i] = x[i] × c[i] + partner × s[i] over n (even). Partners are the two halves, or neighbors.
+     * s includes the sign; c (cos) and s (sin) are [n] each. */
     void (*rope_half)(float *x, const float *c, const float *s, uint32_t n);
     void (*rope_pairs)(float *x, const float *c, const float *s, uint32_t n);
     /* y = gate / (1 + exp(-gate)) × up */
@@ -26,7 +26,8 @@ struct elem_fns {
     /* y = (x - mean) / sqrt(variance + eps) × w + b; b may be NULL */
     void (*layer_norm)(float *y, const float *x, const float *w, const float *b, float eps,
                        uint32_t n);
-    /* y = x × Φ(x), Φ being the normal distribution's; and by its approximation with tanh */
+    /* y = x × Φ(x), where Φ is the normal distribution function; gelu_tanh approximates it with
+     * tanh */
     void (*gelu_erf)(float *y, const float *x, uint32_t n);
     void (*gelu_tanh)(float *y, const float *x, uint32_t n);
     void (*mul)(float *y, const float *a, const float *b, uint32_t n);
@@ -40,10 +41,10 @@ struct elem_fns {
 
 extern const struct elem_fns elem_ref, elem_avx2, elem_avx512, elem_neon;
 
-/* The best table for these flags of core/cpu.h. */
+/* The best table for these CPU flags (core/cpu.h). */
 const struct elem_fns *elem_pick(unsigned cpu_flags);
 /* y = act(x) */
 void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const float *x, uint32_t n);
-/* y = act(gate) × up, for the activations without a kernel of their own too. */
+/* y = act(gate) × up, also for activations without their own kernel. */
 void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
               const float *up, uint32_t n);

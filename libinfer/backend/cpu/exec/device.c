@@ -2,9 +2,9 @@
 /*
  * The CPU backend
  *
- * Owns the worker threads and the choice of kernels. KV stores are reserved address space: pages
- * come into being when blocks are written. Inside a block everything of one layer lies together;
- * attn.h says how a head does.
+ * It owns the worker threads and selects the kernels. A KV store is reserved address space: pages
+ * are allocated when blocks are written. Within a block, all data of one layer are adjacent. attn.h
+ * describes the layout of a head.
  */
 #include "backend/cpu/exec/device.h"
 
@@ -34,7 +34,7 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
 
     if (!size_mul(kv_layout_block_bytes(layout), MAX(n_blocks, 1u), &size) || size > SIZE_MAX / 2)
         return -ENOMEM;
-    size = MAX(size, 1u); /* the part of a model without layers */
+    size = MAX(size, 1u); /* the part of a model may have no layers */
     store = NEW(struct kv_store, 1);
     if (!store)
         return -ENOMEM;
@@ -117,7 +117,7 @@ static void cpu_free(struct backend *b)
     free(cpu);
 }
 
-static void parallel(struct backend *b, workers_fn fn, void *arg)
+static void cpu_parallel(struct backend *b, workers_fn fn, void *arg)
 {
     workers_run(((struct cpu_backend *)b)->workers, fn, arg);
 }
@@ -127,16 +127,16 @@ static unsigned n_threads(const struct backend *b)
     return workers_count(((const struct cpu_backend *)b)->workers);
 }
 
-static const char *isa(const struct backend *b)
+static const char *cpu_isa(const struct backend *b)
 {
     return cpu_rung_name(((const struct cpu_backend *)b)->flags);
 }
 
 /*
- * Tiles are faster than all else, and more exact than rows of int8. Without them blocks of int16
- * are next: twice as fast as floats and more exact than bfloat16, which some CPUs multiply slower
- * than floats. Of rows of int8 a third of the error comes by way of the values, a twelfth of a
- * layer's products.
+ * AMX tiles are faster than everything else, and more precise than int8 rows. Without them, int16
+ * blocks come next: they are twice as fast as floats and more precise than bfloat16, which some
+ * CPUs multiply slower than floats. With int8 rows, a third of the error comes from the values of
+ * attention, which are a twelfth of a layer's products.
  */
 static struct product_format product_format(const struct backend *b, enum inf_dtype dtype,
                                             bool values)
@@ -154,7 +154,7 @@ static struct product_format product_format(const struct backend *b, enum inf_dt
     return (struct product_format){dtype, false};
 }
 
-/* Tiles multiply BF16; vectors do it no faster than floats. */
+/* Tiles multiply BF16. Vectors multiply it no faster than floats. */
 static enum codec many_codec(const struct backend *b)
 {
     return ((const struct cpu_backend *)b)->flags_many & CPU_AMX_BF16 ? CODEC_BF16 : CODEC_F32;
@@ -178,9 +178,9 @@ static const struct backend_ops cpu_ops = {
     .run = exec_run,
     .run_part = exec_run_part,
     .free = cpu_free,
-    .parallel = parallel,
+    .parallel = cpu_parallel,
     .n_threads = n_threads,
-    .isa = isa,
+    .isa = cpu_isa,
 };
 
 int cpu_backend_new(const struct backend_params *params, struct backend **ret_backend,

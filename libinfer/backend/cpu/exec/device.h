@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The CPU backend's constructor; everything else goes through backend_ops. */
+/* Constructor of the CPU backend. All other calls go through backend_ops. */
 
 #include "backend/backend.h"
 

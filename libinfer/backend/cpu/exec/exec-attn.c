@@ -2,28 +2,28 @@
 /*
  * Attention over the paged KV store
  *
- * A task is one KV head and some rows of one sequence: all their query heads pass over the blocks
- * together (online softmax, so memory does not grow with the context). Arithmetic is fixed by
- * position alone: blocks are taken in order, ATTN_STRETCH_BLOCKS of them at a time from fresh
- * sums, and the results of these stretches are merged in order. So rows may be tiled and stretches
- * may be shared among threads at will.
+ * A task is one KV head and some rows of one sequence. All their query heads pass over the blocks
+ * together, with an online softmax, so memory does not grow with the context. Only positions
+ * determine the arithmetic: blocks are processed in order, ATTN_STRETCH_BLOCKS at a time starting
+ * from zero sums, and the results of these stretches are merged in order. So rows may be tiled, and
+ * threads may share stretches, without changing a bit.
  */
 #include "backend/cpu/exec/program.h"
 
 #include <math.h>
 #include <string.h>
 
-/* With so few query rows memory is what a task waits for: what is read next is prefetched, since
- * the hardware does not follow from head to head. Into the first-level cache: loads that miss it
- * would wait for the same few buffers that the prefetches hold. */
+/* With so few query rows a task waits for memory, so it prefetches what it reads next, because
+ * hardware prefetchers do not follow from head to head. It prefetches into the first-level cache:
+ * loads that miss that cache would wait for the same few buffers that the prefetches hold. */
 #define AHEAD_QUERIES 16u
 
-/* Heads of one block lie side by side: when rows are few, a task takes several heads through each
- * block, so that memory is read in long runs. Up to so many pieces a thread are worth that. */
+/* Heads of one block are adjacent. With few rows, a task takes several heads through each block, so
+ * that it reads memory in long runs. This is done up to this many pieces per thread. */
 #define PIECES_PER_THREAD 8u
 
-/* One task. Query row i belongs to KV head i_head + i / n_q; of its n_q rows, row j is row
- * j / group of the tile, head j % group of the group. */
+/* One task. Query row i belongs to KV head i_head + i / n_q. Within its n_q rows, row j is row j /
+ * group of the tile and head j % group of the group. */
 struct task {
     const struct exec *x;
     const struct attn_params *p;
@@ -47,7 +47,7 @@ static struct sums sums_at(const struct task *t, float *o, float *stats)
     return (struct sums){o, stats, stats + t->n_all};
 }
 
-/* Those of the rows of head @i of a task. */
+/* The sums for the rows of head @i of a task. */
 static struct sums sums_of_head(const struct task *t, const struct sums *sums, uint32_t i)
 {
     const size_t row = (size_t)i * t->n_q;
@@ -60,7 +60,7 @@ static uint32_t first_visible(const struct attn_params *p, uint32_t pos)
     return !p->memory && p->window > 0 && pos >= p->window ? pos - p->window + 1 : 0;
 }
 
-/* Behind the last position that the row at @pos sees. */
+/* The position behind the last one that the row at @pos sees. */
 static uint32_t end_visible(const struct attn_params *p, const struct attn_tile *tile, uint32_t pos)
 {
     const struct batch_seq *seq = tile->seq;
@@ -128,7 +128,7 @@ static void sums_clear(const struct task *t, struct sums *sums)
         sums->max[i] = -INFINITY;
 }
 
-/* Tokens of block @i_block that row @row of the tile sees. */
+/* The tokens of block @i_block that row @row of the tile sees. */
 static struct attn_range visible_tokens(const struct task *t, uint32_t row, uint32_t i_block)
 {
     const uint32_t pos = t->tile->pos + row, base = i_block * t->bt;
@@ -167,9 +167,9 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
                          (t->p->memory ? seq->memory : seq->blocks)[i_block]);
 }
 
-/* What is read as far behind the values of head @i as values lie behind keys: whatever the sizes of
- * both are, nothing between is left out. After the last head, keys of the next block; NULL after
- * the last of @n_blocks. */
+/* The memory at the same distance behind the values of head @i as values are behind keys, so that
+ * nothing between is left out, whatever their sizes. After the last head: keys of the next block;
+ * NULL after the last of @n_blocks. */
 static const unsigned char *after_values(const struct task *t, uint32_t i, uint32_t i_block,
                                          uint32_t n_blocks)
 {
@@ -178,7 +178,7 @@ static const unsigned char *after_values(const struct task *t, uint32_t i, uint3
     return i_block + 1 < n_blocks ? head_of(t, KV_KEYS, 0, i_block + 1) : NULL;
 }
 
-/* Where the batch wants the scores of the head @i_head; -1: nowhere. */
+/* Where the batch wants the scores of head @i_head; -1: it does not. */
 static int64_t kept_at(const struct task *t, uint32_t i_head)
 {
     const struct batch *b = t->x->batch;
@@ -190,7 +190,8 @@ static int64_t kept_at(const struct task *t, uint32_t i_head)
     return i >= b->i_kept && i - b->i_kept < b->n_kept ? (int64_t)i - b->i_kept : -1;
 }
 
-/* Copies the scores of head @i of the task for block @i_block to the batch, if it wants them. */
+/* Copies the scores of head @i of the task for block @i_block to the batch, if the batch wants
+ * them. */
 static void keep_scores(const struct task *t, uint32_t i, uint32_t i_block)
 {
     const struct batch *b = t->x->batch;
@@ -209,7 +210,7 @@ static void keep_scores(const struct task *t, uint32_t i, uint32_t i_block)
     }
 }
 
-/* Head @i of block @i_block, one of @n_blocks. */
+/* Processes head @i of block @i_block, one of @n_blocks. */
 static void one_head(const struct task *t, const struct sums *sums, uint32_t i, uint32_t i_block,
                      uint32_t n_blocks)
 {
@@ -254,7 +255,7 @@ static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *s
     }
 }
 
-/* total = total merged with what came after it. */
+/* Merges @next, which comes later, into @total. */
 static void sums_merge(const struct task *t, struct sums *total, const struct sums *next)
 {
     const struct attn_fns *fns = t->x->plan->attn;
@@ -263,7 +264,7 @@ static void sums_merge(const struct task *t, struct sums *total, const struct su
         float max, a, b;
 
         if (next->max[i] == -INFINITY && next->sum[(size_t)i * ATTN_LANES] == 0)
-            continue; /* the row saw nothing of it */
+            continue; /* the row saw none of it */
         max = fmaxf(total->max[i], next->max[i]);
         a = total->max[i] == max ? 1 : expf(total->max[i] - max);
         b = next->max[i] == max ? 1 : expf(next->max[i] - max);
@@ -290,7 +291,7 @@ static void write_result(const struct task *t, const struct sums *sums, graph_re
     }
 }
 
-static void stretches(const struct task *t, uint32_t *ret_begin, uint32_t *ret_end)
+static void task_stretches(const struct task *t, uint32_t *ret_begin, uint32_t *ret_end)
 {
     uint32_t begin, end;
 
@@ -299,8 +300,8 @@ static void stretches(const struct task *t, uint32_t *ret_begin, uint32_t *ret_e
     *ret_end = DIV_UP(end, ATTN_STRETCH_BLOCKS);
 }
 
-/* A task alone. */
-static void whole(const struct task *t, unsigned i_thread, graph_ref dst)
+/* Runs a whole task on one thread. */
+static void whole_task(const struct task *t, unsigned i_thread, graph_ref dst)
 {
     unsigned char *mine = exec_memory(t->x, i_thread);
     const struct thread_layout *m = &t->x->plan->mem;
@@ -309,7 +310,7 @@ static void whole(const struct task *t, unsigned i_thread, graph_ref dst)
     struct sums next = sums_at(t, (float *)(mine + m->o), stats + (size_t)t->n_all * ATTN_STATS);
     uint32_t begin, end;
 
-    stretches(t, &begin, &end);
+    task_stretches(t, &begin, &end);
     one_stretch(t, begin, &total);
     for (uint32_t i = begin + 1; i < end; i++) {
         one_stretch(t, i, &next);
@@ -318,8 +319,8 @@ static void whole(const struct task *t, unsigned i_thread, graph_ref dst)
     write_result(t, &total, dst);
 }
 
-/* Where the results of stretch @i_part of a task lie that belongs to the @i_group-th group of
- * n_heads heads of all tiles. */
+/* Results of stretch @i_part of a task. The task belongs to group @i_group of n_heads heads,
+ * counted over all tiles. */
 static struct sums part_sums(const struct task *t, uint32_t i_group, uint32_t i_part)
 {
     const struct plan *plan = t->x->plan;
@@ -329,11 +330,11 @@ static struct sums part_sums(const struct task *t, uint32_t i_group, uint32_t i_
     return sums_at(t, p, p + (size_t)t->n_all * t->hd);
 }
 
-/* How the work of a step is cut into tasks. */
+/* How the work of a step is split into tasks. */
 struct cut {
-    uint32_t n_heads; /* of a task */
+    uint32_t n_heads; /* heads per task */
     uint32_t n_tasks;
-    uint32_t n_parts; /* the most stretches of a sequence when threads share sequences, else 1 */
+    uint32_t n_parts; /* most stretches of a sequence if threads share sequences, else 1 */
 };
 
 /* Merges the stretches of head @i_head of tile @i_tile. */
@@ -349,7 +350,7 @@ static void merge_head(const struct exec *x, const struct stage *s, const struct
 
     task_init(&all, x, &s->attn, tile, i_head - in_group, cut->n_heads, i_thread);
     task_init(&one, x, &s->attn, tile, i_head, 1, i_thread);
-    stretches(&one, &begin, &end);
+    task_stretches(&one, &begin, &end);
     part = part_sums(&all, i_group, 0);
     total = sums_of_head(&all, &part, in_group);
     for (uint32_t j = 1; begin + j < end; j++) {
@@ -362,8 +363,9 @@ static void merge_head(const struct exec *x, const struct stage *s, const struct
     write_result(&one, &total, s->dst);
 }
 
-/* Few long sequences: a stretch of a task is a piece of work. */
-static void shared(const struct exec *x, uint32_t i_stage, unsigned i_thread, const struct cut *cut)
+/* For few long sequences: a stretch of a task is one piece of work. */
+static void shared_tasks(const struct exec *x, uint32_t i_stage, unsigned i_thread,
+                         const struct cut *cut)
 {
     const struct stage *s = &x->plan->stages[i_stage];
     const uint32_t n_heads = s->attn.n_kv_heads, n_groups = n_heads / cut->n_heads;
@@ -377,7 +379,7 @@ static void shared(const struct exec *x, uint32_t i_stage, unsigned i_thread, co
 
         task_init(&t, x, &s->attn, &x->plan->tiles[i_task / n_groups],
                   i_task % n_groups * cut->n_heads, cut->n_heads, i_thread);
-        stretches(&t, &begin, &end);
+        task_stretches(&t, &begin, &end);
         if (begin + i_part >= end)
             continue;
         task_query(&t, s->src[0]);
@@ -389,7 +391,7 @@ static void shared(const struct exec *x, uint32_t i_stage, unsigned i_thread, co
         merge_head(x, s, cut, i / n_heads, i % n_heads, i_thread);
 }
 
-/* The most stretches of any sequence when threads should share sequences, else 1. */
+/* The most stretches of any sequence if threads should share sequences, else 1. */
 static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
 {
     const struct plan *plan = x->plan;
@@ -403,14 +405,15 @@ static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
             .p = p, .tile = &plan->tiles[i], .bt = x->store->layout.block_tokens};
         uint32_t begin, end;
 
-        stretches(&t, &begin, &end);
+        task_stretches(&t, &begin, &end);
         most = MAX(most, end - begin);
     }
     assert(most <= plan->max_stretches);
     return most;
 }
 
-/* As many heads to a task as leave enough pieces of work, or an even share of one sequence. */
+/* Gives each task as many heads as leave enough pieces of work, or an even share of one
+ * sequence. */
 static struct cut cut_work(const struct exec *x, const struct attn_params *p)
 {
     const uint32_t n_threads = x->plan->n_threads;
@@ -439,10 +442,11 @@ void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
     assert(s->attn.n_kv_heads == x->store->layout.n_kv_heads);
 
     if (cut.n_parts > 1) {
-        shared(x, i_stage, i_thread, &cut);
+        shared_tasks(x, i_stage, i_thread, &cut);
         return;
     }
-    /* By heads, and from the back: later rows of a prompt see more and take longer. */
+    /* In order of heads, and from the back: later rows of a prompt see more tokens and take
+     * longer. */
     while (exec_claim(x, i_stage, i_thread, cut.n_tasks, &i)) {
         const struct attn_tile *tile = &x->plan->tiles[x->n_tiles - 1 - i % x->n_tiles];
         struct task t;
@@ -451,6 +455,6 @@ void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
             continue;
         task_init(&t, x, &s->attn, tile, i / x->n_tiles * cut.n_heads, cut.n_heads, i_thread);
         task_query(&t, s->src[0]);
-        whole(&t, i_thread, s->dst);
+        whole_task(&t, i_thread, s->dst);
     }
 }

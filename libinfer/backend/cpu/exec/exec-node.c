@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single operations on rows: what was not fused, and what fused stages share with it
+ * Single operations on rows: unfused ones, and helpers that fused stages share
  *
  * Rows are split evenly among the threads.
  */
@@ -52,7 +52,8 @@ void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head)
 }
 
 /* The mean of the rows of a sequence. */
-static void pool(const struct exec *x, const struct stage *s, const struct batch_seq *seq, float *y)
+static void pool_rows(const struct exec *x, const struct stage *s, const struct batch_seq *seq,
+                      float *y)
 {
     memcpy(y, exec_row(x, s->src[0], seq->i_row), s->width * sizeof(float));
     for (uint32_t i = 1; i < seq->n_rows; i++)
@@ -75,7 +76,7 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
     }
     y = exec_row(x, s->dst, row);
     if (s->op == GRAPH_POOL) {
-        pool(x, s, &x->batch->seqs[row], y);
+        pool_rows(x, s, &x->batch->seqs[row], y);
         return;
     }
     a = exec_row(x, s->src[0], s->op == GRAPH_ROWS ? x->batch->logit_rows[row] : row);

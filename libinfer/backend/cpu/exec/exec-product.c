@@ -2,21 +2,21 @@
 /*
  * Products: prepare the input rows, then compute pieces of columns and finish each at once
  *
- * Preparing is split by rows, which costs a barrier; for a few rows each thread rather prepares
- * all of them for itself. A piece is a range of columns of one matrix (of two, for gated units)
- * for all rows. Packed weights need no decoding, which all rows would share: with many rows each
- * thread rather has its part of them, all columns. These are the rows that it prepares and norms,
- * so that they are in its own cache.
+ * Preparation is split by rows, which costs a barrier; with few rows each thread instead prepares
+ * all rows for itself. A piece is a range of columns of one matrix (of two, for gated units) for
+ * all rows. Packed weights need no decoding that rows could share. With many rows, each thread
+ * therefore computes all columns of its own rows. It prepares and normalizes these rows itself, so
+ * they are in its own cache.
  */
 #include "backend/cpu/exec/program.h"
 
-/* The prepared input, one for each kind. */
+/* The prepared input, one for each kind of preparation. */
 struct input {
     const void *act[MATMUL_ACT_N];
     size_t stride[MATMUL_ACT_N];
 };
 
-/* Rows @begin … @end - 1 of the input to @in; @row is a buffer for one. */
+/* Prepares rows @begin … @end - 1 of the input into @in. @row is a buffer for one row. */
 static void prepare_rows(const struct exec *x, const struct stage *s, const struct input *in,
                          uint32_t begin, uint32_t end, float *row)
 {
@@ -34,7 +34,7 @@ static void prepare_rows(const struct exec *x, const struct stage *s, const stru
     }
 }
 
-/* The input is used as it lies. */
+/* The input is used unchanged. */
 static bool only_floats(const struct stage *s)
 {
     for (int k = 0; k < MATMUL_ACT_N; k++)
@@ -43,8 +43,8 @@ static bool only_floats(const struct stage *s)
     return !s->norm_w && !s->gather;
 }
 
-static void prepare(const struct exec *x, const struct stage *s, unsigned i_thread,
-                    struct input *ret_in)
+static void prepare_input(const struct exec *x, const struct stage *s, unsigned i_thread,
+                          struct input *ret_in)
 {
     const struct plan *plan = x->plan;
     unsigned char *mine = exec_memory(x, i_thread);
@@ -76,11 +76,11 @@ struct block {
     uint32_t r0, r1, n0, n1;
 };
 
-/* A block with matrix @m to @y, whose row 0 is row 0 and whose column 0 is n0. At @next is what
- * comes then. */
-static void multiply(const struct exec *x, const struct stage *s, const struct matrix *m,
-                     const struct input *in, const struct block *b, float *y, size_t ldy,
-                     const unsigned char *next)
+/* Computes a block of matrix @m into @y, whose row 0 is row 0 and whose column 0 is n0. @next is
+ * the memory that is read next. */
+static void multiply_block(const struct exec *x, const struct stage *s, const struct matrix *m,
+                           const struct input *in, const struct block *b, float *y, size_t ldy,
+                           const unsigned char *next)
 {
     const struct matmul_args args = {
         .dtype = m->dtype,
@@ -101,7 +101,7 @@ static void multiply(const struct exec *x, const struct stage *s, const struct m
     matmul_rows(x->plan->matmul, &args, 0, b->n1 - b->n0);
 }
 
-/* Norm, rope and storing of the heads in a piece. */
+/* Norm, rope and storing for the heads in a piece. */
 static void finish_heads(const struct exec *x, const struct product *p, const struct block *b,
                          float *y, size_t ldy, void *half)
 {
@@ -122,9 +122,9 @@ static void finish_heads(const struct exec *x, const struct product *p, const st
     }
 }
 
-static void piece(const struct exec *x, const struct stage *s, const struct product *p,
-                  const struct input *in, const struct block *b, const unsigned char *next,
-                  unsigned char *mine)
+static void run_piece(const struct exec *x, const struct stage *s, const struct product *p,
+                      const struct input *in, const struct block *b, const unsigned char *next,
+                      unsigned char *mine)
 {
     const struct plan *plan = x->plan;
     const uint32_t n0 = b->n0, n = b->n1 - n0;
@@ -134,13 +134,13 @@ static void piece(const struct exec *x, const struct stage *s, const struct prod
     const size_t ldy = p->dst >= 0 ? plan->values[p->dst].ld : p->chunk;
 
     if (p->n_matrices == 2) {
-        multiply(x, s, &p->m[0], in, b, tile0, p->chunk, matrix_row(&p->m[1], n0));
-        multiply(x, s, &p->m[1], in, b, tile1, p->chunk, next);
+        multiply_block(x, s, &p->m[0], in, b, tile0, p->chunk, matrix_row(&p->m[1], n0));
+        multiply_block(x, s, &p->m[1], in, b, tile1, p->chunk, next);
         for (uint32_t row = b->r0; row < b->r1; row++)
             elem_glu(x->cpu->elem, p->act, y + row * ldy, tile0 + (size_t)row * p->chunk,
                      tile1 + (size_t)row * p->chunk, n);
     } else {
-        multiply(x, s, &p->m[0], in, b, y, ldy, next);
+        multiply_block(x, s, &p->m[0], in, b, y, ldy, next);
         if (p->has_act)
             for (uint32_t row = b->r0; row < b->r1; row++)
                 elem_act(x->cpu->elem, p->act, y + row * ldy, y + row * ldy, n);
@@ -152,7 +152,7 @@ static void piece(const struct exec *x, const struct stage *s, const struct prod
             x->cpu->elem->add(y + row * ldy, exec_row(x, p->add, row) + n0, y + row * ldy, n);
 }
 
-/* Parts of the rows that are computed apart from each other. */
+/* Number of row ranges that are computed separately. */
 static uint32_t row_parts(const struct exec *x, const struct stage *s)
 {
     const uint32_t n = x->plan->n_threads;
@@ -160,7 +160,7 @@ static uint32_t row_parts(const struct exec *x, const struct stage *s)
     return s->packed && exec_rows(x, s->rows_kept) >= n * PART_ROWS ? n : 1;
 }
 
-/* Where part @i of @n begins. */
+/* First row of range @i of @n. */
 static uint32_t part_begin(const struct exec *x, const struct stage *s, uint32_t i, uint32_t n)
 {
     const uint32_t n_rows = exec_rows(x, s->rows_kept);
@@ -178,7 +178,7 @@ void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 
     if (exec_rows(x, s->rows_kept) == 0)
         return;
-    prepare(x, s, i_thread, &in);
+    prepare_input(x, s, i_thread, &in);
     exec_share(x, i_thread, n_pieces, &begin, &end);
     while (exec_claim(x, i_stage, i_thread, n_pieces, &i)) {
         const uint32_t part = i / s->n_chunks;
@@ -193,6 +193,6 @@ void exec_product(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 
             next = matrix_row(&q->m[0], i_next * q->chunk);
         }
-        piece(x, s, p, &in, &b, next, exec_memory(x, i_thread));
+        run_piece(x, s, p, &in, &b, next, exec_memory(x, i_thread));
     }
 }

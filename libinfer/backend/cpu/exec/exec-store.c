@@ -2,20 +2,21 @@
 /*
  * Storing keys and values
  *
- * One head of one token at a time, into its place in a block as attn.h says. Two threads may store
- * neighbouring tokens at once: nobody writes a byte that belongs to another token.
+ * Stores one head of one token at a time at its place in a block (attn.h has the layout). Two
+ * threads may store neighboring tokens at once, so no thread writes a byte that belongs to another
+ * token.
  */
 #include "backend/cpu/exec/program.h"
 
 #include <string.h>
 
-/* One head of one token. */
+/* The place of one head of one token. */
 struct slot {
     unsigned char *block; /* of the head */
     uint32_t t, bt, hd;
 };
 
-/* Elements in groups of @unit neighbours; the groups are @stride groups apart. */
+/* Writes elements in groups of @unit neighbors; the groups are @stride groups apart. */
 static void scatter16(uint16_t *dst, const uint16_t *src, uint32_t n, size_t stride, uint32_t unit)
 {
     for (uint32_t i = 0; i < n; i += unit)
@@ -59,8 +60,8 @@ static void store_bf16(const struct slot *s, enum kv_part part, const float *hea
         scatter16(to + (size_t)s->t * 2, half, s->hd, s->bt, 2);
 }
 
-/* The @n_bytes of a token, four tokens or four bytes beside each other, and behind those of all
- * tokens its @n_scales. */
+/* Writes the @n_bytes of a token, interleaved in units of four tokens or four bytes, and its
+ * @n_scales behind the bytes of all tokens. */
 static void scatter8(const struct slot *s, enum kv_part part, const uint8_t *bytes,
                      uint32_t n_bytes, const float *scale, uint32_t n_scales,
                      const struct elem_fns *elem)

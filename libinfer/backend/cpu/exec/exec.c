@@ -2,8 +2,8 @@
 /*
  * Running a program: one step
  *
- * The calling thread writes down where the rows lie, then all threads walk through the stages.
- * Nothing here allocates, locks or asks the system, but for threads that sleep at a barrier.
+ * The calling thread records where the rows are stored, then all threads walk through the stages.
+ * Nothing here allocates, locks or makes a system call, except that threads sleep at a barrier.
  */
 #include "backend/cpu/exec/program.h"
 
@@ -38,8 +38,8 @@ void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *r
     *ret_end = (uint32_t)((uint64_t)n * (i_thread + 1) / n_threads);
 }
 
-/* Stages take turns with three sets of counters. While stage i uses one, the next one is cleared:
- * it was last used by stage i - 2, which every thread has left. */
+/* Stages take turns with three sets of counters. While stage i uses one set, the next one is
+ * cleared: stage i - 2 used it last, and every thread has left that stage. */
 static struct claim *claims_of(const struct exec *x, uint32_t i_stage)
 {
     return x->plan->claims + (size_t)(i_stage % 3) * x->plan->n_threads;
@@ -72,8 +72,8 @@ unsigned char *exec_memory(const struct exec *x, unsigned i_thread)
     return x->plan->threads + i_thread * x->plan->mem.size;
 }
 
-/* sin and cos of this thread's rows. Angles are single precision products, as models were trained
- * with them. */
+/* Computes sin and cos for this thread's rows. Angles are single precision products, because models
+ * were trained with them. */
 static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned i_thread)
 {
     const uint32_t n = t->params.n_dims, half = n / 2;
@@ -96,7 +96,7 @@ static void fill_rope(const struct exec *x, const struct rope_table *t, unsigned
     }
 }
 
-/* Looks for the product after stage @i_stage, and where this thread's share of it begins. */
+/* Finds the product after stage @i_stage, and the beginning of this thread's share of it. */
 static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct plan *plan = x->plan;
@@ -137,13 +137,13 @@ static bool prefetch_ahead(const struct exec *x, unsigned i_thread)
     return false;
 }
 
-/* A thread at the end of a stage. */
+/* State of a thread that waits at the end of a stage. */
 struct waiting {
     const struct exec *x;
     unsigned i_thread;
 };
 
-static bool idle(void *arg)
+static bool idle_prefetch(void *arg)
 {
     const struct waiting *w = arg;
 
@@ -178,15 +178,15 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 
     for (uint32_t i = 0; x->begin == 0 && i < x->plan->n_ropes; i++)
         fill_rope(x, &x->plan->ropes[i], i_thread);
-    /* An embedding rotates nothing; where none comes first, rows that other threads filled may be
-     * needed at once. */
+    /* If the first stage is an embedding, it needs no rotation, so threads can fill the tables
+     * meanwhile. Otherwise the first stage may need rows that other threads filled. */
     if (x->begin == 0 && x->plan->n_ropes > 0 && x->plan->stages[0].kind != STAGE_EMBED)
         workers_barrier(x->cpu->workers);
     for (uint32_t i = x->begin; i < x->end; i++) {
         const uint64_t begin = nsec && i_thread == 0 ? clock_nsec() : 0;
 
         atomic_store_explicit(&claims_of(x, i + 1)[i_thread].n, 0, memory_order_relaxed);
-        /* What a product begins with comes while its input is prepared. */
+        /* The first weights of a product are prefetched while its input is prepared. */
         if (x->plan->stages[i].kind == STAGE_PRODUCT)
             for (unsigned j = 0; j < 32 && prefetch_ahead(x, i_thread); j++)
                 ;
@@ -194,7 +194,7 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
             find_ahead(x, i, i_thread);
         run_stage(x, i, i_thread);
         if (i + 1 < x->end)
-            workers_barrier_idle(x->cpu->workers, idle, &waiting);
+            workers_barrier_idle(x->cpu->workers, idle_prefetch, &waiting);
         if (nsec && i_thread == 0)
             nsec[i] += clock_nsec() - begin;
     }
@@ -208,7 +208,8 @@ static bool has_logits(const struct batch *batch, uint32_t begin, uint32_t end)
     return false;
 }
 
-/* Where each row lies in the KV store, and which rows go through attention together. */
+/* Finds the place of each row in the KV store, and groups the rows that pass through attention
+ * together. */
 static void place_rows(struct exec *x)
 {
     struct plan *plan = x->plan;
@@ -245,7 +246,7 @@ static void place_rows(struct exec *x)
     }
 }
 
-static void run(struct exec *x)
+static void run_stages(struct exec *x)
 {
     const struct plan *plan = x->plan;
 
@@ -267,7 +268,7 @@ int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
     struct exec x = {.cpu = cpu, .plan = plan, .store = store, .batch = batch, .logits = logits};
 
     x.end = plan->n_stages;
-    run(&x);
+    run_stages(&x);
     return 0;
 }
 
@@ -280,7 +281,7 @@ int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
     x.begin = x.end = *i_stage;
     while (x.end < plan->n_stages && plan->stages[x.end++].kind != STAGE_PRODUCT)
         ;
-    run(&x);
+    run_stages(&x);
     *i_stage = x.end < plan->n_stages ? x.end : 0;
     return 0;
 }

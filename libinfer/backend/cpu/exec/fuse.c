@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From graph nodes to stages
+ * Fusing: from graph nodes to stages
  *
- * Nodes are visited in their order; each becomes a stage, or part of one:
- * - a norm over the whole width (and the choice of rows before it) goes into the preparation of
- *   the products that read it, and products with one input share one stage;
- * - what follows a product and works on single columns or heads is done on each piece while it is
+ * Nodes are visited in order. Each becomes a stage or part of one:
+ * - A norm over the whole width, and the selection of rows before it, becomes part of the
+ *   preparation of the products that read it. Products with the same input share one stage.
+ * - Operations on single columns or heads that follow a product are done on each piece while it is
  *   in the cache: gate × up, norm of heads, rope, storing k and v, adding the residual.
- * A node is taken into a stage only when nobody else reads what lies between. Stages compute the
- * same kernels on the same rows as unfused nodes, so fusing never changes a bit.
+ * A node joins a stage only if nothing else reads the values in between. Stages use the same
+ * kernels on the same rows as unfused nodes, so fusing never changes a bit.
  */
 #include "backend/cpu/exec/program.h"
 
@@ -26,9 +26,9 @@ struct fuser {
     struct inf_err *reterr;
     uint32_t n;
     struct graph_users users;
-    bool *done;   /* [n]: computed by a stage so far */
-    bool *late;   /* [n]: norm or rows that the products prepare */
-    bool *stored; /* [n]: k or v that a product has put into the KV store */
+    bool *done;   /* [n]: a stage computes it */
+    bool *late;   /* [n]: norm or row selection that the products prepare */
+    bool *stored; /* [n]: k or v that a product stores in the KV store */
 };
 
 static const struct graph_node *node_at(const struct fuser *f, graph_ref ref)
@@ -36,13 +36,13 @@ static const struct graph_node *node_at(const struct fuser *f, graph_ref ref)
     return graph_node(f->g, ref);
 }
 
-/* The only reader of @ref when it is a node of kind @op; else none. */
+/* The only reader of @ref if it is a node of kind @op; else none. */
 static graph_ref only_user(const struct fuser *f, graph_ref ref, enum graph_op op)
 {
     return f->cpu->fuse ? graph_only_user(&f->users, f->g, ref, op) : GRAPH_NONE;
 }
 
-/* Small vectors become floats once. NULL when out of memory. */
+/* Converts a small vector to floats once. NULL if memory is short. */
 static const float *vector_floats(struct fuser *f, const struct weight *w)
 {
     float *v;
@@ -64,7 +64,7 @@ static struct stage *stage_new(struct fuser *f, enum stage_kind kind)
     return s;
 }
 
-/* The stage made last computes @ref. */
+/* Records that the newest stage computes @ref. */
 static void value_made(struct fuser *f, graph_ref ref)
 {
     struct value *v = &f->plan->values[ref];
@@ -73,7 +73,7 @@ static void value_made(struct fuser *f, graph_ref ref)
     v->first = v->last = f->plan->n_stages - 1;
 }
 
-/* Index of the table for these parameters, shared by equal ones. */
+/* Index of the rope table for these parameters; equal parameters share one. */
 static int rope_find(struct fuser *f, const struct rope_params *p)
 {
     struct plan *plan = f->plan;
@@ -119,13 +119,13 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
     return 0;
 }
 
-/* Keys and values are the last two inputs of those who store them. */
+/* Keys and values are the last two inputs of the nodes that store them. */
 static graph_ref source_of(const struct graph_node *n, enum kv_part part)
 {
     return n->src[(n->op == GRAPH_STORE ? 0 : 1) + (part == KV_VALUES)];
 }
 
-/* What @ref is to the node @n. */
+/* The role of @ref as an input of node @n: key or value. */
 static enum kv_part part_of(const struct graph_node *n, graph_ref ref)
 {
     return source_of(n, KV_KEYS) == ref     ? KV_KEYS
@@ -133,7 +133,7 @@ static enum kv_part part_of(const struct graph_node *n, graph_ref ref)
                                             : KV_NONE;
 }
 
-/* Per-head norm and rope behind the product @p, whose value is *cur. */
+/* Fuses the norm and rope per head that follow product @p, whose value is *cur. */
 static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
 {
     graph_ref next = only_user(f, *cur, GRAPH_RMS_NORM);
@@ -166,7 +166,7 @@ static int fuse_heads(struct fuser *f, struct product *p, graph_ref *cur)
     return 0;
 }
 
-/* Storing of k or v behind the product @p, whose value is @cur. */
+/* Fuses the storing of k or v that follows product @p, whose value is @cur. */
 static void fuse_store(struct fuser *f, struct product *p, graph_ref cur)
 {
     const graph_ref attention = only_user(f, cur, GRAPH_ATTENTION);
@@ -205,7 +205,8 @@ static int fuse_gate(struct fuser *f, struct product *p, graph_ref glu, graph_re
     return r;
 }
 
-/* Pieces of the stage made last are computed in any order: whether @ref is there before it. */
+/* Whether @ref is computed before the newest stage. Pieces of that stage are computed in any
+ * order. */
 static bool made_before(const struct fuser *f, graph_ref ref)
 {
     const struct value *v = &f->plan->values[ref];
@@ -240,7 +241,7 @@ static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
     *cur = sum;
 }
 
-/* Columns of a piece: fewer of narrow matrices, whose few pieces would not be shared evenly. */
+/* Columns of a piece: fewer for narrow matrices, whose few pieces could not be shared evenly. */
 static uint32_t piece_columns(const struct fuser *f, uint32_t width)
 {
     const uint32_t n_threads = f->plan->n_threads;
@@ -252,7 +253,7 @@ static uint32_t piece_columns(const struct fuser *f, uint32_t width)
     return n;
 }
 
-/* Makes the product of node @ref and takes what follows into it. */
+/* Creates the product of node @ref and fuses what follows. */
 static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
 {
     struct product *p = &s->products[s->n_products++];
@@ -295,7 +296,7 @@ static int product_add(struct fuser *f, struct stage *s, graph_ref ref)
     return 0;
 }
 
-/* The stage of all products that read what @ref reads. */
+/* Creates the stage of all products with the same input as @ref. */
 static int stage_products(struct fuser *f, graph_ref ref)
 {
     const graph_ref src = node_at(f, ref)->src[0];
@@ -337,7 +338,7 @@ static int stage_products(struct fuser *f, graph_ref ref)
     return r;
 }
 
-/* k or v that no product has stored. */
+/* Creates a stage for k or v that no product stores. */
 static void stage_store(struct fuser *f, const struct graph_node *n, enum kv_part part)
 {
     const graph_ref src = source_of(n, part);
@@ -404,7 +405,7 @@ static int stage_plain(struct fuser *f, graph_ref ref)
     return 0;
 }
 
-/* Whether every reader of @ref is a product, so that its stage can do @ref's work. */
+/* Whether every reader of @ref is a product, so that its stage can do the work of @ref. */
 static bool products_can_prepare(const struct fuser *f, graph_ref ref)
 {
     const struct graph_node *n = node_at(f, ref);
@@ -420,7 +421,8 @@ static bool products_can_prepare(const struct fuser *f, graph_ref ref)
 
         if (!reads)
             continue;
-        /* Rows may also be chosen in front of such a norm, when that is their only reader. */
+        /* Such a norm may include the selection of rows before it, if the norm is its only
+         * reader. */
         if (u->op != GRAPH_MATMUL &&
             !(n->op == GRAPH_ROWS && u->op == GRAPH_RMS_NORM && f->users.n[ref] == 1 &&
               products_can_prepare(f, (graph_ref)i)))
@@ -463,7 +465,7 @@ static int fuse_node(struct fuser *f, graph_ref ref)
     case GRAPH_OUTPUT: {
         const struct graph_node *src = node_at(f, n->src[0]);
 
-        /* Products and copies of rows can write where the caller wants them. */
+        /* Products and copies of rows can write directly to the caller's memory. */
         if (f->users.n[n->src[0]] == 1 && !f->late[n->src[0]] &&
             (src->op == GRAPH_MATMUL || src->op == GRAPH_ROWS)) {
             f->plan->values[n->src[0]].is_output = true;
@@ -494,7 +496,7 @@ int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backen
                       .stored = stored};
     int r = 0;
 
-    /* Attention may need two more stages, to store k and v. */
+    /* Attention may need two additional stages, to store k and v. */
     plan->stages = arena_zalloc(&plan->arena, 3 * n * sizeof(struct stage));
     plan->values = arena_zalloc(&plan->arena, n * sizeof(struct value));
     plan->ropes = arena_zalloc(&plan->arena, n * sizeof(struct rope_table));
@@ -507,7 +509,7 @@ int fuse_graph(struct plan *plan, const struct graph *g, const struct cpu_backen
         const struct graph_node *node = graph_node(g, (graph_ref)i);
 
         plan->values[i].width = node->width;
-        /* Rows a power of two apart would fight for the same sets of the caches. */
+        /* Rows whose distance is a power of two would compete for the same cache sets. */
         plan->values[i].ld = ALIGN_UP(node->width, 16u) + (node->width % 256 == 0 ? 16 : 0);
         plan->values[i].rows_kept = node->rows_kept;
         plan->max_width = MAX(plan->max_width, node->width);

@@ -2,9 +2,9 @@
 /*
  * Programs: memory
  *
- * Everything that a step needs is allocated here, for the largest batch that the limits allow:
- * values share one scratch buffer by their lifetimes, each thread has a buffer of its own. Pages
- * that small batches never reach are never touched.
+ * This file allocates everything a step needs, for the largest batch that the limits allow. Values
+ * share one scratch buffer by their lifetimes, and each thread has its own buffer. Pages that only
+ * large batches need are not touched by small ones.
  */
 #include "backend/cpu/exec/program.h"
 
@@ -16,11 +16,11 @@
 #include "core/pages.h"
 #include "graph/plan.h"
 
-/* Zeroed pages, touched when used; NULL when out of memory. */
+/* Zeroed pages that use memory only once touched; NULL if memory is short. */
 static unsigned char *pages_new(uint64_t size)
 {
-    /* No huge pages: every value has its own place, of which small batches touch the beginning, and
-     * large ones are no faster with them. */
+    /* No huge pages: every value has its own region, small batches touch only its beginning, and
+     * large batches are no faster with huge pages. */
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
 
@@ -38,8 +38,8 @@ static void value_used(struct plan *plan, graph_ref ref, uint32_t i_stage)
         plan->values[ref].last = MAX(plan->values[ref].last, i_stage);
 }
 
-/* In the last layer the rows without logits end with attention: only storing their keys and values
- * matters. */
+/* In the last layer, rows without logits need only their keys and values stored, and end at
+ * attention. */
 static void mark_wanted_only(struct plan *plan, struct stage *attention)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
@@ -69,7 +69,7 @@ static void find_lifetimes(struct plan *plan)
     }
 }
 
-/* Values and prepared rows, by the stages that need them. */
+/* Places values and prepared rows by the stages that need them. */
 static int place_values(struct plan *plan)
 {
     const size_t max = plan->n_values + (size_t)plan->n_stages * MATMUL_ACT_N;
@@ -111,8 +111,8 @@ static int place_values(struct plan *plan)
     return 0;
 }
 
-/* Offset of the next @size bytes. */
-static uint64_t part(uint64_t *at, uint64_t size)
+/* The offset of the next @size bytes. */
+static uint64_t place_part(uint64_t *at, uint64_t size)
 {
     const uint64_t offset = *at;
 
@@ -127,22 +127,22 @@ struct thread_layout program_thread_layout(const struct plan *plan)
     struct thread_layout m;
     uint64_t at = 0;
 
-    m.row = part(&at, plan->max_width * f);
-    m.tile[0] = part(&at, rows * plan->max_chunk * f);
-    m.tile[1] = part(&at, rows * plan->max_chunk * f);
-    m.act = part(&at, plan->act_private_size);
-    m.half = part(&at, hd * f + 64);
-    m.q = part(&at, n_q * hd * f);
-    m.o = part(&at, n_q * hd * f);
-    m.total = part(&at, n_q * hd * f);
-    m.s = part(&at, n_q * KV_BLOCK_MAX * f);
-    m.stats = part(&at, 2 * n_q * ATTN_STATS * f);
-    m.range = part(&at, n_q * sizeof(struct attn_range));
+    m.row = place_part(&at, plan->max_width * f);
+    m.tile[0] = place_part(&at, rows * plan->max_chunk * f);
+    m.tile[1] = place_part(&at, rows * plan->max_chunk * f);
+    m.act = place_part(&at, plan->act_private_size);
+    m.half = place_part(&at, hd * f + 64);
+    m.q = place_part(&at, n_q * hd * f);
+    m.o = place_part(&at, n_q * hd * f);
+    m.total = place_part(&at, n_q * hd * f);
+    m.s = place_part(&at, n_q * KV_BLOCK_MAX * f);
+    m.stats = place_part(&at, 2 * n_q * ATTN_STATS * f);
+    m.range = place_part(&at, n_q * sizeof(struct attn_range));
     m.size = ALIGN_UP(at, 4096u);
     return m;
 }
 
-/* Where threads keep the preparations of few rows: one stage at a time. */
+/* Places the per-thread preparations of few rows: one stage at a time. */
 static void place_private(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
@@ -151,7 +151,7 @@ static void place_private(struct plan *plan)
 
         for (int k = 0; k < MATMUL_ACT_N; k++)
             if (s->acts[k])
-                s->act_private[k] = part(&at, PRIVATE_ROWS * s->act_bytes[k]);
+                s->act_private[k] = place_part(&at, PRIVATE_ROWS * s->act_bytes[k]);
         plan->act_private_size = MAX(plan->act_private_size, at);
     }
 }
@@ -167,7 +167,7 @@ static int alloc_step(struct plan *plan)
     plan->tiles = arena_alloc(&plan->arena, plan->max_tiles * sizeof(struct attn_tile));
     if (!rows || !plan->claims || !plan->aheads || !plan->tiles)
         return -ENOMEM;
-    /* A first stage that is a product finds nothing to prefetch. */
+    /* If the first stage is a product, it finds nothing to prefetch. */
     memset(plan->aheads, 0, plan->n_threads * sizeof(*plan->aheads));
     plan->row_pos = rows;
     plan->row_block = rows + max_rows;
@@ -183,7 +183,7 @@ static int alloc_step(struct plan *plan)
     return 0;
 }
 
-/* Results of stretches, for the few tasks that threads share. */
+/* Allocates results of stretches, for the few tasks that threads share. */
 static int alloc_parts(struct plan *plan)
 {
     const uint64_t stretch = ATTN_STRETCH_BLOCKS * (uint64_t)KV_BLOCK_MIN;

@@ -2,13 +2,15 @@
 #pragma once
 
 /*
- * A graph, compiled for the CPU
+ * A graph compiled for the CPU
  *
  * A program is a list of stages. All threads walk through it together, with a barrier after each
- * stage; inside a stage they claim pieces of work from a counter. Who computes a piece never
- * changes its bits, so claiming keeps the backend's promise and evens out disturbed CPUs.
+ * stage. Within a stage they claim pieces of work from a counter. The bits of a piece do not depend
+ * on the thread that computes it, so claiming is allowed, and it balances the load on disturbed
+ * CPUs.
  *
- * fuse.c makes stages from nodes; program.c places values in scratch memory; exec.c runs.
+ * fuse.c makes stages from nodes; program.c places values in scratch memory; exec.c runs the
+ * program.
  */
 
 #include <stdatomic.h>
@@ -20,33 +22,34 @@
 #include "core/arena.h"
 #include "core/workers.h"
 
-/* Positions that one run of the online softmax covers: results of such stretches are then merged
- * in order. A constant of the arithmetic, not of speed alone: it lets threads share one long
+/* Positions that one run of the online softmax covers; the results of such stretches are merged in
+ * order. It is a constant of the arithmetic, not only of speed: it lets threads share one long
  * sequence without changing a bit. */
 #define ATTN_STRETCH_BLOCKS 16u
-/* Floats that an online softmax knows of a row besides its result: the maximum and the sums. */
+/* Floats that an online softmax keeps per row besides its result: the maximum and the sums. */
 #define ATTN_STATS (1 + ATTN_LANES)
 /* Query rows (tokens × heads of a group) that share one pass over a KV block. */
 #define ATTN_TILE_ROWS 64u
-/* Columns of a piece of a product, where heads do not ask for more. */
+/* Columns of a piece of a product, unless heads need more. */
 #define PRODUCT_COLUMNS 128u
-/* Rows that each thread has at least where rows of a product are shared. */
+/* Least rows per thread when threads share the rows of a product. */
 #define PART_ROWS 64u
-/* With so many pieces for each thread an odd one does not matter. */
+/* With this many pieces per thread, an uneven split does not matter. */
 #define EVEN_PIECES 8u
-/* Heads wider than this are not fused into products. */
+/* Wider heads are not fused into products. */
 #define FUSED_HEAD_MAX 512u
-/* Up to so many rows and elements each thread prepares for itself instead of waiting. */
+/* Up to this many rows and elements, each thread prepares them all for itself instead of
+ * waiting. */
 #define PRIVATE_ROWS  4u
 #define PRIVATE_ELEMS 8192u
-/* Tokens of a KV block. */
+/* Least tokens of a KV block. */
 #define KV_BLOCK_MIN 16u
 #define KV_BLOCK_MAX ATTN_TOKENS_MAX
-/* With up to so many rows memory is what a product waits for: a thread that has nothing to do
- * prefetches up to so many bytes, which fit in a second-level cache, of what it reads next. */
+/* Up to this many rows, a product waits for memory. A thread that is idle then prefetches up to
+ * this many bytes of its next weights; they fit in a second-level cache. */
 #define AHEAD_ROWS  4u
 #define AHEAD_BYTES (192u << 10)
-/* With fewer tasks of attention than this per thread, threads share sequences. */
+/* With fewer attention tasks than this per thread, threads share sequences. */
 #define SHARED_TASKS 16u
 
 enum stage_kind {
@@ -72,21 +75,21 @@ struct matrix {
     const float *bias; /* or NULL */
 };
 
-/* What becomes of a piece of a product while it is in the cache: in this order. */
+/* Operations on a piece of a product while it is in the cache, in this order. */
 struct product {
-    struct matrix m[2]; /* the second only for gated units: m[0] the gate, m[1] up */
+    struct matrix m[2]; /* m[1] only for gated units: then m[0] is the gate and m[1] up */
     uint32_t n_matrices;
     uint32_t width; /* columns */
-    uint32_t chunk; /* columns of a piece: whole heads */
+    uint32_t chunk; /* columns per piece: whole heads */
     uint32_t n_chunks;
-    enum graph_act act;  /* of gated units, or what has_act says */
-    bool has_act;        /* not of gated units */
+    enum graph_act act;  /* of gated units, or if has_act is set */
+    bool has_act;        /* never set for gated units */
     const float *norm_w; /* per head, or NULL */
     float norm_eps;
     int i_rope;        /* or -1 */
-    uint32_t head_dim; /* of norm, rope and kv */
-    graph_ref add;     /* + this value, or none */
-    graph_ref dst;     /* none when it goes to the KV store alone */
+    uint32_t head_dim; /* for norm, rope and kv */
+    graph_ref add;     /* value to add, or none */
+    graph_ref dst;     /* none if the result goes only to the KV store */
     enum kv_part kv;
     uint32_t i_layer;
 };
@@ -96,14 +99,14 @@ struct stage {
     graph_ref dst;
     graph_ref src[3];
 
-    /* products: input rows → gathered → norm → prepared */
-    bool gather;         /* src has all rows, we want those of the logits */
+    /* Products: input rows → gathered → norm → prepared. */
+    bool gather;         /* src has all rows; select those of the logits */
     bool rows_kept;      /* works on n_logits rows */
     const float *norm_w; /* over the whole width, or NULL */
     float norm_eps;
     uint32_t K;
     bool acts[MATMUL_ACT_N];            /* kinds of preparation needed */
-    size_t act_bytes[MATMUL_ACT_N];     /* of a row */
+    size_t act_bytes[MATMUL_ACT_N];     /* bytes per row */
     uint64_t act_offset[MATMUL_ACT_N];  /* in scratch */
     uint64_t act_private[MATMUL_ACT_N]; /* in a thread's own memory */
     struct product *products;
@@ -111,7 +114,7 @@ struct stage {
     bool packed; /* all weights are packed */
 
     struct attn_params attn;
-    bool wanted_only; /* attention: nobody reads but rows of the logits */
+    bool wanted_only; /* attention: only rows of the logits are read */
     enum graph_op op; /* STAGE_NODE */
     enum kv_part kv;  /* STAGE_NODE that stores: op is GRAPH_ATTENTION */
     uint32_t width, group;
@@ -123,13 +126,14 @@ struct stage {
     struct weight table; /* STAGE_EMBED */
 };
 
-/* Row @n of a matrix where it lies. */
+/* Address of row @n of a matrix. */
 static inline const unsigned char *matrix_row(const struct matrix *m, uint32_t n)
 {
     return (const unsigned char *)m->data + n * (uint64_t)m->row_bytes;
 }
 
-/* The product that piece *@i_piece of a stage belongs to; *@i_piece becomes the one of it. */
+/* The product that piece *@i_piece of a stage belongs to. *@i_piece becomes the index of the piece
+ * within the product. */
 static inline const struct product *stage_product(const struct stage *s, uint32_t *i_piece)
 {
     const struct product *p = s->products;
@@ -143,38 +147,38 @@ struct value {
     uint32_t width;
     uint32_t ld; /* floats from one row to the next */
     bool rows_kept;
-    bool made;            /* some stage computes it: fused ones in between are not */
-    bool is_output;       /* lies in the caller's logits */
-    bool is_input;        /* lies in the batch */
-    uint32_t first, last; /* stages */
+    bool made;            /* a stage computes it; fused values in between are never stored */
+    bool is_output;       /* stored in the caller's logits */
+    bool is_input;        /* stored in the batch */
+    uint32_t first, last; /* lifetime in stages */
     uint64_t offset;      /* in scratch */
 };
 
-/* sin and cos of each row of a step: [max_rows][2][n_dims], see elem.h. */
+/* sin and cos for each row of a step: [max_rows][2][n_dims], see elem.h. */
 struct rope_table {
-    struct rope_params params; /* inv_freq is a copy of ours */
+    struct rope_params params; /* inv_freq is our own copy */
     float *data;
 };
 
-/* Pieces of a thread's share that were claimed; a line of the cache of its own. */
+/* Claimed pieces of a thread's share; on its own cache line. */
 struct claim {
     _Alignas(64) _Atomic uint32_t n;
 };
 
-/* Weights that a thread will read next: prefetched while it waits. A line of its own. */
+/* Weights that a thread reads next and prefetches while it waits; on its own cache line. */
 struct ahead {
     _Alignas(64) const unsigned char *at[2];
     const unsigned char *end[2];
 };
 
-/* Rows of one sequence that go through attention together. */
+/* Rows of one sequence that pass through attention together. */
 struct attn_tile {
     const struct batch_seq *seq;
     uint32_t i_row, n_rows, pos;
     bool wanted; /* has rows of the logits */
 };
 
-/* A thread's own memory: offsets of its parts, all multiples of 64. */
+/* Layout of a thread's own memory: offsets of its parts, all multiples of 64. */
 struct thread_layout {
     uint64_t row;         /* [max_width]: one row after its norm */
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
@@ -182,7 +186,7 @@ struct thread_layout {
     uint64_t half;        /* [max_head_dim]: a head in the KV store's format */
     uint64_t q, o, total; /* [tile_rows × group, head_dim] */
     uint64_t s;           /* [tile_rows × group, block_tokens ≤ 256] */
-    uint64_t stats;       /* [2][tile_rows × group, ATTN_STATS]: of a stretch and in total */
+    uint64_t stats;       /* [2][tile_rows × group, ATTN_STATS]: of a stretch and of the total */
     uint64_t range;       /* [tile_rows × group] */
     uint64_t size;
 };
@@ -215,11 +219,12 @@ struct plan {
 
     struct claim *claims; /* [3 sets, n_threads], see exec_claim() */
     struct ahead *aheads; /* [n_threads] */
-    /* Written by the thread that runs a step, before the others start. */
+    /* The thread that runs a step writes these before the others start. */
     uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in it */
     struct attn_tile *tiles;
     uint32_t max_tiles;
-    uint64_t *stage_nsec; /* [n_stages], added up by the running thread; NULL: nobody asks */
+    uint64_t *stage_nsec; /* [n_stages] sums of time, written by the running thread; NULL: not
+                             measured */
 };
 
 /* K and V: [block][layer][kv_head][K, V], see attn.h. */
@@ -229,16 +234,16 @@ struct kv_store {
     struct kv_layout layout;
     uint32_t n_blocks;
     uint64_t block_bytes;
-    /* By enum kv_part: of one head of one layer of a block. */
+    /* Bytes of one head of one layer of a block, by enum kv_part. */
     uint64_t head_bytes[KV_PART_N];
     enum codec codec[KV_PART_N];
 };
 
 struct cpu_backend {
-    struct backend backend; /* first */
+    struct backend backend; /* must be first */
     unsigned flags;
-    unsigned flags_many; /* of plans for many rows */
-    bool fuse;           /* tests compare with and without */
+    unsigned flags_many; /* for plans with many rows */
+    bool fuse;           /* for tests that compare fused and unfused plans */
     const struct elem_fns *elem;
     struct workers *workers;
 };
@@ -253,7 +258,7 @@ void program_free(struct backend *b, struct plan *plan);
 void program_rest(struct backend *b, struct plan *plan);
 struct thread_layout program_thread_layout(const struct plan *plan);
 
-/* One step, as all threads see it. */
+/* State of one step, shared by all threads. */
 struct exec {
     const struct cpu_backend *cpu;
     struct plan *plan;
@@ -261,23 +266,23 @@ struct exec {
     const struct batch *batch;
     float *logits;
     uint32_t n_tiles;
-    bool one_row_each;   /* every sequence has one row: decoding */
-    uint32_t begin, end; /* stages */
+    bool one_row_each;   /* every sequence has one row, as in decoding */
+    uint32_t begin, end; /* range of stages */
 };
 
 /* exec.c */
 int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
              const struct batch *batch, float *logits, struct top_row *tops);
-/* Up to behind the next product: nothing of the plan is in use by threads then. */
+/* Runs to the end of the next product. Then no thread uses the plan. */
 int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
                   const struct batch *batch, float *logits, uint32_t *i_stage);
-/* Row @row of a value; those of the input are only read. */
+/* Row @row of a value. Rows of the input must only be read. */
 float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
 /* This thread's share of @n rows. */
 void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
                 uint32_t *ret_end);
-/* The next of @n pieces of a stage: of this thread's share while there are any, then of others'.
- * Neighbouring pieces lie side by side in memory, so that a thread mostly reads on. False when
+/* Claims the next of @n pieces of a stage: from this thread's share while there are any, then from
+ * others'. Neighboring pieces are adjacent in memory, so a thread mostly reads on. Returns false if
  * none is left. */
 bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
                 uint32_t *ret_piece);
@@ -288,7 +293,7 @@ void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
 void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread);
 /* Rotates one head of row @row in place. */
 void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
-/* exec-store.c: stores one head of row @row; @half is a buffer for as many floats. */
+/* exec-store.c: stores one head of row @row. @half is a buffer for as many floats. */
 void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
                 uint32_t row, const float *head, void *half);
 /* exec-product.c */

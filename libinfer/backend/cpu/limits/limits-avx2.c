@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The bounds with AVX2: loads of 32 bytes, vpmaddubsw on 32 pairs and a sum of 16 bits. */
+/* Benchmark loops for AVX2: loads of 32 bytes; vpmaddubsw on 32 pairs and a sum of 16 bits. */
 
 #include <immintrin.h>
 

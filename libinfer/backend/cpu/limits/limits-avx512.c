@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The bounds with AVX-512: loads of 64 bytes, vpdpbusd on 64 pairs. */
+/* Benchmark loops for AVX-512: loads of 64 bytes; vpdpbusd on 64 pairs. */
 
 #include <immintrin.h>
 

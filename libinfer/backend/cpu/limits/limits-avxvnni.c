@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The bounds with AVX-VNNI: loads of 32 bytes, vpdpbusd on 32 pairs. */
+/* Benchmark loops for AVX-VNNI: loads of 32 bytes; vpdpbusd on 32 pairs. */
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The bounds with DotProd: loads of 16 bytes, sdot on 16 pairs. */
+/* Benchmark loops for DotProd: loads of 16 bytes; sdot on 16 pairs. */
 
 #include <arm_neon.h>
 

@@ -3,9 +3,9 @@
 /*
  * The loops of limits.h for one instruction set
  *
- * Whoever includes this defines LIMIT_BYTES (of one load) and LIMIT_NAME(op). For LIMIT_DOTS(DOT,
- * n), DOT(s) is one instruction that adds to register s; twelve sums that do not wait for each
- * other keep every pipe busy, and asm keeps the compiler from counting ahead.
+ * The including file defines LIMIT_BYTES (the size of one load) and LIMIT_NAME(op). For
+ * LIMIT_DOTS(DOT, n), DOT(s) is one instruction that adds to register s. Twelve independent sums
+ * keep every pipeline busy, and asm prevents the compiler from computing the result in advance.
  */
 
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum {
     LIMIT_LINE = 64,
-    LIMIT_PIECE = 256, /* bytes of a stream that are read before the next stream's */
+    LIMIT_PIECE = 256, /* bytes read from one stream before the next stream's turn */
     LIMIT_LOADS = LIMIT_PIECE / LIMIT_BYTES,
     LIMIT_SUMS = LIMIT_LOADS < 8 ? LIMIT_LOADS : 8,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The bounds with NEON: loads of 16 bytes, smull and smlal2 on 16 pairs and a pairwise sum. */
+/* Benchmark loops for NEON: loads of 16 bytes; smull and smlal2 on 16 pairs and a pairwise sum. */
 
 #include <arm_neon.h>
 

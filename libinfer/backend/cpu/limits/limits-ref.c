@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The bounds without any instruction set: plain loads, no dot instruction. */
+/* Benchmark loops without any instruction set: plain loads, no dot instruction. */
 
 #define LIMIT_BYTES    16
 #define LIMIT_NAME(op) op##_ref

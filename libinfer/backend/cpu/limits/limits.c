@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measuring the bounds
+ * Measuring memory bandwidth and int8 dot throughput
  *
- * Which way of reading is the fastest differs from machine to machine, so all are tried: one
- * stream or several per thread (hardware follows each on its own), prefetched or not, each thread
- * in a half of its own or all in neighbouring pieces. The memory is mapped in huge pages where the
- * kernel has them, each page touched first by the thread that reads it.
+ * The fastest way of reading differs from machine to machine, so several are tried: one stream or
+ * several per thread (hardware prefetchers follow each separately), with or without software
+ * prefetch, each thread in its own share or all in neighboring pieces. The memory is mapped in huge
+ * pages if the kernel has them, and each page is first touched by the thread that reads it.
  */
 #include "backend/cpu/limits/limits.h"
 
@@ -18,7 +18,7 @@
 #include "core/cpu.h"
 
 #define READ_BYTES   (512u << 20)
-#define READ_UNIT    4096u /* shares of threads are multiples: 16 streams of 256 bytes */
+#define READ_UNIT    4096u /* shares of threads are multiples of it: 16 streams of 256 bytes */
 #define SHARED_PIECE (64u << 10)
 #define DOT_ROUNDS   200000u
 
@@ -56,8 +56,8 @@ struct limits {
     const struct limits_ops *ops;
     uint8_t *data; /* [size]; mapped by the first limits_read() */
     size_t size;
-    const struct read_way *way; /* of the current run */
-    uint64_t *sums;             /* [threads]; keeps the compiler honest */
+    const struct read_way *way; /* way of reading in the current run */
+    uint64_t *sums;             /* [threads] results, so that the compiler cannot drop the reads */
 };
 
 const struct limits_ops *limits_ops_get(unsigned flags)

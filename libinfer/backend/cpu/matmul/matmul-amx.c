@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products of BF16 weights as they lie with AMX: tiles of 16 rows, 32 k at a time
+ * Products of unpacked BF16 weights with AMX: tiles of 16 rows, 32 k at a time
  *
- * The panel is what a tile of weights is loaded from as it is: pairs of k, 16 columns side by side.
- * Of each 32 k a tile sums the even and the odd ones in chains of 16 fused multiply-adds from 0,
- * adds both, and that to its sum (Intel SDM vol. 2B, TDPBF16PS; numbers below the normal range
- * count as zero). Missing rows and k are zeros, which change no bit, so that an element does not
- * depend on how many rows are multiplied together.
+ * The panel already has the layout of a tile of weights: pairs of k, 16 columns side by side. For
+ * each 32 k, a tile sums the even and the odd k in chains of 16 fused multiply-adds from 0, adds
+ * both chains, and adds that to its sum (Intel SDM vol. 2B, TDPBF16PS; subnormal numbers count as
+ * zero). Missing rows and k are zeros, which change no bit, so an element does not depend on how
+ * many rows are multiplied together.
  *
- * A tile needs 16 rows to be worth its loads: rows are multiplied alone for nothing but the same
- * bits. Who decodes single rows most of the time takes another rung.
+ * A tile needs 16 rows to be worth its loads. Single rows are multiplied in tiles only to give the
+ * same bits; to decode mostly single rows, use another instruction set.
  */
 
 #include <string.h>
@@ -124,7 +124,7 @@ static void multiply_amx(const struct matmul_tile *t)
         whole_rows(t, m, TILE_ROWS);
     for (; m < t->M; m += TILE_ROWS)
         part_rows(t, m, MIN(t->M - m, TILE_ROWS));
-    /* Tiles in use make each switch of threads dearer. */
+    /* Tiles in use make thread switches more expensive. */
     _tile_release();
 }
 

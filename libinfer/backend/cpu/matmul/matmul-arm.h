@@ -3,7 +3,7 @@
 /*
  * The operations of matmul-vec.h on 128-bit vectors of AArch64
  *
- * Each of the two instruction sets defines its own v_dot; weights are signed for both.
+ * Each of the two instruction sets defines its own v_dot. Both use signed weights.
  */
 
 #include <arm_neon.h>

@@ -3,8 +3,8 @@
 /*
  * Matrix products with AVX2: 8 lanes, 16 registers
  *
- * vpmaddubsw sums two products in 16 bits and saturates: w ≤ 63 and |a| ≤ 127 stay far below,
- * and signed weights go in as |w| × sign(w) a, at most 128 × 127 × 2 = 32512.
+ * vpmaddubsw sums two products in 16 bits with saturation. Weights w ≤ 63 and |a| ≤ 127 stay far
+ * below the limit. Signed weights are passed as |w| × sign(w) a, at most 128 × 127 × 2 = 32512.
  */
 
 #include "backend/cpu/matmul/matmul-ymm.h"

@@ -51,7 +51,7 @@ typedef __m512 v_flt;
 #define v_bcastf(p)         _mm512_set1_ps(*(p))
 #define v_dot_s8(sum, w, a) (sum)
 
-/* Not the intrinsic, for which gcc 12 copies sums to and fro. */
+/* The intrinsic makes gcc 12 copy sums back and forth. */
 static inline v_int v_dot(v_int sum, v_int w, v_int a)
 {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(a));

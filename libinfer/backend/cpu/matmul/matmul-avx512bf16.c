@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products of BF16 weights with AVX-512 BF16: pairs of products a lane
+ * Products of BF16 weights with AVX-512 BF16: pairs of products per lane
  *
- * Rows of x are rounded to bfloat16 too. Each lane adds the product of the odd, then of the even k
- * of a pair to its float sum; numbers below the normal range count as zero (Intel SDM vol. 2C,
- * VDPBF16PS). Everything else is matmul-avx512.c.
+ * Rows of x are rounded to bfloat16 too. Each lane adds the product of the odd k of a pair to its
+ * float sum, then that of the even k; subnormal numbers count as zero (Intel SDM vol. 2C,
+ * VDPBF16PS). Everything else comes from matmul-avx512.c.
  */
 
 #include <immintrin.h>

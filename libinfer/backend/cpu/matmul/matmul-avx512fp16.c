@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products of F16 weights with AVX-512 FP16: pairs of products a lane, sums in F16
+ * Products of F16 weights with AVX-512 FP16: pairs of products per lane, F16 sums
  *
- * Halves of a lane add up the even and the odd k of a block of 32: chains of 16 multiply-adds,
- * which are then added and go on as a float. Such a sum rounds 17 times by at most 2^-11 of a
- * part; with random signs the mean square of errors is 1.7 × 2^-22 of that of sums, a seventh of
- * what rounding x to bfloat16 costs.
+ * The halves of a lane sum the even and the odd k of a block of 32: chains of 16 multiply-adds,
+ * which are then added and continue as a float. Such a sum rounds 17 times by at most 2^-11 of a
+ * part. With random signs the mean square error is 1.7 × 2^-22 of that of the sums, a seventh of
+ * the error of rounding x to bfloat16.
  *
- * Both factors of a block are brought to a common size by powers of two, so that no sum
- * overflows, or is lost among the smallest numbers: x as its rows are prepared, to less than
- * 2^-6; weights as they are loaded, to less than 2^16, which is never down and so exact.
- * 32 products of those stay below half of the largest number.
+ * Both factors of a block are scaled to a common size by powers of two, so that no sum overflows or
+ * loses precision among the smallest numbers. The rows of x are scaled when they are prepared, to
+ * less than 2^-6. The weights are scaled when they are loaded, to less than 2^16; this never scales
+ * down, so it is exact. The sum of 32 such products stays below half of the largest F16 number.
  */
 
 #include <immintrin.h>
@@ -50,7 +50,8 @@ static void prepare_f16(const float *x, uint32_t K, struct matmul_f16 *dst)
 }
 
 /* Multiplies the weights of each lane by the power of two that brings the largest to 2^15 … 2^16
- * (below the normal range, at least to 2^5). Returns what the products must be multiplied by. */
+ * (if it is subnormal, at least to 2^5). Returns the factor by which the products must be
+ * multiplied. */
 INLINE __m512 scale_up(__m512i v[16])
 {
     const __m512i magnitude = _mm512_set1_epi16(0x7fff);

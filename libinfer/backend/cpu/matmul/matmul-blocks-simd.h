@@ -2,30 +2,31 @@
 #pragma once
 
 /*
- * Matrix products of weights packed as blocks of int16, for any vector that multiplies pairs of
- * them
+ * Products of weights packed as int16 blocks, for any vectors that multiply pairs of int16
  *
  * A CPU without tiles multiplies pairs of int16 twice as fast as floats. 128 numbers share a scale
- * and are rounded to ±4095, so that no sum of 128 products leaves an int32. Of normally distributed
- * numbers that loses 4e-8 of their energy, as F16 does, of a block with one large number at worst
- * 6e-7; bfloat16 would lose 2.8e-6.
+ * and are rounded to ±4095, so that no sum of 128 products overflows an int32. For normally
+ * distributed numbers this loses 4e-8 of their energy, as F16 does; for a block with one large
+ * number at worst 6e-7. bfloat16 would lose 2.8e-6.
  *
- * The sum of an element is acc = fma(float(isum), w.d × x.d, acc) from 0, block by block, isum
- * being exact, and then bias + acc. So an element does not depend on how many rows and columns are
- * multiplied together, and is the same in all files that include this.
+ * The sum of an element is acc = fma(float(isum), w.d × x.d, acc) from 0, block by block, where
+ * isum is exact, and then bias + acc. So an element does not depend on how many rows and columns
+ * are multiplied together, and all files that include this give the same bits.
  *
- * Needs: v_n lanes; vector types v_int, v_float; v_zero(), v_load() of aligned pairs, v_all() of
- * one pair, v_dot(acc, w, x) adds products of pairs; v_float_load(), v_float_all(), v_scale(acc, d,
- * sum) = fma(float(acc), d, sum), v_mul(); v_put(y, bias or NULL, sums, n) writes bias + sums, n of
- * them. v_round128(x, n, dst): see prepare_blocks(). TILE_M rows are multiplied at once.
+ * Needs: v_n lanes; vector types v_int and v_float; v_zero(), v_load() of aligned pairs, v_all() of
+ * one pair; v_dot(acc, w, x), which adds products of pairs; v_float_load(), v_float_all(),
+ * v_scale(acc, d, sum) = fma(float(acc), d, sum), v_mul(); v_put(y, bias or NULL, sums, n), which
+ * writes n of bias + sums; v_round128(x, n, dst), see prepare_blocks(). TILE_M rows are multiplied
+ * at once.
  */
 
 #include <string.h>
 
 #include "backend/cpu/matmul/matmul-kernels.h"
 
-#define PASS   (2 * v_n) /* columns whose sums are in registers at the same time */
-#define ROWS_M 96u /* rows that each group of columns sees while they are in the second level */
+#define PASS (2 * v_n) /* columns whose sums are in registers at the same time */
+/* Rows that each group of columns is multiplied with while they are in the second-level cache. */
+#define ROWS_M 96u
 
 INLINE void dot_rows(const struct matmul_args *args, uint32_t m0, uint32_t n, uint32_t n_cols,
                      unsigned first, const unsigned m_n)

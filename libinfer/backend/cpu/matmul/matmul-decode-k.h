@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decoding of the formats with super-blocks of 256 weights, after matmul-decode.h
+ * Decoding of the formats with super-blocks of 256 weights; include it after matmul-decode.h
  *
- * quant/block.h draws the layouts. Heads are transposed like weights, so that the scales of all
- * columns are unpacked together.
+ * quant/block.h shows the layouts. Block headers are transposed like weights, so that the scales of
+ * all columns are unpacked together.
  */
 
 /* Scales and offsets of 8 groups, from the 16 bytes that Q4_K and Q5_K begin with: unit j of each
@@ -38,7 +38,7 @@ INLINE void decode_k_head(float *scale, float *offset, size_t stride, const uint
 }
 
 #if VEC_N == 16
-/* A line of each row at a time. (Q5_K and Q6_K gain nothing by that.) */
+/* Reads a cache line of each row at a time, which gains nothing for Q5_K and Q6_K. */
 static void TILE_NAME(decode_q4_k)(struct matmul_panel *p, unsigned half, const uint8_t *w,
                                    size_t row_bytes, uint32_t kc, const uint8_t **ahead)
 {
@@ -130,7 +130,7 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-/* 16 scales, of which 4 are in each v[j], times @d. */
+/* Multiplies the 16 scales, of which each v[j] has 4, by @d. */
 INLINE void decode_q6_k_scales(float *scale, size_t stride, v_flt d, const v_int v[4])
 {
     UNROLL for (unsigned j = 0; j < 4; j++)

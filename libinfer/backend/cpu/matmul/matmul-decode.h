@@ -3,11 +3,12 @@
 /*
  * Decoding of 16 rows of W into a panel, for matmul-vec.h
  *
- * Rows are loaded 16 bytes at a time and transposed while still packed, so that the columns of the
- * panel come out side by side and every further step works on one column a lane.
+ * Rows are loaded 16 bytes at a time and transposed while still packed. So the columns of the panel
+ * are side by side, and every further step works on one column per lane.
  */
 
-/* Of 4 × VEC_N / 4 rows of 16 bytes: v[j] holds in each lane 4-byte unit j of the lane's row. */
+/* Transposes 4 × VEC_N / 4 rows of 16 bytes: afterwards each lane of v[j] has 4-byte unit j of its
+ * row. */
 INLINE void transpose(v_int v[4])
 {
     const v_int a = v_low32(v[0], v[1]), b = v_high32(v[0], v[1]);
@@ -25,7 +26,7 @@ INLINE void load_rows16(const uint8_t *p, size_t stride, v_int v[4])
     transpose(v);
 }
 
-/* The same, as steps @i to @i + 3 of prefetches. */
+/* The same, with prefetch steps @i to @i + 3. */
 INLINE void load_rows16_ahead(const uint8_t *p, size_t stride, v_int v[4], const uint8_t *ahead,
                               const unsigned i, const unsigned n_bytes)
 {
@@ -37,7 +38,7 @@ INLINE void load_rows16_ahead(const uint8_t *p, size_t stride, v_int v[4], const
     transpose(v);
 }
 
-/* A 2-byte field of each block of 16 rows, block by block. */
+/* Gathers a 2-byte field of each block of 16 rows, block by block. */
 INLINE void gather16(const uint8_t *p, size_t stride, uint32_t n_blocks, uint32_t block_bytes,
                      uint16_t (*dst)[16])
 {
@@ -95,7 +96,7 @@ static void TILE_NAME(decode_q8_0)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-/* Four formats of 32 weights: high bits and an offset are there or not. */
+/* Decodes the four formats of 32 weights, which may have high bits and an offset. */
 INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, size_t row_bytes,
                       uint32_t kc, const uint8_t **ahead, bool has_offset, bool has_high)
 {
@@ -119,7 +120,7 @@ INLINE void decode_32(struct matmul_panel *p, unsigned half, const uint8_t *w, s
             {
                 v_int q = j < 4 ? LOW_NIBBLES(v[j % 4]) : HIGH_NIBBLES(v[j % 4]);
 
-                /* The product puts bit i of 4 to bit 4 of byte i. */
+                /* The multiplication moves bit i of 4 to bit 4 of byte i. */
                 if (has_high) {
                     const v_int four = v_and(v_shr(bits, 4 * j), v_set(15));
                     const v_int spread = v_mul(four, v_set(0x00204081 << 4));
@@ -157,8 +158,9 @@ static void TILE_NAME(decode_q5_1)(struct matmul_panel *p, unsigned half, const 
 }
 
 /*
- * 64 bytes of each of VEC_N rows, v[q][j]: unit 4q + j of them. Rows of floats often lie a power of
- * two apart, so that their lines compete for a few places in the cache: a line is read at once.
+ * Loads 64 bytes of each of VEC_N rows; v[q][j] has unit 4q + j of them. Distances between rows of
+ * floats are often powers of two, so their lines compete for few places in the cache. So a line is
+ * read at once.
  */
 INLINE void load_rows64(const uint8_t *p, size_t row_bytes, const uint8_t **ahead, v_int v[4][4])
 {

@@ -2,7 +2,8 @@
 
 /* Formats with blocks of 32 weights, for matmul-direct-avx512.h. */
 
-/* Lane @i of @v becomes the 4 bytes at @p. Compilers prefer an insertion, which needs a shuffle. */
+/* Sets lane @i of @v to the 4 bytes at @p. Compilers would choose an insertion, which needs a
+ * shuffle. */
 INLINE __m128i direct_word(__m128i v, const unsigned i, const uint8_t *p)
 {
     __asm__("vpbroadcastd %1, %0%{%2%}"
@@ -100,7 +101,7 @@ INLINE __m512i direct_spread(__m512i bits, const unsigned half)
                                   0x10);
 }
 
-/* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, high bits and an offset are there or not. */
+/* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, with or without high bits and an offset. */
 INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
                       const bool has_high, const bool once)
 {

@@ -4,24 +4,26 @@
 /*
  * 16 rows of W times one or two prepared rows of floats, with AVX-512
  *
- * A line of each row is loaded and transposed in registers, so that lanes are rows, as in tiles:
- * the sums are the same chains. A chain waits for its last addition, but the chains of chunks of k
- * do not wait for each other: several chunks go side by side. The lines of a block are loaded and
- * those of a later one prefetched one by one, while the block before is added up.
+ * A cache line of each row is loaded and transposed in registers, so that lanes are rows, as in
+ * tiles: the sums are the same chains. A chain waits for its last addition, but chains of different
+ * chunks of k are independent, so several chunks are computed side by side. While one block is
+ * added, the lines of the next block are loaded one by one, and those of a later block are
+ * prefetched.
  */
 
 #include "backend/cpu/matmul/matmul-lines-avx512.h"
 
 #define DIRECT_FLOAT_M 2
 
-/* Of 16 rows the lines that were loaded last, and where the next ones are. */
+/* The most recently loaded lines of 16 rows, and the place of the next ones. */
 struct direct_lines {
     __m512i v[16];
     const uint8_t *next;
 };
 
-/* Line @i of the next block is loaded, of a later one prefetched; i = 0 … 15 in turn. The empty
- * assembly keeps the compiler from computing 16 addresses beforehand, too many for registers. */
+/* Loads line @i of the next block and prefetches that of a later one; i = 0 … 15 in turn. The empty
+ * assembly prevents the compiler from computing 16 addresses in advance, too many for the
+ * registers. */
 INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
 {
     prefetch_line(d->ahead + 64 * i, false);
@@ -32,7 +34,7 @@ INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, con
         d->ahead += 16 * 64;
 }
 
-/* The block of @step elements that is added after the one at @k1 of chunk @j, as an offset in k. */
+/* Offset in k of the block of @step elements that follows the one at @k1 of chunk @j. */
 INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigned j,
                              const unsigned chunk, const unsigned side, const unsigned step)
 {
@@ -42,9 +44,9 @@ INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigne
 }
 
 /*
- * The walk over k of one function: chunks of @chunk elements, @side of them side by side, blocks of
- * @step elements that take a line of a row. block(d, lines, act, m_n, sums) adds one; act_at(k) is
- * where it begins in a prepared row.
+ * The loop over k of one function: chunks of @chunk elements, @side of them side by side, in blocks
+ * of @step elements, which are one cache line of a row. block(d, lines, act, m_n, sums) adds one
+ * block; act_at(k) is its offset in a prepared row.
  */
 #define DIRECT_FLOAT(name, block, elem_bytes, act_at, chunk, side, step)                           \
     INLINE void name##_m(struct matmul_direct *d, const unsigned m_n)                              \

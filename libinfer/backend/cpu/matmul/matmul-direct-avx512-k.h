@@ -3,23 +3,23 @@
 /* Formats with super-blocks of 256 weights, for matmul-direct-avx512.h. */
 
 /*
- * Super-blocks go by pairs, so that the heads of both are unpacked together, [8 rows of the first,
- * 8 of the second]; without a second one, the first stands in for it. Unpacked, the numbers of a
- * group lie beside those of the group whose sums share a vector with its sums.
+ * Super-blocks are processed in pairs, so that the headers of both are unpacked together as [8 rows
+ * of the first, 8 of the second]; if there is no second one, the first takes its place. Unpacked,
+ * the scales of a group are next to those of the group whose sums share a vector with its sums.
  */
 struct direct_pair {
     float scale[2][16][8];
     float offset[2][8][8];
 } __attribute__((aligned(64)));
 
-/* [8 of the first, 8 of the second] of two groups that lie side by side. */
+/* Stores [8 of the first, 8 of the second] of two groups that are side by side. */
 INLINE void direct_put(float (*first)[8], float (*second)[8], __m512 a, __m512 b)
 {
     _mm512_store_ps(*first, _mm512_shuffle_f32x4(a, b, 0x44));
     _mm512_store_ps(*second, _mm512_shuffle_f32x4(a, b, 0xee));
 }
 
-/* 16 bytes at @at of 8 rows, and at @at + @next: unit j of the lane's row in v[j]. */
+/* Loads 16 bytes at @at of 8 rows, and at @at + @next: v[j] has unit j of the lane's row. */
 INLINE void direct_heads(const struct direct_rows *r, size_t at, size_t next, __m512i v[4])
 {
     UNROLL for (unsigned i = 0; i < 4; i++)
@@ -34,7 +34,7 @@ INLINE void direct_heads(const struct direct_rows *r, size_t at, size_t next, __
     transpose(v);
 }
 
-/* The 16 bytes that Q4_K and Q5_K begin with, as decode_k_head(). */
+/* Decodes the first 16 bytes of Q4_K and Q5_K, like decode_k_head(). */
 INLINE void direct_k_heads(struct direct_pair *p, const struct direct_rows *r, size_t next)
 {
     const __m512i six = _mm512_set1_epi32(63), four = _mm512_set1_epi32(15);
@@ -118,7 +118,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             direct_k_heads(&pair, &r, b + 8 < d->K / 32 ? size : 0);
         UNROLL for (unsigned g = 0; g < 8; g += 4)
         {
-            /* Of half the groups: rotations that bring bit g of each byte to its bit 4. */
+            /* For half of the groups: rotations that bring bit g of each byte to its bit 4. */
             const __m512i to0 = direct_two((4 - (int32_t)g) & 31, (4 - (int32_t)g - 2) & 31);
             const __m512i to1 = direct_two((3 - (int32_t)g) & 31, (1 - (int32_t)g) & 31);
             __m512i v[2][8];

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * 8 rows of W times one or two prepared rows, straight from the stored blocks, with AVX-512
+ * 8 rows of W times one or two prepared rows, directly from the stored blocks, with AVX-512
  *
- * The same sums as matmul-direct.h. A vector holds 64 bytes of one row, two blocks or four, so
- * that 8 rows are as many streams as caches follow well. Vectors of the 8 rows end in a vector of
- * exact sums: 8 lanes of one block, then 8 lanes of the next; these go through the float
- * arithmetic of the tiles one after the other, in 256 bits.
+ * The sums are the same as in matmul-direct.h. A vector holds 64 bytes of one row, which are two or
+ * four blocks; 8 rows are as many streams as caches follow well. The vectors of the 8 rows are
+ * reduced to a vector of exact sums: 8 lanes of one block, then 8 lanes of the next. These two go
+ * through the float arithmetic of the tiles one after the other, in 256 bits.
  */
 
 #define DIRECT_M 2
 
-/* A place in 8 rows. Addresses are sums that an instruction makes by itself; the empty assembly
- * keeps the compiler from turning each row into a pointer, which are too many for registers. */
+/* A place in 8 rows. Instructions compute the addresses as sums; the empty assembly prevents the
+ * compiler from keeping a pointer per row, too many for the registers. */
 struct direct_rows {
     const uint8_t *a, *e; /* rows 0 and 4 */
     size_t stride, stride3;
@@ -38,12 +38,13 @@ INLINE const uint8_t *direct_row(const struct direct_rows *r, const unsigned i)
     return (i < 4 ? r->a : r->e) + (i % 4 == 3 ? r->stride3 : i % 4 * r->stride);
 }
 
-/* Sums of 8 rows, and those of offsets in the present chunk of k. */
+/* Sums of 8 rows, and sums of offsets in the current chunk of k. */
 struct direct_acc {
     __m256 v[DIRECT_M], offset[DIRECT_M];
 };
 
-/* Partial sums: how many of the two steps that add lanes of 16 bytes fit in 16 bits. */
+/* Whether partial sums fit in 16 bits in the two steps that add lanes of 16 bytes: in none, one or
+ * both. */
 enum direct_size { DIRECT_WIDE, DIRECT_ONE, DIRECT_BOTH };
 
 INLINE __m512i direct_pairs(__m512i a, __m512i b)
@@ -54,7 +55,8 @@ INLINE __m512i direct_pairs(__m512i a, __m512i b)
 #define direct_shuffle(a, b, how)                                                                  \
     _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), how))
 
-/* [a, b, c, d] of each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2], v[3]. */
+/* Returns [a, b, c, d] in each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2],
+ * v[3]. */
 INLINE __m512i direct_add4(const __m512i v[4], const enum direct_size size)
 {
     __m512i a, b;
@@ -71,7 +73,7 @@ INLINE __m512i direct_add4(const __m512i v[4], const enum direct_size size)
     return _mm512_add_epi32(direct_shuffle(a, b, 0x88), direct_shuffle(a, b, 0xdd));
 }
 
-/* 16-byte lanes i, j of @a and the same of @b, as a.i b.i a.j b.j. */
+/* The 16-byte lanes i, j of @a and @b, in the order a.i b.i a.j b.j. */
 INLINE __m512i direct_lanes(__m512i a, __m512i b, const int i, const int j)
 {
     return _mm512_permutex2var_epi64(a,
@@ -80,7 +82,7 @@ INLINE __m512i direct_lanes(__m512i a, __m512i b, const int i, const int j)
                                      b);
 }
 
-/* What sums of products with q start from, for weights that are q - @zero. */
+/* The initial value for sums of products with q, for weights that are q - @zero. */
 INLINE __m512i direct_first(__m512i x, const unsigned zero)
 {
     const __m512i none = _mm512_setzero_si512();
@@ -103,7 +105,7 @@ INLINE __m512i direct_sum32(const __m512i w[8], __m512i x, const unsigned zero,
     return _mm512_add_epi32(direct_lanes(a, b, 0, 2), direct_lanes(a, b, 1, 3));
 }
 
-/* Of Q6_K, sums of 16 products, of the four quarters: sum[0] has the first two. */
+/* For Q6_K, sums of 16 products for the four quarters: sum[0] has the first two. */
 INLINE void direct_sum16(const __m512i w[8], __m512i x, __m512i sum[2])
 {
     const __m512i first = direct_first(x, 32);
@@ -138,7 +140,7 @@ INLINE __m256 direct_fma(__m256 scaled, const struct matmul_q8 *x, __m256 acc)
     return _mm256_fmadd_ps(scaled, _mm256_set1_ps(x->d), acc);
 }
 
-/* acc with the sums of two blocks of x added, whose scales are in the lanes of @scale. */
+/* Adds the sums of two blocks of x, whose scales are in the lanes of @scale, to acc. */
 INLINE __m256 direct_add2(__m256 acc, __m512i sum, __m512 scale, const struct matmul_q8 *x0,
                           const struct matmul_q8 *x1)
 {
@@ -157,7 +159,7 @@ INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, stru
     }
 }
 
-/* Blocks up to @b were added: at the end of a chunk their offsets are, too. */
+/* Called when blocks up to @b were added: at the end of a chunk, adds the sums of offsets too. */
 INLINE void direct_chunk(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc,
                          uint32_t b)
 {
@@ -177,8 +179,8 @@ INLINE void direct_end(const struct matmul_direct *d, const unsigned m_n,
 }
 
 /*
- * 2-byte units @at and @at + @step of 8 vectors, as floats: unit @at of vectors 0 … 7, then the
- * others. Taken from vectors that are needed anyway, rather than one by one from memory.
+ * The 2-byte units @at and @at + @step of 8 vectors as floats: unit @at of vectors 0 … 7, then the
+ * others. Taking them from vectors that are loaded anyway is better than one by one from memory.
  */
 INLINE __m512 direct_fields(const __m512i v[8], const unsigned at, const unsigned step)
 {

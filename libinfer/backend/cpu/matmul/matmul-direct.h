@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * 8 rows of W times one or two prepared rows, straight from the stored blocks, for matmul-vec.h
+ * 8 rows of W times one or two prepared rows, directly from the stored blocks, for matmul-vec.h
  *
- * With few prepared rows a panel costs more than its use. Here blocks of several rows are loaded
- * side by side as they lie, unpacked in registers and multiplied; the partial sums that a row has
- * in 4 or 8 lanes are then added up across lanes, in integers, so that a vector holds the exact
- * sum of one block of each row. From there on it is the float arithmetic of the tiles.
+ * With few prepared rows a panel costs more than it saves. Here blocks of several rows are loaded
+ * as they are stored, unpacked in registers and multiplied. The partial sums of a row, in 4 or 8
+ * lanes, are then added across lanes as integers, so that a vector holds the exact sum of one block
+ * of each row. The rest is the float arithmetic of the tiles.
  *
- * Beyond matmul-vec.h:
- *   v_rows32(p, stride)  32 bytes of VEC_N / 8 rows that lie 4 × stride apart
+ * Needed in addition to matmul-vec.h:
+ *   v_rows32(p, stride)  32 bytes of VEC_N / 8 rows that are 4 × stride apart
  *   v_x32(p), v_x16(p)   32 or 16 bytes, repeated
  *   v_pack16(a, b)       16-bit lanes of a and b, per 16 bytes
  *   v_pair16(a)          sums of pairs of 16-bit lanes
@@ -19,12 +19,14 @@
  */
 
 #define DIRECT_M      2
-#define DIRECT_BLOCKS 16u /* whose scales are converted at once */
+#define DIRECT_BLOCKS 16u /* blocks whose scales are converted at once */
 
-/* Partial sums: how many of the two steps that add lanes of 16 bytes fit in 16 bits. */
+/* Whether partial sums fit in 16 bits in the two steps that add lanes of 16 bytes: in none, one or
+ * both. */
 enum direct_size { DIRECT_WIDE, DIRECT_ONE, DIRECT_BOTH };
 
-/* [a, b, c, d] of each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2], v[3]. */
+/* Returns [a, b, c, d] in each 16 bytes: the sums of the 4 lanes there of v[0], v[1], v[2],
+ * v[3]. */
 INLINE v_int direct_add4(const v_int v[4], const enum direct_size size)
 {
     v_int a, b;
@@ -41,7 +43,7 @@ INLINE v_int direct_add4(const v_int v[4], const enum direct_size size)
     return v_add(v_even(a, b), v_odd(a, b));
 }
 
-/* Of vector i of 8: the first of its rows. */
+/* The first row of vector i of 8. */
 #define DIRECT_ROW(i) ((i) % 4 + (i) / 4 * (VEC_N / 2))
 
 INLINE v_int direct_dot(v_int w, v_int x, const bool is_s8)
@@ -60,7 +62,7 @@ INLINE v_int direct_sum32(const v_int w[8], v_int x, const enum direct_size size
     return v_add(v_firsts(a, b), v_seconds(a, b));
 }
 
-/* The same of the first and of the second 16. */
+/* The same for the first and for the second 16 products. */
 INLINE void direct_sum16(const v_int w[8], v_int x, const enum direct_size size, v_int sum[2])
 {
     v_int v[8], a, b;
@@ -72,7 +74,7 @@ INLINE void direct_sum16(const v_int w[8], v_int x, const enum direct_size size,
     sum[1] = v_seconds(a, b);
 }
 
-/* acc with one scale's sums added; @n: what the stored q are too large by, times minus x. */
+/* Adds the sums of one scale to acc. @n is the excess of the stored q, times minus x. */
 INLINE v_flt direct_add(v_flt acc, v_int sum, int32_t n, v_flt scale, const struct matmul_q8 *x)
 {
     const v_flt scaled = v_mulf(v_to_float(v_add(sum, v_set(n))), scale);
@@ -85,7 +87,7 @@ INLINE const struct matmul_q8 *direct_x(const struct matmul_direct *d, unsigned 
     return (const struct matmul_q8 *)(d->act + m * d->act_stride) + block;
 }
 
-/* Sums of 8 rows, and those of offsets in the present chunk of k. */
+/* Sums of 8 rows, and sums of offsets in the current chunk of k. */
 struct direct_acc {
     v_flt v[DIRECT_M], offset[DIRECT_M];
 };
@@ -99,7 +101,7 @@ INLINE void direct_begin(const struct matmul_direct *d, const unsigned m_n, stru
     }
 }
 
-/* Blocks up to @b were added: at the end of a chunk their offsets are, too. */
+/* Called when blocks up to @b were added: at the end of a chunk, adds the sums of offsets too. */
 INLINE void direct_chunk(const struct matmul_direct *d, const unsigned m_n, struct direct_acc *acc,
                          uint32_t b)
 {
@@ -164,7 +166,7 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-/* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, high bits and an offset are there or not. */
+/* Q4_0, Q4_1, Q5_0, Q5_1: 16 bytes of nibble pairs, with or without high bits and an offset. */
 INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
                       const bool has_high, const bool once)
 {

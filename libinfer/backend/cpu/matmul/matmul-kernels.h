@@ -2,25 +2,24 @@
 #pragma once
 
 /*
- * What the kernels of matrix products share
+ * Interface between matmul.c and the kernels of each instruction set
  *
- * One or two prepared rows are multiplied straight from the stored blocks of 8 or 16 rows of W
- * (direct).
- * Otherwise a product is computed in groups of 32 columns of y, that is rows of W. For a group,
- * chunks of K are decoded one after another into a panel that stays in the first-level cache; the
- * panel is then multiplied with all prepared rows, a few at a time, whose sums stay in registers.
- * So stored weights are read once, whatever M is, and nothing is repacked beforehand.
+ * One or two prepared rows are multiplied directly from the stored blocks of 8 or 16 rows of W
+ * (direct). Otherwise a product is computed in groups of 32 columns of y, which are rows of W. For
+ * a group, chunks of K are decoded one after another into a panel that stays in the first-level
+ * cache. The panel is then multiplied with all prepared rows, a few at a time, whose sums stay in
+ * registers. So stored weights are read once for any M, and nothing is repacked in advance.
  *
- * The panel holds the weights of the group side by side, for each 4 consecutive k the 4 bytes of
- * column 0, of column 1, …: each lane of a vector belongs to one column, the int8 dot
- * instructions sum 4 k in it, and no sum ever crosses lanes.
+ * The panel interleaves the weights of the group: for each 4 consecutive k, the 4 bytes of column
+ * 0, of column 1, and so on. Each lane of a vector belongs to one column, the int8 dot instructions
+ * sum 4 k in it, and no sum ever crosses lanes.
  *
  * The float sum of an element is acc = bias; for each scale in the order of k:
  *     acc = fma(float(isum) × scale, d, acc),
- * isum being the exact integer sum of the scale's 16 or 32 products. Formats with offsets have a
+ * where isum is the exact integer sum of the scale's 16 or 32 products. Formats with offsets have a
  * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. For
  * float formats it is a chain of fma over the 128 k of a chunk, added to acc chunk by chunk; with
- * prepared rows of BF16 or F16 over the pairs or the blocks of the 256 k of a chunk.
+ * prepared rows of BF16 or F16 it is over the pairs or the blocks of the 256 k of a chunk.
  */
 
 #include <math.h>
@@ -36,11 +35,11 @@
 #endif
 
 #define PANEL_N       32u  /* columns */
-#define PANEL_K       512u /* elements of a chunk of the quantised formats */
-#define PANEL_K_F32   128u /* and of the float formats */
-#define PANEL_K_PAIRS 256u /* of BF16 and F16 with prepared rows of the same */
+#define PANEL_K       512u /* elements per chunk for quantized formats */
+#define PANEL_K_F32   128u /* for float formats */
+#define PANEL_K_PAIRS 256u /* for BF16 and F16 with prepared rows of the same format */
 
-#define MATMUL_DIRECT_M 2u /* prepared rows that are multiplied without a panel */
+#define MATMUL_DIRECT_M 2u /* most prepared rows that are multiplied without a panel */
 
 /* 32 elements of a prepared row: x ≈ d × q. */
 struct matmul_q8 {
@@ -54,7 +53,7 @@ static_assert(sizeof(struct matmul_q8) == 48, "layout");
 /* 32 elements of a prepared row in F16: x ≈ 128 × d × h, the last block padded with 0. */
 struct matmul_f16 {
     uint16_t h[32]; /* the largest is in 2^-7 … 2^-6 */
-    float d;        /* a power of two; 0 of a block that counts as zero, NaN of one with NaN */
+    float d;        /* a power of two; 0: the block counts as zero; NaN: the block has a NaN */
 };
 static_assert(sizeof(struct matmul_f16) == 68, "layout");
 
@@ -74,14 +73,14 @@ struct matmul_i16 {
 };
 static_assert(sizeof(struct matmul_i16) == 272, "layout");
 
-/* The same of PANEL_N packed rows of W. */
+/* 128 elements of each of PANEL_N packed rows of W, in the same form. */
 struct matmul_blocks {
     int16_t q[MATMUL_BLOCK / 2][PANEL_N][2];
     float d[PANEL_N];
 } __attribute__((aligned(64)));
 
-/* d of a block whose largest magnitude has these bits, and what its elements are multiplied with
- * before they are rounded. NaN and 0 of a block with NaN or infinity. */
+/* Returns d of a block whose largest magnitude has the bits @bits, and the factor for its elements
+ * before rounding. NaN and 0 if the block has NaN or infinity. */
 static inline float matmul_block_scale(uint32_t bits, float *ret_inverse)
 {
     const float most = half_from_bits_f32(bits);
@@ -89,7 +88,7 @@ static inline float matmul_block_scale(uint32_t bits, float *ret_inverse)
     *ret_inverse = 0;
     if (bits >= 0x7f800000)
         return NAN;
-    /* Below, the inverse would be none. */
+    /* For smaller values the inverse would overflow. */
     if (most < 0x1p-100f)
         return 0;
     *ret_inverse = MATMUL_BLOCK_MAX / most;
@@ -102,23 +101,23 @@ struct matmul_panel {
         float f[PANEL_K_F32][PANEL_N];
         uint32_t pairs[PANEL_K_PAIRS / 2][PANEL_N]; /* halves of k and, the higher, k + 1 */
     };
-    float scale[PANEL_K / 16][PANEL_N];  /* of each 16 or 32 elements */
-    float offset[PANEL_K / 32][PANEL_N]; /* of each 32, added after scaling */
+    float scale[PANEL_K / 16][PANEL_N];  /* per 16 or 32 elements */
+    float offset[PANEL_K / 32][PANEL_N]; /* per 32 elements, added after scaling */
 } __attribute__((aligned(64)));
 
 /* A panel times prepared rows. */
 struct matmul_tile {
     const struct matmul_panel *panel;
     uint32_t kc;        /* elements of k in the panel */
-    const uint8_t *act; /* of row 0, at the panel's first k */
+    const uint8_t *act; /* row 0, at the panel's first k */
     size_t act_stride;  /* bytes */
     uint32_t M;
-    const float *init; /* what the sums start from: init[m × init_stride + n] */
+    const float *init; /* initial values of the sums: init[m × init_stride + n] */
     size_t init_stride;
-    float *y; /* where they go: y[m × ldy + n], PANEL_N columns */
+    float *y; /* results: y[m × ldy + n], PANEL_N columns */
     size_t ldy;
-    const uint8_t *ahead; /* prefetched meanwhile into the second level: */
-    uint32_t ahead_lines; /* so many lines; may be 0 */
+    const uint8_t *ahead; /* memory to prefetch meanwhile into the second-level cache: */
+    uint32_t ahead_lines; /* number of lines; may be 0 */
 };
 
 /* 8 or 16 rows of W times prepared rows. */
@@ -129,43 +128,43 @@ struct matmul_direct {
     const uint8_t *act;
     size_t act_stride;
     uint32_t M;        /* ≤ MATMUL_DIRECT_M */
-    const float *init; /* of each row of W: what the sums start from */
+    const float *init; /* per row of W: the initial values of the sums */
     float *y;
     size_t ldy;
-    const uint8_t *ahead; /* as many bytes are prefetched here */
-    bool once;            /* past the second level, see prefetch_line() */
+    const uint8_t *ahead; /* memory of the same size to prefetch; or NULL */
+    bool once;            /* prefetch past the second-level cache, see prefetch_line() */
 };
 
 struct matmul_kernel {
     const char *name;
-    /* Fills columns 16 × half … + 15 of the panel with @kc elements of 16 rows of W. @kc is a
-     * whole number of blocks; for float formats a multiple of 32. As many lines as are read are
-     * prefetched at *@ahead, which moves on. */
+    /* Fills columns 16 × half … + 15 of the panel with @kc elements of 16 rows of W. @kc is a whole
+     * number of blocks; for float formats a multiple of 32. Prefetches as many lines at *@ahead as
+     * it reads, and advances *@ahead. */
     void (*decode)(struct matmul_panel *panel, unsigned half, const uint8_t *w, size_t row_bytes,
                    uint32_t kc, const uint8_t **ahead);
     void (*multiply)(const struct matmul_tile *tile);
-    /* Without a panel, for few prepared rows; NULL: there is none. */
+    /* Multiplies few prepared rows without a panel; NULL: not supported. */
     void (*direct)(struct matmul_direct *direct);
-    unsigned direct_n; /* rows of W that it takes */
+    unsigned direct_n; /* rows of W per call */
 };
 
 struct matmul_ops {
     const char *name;
-    unsigned flags;                /* that the CPU must have */
-    const struct matmul_ops *base; /* has what is absent here; or NULL */
+    unsigned flags;                /* CPU flags that it needs */
+    const struct matmul_ops *base; /* provides the kernels that are missing here; or NULL */
     void (*prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst);
-    /* Pads with 0 to a whole number of 32. Not NULL: the BF16 kernel multiplies such rows. */
+    /* Pads with 0 to a multiple of 32. If not NULL, the BF16 kernel multiplies such rows. */
     void (*prepare_bf16)(const float *x, uint32_t K, uint16_t *dst);
-    /* Pads with 0 to whole blocks. Not NULL: the F16 kernel multiplies such rows. */
+    /* Pads with 0 to whole blocks. If not NULL, the F16 kernel multiplies such rows. */
     void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
-    /* Columns n0 … n1-1 with weights packed for tiles; NULL: there are none. */
+    /* Computes columns n0 … n1-1 with weights packed for tiles; NULL: not supported. */
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
-    /* Pads with 0 to whole blocks; with tiles(). */
+    /* Pads with 0 to whole blocks; set if tiles is. */
     void (*prepare_two)(const float *x, uint32_t K, struct matmul_two *dst);
-    /* The same with weights in blocks of int16, and rows for them. */
+    /* The same for weights in int16 blocks, and the preparation of rows for them. */
     void (*blocks)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     void (*prepare_blocks)(const float *x, uint32_t K, struct matmul_i16 *dst);
-    struct matmul_kernel kernels[INF_DTYPE_N]; /* decode NULL: the reference */
+    struct matmul_kernel kernels[INF_DTYPE_N]; /* decode is NULL: use the reference */
 };
 
 extern const struct matmul_ops matmul_amx;
@@ -178,7 +177,7 @@ extern const struct matmul_ops matmul_dotprod;
 extern const struct matmul_ops matmul_neon;
 extern const struct matmul_ops matmul_ref;
 
-/* matmul-avx512bf16.c: a panel of BF16 is the same for tiles. */
+/* matmul-avx512bf16.c: tiles use the same BF16 panel. */
 void matmul_decode_bf16_avx512(struct matmul_panel *panel, unsigned half, const uint8_t *w,
                                size_t row_bytes, uint32_t kc, const uint8_t **ahead);
 
@@ -193,5 +192,5 @@ void matmul_blocks_avxvnni(const struct matmul_args *args, uint32_t n0, uint32_t
 void matmul_blocks_avx2(const struct matmul_args *args, uint32_t n0, uint32_t n1);
 void matmul_prepare_blocks_avx2(const float *x, uint32_t K, struct matmul_i16 *dst);
 
-/* matmul-ref.c: the definition, in doubles. */
+/* matmul-ref.c: the reference definition, in doubles. */
 void matmul_rows_ref(const struct matmul_args *args, uint32_t n0, uint32_t n1);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Prefetches of the kernels of matrix products. */
+/* Prefetching in the kernels of matrix products. */
 
 #include "backend/cpu/matmul/matmul-kernels.h"
 
-/* A line that is read soon, or that is read soon and only once: then it bypasses the second level.
- * On Intel's CPUs it does not come into the third one either, which is filled by what leaves the
- * second: the next step would find nothing there. Stays in its place among the instructions around
- * it. */
+/* Prefetches a line that is read soon. With @once it is read only once and bypasses the
+ * second-level cache. On Intel CPUs it then does not enter the third level either, which is filled
+ * by lines that leave the second, so the next step would not find it there. The compiler keeps the
+ * instruction in its place. */
 INLINE void prefetch_line(const uint8_t *p, const bool once)
 {
 #if defined(__x86_64__)
@@ -22,11 +22,11 @@ INLINE void prefetch_line(const uint8_t *p, const bool once)
 }
 
 /*
- * Step @i of several that ask for the next @n_bytes each of what will be read later. 8 to 32 rows
- * at once are more streams than a CPU's own prefetcher follows; this one is in the order of
- * addresses, which memory serves best and which the CPU's own prefetcher joins. In between are
- * loads and arithmetic: a burst of prefetches finds all buffers for lines under way taken, and
- * everything waits for it.
+ * Step @i of several, each of which prefetches the next @n_bytes of memory that is read later. 8 to
+ * 32 rows at once are more streams than hardware prefetchers follow. These prefetches are in order
+ * of addresses, which memory serves best and which hardware prefetchers join. They are spread
+ * between loads and arithmetic: a burst of prefetches would occupy all line fill buffers and stall
+ * everything else.
  */
 INLINE void prefetch_step(const uint8_t *ahead, const unsigned i, const unsigned n_bytes,
                           const bool once)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products, the definition
+ * Matrix products: the reference definition
  *
- * Weights as quant/ decodes them, prepared rows as they are, double sums. Never optimised.
+ * Weights as quant/ decodes them, prepared rows unchanged, double sums. Never optimized.
  */
 
 #include <math.h>
@@ -15,9 +15,9 @@
 #include "quant/dtype.h"
 
 /*
- * x ≈ d × q with d = amax / 127. The largest magnitude is found among the bits, where NaN is
- * above infinity and infinity above all numbers: blocks with either get d = NaN and q = 0.
- * Values below 2^-100 are beyond what the scale's inverse can hold and become zero.
+ * x ≈ d × q with d = amax / 127. The largest magnitude is found by comparing bits, where infinity
+ * is above all numbers and NaN above infinity: blocks with either get d = NaN and q = 0. Blocks
+ * whose values are all below 2^-100 become zero, because the inverse of the scale would overflow.
  */
 static void prepare_q8_ref(const float *x, uint32_t K, struct matmul_q8 *dst)
 {

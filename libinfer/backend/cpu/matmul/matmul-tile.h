@@ -4,10 +4,11 @@
  * A panel times prepared rows, for matmul-vec.h
  *
  * Tiles of a few rows and vectors of columns run over the panel's k with all their sums in
- * registers. The tile of one row has the same operations in the same order as the largest.
+ * registers. The tile of one row performs the same operations in the same order as the largest
+ * tile.
  */
 
-/* What differs between formats once they are in the panel. */
+/* Differences between formats once they are in the panel. */
 struct tile_kind {
     unsigned steps;  /* 4-element units of one scale: 4 or 8 */
     unsigned zero;   /* weights are q - 2^zero; 0: q */
@@ -16,7 +17,7 @@ struct tile_kind {
     unsigned narrow; /* units whose pairs of products fit in 16 bits: 8 for 15 × 127 */
 };
 
-/* What sums start from: minus 2^zero times the sum of the row's numbers. */
+/* Initial value of sums: minus 2^zero times the sum of the row's numbers. */
 INLINE v_int tile_first(const struct matmul_q8 *x, unsigned part, const struct tile_kind kind)
 {
     if (!kind.zero)
@@ -26,7 +27,7 @@ INLINE v_int tile_first(const struct matmul_q8 *x, unsigned part, const struct t
     return v_shl(v_add(v_bcast(&x->nsum[0]), v_bcast(&x->nsum[1])), kind.zero);
 }
 
-/* Integer sums of one scale: @m_n rows at @act, @q the panel's first unit. */
+/* Integer sums of one scale for @m_n rows at @act; @q is the panel's first unit. */
 INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stride,
                       const unsigned m_n, const uint8_t (*q)[PANEL_N][4],
                       const struct tile_kind kind)
@@ -60,7 +61,7 @@ INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stri
     }
 }
 
-/* Adds what offsets come to, by a sum of their own. */
+/* Adds the contribution of the offsets, in a separate sum. */
 INLINE void tile_offsets(const struct matmul_tile *t, const uint8_t *act, const unsigned m_n,
                          unsigned col, v_flt acc[TILE_M][TILE_V])
 {
@@ -85,7 +86,7 @@ INLINE void tile_offsets(const struct matmul_tile *t, const uint8_t *act, const 
         acc[m][v] = v_addf(acc[m][v], sum[m][v]);
 }
 
-/* Prefetches at even distances in @n_steps steps. */
+/* Prefetches, evenly distributed over @n_steps steps. */
 struct tile_ahead {
     const uint8_t *p;
     uint32_t lines, n_steps, due;
@@ -159,7 +160,7 @@ INLINE void multiply_q8(const struct matmul_tile *t, const struct tile_kind kind
     uint32_t m = 0;
 
     while (m < t->M) {
-        /* Tiles of about the same height: small ones wait for their sums. */
+        /* Use tiles of similar heights, because small tiles stall on their sums. */
         const uint32_t n_left = t->M - m, n_tiles = (n_left + TILE_M - 1) / TILE_M;
         const uint32_t m_n = (n_left + n_tiles - 1) / n_tiles;
 

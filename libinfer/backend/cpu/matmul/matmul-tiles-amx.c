@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products of packed weights with AMX: tiles of 16 rows, 32 k at a time
+ * Products of packed weights with AMX: tiles of 16 rows, 32 k at a time
  *
  * 32 rows of x times 32 rows of W are four tiles of sums, which stay in their registers over all of
- * k. Weights of a piece of columns are read from the second level for every 32 rows of x, whose own
- * lines the first columns bring there. Tiles of the last rows are as high as there are rows.
+ * k. The weights of a piece of columns are read from the second-level cache for every 32 rows of x.
+ * The first columns bring the lines of x into that cache. Tiles of the last rows are only as high
+ * as needed.
  *
- * Of each 32 k a tile sums the even and the odd ones in chains of 16 fused multiply-adds from 0,
- * adds both, and that to its sum (Intel SDM vol. 2B, TDPBF16PS; numbers below the normal range
- * count as zero). An element does not depend on how many rows and columns are multiplied together.
+ * For each 32 k, a tile sums the even and the odd k in chains of 16 fused multiply-adds from 0,
+ * adds both chains, and adds that to its sum (Intel SDM vol. 2B, TDPBF16PS; subnormal numbers count
+ * as zero). An element does not depend on how many rows and columns are multiplied together.
  *
- * F32 is split into a bfloat16, hi, and what it leaves, as another: lo. Of the products of two such
- * sums that of both lo is left out, so that a product of x and w is wrong by at most 3 × 2^-16 of
- * it, and with random signs by a tenth of that in the root of the mean of squares: sums have an
- * NMSE of 2e-11. Those are three instructions in place of one, and a fifth of the time of floats.
+ * F32 is split into a bfloat16, hi, and the remainder as another, lo. Of the products of two such
+ * sums, lo × lo is left out. So a product of x and w has an error of at most 3 × 2^-16 of it, and
+ * with random signs a tenth of that as root mean square: sums have an NMSE of 2e-11. This takes
+ * three instructions instead of one, and a fifth of the time of floats.
  */
 
 #include <immintrin.h>
@@ -24,14 +25,14 @@
 #include "backend/cpu/matmul/tiles.h"
 
 #define LINE    (PANEL_N * 4) /* a pair of k of all columns of a group */
-#define GROUP_K (16 * LINE)   /* bytes of 32 k of a group, of one part */
+#define GROUP_K (16 * LINE)   /* bytes of 32 k of one part of a group */
 
 /*
- * What tiles are: 0 … 3 are sums. With more than 16 rows, 0 and 1 are the first 16 of them, 2 and 3
- * the rest, 4 and 5 the rows of x, 6 and 7 the weights. With fewer, 0 … 3 are as many groups of 16
- * columns, 4 the rows, 6 and 7 weights.
+ * Configures the tiles. 0 … 3 are sums. With more than 16 rows, 0 and 1 are sums of the first 16
+ * rows, 2 and 3 of the rest, 4 and 5 the rows of x, 6 and 7 the weights. With fewer rows, 0 … 3 are
+ * sums of that many groups of 16 columns, 4 the rows, 6 and 7 weights.
  */
-static void configure(uint32_t n_rows)
+static void configure_tiles(uint32_t n_rows)
 {
     struct tile_config c = {.palette = 1};
     const uint8_t first = (uint8_t)MIN(n_rows, TILE_ROWS);
@@ -95,7 +96,7 @@ INLINE void multiply_high(const struct matmul_args *args, const uint8_t *a, cons
     }
 }
 
-/* Tile 4 times columns at @b and, of @n = 2 groups, at @c. */
+/* Tile 4 times the columns at @b and, if @n = 2, at @c. */
 INLINE void add_low(const uint8_t *b, const uint8_t *c, const unsigned n)
 {
     load_columns(b);
@@ -129,9 +130,9 @@ INLINE void multiply_low(const struct matmul_args *args, const uint8_t *a, const
     }
 }
 
-/* y = bias + sums of @n_rows rows and of the columns from @n on that there are, up to 32. */
-static void put(const struct matmul_args *args, const float sums[][PANEL_N], uint32_t m0,
-                uint32_t n_rows, uint32_t n, uint32_t n_cols)
+/* y = bias + sums, for @n_rows rows and up to 32 existing columns from @n on. */
+static void put_sums(const struct matmul_args *args, const float sums[][PANEL_N], uint32_t m0,
+                     uint32_t n_rows, uint32_t n, uint32_t n_cols)
 {
     const __mmask32 some = n_cols < 32 ? (1u << n_cols) - 1 : UINT32_MAX;
     const __mmask16 low = (__mmask16)some, high = (__mmask16)(some >> 16);
@@ -146,7 +147,7 @@ static void put(const struct matmul_args *args, const float sums[][PANEL_N], uin
     }
 }
 
-/* Rows m0 … of 17 to 32 times all columns. */
+/* Multiplies 17 to 32 rows from m0 on with all columns. */
 INLINE void high_rows(const struct matmul_args *args, uint32_t m0, uint32_t n_rows, uint32_t n0,
                       uint32_t n1, const bool two)
 {
@@ -159,11 +160,11 @@ INLINE void high_rows(const struct matmul_args *args, uint32_t m0, uint32_t n_ro
         _tile_stored(1, &sums[0][16], LINE);
         _tile_stored(2, &sums[TILE_ROWS][0], LINE);
         _tile_stored(3, &sums[TILE_ROWS][16], LINE);
-        put(args, sums, m0, n_rows, n, MIN(n1 - n, PANEL_N));
+        put_sums(args, sums, m0, n_rows, n, MIN(n1 - n, PANEL_N));
     }
 }
 
-/* The same of up to 16 rows. */
+/* The same for up to 16 rows. */
 INLINE void low_rows(const struct matmul_args *args, uint32_t m0, uint32_t n_rows, uint32_t n0,
                      uint32_t n1, const bool two)
 {
@@ -181,12 +182,12 @@ INLINE void low_rows(const struct matmul_args *args, uint32_t m0, uint32_t n_row
             multiply_low(args, a, b, group, 1, two);
         _tile_stored(0, &sums[0][0][0], LINE);
         _tile_stored(1, &sums[0][0][16], LINE);
-        put(args, sums[0], m0, n_rows, n, MIN(n1 - n, PANEL_N));
+        put_sums(args, sums[0], m0, n_rows, n, MIN(n1 - n, PANEL_N));
         if (!both)
             continue;
         _tile_stored(2, &sums[1][0][0], LINE);
         _tile_stored(3, &sums[1][0][16], LINE);
-        put(args, sums[1], m0, n_rows, n + PANEL_N, MIN(n1 - n - PANEL_N, PANEL_N));
+        put_sums(args, sums[1], m0, n_rows, n + PANEL_N, MIN(n1 - n - PANEL_N, PANEL_N));
     }
 }
 
@@ -194,17 +195,17 @@ INLINE void all_rows(const struct matmul_args *args, uint32_t n0, uint32_t n1, c
 {
     uint32_t m = 0, n;
 
-    configure(2 * TILE_ROWS);
+    configure_tiles(2 * TILE_ROWS);
     for (; m + 2 * TILE_ROWS <= args->M; m += 2 * TILE_ROWS)
         high_rows(args, m, 2 * TILE_ROWS, n0, n1, two);
     n = args->M - m;
     if (n > 0)
-        configure(n);
+        configure_tiles(n);
     if (n > TILE_ROWS)
         high_rows(args, m, n, n0, n1, two);
     else if (n > 0)
         low_rows(args, m, n, n0, n1, two);
-    /* Tiles in use make each switch of threads dearer. */
+    /* Tiles in use make thread switches more expensive. */
     _tile_release();
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels of matrix products in terms of vectors of VEC_N 32-bit lanes
+ * Kernels of matrix products for vectors of VEC_N 32-bit lanes
  *
- * Included by one file per instruction set, which before defines the types v_int and v_flt, the
- * few operations on them that are used here (v_…), and the shape of the tiles:
+ * One file per instruction set includes this. Before, it defines the types v_int and v_flt, the few
+ * operations on them that are used here (v_…), and the shape of the tiles:
  *   VEC_N               lanes: 4, 8 or 16
  *   TILE_M, TILE_V      rows and vectors of columns that int8 tiles hold in registers
  *   TILE_FM, TILE_FV    the same for float tiles
@@ -14,9 +14,9 @@
  *                       v_add16, then widened and added to sums by v_widen(sum, pairs)
  *   VEC_PREPARE         v_top32(x) is the largest magnitude of 32 floats, as bits without the sign;
  *                       v_quant32(x, f, q, nsum) rounds 32 floats × f, and sums them negatively
- * v_rows16(p, stride) loads 16 bytes from each of VEC_N / 4 rows that lie 4 × stride apart;
- * v_dot(sum, w, a) adds to each lane 4 products of w, 0 … 63 (or 0 … 255 without VEC_S8), and
- * signed a.
+ * v_rows16(p, stride) loads 16 bytes from each of VEC_N / 4 rows that are 4 × stride apart.
+ * v_dot(sum, w, a) adds 4 products of w, 0 … 63 (or 0 … 255 without VEC_S8), and signed a to each
+ * lane.
  */
 
 #include <math.h>
@@ -33,9 +33,9 @@
 #define v_widen(sum, pairs) (sum)
 #endif
 
-/* ---- preparation of x; matmul-ref.c says what ---- */
+/* ---- preparation of x; matmul-ref.c is its definition ---- */
 
-/* A block whose largest magnitude has these bits: zero, or not finite. */
+/* For a block whose largest magnitude has these bits: zero, or not finite. */
 static inline void prepare_odd(struct matmul_q8 *dst, uint32_t amax)
 {
     memset(dst, 0, sizeof(*dst));
@@ -105,7 +105,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-direct.h"
 #endif
 
-/* Named as logs show it, after the decoder, which no two formats share. */
+/* The name for logs contains that of the decoder, which no two formats share. */
 #define NAME_TEXT(s)  #s
 #define NAME_OF(name) NAME_TEXT(name)
 #define KERNEL(dtype, stem, how, ...)                                                              \

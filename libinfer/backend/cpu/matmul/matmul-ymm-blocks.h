@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Products of packed int16 with vectors of 32 bytes. The file has TILE_M and v_dot(). */
+/* Products of packed int16 with vectors of 32 bytes. The including file defines TILE_M and
+ * v_dot(). */
 
 #include <immintrin.h>
 #include <string.h>
@@ -69,7 +70,7 @@ INLINE void v_put(float *y, const float *bias, v_float sum, uint32_t n)
     memcpy(y, buffer, n * sizeof(float));
 }
 
-/* The bits of the largest magnitude, NaN above all. */
+/* The bits of the largest magnitude; NaN is above all numbers. */
 INLINE uint32_t v_largest128(const float *x)
 {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
@@ -93,7 +94,7 @@ INLINE void v_round128(const float *x, float inverse, int16_t *q)
         const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), factor));
         const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8), factor));
 
-        /* Packing works in halves. */
+        /* The packing instruction works within 128-bit halves. */
         _mm256_storeu_si256((__m256i *)(void *)(q + i),
                             _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8));
     }

@@ -3,7 +3,7 @@
 /*
  * The operations of matmul-vec.h on 256-bit vectors, for AVX2 and AVX-VNNI
  *
- * Each of the two defines its own v_dot and v_dot_s8.
+ * Each instruction set defines its own v_dot and v_dot_s8.
  */
 
 #include <immintrin.h>

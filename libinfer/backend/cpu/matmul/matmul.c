@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products: choice of kernels and the walk over groups of columns and chunks of k
+ * Matrix products: selection of kernels, and the loop over groups of columns and chunks of k
  *
- * The walk is the same for every instruction set; see matmul-kernels.h for what is decoded and
- * in which order floats are summed. Columns beyond n1 and rows of W whose length is no multiple
- * of 32 are handled here, by copies of at most 16 rows of a chunk, so that kernels never are.
+ * The loop is the same for every instruction set; matmul-kernels.h describes what is decoded and in
+ * which order floats are summed. Columns beyond n1, and rows of W whose length is not a multiple of
+ * 32, are handled here by copies of at most 16 rows of a chunk, so kernels need not handle them.
  */
 
 #include "backend/cpu/matmul/matmul.h"
@@ -17,7 +17,8 @@
 #include "core/half.h"
 #include "quant/dtype.h"
 
-/* The first row whose flags the CPU has wins; the reference needs none and comes last. */
+/* One row per instruction set. The first row whose flags the CPU supports wins. The reference needs
+ * none and comes last. */
 static const struct matmul_ops *const rungs[] = {
 #if defined(__x86_64__)
     &matmul_amx,    &matmul_avx512fp16, &matmul_avx512bf16,
@@ -80,8 +81,8 @@ static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
     }
 }
 
-/* @ops or the next of its bases that can; NULL: none. */
-static const struct matmul_ops *preparer(const struct matmul_ops *ops, enum matmul_act kind)
+/* @ops or the first of its bases that can prepare @kind; NULL: none. */
+static const struct matmul_ops *find_preparer(const struct matmul_ops *ops, enum matmul_act kind)
 {
     while (ops && !can_prepare(ops, kind))
         ops = ops->base;
@@ -90,14 +91,15 @@ static const struct matmul_ops *preparer(const struct matmul_ops *ops, enum matm
 
 enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
-    if (dtype == INF_DTYPE_BF16 && preparer(ops, MATMUL_ACT_BF16))
+    if (dtype == INF_DTYPE_BF16 && find_preparer(ops, MATMUL_ACT_BF16))
         return MATMUL_ACT_BF16;
-    if (dtype == INF_DTYPE_F16 && preparer(ops, MATMUL_ACT_F16))
+    if (dtype == INF_DTYPE_F16 && find_preparer(ops, MATMUL_ACT_F16))
         return MATMUL_ACT_F16;
     return is_float(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
 }
 
-/* Bytes of the first @K elements of a prepared row; K even, or whole blocks but for the end. */
+/* Bytes of the first @K elements of a prepared row. @K is even, or whole blocks except at the
+ * end. */
 static size_t act_offset(enum matmul_act kind, uint32_t K)
 {
     switch (kind) {
@@ -129,8 +131,8 @@ size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
     const size_t bytes = ALIGN_UP(act_offset(kind, ALIGN_UP(K, 2u)), MATMUL_ALIGN);
     const bool many = kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_TWO || kind == MATMUL_ACT_I16;
 
-    /* Lines of many rows are loaded at once: at an odd distance they compete for no place in
-     * caches. */
+    /* Lines of many rows are loaded at once. With an odd distance they do not compete for the same
+     * cache sets. */
     return many && bytes / MATMUL_ALIGN % 2 == 0 ? bytes + MATMUL_ALIGN : bytes;
 }
 
@@ -139,7 +141,7 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
 {
     const size_t stride = matmul_act_bytes(kind, K);
 
-    ops = preparer(ops, kind);
+    ops = find_preparer(ops, kind);
     for (uint32_t m = row0; m < row1; m++) {
         uint8_t *to = (uint8_t *)dst + m * stride;
 
@@ -160,8 +162,8 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
 
 /* ---- packed weights ---- */
 
-/* @ops or the next of its bases that multiplies what is packed as @dtype; NULL: none. */
-static const struct matmul_ops *packer(const struct matmul_ops *ops, enum inf_dtype dtype)
+/* @ops or the first of its bases that multiplies weights packed as @dtype; NULL: none. */
+static const struct matmul_ops *find_packer(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
     while (ops && (dtype == INF_DTYPE_F16 ? !ops->blocks : !ops->tiles))
         ops = ops->base;
@@ -170,7 +172,7 @@ static const struct matmul_ops *packer(const struct matmul_ops *ops, enum inf_dt
 
 bool matmul_packs(const struct matmul_ops *ops, enum inf_dtype dtype)
 {
-    return is_float(dtype) && packer(ops, dtype);
+    return is_float(dtype) && find_packer(ops, dtype);
 }
 
 enum matmul_act matmul_packed_kind(enum inf_dtype dtype)
@@ -227,9 +229,9 @@ void matmul_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K,
         pack_tiles(dtype == INF_DTYPE_F32 ? 2 : 1, row, n, K, group);
 }
 
-/* ---- the walk ---- */
+/* ---- the loop ---- */
 
-/* A group of columns, and where the walk over k is. */
+/* A group of columns, and the position of the loop over k. */
 struct group {
     const struct matmul_args *args;
     const struct matmul_kernel *kernel;
@@ -239,16 +241,17 @@ struct group {
     float bias[PANEL_N];
 };
 
-/* How far beyond the group of rows that comes next prefetches are, so that its last rows have come
- * when it begins. */
+/* Distance of prefetches beyond the next group of rows, so that its last rows have arrived when it
+ * begins. */
 #define AHEAD (4u << 10)
-/* Whole groups of rows are prefetched ahead without a panel, at least so much: what memory sends
- * between a request and its answer. */
+/* Without a panel, whole groups of rows are prefetched, at least this many bytes: the amount that
+ * memory sends between a request and its answer. */
 #define AHEAD_MIN        (12u << 10)
 #define PANEL_AHEAD_ROWS 64u
-#define COPY_BYTES       640u /* of a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4 */
+/* For a chunk of one row: at most 2 × 210 + …, 16 × 34, 128 × 4. */
+#define COPY_BYTES 640u
 
-/* Decodes @n_rows < 16 rows, or rows that end within 32 elements. */
+/* Decodes fewer than 16 rows, or rows that end within 32 elements. */
 static void decode_copy(const struct group *g, struct matmul_panel *panel, unsigned half,
                         const uint8_t *w, uint32_t n_rows, size_t n_bytes)
 {
@@ -265,7 +268,7 @@ static void decode_copy(const struct group *g, struct matmul_panel *panel, unsig
     g->kernel->decode(panel, half, copy[0], COPY_BYTES, ALIGN_UP(g->kc, 32), &none);
 }
 
-/* Of one row of W. */
+/* Bytes of a chunk of one row of W. */
 static size_t chunk_bytes(const struct group *g)
 {
     const struct dtype_info *info = dtype_info(g->args->dtype);
@@ -292,7 +295,7 @@ static void decode_chunk(struct group *g, struct matmul_panel *panel)
     }
 }
 
-/* Multiplies into y, which has fewer than PANEL_N columns left, by way of a copy. */
+/* Multiplies into y, which has fewer than PANEL_N columns left, through a copy. */
 static void multiply_copy(const struct group *g, struct matmul_tile *tile, float *y)
 {
     float copy[16][PANEL_N];
@@ -315,7 +318,7 @@ static void multiply_copy(const struct group *g, struct matmul_tile *tile, float
         for (uint32_t m = 0; m < rows; m++)
             memcpy(y + (m0 + m) * g->args->ldy, copy[m], g->n_cols * sizeof(float));
         tile->act += 16 * tile->act_stride;
-        tile->ahead_lines = 0; /* they were asked for */
+        tile->ahead_lines = 0; /* already prefetched */
     }
 }
 
@@ -336,7 +339,7 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         .ahead = g->ahead,
     };
 
-    /* What the next chunk's prefetches ask for. With more rows there is time enough. */
+    /* Limits the prefetches of the next chunk. With more rows there is enough time for all. */
     if (a->M <= PANEL_AHEAD_ROWS)
         tile.ahead_lines = (uint32_t)(g->n_cols * chunk_bytes(g) / 64);
     if (g->n_cols == PANEL_N)
@@ -345,7 +348,7 @@ static void multiply_chunk(const struct group *g, const struct matmul_panel *pan
         multiply_copy(g, &tile, y);
 }
 
-/* Columns n0 … n1 - 1, but for a rest, whose first is returned. */
+/* Computes columns n0 … n1 - 1, except for a remainder, whose first column it returns. */
 static uint32_t direct_rows(struct group *g, uint32_t n0, uint32_t n1)
 {
     const struct matmul_args *a = g->args;
@@ -386,11 +389,11 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     struct matmul_panel panel;
 
     if (args->packed && args->dtype == INF_DTYPE_F16) {
-        packer(ops, args->dtype)->blocks(args, n0, n1);
+        find_packer(ops, args->dtype)->blocks(args, n0, n1);
         return;
     }
     if (args->packed) {
-        packer(ops, args->dtype)->tiles(args, n0, n1);
+        find_packer(ops, args->dtype)->tiles(args, n0, n1);
         return;
     }
     if (!g.kernel->decode) {

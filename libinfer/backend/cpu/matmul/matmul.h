@@ -4,16 +4,16 @@
 /*
  * Matrix products of the CPU backend: y = x · Wᵀ + bias
  *
- * x is M rows of K floats, W is N rows of K weights in one of the stored formats, used where they
- * lie. A product has two steps. matmul_prepare() turns rows of x into what the kernels of that
- * format multiply with: matrices that share an input and a matmul_act_kind() share one
- * preparation. matmul_rows() then computes columns n0 … n1 of y for all M rows. Both may be split
- * among threads at will: the first by rows, the second by columns.
+ * x is M rows of K floats. W is N rows of K weights in one of the stored formats, used in place. A
+ * product has two steps. matmul_prepare() converts rows of x to the form that the kernels of that
+ * format multiply; matrices that share an input and a matmul_act_kind() share one preparation.
+ * matmul_rows() then computes columns n0 … n1 of y for all M rows. Both may be split among threads
+ * in any way: the first by rows, the second by columns.
  *
- * Invariance: the bits of y[m][n] depend on row m of x, row n of W, bias[n] and K alone, not on
- * M, on n0 and n1, on threads. Each format defines one order of its float sums, and kernels for
- * one row and for many rows keep it; sums of integers inside a block are exact in any order.
- * All rungs but the reference keep the same order and give the same bits, where prepared rows are
+ * Invariance: the bits of y[m][n] depend only on row m of x, row n of W, bias[n] and K, not on M,
+ * n0, n1 or threads. Each format defines one order of its float sums, and kernels for one row and
+ * for many rows keep it; sums of integers inside a block are exact in any order. All instruction
+ * sets except the reference keep the same order and give the same bits if their prepared rows are
  * of the same kind: CPUs that multiply bfloat16 or binary16 round x to it for weights of that
  * format, others do not.
  *
@@ -24,21 +24,21 @@
 
 #include "core/macros.h"
 
-/* Best granularity of n0 and n1: other borders are right too, but compute some rows in vain. */
+/* Best granularity of n0 and n1. Other borders are correct too, but compute some columns twice. */
 #define MATMUL_N_STEP 32u
-/* And of rows of x, with packed weights. */
+/* Best granularity of rows of x with packed weights. */
 #define MATMUL_TILE_STEP 32u
 /* Alignment of prepared rows. */
 #define MATMUL_ALIGN 64u
 
-/* What x is turned into. */
+/* Forms of prepared rows of x. */
 enum matmul_act {
-    MATMUL_ACT_F32,  /* floats as they are: for F32, F16, BF16 */
+    MATMUL_ACT_F32,  /* unchanged floats: for F32, F16, BF16 */
     MATMUL_ACT_BF16, /* rounded to bfloat16: for BF16 on CPUs that multiply it */
     MATMUL_ACT_TWO,  /* sums of two bfloat16: for F32 in tiles */
     MATMUL_ACT_I16,  /* blocks of 128 int16 with a scale: for F16 packed in such blocks */
     MATMUL_ACT_F16,  /* blocks of 32 halves with a scale: for F16 on CPUs that multiply it */
-    MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all quantised formats */
+    MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all quantized formats */
     MATMUL_ACT_N,
 };
 
@@ -48,15 +48,15 @@ struct matmul_args {
     enum inf_dtype dtype; /* of W */
     const void *w;        /* row 0 of W */
     size_t row_bytes;     /* from one row of W to the next */
-    enum matmul_act kind; /* of the prepared rows, as matmul_act_kind() says */
-    const void *act;      /* row 0 of them */
+    enum matmul_act kind; /* of the prepared rows, from matmul_act_kind() */
+    const void *act;      /* first prepared row */
     size_t act_stride;    /* bytes from one prepared row to the next */
     uint32_t M, K;        /* K: a whole number of blocks of dtype */
     float *y;             /* y[m × ldy + n] */
     size_t ldy;           /* floats */
-    const float *bias;    /* of each row of W, or NULL */
-    bool packed;          /* W is, see below; n0 and n1 are multiples of MATMUL_N_STEP */
-    const void *next;     /* what the caller reads next, as much as it likes; or NULL: prefetched */
+    const float *bias;    /* per row of W, or NULL */
+    bool packed;          /* W is packed, see below; n0 and n1 are multiples of MATMUL_N_STEP */
+    const void *next;     /* memory that the caller reads next, to be prefetched; or NULL */
 };
 
 /* The kernels for a CPU with these flags (core/cpu.h). Never NULL; static. */
@@ -67,7 +67,7 @@ const char *matmul_ops_name(const struct matmul_ops *ops);
 const char *matmul_kernel_name(const struct matmul_ops *ops, enum inf_dtype dtype);
 
 enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype);
-/* Bytes of one prepared row of K elements, a multiple of MATMUL_ALIGN. */
+/* Bytes of one prepared row of K elements; a multiple of MATMUL_ALIGN. */
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K);
 
 /*
@@ -81,22 +81,21 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
                     uint32_t K, uint32_t row0, uint32_t row1, void *dst);
 
 /*
- * Packed weights are a copy in the order in which kernels for many rows load them, several times as
- * fast as those that decode:
+ * Packed weights are a copy in the order in which kernels for many rows load them. These kernels
+ * are several times as fast as those that decode:
  *
  *     BF16  for tiles (matmul-tiles-amx.c)
  *     F32   for tiles, as two bfloat16, hi + lo
- *     F16   as blocks of int16 (matmul-blocks-simd.h), which keep nearly as much
+ *     F16   as blocks of int16 (matmul-blocks-simd.h), of nearly the same precision
  *
- * Groups of MATMUL_N_STEP rows lie side by side: rows from n0 on begin n0 × the bytes of a row
- * behind the first.
+ * Groups of MATMUL_N_STEP rows are interleaved: rows from n0 on begin at n0 × the bytes of a row.
  */
 bool matmul_packs(const struct matmul_ops *ops, enum inf_dtype dtype);
-/* Of prepared rows for packed weights of @dtype. */
+/* The form of prepared rows for weights packed as @dtype. */
 enum matmul_act matmul_packed_kind(enum inf_dtype dtype);
-/* Bytes of one packed row of K elements. The last group is whole as well. */
+/* Bytes of one packed row of K elements. The last group is padded to a whole one. */
 size_t matmul_packed_bytes(enum inf_dtype dtype, uint32_t K);
-/* Row @n of W, which is @row, to its places in @dst, which was zeroed. */
+/* Writes row @n of W, which is @row, to its places in @dst, which must have been zeroed. */
 void matmul_pack(enum inf_dtype dtype, const float *row, uint32_t n, uint32_t K, void *dst);
 
 /* Columns n0 … n1-1 of y for all rows. Uses about 48 KiB of stack. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The tiles of AMX, for files that are compiled for it. */
+/* AMX tiles, for files that are compiled with AMX. */
 
 #include <immintrin.h>
 #include <stdint.h>
 
-#define TILE_ROWS 16u /* of a tile; each has 64 bytes */
-#define TILE_K    32u /* numbers of BF16 in a row */
+#define TILE_ROWS 16u /* per tile; each row has 64 bytes */
+#define TILE_K    32u /* BF16 numbers per row */
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -15,7 +15,7 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* Eight tiles of 16 rows of 64 bytes. The thread's, until it loads others. */
+/* Configures eight tiles of 16 rows of 64 bytes for this thread. */
 static inline void tiles_configure(void)
 {
     struct tile_config c = {.palette = 1};

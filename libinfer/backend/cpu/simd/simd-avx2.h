@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The vector operations that elem-simd.h and attn-simd.h are written in: 8 floats, AVX2 + FMA. */
+/* The vector operations that elem-simd.h and attn-simd.h use: 8 floats, AVX2 + FMA. */
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 typedef __m256 vf;
 typedef __m256i vi; /* as many int32, or four times as many bytes */
 
-#define VF_N     8u /* floats of a vector */
+#define VF_N     8u /* floats per vector */
 #define ATTN_MR  6u /* rows × vectors of a register tile: 12 of 16 registers */
 #define ATTN_NR  2u
 #define ATTN_NR2 4u /* vectors of a tile of two rows */
@@ -30,7 +30,7 @@ static inline vf vf_load(const float *p)
     return _mm256_loadu_ps(p);
 }
 
-/* The first @n ≤ VF_N floats; the rest is 0. */
+/* Loads the first @n ≤ VF_N floats; the rest is 0. */
 static inline vf vf_load_n(const float *p, uint32_t n)
 {
     return _mm256_maskload_ps(p, vf_mask(n));
@@ -65,7 +65,7 @@ static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
     return _mm256_cvtph_ps(load_halves(p, n));
 }
 
-/* Bits of E4M3, moved to where F16 has them. */
+/* Moves the bits of E4M3 to their places in F16. */
 static inline vf fp8_widen(__m128i x)
 {
     const __m128i h = _mm_slli_epi16(_mm_cvtepi8_epi16(x), 7);
@@ -141,7 +141,7 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
-/* When one is NaN, the second: clamps keep NaN. */
+/* If an operand is NaN, returns the second: clamps keep NaN. */
 static inline vf vf_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);
@@ -168,7 +168,7 @@ static inline vf vf_scale2(vf a, vf n)
     return _mm256_mul_ps(_mm256_mul_ps(a, f), g);
 }
 
-/* Neighbours change places: 1, 0, 3, 2, … */
+/* Swaps neighbors: 1, 0, 3, 2, … */
 static inline vf vf_swap(vf a)
 {
     return _mm256_permute_ps(a, 0xb1);
@@ -267,8 +267,8 @@ static inline vf vi_to_float(vi a)
     return _mm256_cvtepi32_ps(a);
 }
 
-/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane: even and odd
- * bytes as 16 bits, since sums of two products do not fit there */
+/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane. Even and odd
+ * bytes are multiplied separately, because sums of two products do not fit in 16 bits. */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
     const vi u_even = _mm256_and_si256(u, _mm256_set1_epi16(255)), u_odd = _mm256_srli_epi16(u, 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The vector operations that elem-simd.h and attn-simd.h are written in: 16 floats, AVX-512. */
+/* The vector operations that elem-simd.h and attn-simd.h use: 16 floats, AVX-512. */
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 typedef __m512 vf;
 typedef __m512i vi; /* as many int32, or four times as many bytes */
 
-#define VF_N     16u /* floats of a vector */
+#define VF_N     16u /* floats per vector */
 #define ATTN_MR  6u  /* rows × vectors of a register tile: 24 of 32 registers */
 #define ATTN_NR  4u
 #define ATTN_NR2 8u /* vectors of a tile of two rows */
@@ -29,7 +29,7 @@ static inline vf vf_load(const float *p)
     return _mm512_loadu_ps(p);
 }
 
-/* The first @n ≤ VF_N floats; the rest is 0. */
+/* Loads the first @n ≤ VF_N floats; the rest is 0. */
 static inline vf vf_load_n(const float *p, uint32_t n)
 {
     return _mm512_maskz_loadu_ps(vf_mask(n), p);
@@ -55,7 +55,7 @@ static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vf_mask(n), p));
 }
 
-/* Bits of E4M3, moved to where F16 has them. */
+/* Moves the bits of E4M3 to their places in F16. */
 static inline vf fp8_widen(__m128i x)
 {
     const __m256i h = _mm256_slli_epi16(_mm256_cvtepi8_epi16(x), 7);
@@ -124,7 +124,7 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
-/* When one is NaN, the second: clamps keep NaN. */
+/* If an operand is NaN, returns the second: clamps keep NaN. */
 static inline vf vf_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
@@ -146,7 +146,7 @@ static inline vf vf_scale2(vf a, vf n)
     return _mm512_scalef_ps(a, n);
 }
 
-/* Neighbours change places: 1, 0, 3, 2, … */
+/* Swaps neighbors: 1, 0, 3, 2, … */
 static inline vf vf_swap(vf a)
 {
     return _mm512_permute_ps(a, 0xb1);
@@ -242,7 +242,7 @@ static inline vf vi_to_float(vi a)
 /* acc + the four products of unsigned bytes of u and signed bytes of s in each lane */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
-    /* Not the intrinsic: gcc 12 would copy each sum of a tile to and fro. */
+    /* The intrinsic makes gcc 12 copy each sum of a tile back and forth. */
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
     return acc;
 }

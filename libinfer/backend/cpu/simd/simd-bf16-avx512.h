@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Pairs of BF16 in each lane, after simd-avx512.h, for CPUs with AVX512_BF16. Numbers below the
- * normal range count as zero. */
+/* Pairs of BF16 in each lane, for CPUs with AVX512_BF16. Include it after simd-avx512.h. Subnormal
+ * numbers count as zero. */
 
 /* acc + a[0] × b[0] + a[1] × b[1] in each lane */
 static inline vf vf_dot_bf16(vf acc, vi a, vi b)

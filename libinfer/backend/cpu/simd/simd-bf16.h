@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Pairs of BF16 in each lane, for instruction sets without products of them: as floats, in the
- * vector operations of the simd-<isa>.h that was included before. */
+/* Pairs of BF16 in each lane, for instruction sets without BF16 products: computed as floats with
+ * the operations of the simd-<isa>.h that is included before. */
 
 #include "core/half.h"
 

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * exp of a vector, in the vector operations of the simd-<isa>.h that was included before
+ * exp of a vector, written with the operations of the simd-<isa>.h that is included before
  *
- * x = n ln 2 + r with |r| ≤ ln 2 / 2; exp(r) by the Taylor polynomial of degree 7, whose error
- * is below 6e-9 there; 2^n exactly. Below 1.5 ulp where the result is normal; 0 below -104;
- * infinite above 88.73; NaN stays NaN.
+ * x = n ln 2 + r with |r| ≤ ln 2 / 2. exp(r) is the Taylor polynomial of degree 7, whose error is
+ * below 6e-9 there; 2^n is exact. The error is below 1.5 ulp if the result is normal. The result is
+ * 0 below -104 and infinite above 88.73; NaN stays NaN.
  */
 
 static inline vf vf_exp(vf x)

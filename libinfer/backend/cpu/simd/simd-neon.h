@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The vector operations that elem-simd.h and attn-simd.h are written in: 4 floats, NEON. */
+/* The vector operations that elem-simd.h and attn-simd.h use: 4 floats, NEON. */
 
 #include <arm_neon.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 typedef float32x4_t vf;
 typedef int32x4_t vi; /* as many int32, or four times as many bytes */
 
-#define VF_N     4u /* floats of a vector */
+#define VF_N     4u /* floats per vector */
 #define ATTN_MR  6u /* rows × vectors of a register tile: 24 of 32 registers */
 #define ATTN_NR  4u
 #define ATTN_NR2 8u /* vectors of a tile of two rows */
@@ -25,7 +25,7 @@ static inline vf vf_load(const float *p)
     return vld1q_f32(p);
 }
 
-/* The first @n ≤ VF_N floats; the rest is 0. */
+/* Loads the first @n ≤ VF_N floats; the rest is 0. */
 static inline vf vf_load_n(const float *p, uint32_t n)
 {
     float f[4] = {0};
@@ -131,7 +131,7 @@ static inline vf vf_fma(vf a, vf b, vf c)
     return vfmaq_f32(c, a, b);
 }
 
-/* NaN when one is NaN: clamps keep NaN. */
+/* NaN if an operand is NaN: clamps keep NaN. */
 static inline vf vf_max(vf a, vf b)
 {
     return vmaxq_f32(a, b);
@@ -158,7 +158,7 @@ static inline vf vf_scale2(vf a, vf n)
     return vmulq_f32(vmulq_f32(a, f), g);
 }
 
-/* Neighbours change places: 1, 0, 3, 2 */
+/* Swaps neighbors: 1, 0, 3, 2 */
 static inline vf vf_swap(vf a)
 {
     return vrev64q_f32(a);
@@ -249,8 +249,8 @@ static inline vf vi_to_float(vi a)
     return vcvtq_f32_s32(a);
 }
 
-/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane: even and odd
- * bytes as 16 bits, where each product fits */
+/* acc + the four products of unsigned bytes of u and signed bytes of s in each lane. Even and odd
+ * bytes are multiplied separately in 16 bits, where each product fits. */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
     const uint16x8_t u16 = vreinterpretq_u16_s32(u);
