@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoders: BERT (Devlin et al. 2019), RoBERTa and XLM-RoBERTa (Liu et al. 2019, Conneau et al.
- * 2020), Nomic's BERT with rotations and gated units (Nussbaum et al. 2024), GTE (Zhang et al.
+ * BERT encoders: BERT (Devlin et al. 2019), RoBERTa and XLM-RoBERTa (Liu et al. 2019, Conneau et
+ * al. 2020), Nomic's BERT with rotations and gated units (Nussbaum et al. 2024), GTE (Zhang et al.
  * 2024)
  *
- * The norm of a layer comes behind its sum: x = norm(x + attention(x)), then
- * x = norm(x + feed_forward(x)). What they differ in is in the hyperparameters and in which weights
- * are there.
+ * The norm of a layer comes after its sum: x = norm(x + attention(x)), then x = norm(x +
+ * feed_forward(x)). Hyperparameters and the presence of weights tell these models apart.
  */
 #include <math.h>
 #include <stdio.h>
 
 #include "model/arch.h"
 
-/* Whether the matrices of a gated unit are one. */
+/* Whether the two matrices of a gated unit are stored as one. */
 static bool has_both(const struct model *m, uint32_t i_layer)
 {
     char name[64];
@@ -74,7 +73,7 @@ static int bind_bert(struct model *m, struct inf_err *reterr)
     return r;
 }
 
-static graph_ref embed(const struct model *m, struct graph *g)
+static graph_ref bert_embed(const struct model *m, struct graph *g)
 {
     graph_ref x = graph_embed(g, &m->embd, 1.0f);
 
@@ -86,7 +85,7 @@ static graph_ref embed(const struct model *m, struct graph *g)
 }
 
 /* Models with a table of positions do not rotate. */
-static graph_ref attend(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
+static graph_ref bert_attend(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
 {
     const struct model_layer *l = &m->layers[i_layer];
     const struct hparams *hp = m->hp;
@@ -119,11 +118,11 @@ static graph_ref feed_forward(const struct model *m, struct graph *g, const stru
 
 static graph_ref build_rows(const struct model *m, struct graph *g, enum pooling pooling)
 {
-    graph_ref x = embed(m, g);
+    graph_ref x = bert_embed(m, g);
 
     for (uint32_t i = 0; i < m->hp->n_layers; i++) {
         const struct model_layer *l = &m->layers[i];
-        graph_ref h = attend(m, g, i, x);
+        graph_ref h = bert_attend(m, g, i, x);
 
         if (layer_rows_end(m, i, pooling)) {
             h = graph_rows(g, h);

@@ -2,8 +2,8 @@
 /*
  * EmbeddingGemma (Vera et al. 2025): Gemma 3 as an encoder
  *
- * Rows see both sides, in most layers within a window only, for which the rotation has a base of
- * its own. There are norms in front of and behind attention and the feed-forward layers.
+ * Attention is bidirectional and in most layers limited to a window, with a separate base of the
+ * rotation. There are norms before and after attention and the feed-forward layers.
  */
 #include "model/arch.h"
 

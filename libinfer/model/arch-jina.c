@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jina-embeddings-v4 (Günther et al. 2025), of texts
+ * jina-embeddings-v4 (Günther et al. 2025), for texts
  *
- * The language model of Qwen 2.5 VL, Qwen 2's shape, whose matrices each task adds to (low-rank
- * adaptation, Hu et al. 2021). The mean of a text's rows is its vector; single tokens have shorter
- * ones, by a projection that is adapted too.
+ * The language model of Qwen 2.5 VL, which has the shape of Qwen 2. Each task adds low-rank
+ * matrices (Hu et al. 2021) to its matrices. The mean of a text's rows is its vector. Vectors of
+ * single tokens are shorter, by a projection that is adapted too.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "core/err.h"
 #include "model/arch.h"
 
-/* Both matrices or none. */
+/* Binds both matrices or none. */
 static int bind_lora(struct binder *b, uint32_t i_task, const char *base, const struct weight *w,
                      struct model_lora *lora)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Llama 2 and 3 (Touvron et al. 2023), Mistral (Jiang et al. 2023), TinyLlama and others of their
- * shape: pre-norm, rotary positions, grouped queries, gated feed-forward. Biases where the file
- * has them; a sliding window where the hyperparameters say so.
+ * Llama 2 and 3 (Touvron et al. 2023), Mistral (Jiang et al. 2023), TinyLlama and others of the
+ * same shape: pre-norm, rotary positions, grouped queries, gated feed-forward. Biases are used if
+ * the file has them, a sliding window if the hyperparameters say so.
  */
 #include "model/arch.h"
 
-static int bind(struct model *m, struct inf_err *reterr)
+static int llama_bind(struct model *m, struct inf_err *reterr)
 {
     return weights_bind(m, 0, reterr);
 }
 
-const struct arch arch_llama = {.name = "llama", .bind = bind, .build = layer_decoder};
+const struct arch arch_llama = {.name = "llama", .bind = llama_bind, .build = layer_decoder};

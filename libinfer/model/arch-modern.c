@@ -2,9 +2,9 @@
 /*
  * ModernBERT (Warner et al. 2024)
  *
- * An encoder with norms in front of attention and of gated units, but for the first attention,
- * which takes the normalised embedding as it is. Each third layer sees the whole text, the others a
- * window, for which the rotation has a base of its own.
+ * An encoder with norms before attention and before gated units. The first attention has none and
+ * takes the normalized embedding. Every third layer sees the whole text; the others see a window,
+ * with a separate base of the rotation.
  */
 #include "model/arch.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The architectures that this build runs, one line each. */
+/* The table of architectures that this build supports, one line each. */
 #include <string.h>
 
 #include "model/arch.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding of what encoders share: packed matrices, classifiers, layers behind the pooling. */
+/* Binding of weights that encoders share: packed matrices, classifiers, layers after the
+ * pooling. */
 #include <stdio.h>
 
 #include "model/arch.h"
@@ -12,7 +13,7 @@ struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows)
 
     if (!w->data)
         return part;
-    /* A vector is one row: its elements are what a matrix has rows of. */
+    /* A vector is one row: its elements correspond to the rows of a matrix. */
     if (w->rows == 1) {
         part.data = (const float *)w->data + first;
         part.cols = rows;
@@ -58,7 +59,7 @@ int bind_qkv(struct binder *b, uint32_t i_layer)
     return 0;
 }
 
-/* The classifier and what is in front of it. */
+/* Binds the classifier and the layer before it. */
 static int bind_labels(struct binder *b)
 {
     const struct hparams *hp = b->m->hp;
@@ -66,7 +67,7 @@ static int bind_labels(struct binder *b)
     struct model *m = b->m;
     int r;
 
-    /* A file may bring the layer in front of a classifier that it does not have. */
+    /* A file may have the layer before a classifier without having the classifier. */
     r = bind_weight(b, "cls.weight", labels && hp->embed.has_head, hp->n_embd, hp->n_embd,
                     &m->pooler);
     if (r == 0)
@@ -111,7 +112,7 @@ int bind_encoder(struct model *m, const struct bind_slot *slots, size_t n,
             r = bind_weight(&b, slots[i].name, slots[i].needed, slots[i].rows, slots[i].cols,
                             (struct weight *)(void *)((char *)m + slots[i].offset));
     m->bytes_token = 0;
-    m->madds_layers = 0; /* of embeddings */
+    m->madds_layers = 0; /* for embeddings */
     for (uint32_t i = 0; r == 0 && i < m->hp->n_layers; i++)
         r = bind_layer(&b, i);
     if (r == 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs that make vectors and scores of texts: a model's rows, pooled, and what comes behind. */
+/* Graphs that compute vectors and scores of texts: a model's rows, pooling, and the layers after
+ * it. */
 #include <errno.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ uint32_t model_embed_width(const struct model *m, const struct model_embed *how)
     return m->hp->n_embd;
 }
 
-/* The rows of the head for two tokens. They are copied: they do not lie side by side. */
+/* The rows of the head for two tokens. They are copied, because they are not adjacent. */
 static int head_rows(struct model *m, const int32_t tokens[2], struct weight *ret,
                      struct inf_err *reterr)
 {
@@ -64,7 +65,7 @@ static int head_rows(struct model *m, const int32_t tokens[2], struct weight *re
     return 0;
 }
 
-static graph_ref classify(const struct model *m, struct graph *g, graph_ref x)
+static graph_ref classify_rows(const struct model *m, struct graph *g, graph_ref x)
 {
     if (m->hp->embed.has_head)
         x = graph_act(g, graph_matmul(g, x, &m->pooler, &m->pooler_bias), m->hp->embed.head_act);
@@ -73,7 +74,7 @@ static graph_ref classify(const struct model *m, struct graph *g, graph_ref x)
     return graph_matmul(g, x, &m->labels, &m->labels_bias);
 }
 
-static graph_ref dense(const struct model *m, struct graph *g, graph_ref x)
+static graph_ref dense_layers(const struct model *m, struct graph *g, graph_ref x)
 {
     const struct hparams_embed *e = &m->hp->embed;
 
@@ -85,42 +86,42 @@ static graph_ref dense(const struct model *m, struct graph *g, graph_ref x)
     return x;
 }
 
-/* Pooling that names rows does so in the last layer already. */
+/* Pooling that names rows selects them in the last layer already. */
 static graph_ref all_rows(const struct model *m, struct graph *g, enum pooling pooling)
 {
     return m->arch->build_rows ? m->arch->build_rows(m, g, pooling)
                                : layer_decoder_rows(m, g, pooling);
 }
 
-static graph_ref pooled(const struct model *m, struct graph *g, enum pooling pooling)
+static graph_ref pool_rows(const struct model *m, struct graph *g, enum pooling pooling)
 {
     const graph_ref x = all_rows(m, g, pooling);
 
     return pooling == POOLING_MEAN ? graph_pool(g, x) : x;
 }
 
-/* One vector for each row. */
+/* One vector per row. */
 static graph_ref single_rows(const struct model *m, struct graph *g)
 {
     const graph_ref x = graph_rows(g, all_rows(m, g, POOLING_NONE));
 
     if (m->hp->embed.late)
-        return dense(m, g, x);
+        return dense_layers(m, g, x);
     return m->multi.data ? layer_product(m, g, x, &m->multi, &m->multi_bias) : x;
 }
 
-/* @head: of two tokens, or none. */
-static graph_ref build(const struct model *m, const struct model_embed *how,
-                       const struct weight *head, struct graph *g)
+/* @head: rows of the head for two tokens, or none. */
+static graph_ref build_embed(const struct model *m, const struct model_embed *how,
+                             const struct weight *head, struct graph *g)
 {
     graph_ref x;
 
     if (how->make == MODEL_MAKE_ROWS)
         return single_rows(m, g);
-    x = pooled(m, g, how->pooling);
+    x = pool_rows(m, g, how->pooling);
     if (how->make == MODEL_MAKE_VECTOR)
-        return dense(m, g, x);
-    return head->data ? graph_matmul(g, x, head, NULL) : classify(m, g, x);
+        return dense_layers(m, g, x);
+    return head->data ? graph_matmul(g, x, head, NULL) : classify_rows(m, g, x);
 }
 
 int model_build_embed(struct model *m, const struct model_embed *how, struct graph **ret_graph,
@@ -145,7 +146,7 @@ int model_build_embed(struct model *m, const struct model_embed *how, struct gra
         r = err_set(reterr, ENOMEM, "out of memory");
     if (r < 0)
         return r;
-    graph_output(g, build(&view, how, &head, g));
+    graph_output(g, build_embed(&view, how, &head, g));
     r = graph_error(g, reterr);
     if (r < 0)
         return r;

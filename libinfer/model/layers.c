@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of graphs that architectures share. What a model does not have (biases, norms of q and k)
- * is a zeroed weight, and then no node.
+ * Parts of graphs that architectures share. A part that a model does not have (biases, norms of q
+ * and k) is a zeroed weight and gives no node.
  */
 #include <math.h>
 
@@ -12,7 +12,7 @@ graph_ref layer_embed(const struct model *m, struct graph *g)
     return graph_embed(g, &m->embd, m->hp->embd_scale > 0 ? m->hp->embd_scale : 1.0f);
 }
 
-/* NULL: the task adds nothing, or there is none. */
+/* NULL: there is no task, or it adds nothing. */
 static const struct model_lora *lora_of(const struct model *m, const struct weight *w)
 {
     const struct weight *first = (const struct weight *)m->layers;
@@ -45,9 +45,9 @@ graph_ref layer_product(const struct model *m, struct graph *g, graph_ref x, con
     return graph_add(g, y, graph_matmul(g, h, &lora->b, NULL));
 }
 
-/* Norm per head where the model has one, then rotation. */
-static graph_ref rotate(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
-                        const struct weight *norm)
+/* The norm per head, if the model has one, then rotation. */
+static graph_ref rotate_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                              const struct weight *norm)
 {
     const struct rope_params rope = rope_of_layer(m, i_layer);
 
@@ -72,8 +72,8 @@ graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer,
     };
     graph_ref q, k, v;
 
-    q = rotate(m, g, i_layer, layer_product(m, g, h, &l->q, &l->q_bias), &l->q_norm);
-    k = rotate(m, g, i_layer, layer_product(m, g, h, &l->k, &l->k_bias), &l->k_norm);
+    q = rotate_heads(m, g, i_layer, layer_product(m, g, h, &l->q, &l->q_bias), &l->q_norm);
+    k = rotate_heads(m, g, i_layer, layer_product(m, g, h, &l->k, &l->k_bias), &l->k_norm);
     v = layer_product(m, g, h, &l->v, &l->v_bias);
     return graph_attention(g, q, k, v, &attn);
 }
@@ -84,7 +84,7 @@ graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_lay
     graph_ref h = graph_rms_norm(g, x, &l->attn_norm, m->hp->norm_eps, 0);
 
     h = layer_attend(m, g, i_layer, i_layer, h, false);
-    /* From here on no row looks at another: those without logits are done. */
+    /* From here on rows are independent, so rows without requested logits can be dropped. */
     if (i_layer == m->hp->n_layers - 1) {
         h = graph_rows(g, h);
         x = graph_rows(g, x);

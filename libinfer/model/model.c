@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing a model, and what the layers above ask it. */
+/* Opening and closing a model, and queries about it for the layers above. */
 #include "model/model.h"
 
 #include <errno.h>

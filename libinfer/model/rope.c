@@ -2,10 +2,11 @@
 /*
  * Inverse frequencies of the rotary embedding, and their scaling to longer contexts
  *
- * linear: all divided by the factor. llama3 (Llama 3.1): low frequencies divided, high ones kept,
- * a ramp between. yarn (Peng et al. 2023): the same by rotations over the original context, and a
- * factor on sin and cos. ntk: another base. A tensor rope_freqs.weight holds divisors and comes on
- * top. Computed in double, so that only the last rounding is ours.
+ * linear: divide all by the factor. llama3 (Llama 3.1): divide low frequencies, keep high ones,
+ * with a ramp between. yarn (Peng et al. 2023): the same, with the ramp given in rotations over the
+ * original context, and a factor on sin and cos. ntk: use another base. The divisors of a tensor
+ * rope_freqs.weight are applied in addition. All is computed in double, so that only the last
+ * rounding affects the result.
  */
 #include <errno.h>
 #include <math.h>
@@ -31,14 +32,14 @@ static double llama3(const struct hparams *hp, double freq)
     return (1 - smooth) * freq / factor + smooth * freq;
 }
 
-/* The dimension that turns @n_rot times over the original context. */
+/* The dimension that rotates @n_rot times over the original context. */
 static double yarn_dim(const struct hparams *hp, double n_rot)
 {
     return hp->rope_dims * log(hp->rope_ctx_orig / (n_rot * 2 * PI)) /
            (2 * log((double)hp->rope_theta));
 }
 
-static double yarn(const struct hparams *hp, double freq, uint32_t i)
+static double rope_yarn(const struct hparams *hp, double freq, uint32_t i)
 {
     double low = yarn_dim(hp, (double)hp->yarn_beta_fast);
     double high = yarn_dim(hp, (double)hp->yarn_beta_slow);
@@ -76,7 +77,7 @@ static double attn_factor(const struct hparams *hp)
     return yarn_mscale(factor, 1) * extra;
 }
 
-static double scaled(const struct hparams *hp, double freq, uint32_t i)
+static double rope_scaled(const struct hparams *hp, double freq, uint32_t i)
 {
     switch (hp->rope_scaling) {
     case ROPE_SCALING_LINEAR:
@@ -84,7 +85,7 @@ static double scaled(const struct hparams *hp, double freq, uint32_t i)
     case ROPE_SCALING_LLAMA3:
         return llama3(hp, freq);
     case ROPE_SCALING_YARN:
-        return yarn(hp, freq, i);
+        return rope_yarn(hp, freq, i);
     case ROPE_SCALING_NTK:
         return freq / pow((double)hp->rope_factor, 2.0 / hp->rope_dims);
     case ROPE_SCALING_NONE:
@@ -93,14 +94,14 @@ static double scaled(const struct hparams *hp, double freq, uint32_t i)
     return freq;
 }
 
-/* NTK-aware (Su 2023, "mixed" without an exponent): the base times the factor, and all divided by
- * what that leaves to be stretched at the highest frequency. */
+/* NTK-aware (Su 2023, "mixed" without an exponent): the base is multiplied by the factor, and all
+ * frequencies are divided by the stretching that then still lacks at the highest frequency. */
 static double ntk_base(const struct hparams *hp)
 {
     return hp->rope_scaling == ROPE_SCALING_NTK ? (double)hp->rope_factor : 1;
 }
 
-static int divide(struct model *m, const struct format_tensor *t, struct inf_err *reterr)
+static int divide_freqs(struct model *m, const struct format_tensor *t, struct inf_err *reterr)
 {
     const uint32_t n = m->hp->rope_dims / 2;
     const float *divisors = t->data;
@@ -132,13 +133,13 @@ int rope_bind(struct model *m, struct inf_err *reterr)
     if (!m->inv_freq)
         return err_set(reterr, ENOMEM, "out of memory");
     for (uint32_t i = 0; i < n; i++)
-        m->inv_freq[i] = (float)scaled(hp, pow(theta, -2.0 * i / hp->rope_dims), i);
+        m->inv_freq[i] = (float)rope_scaled(hp, pow(theta, -2.0 * i / hp->rope_dims), i);
     if (theta_window > 0)
         m->inv_freq_window = m->inv_freq + n;
     for (uint32_t i = 0; theta_window > 0 && i < n; i++)
         m->inv_freq_window[i] = (float)pow(theta_window, -2.0 * i / hp->rope_dims);
     m->rope_mscale = (float)attn_factor(hp);
-    return t ? divide(m, t, reterr) : 0;
+    return t ? divide_freqs(m, t, reterr) : 0;
 }
 
 struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer)

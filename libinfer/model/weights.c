@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binding: every weight of a dense decoder to its tensor
+ * Binding each weight of a dense decoder to its tensor
  *
- * Matrices stay where they lie. Vectors (norms, biases) that are not stored as F32 are decoded
- * once; they are small, and backends need not care. A tensor that nothing bound is an error: the
- * file then belongs to an architecture that only looks like this one.
+ * Matrices are used in place. Vectors (norms, biases) that are not stored as F32 are decoded once;
+ * they are small, and backends then need only F32. A tensor that was not bound is an error: the
+ * file then belongs to another architecture that only looks like this one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static bool is_norm(const char *name)
     return n >= end && strcmp(name + n - end, "norm.weight") == 0;
 }
 
-/* A vector as F32, decoded if it must be. */
+/* Gives a vector as F32, decoded if necessary. */
 static int decode_vector(struct binder *b, const struct format_tensor *t, struct weight *w)
 {
     const bool add_one = b->m->hp->norms_add_one && is_norm(t->name);
@@ -217,7 +217,7 @@ int weights_bind_decoder(struct binder *b, unsigned need)
     if (r == 0)
         r = bind_weight(b, "output.weight", false, hp->n_vocab, hp->n_embd, &m->head);
     m->madds_head = (uint64_t)hp->n_vocab * hp->n_embd;
-    m->madds_layers = 0; /* of embedding and head */
+    m->madds_layers = 0; /* for embedding and head */
     for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
         r = bind_layer(b, i, need);
     if (r == 0)

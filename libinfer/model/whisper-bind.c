@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Binding Whisper's tensors by name: vectors, and tables of a block's weights.
+ */
 #include "model/whisper-bind.h"
 
 #include <errno.h>

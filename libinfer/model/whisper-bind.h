@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside of whisper.h: weights under either set of names. */
+/* Internals of whisper.h: binding of weights under either set of names. */
 
 #include "core/arena.h"
 #include "model/whisper.h"
@@ -9,17 +9,17 @@
 #define WHISPER_NORM_EPS 1e-5f
 
 struct whisper_binder {
-    struct arena *arena; /* of what is copied */
+    struct arena *arena; /* for copies */
     const struct whisper_source *src;
     struct inf_err *err;
 };
 
-/* Names in either kind of file. */
+/* Names in both kinds of file. */
 struct whisper_names {
     const char *openai, *hugging_face;
 };
 
-/* One row of a table of a block's weights: a vector when there is one row. */
+/* One row of a table of a block's weights; a vector if it has one row. */
 struct whisper_slot {
     struct whisper_names names;
     size_t offset; /* of its struct weight in the block */
@@ -34,14 +34,14 @@ static inline const char *whisper_name(const struct whisper_binder *b,
 
 /* -EBADMSG: missing; -EOPNOTSUPP: a number format that nothing here computes with. */
 int whisper_find(struct whisper_binder *b, const char *name, const struct format_tensor **ret);
-/* -EBADMSG, with the name. */
+/* Returns -EBADMSG with the name of the tensor. */
 int whisper_misshapen(struct whisper_binder *b, const char *name);
-/* As floats in the arena; NULL when there is no memory left. */
+/* Converts to floats in the arena; NULL if memory is short. */
 float *whisper_floats(struct whisper_binder *b, const struct format_tensor *t, uint64_t n);
-/* @n values, whatever dimensions of 1 stand around them. */
+/* Binds @n values; further dimensions of 1 are ignored. */
 int whisper_bind_vector(struct whisper_binder *b, const char *name, uint32_t n, struct weight *ret);
 int whisper_bind_matrix(struct whisper_binder *b, const char *name, uint32_t rows, uint32_t cols,
                         struct weight *ret);
-/* All of @slots, called PREFIX.@i.NAME, into @block. */
+/* Binds all of @slots, named PREFIX.@i.NAME, into @block. */
 int whisper_bind_slots(struct whisper_binder *b, const struct whisper_names *prefix, uint32_t i,
                        const struct whisper_slot *slots, size_t n, void *block);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decoder's weights under either set of names, and its graphs. */
+/* Whisper's decoder: its weights under either set of names, and its graphs. */
 #include <errno.h>
 #include <math.h>
 
 #include "core/err.h"
 #include "model/whisper-bind.h"
 
-/* To its own past, or to what was heard. */
+/* Attention to earlier text, or to the encoder's output. */
 struct attention {
     struct weight norm, norm_bias;          /* [n_embd] */
     struct weight q, k, v, out;             /* [n_embd, n_embd] */
-    struct weight q_bias, v_bias, out_bias; /* keys have none */
+    struct weight q_bias, v_bias, out_bias; /* keys have no bias */
 };
 
 struct block {
@@ -23,7 +23,7 @@ struct block {
 struct whisper_decoder {
     struct whisper_text_shape shape;
     struct arena arena;
-    struct weight tokens;    /* [n_vocab, n_embd], the head as well */
+    struct weight tokens;    /* [n_vocab, n_embd]; also the head */
     struct weight positions; /* [n_ctx, n_embd] */
     struct weight norm, norm_bias;
     struct block *blocks; /* [n_layers] */
@@ -130,7 +130,7 @@ enum inf_dtype whisper_decoder_dtype(const struct whisper_decoder *d)
     return d->tokens.dtype;
 }
 
-/* Heads whose scores are kept are counted through all layers. */
+/* Heads whose scores are kept are numbered through all layers. */
 static struct attn_params attn_params(const struct whisper_decoder *d, uint32_t i_layer,
                                       const struct whisper_heads *kept)
 {

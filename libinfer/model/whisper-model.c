@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening both parts of a Whisper model from any of its file formats.
+ */
 #include "model/whisper-model.h"
 
 #include <errno.h>
 
 #include "core/err.h"
 
-static const struct format_tensor *find(const void *file, const char *name)
+static const struct format_tensor *find_tensor(const void *file, const char *name)
 {
     return format_find(file, name);
 }
@@ -15,7 +18,7 @@ int whisper_model_open(const struct format *f, struct whisper_model **ret_model,
 {
     _cleanup_(whisper_model_closep) struct whisper_model *m = NEW(struct whisper_model, 1);
     const struct whisper_config *c = format_whisper(f);
-    const struct whisper_source src = {find, f, c->hugging_face};
+    const struct whisper_source src = {find_tensor, f, c->hugging_face};
     const struct whisper_shape audio = {
         .n_mels = c->n_mels,
         .n_ctx = c->n_audio_ctx,

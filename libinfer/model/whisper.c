@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding the encoder's weights under either set of names, and its graphs. */
+/* Whisper's encoder: binding its weights under either set of names, and its graphs. */
 #include "model/whisper-bind.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ enum { TAPS = 3 };
 struct block {
     struct weight attn_norm, attn_norm_bias; /* [n_embd] */
     struct weight q, k, v, out;              /* [n_embd, n_embd] */
-    struct weight q_bias, v_bias, out_bias;  /* keys have none */
+    struct weight q_bias, v_bias, out_bias;  /* keys have no bias */
     struct weight ffn_norm, ffn_norm_bias;
     struct weight up, up_bias;     /* [n_ff, n_embd] */
     struct weight down, down_bias; /* [n_embd, n_ff] */
@@ -31,7 +31,7 @@ struct whisper_encoder {
     struct block *blocks; /* [n_layers] */
 };
 
-/* Turns [outputs, channels, taps] into [outputs, taps × channels], in the same number format. */
+/* Transposes [outputs, channels, taps] to [outputs, taps × channels], in the same number format. */
 static int bind_conv(struct whisper_binder *b, const char *name, uint32_t n_channels,
                      uint32_t n_out, struct weight *ret)
 {
@@ -183,9 +183,9 @@ static graph_ref build_conv(const struct whisper_encoder *e, struct graph *g, in
     return graph_act(g, graph_matmul(g, x, &e->conv[i], &e->conv_bias[i]), GRAPH_ACT_GELU_ERF);
 }
 
-/* Each layer's keys and values take the place of those of the layer before it. */
-static graph_ref attend(const struct whisper_encoder *e, struct graph *g, const struct block *l,
-                        graph_ref x)
+/* In the KV store, each layer's keys and values overwrite those of the layer before it. */
+static graph_ref encoder_attend(const struct whisper_encoder *e, struct graph *g,
+                                const struct block *l, graph_ref x)
 {
     const uint32_t head_dim = e->shape.n_embd / e->shape.n_heads;
     const struct attn_params attn = {
@@ -217,7 +217,7 @@ static graph_ref build_blocks(const struct whisper_encoder *e, struct graph *g)
 
     x = graph_add(g, x, graph_embed_by(g, &e->positions, GRAPH_KEY_POSITION));
     for (uint32_t i = 0; i < e->shape.n_layers; i++) {
-        x = graph_add(g, x, attend(e, g, &e->blocks[i], x));
+        x = graph_add(g, x, encoder_attend(e, g, &e->blocks[i], x));
         x = graph_add(g, x, feed_forward(g, &e->blocks[i], x));
     }
     return graph_layer_norm(g, x, &e->norm, &e->norm_bias, WHISPER_NORM_EPS);

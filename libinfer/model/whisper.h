@@ -4,10 +4,10 @@
 /*
  * Whisper: the encoder and the decoder
  *
- * Frames of 10 ms pass two convolutions over three of them, the second in steps of two, then blocks
- * of attention to both sides (Radford et al. 2022). A graph has the same number of rows throughout,
- * so that there are three: each convolution is a product with rows that hold three frames one
- * behind the other, which the caller lays out.
+ * Frames of 10 ms pass two convolutions over three frames, the second with stride two, then blocks
+ * of bidirectional attention (Radford et al. 2022). A graph has the same number of rows throughout,
+ * so there are three graphs. Each convolution is a product with rows that hold three consecutive
+ * frames, which the caller lays out.
  */
 
 #include "core/macros.h"
@@ -15,11 +15,11 @@
 #include "graph/graph.h"
 
 struct whisper_shape {
-    uint32_t n_mels, n_ctx; /* n_ctx: rows of the result, half as many as frames */
+    uint32_t n_mels, n_ctx; /* n_ctx: rows of the result, half the number of frames */
     uint32_t n_embd, n_heads, n_ff, n_layers;
 };
 
-/* A file whose tensors are called as Hugging Face does, or as OpenAI and whisper.cpp do. */
+/* A source of tensors, named as by Hugging Face, or as by OpenAI and whisper.cpp. */
 struct whisper_source {
     const struct format_tensor *(*find)(const void *file, const char *name); /* NULL: absent */
     const void *file;
@@ -35,8 +35,8 @@ enum whisper_part {
 
 struct whisper_encoder;
 
-/* Weights stay in the file, which must outlive it; those of convolutions are copied. -EBADMSG: a
- * tensor is missing or has another shape; -EOPNOTSUPP: a number format that is not for its place;
+/* Weights stay in the file, which must outlive the encoder; those of convolutions are copied.
+ * -EBADMSG: a tensor is missing or has another shape; -EOPNOTSUPP: an unsupported number format;
  * -ENOMEM. */
 int whisper_encoder_new(const struct whisper_source *src, const struct whisper_shape *shape,
                         struct whisper_encoder **ret_encoder, struct inf_err *reterr);
@@ -44,23 +44,23 @@ struct whisper_encoder *whisper_encoder_free(struct whisper_encoder *e);
 DEFINE_CLEANUP(struct whisper_encoder *, whisper_encoder_free);
 
 const struct whisper_shape *whisper_encoder_shape(const struct whisper_encoder *e);
-/* The format of its matrices. */
+/* The number format of its matrices. */
 enum inf_dtype whisper_encoder_dtype(const struct whisper_encoder *e);
-/* The graph of one part; its input is the batch's, its output all rows. -ENOMEM. */
+/* Builds the graph of one part. Its input is the batch's, its output all rows. -ENOMEM. */
 int whisper_encoder_graph(const struct whisper_encoder *e, enum whisper_part part,
                           struct graph **ret_graph, struct inf_err *reterr);
 
 /*
- * The decoder writes text about what the encoder made: its blocks attend to the text so far, then
- * to the memory, keys and values of the encoder's rows that are computed once for a window
- * (graph/batch.h). The table of tokens is the head as well.
+ * The decoder writes text from the encoder's output. Its blocks attend to the text so far, then to
+ * the memory: keys and values of the encoder's rows, computed once per window (graph/batch.h). The
+ * token table is also the head.
  */
 struct whisper_text_shape {
     uint32_t n_vocab, n_ctx;
     uint32_t n_embd, n_heads, n_ff, n_layers;
 };
 
-/* Heads of the attention to the memory, of each layer: bit h, head h below 64. */
+/* Heads of the attention to the memory, per layer: bit h is head h, below 64. */
 struct whisper_heads {
     const uint64_t *masks; /* [n_layers] */
 };
@@ -74,13 +74,13 @@ struct whisper_decoder *whisper_decoder_free(struct whisper_decoder *d);
 DEFINE_CLEANUP(struct whisper_decoder *, whisper_decoder_free);
 
 const struct whisper_text_shape *whisper_decoder_shape(const struct whisper_decoder *d);
-/* The format of its table of tokens. */
+/* The number format of its token table. */
 enum inf_dtype whisper_decoder_dtype(const struct whisper_decoder *d);
-/* Tokens to logits; batches may ask for the scores of the heads @kept (NULL: of none), counted
- * layer by layer. -ENOMEM. */
+/* Tokens to logits. Batches may request the scores of the heads @kept (NULL: none), numbered layer
+ * by layer. -ENOMEM. */
 int whisper_decoder_graph(const struct whisper_decoder *d, const struct whisper_heads *kept,
                           struct graph **ret_graph, struct inf_err *reterr);
-/* From the encoder's rows, the batch's input, to keys and values of the memory, in the blocks that
- * the batch names. Asks for no logits. -ENOMEM. */
+/* From the encoder's rows, which are the batch's input, to keys and values of the memory, in the
+ * blocks that the batch names. Gives no logits. -ENOMEM. */
 int whisper_memory_graph(const struct whisper_decoder *d, struct graph **ret_graph,
                          struct inf_err *reterr);
