@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounds on hyperparameters. They are far above all models, and low enough that products of two
- * of them, times the size of a float, cannot overflow. */
+/* Limits of hyperparameters. They are far above those of all models, and low enough that the
+ * product of two of them and the size of a float cannot overflow. */
 #include "format/hparams.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Hyperparameters of decoder-only transformers, from GGUF metadata or config.json
+ * Hyperparameters of transformers, from GGUF metadata or config.json
  *
- * Whoever fills them ends with hparams_check(): afterwards all products of the counts fit 32 bits
- * and no divisor is 0.
+ * Code that fills them must end with hparams_check(): afterwards all products of the counts fit 32
+ * bits and no divisor is 0.
  */
 
 #include <stdbool.h>
@@ -25,42 +25,43 @@ enum rope_scaling {
 
 /* How the rows of a text become one vector. */
 enum pooling {
-    POOLING_NONE, /* the file does not tell */
+    POOLING_NONE, /* the file does not say */
     POOLING_MEAN,
     POOLING_CLS, /* the first row */
     POOLING_LAST,
 };
 
-/* Dense layers behind the pooling, or of single tokens, at most. */
+/* Most dense layers after the pooling, or for token vectors. */
 #define HPARAMS_MAX_DENSE 4
-/* Tasks that a model is adapted to at most, and bytes of a name with its end. */
+/* Most tasks of a model, and bytes of a task name including its end. */
 #define HPARAMS_MAX_TASKS 8
 #define HPARAMS_TASK_NAME 32
 
-/* What models that make vectors or scores have beside the others. */
+/* Settings of models that compute vectors or scores. */
 struct hparams_embed {
-    bool encoder;       /* rows see both sides */
+    bool encoder;       /* attention is bidirectional */
     bool gated;         /* encoders: the feed-forward layers are gated units */
-    uint32_t pos_first; /* encoders: the row of the table of positions that position 0 has */
-    bool pos_skips;     /* … and tokens of the id pos_first - 1, padding, are not counted: all of
-                           them have the row before it */
+    uint32_t pos_first; /* encoders: row of the position table for position 0 */
+    bool pos_skips;     /* … and tokens with the id pos_first - 1 (padding) are not counted: all
+                           of them use the row before it */
     uint32_t n_pos;     /* rows of that table; 0: positions are rotations */
-    uint32_t n_types;   /* kinds of segments; 0: none */
+    uint32_t n_types;   /* number of token types; 0: none */
     enum pooling pooling;
     uint32_t n_labels; /* of a classifier; 0: there is none */
-    bool has_head;     /* in front of the classifier there is a layer with head_act */
+    bool has_head;     /* there is a layer with head_act before the classifier */
     enum graph_act head_act;
-    enum pooling score_pooling; /* what the classifier is given; NONE: what is usual */
-    uint32_t n_dense;           /* layers behind the pooling: "dense.0.weight"… */
+    enum pooling score_pooling; /* input of the classifier; NONE: the default */
+    uint32_t n_dense;           /* layers after the pooling: "dense.0.weight"… */
     enum graph_act dense_act[HPARAMS_MAX_DENSE];
     bool dense_linear[HPARAMS_MAX_DENSE]; /* no activation */
     uint32_t dense_out[HPARAMS_MAX_DENSE];
-    uint32_t max_tokens; /* texts are cut there unless more is asked for; 0: n_ctx_train */
-    bool raw;            /* vectors keep their length */
-    uint32_t multi_out;  /* columns of the vectors of single tokens; 0: n_embd */
-    bool late; /* late interaction alone: dense layers are of single tokens, nothing is pooled */
-    /* Low-rank matrices that are added to those of all layers, some for each task; a name is no
-     * path and has no dots. */
+    uint32_t max_tokens; /* default limit of a text; 0: n_ctx_train */
+    bool raw;            /* vectors are not normalized */
+    uint32_t multi_out;  /* width of token vectors; 0: n_embd */
+    bool late; /* late interaction only: dense layers apply to token vectors, and nothing is
+                  pooled */
+    /* Low-rank matrices that tasks add to those of all layers. A task name contains no dot and no
+     * slash. */
     uint32_t n_tasks;
     char tasks[HPARAMS_MAX_TASKS][HPARAMS_TASK_NAME];
     uint32_t lora_rank;
@@ -73,34 +74,37 @@ struct hparams {
     uint32_t n_vocab, n_ctx_train, n_embd, n_layers, n_ff;
     uint32_t n_heads, n_kv_heads, head_dim;
     float norm_eps;
-    bool norms_add_one; /* the weight of a norm is 1 + what is stored */
-    float embd_scale;   /* on the rows of the embedding; 0: 1 */
-    float attn_scale;   /* of q·k; 0: 1/sqrt(head_dim) */
+    bool norms_add_one; /* the weight of a norm is 1 + the stored value */
+    float embd_scale;   /* factor on the rows of the embedding; 0: 1 */
+    float attn_scale;   /* factor on q·k; 0: 1/sqrt(head_dim) */
 
     enum rope_style rope_style;
     uint32_t rope_dims;
     float rope_theta;
-    float rope_theta_window; /* of layers with a window, which then have no scaling; 0: as others */
+    float rope_theta_window; /* of layers with a window, which then have no scaling; 0: as in
+                                other layers */
     enum rope_scaling rope_scaling;
     float rope_factor;
-    float rope_attn_factor; /* on sin and cos, beside that of yarn; 0: 1 */
+    float rope_attn_factor; /* factor on sin and cos, in addition to that of yarn; 0: 1 */
     uint32_t rope_ctx_orig; /* llama3, yarn */
     float rope_low_freq_factor, rope_high_freq_factor; /* llama3 */
     float yarn_beta_fast, yarn_beta_slow;
-    float yarn_attn_factor; /* on sin and cos; 0: from the factor and the two below */
+    float yarn_attn_factor; /* factor on sin and cos; 0: computed from the scaling factor and the
+                               two below */
     float yarn_mscale, yarn_mscale_all_dim; /* 0: not given */
-    bool yarn_no_truncate; /* the ramp's ends are not rounded to whole dimensions */
+    bool yarn_no_truncate; /* do not round the ends of the ramp to whole dimensions */
 
-    /* Sliding window in tokens; 0: none. Rows that see both sides have it on each. */
+    /* Sliding window in tokens; 0: none. With bidirectional attention it applies to each side. */
     uint32_t window;
-    uint8_t full_layers[HPARAMS_MAX_LAYERS / 8]; /* with a window: bit i, layer i has none */
+    uint8_t full_layers[HPARAMS_MAX_LAYERS / 8]; /* with a window: bit i is set if layer i has
+                                                    none */
 
     enum graph_act act;
-    bool no_head; /* decoders: rows become no logits */
+    bool no_head; /* decoders without a head: they give no logits */
     struct hparams_embed embed;
 };
 
-/* Window of one layer; 0: it attends to everything. */
+/* Window of one layer; 0: none. */
 static inline uint32_t hparams_window(const struct hparams *hp, uint32_t i_layer)
 {
     return hp->full_layers[i_layer / 8] >> i_layer % 8 & 1 ? 0 : hp->window;
@@ -111,5 +115,5 @@ static inline void hparams_set_full(struct hparams *hp, uint32_t i_layer)
     hp->full_layers[i_layer / 8] |= (uint8_t)(1u << i_layer % 8);
 }
 
-/* -EBADMSG names the first value that no model can have. */
+/* -EBADMSG names the first invalid value. */
 int hparams_check(const struct hparams *hp, struct inf_err *reterr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tells models apart without reading their weights, which would take seconds: two trainings of
- * one architecture look alike here.
+ * Identity of a model without reading its weights, which would take seconds. Two trainings of one
+ * architecture have the same identity.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside of format.h: what the readers fill in. */
+/* Internals of format.h: the data that the readers fill in. */
 
 #include "core/arena.h"
 #include "core/map.h"
@@ -26,33 +26,34 @@ struct format {
     struct safetensors **shards; /* [n_shards] */
     size_t n_shards;
     struct ggml_bin *bin;
-    struct whisper_config *whisper;    /* NULL: another model */
-    char dense[HPARAMS_MAX_DENSE][96]; /* files of the layers behind the pooling */
+    struct whisper_config *whisper;    /* NULL: not a Whisper model */
+    char dense[HPARAMS_MAX_DENSE][96]; /* files of the dense layers after the pooling */
     const char *chat_template;         /* NULL: none */
     size_t chat_template_len;
     struct format_pair *meta; /* [n_meta], in the arena */
     size_t n_meta;
 };
 
-/* Makes room for @n tensors, then takes them one by one; -EBADMSG for a name that is there. */
+/* format_reserve() makes room for @n tensors, then format_add() adds one; -EBADMSG for a duplicate
+ * name. */
 int format_reserve(struct format *f, size_t n, struct inf_err *reterr);
 int format_add(struct format *f, const struct format_tensor *t, struct inf_err *reterr);
 
-/* The three readers; @f is zeroed but for kind, and freed by the caller if they fail. */
+/* The three readers. @f is zeroed except for kind, and the caller frees it if they fail. */
 int format_read_gguf(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_dir(struct format *f, const char *path, unsigned flags, struct inf_err *reterr);
 int format_read_bin(struct format *f, const char *path, struct inf_err *reterr);
-/* whisper/files.c: f->whisper from config.json and what lies beside it; then all tensors of the
- * shards, which are open. */
+/* whisper/files.c: fills f->whisper from config.json and the files beside it, then adds all tensors
+ * of the shards, which must be open. */
 int format_read_whisper_config(struct format *f, const json_t *config, struct inf_err *reterr);
 int format_add_whisper_tensors(struct format *f, struct inf_err *reterr);
-/* The same of a GGUF file, f->gguf, that has the tensors as Hugging Face calls them and tells
- * nothing else, as candle has them: the rest lies beside it. -EOPNOTSUPP when it does not. */
+/* The same for a GGUF file, f->gguf, that contains only tensors, named as by Hugging Face (candle
+ * writes such files); the configuration is in files beside it. -EOPNOTSUPP if they are missing. */
 bool format_is_whisper_gguf(const struct format *f);
 int format_read_whisper_gguf(struct format *f, const char *path, struct inf_err *reterr);
-/* hf/modules.c: f->hp.embed, and f->dense, from modules.json of f->dir, where it is. */
+/* hf/modules.c: fills f->hp.embed and f->dense from modules.json of f->dir, if it exists. */
 int format_read_modules(struct format *f, struct inf_err *reterr);
-/* hf/adapters.c: the rank and scale of f->hp.embed's tasks, where it has any. */
+/* hf/adapters.c: sets the rank and scale of the tasks of f->hp.embed, if there are any. */
 int format_read_adapters(struct format *f, struct inf_err *reterr);
 /* hf/template.c: finds the chat template of f->dir. */
 int format_read_dir_template(struct format *f, struct inf_err *reterr);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one place of this folder that hands untrusted bytes to jansson. It limits nesting to 2048 by
- * itself; sizes are limited by those who call, and here the number of values, because "[]" is two
- * bytes in a file and a hundred and fifty in memory.
+ * Parsing untrusted JSON with jansson, which limits nesting to 2048
+ *
+ * This is the only file of this folder that passes untrusted bytes to jansson. Callers limit the
+ * size. This file limits the number of values, because "[]" is two bytes in a file and a hundred
+ * and fifty in memory.
  */
 #include "format/json.h"
 
@@ -16,7 +18,7 @@
 #define MAX_CONTAINERS ((size_t)1 << 20)
 #define MAX_COMMAS     ((size_t)1 << 21)
 
-/* Counts bytes in strings as well; no file that is meant to be read comes near the limits. */
+/* Counts bytes in strings as well; no legitimate file comes near the limits. */
 static bool has_too_many_values(const char *text, size_t len)
 {
     size_t n_containers = 0, n_commas = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Untrusted JSON by jansson: errors as struct inf_err, and access that cannot surprise. */
+/* Parsing untrusted JSON with jansson: errors as struct inf_err, and type-safe access. */
 
 #include <infer/types.h>
 #include <jansson.h>
@@ -9,8 +9,10 @@
 #include "core/macros.h"
 
 enum json_text_flags {
-    JSON_TEXT_DUPLICATES = 1 << 0, /* the last one wins, as Python has it; else they are errors */
-    JSON_TEXT_BIG_INTS = 1 << 1,   /* integers beyond 64 bits become reals, all others too */
+    JSON_TEXT_DUPLICATES = 1 << 0, /* the last duplicate key wins, as in Python; otherwise
+                                      duplicates are errors */
+    JSON_TEXT_BIG_INTS = 1 << 1,   /* all integers become reals, so that those beyond 64 bits are
+                                      accepted */
 };
 
 static inline void json_decrefpp(json_t **j)
@@ -19,12 +21,12 @@ static inline void json_decrefpp(json_t **j)
 }
 #define _cleanup_json_ _cleanup_(json_decrefpp)
 
-/* Parses @len bytes, which must be an object; @what names them in messages. -EBADMSG, -ENOMEM. */
+/* Parses @len bytes, which must be an object. @what names them in messages. -EBADMSG, -ENOMEM. */
 int json_text_parse(const char *text, size_t len, unsigned flags, const char *what,
                     json_t **ret_object, struct inf_err *reterr);
 /* The same from a file of at most @max bytes. */
 int json_text_read(const char *path, size_t max, unsigned flags, json_t **ret_object,
                    struct inf_err *reterr);
-/* Each key of an object with its value as short text; false when out of memory. */
+/* Appends each key of an object with its value as short text. Returns false if memory is short. */
 struct arena;
 bool json_text_of(const json_t *value, struct arena *arena, const char **ret_text);

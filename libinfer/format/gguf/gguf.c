@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GGUF v2 and v3, little-endian (ggml docs/gguf.md)
+ * Parser of GGUF v2 and v3, little-endian (ggml docs/gguf.md)
  *
- * One pass over header, metadata pairs and tensor directory. Nothing is believed before it was
- * compared with the bytes that are left: a count may not be larger than what its smallest
- * elements would need, so what is allocated is bounded by the file's size. All of it is read into
- * private memory first, which the file's owner cannot change any more: strings and numbers stay
- * where they lie there; only keys and names are copied, to end with a NUL.
+ * One pass over header, metadata pairs and tensor directory. Every number is checked against the
+ * remaining bytes before it is used: a count must not exceed what its smallest elements would need,
+ * so the file's size bounds all allocations. The data are first read into private memory, which the
+ * file's owner can no longer change. Strings and numbers stay there; only keys and names are
+ * copied, to end with a NUL.
  */
 #include "format/gguf/gguf.h"
 
@@ -18,40 +18,40 @@
 #include "core/err.h"
 #include "format/gguf/types.h"
 
-#define GGUF_MAX_NAME   65535 /* of a key, as the format says; and of a tensor's name */
+#define GGUF_MAX_NAME   65535 /* limit of the format for keys; also applied to tensor names */
 #define GGUF_MAX_VALUES ((uint64_t)1 << 20)
 #define GGUF_MAX_ALIGN  ((uint64_t)1 << 20)
-/* Bounds that a file's size alone does not give, because sparse files cost nothing. */
-#define GGUF_MAX_STRINGS ((uint64_t)1 << 22) /* of all values together */
-#define GGUF_MAX_SCALARS ((uint64_t)1 << 28) /* of one array */
+/* Limits that the file's size does not imply, because sparse files cost nothing. */
+#define GGUF_MAX_STRINGS ((uint64_t)1 << 22) /* over all values */
+#define GGUF_MAX_SCALARS ((uint64_t)1 << 28) /* per array */
 
 struct reader {
     const struct file_map *map;
-    struct file_start *start; /* what of it is private */
-    uint64_t size, pos;       /* of the file */
-    uint64_t n_strings;       /* read so far */
+    struct file_start *start; /* the private copy */
+    uint64_t size, pos;       /* within the file */
+    uint64_t n_strings;       /* total so far */
     struct inf_err *err;
 };
 
-/* A tensor of the directory before its data's place is known. */
+/* A tensor of the directory before the place of its data is known. */
 struct entry {
     uint64_t offset; /* in the data section */
-    uint64_t at;     /* of the directory's entry, for messages */
+    uint64_t at;     /* offset of the directory's entry, for messages */
     uint32_t elem_align;
 };
 
-static uint64_t left(const struct reader *r)
+static uint64_t reader_left(const struct reader *r)
 {
     return r->size - r->pos;
 }
 
-static int truncated(struct reader *r, const char *what)
+static int reader_truncated(struct reader *r, const char *what)
 {
     return err_set_at(r->err, EBADMSG, r->pos, "truncated file: it ends inside %s", what);
 }
 
-/* The next @n bytes, of which the caller knows that they are in the file. */
-static int take(struct reader *r, uint64_t n, const unsigned char **ret)
+/* Takes the next @n bytes. The caller has checked that they are in the file. */
+static int reader_take(struct reader *r, uint64_t n, const unsigned char **ret)
 {
     const int rc = file_start_read(r->start, r->map, r->pos + n, r->err);
 
@@ -67,9 +67,9 @@ static int read_bytes(struct reader *r, void *ret, size_t n, const char *what)
     const unsigned char *data;
     int rc;
 
-    if (left(r) < n)
-        return truncated(r, what);
-    rc = take(r, n, &data);
+    if (reader_left(r) < n)
+        return reader_truncated(r, what);
+    rc = reader_take(r, n, &data);
     if (rc == 0)
         memcpy(ret, data, n);
     return rc;
@@ -84,17 +84,17 @@ static int read_string(struct reader *r, struct gguf_str *ret, const char *what)
     rc = read_bytes(r, &len, sizeof(len), what);
     if (rc < 0)
         return rc;
-    if (len > left(r))
+    if (len > reader_left(r))
         return err_set_at(r->err, EBADMSG, r->pos - 8,
                           "%s: a string of %llu bytes, but %llu are left in the file", what,
-                          (unsigned long long)len, (unsigned long long)left(r));
-    rc = take(r, len, &data);
+                          (unsigned long long)len, (unsigned long long)reader_left(r));
+    rc = reader_take(r, len, &data);
     if (rc == 0)
         *ret = (struct gguf_str){.data = (const char *)data, .len = len};
     return rc;
 }
 
-/* A key or a tensor's name: copied, so that it ends with a NUL. */
+/* Reads a key or a tensor's name. It is copied, so that it ends with a NUL. */
 static int read_name(struct reader *r, struct arena *arena, const char **ret, const char *what)
 {
     const uint64_t at = r->pos;
@@ -113,7 +113,7 @@ static int read_name(struct reader *r, struct arena *arena, const char **ret, co
     return *ret ? 0 : err_set(r->err, ENOMEM, "out of memory");
 }
 
-/* Bytes of one value, 0 for those of variable length. */
+/* Bytes of one value; 0 for types of variable length. */
 static uint32_t scalar_size(enum gguf_type type)
 {
     static const uint8_t sizes[] = {
@@ -145,13 +145,13 @@ static int read_strings(struct reader *r, struct arena *arena, struct gguf_value
     const uint64_t begin = r->pos;
     uint32_t *offsets;
     struct gguf_str text;
-    int rc = take(r, 0, &v->data);
+    int rc = reader_take(r, 0, &v->data);
 
     if (rc < 0)
         return rc;
     if (v->type == GGUF_STRING)
         return read_string(r, &text, v->key);
-    if (v->n > left(r) / 8 || v->n > GGUF_MAX_STRINGS - r->n_strings)
+    if (v->n > reader_left(r) / 8 || v->n > GGUF_MAX_STRINGS - r->n_strings)
         return err_set_at(r->err, EBADMSG, r->pos, "key %.64s: %llu strings are too many", v->key,
                           (unsigned long long)v->n);
     offsets = arena_alloc(arena, (size_t)v->n * sizeof(*offsets));
@@ -176,11 +176,11 @@ static int read_scalars(struct reader *r, struct gguf_value *v, enum gguf_type t
     const uint32_t size = scalar_size(type);
     int rc;
 
-    if (v->n > left(r) / size || v->n > GGUF_MAX_SCALARS)
+    if (v->n > reader_left(r) / size || v->n > GGUF_MAX_SCALARS)
         return err_set_at(r->err, EBADMSG, r->pos,
                           "key %.64s: %llu values of %u bytes are too many", v->key,
                           (unsigned long long)v->n, size);
-    rc = take(r, v->n * size, &v->data);
+    rc = reader_take(r, v->n * size, &v->data);
     if (rc < 0)
         return rc;
     if (type == GGUF_BOOL)
@@ -221,8 +221,8 @@ static int read_values(struct reader *r, struct gguf *g, uint64_t n)
 {
     int rc;
 
-    /* The smallest pair is an empty-valued string: 8 + 1 bytes of key, 4 of type, 1 of value. */
-    if (n > left(r) / 14 || n > GGUF_MAX_VALUES)
+    /* The smallest pair has an empty string: 8 + 1 bytes of key, 4 of type, 1 of value. */
+    if (n > reader_left(r) / 14 || n > GGUF_MAX_VALUES)
         return err_set_at(r->err, EBADMSG, 16, "%llu metadata pairs do not fit the file",
                           (unsigned long long)n);
     g->values = NEW(struct gguf_value, n);
@@ -257,7 +257,8 @@ static int set_type(struct reader *r, struct gguf *g, struct format_tensor *t, s
     if (!type) {
         char name[32];
 
-        /* Newer than this table: its size is unknown, which only hurts whoever needs it. */
+        /* A type newer than this table: its size is unknown, which matters only if the tensor is
+         * used. */
         snprintf(name, sizeof(name), "ggml type %u", id);
         t->type_name = arena_strndup(&g->arena, name, strlen(name));
         t->dtype = INF_DTYPE_INVALID;
@@ -340,7 +341,7 @@ static int by_address(const void *a, const void *b)
     return p < q ? -1 : p > q;
 }
 
-/* Files whose tensors share bytes were made to confuse, not to compute. */
+/* Refuses files whose tensors overlap; only malicious files do. */
 static int check_overlap(struct reader *r, const struct gguf *g)
 {
     _cleanup_free_ const struct format_tensor **order = NULL;
@@ -359,7 +360,7 @@ static int check_overlap(struct reader *r, const struct gguf *g)
     return 0;
 }
 
-/* Gives every tensor its place in the data section, which starts behind the directory. */
+/* Gives every tensor its place in the data section, which follows the directory. */
 static int place_tensors(struct reader *r, struct gguf *g, const struct entry *entries)
 {
     uint64_t align = 0, start, begin = 0, end = 0;
@@ -398,7 +399,7 @@ static int read_tensors(struct reader *r, struct gguf *g, uint64_t n)
 
     /* The smallest entry: 8 + 1 bytes of name, 4 of rank, 8 of dimension, 4 of type, 8 of offset.
      */
-    if (n > left(r) / 33 || n > GGUF_MAX_VALUES)
+    if (n > reader_left(r) / 33 || n > GGUF_MAX_VALUES)
         return err_set_at(r->err, EBADMSG, 8, "%llu tensors do not fit the file",
                           (unsigned long long)n);
     g->tensors = NEW(struct format_tensor, n);

@@ -4,9 +4,9 @@
 /*
  * GGUF v2 and v3 (ggml docs/gguf.md): header, metadata pairs, tensor directory
  *
- * Opening checks everything, in memory of its own: afterwards no accessor can fail on a malformed
- * file, nor on one that somebody writes to. What tensors hold is read where it lies, as numbers
- * that may be any.
+ * Opening checks everything, in private memory. Afterwards no accessor can fail, neither on a
+ * malformed file nor on one that is modified later. Tensor data are read in place and may have any
+ * value.
  */
 
 #include <infer/types.h>
@@ -41,35 +41,36 @@ struct gguf_str {
 struct gguf_value {
     const char *key; /* NUL-terminated */
     enum gguf_type type;
-    enum gguf_type elem;       /* of an array; never GGUF_ARRAY */
+    enum gguf_type elem;       /* type of an array's elements; never GGUF_ARRAY */
     uint64_t n;                /* elements of an array; 1 otherwise */
-    const unsigned char *data; /* where the values begin, unaligned little-endian; private */
-    const uint32_t *offsets;   /* arrays of strings: [n], of each string from data; else NULL */
+    const unsigned char *data; /* first value, unaligned little-endian; private */
+    const uint32_t *offsets;   /* arrays of strings: [n] offset of each string from data; else
+                                  NULL */
 };
 
-/* Maps a file. Of a split model ("-00001-of-00003.gguf") it must be the first part, and all others
- * are opened with it; a file without tensors is fine. */
+/* Maps a file. For a split model ("-00001-of-00003.gguf") it must be the first part; all other
+ * parts are opened too. A file without tensors is valid. */
 int gguf_open(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
-/* The same, but the other parts of a split model are left alone: metadata and own tensors. */
+/* The same without the other parts of a split model: only its own metadata and tensors. */
 int gguf_open_part(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
 /* One part from memory, which must outlive it; for tests and fuzzing. */
 int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct inf_err *reterr);
 struct gguf *gguf_close(struct gguf *g);
 DEFINE_CLEANUP(struct gguf *, gguf_close);
 
-/* The mapped parts in their order; NULL past the last. */
+/* The mapped parts in order; NULL past the last. */
 const struct file_map *gguf_file(const struct gguf *g, size_t i);
 size_t gguf_n_values(const struct gguf *g);
 const struct gguf_value *gguf_value_at(const struct gguf *g, size_t i);
 const struct gguf_value *gguf_find(const struct gguf *g, const char *key);
 
-/* True and *ret when the key is there and has a fitting type (any integer type for u64, any
- * number for f64); no conversion from text. */
+/* Return true and set *ret if the key exists with a matching type (any integer type for u64, any
+ * number for f64). Text is not converted. */
 bool gguf_u64(const struct gguf *g, const char *key, uint64_t *ret);
 bool gguf_f64(const struct gguf *g, const char *key, double *ret);
 bool gguf_bool(const struct gguf *g, const char *key, bool *ret);
 bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *ret);
-/* String @i of an array of them, or string 0 of a lone one. */
+/* String @i of an array of strings, or string 0 of a single string. */
 struct gguf_str gguf_string_at(const struct gguf_value *v, uint64_t i);
 /* Element @i of an array of numbers. */
 double gguf_elem_f64(const struct gguf_value *v, uint64_t i);

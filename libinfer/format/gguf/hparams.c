@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GGUF keys to hyperparameters (ggml docs/gguf.md, "LLM")
+ * From GGUF keys to hyperparameters (ggml docs/gguf.md, "LLM")
  *
- * Keys that change what is computed and that nothing here understands are refused by name; a
- * model that runs but answers wrongly is worse than one that does not run.
+ * Unknown keys that change the results are refused by name: a model that gives wrong answers is
+ * worse than one that does not load.
  */
 #include "format/gguf/hparams.h"
 
@@ -15,13 +15,13 @@
 #include "core/err.h"
 #include "format/gguf/types.h"
 
-/* Files of the family "llama" were converted with q and k rows interleaved; those of qwen not. */
+/* Files of the family "llama" have q and k rows interleaved; those of the family "qwen" do not. */
 static const struct gguf_arch {
     const char *file_name, *arch;
     enum rope_style rope_style;
     bool encoder, gated;
-    bool rms;       /* encoders: norms without means */
-    uint32_t every; /* encoders: so many layers with one that has no window */
+    bool rms;       /* encoders: norms without mean */
+    uint32_t every; /* encoders: layers per group, of which one has no window */
 } archs[] = {
     {"llama", "llama", ROPE_PAIRS},
     {"mistral3", "llama", ROPE_PAIRS},
@@ -33,7 +33,7 @@ static const struct gguf_arch {
     {"gemma-embedding", "gemma-embedding", ROPE_HALF, .encoder = true, .rms = true, .every = 6},
 };
 
-/* Keys behind "<arch>." whose value must be absent or 0. */
+/* Keys after "<arch>." that must be missing or 0. */
 static const char *const refused[] = {
     "expert_count",
     "attn_logit_softcapping",
@@ -52,10 +52,10 @@ struct keys {
     const struct gguf *g;
     const struct gguf_arch *arch;
     struct inf_err *err;
-    char key[96]; /* the last one that was looked up */
+    char key[96]; /* the last key that was looked up */
 };
 
-static const char *key(struct keys *k, const char *name)
+static const char *full_key(struct keys *k, const char *name)
 {
     snprintf(k->key, sizeof(k->key), "%s.%s", k->arch->file_name, name);
     return k->key;
@@ -63,12 +63,12 @@ static const char *key(struct keys *k, const char *name)
 
 static int get_u32(struct keys *k, const char *name, bool required, uint32_t *ret)
 {
-    const struct gguf_value *v = gguf_find(k->g, key(k, name));
+    const struct gguf_value *v = gguf_find(k->g, full_key(k, name));
     uint64_t x;
 
     if (!v)
         return required ? err_set(k->err, EBADMSG, "the key %s is missing", k->key) : 0;
-    /* Some models vary a count per layer; that is fine as long as it does not vary. */
+    /* Some counts are stored per layer. That is accepted as long as all are equal. */
     if (v->type == GGUF_ARRAY && v->elem != GGUF_STRING && v->n > 0) {
         const int64_t first = gguf_elem_i64(v, 0);
 
@@ -89,7 +89,7 @@ static int get_f32(struct keys *k, const char *name, bool required, float *ret)
 {
     double x;
 
-    if (!gguf_find(k->g, key(k, name)))
+    if (!gguf_find(k->g, full_key(k, name)))
         return required ? err_set(k->err, EBADMSG, "the key %s is missing", k->key) : 0;
     if (!gguf_f64(k->g, k->key, &x))
         return err_set(k->err, EBADMSG, "the key %s is no number", k->key);
@@ -97,12 +97,12 @@ static int get_f32(struct keys *k, const char *name, bool required, float *ret)
     return 0;
 }
 
-/* Decoders that see both sides: converted from models that make vectors of texts. */
+/* Refuses decoders with bidirectional attention, which were converted from embedding models. */
 static int check_causal(struct keys *k)
 {
     bool causal = true;
 
-    if (k->arch->encoder || !gguf_bool(k->g, key(k, "attention.causal"), &causal) || causal)
+    if (k->arch->encoder || !gguf_bool(k->g, full_key(k, "attention.causal"), &causal) || causal)
         return 0;
     return err_set(k->err, EOPNOTSUPP, "%s is false, which is not supported", k->key);
 }
@@ -112,9 +112,9 @@ static int check_refused(struct keys *k)
     double x;
 
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
-        if (gguf_f64(k->g, key(k, refused[i]), &x) && x != 0)
+        if (gguf_f64(k->g, full_key(k, refused[i]), &x) && x != 0)
             return err_set(k->err, EOPNOTSUPP, "%s is %g, which is not supported", k->key, x);
-    if (gguf_f64(k->g, key(k, "rope.scaling.yarn_ext_factor"), &x) && x != 1 && x >= 0)
+    if (gguf_f64(k->g, full_key(k, "rope.scaling.yarn_ext_factor"), &x) && x != 1 && x >= 0)
         return err_set(k->err, EOPNOTSUPP, "%s is %g, which is not supported", k->key, x);
     return 0;
 }
@@ -159,7 +159,7 @@ static int get_scaling_type(struct keys *k, struct hparams *hp)
 {
     struct gguf_str type;
 
-    if (!gguf_string(k->g, key(k, "rope.scaling.type"), &type))
+    if (!gguf_string(k->g, full_key(k, "rope.scaling.type"), &type))
         return 0;
     if (type.len == 6 && memcmp(type.data, "linear", 6) == 0)
         hp->rope_scaling = ROPE_SCALING_LINEAR;
@@ -197,7 +197,7 @@ static int get_yarn(struct keys *k, struct hparams *hp)
     return r;
 }
 
-/* Llama 3's scaling comes as the tensor rope_freqs.weight, which the model applies. */
+/* The scaling of Llama 3 is stored as the tensor rope_freqs.weight, which the model applies. */
 static int get_rope(struct keys *k, struct hparams *hp)
 {
     int r;
@@ -221,7 +221,8 @@ static int get_rope(struct keys *k, struct hparams *hp)
     return hp->rope_scaling == ROPE_SCALING_YARN ? get_yarn(k, hp) : 0;
 }
 
-/* The pattern says per layer whether the window applies; a number n means all but each n-th. */
+/* The pattern says per layer whether the window applies. A number n means all layers but each
+ * n-th. */
 static int get_pattern(struct keys *k, const struct gguf_value *v, struct hparams *hp)
 {
     if (v->elem == GGUF_STRING || (v->type == GGUF_ARRAY && v->n < hp->n_layers))
@@ -235,8 +236,8 @@ static int get_pattern(struct keys *k, const struct gguf_value *v, struct hparam
     return 0;
 }
 
-/* Of encoders the window is the number of tokens on both sides together. A number n as the pattern
- * means all layers but one of each n: of ModernBERT the first, else the last. */
+/* For encoders the window counts the tokens on both sides together. A number n as the pattern means
+ * all layers but one of each n: the first for ModernBERT, else the last. */
 static int get_encoder_window(struct keys *k, struct hparams *hp)
 {
     const uint32_t first = strcmp(hp->arch, "modern-bert") == 0 ? 0 : 1;
@@ -250,7 +251,7 @@ static int get_encoder_window(struct keys *k, struct hparams *hp)
     hp->window = both / 2 + 1;
     hp->rope_theta_window = 10000;
     r = get_f32(k, "rope.freq_base_swa", false, &hp->rope_theta_window);
-    v = gguf_find(k->g, key(k, "attention.sliding_window_pattern"));
+    v = gguf_find(k->g, full_key(k, "attention.sliding_window_pattern"));
     if (v && v->type == GGUF_ARRAY)
         return r == 0 ? get_pattern(k, v, hp) : r;
     if (r == 0)
@@ -271,7 +272,7 @@ static int get_window(struct keys *k, struct hparams *hp)
     r = get_u32(k, "attention.sliding_window", false, &hp->window);
     if (r < 0 || hp->window == 0)
         return r;
-    v = gguf_find(k->g, key(k, "attention.sliding_window_pattern"));
+    v = gguf_find(k->g, full_key(k, "attention.sliding_window_pattern"));
     return v ? get_pattern(k, v, hp) : 0;
 }
 
@@ -284,7 +285,7 @@ static int get_vocab(struct keys *k, struct hparams *hp)
     r = get_u32(k, "vocab_size", false, &hp->n_vocab);
     if (r < 0)
         return r;
-    /* The embedding's rows decide: each token's row must exist. */
+    /* The rows of the embedding decide, because each token needs one. */
     if (map_find(&k->g->tensor_map, "token_embd.weight", 17, &i)) {
         const struct format_tensor *t = &k->g->tensors[i];
 
@@ -309,7 +310,7 @@ static uint32_t tensor_rows(const struct gguf *g, const char *name)
     return (uint32_t)g->tensors[i].dims[1];
 }
 
-/* As llama.cpp numbers them; 4 is a classifier's. */
+/* Numbered as in llama.cpp; 4 is a classifier's. */
 static int get_pooling(struct keys *k, struct hparams *hp)
 {
     static const enum pooling poolings[] = {POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST,
@@ -326,13 +327,13 @@ static int get_pooling(struct keys *k, struct hparams *hp)
     return 0;
 }
 
-/* Of the units of ModernBERT. */
+/* Activation of ModernBERT's gated units. */
 static int get_act(struct keys *k, enum graph_act *ret)
 {
     struct gguf_str name;
 
     *ret = GRAPH_ACT_GELU_ERF;
-    if (!gguf_string(k->g, key(k, "hidden_activation"), &name))
+    if (!gguf_string(k->g, full_key(k, "hidden_activation"), &name))
         return 0;
     if (name.len == 4 && memcmp(name.data, "silu", 4) == 0)
         *ret = GRAPH_ACT_SILU;
@@ -342,8 +343,7 @@ static int get_act(struct keys *k, enum graph_act *ret)
     return 0;
 }
 
-/* What is not told in keys, the tensors tell. Tables of positions begin with the first that is
- * used. */
+/* The tensors give what the keys do not. Tables of positions begin with the first used row. */
 static int get_encoder(struct keys *k, struct hparams *hp)
 {
     struct hparams_embed *e = &hp->embed;
@@ -376,16 +376,16 @@ static int get_encoder(struct keys *k, struct hparams *hp)
     }
     if (strcmp(hp->arch, "modern-bert") == 0) {
         e->head_act = GRAPH_ACT_GELU_ERF;
-        e->score_pooling = POOLING_MEAN; /* as llama.cpp takes it */
+        e->score_pooling = POOLING_MEAN; /* as llama.cpp does */
         r = get_act(k, &hp->act);
         if (r < 0)
             return r;
     }
-    if (gguf_bool(k->g, key(k, "attention.causal"), &causal) && causal)
+    if (gguf_bool(k->g, full_key(k, "attention.causal"), &causal) && causal)
         return err_set(k->err, EOPNOTSUPP, "%s is true, which is not supported", k->key);
     if (e->n_pos > 0) {
         hp->n_ctx_train = MIN(hp->n_ctx_train, e->n_pos);
-        /* The rotation that is not used must be sane all the same. */
+        /* The rotation is not used but must be valid. */
         hp->rope_dims &= ~1u;
     }
     return 0;

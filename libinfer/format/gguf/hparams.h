@@ -6,7 +6,7 @@
 #include "format/gguf/gguf.h"
 #include "format/hparams.h"
 
-/* -EOPNOTSUPP: an architecture or feature that nothing here computes; -EBADMSG. */
+/* -EOPNOTSUPP: an unsupported architecture or feature; -EBADMSG. */
 int gguf_hparams(const struct gguf *g, struct hparams *ret_hp, struct inf_err *reterr);
-/* Only arch and name, which every file tells. */
+/* Sets only arch and name, which every file has. */
 void gguf_hparams_names(const struct gguf *g, struct hparams *hp);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside of gguf.h: number formats of ggml, and the parsed file. */
+/* Internals of gguf.h: number formats of ggml, and the parsed file. */
 
 #include "core/arena.h"
 #include "core/file.h"
 #include "core/map.h"
 #include "format/gguf/gguf.h"
 
-/* Block layout of a ggml type; sizes are fixed by the file format. */
+/* Block layout of a ggml type. The file format fixes the sizes. */
 struct ggml_type {
     const char *name;
     uint32_t block_elems, block_bytes;
-    enum inf_dtype dtype; /* INF_DTYPE_INVALID: known, but nothing computes with it */
+    enum inf_dtype dtype; /* INF_DTYPE_INVALID: known but unsupported */
 };
 
-/* NULL for ids that no published revision of the format names. */
+/* NULL for ids that no published revision of the format defines. */
 const struct ggml_type *ggml_type(uint32_t id);
 
 struct gguf {
-    struct arena arena; /* keys, names, strings' index */
+    struct arena arena; /* keys, names, offsets of strings */
     struct gguf_value *values;
     size_t n_values;
     struct map value_map; /* key → index */
@@ -28,8 +28,8 @@ struct gguf {
     struct map tensor_map; /* name → index */
     struct file_map *maps; /* [n_maps]: one per part; none when parsed from memory */
     size_t n_maps;
-    struct file_start start; /* of the first part: its metadata */
+    struct file_start start; /* of the first part, with its metadata */
 };
 
-/* Parses one part; the mapping stays the caller's. */
+/* Parses one part. The caller keeps the mapping. */
 int gguf_parse_map(const struct file_map *map, struct gguf **ret_gguf, struct inf_err *reterr);

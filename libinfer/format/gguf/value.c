@@ -38,7 +38,7 @@ const struct format_tensor *gguf_tensor_at(const struct gguf *g, size_t i)
     return &g->tensors[i];
 }
 
-static uint64_t load(const struct gguf_value *v, uint64_t i, size_t size)
+static uint64_t load_element(const struct gguf_value *v, uint64_t i, size_t size)
 {
     uint64_t x = 0;
 
@@ -78,7 +78,7 @@ static double load_f64(const struct gguf_value *v, uint64_t i)
     return f;
 }
 
-/* A double outside int64_t becomes its nearest bound, NaN 0. */
+/* Converts a double; outside the range of int64_t gives the nearest bound, NaN gives 0. */
 static int64_t to_i64(double x)
 {
     if (x >= 0x1p63)
@@ -93,20 +93,20 @@ int64_t gguf_elem_i64(const struct gguf_value *v, uint64_t i)
     switch (v->elem) {
     case GGUF_U8:
     case GGUF_BOOL:
-        return (int64_t)load(v, i, 1);
+        return (int64_t)load_element(v, i, 1);
     case GGUF_I8:
-        return (int8_t)load(v, i, 1);
+        return (int8_t)load_element(v, i, 1);
     case GGUF_U16:
-        return (int64_t)load(v, i, 2);
+        return (int64_t)load_element(v, i, 2);
     case GGUF_I16:
-        return (int16_t)load(v, i, 2);
+        return (int16_t)load_element(v, i, 2);
     case GGUF_U32:
-        return (int64_t)load(v, i, 4);
+        return (int64_t)load_element(v, i, 4);
     case GGUF_I32:
-        return (int32_t)load(v, i, 4);
+        return (int32_t)load_element(v, i, 4);
     case GGUF_U64:
     case GGUF_I64:
-        return (int64_t)load(v, i, 8);
+        return (int64_t)load_element(v, i, 8);
     case GGUF_F32:
         return to_i64(load_f32(v, i));
     case GGUF_F64:
@@ -126,7 +126,7 @@ double gguf_elem_f64(const struct gguf_value *v, uint64_t i)
     case GGUF_F64:
         return load_f64(v, i);
     case GGUF_U64:
-        return (double)load(v, i, 8);
+        return (double)load_element(v, i, 8);
     default:
         return (double)gguf_elem_i64(v, i);
     }

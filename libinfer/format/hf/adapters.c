@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models that are adapted to tasks: jina-embeddings-v4
+ * Models with task adapters: jina-embeddings-v4
  *
- * Its config.json names the tasks and says what is done with a text's rows; adapters/ has low-rank
+ * Its config.json names the tasks and says how a text's rows are processed. adapters/ has low-rank
  * matrices (Hu et al. 2021) as PEFT stores them, those of all tasks in one file.
  */
 #include <errno.h>
@@ -62,12 +62,12 @@ int hf_config_adapted(const json_t *config, struct hf_config *c, struct inf_err 
     if (rc == 0 && (e->multi_out == 0 || e->multi_out > 1u << 20))
         return err_set(reterr, EBADMSG, "config.json: multi_vector_projector_dim is %u",
                        e->multi_out);
-    c->tied = true; /* there is no head that counts */
+    c->tied = true; /* the head is not used */
     c->tensor_name = hf_name_jina;
     return rc == 0 ? get_tasks(&r, e) : rc;
 }
 
-/* What would change results if it were passed over. */
+/* Refuses settings that would change results and are not supported. */
 static int check_refused(const struct hf_reader *r)
 {
     static const char *const flags[] = {"use_dora", "lora_bias", "fan_in_fan_out"};
@@ -94,7 +94,7 @@ static int check_refused(const struct hf_reader *r)
     return 0;
 }
 
-static int parse(const json_t *config, struct hparams_embed *e, struct inf_err *reterr)
+static int parse_adapters(const json_t *config, struct hparams_embed *e, struct inf_err *reterr)
 {
     const struct hf_reader r = {.config = config, .err = reterr};
     float alpha = 0;
@@ -124,10 +124,10 @@ int format_read_adapters(struct format *f, struct inf_err *reterr)
 
     if (f->hp.embed.n_tasks == 0)
         return 0;
-    /* The model's own code does, whatever modules.json lists behind it. */
+    /* The model's own code normalizes, whatever modules.json lists after it. */
     f->hp.embed.raw = false;
     if (!path)
         return err_set(reterr, ENOMEM, "out of memory");
     r = json_text_read(path, CONFIG_MAX, 0, &config, reterr);
-    return r == 0 ? parse(config, &f->hp.embed, reterr) : r;
+    return r == 0 ? parse_adapters(config, &f->hp.embed, reterr) : r;
 }

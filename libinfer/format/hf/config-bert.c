@@ -2,9 +2,9 @@
 /*
  * config.json of encoders, as transformers reads it
  *
- * The classes differ in how positions are told, in the feed-forward layers and in what stands
- * behind. (Those whose layers see windows are in config-window.c.) Nomic's own code calls most
- * things otherwise than transformers does.
+ * The classes differ in how they encode positions, in the feed-forward layers and in the layers
+ * that follow. Classes with windows are in config-window.c. Nomic's own code uses other names than
+ * transformers for most settings.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,9 +16,9 @@
 
 enum kind {
     KIND_BERT,
-    KIND_ROBERTA, /* positions are counted from behind the padding's id */
+    KIND_ROBERTA, /* position numbers start after the id of the padding token */
     KIND_NOMIC,
-    KIND_GTE, /* Alibaba's "new" code, and what transformers made of it */
+    KIND_GTE, /* Alibaba's "new" code, and its port in transformers */
 };
 
 static const struct encoder_class {
@@ -49,10 +49,10 @@ static const struct encoder_class {
 struct reader {
     struct hf_reader in;
     const struct encoder_class *class;
-    struct inf_err *err; /* that of in */
+    struct inf_err *err; /* the one passed to in */
 };
 
-/* Values that change what is computed and that only others than the neutral one are told of. */
+/* Refuses settings that change the results, unless they have their neutral value. */
 static int check_refused(const struct reader *r)
 {
     static const struct {
@@ -125,7 +125,7 @@ static int get_counts(const struct reader *r, struct hparams *hp)
     return 0;
 }
 
-/* "rope_parameters" since transformers 5, "rope_scaling" before, with the base beside it. */
+/* "rope_parameters" since transformers 5; "rope_scaling" before, with the base beside it. */
 static int get_rope(const struct reader *r, float theta, struct hparams *hp)
 {
     const struct hf_reader inner = {.config = hf_get(&r->in, "rope_parameters", "rope_scaling"),
@@ -155,11 +155,11 @@ static int get_positions(const struct reader *r, struct hparams *hp)
     hp->rope_factor = 1;
     if (r->class->kind == KIND_NOMIC)
         return get_rope(r, 1000, hp);
-    /* Only transformers' own classes leave their base to a default of their own. */
+    /* Only transformers' own class has a default for the base. */
     if (r->class->kind == KIND_GTE)
         return get_rope(r, r->class->name[0] == 'G' ? 160000 : 10000, hp);
     hp->embed.n_pos = hp->n_ctx_train;
-    /* The rotation that is not used must be sane all the same. */
+    /* The rotation is not used but must be valid. */
     hp->rope_dims = hp->head_dim & ~1u;
     if (r->class->kind == KIND_BERT)
         return 0;
@@ -246,7 +246,7 @@ int hf_config_encoder(const json_t *config, struct hf_config *ret_config, struct
     if (rc < 0)
         return rc;
     if (r.class->late) {
-        /* ColBERT's own code: a projection without a bias, whose columns the tensor tells. */
+        /* ColBERT's own code: a projection without bias, whose width is that of the tensor. */
         c.hp.embed.late = true;
         c.hp.embed.n_dense = 1;
         c.hp.embed.dense_linear[0] = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.json of encoders of whose layers most see a window only: ModernBERT, EmbeddingGemma
+ * config.json of encoders in which most layers see only a window: ModernBERT, EmbeddingGemma
  *
- * Layers with a window have a rotary base of their own. The window is told as the number of tokens
- * on both sides together; a row sees half of them on each side, and itself.
+ * Layers with a window have their own rotary base. The file gives the window as the number of
+ * tokens on both sides together; a row sees half of them on each side, and itself.
  */
 #include <errno.h>
 #include <math.h>
@@ -80,8 +80,8 @@ static int get_counts(const struct hf_reader *r, const struct window_class *clas
     return rc;
 }
 
-/* The base of one kind of layer: in an object of its own since transformers 5, before beside the
- * others as @old. */
+/* The base of one kind of layer: in its own object since transformers 5, before beside the others
+ * under the key @old. */
 static int get_theta(const struct hf_reader *r, const char *kind, const char *old, float absent,
                      float *ret)
 {
@@ -116,7 +116,7 @@ static int get_rope(const struct hf_reader *r, const struct window_class *class,
     return rc;
 }
 
-/* By a list, or each @every-th layer is full: of Gemma the last of its group, else the first. */
+/* By a list, or each @every-th layer is full: the last of its group for Gemma, else the first. */
 static int get_layers(const struct hf_reader *r, const struct window_class *class,
                       struct hparams *hp)
 {
@@ -226,7 +226,7 @@ int hf_config_windowed(const json_t *config, struct hf_config *ret_config, struc
         rc = get_rope(&r, class, &c.hp);
     if (rc == 0)
         rc = class->gemma ? get_gemma(&r, &c) : get_modern(&r, class, &c);
-    /* Before the layers are counted off one by one, their number must be sane. */
+    /* The number of layers must be valid before the loop over them. */
     if (rc == 0)
         rc = hparams_check(&c.hp, reterr);
     if (rc == 0)

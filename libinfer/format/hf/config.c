@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.json to hyperparameters, as transformers 4 and 5 read it
+ * From config.json to hyperparameters, as transformers 4 and 5 read it
  *
- * A missing key has the default of its class. Keys that change what is computed and that nothing
- * here understands are refused by name.
+ * A missing key has the default of its class. Unknown keys that change the results are refused by
+ * name.
  */
 #include "format/hf/config.h"
 
@@ -15,19 +15,20 @@
 #include "core/err.h"
 #include "format/hf/reader.h"
 
-/* What the classes of transformers differ in. */
+/* The differences between the classes of transformers. */
 static const struct hf_class {
     const char *name, *model_type, *arch;
-    uint32_t n_kv_heads; /* when the key is absent; 0: as many as heads */
-    uint32_t head_dim;   /* when the key is absent; 0: hidden_size / heads */
-    uint32_t n_ctx;      /* when the key is absent */
-    uint32_t window;     /* when the key is absent */
-    bool has_window;     /* sliding_window counts, and layer_types */
-    bool has_switch;   /* … if use_sliding_window; without layer_types max_window_layers counts */
-    bool bias_qkv;     /* always */
-    bool has_biases;   /* attention_bias counts */
-    bool has_mlp_bias; /* mlp_bias counts */
-    bool adapted;      /* to tasks; the language model's keys are in text_config */
+    uint32_t n_kv_heads; /* default; 0: the number of heads */
+    uint32_t head_dim;   /* default; 0: hidden_size / heads */
+    uint32_t n_ctx;      /* default */
+    uint32_t window;     /* default */
+    bool has_window;     /* sliding_window and layer_types apply */
+    bool has_switch;     /* … if use_sliding_window is set; without layer_types max_window_layers
+                            applies */
+    bool bias_qkv;       /* always */
+    bool has_biases;     /* attention_bias applies */
+    bool has_mlp_bias;   /* mlp_bias applies */
+    bool adapted;        /* has task adapters; the language model's keys are in text_config */
 } classes[] = {
     {.name = "LlamaForCausalLM",
      .model_type = "llama",
@@ -80,7 +81,7 @@ static const struct hf_class {
      .adapted = true},
 };
 
-/* Keys that must be absent, null, false, or the neutral number. */
+/* Keys that must be missing, null, false, or the neutral number. */
 static const struct {
     const char *key;
     double neutral;
@@ -111,8 +112,8 @@ struct reader {
     struct inf_err *err;
 };
 
-/* NULL for null as well. */
-static const json_t *get(const json_t *object, const char *key)
+/* NULL also for null. */
+static const json_t *config_get(const json_t *object, const char *key)
 {
     const json_t *x = json_object_get(object, key);
 
@@ -121,7 +122,7 @@ static const json_t *get(const json_t *object, const char *key)
 
 static int get_count(struct reader *r, const char *key, uint32_t absent, uint32_t *ret)
 {
-    const json_t *x = get(r->config, key);
+    const json_t *x = config_get(r->config, key);
 
     if (!x) {
         *ret = absent;
@@ -136,7 +137,7 @@ static int get_count(struct reader *r, const char *key, uint32_t absent, uint32_
 static int get_number(struct reader *r, const json_t *object, const char *key, float absent,
                       float *ret)
 {
-    const json_t *x = get(object, key);
+    const json_t *x = config_get(object, key);
 
     if (x && !json_is_number(x))
         return err_set(r->err, EBADMSG, "config.json: %s is no number", key);
@@ -146,7 +147,7 @@ static int get_number(struct reader *r, const json_t *object, const char *key, f
 
 static int get_flag(struct reader *r, const json_t *object, const char *key, bool absent, bool *ret)
 {
-    const json_t *x = get(object, key);
+    const json_t *x = config_get(object, key);
 
     if (x && !json_is_boolean(x))
         return err_set(r->err, EBADMSG, "config.json: %s is neither true nor false", key);
@@ -154,7 +155,7 @@ static int get_flag(struct reader *r, const json_t *object, const char *key, boo
     return 0;
 }
 
-/* "LlamaModel" is "LlamaForCausalLM" without its head: what sentence-transformers saves. */
+/* "LlamaModel" is "LlamaForCausalLM" without its head, as sentence-transformers saves it. */
 static bool is_base_of(const struct hf_class *class, const char *name)
 {
     static const char causal[] = "ForCausalLM";
@@ -183,7 +184,7 @@ static const struct hf_class *find_class(const json_t *config, const char **ret_
 
 static int check_refused(struct reader *r)
 {
-    const json_t *quant = get(r->config, "quantization_config");
+    const json_t *quant = config_get(r->config, "quantization_config");
 
     if (quant) {
         const char *method = json_string_value(json_object_get(quant, "quant_method"));
@@ -193,7 +194,7 @@ static int check_refused(struct reader *r)
                        method ? method : "of unknown method");
     }
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-        const json_t *x = get(r->config, refused[i].key);
+        const json_t *x = config_get(r->config, refused[i].key);
 
         if (!x || json_is_false(x) || (json_is_array(x) && json_array_size(x) == 0) ||
             (json_is_number(x) && json_number_value(x) == refused[i].neutral))
@@ -225,7 +226,7 @@ static int get_counts(struct reader *r, struct hparams *hp)
         return rc;
     if (hp->n_heads == 0)
         return err_set(r->err, EBADMSG, "config.json: num_attention_heads is 0");
-    /* A null means "as many as heads"; only a key that is not there has the class's default. */
+    /* Null means the number of heads. Only a missing key has the default of the class. */
     absent = json_object_get(r->config, "num_key_value_heads") ? 0 : r->class->n_kv_heads;
     rc = get_count(r, "num_key_value_heads", absent ? absent : hp->n_heads, &hp->n_kv_heads);
     if (rc < 0)
@@ -241,7 +242,8 @@ static int get_counts(struct reader *r, struct hparams *hp)
 static int get_ctx_orig(struct reader *r, const json_t *rope, struct hparams *hp)
 {
     const char *const key = "original_max_position_embeddings";
-    const json_t *x = get(r->config, key) ? get(r->config, key) : get(rope, key);
+    const json_t *x =
+        config_get(r->config, key) ? config_get(r->config, key) : config_get(rope, key);
 
     hp->rope_ctx_orig = hp->n_ctx_train;
     if (!x)
@@ -272,7 +274,7 @@ static int get_yarn(struct reader *r, const json_t *rope, struct hparams *hp)
 
     hp->rope_scaling = ROPE_SCALING_YARN;
     rc = get_ctx_orig(r, rope, hp);
-    if (rc == 0 && !get(rope, "factor") && hp->rope_ctx_orig)
+    if (rc == 0 && !config_get(rope, "factor") && hp->rope_ctx_orig)
         hp->rope_factor = (float)hp->n_ctx_train / (float)hp->rope_ctx_orig;
     if (rc == 0)
         rc = get_number(r, rope, "attention_factor", 0, &hp->yarn_attn_factor);
@@ -294,16 +296,16 @@ static int get_yarn(struct reader *r, const json_t *rope, struct hparams *hp)
     return rc;
 }
 
-/* "rope_parameters" since transformers 5, "rope_scaling" before, with the base beside it. */
+/* "rope_parameters" since transformers 5; "rope_scaling" before, with the base beside it. */
 static int get_rope(struct reader *r, struct hparams *hp)
 {
-    const json_t *rope = get(r->config, "rope_parameters");
+    const json_t *rope = config_get(r->config, "rope_parameters");
     const char *type;
     float theta = 10000, partial = 1;
     int rc;
 
     if (!rope)
-        rope = get(r->config, "rope_scaling");
+        rope = config_get(r->config, "rope_scaling");
     if (rope && !json_is_object(rope))
         return err_set(r->err, EBADMSG, "config.json: the rope parameters are no object");
     rc = get_number(r, r->config, "rope_theta", theta, &theta);
@@ -317,11 +319,12 @@ static int get_rope(struct reader *r, struct hparams *hp)
         return rc;
     if (partial != 1)
         return err_set(r->err, EOPNOTSUPP, "config.json: partial_rotary_factor is not supported");
-    type = json_string_value(get(rope, "rope_type") ? get(rope, "rope_type") : get(rope, "type"));
-    if (!type && (get(rope, "full_attention") || get(rope, "sliding_attention")))
+    type = json_string_value(config_get(rope, "rope_type") ? config_get(rope, "rope_type")
+                                                           : config_get(rope, "type"));
+    if (!type && (config_get(rope, "full_attention") || config_get(rope, "sliding_attention")))
         return err_set(r->err, EOPNOTSUPP,
                        "config.json: rope parameters per kind of layer are not supported");
-    /* Of texts alone all three positions of "mrope" are the same one. */
+    /* For text alone, all three positions of "mrope" are equal. */
     if (!type || strcmp(type, "default") == 0 || strcmp(type, "mrope") == 0)
         return 0;
     if (strcmp(type, "linear") == 0)
@@ -356,7 +359,7 @@ static int set_layer_types(struct reader *r, const json_t *types, struct hparams
 
 static int get_window(struct reader *r, struct hparams *hp)
 {
-    const json_t *types = get(r->config, "layer_types");
+    const json_t *types = config_get(r->config, "layer_types");
     uint32_t n_full = 0;
     bool on = r->class->has_window;
     int rc;
@@ -366,13 +369,13 @@ static int get_window(struct reader *r, struct hparams *hp)
         if (rc < 0)
             return rc;
     }
-    /* A null means no window; only a key that is not there has the class's default. */
+    /* Null means no window. Only a missing key has the default of the class. */
     if (!on || json_is_null(json_object_get(r->config, "sliding_window")))
         return 0;
     rc = get_count(r, "sliding_window", r->class->window, &hp->window);
     if (rc < 0 || hp->window == 0)
         return rc;
-    /* transformers reads a Mistral that has them as a Ministral. */
+    /* transformers loads a Mistral that has layer_types as a Ministral. */
     if (types)
         return set_layer_types(r, types, hp);
     if (!r->class->has_switch)
@@ -435,8 +438,8 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
     r.class = find_class(config, &name, &c.base);
     if (!r.class)
         return refuse_class(name, reterr);
-    if (r.class->adapted && json_is_object(get(config, "text_config")))
-        r.config = get(config, "text_config");
+    if (r.class->adapted && json_is_object(config_get(config, "text_config")))
+        r.config = config_get(config, "text_config");
     hf_config_names(config, &c.hp);
     snprintf(c.hp.arch, sizeof(c.hp.arch), "%s", r.class->arch);
     c.hp.rope_style = ROPE_HALF;
@@ -446,7 +449,7 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
         rc = get_counts(&r, &c.hp);
     if (rc == 0)
         rc = get_rope(&r, &c.hp);
-    /* Before the layers are counted off one by one, their number must be sane. */
+    /* The number of layers must be valid before the loop over them. */
     if (rc == 0)
         rc = hparams_check(&c.hp, reterr);
     if (rc == 0)

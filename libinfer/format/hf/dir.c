@@ -2,9 +2,9 @@
 /*
  * A Hugging Face directory as a model: config.json, *.safetensors, and the index of the shards
  *
- * Names of shards come from a file, so they must be plain names of this directory. Every tensor of
- * the index must be where the index says, and what config.json promises about biases and the head
- * must agree with the tensors.
+ * Names of shards come from a file, so they must be plain file names in this directory. Every
+ * tensor of the index must be where the index says, and the biases and the head that config.json
+ * declares must match the tensors.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static int open_shard(struct format *f, const char *name, struct inf_err *reterr
     return r;
 }
 
-/* One entry of the index; @seen maps names of shards to their index. */
+/* Handles one entry of the index; @seen maps names of shards to their index. */
 static int open_indexed(struct format *f, struct map *seen, const char *tensor, const json_t *value,
                         struct inf_err *reterr)
 {
@@ -90,7 +90,7 @@ static int open_index(struct format *f, const char *path, struct inf_err *reterr
     return r;
 }
 
-/* Neither model.safetensors nor an index: the only *.safetensors that is there. */
+/* Without model.safetensors and without an index: opens the only *.safetensors file. */
 static int open_only(struct format *f, struct inf_err *reterr)
 {
     _cleanup_free_ char *name = NULL;
@@ -162,7 +162,8 @@ static int add_tensor(struct format *f, const struct hf_config *c, const struct 
 
     if (!c->tensor_name(raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
-    /* Of a tied pair either may be stored; where both are, each is itself, as in transformers. */
+    /* Either tensor of a tied pair may be stored. If both are, both are used, as in
+     * transformers. */
     if (c->tied && strcmp(name, "output.weight") == 0 && !has_embedding(f))
         snprintf(name, sizeof(name), "token_embd.weight");
     return name[0] ? add_named(f, raw, name, reterr) : 0;
@@ -181,14 +182,14 @@ static int set_dense_out(struct format *f, uint32_t i, struct inf_err *reterr)
     return 0;
 }
 
-/* "linear.weight" of the file of dense layer @i is "dense.0.weight". */
+/* "linear.weight" in the file of dense layer @i is "dense.0.weight". */
 static int add_dense(struct format *f, uint32_t i, struct inf_err *reterr)
 {
     const struct safetensors *shard;
     char name[HF_NAME_MAX];
     int r;
 
-    /* ColBERT's lies among the others. */
+    /* ColBERT's layer is stored among the other tensors. */
     if (!f->dense[i][0])
         return set_dense_out(f, i, reterr);
     r = open_shard(f, f->dense[i], reterr);
@@ -220,7 +221,7 @@ static int check_presence(const struct format *f, const char *name, bool wanted,
                    wanted ? "a" : "no", name);
 }
 
-/* A model without a promised bias would run, and answer wrongly. */
+/* Without a declared bias the model would run and give wrong results. */
 static int check_biases(const struct format *f, const struct hf_config *c, struct inf_err *reterr)
 {
     const struct {
@@ -263,7 +264,7 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
     for (uint32_t i = 0; r == 0 && i < f->hp.embed.n_dense; i++)
         r = add_dense(f, i, reterr);
     f->hp.no_head = c->base && !c->tied && !format_find(f, "output.weight");
-    /* Of encoders the tensors alone tell. */
+    /* For encoders only the tensors decide. */
     return r == 0 && !c->hp.embed.encoder ? check_biases(f, c, reterr) : r;
 }
 
@@ -287,7 +288,7 @@ static int read_meta(struct format *f, json_t *config, struct inf_err *reterr)
     return 0;
 }
 
-/* Directories seldom tell a name; then theirs is the best there is. */
+/* Directories rarely state a name; then the directory's own name is used. */
 static void set_name(struct format *f)
 {
     size_t len = strlen(f->dir);
@@ -315,7 +316,7 @@ static int read_whisper(struct format *f, json_t *config, unsigned flags, struct
     return r == 0 ? format_add_whisper_tensors(f, reterr) : r;
 }
 
-/* Config and tensors; the configuration may be missing when only the vocabulary is wanted. */
+/* Reads config and tensors. The config may be missing if only the vocabulary is needed. */
 static int read_config(struct format *f, unsigned flags, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(f->dir, "config.json");

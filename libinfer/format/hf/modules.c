@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * modules.json of sentence-transformers: what follows the model
+ * modules.json of sentence-transformers: the steps after the model
  *
- * A list of steps, each with a folder of its own: how rows are pooled, dense layers, and whether
- * vectors are normalised. A step that nothing here computes is refused by name.
+ * A list of steps, each with its own folder: pooling of rows, dense layers, and normalization of
+ * vectors. An unsupported step is refused by name.
  *
- * Models for late interaction pool nothing. Their dense layers say so, or are PyLate's; which
- * tokens count ("MultiVectorMask") is for those who compare.
+ * Late-interaction models have no pooling. Their dense layers say so, or are PyLate's.
+ * "MultiVectorMask", which selects the tokens that count, is left to the caller that compares
+ * vectors.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,13 +21,13 @@
 
 #define MODULES_MAX ((size_t)16 << 20) /* a tokenizer's configuration lists its added tokens */
 
-/* A name of a folder right here. */
+/* Whether @path is the name of a folder directly in the directory. */
 static bool is_plain(const char *path)
 {
     return path[0] && path[0] != '.' && !strchr(path, '/') && strlen(path) < 64;
 }
 
-/* An object in @file of folder @folder; *ret stays NULL when there is no such file. */
+/* Reads the object in @file of folder @folder. *ret stays NULL if there is no such file. */
 static int read_object(const struct format *f, const char *folder, const char *file, unsigned flags,
                        json_t **ret, struct inf_err *reterr)
 {
@@ -97,7 +98,7 @@ static int read_act(struct hparams_embed *e, uint32_t i, const char *name, struc
                    name ? name : "?");
 }
 
-/* Whether a dense layer is of single tokens. */
+/* Whether a dense layer applies to token vectors. */
 static bool is_of_tokens(const char *type, const json_t *config)
 {
     const char *input = json_string_value(json_object_get(config, "module_input_name"));
@@ -162,7 +163,7 @@ static int read_module(struct format *f, const json_t *module, struct inf_err *r
     return err_set(reterr, EOPNOTSUPP, "modules.json: the module %.64s is not supported", type);
 }
 
-/* The list has no parser of its own: it becomes a member of an object. */
+/* The parser accepts only objects, so the list becomes a member of one. */
 static int read_list(const struct format *f, json_t **ret, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(f->dir, "modules.json"), *data = NULL, *text = NULL;
@@ -184,8 +185,8 @@ static int read_list(const struct format *f, json_t **ret, struct inf_err *reter
     return json_text_parse(text, (size_t)n, 0, "modules.json", ret, reterr);
 }
 
-/* A length that is given and that the model has positions for counts; "no limit" is a number far
- * above all that models take. */
+/* Uses a given length if the model has that many positions. "No limit" is stored as a number far
+ * above all limits. */
 static void set_max_tokens(struct format *f, const json_t *length)
 {
     const double n = json_number_value(length);
@@ -205,7 +206,7 @@ static int read_seq_length(struct format *f, struct inf_err *reterr)
     return r;
 }
 
-/* What is cut is up to the tokenizer where no module says so. */
+/* If no module gives a limit, the tokenizer's configuration does. */
 static int read_tokenizer_length(struct format *f, struct inf_err *reterr)
 {
     _cleanup_json_ json_t *config = NULL;
@@ -231,13 +232,13 @@ int format_read_modules(struct format *f, struct inf_err *reterr)
     list = json_object_get(root, "modules");
     if (!json_is_array(list))
         return err_set(reterr, EBADMSG, "modules.json is no list");
-    f->hp.embed.raw = true; /* unless a module says otherwise */
+    f->hp.embed.raw = true; /* unless a module normalizes */
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
         r = read_module(f, json_array_get(list, i), reterr);
     if (r == 0 && f->hp.embed.late && f->hp.embed.pooling != POOLING_NONE)
         r = err_set(reterr, EOPNOTSUPP,
                     "modules.json: both a pooling and vectors of single tokens are not supported");
     if (f->hp.embed.late)
-        f->hp.embed.raw = false; /* PyLate normalises without a word */
+        f->hp.embed.raw = false; /* PyLate always normalizes */
     return r == 0 ? read_seq_length(f, reterr) : r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of tensors of encoders: "encoder.layer.7.attention.self.query.weight" is
- * "blk.7.attn_q.weight". What only training needs has no name here.
+ * Tensor names of encoders: "encoder.layer.7.attention.self.query.weight" is "blk.7.attn_q.weight".
+ * Tensors that only training needs are ignored.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct name_pair {
     const char *hf, *canonical;
 };
 
-/* In front of everything else. */
+/* Prefixes of whole names. */
 static const char *const prefixes[] = {"bert.", "roberta.", "nomic_bert.",
                                        "new.",  "gte.",     "model."};
 
@@ -36,7 +36,7 @@ static const struct name_pair whole[] = {
     {"linear.", "dense.0."}, /* ColBERT's */
 };
 
-/* Heads that predict words, and positions 0, 1, 2… as a table. */
+/* Heads that predict words, and tables of the positions 0, 1, 2…. */
 static const char *const unused[] = {
     "cls.predictions.", "cls.seq_relationship.",   "lm_head.",
     "decoder.",         "embeddings.position_ids", "embeddings.token_type_ids",
@@ -53,7 +53,7 @@ static const struct name_pair in_layer[] = {
     {"intermediate.dense.", "ffn_up."},
     {"output.dense.", "ffn_down."},
     {"output.LayerNorm.", "layer_output_norm."},
-    /* Nomic's own code, */
+    /* Nomic's own code; */
     {"attn.Wqkv.", "attn_qkv."},
     {"attn.out_proj.", "attn_output."},
     {"norm1.", "attn_output_norm."},
@@ -61,7 +61,7 @@ static const struct name_pair in_layer[] = {
     {"mlp.fc12.", "ffn_gate."},
     {"mlp.fc2.", "ffn_down."},
     {"norm2.", "layer_output_norm."},
-    /* and as transformers has it */
+    /* the same in transformers */
     {"self_attn.q_proj.", "attn_q."},
     {"self_attn.k_proj.", "attn_k."},
     {"self_attn.v_proj.", "attn_v."},
@@ -71,13 +71,13 @@ static const struct name_pair in_layer[] = {
     {"mlp.gate_proj.", "ffn_gate."},
     {"mlp.down_proj.", "ffn_down."},
     {"post_mlp_layernorm.", "layer_output_norm."},
-    /* GTE, where half of a matrix is the gate's, */
+    /* GTE, where half of a matrix belongs to the gate; */
     {"attention.qkv_proj.", "attn_qkv."},
     {"attention.o_proj.", "attn_output."},
     {"attn_ln.", "attn_output_norm."},
     {"mlp_ln.", "layer_output_norm."},
     {"mlp.up_gate_proj.", "ffn_up_gate."},
-    /* ModernBERT, the same the other way round */
+    /* ModernBERT, with the halves swapped */
     {"attn_norm.", "attn_norm."},
     {"attn.Wo.", "attn_output."},
     {"mlp_norm.", "ffn_norm."},
@@ -93,7 +93,7 @@ static const char *skip_prefix(const char *name)
     return name;
 }
 
-/* The number and the dot behind it. */
+/* Skips a number and the dot behind it. */
 static const char *skip_number(const char *s, unsigned *ret)
 {
     size_t n = strspn(s, "0123456789");

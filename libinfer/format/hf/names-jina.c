@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of tensors of jina-embeddings-v4, a Qwen 2.5 VL with adapters
+ * Tensor names of jina-embeddings-v4, a Qwen 2.5 VL with adapters
  *
  * "base_model.model.model.language_model.layers.7.self_attn.q_proj.lora_A.retrieval.weight" is
- * "blk.7.attn_q.lora_a.retrieval". What only images and generating need has no name here.
+ * "blk.7.attn_q.lora_a.retrieval". Tensors that only images or text generation need are ignored.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "core/text.h"
 #include "format/hf/names.h"
 
-/* What follows @start in @name, or @name. */
-static const char *skip(const char *name, const char *start)
+/* The rest of @name after @start, or @name. */
+static const char *skip_start(const char *name, const char *start)
 {
     const char *rest = text_after(name, start);
 
@@ -25,7 +25,7 @@ static size_t stem_length(const char *name)
     return text_ends_with(name, ".weight") ? strlen(name) - strlen(".weight") : 0;
 }
 
-/* The name of a matrix and of what is added to it. */
+/* Converts the name of a matrix, or of a low-rank matrix that is added to it. */
 static bool name_whole(const char *name, char out[HF_NAME_MAX])
 {
     const char *projector = text_after(name, "multi_vector_projector.");
@@ -35,14 +35,14 @@ static bool name_whole(const char *name, char out[HF_NAME_MAX])
     return hf_name(name, out);
 }
 
-/* @side: "a" or "b"; @task with ".weight" behind it. */
+/* @side: "a" or "b"; @task is followed by ".weight". */
 static bool name_part(const char *name, size_t n_base, const char *side, const char *task,
                       char out[HF_NAME_MAX])
 {
     char whole[HF_NAME_MAX], base[HF_NAME_MAX];
     size_t n, n_task;
 
-    task = skip(task, "default.");
+    task = skip_start(task, "default.");
     n_task = stem_length(task);
     if (n_task == 0 ||
         snprintf(whole, sizeof(whole), "%.*s.weight", (int)n_base, name) >= HF_NAME_MAX ||
@@ -55,14 +55,14 @@ static bool name_part(const char *name, size_t n_base, const char *side, const c
 
 bool hf_name_jina(const char *name, char out[HF_NAME_MAX])
 {
-    const char *s = skip(name, "base_model.model."), *part;
+    const char *s = skip_start(name, "base_model.model."), *part;
 
-    if (text_starts_with(skip(s, "model."), "visual.") || text_starts_with(s, "lm_head.")) {
+    if (text_starts_with(skip_start(s, "model."), "visual.") || text_starts_with(s, "lm_head.")) {
         out[0] = 0;
         return true;
     }
-    s = skip(skip(s, "model."), "language_model.");
-    s = skip(s, "model.");
+    s = skip_start(skip_start(s, "model."), "language_model.");
+    s = skip_start(s, "model.");
     part = strstr(s, ".lora_A.");
     if (part)
         return name_part(s, (size_t)(part - s), "a", part + strlen(".lora_A."), out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "model.layers.7.self_attn.q_proj.weight" is "blk.7.attn_q.weight". */
+/* Tensor names of decoders: "model.layers.7.self_attn.q_proj.weight" is "blk.7.attn_q.weight". */
 #include "format/hf/names.h"
 
 #include <stdio.h>
@@ -24,14 +24,15 @@ static const struct name_pair in_layer[] = {
     {"mlp.down_proj.", "ffn_down."},
 };
 
-/* What Gemma calls otherwise. */
+/* Names that differ in Gemma. */
 static const struct name_pair in_layer_gemma[] = {
     {"post_attention_layernorm.", "post_attention_norm."},
     {"pre_feedforward_layernorm.", "ffn_norm."},
     {"post_feedforward_layernorm.", "post_ffw_norm."},
 };
 
-/* The number behind "layers.", without leading zeros; the rest of the name, or NULL. */
+/* Parses the number after "layers.", without leading zeros. Returns the rest of the name, or
+ * NULL. */
 static const char *skip_layer(const char *name, unsigned *ret_layer)
 {
     unsigned x = 0;

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Names of tensors in transformers' checkpoints. */
+/* Conversion of tensor names in transformers' checkpoints. */
 
 #include "core/macros.h"
 
 #define HF_NAME_MAX 96
 
 /*
- * The canonical name of @name into @out. Names that are not known are copied as they are; true
- * when they fit. A name that holds nothing to compute with (old rotary tables) becomes "".
+ * Writes the canonical name of @name to @out. Unknown names are copied. Returns true if the name
+ * fits. The name of a tensor without use (old rotary tables) becomes "".
  */
 bool hf_name(const char *name, char out[HF_NAME_MAX]);
-/* The same of Gemma's classes, whose layers have norms behind both parts too. */
+/* The same for Gemma's classes, whose layers also have norms after both parts. */
 bool hf_name_gemma(const char *name, char out[HF_NAME_MAX]);
-/* names-jina.c: the same of jina-embeddings-v4 and its adapters: of text alone, all else becomes
+/* names-jina.c: the same for jina-embeddings-v4 and its adapters, text only; all other names become
  * "". The low-rank matrices of "blk.0.attn_q.weight" are "blk.0.attn_q.lora_a.TASK" and
- * "….lora_b.TASK".
- */
+ * "….lora_b.TASK". */
 bool hf_name_jina(const char *name, char out[HF_NAME_MAX]);
-/* names-bert.c: the same of encoders. */
+/* names-bert.c: the same for encoders. */
 bool hf_name_encoder(const char *name, char out[HF_NAME_MAX]);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Typed access to config.json values, shared by the readers of encoder configurations.
+ */
 #include "format/hf/reader.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Reading config.json value by value: what encoders of all kinds need. */
+/* Reading config.json value by value, for encoders of all kinds. */
 
 #include "format/json.h"
 #include "graph/graph.h"
@@ -11,19 +11,20 @@ struct hf_reader {
     struct inf_err *err;
 };
 
-/* The first of two keys that is there; @other may be NULL. NULL for null as well. */
+/* The first of two keys that exists; @other may be NULL. NULL also for null. */
 const json_t *hf_get(const struct hf_reader *r, const char *key, const char *other);
-/* -EBADMSG unless the key is absent, or a count up to INT32_MAX. */
+/* -EBADMSG unless the key is missing or a count up to INT32_MAX. */
 int hf_get_count(const struct hf_reader *r, const char *key, const char *other, uint32_t absent,
                  uint32_t *ret);
 int hf_get_number(const struct hf_reader *r, const char *key, const char *other, float absent,
                   float *ret);
-/* Whether transformers has an activation of that name that is computed here. */
+/* Finds the activation that transformers calls @name. Returns false if it is not supported. */
 bool hf_act_find(const char *name, enum graph_act *ret_act);
-/* The activation at @key. -EOPNOTSUPP: another one. */
+/* The activation at @key. -EOPNOTSUPP: it is not supported. */
 int hf_get_act(const struct hf_reader *r, const char *key, const char *absent,
                enum graph_act *ret_act);
-/* Labels of a classifier: transformers tells them by a table, of which two are the default. */
+/* Number of labels of a classifier: transformers stores them as a table; without one there are
+ * two. */
 int hf_get_labels(const struct hf_reader *r, uint32_t *ret_n);
 /* config.architectures[0], or NULL. */
 const char *hf_class_name(const json_t *config);

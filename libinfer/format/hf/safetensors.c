@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * safetensors (github.com/huggingface/safetensors, README "Format")
+ * Parser of safetensors (github.com/huggingface/safetensors, README "Format")
  *
- * 8 bytes of header length, little-endian; a JSON object {name: {dtype, shape, data_offsets}} and
- * perhaps "__metadata__"; data. The tensors must cover the data exactly: neither overlap nor gap,
- * so that no byte of the file is there for something else. The header is parsed in private memory.
+ * 8 bytes of header length, little-endian; a JSON object {name: {dtype, shape, data_offsets}} with
+ * an optional "__metadata__"; data. The tensors must cover the data exactly, without overlap or
+ * gap, so that the file has no hidden bytes. The header is parsed in private memory.
  */
 #include "format/hf/safetensors.h"
 
@@ -65,7 +65,8 @@ static bool get_offset(const json_t *array, size_t i, uint64_t *ret)
     return true;
 }
 
-/* Files list the slowest dimension first. Ranks above ours fold their slowest ones together. */
+/* Files list the slowest dimension first. If there are too many dimensions, the slowest ones are
+ * multiplied together. */
 static int set_shape(struct format_tensor *t, const json_t *shape, uint64_t *ret_n,
                      struct inf_err *reterr)
 {
@@ -137,7 +138,7 @@ static int by_address(const void *a, const void *b)
     return p < q ? -1 : 1;
 }
 
-/* The tensors cover the data: each begins where the one before it ends. */
+/* Checks that each tensor begins where the one before it ends. */
 static int check_cover(const struct safetensors *st, const unsigned char *data, uint64_t size,
                        struct inf_err *reterr)
 {
@@ -193,13 +194,13 @@ static int read_entries(struct safetensors *st, json_t *header, const unsigned c
         r = map_put(&st->map, t->name, len, st->n_tensors);
         if (r < 0)
             return err_set(reterr, ENOMEM, "out of memory");
-        assert(r == 0); /* the parser refused doubles */
+        assert(r == 0); /* the parser has refused duplicates */
         st->n_tensors++;
     }
     return check_cover(st, data, size, reterr);
 }
 
-/* Reads the header, of *ret_len bytes from the eighth on. */
+/* Reads the header, *ret_len bytes from offset 8 on. */
 static int read_header(const struct file_map *map, json_t **ret_header, uint64_t *ret_len,
                        struct inf_err *reterr)
 {
@@ -226,7 +227,8 @@ static int read_header(const struct file_map *map, json_t **ret_header, uint64_t
     return r;
 }
 
-static int parse(const struct file_map *map, struct safetensors **ret_st, struct inf_err *reterr)
+static int parse_map(const struct file_map *map, struct safetensors **ret_st,
+                     struct inf_err *reterr)
 {
     _cleanup_(safetensors_closep) struct safetensors *st = NULL;
     _cleanup_json_ json_t *header = NULL;
@@ -248,7 +250,7 @@ static int parse(const struct file_map *map, struct safetensors **ret_st, struct
 int safetensors_parse(const void *data, uint64_t size, struct safetensors **ret_st,
                       struct inf_err *reterr)
 {
-    return parse(&(struct file_map){.data = data, .size = size}, ret_st, reterr);
+    return parse_map(&(struct file_map){.data = data, .size = size}, ret_st, reterr);
 }
 
 int safetensors_open(const char *path, struct safetensors **ret_st, struct inf_err *reterr)
@@ -260,7 +262,7 @@ int safetensors_open(const char *path, struct safetensors **ret_st, struct inf_e
     r = file_map_open(path, &file, reterr);
     if (r < 0)
         return r;
-    r = parse(&file, &st, reterr);
+    r = parse_map(&file, &st, reterr);
     if (r < 0) {
         file_map_done(&file);
         err_prefix(reterr, "%.96s", path_base(path));

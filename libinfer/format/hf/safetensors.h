@@ -4,8 +4,8 @@
 /*
  * safetensors: one JSON header, then the bytes of all tensors without gaps
  *
- * Opening checks everything, as with GGUF. Tensors have the names of the file; their dimensions
- * are turned to run fastest first.
+ * Opening checks everything, as with GGUF. Tensors have the names of the file; their dimensions are
+ * reversed, so that the fastest comes first.
  */
 
 #include "core/file.h"
@@ -25,5 +25,5 @@ DEFINE_CLEANUP(struct safetensors *, safetensors_close);
 const struct file_map *safetensors_file(const struct safetensors *st);
 size_t safetensors_n(const struct safetensors *st);
 const struct format_tensor *safetensors_at(const struct safetensors *st, size_t i);
-/* NULL: absent. */
+/* NULL: there is none. */
 const struct format_tensor *safetensors_find(const struct safetensors *st, const char *name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The chat template of a Hugging Face directory: chat_template.jinja, chat_template.json, or the
- * key chat_template of tokenizer_config.json, the newest form first. Where a file has several
- * templates, the one called "default" counts.
+ * key chat_template of tokenizer_config.json, in this order. If a file has several templates, the
+ * one named "default" is used.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,15 +15,15 @@
 #define TEMPLATE_MAX   ((size_t)4 << 20)
 #define TOK_CONFIG_MAX ((size_t)64 << 20)
 
-static int keep(struct format *f, const char *text, size_t len, struct inf_err *reterr)
+static int keep_template(struct format *f, const char *text, size_t len, struct inf_err *reterr)
 {
     f->chat_template = arena_strndup(&f->arena, text, len);
     f->chat_template_len = len;
     return f->chat_template ? 1 : err_set(reterr, ENOMEM, "out of memory");
 }
 
-/* The string, or of a list [{name, template}] the one called "default". */
-static const json_t *choose(const json_t *x)
+/* The string, or the template named "default" of a list [{name, template}]. */
+static const json_t *choose_template(const json_t *x)
 {
     if (json_is_string(x))
         return x;
@@ -37,7 +37,7 @@ static const json_t *choose(const json_t *x)
     return NULL;
 }
 
-/* 1: found; 0: not there. */
+/* 1: found; 0: not found. */
 static int from_json(struct format *f, const char *name, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(f->dir, name);
@@ -53,8 +53,8 @@ static int from_json(struct format *f, const char *name, struct inf_err *reterr)
                        reterr);
     if (r < 0)
         return r;
-    text = choose(json_object_get(config, "chat_template"));
-    return text ? keep(f, json_string_value(text), json_string_length(text), reterr) : 0;
+    text = choose_template(json_object_get(config, "chat_template"));
+    return text ? keep_template(f, json_string_value(text), json_string_length(text), reterr) : 0;
 }
 
 static int from_jinja(struct format *f, struct inf_err *reterr)
@@ -69,7 +69,7 @@ static int from_jinja(struct format *f, struct inf_err *reterr)
     if (!path_exists(path))
         return 0;
     r = file_read(path, TEMPLATE_MAX, &text, &len, reterr);
-    return r < 0 ? r : keep(f, text, len, reterr);
+    return r < 0 ? r : keep_template(f, text, len, reterr);
 }
 
 int format_read_dir_template(struct format *f, struct inf_err *reterr)

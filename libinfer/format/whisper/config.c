@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parser of Whisper's config.json and generation_config.json.
+ */
 #include "format/whisper/config.h"
 
 #include <errno.h>
@@ -11,7 +14,7 @@ enum {
     MAX_COUNT = 1 << 20,
     MAX_MELS = 128,
     MIN_TEXT_CTX = 16,
-    /* Models of English alone have a smaller vocabulary than this. */
+    /* English-only models have a smaller vocabulary than this. */
     MULTILINGUAL_VOCAB = 51865,
 };
 
@@ -57,7 +60,7 @@ static int get_counts(const json_t *config, struct whisper_config *c, struct inf
     return r;
 }
 
-/* What changes results and is nowhere used. */
+/* Refuses settings that change the results and that no model uses. */
 static int check_variant(const json_t *config, struct inf_err *reterr)
 {
     const json_t *act = json_object_get(config, "activation_function");
@@ -72,7 +75,7 @@ static int check_variant(const json_t *config, struct inf_err *reterr)
     return 0;
 }
 
-static int check(const struct whisper_config *c, struct inf_err *reterr)
+static int check_counts(const struct whisper_config *c, struct inf_err *reterr)
 {
     if (c->n_embd % c->n_audio_heads || c->n_embd % c->n_text_heads)
         return err_set(reterr, EBADMSG, "the width %u is no multiple of its heads", c->n_embd);
@@ -91,7 +94,7 @@ static int check(const struct whisper_config *c, struct inf_err *reterr)
     return 0;
 }
 
-/* A list of tokens; one that is absent or no list stays NULL. */
+/* Reads a list of tokens. If it is missing or not a list, the result stays NULL. */
 static int get_tokens(const json_t *from, const char *key, const struct whisper_config *c,
                       struct arena *arena, const int32_t **ret, size_t *ret_n,
                       struct inf_err *reterr)
@@ -156,7 +159,7 @@ int whisper_config_parse(const json_t *config, const json_t *generation, struct 
     if (r == 0)
         r = check_variant(config, reterr);
     if (r == 0)
-        r = check(&c, reterr);
+        r = check_counts(&c, reterr);
     if (r == 0)
         r = get_tokens(lists, "suppress_tokens", &c, arena, &c.suppress, &c.n_suppress, reterr);
     if (r == 0)
@@ -194,7 +197,7 @@ int whisper_config_from_bin(const struct ggml_bin_whisper *bin, struct whisper_c
     if (bin->n_text_embd != bin->n_audio_embd)
         return err_set(reterr, EBADMSG, "the widths %u and %u of both parts differ",
                        bin->n_audio_embd, bin->n_text_embd);
-    r = check(&c, reterr);
+    r = check_counts(&c, reterr);
     if (r == 0)
         *ret_config = c;
     return r;

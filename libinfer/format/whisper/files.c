@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whisper's files as a model: tensors keep the names of their file. */
+/* Whisper's files as a model. Tensors keep the names of their file. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ int format_add_whisper_tensors(struct format *f, struct inf_err *reterr)
     return r;
 }
 
-/* The file's name without its end. */
+/* The file's name without its suffix. */
 static void set_name(struct format *f, const char *path)
 {
     const char *name = path_base(path);
@@ -98,7 +98,7 @@ bool format_is_whisper_gguf(const struct format *f)
     return false;
 }
 
-/* The configuration beside the file. */
+/* Reads the configuration in the directory of the file. */
 static int read_config_beside(struct format *f, const char *path, struct inf_err *reterr)
 {
     const char *slash = strrchr(path, '/');

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the bytes; each read checks what is left of them, and reads them once, into memory
- * of our own: the file may change under its mapping. The layout is that of whisper.cpp's loaders.
+ * Parser of ggml .bin files
+ *
+ * One pass over the bytes. Each read checks the remaining size and copies the bytes once into
+ * private memory, because the file may change under its mapping. The layout is that of
+ * whisper.cpp's loaders.
  */
 #include "format/whisper/ggml-bin.h"
 
@@ -21,12 +24,12 @@ enum {
     MAX_NAME = 256,
     MAX_TENSORS = 1 << 16,
     MAX_VAD_LAYERS = 16,
-    WINDOW = 4096, /* more than anything that is taken at once */
+    WINDOW = 4096, /* more than any single read */
 };
 
 struct ggml_bin {
     struct file_map file;
-    struct arena arena; /* names, tokens, and data that had to be moved */
+    struct arena arena; /* names, tokens, and data that must be aligned */
     enum ggml_bin_kind kind;
     struct ggml_bin_whisper whisper;
     struct ggml_bin_token *tokens;
@@ -40,12 +43,12 @@ struct reader {
     const struct file_map *map;
     uint64_t size, at;
     struct inf_err *reterr;
-    uint64_t begin, end; /* of the window, in the file */
+    uint64_t begin, end; /* position of the window in the file */
     unsigned char window[WINDOW];
 };
 
-/* Passes over @n bytes; false when fewer are left. */
-static bool skip(struct reader *rd, uint64_t n)
+/* Skips @n bytes. Returns false if fewer are left. */
+static bool reader_skip(struct reader *rd, uint64_t n)
 {
     if (n > rd->size - rd->at) {
         err_set_at(rd->reterr, EBADMSG, rd->size, "truncated file: %llu more bytes are missing",
@@ -56,13 +59,13 @@ static bool skip(struct reader *rd, uint64_t n)
     return true;
 }
 
-/* The next @n bytes, at most WINDOW, until the next call. NULL when fewer are left. */
-static const unsigned char *take(struct reader *rd, uint32_t n)
+/* Returns the next @n bytes, at most WINDOW, valid until the next call. NULL if fewer are left. */
+static const unsigned char *reader_take(struct reader *rd, uint32_t n)
 {
     const uint64_t at = rd->at;
 
     assert(n <= WINDOW);
-    if (!skip(rd, n))
+    if (!reader_skip(rd, n))
         return NULL;
     if (at < rd->begin || rd->at > rd->end) {
         const size_t size = (size_t)MIN(rd->size - at, (uint64_t)WINDOW);
@@ -78,14 +81,14 @@ static const unsigned char *take(struct reader *rd, uint32_t n)
 
 static bool take_word(struct reader *rd, uint32_t *ret)
 {
-    const unsigned char *b = take(rd, 4);
+    const unsigned char *b = reader_take(rd, 4);
 
     if (b)
         *ret = b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
     return b != NULL;
 }
 
-/* A word of 1 … @max. */
+/* Reads a word that must be 1 … @max. */
 static int take_count(struct reader *rd, const char *what, uint32_t max, uint32_t *ret)
 {
     const uint64_t at = rd->at;
@@ -125,11 +128,11 @@ static int read_hparams(struct ggml_bin *bin, struct reader *rd)
         return r;
     if (w->n_audio_embd % w->n_audio_heads || w->n_text_embd % w->n_text_heads)
         return err_set(rd->reterr, EBADMSG, "a width is no multiple of its heads");
-    /* The number format of most weights; each tensor has its own. */
+    /* The number format of most weights is ignored, because each tensor states its own. */
     return take_word(rd, &type) ? 0 : -EBADMSG;
 }
 
-/* Filters that follow from the number of bins: passed over. */
+/* Skips the mel filters, which follow from the number of bins. */
 static int skip_filters(struct reader *rd)
 {
     uint32_t n_mels = 0, n_bins = 0;
@@ -140,7 +143,7 @@ static int skip_filters(struct reader *rd)
         r = take_count(rd, "the length of filters", MAX_COUNT, &n_bins);
     if (r < 0)
         return r;
-    return skip(rd, (uint64_t)n_mels * n_bins * sizeof(float)) ? 0 : -EBADMSG;
+    return reader_skip(rd, (uint64_t)n_mels * n_bins * sizeof(float)) ? 0 : -EBADMSG;
 }
 
 static int read_vocab(struct ggml_bin *bin, struct reader *rd)
@@ -163,7 +166,7 @@ static int read_vocab(struct ggml_bin *bin, struct reader *rd)
         if (token->len > MAX_TOKEN)
             return err_set_at(rd->reterr, EBADMSG, rd->at,
                               "a token has %u bytes; at most %d are read", token->len, MAX_TOKEN);
-        text = take(rd, token->len);
+        text = reader_take(rd, token->len);
         if (!text)
             return -EBADMSG;
         token->text = arena_strndup(&bin->arena, (const char *)text, token->len);
@@ -173,8 +176,8 @@ static int read_vocab(struct ggml_bin *bin, struct reader *rd)
     return 0;
 }
 
-/* The name of the model, its version, samples of a step and of its context, and its layers. What
- * uses the model checks the shapes of its tensors. */
+/* Reads the header of a VAD model: name, version, samples per step and of its context, and layers.
+ * The user of the model checks the shapes of its tensors. */
 static int read_vad(struct reader *rd)
 {
     static const char name[] = "silero-16k";
@@ -184,15 +187,15 @@ static int read_vad(struct reader *rd)
 
     if (!take_word(rd, &len))
         return -EBADMSG;
-    text = len == sizeof(name) - 1 ? take(rd, len) : NULL;
+    text = len == sizeof(name) - 1 ? reader_take(rd, len) : NULL;
     if (!text || memcmp(text, name, len) != 0)
         return err_set_at(rd->reterr, EBADMSG, 8, "no Silero model for 16 kHz");
-    if (!skip(rd, 5 * sizeof(uint32_t)))
+    if (!reader_skip(rd, 5 * sizeof(uint32_t)))
         return -EBADMSG;
     r = take_count(rd, "the number of layers", MAX_VAD_LAYERS, &n_layers);
     if (r < 0)
         return r;
-    return skip(rd, ((uint64_t)n_layers * 3 + 4) * sizeof(uint32_t)) ? 0 : -EBADMSG;
+    return reader_skip(rd, ((uint64_t)n_layers * 3 + 4) * sizeof(uint32_t)) ? 0 : -EBADMSG;
 }
 
 static int read_header(struct ggml_bin *bin, struct reader *rd)
@@ -207,7 +210,7 @@ static int read_header(struct ggml_bin *bin, struct reader *rd)
     if (!take_word(rd, &first))
         return -EBADMSG;
     rd->at -= sizeof(first);
-    /* A name has few bytes, a vocabulary many tokens. */
+    /* A name has few bytes; a vocabulary has many tokens. */
     if (first < 64) {
         bin->kind = GGML_BIN_VAD;
         return read_vad(rd);
@@ -262,7 +265,7 @@ static int read_name(struct ggml_bin *bin, struct reader *rd, struct format_tens
 
     if (len == 0 || len > MAX_NAME)
         return err_set_at(rd->reterr, EBADMSG, rd->at, "a tensor's name has %u bytes", len);
-    name = take(rd, len);
+    name = reader_take(rd, len);
     if (!name)
         return -EBADMSG;
     if (memchr(name, 0, len))
@@ -278,7 +281,7 @@ static int place_data(struct ggml_bin *bin, struct reader *rd, struct format_ten
     const uint64_t at = rd->at;
     void *copy;
 
-    if (!skip(rd, t->size))
+    if (!reader_skip(rd, t->size))
         return -EBADMSG;
     t->data = rd->map->data + at;
     if ((uintptr_t)t->data % align == 0)
@@ -335,7 +338,7 @@ static int read_tensor(struct ggml_bin *bin, struct reader *rd)
     return 0;
 }
 
-static int parse(const struct file_map *map, struct ggml_bin **ret_bin, struct inf_err *reterr)
+static int parse_map(const struct file_map *map, struct ggml_bin **ret_bin, struct inf_err *reterr)
 {
     _cleanup_(ggml_bin_closep) struct ggml_bin *bin = NEW(struct ggml_bin, 1);
     struct reader rd = {.map = map, .size = map->size, .reterr = reterr};
@@ -358,7 +361,7 @@ static int parse(const struct file_map *map, struct ggml_bin **ret_bin, struct i
 int ggml_bin_parse(const void *data, uint64_t size, struct ggml_bin **ret_bin,
                    struct inf_err *reterr)
 {
-    return parse(&(struct file_map){.data = data, .size = size}, ret_bin, reterr);
+    return parse_map(&(struct file_map){.data = data, .size = size}, ret_bin, reterr);
 }
 
 bool ggml_bin_probe(const char *path)
@@ -375,7 +378,7 @@ int ggml_bin_open(const char *path, struct ggml_bin **ret_bin, struct inf_err *r
     r = file_map_open(path, &file, reterr);
     if (r < 0)
         return r;
-    r = parse(&file, &bin, reterr);
+    r = parse_map(&file, &bin, reterr);
     if (r < 0) {
         file_map_done(&file);
         err_prefix(reterr, "%.96s", path_base(path));
