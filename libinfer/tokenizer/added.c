@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Added tokens: finding them in a text and splitting it there.
+ */
 #include "tokenizer/added.h"
 
 #include <errno.h>
@@ -34,7 +37,7 @@ void added_done(struct added *a)
 }
 
 /* The code point that ends at @s + @end. */
-static uint32_t before(const char *s, size_t end, size_t *ret_len)
+static uint32_t code_point_before(const char *s, size_t end, size_t *ret_len)
 {
     size_t n = 1;
     uint32_t cp = 0;
@@ -51,7 +54,7 @@ static bool is_single_word(const char *s, size_t len, size_t start, size_t end)
     uint32_t cp;
     size_t n;
 
-    if (start > 0 && uni_word_rust(before(s, start, &n)))
+    if (start > 0 && uni_word_rust(code_point_before(s, start, &n)))
         return false;
     return end == len || utf8_decode(s + end, len - end, &cp) == 0 || !uni_word_rust(cp);
 }
@@ -65,7 +68,7 @@ static size_t strip_left(const struct added *a, const char *s, size_t start)
 {
     size_t n;
 
-    while (start > 0 && is_space(a, before(s, start, &n)))
+    while (start > 0 && is_space(a, code_point_before(s, start, &n)))
         start -= n;
     return start;
 }
@@ -104,7 +107,7 @@ int added_split(const struct added *a, const char *buf, struct seg seg, bool par
         start = i;
         end = i + n;
         i = end;
-        /* A match that does not count still hides others that overlap it. */
+        /* An ignored match still hides others that overlap it. */
         if (!parse_special && (t->flags & ADDED_SPECIAL))
             continue;
         if ((t->flags & ADDED_SINGLE_WORD) && !is_single_word(s, seg.len, start, end))

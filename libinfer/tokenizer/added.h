@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * Tokens that are cut out of a text before anything else looks at it
+ * Added tokens, which are cut out of a text before all other steps
  *
- * Leftmost first, longest first, as Hugging Face's AddedVocabulary does. Two sets may run one
- * after the other: one over the raw text, one over the normalised text.
+ * Leftmost first, longest first, as Hugging Face's AddedVocabulary does. Two sets may run one after
+ * the other: one over the raw text, one over the normalized text.
  */
 
 #include "tokenizer/text.h"
 #include "tokenizer/trie.h"
 
 enum added_flags {
-    ADDED_SPECIAL = 1 << 0, /* only found when special tokens are asked for */
-    ADDED_LSTRIP = 1 << 1,  /* swallows white space before it */
+    ADDED_SPECIAL = 1 << 0, /* only matched if special tokens are parsed */
+    ADDED_LSTRIP = 1 << 1,  /* includes white space before it */
     ADDED_RSTRIP = 1 << 2,
     ADDED_SINGLE_WORD = 1 << 3, /* not inside a word */
 };
@@ -24,10 +24,10 @@ struct added_token {
 };
 
 struct added {
-    struct trie trie; /* id: an index into tokens */
+    struct trie trie; /* an id is an index into tokens */
     struct added_token *tokens;
     uint32_t n, cap;
-    bool ascii_space; /* only ASCII's white space is swallowed, as in llama.cpp */
+    bool ascii_space; /* only ASCII white space is included, as in llama.cpp */
 };
 
 /* @text is borrowed. */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Byte-pair encoding of words: merges by id or by text, with a heap for long words. The header
+ * describes both.
+ */
 #include "tokenizer/bpe.h"
 
 #include <errno.h>
@@ -8,24 +12,24 @@
 #include "core/hash.h"
 #include "core/utf8.h"
 
-/* Up to here looking at all pairs for each merge is faster than a heap. */
+/* Up to this length comparing all pairs for each merge is faster than a heap. */
 #define SHORT_WORD 24
 
 #define NO_MERGE UINT32_MAX
 
 struct bpe_symbol {
-    const char *text; /* by text, with its hash; inside of the word */
+    const char *text; /* merges by text: the symbol within the word; its hash is kept, too */
     uint32_t hash;
-    uint32_t len; /* bytes; grows with each merge, so it tells the states of a symbol apart */
-    int32_t id;   /* by id; -1: none */
+    uint32_t len; /* bytes; grows with each merge, so it identifies the state of a symbol */
+    int32_t id;   /* merges by id; -1: none */
     int32_t prev, next;
     bool gone;
 };
 
-/* What becomes of two neighbours. */
+/* The result of merging two neighbors. */
 struct bpe_hit {
     uint32_t rank; /* or NO_MERGE */
-    int32_t id;    /* by id */
+    int32_t id;    /* merges by id */
 };
 
 struct bpe_pair {
@@ -48,7 +52,7 @@ static size_t slot_of(const struct bpe *b, uint64_t pair)
     return (size_t)(h >> 20) & (b->cap - 1);
 }
 
-static struct bpe_merge *probe(const struct bpe *b, uint64_t pair)
+static struct bpe_merge *probe_merge(const struct bpe *b, uint64_t pair)
 {
     for (size_t i = slot_of(b, pair);; i = (i + 1) & (b->cap - 1)) {
         struct bpe_merge *m = &b->merges[i];
@@ -63,7 +67,7 @@ static uint32_t hash_pair(uint64_t seed, uint32_t left, uint32_t right)
     return (uint32_t)(hash_fold(((uint64_t)left << 32 | right) ^ seed, 0x9e3779b97f4a7c15u) >> 16);
 }
 
-/* Length of the left part of a line, or 0. */
+/* Length of the left part of a line, or 0 if the line is invalid. */
 static size_t line_left(struct gguf_str line)
 {
     const char *space = line.len > 1 ? memchr(line.data + 1, ' ', line.len - 1) : NULL;
@@ -79,14 +83,14 @@ static bool is_line(struct gguf_str line, const struct bpe_symbol *left,
            memcmp(line.data + left->len + 1, right->text, right->len) == 0;
 }
 
-static struct bpe_hit find(const struct bpe *b, const struct bpe_symbol *left,
-                           const struct bpe_symbol *right)
+static struct bpe_hit find_merge(const struct bpe *b, const struct bpe_symbol *left,
+                                 const struct bpe_symbol *right)
 {
     const struct bpe_merge *m;
     uint32_t hash, at, rank;
 
     if (!b->by_text) {
-        m = probe(b, pair_of(left->id, right->id));
+        m = probe_merge(b, pair_of(left->id, right->id));
         return (struct bpe_hit){m->pair == UINT64_MAX ? NO_MERGE : m->rank, m->id};
     }
     hash = hash_pair(b->seed, left->hash, right->hash);
@@ -96,9 +100,9 @@ static struct bpe_hit find(const struct bpe *b, const struct bpe_symbol *left,
     return (struct bpe_hit){NO_MERGE, -1};
 }
 
-/* The left symbol becomes both. */
-static void join(const struct bpe *b, struct bpe_symbol *left, const struct bpe_symbol *right,
-                 struct bpe_hit hit)
+/* Merges both symbols into the left one. */
+static void join_symbols(const struct bpe *b, struct bpe_symbol *left,
+                         const struct bpe_symbol *right, struct bpe_hit hit)
 {
     left->len += right->len;
     left->id = hit.id;
@@ -178,7 +182,7 @@ int bpe_add_merge(struct bpe *b, const char *left, size_t left_len, const char *
         r = piece_of(b, whole.data, whole.len, &id, reterr);
     if (r < 0)
         return r;
-    m = probe(b, pair_of(l, r_id));
+    m = probe_merge(b, pair_of(l, r_id));
     if (m->pair == UINT64_MAX && ++b->n_merges >= b->cap)
         return err_set(reterr, EINVAL, "more merges than announced");
     *m = (struct bpe_merge){pair_of(l, r_id), rank, id};
@@ -211,7 +215,7 @@ int bpe_add_lines(struct bpe *b, const struct gguf_value *lines)
     return 0;
 }
 
-static int reserve(struct bpe_work *w, size_t n)
+static int reserve_symbols(struct bpe_work *w, size_t n)
 {
     struct bpe_symbol *p;
 
@@ -226,7 +230,7 @@ static int reserve(struct bpe_work *w, size_t n)
     return 0;
 }
 
-/* The id of a character, with prefix and suffix where it stands first or last. */
+/* Finds the id of a character, with prefix and suffix if it is not the first or is the last. */
 static int character_id(const struct bpe *b, struct bpe_work *w, const char *s, size_t n,
                         bool first, bool last, const char **ret_text, size_t *ret_len,
                         int32_t *ret_id)
@@ -261,9 +265,9 @@ static void push_id(struct bpe_work *w, size_t *n, int32_t id, size_t len)
 }
 
 /*
- * Splits a word into symbols by id. Characters that nothing knows: bytes, or the unknown token
- * (runs of it become one when they are fused; it is put down late, behind bytes that follow it, as
- * the reference does).
+ * Splits a word into symbols for merges by id. Unknown characters become bytes, or the unknown
+ * token. With fuse_unk a run of them becomes one token, which is emitted late, after bytes that
+ * follow it, like in the reference.
  */
 static int split_pieces(const struct bpe *b, struct bpe_work *w, const char *s, size_t len,
                         size_t *ret_n)
@@ -282,7 +286,7 @@ static int split_pieces(const struct bpe *b, struct bpe_work *w, const char *s, 
         k = utf8_decode(s + i, len - i, &cp);
         r = character_id(b, w, s + i, k, i == 0, i + k == len, &text, &text_len, &id);
         if (r == 0)
-            r = reserve(w, n + text_len + 2);
+            r = reserve_symbols(w, n + text_len + 2);
         if (r < 0)
             return r;
         if (id >= 0) {
@@ -309,12 +313,12 @@ static int split_pieces(const struct bpe *b, struct bpe_work *w, const char *s, 
     return 0;
 }
 
-/* Splits a word into its characters. */
+/* Splits a word into its characters, for merges by text. */
 static int split_text(const struct bpe *b, struct bpe_work *w, const char *s, size_t len,
                       size_t *ret_n)
 {
     size_t n = 0, k;
-    const int r = reserve(w, len);
+    const int r = reserve_symbols(w, len);
 
     if (r < 0)
         return r;
@@ -329,13 +333,14 @@ static int split_text(const struct bpe *b, struct bpe_work *w, const char *s, si
     return 0;
 }
 
-/* For few symbols: again and again the best pair of neighbours. Returns how many are left. */
+/* For few symbols: repeatedly merges the best pair of neighbors. Returns how many symbols are
+ * left. */
 static size_t merge_short(const struct bpe *b, struct bpe_symbol *s, size_t n)
 {
     struct bpe_hit hits[SHORT_WORD];
 
     for (size_t i = 0; i + 1 < n; i++)
-        hits[i] = find(b, &s[i], &s[i + 1]);
+        hits[i] = find_merge(b, &s[i], &s[i + 1]);
     for (;;) {
         uint32_t rank = NO_MERGE;
         size_t best = n;
@@ -347,19 +352,19 @@ static size_t merge_short(const struct bpe *b, struct bpe_symbol *s, size_t n)
             }
         if (best == n)
             return n;
-        join(b, &s[best], &s[best + 1], hits[best]);
+        join_symbols(b, &s[best], &s[best + 1], hits[best]);
         n--;
         memmove(s + best + 1, s + best + 2, (n - best - 1) * sizeof(*s));
         if (n > best + 1)
             memmove(hits + best + 1, hits + best + 2, (n - best - 2) * sizeof(*hits));
         if (best > 0)
-            hits[best - 1] = find(b, &s[best - 1], &s[best]);
+            hits[best - 1] = find_merge(b, &s[best - 1], &s[best]);
         if (best + 1 < n)
-            hits[best] = find(b, &s[best], &s[best + 1]);
+            hits[best] = find_merge(b, &s[best], &s[best + 1]);
     }
 }
 
-static bool before(const struct bpe_pair *a, const struct bpe_pair *b)
+static bool pair_before(const struct bpe_pair *a, const struct bpe_pair *b)
 {
     return a->hit.rank != b->hit.rank ? a->hit.rank < b->hit.rank : a->pos < b->pos;
 }
@@ -368,7 +373,7 @@ static void heap_push(struct bpe_pair *h, size_t *n, struct bpe_pair p)
 {
     size_t i = (*n)++;
 
-    while (i > 0 && before(&p, &h[(i - 1) / 2])) {
+    while (i > 0 && pair_before(&p, &h[(i - 1) / 2])) {
         h[i] = h[(i - 1) / 2];
         i = (i - 1) / 2;
     }
@@ -381,9 +386,9 @@ static struct bpe_pair heap_pop(struct bpe_pair *h, size_t *n)
     size_t i = 0, child;
 
     while ((child = 2 * i + 1) < *n) {
-        if (child + 1 < *n && before(&h[child + 1], &h[child]))
+        if (child + 1 < *n && pair_before(&h[child + 1], &h[child]))
             child++;
-        if (!before(&h[child], &last))
+        if (!pair_before(&h[child], &last))
             break;
         h[i] = h[child];
         i = child;
@@ -401,7 +406,7 @@ static void push_pair(const struct bpe *b, struct bpe_work *w, size_t *n_heap, i
     if (left < 0 || s[left].next < 0)
         return;
     right = s[left].next;
-    hit = find(b, &s[left], &s[right]);
+    hit = find_merge(b, &s[left], &s[right]);
     if (hit.rank != NO_MERGE)
         heap_push(w->heap, n_heap, (struct bpe_pair){hit, left, s[left].len, s[right].len});
 }
@@ -411,7 +416,7 @@ static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     struct bpe_symbol *s = w->symbols;
     size_t n_heap = 0, left = 0;
 
-    /* Each merge takes one pair away and adds at most two: 3 n is enough. */
+    /* Each merge removes one pair and adds at most two, so 3 n entries are enough. */
     if (w->heap_cap < *n * 3) {
         struct bpe_pair *p = realloc(w->heap, *n * 3 * sizeof(*p));
 
@@ -435,7 +440,7 @@ static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
         next = a->next;
         if (a->gone || next < 0 || a->len != p.left || s[next].len != p.right)
             continue;
-        join(b, a, &s[next], p.hit);
+        join_symbols(b, a, &s[next], p.hit);
         a->next = s[next].next;
         s[next].gone = true;
         if (a->next >= 0)
@@ -450,7 +455,7 @@ static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     return 0;
 }
 
-/* A text that is no piece leaves as those of its bytes that are. */
+/* A text that is not a piece is emitted as those of its bytes that are pieces. */
 static int put_bytes(const struct bpe *b, const char *text, size_t len, struct ids *out)
 {
     int r = 0;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bounds-checked lookups in SentencePiece's double-array trie.
+ */
 #include "tokenizer/charsmap.h"
 
 #include <errno.h>
@@ -42,7 +45,7 @@ void charsmap_done(struct charsmap *m)
     *m = (struct charsmap){0};
 }
 
-static bool unit(const struct charsmap *m, size_t i, uint32_t *ret)
+static bool read_unit(const struct charsmap *m, size_t i, uint32_t *ret)
 {
     if (i >= m->n_units)
         return false;
@@ -61,20 +64,20 @@ size_t charsmap_match(const struct charsmap *m, const char *s, size_t len, bool 
     size_t best = 0;
     uint32_t pos = 0, u;
 
-    if (!unit(m, 0, &u))
+    if (!read_unit(m, 0, &u))
         return 0;
     pos = unit_offset(u);
     for (size_t i = 0; i < len && s[i] != 0; i++) {
         const unsigned char c = (unsigned char)s[i];
 
         pos ^= c;
-        if (!unit(m, pos, &u) || (u & (1u << 31 | 0xff)) != c)
+        if (!read_unit(m, pos, &u) || (u & (1u << 31 | 0xff)) != c)
             break;
         pos ^= unit_offset(u);
         if (u >> 8 & 1) {
             const char *text, *end;
 
-            if (!unit(m, pos, &u))
+            if (!read_unit(m, pos, &u))
                 break;
             u &= (1u << 31) - 1;
             if (u >= m->replacements_size)
@@ -83,7 +86,7 @@ size_t charsmap_match(const struct charsmap *m, const char *s, size_t len, bool 
             end = memchr(text, 0, m->replacements_size - u);
             if (!end)
                 break;
-            /* Neither rules that end inside a code point nor such replacements are followed. */
+            /* Rules that end within a code point, and replacements that do, are ignored. */
             if (!utf8_valid(text, (size_t)(end - text)) ||
                 (i + 1 < len && ((unsigned char)s[i + 1] & 0xc0) == 0x80))
                 continue;

@@ -5,7 +5,7 @@
  * SentencePiece's precompiled charsmap: rules "prefix → replacement"
  *
  * A blob of a 32-bit size, a double-array trie (Darts, units of 32 bits) of that size, and
- * replacements that end with NUL. All reads are checked, so that a broken map finds nothing.
+ * NUL-terminated replacements. All reads are checked, so an invalid map finds nothing.
  */
 
 #include <infer/types.h>
@@ -20,9 +20,10 @@ struct charsmap {
     size_t replacements_size;
 };
 
-/* Takes a copy of the blob. An empty blob is a map without rules. */
+/* Copies the blob. An empty blob is a map without rules. */
 int charsmap_init(struct charsmap *m, const void *blob, size_t size, struct inf_err *reterr);
 void charsmap_done(struct charsmap *m);
-/* The rule for a prefix of @s, the longest or the shortest: its length, or 0. */
+/* Finds the longest or the shortest rule for a prefix of @s. Returns the length of the prefix, or
+ * 0. */
 size_t charsmap_match(const struct charsmap *m, const char *s, size_t len, bool longest,
                       const char **ret_text, size_t *ret_len);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unicode properties: utf8proc's tables, corrected by those of codepoint-tables.h.
+ */
 #include "tokenizer/codepoint.h"
 
 #include <errno.h>
@@ -39,7 +42,7 @@ static bool in_ranges(const struct uni_range *t, size_t n, uint32_t cp)
 
 #define IN(table, cp) in_ranges(table, ARRAY_SIZE(table), cp)
 
-static utf8proc_category_t category(uint32_t cp, enum uni_version version)
+static utf8proc_category_t uni_category(uint32_t cp, enum uni_version version)
 {
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     size_t lo = 0, hi = ARRAY_SIZE(uni_new);
@@ -94,12 +97,12 @@ unsigned uni_class(uint32_t cp, enum uni_version version)
     }
     if (uni_space(cp))
         return UNI_SPACE;
-    return class_of(category(cp, version));
+    return class_of(uni_category(cp, version));
 }
 
 bool uni_word(uint32_t cp)
 {
-    const utf8proc_category_t c = category(cp, UNI_16);
+    const utf8proc_category_t c = uni_category(cp, UNI_16);
 
     return (class_of(c) & (UNI_L | UNI_M)) || c == UTF8PROC_CATEGORY_ND ||
            c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_PC || IN(word_more, cp);
@@ -116,7 +119,7 @@ bool uni_word_rust(uint32_t cp)
 
 bool uni_numeric(uint32_t cp)
 {
-    return (class_of(category(cp, UNI_16)) & UNI_N) || IN(numeric_new, cp);
+    return (class_of(uni_category(cp, UNI_16)) & UNI_N) || IN(numeric_new, cp);
 }
 
 static bool ascii_punct(uint32_t cp)
@@ -150,7 +153,7 @@ bool uni_bert_accent(uint32_t cp)
     return !IN(bert_accent_new, cp);
 }
 
-/* The blocks that BERT puts spaces around. Its gap below U+2B920 is BERT's own. */
+/* The blocks that BERT surrounds with spaces. The gap below U+2B920 is in BERT's own list. */
 bool uni_bert_chinese(uint32_t cp)
 {
     return (cp >= 0x4e00 && cp <= 0x9fff) || (cp >= 0x3400 && cp <= 0x4dbf) ||
@@ -223,7 +226,7 @@ int uni_script(uint32_t cp)
     return lo < ARRAY_SIZE(scripts) && cp >= scripts[lo].first ? scripts[lo].script : -1;
 }
 
-/* A code point with its combining class and where it came from. */
+/* A code point with its combining class and its origin. */
 struct mark {
     uint32_t cp, order;
     uint16_t ccc;
@@ -265,13 +268,13 @@ static void order_marks(struct mark *m, size_t n)
     }
 }
 
-/* The primary composite of two code points, or 0. Composing through the library keeps its
- * exclusions and Hangul. */
+/* The primary composite of two code points, or 0. Composing with utf8proc respects its exclusions
+ * and Hangul. */
 static uint32_t compose_pair(uint32_t a, uint32_t b)
 {
     utf8proc_int32_t pair[2] = {(utf8proc_int32_t)a, (utf8proc_int32_t)b};
 
-    /* Only marks and Hangul's medial and final letters come second in a composite. */
+    /* Only marks and Hangul's medial and final letters can be the second part of a composite. */
     if (b < 0x300 ||
         !((b >= 0x1160 && b <= 0x11ff) || (class_of(utf8proc_category(pair[1])) & UNI_M)))
         return 0;
@@ -280,8 +283,9 @@ static uint32_t compose_pair(uint32_t a, uint32_t b)
     return IN(compat_new, (uint32_t)pair[0]) ? 0 : (uint32_t)pair[0];
 }
 
-/* D117: each mark that nothing of its class or higher separates from its starter joins it. */
-static size_t compose(struct mark *m, size_t n)
+/* D117: composes each mark with its starter, unless a mark of the same or a higher class is between
+ * them. */
+static size_t compose_marks(struct mark *m, size_t n)
 {
     size_t starter = SIZE_MAX, out = 0;
     int last_ccc = -1;
@@ -347,7 +351,7 @@ int uni_normalize(enum uni_form form, const uint32_t *in, size_t n, size_t zero,
     }
     order_marks(m, len);
     if (form == UNI_NFC || form == UNI_NFKC)
-        len = compose(m, len);
+        len = compose_marks(m, len);
     out = NEW(uint32_t, len);
     if (!out)
         return -ENOMEM;

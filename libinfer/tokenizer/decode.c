@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decoder steps: from pieces to text.
+ */
 #include "tokenizer/decode.h"
 
 #include <errno.h>
@@ -97,8 +100,8 @@ static int put_replaced(struct str *out, const char *s, size_t len, const char *
     return r < 0 ? r : str_append(out, s, len);
 }
 
-/* The bytes that characters of a byte-level vocabulary stand for; as it is, if one stands for
- * none. */
+/* Writes the bytes for the characters of a byte-level vocabulary; copies the text if a character
+ * stands for no byte. */
 static int put_from_bytes(struct str *out, const char *s, size_t len)
 {
     const size_t start = out->len;
@@ -151,12 +154,12 @@ int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s)
     return r;
 }
 
-/* One string at a time. */
+/* A function for one string at a time. */
 typedef int (*map_fn)(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
                       struct str *out);
 
-static int metaspace(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
-                     struct str *out)
+static int decode_metaspace(const struct dec_step *st, const char *s, size_t len, size_t i,
+                            size_t n, struct str *out)
 {
     const bool drop = i == 0 && st->first;
 
@@ -164,8 +167,8 @@ static int metaspace(const struct dec_step *st, const char *s, size_t len, size_
     return put_replaced(out, s, len, st->text, st->text_len, " ", drop ? 0 : 1);
 }
 
-/* WordPiece's and CTC's clean-up of English. */
-static int cleanup(struct str *text, bool do_not)
+/* The clean-up of English text of WordPiece and CTC. */
+static int cleanup_text(struct str *text, bool do_not)
 {
     static const char *const pairs[][2] = {
         {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
@@ -193,8 +196,8 @@ static int cleanup(struct str *text, bool do_not)
     return 0;
 }
 
-static int wordpiece(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
-                     struct str *out)
+static int decode_wordpiece(const struct dec_step *st, const char *s, size_t len, size_t i,
+                            size_t n, struct str *out)
 {
     _cleanup_str_ struct str text = {0};
     int r = 0;
@@ -211,18 +214,18 @@ static int wordpiece(const struct dec_step *st, const char *s, size_t len, size_
     if (r == 0)
         r = str_append(&text, s, len);
     if (r == 0 && st->cleanup)
-        r = cleanup(&text, true);
+        r = cleanup_text(&text, true);
     return r < 0 ? r : str_append(out, text.data, text.len);
 }
 
-static int suffix(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
-                  struct str *out)
+static int decode_suffix(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                         struct str *out)
 {
     return put_replaced(out, s, len, st->text, st->text_len, " ", i + 1 == n ? 0 : 1);
 }
 
-static int strip(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
-                 struct str *out)
+static int decode_strip(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                        struct str *out)
 {
     const size_t k = st->text_len;
 
@@ -237,8 +240,8 @@ static int strip(const struct dec_step *st, const char *s, size_t len, size_t i,
     return str_append(out, s, len);
 }
 
-static int replace(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
-                   struct str *out)
+static int decode_replace(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                          struct str *out)
 {
     _cleanup_(pattern_work_freep) struct pattern_work *work = NULL;
     struct pattern_walk walk = {0};
@@ -249,7 +252,7 @@ static int replace(const struct dec_step *st, const char *s, size_t len, size_t 
     (void)n;
     if (!st->regex)
         return put_replaced(out, s, len, st->text, st->text_len, st->content, st->content_len);
-    /* Raw bytes of an earlier step are no text to search. */
+    /* Raw bytes of an earlier step are not text that can be searched. */
     if (!utf8_valid(s, len))
         return str_append(out, s, len);
     r = pattern_work_new(&work);
@@ -267,7 +270,8 @@ static int replace(const struct dec_step *st, const char *s, size_t len, size_t 
     return r < 0 ? r : str_append(out, s + done, len - done);
 }
 
-static int map(const struct dec_step *st, map_fn fn, const struct strings *in, struct strings *out)
+static int map_strings(const struct dec_step *st, map_fn fn, const struct strings *in,
+                       struct strings *out)
 {
     int r = 0;
 
@@ -279,8 +283,8 @@ static int map(const struct dec_step *st, map_fn fn, const struct strings *in, s
     return r;
 }
 
-/* All pieces become one string: the reference has no way to show half a code point. */
-static int bytes(const struct strings *in, bool raw, struct strings *out)
+/* Joins all pieces to one string, because the reference cannot represent half a code point. */
+static int decode_bytes(const struct strings *in, bool raw, struct strings *out)
 {
     _cleanup_str_ struct str all = {0};
     int r = 0;
@@ -292,8 +296,8 @@ static int bytes(const struct strings *in, bool raw, struct strings *out)
     return r < 0 ? r : strings_end(out);
 }
 
-/* A run of byte pieces, written behind the other strings, is text if all of it is valid, else
- * U+FFFD for every byte. */
+/* Ends a run of byte pieces, which was written behind the other strings. It becomes text if all of
+ * it is valid, else U+FFFD for every byte. */
 static int end_run(struct strings *out, size_t start, bool raw)
 {
     const size_t len = out->buf.len - start;
@@ -311,7 +315,7 @@ static int end_run(struct strings *out, size_t start, bool raw)
 
 static int byte_fallback(const struct strings *in, bool raw, struct strings *out)
 {
-    size_t start = 0; /* of the run */
+    size_t start = 0; /* start of the run */
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < in->n; i++) {
@@ -332,15 +336,15 @@ static int byte_fallback(const struct strings *in, bool raw, struct strings *out
     return r < 0 ? r : end_run(out, start, raw);
 }
 
-static int fuse(const struct strings *in, struct strings *out)
+static int fuse_strings(const struct strings *in, struct strings *out)
 {
     const int r = str_append(&out->buf, in->buf.data, in->buf.len);
 
     return r < 0 ? r : strings_end(out);
 }
 
-/* Repeated pieces are one, padding goes, the delimiter is a space. */
-static int ctc(const struct dec_step *st, const struct strings *in, struct strings *out)
+/* Merges repeated pieces, removes padding, and turns the delimiter into a space. */
+static int decode_ctc(const struct dec_step *st, const struct strings *in, struct strings *out)
 {
     int r = 0;
 
@@ -353,7 +357,7 @@ static int ctc(const struct dec_step *st, const struct strings *in, struct strin
             continue;
         r = put_replaced(&text, s, in->v[i].len, st->text, st->text_len, "", 0);
         if (r == 0 && st->cleanup)
-            r = cleanup(&text, true);
+            r = cleanup_text(&text, true);
         if (r < 0 || text.len == 0)
             continue;
         r = st->cleanup
@@ -365,8 +369,8 @@ static int ctc(const struct dec_step *st, const struct strings *in, struct strin
     return r;
 }
 
-static int clean(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
-                 struct str *out)
+static int decode_clean(const struct dec_step *st, const char *s, size_t len, size_t i, size_t n,
+                        struct str *out)
 {
     _cleanup_str_ struct str text = {0};
     int r = str_append(&text, s, len);
@@ -375,11 +379,11 @@ static int clean(const struct dec_step *st, const char *s, size_t len, size_t i,
     (void)i;
     (void)n;
     if (r == 0)
-        r = cleanup(&text, false);
+        r = cleanup_text(&text, false);
     return r < 0 ? r : str_append(out, text.data, text.len);
 }
 
-/* With st->first, every piece loses one as long as there is no text. */
+/* Removes the first space. With st->first, every piece loses one until there is text. */
 static int first_space(const struct dec_step *st, const struct strings *in, struct strings *out)
 {
     int r = 0;
@@ -401,31 +405,31 @@ static int run_step(const struct dec_step *st, const struct strings *in, bool ra
 {
     switch (st->kind) {
     case DEC_BYTES:
-        return bytes(in, raw, out);
+        return decode_bytes(in, raw, out);
     case DEC_METASPACE:
-        return map(st, metaspace, in, out);
+        return map_strings(st, decode_metaspace, in, out);
     case DEC_WORDPIECE:
-        return map(st, wordpiece, in, out);
+        return map_strings(st, decode_wordpiece, in, out);
     case DEC_SUFFIX:
-        return map(st, suffix, in, out);
+        return map_strings(st, decode_suffix, in, out);
     case DEC_BYTE_FALLBACK:
         return byte_fallback(in, raw, out);
     case DEC_FUSE:
-        return fuse(in, out);
+        return fuse_strings(in, out);
     case DEC_STRIP:
-        return map(st, strip, in, out);
+        return map_strings(st, decode_strip, in, out);
     case DEC_REPLACE:
-        return map(st, replace, in, out);
+        return map_strings(st, decode_replace, in, out);
     case DEC_CLEANUP:
-        return map(st, clean, in, out);
+        return map_strings(st, decode_clean, in, out);
     case DEC_FIRST_SPACE:
         return first_space(st, in, out);
     default:
-        return ctc(st, in, out);
+        return decode_ctc(st, in, out);
     }
 }
 
-static int join(const struct decoder *d, const struct strings *s, struct str *out)
+static int join_strings(const struct decoder *d, const struct strings *s, struct str *out)
 {
     int r = 0;
 
@@ -447,7 +451,7 @@ int decoder_run(const struct decoder *d, struct strings *s, struct strings *scra
     for (size_t i = 0; r == 0 && i < d->n; i++) {
         struct strings swap;
 
-        /* A stream cannot take back what it has given. */
+        /* A stream cannot change text that it has returned. */
         if (raw && d->steps[i].kind == DEC_CLEANUP)
             continue;
         strings_clear(scratch);
@@ -459,8 +463,8 @@ int decoder_run(const struct decoder *d, struct strings *s, struct strings *scra
         *scratch = swap;
     }
     if (r < 0 || raw)
-        return r < 0 ? r : join(d, s, out);
-    r = join(d, s, &joined);
+        return r < 0 ? r : join_strings(d, s, out);
+    r = join_strings(d, s, &joined);
     return r < 0 ? r : put_lossy(out, joined.data, joined.len, d->each_byte);
 }
 

@@ -4,7 +4,7 @@
 /*
  * Decoders: pieces to text
  *
- * A step maps a list of strings to a list of strings, as those of tokenizer.json do; at the end
+ * A step maps a list of strings to a list of strings, like the steps of tokenizer.json; at the end
  * the strings are joined.
  */
 
@@ -13,7 +13,7 @@
 
 struct inf_tokenizer;
 
-/* What a normal piece's text is. */
+/* Meaning of a normal piece's text. */
 enum piece_style {
     STYLE_PLAIN,
     STYLE_SPACES, /* U+2581 is a space; byte pieces are bytes */
@@ -30,8 +30,8 @@ enum dec_kind {
     DEC_STRIP,
     DEC_REPLACE,
     DEC_CTC,
-    DEC_CLEANUP,     /* English punctuation across pieces, as transformers does for BERT */
-    DEC_FIRST_SPACE, /* SentencePiece: the space that starts the first piece goes */
+    DEC_CLEANUP,     /* English punctuation across pieces, as in transformers for BERT */
+    DEC_FIRST_SPACE, /* SentencePiece: removes the leading space of the first piece */
 };
 
 struct dec_step {
@@ -40,7 +40,8 @@ struct dec_step {
     size_t text_len, content_len;
     struct pattern *regex; /* REPLACE; owned */
     size_t start, stop;    /* STRIP */
-    bool first;            /* METASPACE: the first piece loses its spaces; FIRST_SPACE: see there */
+    bool first;            /* METASPACE: remove the spaces of the first piece; FIRST_SPACE: see
+                              there */
     bool cleanup;          /* WORDPIECE, CTC */
 };
 
@@ -49,9 +50,9 @@ struct dec_step {
 struct decoder {
     struct dec_step *steps; /* owned */
     size_t n;
-    bool join_spaces; /* no decoder at all: pieces are joined by spaces */
-    bool user_spaces; /* STYLE_SPACES: in pieces that a user defined as well */
-    bool each_byte;   /* U+FFFD for each bad byte, as SentencePiece does, not for each sequence */
+    bool join_spaces; /* there is no decoder: pieces are joined by spaces */
+    bool user_spaces; /* STYLE_SPACES: also in user-defined pieces */
+    bool each_byte;   /* U+FFFD for each bad byte, as in SentencePiece, not for each sequence */
 };
 
 struct dec_step *decoder_add(struct decoder *d, enum dec_kind kind);
@@ -59,7 +60,7 @@ void decoder_done(struct decoder *d);
 
 struct span {
     size_t start, len;
-    bool byte; /* made by a byte piece */
+    bool byte; /* from a byte piece */
 };
 
 /* A list of strings in one buffer. */
@@ -71,19 +72,19 @@ struct strings {
 
 void strings_done(struct strings *s);
 void strings_clear(struct strings *s); /* keeps the memory */
-/* Ends the string that was written to s->buf since the last one. */
+/* Ends the string that was written to s->buf. */
 int strings_end(struct strings *s);
 
 /* Appends the string of a piece. */
 int decode_piece(const struct inf_tokenizer *tok, int32_t id, struct strings *s);
 /*
- * Runs the steps over @s and appends the result to @out; @s and @scratch are void afterwards. With
- * @raw, bytes that are no UTF-8 stay as they are; otherwise they become U+FFFD. Raw runs allocate
- * nothing once their strings have grown, but for DEC_CTC.
+ * Runs the steps over @s and appends the result to @out. Afterwards the content of @s and @scratch
+ * is undefined. With @raw, invalid UTF-8 is kept; otherwise it becomes U+FFFD. Raw runs allocate
+ * nothing once their strings have grown, except for DEC_CTC.
  */
 int decoder_run(const struct decoder *d, struct strings *s, struct strings *scratch, bool raw,
                 struct str *out);
-/* Whether what a piece adds to a raw text depends on no other piece. */
+/* Whether the text that a piece adds to a raw text is independent of other pieces. */
 bool decoder_is_local(const struct decoder *d);
-/* Appends @s with U+FFFD for what is no UTF-8. */
+/* Appends @s with U+FFFD for invalid UTF-8. */
 int put_lossy(struct str *out, const char *s, size_t len, bool each_byte);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ids to text, at once and token by token
+ * Decoding ids to text, at once and token by token
  *
- * What a token adds to a text depends on its neighbours (the first loses its space, the last of
- * some vocabularies its suffix). The stream therefore decodes a window of the last tokens with
- * and without the new one: the difference is what it adds. Bytes wait until they are whole code
- * points.
+ * The text that a token adds depends on its neighbors (the first token loses its space, in some
+ * vocabularies the last one a suffix). The stream therefore decodes a window of the last tokens
+ * with and without the new one; the difference is the added text. Bytes are held until they form
+ * whole code points.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,10 +15,10 @@
 
 #define WINDOW 8
 #define KEEP   4
-/* Memory that a stream has from the start: windows of common tokens fit. */
+/* Initial memory of a stream; windows of common tokens fit. */
 #define USUAL_BYTES 255
 
-static bool hidden(const struct inf_tokenizer *tok, int32_t id)
+static bool is_hidden(const struct inf_tokenizer *tok, int32_t id)
 {
     return inf_tokenizer_token_flags(tok, id) & (INF_TOKEN_SPECIAL | INF_TOKEN_UNKNOWN);
 }
@@ -34,7 +34,7 @@ int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32_t *ids, si
         if (ids[i] < 0 || (uint32_t)ids[i] >= tok->vocab.n)
             return -EINVAL;
     for (size_t i = 0; r == 0 && i < n; i++)
-        if (vocab_at(&tok->vocab, ids[i]) && (show_special || !hidden(tok, ids[i])))
+        if (vocab_at(&tok->vocab, ids[i]) && (show_special || !is_hidden(tok, ids[i])))
             r = decode_piece(tok, ids[i], &s);
     if (r == 0)
         r = decoder_run(&tok->dec, &s, &scratch, false, &out);
@@ -53,9 +53,9 @@ struct inf_detok {
     int32_t window[WINDOW];
     unsigned n;
     struct str before, after; /* the window's text without and with the new token */
-    struct str pending;       /* bytes that are no whole code point yet */
+    struct str pending;       /* bytes that do not form a whole code point yet */
     struct str out;
-    struct strings strings, scratch; /* of one decoding; kept for their memory */
+    struct strings strings, scratch; /* for one decoding; reused for their memory */
 };
 
 int inf_detok_new(const struct inf_tokenizer *tok, bool show_special, struct inf_detok **ret_detok)
@@ -92,7 +92,7 @@ struct inf_detok *inf_detok_free(struct inf_detok *d)
     return NULL;
 }
 
-/* Text of the window. */
+/* The text of the window. */
 static int decode_window(struct inf_detok *d, struct str *out)
 {
     int r = 0;
@@ -104,8 +104,8 @@ static int decode_window(struct inf_detok *d, struct str *out)
     return r < 0 ? r : decoder_run(&d->tok->dec, &d->strings, &d->scratch, true, out);
 }
 
-/* Makes room for one more. */
-static int trim(struct inf_detok *d)
+/* Makes room for one more token. */
+static int trim_window(struct inf_detok *d)
 {
     if (d->is_local) {
         str_clear(&d->before);
@@ -118,23 +118,23 @@ static int trim(struct inf_detok *d)
     return decode_window(d, &d->before);
 }
 
-static bool shown(const struct inf_detok *d, int32_t id)
+static bool is_shown(const struct inf_detok *d, int32_t id)
 {
-    return vocab_at(&d->tok->vocab, id) && (d->show_special || !hidden(d->tok, id));
+    return vocab_at(&d->tok->vocab, id) && (d->show_special || !is_hidden(d->tok, id));
 }
 
 int inf_detok_prime(struct inf_detok *d, const int32_t *ids, size_t n)
 {
     d->n = 0;
     for (size_t i = n; i > 0 && d->n < KEEP; i--)
-        if (shown(d, ids[i - 1]))
+        if (is_shown(d, ids[i - 1]))
             d->window[KEEP - ++d->n] = ids[i - 1];
     memmove(d->window, d->window + KEEP - d->n, d->n * sizeof(*d->window));
     return decode_window(d, &d->before);
 }
 
-/* Moves whole code points from pending to out, and everything that can become none as U+FFFD. */
-static int release(struct inf_detok *d, bool all)
+/* Moves whole code points from pending to out. Bytes that cannot become one are moved as U+FFFD. */
+static int release_pending(struct inf_detok *d, bool all)
 {
     const bool each = d->tok->dec.each_byte;
     const char *s = d->pending.data;
@@ -158,7 +158,7 @@ static int release(struct inf_detok *d, bool all)
     return 0;
 }
 
-static int give(struct inf_detok *d, const char **ret_text, size_t *ret_len)
+static int give_text(struct inf_detok *d, const char **ret_text, size_t *ret_len)
 {
     const int r = str_reserve(&d->out, 0);
 
@@ -178,9 +178,9 @@ int inf_detok_push(struct inf_detok *d, int32_t id, const char **ret_text, size_
     if (id < 0 || (uint32_t)id >= d->tok->vocab.n)
         return -EINVAL;
     str_clear(&d->out);
-    if (!shown(d, id))
-        return give(d, ret_text, ret_len);
-    r = trim(d);
+    if (!is_shown(d, id))
+        return give_text(d, ret_text, ret_len);
+    r = trim_window(d);
     if (r < 0)
         return r;
     d->window[d->n++] = id;
@@ -193,8 +193,8 @@ int inf_detok_push(struct inf_detok *d, int32_t id, const char **ret_text, size_
     d->before = d->after;
     d->after = swap;
     if (r == 0)
-        r = release(d, false);
-    return r < 0 ? r : give(d, ret_text, ret_len);
+        r = release_pending(d, false);
+    return r < 0 ? r : give_text(d, ret_text, ret_len);
 }
 
 int inf_detok_flush(struct inf_detok *d, const char **ret_text, size_t *ret_len)
@@ -202,8 +202,8 @@ int inf_detok_flush(struct inf_detok *d, const char **ret_text, size_t *ret_len)
     int r;
 
     str_clear(&d->out);
-    r = release(d, true);
-    return r < 0 ? r : give(d, ret_text, ret_len);
+    r = release_pending(d, true);
+    return r < 0 ? r : give_text(d, ret_text, ret_len);
 }
 
 size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id, unsigned char *buf,
@@ -215,7 +215,7 @@ size_t inf_tokenizer_token_bytes(const struct inf_tokenizer *tok, int32_t id, un
 
     if (!vocab_at(&tok->vocab, id))
         return 0;
-    /* Behind a word, so that no rule for the first token applies. */
+    /* Placed behind a word, so that no rule for the first token applies. */
     if (str_putc(&s.buf, '\1') < 0 || strings_end(&s) < 0 || decode_piece(tok, id, &s) < 0 ||
         decoder_run(&tok->dec, &s, &scratch, true, &out) < 0 || out.len < 1)
         return 0;

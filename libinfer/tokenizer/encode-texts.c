@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts as models take them whole: with the tokens around them, in pairs, and cut
+ * Encoding complete inputs of models: with special tokens, in pairs, and truncated
  *
- * A text that is cut at its end need not be encoded as a whole. Its beginning can be encoded alone
- * when it ends between a letter and a space with a letter behind it, since no word of any splitter
- * goes across such a place.
+ * A text that is truncated at its end need not be encoded completely. A beginning of it can be
+ * encoded alone if it ends between a letter and a space that is followed by a letter, because no
+ * word of any splitter crosses such a place.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "tokenizer/pipeline.h"
 
-/* Bytes of a beginning for each token that is wanted; twice as many when that was too little. */
+/* Bytes of the beginning per requested token; doubled if that was too little. */
 #define BYTES_PER_TOKEN 8u
 #define BYTES_MIN       256u
 
@@ -37,7 +37,7 @@ static bool splits_words(const struct inf_tokenizer *tok)
     return false;
 }
 
-/* A token with a space inside may go across any place. */
+/* A token with a space inside may cross any place. */
 static bool added_have_spaces(const struct added *a)
 {
     for (uint32_t i = 0; i < a->trie.n; i++)
@@ -51,7 +51,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The last place not behind @end where a beginning may end; 0: none. */
+/* The last place up to @end where a beginning may end; 0: none. */
 static size_t safe_end(const char *s, size_t end)
 {
     for (size_t i = end - 2; i > 0; i--)
@@ -67,7 +67,7 @@ static int encode_whole(const struct inf_tokenizer *tok, const char *s, size_t l
                                 &ret->ids, &ret->n);
 }
 
-/* At least the first @max tokens, of @limit at most (0: any number). */
+/* Encodes at least the first @max tokens, and at most @limit (0: any number). */
 static int encode_start(const struct inf_tokenizer *tok, const char *s, size_t len, unsigned flags,
                         size_t max, size_t limit, struct body *ret)
 {
@@ -91,8 +91,8 @@ static int encode_start(const struct inf_tokenizer *tok, const char *s, size_t l
     return encode_whole(tok, s, len, flags, limit, ret);
 }
 
-/* The tokens of one text; for a cut at the end at least the first @max, where there are so many. Of
- * a text that is refused no more is encoded than shows that it is too long. */
+/* Encodes one text. For truncation at the end it gives at least the first @max tokens, if there are
+ * that many. A text that is refused is encoded only until it is known to be too long. */
 static int encode_body(const struct inf_tokenizer *tok, const struct inf_encode_text *text,
                        unsigned flags, enum inf_cut cut, size_t max, struct body *ret)
 {
@@ -103,9 +103,9 @@ static int encode_body(const struct inf_tokenizer *tok, const struct inf_encode_
     return encode_whole(tok, text->text, text->len, flags, 0, ret);
 }
 
-/* Tokens that two texts of @n may keep, @max in all: the longer one loses first, as of Hugging
- * Face's "longest_first". */
-static void share(size_t n[2], size_t max)
+/* The numbers of tokens that two texts of @n tokens may keep, @max in all. The longer one is
+ * shortened first, like in Hugging Face's "longest_first". */
+static void share_tokens(size_t n[2], size_t max)
 {
     const unsigned small = n[0] > n[1];
     size_t a = n[small], b = n[!small];
@@ -121,8 +121,8 @@ static void share(size_t n[2], size_t max)
     n[!small] = b;
 }
 
-static void put(struct inf_encoding *e, const int32_t *ids, size_t n, const uint8_t *types,
-                uint8_t type)
+static void put_tokens(struct inf_encoding *e, const int32_t *ids, size_t n, const uint8_t *types,
+                       uint8_t type)
 {
     if (n == 0)
         return;
@@ -138,7 +138,7 @@ static void put_body(struct inf_encoding *e, const struct body *b, size_t keep, 
                      uint8_t type)
 {
     if (keep > 0)
-        put(e, b->ids + (cut == INF_CUT_START ? b->n - keep : 0), keep, NULL, type);
+        put_tokens(e, b->ids + (cut == INF_CUT_START ? b->n - keep : 0), keep, NULL, type);
 }
 
 int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok, const struct inf_encode_text *text,
@@ -168,7 +168,7 @@ int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok, const struct inf
     keep[0] = a.n;
     keep[1] = b.n;
     if (pair)
-        share(keep, max);
+        share_tokens(keep, max);
     keep[0] = MIN(keep[0], max);
 
     e.ids = malloc((n_around + keep[0] + keep[1] + 1) * (sizeof(int32_t) + 1));
@@ -176,16 +176,16 @@ int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok, const struct inf
         return -ENOMEM;
     e.types = (uint8_t *)(e.ids + n_around + keep[0] + keep[1] + 1);
     if (around)
-        put(&e, pair ? p->ids[0] : tok->prefix, pair ? p->n[0] : tok->n_prefix,
-            pair ? p->types[0] : NULL, 0);
+        put_tokens(&e, pair ? p->ids[0] : tok->prefix, pair ? p->n[0] : tok->n_prefix,
+                   pair ? p->types[0] : NULL, 0);
     put_body(&e, &a, keep[0], cut, pair ? p->text_types[0] : 0);
     if (around && pair)
-        put(&e, p->ids[1], p->n[1], p->types[1], 0);
+        put_tokens(&e, p->ids[1], p->n[1], p->types[1], 0);
     if (pair)
         put_body(&e, &b, keep[1], cut, p->text_types[1]);
     if (around)
-        put(&e, pair ? p->ids[2] : tok->suffix, pair ? p->n[2] : tok->n_suffix,
-            pair ? p->types[2] : NULL, 0);
+        put_tokens(&e, pair ? p->ids[2] : tok->suffix, pair ? p->n[2] : tok->n_suffix,
+                   pair ? p->types[2] : NULL, 0);
     if (tok->one_type)
         memset(e.types, 0, e.n);
     *ret_encoding = e;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text to ids. All working space belongs to one call. */
+/* Encoding text to ids. All working memory belongs to one call. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 struct encoding {
     const struct inf_tokenizer *tok;
     struct pattern_work *patterns;
-    struct str clean; /* the input without bytes that are no UTF-8 */
+    struct str clean; /* the input without invalid UTF-8 */
     struct segs raw;
     struct str normal, spare;
     struct text text, other;
@@ -39,7 +39,7 @@ static size_t first_length(const char *s, size_t len)
     return utf8_decode(s, len, &cp);
 }
 
-/* Appends the normal form of a segment and finds the tokens in it. */
+/* Appends the normalized form of a segment and finds the tokens in it. */
 static int put_normal(struct encoding *e, const char *s, struct seg seg, bool parse_special)
 {
     const struct inf_tokenizer *tok = e->tok;
@@ -66,7 +66,7 @@ static int put_normal(struct encoding *e, const char *s, struct seg seg, bool pa
                        &e->text.segs);
 }
 
-static int prepare(struct encoding *e, const char *s, size_t len, bool parse_special)
+static int prepare_text(struct encoding *e, const char *s, size_t len, bool parse_special)
 {
     int r;
 
@@ -136,7 +136,7 @@ int inf_tokenizer_encode(const struct inf_tokenizer *tok, const char *text, size
     }
     r = pattern_work_new(&e.patterns);
     if (r == 0)
-        r = prepare(&e, text, len, flags & INF_ENCODE_PARSE_SPECIAL);
+        r = prepare_text(&e, text, len, flags & INF_ENCODE_PARSE_SPECIAL);
     if (r == 0)
         r = put_all(&e, flags);
     if (r < 0)

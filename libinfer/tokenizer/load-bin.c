@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vocabularies of .bin files of Whisper
+ * Vocabularies of Whisper's .bin files
  *
- * Such a file lists the bytes of the tokens that are text; their order is that of merges, which are
- * found again by merging each token's bytes with the tokens before it. Control tokens follow from
- * the size of the vocabulary alone: Whisper's, in their order, as many languages as there is room
- * for, and times to the end.
+ * Such a file lists the bytes of all text tokens. Their order is that of merges, which are found
+ * again by merging each token's bytes with the tokens before it. Control tokens follow from the
+ * size of the vocabulary alone: Whisper's, in their order, as many languages as fit, and times to
+ * the end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #define END "<|endoftext|>"
 
 enum {
-    MAX_PARTS = 256, /* longer tokens are never made of others */
+    MAX_PARTS = 256, /* longer tokens are never merged from others */
     N_TIMES = 1501,
 };
 
@@ -45,7 +45,7 @@ static bool is_end(const struct ggml_bin_token *token)
     return token->len == strlen(END) && memcmp(token->text, END, token->len) == 0;
 }
 
-/* Bytes as the characters that stand for them. */
+/* Converts bytes to the characters that represent them. */
 static int put_text(struct load *l, uint32_t id)
 {
     const struct ggml_bin_token *token = &l->tokens[id];
@@ -104,8 +104,8 @@ static int put_controls(struct load *l)
     return r;
 }
 
-/* Where the characters of a piece begin, and its end: those of bytes have one or two. 0: too many.
- */
+/* Finds where the characters of a piece begin, and its end; each has one or two bytes. Returns 0 if
+ * there are too many. */
 static uint32_t find_parts(const struct piece *p, uint32_t starts[MAX_PARTS + 1])
 {
     uint32_t n = 0;
@@ -121,8 +121,8 @@ static uint32_t find_parts(const struct piece *p, uint32_t starts[MAX_PARTS + 1]
     return n;
 }
 
-/* The two parts at which the merging of token @id ends: where the second one begins; 0: it does not
- * end with two. */
+/* Finds the two parts with which the merging of token @id ends. Returns where the second one
+ * begins; 0: it does not end with two. */
 static uint32_t find_border(const struct vocab *v, uint32_t id)
 {
     const struct piece *p = &v->pieces[id];

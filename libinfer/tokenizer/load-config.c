@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Special tokens and flags from the configuration files beside a tokenizer.
+ */
 #include "tokenizer/load-config.h"
 
 #include <errno.h>
@@ -80,15 +83,15 @@ static int32_t find_token(const struct config *c, const struct inf_tokenizer *to
     return text ? vocab_find(&tok->vocab, text, len) : -1;
 }
 
-/* 1 or 0; -1 when the file says nothing. */
-static int flag(const struct config *c, const char *key)
+/* 1 or 0; -1 if the file does not say. */
+static int config_flag(const struct config *c, const char *key)
 {
     const json_t *j = config_get(c, key);
 
     return json_is_boolean(j) ? json_is_true(j) : -1;
 }
 
-/* An end that no file names, by the names that such tokens have. */
+/* Guesses the end token by its usual names if no file names it. */
 static int32_t guess_eos(const struct inf_tokenizer *tok)
 {
     static const char *const names[] = {
@@ -133,7 +136,7 @@ static int apply_eos(struct inf_tokenizer *tok, int add)
     return 0;
 }
 
-/* transformers gives a model the types of tokens only when its tokenizer lists them. */
+/* transformers passes token types to a model only if its tokenizer lists them. */
 static bool lists_no_types(const struct config *c)
 {
     const json_t *names = config_get(c, "model_input_names");
@@ -163,13 +166,13 @@ int config_apply(const struct config *c, struct inf_tokenizer *tok, struct inf_e
         tok->eos = find_token(c, tok, "sep_token");
     if (tok->eos < 0)
         tok->eos = guess_eos(tok);
-    r = apply_bos(tok, flag(c, "add_bos_token"));
+    r = apply_bos(tok, config_flag(c, "add_bos_token"));
     if (r == 0)
-        r = apply_eos(tok, flag(c, "add_eos_token"));
+        r = apply_eos(tok, config_flag(c, "add_eos_token"));
     return r < 0 ? err_set(reterr, EINVAL, "too many tokens around a text") : 0;
 }
 
-static void mark(struct inf_tokenizer *tok, const json_t *j)
+static void mark_eog(struct inf_tokenizer *tok, const json_t *j)
 {
     const int64_t id = json_load_uint(j, INT32_MAX);
 
@@ -182,9 +185,9 @@ int config_mark_eog(const struct config *c, struct inf_tokenizer *tok)
     for (unsigned i = CONFIG_GENERATION; c && i <= CONFIG_MODEL; i++) {
         const json_t *eos = json_object_get(c->files[i], "eos_token_id");
 
-        mark(tok, eos);
+        mark_eog(tok, eos);
         for (size_t k = 0; k < json_array_size(eos); k++)
-            mark(tok, json_array_get(eos, k));
+            mark_eog(tok, json_array_get(eos, k));
     }
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files of a directory make its tokenizer, and what a lone file is. */
+/* Selection of the tokenizer files in a directory, and of the type of a single file. */
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struct inf_err *reterr)
 {
-    /* With a directory as well it is one of weights alone. */
+    /* If there is a directory too, the GGUF contains only weights. */
     if (format_gguf(f) && !format_dir(f))
         return tokenizer_open_gguf(format_gguf(f), ret_tok, reterr);
     if (format_bin(f))
@@ -25,7 +25,7 @@ int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struc
     return err_set(reterr, EINVAL, "the model has no tokenizer");
 }
 
-/* Reads @name of @dir when it is there: *ret_data stays NULL when it is not. */
+/* Reads @name in @dir. If it is missing, *ret_data stays NULL. */
 static int read_in(const char *dir, const char *name, char **ret_data, size_t *ret_size,
                    struct inf_err *reterr)
 {
@@ -36,7 +36,8 @@ static int read_in(const char *dir, const char *name, char **ret_data, size_t *r
     return path_exists(path) ? file_read(path, MAX_SIZE, ret_data, ret_size, reterr) : 0;
 }
 
-/* The file @usual, else the one file whose name has @part in it; *ret_name is NULL without any. */
+/* Finds the file @usual, or else the one file whose name contains @part. *ret_name is NULL if there
+ * is none. */
 static int find_named(const char *dir, const char *usual, const char *part, char **ret_name,
                       struct inf_err *reterr)
 {
@@ -71,7 +72,7 @@ static int find_named(const char *dir, const char *usual, const char *part, char
     return 0;
 }
 
-/* Reads the file that find_named() finds; *ret_data stays NULL without one. */
+/* Reads the file that find_named() finds. If there is none, *ret_data stays NULL. */
 static int read_named(const char *dir, const char *usual, const char *part, char **ret_data,
                       size_t *ret_size, struct inf_err *reterr)
 {
@@ -124,7 +125,7 @@ int tokenizer_open_dir(const char *dir, struct inf_tokenizer **ret_tok, struct i
     return r;
 }
 
-/* The configuration beside a lone file. */
+/* Reads the configuration files beside a single file. */
 static int read_siblings(const char *path, struct config *c, struct inf_err *reterr)
 {
     const char *slash = strrchr(path, '/');

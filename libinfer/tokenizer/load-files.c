@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokenizers of the time before tokenizer.json: vocab.json + merges.txt, and vocab.txt
+ * Tokenizers older than tokenizer.json: vocab.json + merges.txt, and vocab.txt
  *
- * Both become what Hugging Face's converters make of them: a tokenizer.json in memory, which then
- * is read like any other. What splits the text follows from tokenizer_class.
+ * Both are converted like Hugging Face's converters do it: to a tokenizer.json in memory, which is
+ * then read like any other. tokenizer_class selects the splitter.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static bool is_class(const char *name, const char *class)
 }
 
 /* The tokens of added_tokens_decoder as a list with ids; tokens that only special_tokens_map or
- * tokenizer_config name come without. */
+ * tokenizer_config names have no id. */
 static json_t *added_tokens(const struct config *config)
 {
     static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -55,7 +55,7 @@ static json_t *added_tokens(const struct config *config)
     return list;
 }
 
-/* Adds pieces with the ids that added_tokens_decoder gives them. */
+/* Adds pieces with the ids from added_tokens_decoder. */
 static int put_ids(json_t *vocab, const json_t *added, struct inf_err *reterr)
 {
     for (size_t i = 0; i < json_array_size(added); i++) {
@@ -74,8 +74,8 @@ static int put_ids(json_t *vocab, const json_t *added, struct inf_err *reterr)
     return 0;
 }
 
-static int load(json_t *root, const struct config *config, struct inf_tokenizer **ret_tok,
-                struct inf_err *reterr)
+static int load_root(json_t *root, const struct config *config, struct inf_tokenizer **ret_tok,
+                     struct inf_err *reterr)
 {
     char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17));
     int r;
@@ -105,7 +105,7 @@ static json_t *read_merges(const char *s, size_t len)
     return list;
 }
 
-/* What tokenizer_class stands for; NULL for classes that are not known. */
+/* The steps for a tokenizer_class; NULL if the class is unknown. */
 static json_t *bpe_steps(const char *class, bool prefix_space)
 {
     if (is_class(class, "Qwen2Tokenizer") || is_class(class, "Qwen3Tokenizer"))
@@ -169,7 +169,7 @@ int tokenizer_load_bpe(const char *vocab, size_t vocab_len, const char *merges, 
     r = put_ids(pieces, added, reterr);
     if (r == 0 && text_starts_with(name, "Roberta"))
         r = put_roberta(root, pieces, config);
-    return r < 0 ? r : load(root, config, ret_tok, reterr);
+    return r < 0 ? r : load_root(root, config, ret_tok, reterr);
 }
 
 static json_t *read_vocab(const char *s, size_t len, struct inf_err *reterr)
@@ -263,7 +263,7 @@ int tokenizer_load_vocab(const char *text, size_t len, const struct config *conf
         return err_set(reterr, EINVAL, "vocab.txt has no [UNK]");
     r = put_bert(root, pieces, config);
     if (r == 0)
-        r = load(root, config, &tok, reterr);
+        r = load_root(root, config, &tok, reterr);
     if (r < 0)
         return r;
     if (!json_is_false(config_get(config, "clean_up_tokenization_spaces")) &&

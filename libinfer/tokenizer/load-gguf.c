@@ -3,8 +3,8 @@
  * Tokenizers in the metadata of GGUF files (tokenizer.ggml.*)
  *
  * Kinds "llama" (SentencePiece BPE), "gpt2" (byte-level BPE; also "gemma4" and "whitespace"),
- * "bert" (WordPiece) and "t5" (unigram). Keys that are absent have llama.cpp's defaults, and ids
- * outside the vocabulary are ignored as they are there.
+ * "bert" (WordPiece) and "t5" (unigram). Missing keys have llama.cpp's defaults, and ids outside
+ * the vocabulary are ignored, as in llama.cpp.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -83,7 +83,7 @@ static int load_pieces(struct load *l)
     return r;
 }
 
-/* Overwrites *id when the key is there and names a token; drops defaults that name none. */
+/* Overwrites *id if the key exists and names a token. Drops defaults that name none. */
 static void load_id(const struct load *l, const char *key, int32_t *id)
 {
     uint64_t value;
@@ -122,7 +122,7 @@ static bool has_piece(const struct inf_tokenizer *tok, const char *name)
     return vocab_find(&tok->vocab, name, strlen(name)) >= 0;
 }
 
-/* Converters forget to mark control tokens; their names say what they are. */
+/* Marks control tokens by their names, because converters forget to mark them. */
 static void fix_kinds(struct load *l)
 {
     static const char *const shown[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
@@ -176,7 +176,7 @@ static int load_added(struct load *l)
 
         if (p->kind != PIECE_CONTROL && p->kind != PIECE_UNKNOWN && p->kind != PIECE_USER)
             continue;
-        /* Cutting a text inside a code point would leave halves of it. */
+        /* Splitting the text at such a token would break a code point. */
         if (!utf8_valid(p->text, p->len))
             continue;
         flags = strip_flags(l, p) | (p->kind == PIECE_USER ? 0 : ADDED_SPECIAL);
@@ -197,7 +197,7 @@ static struct norm_step *spm_step(struct load *l)
     return st;
 }
 
-/* The text's first space, which the prefix put there, is not shown. */
+/* Do not show the text's first space, which the prefix added. */
 static int strip_first(struct inf_tokenizer *tok)
 {
     return decoder_add(&tok->dec, DEC_FIRST_SPACE) ? 0 : -ENOMEM;
@@ -248,11 +248,11 @@ static int load_unigram(struct load *l)
     return r == 0 && l->add_prefix ? strip_first(tok) : r;
 }
 
-/* Longest word that BERT looks up, and the mark before it. */
+/* Longest word that BERT looks up, including the mark before it. */
 #define WORDPIECE_MAX_CHARS 101
 
-/* BERT's own words, not llama.cpp's, which differ where letters have several code points and in
- * very long words: vectors are then those of the model that was converted. */
+/* Words as BERT defines them, not as llama.cpp does. The two differ for letters of several code
+ * points and for very long words. The vectors are then those of the original model. */
 static int load_wordpiece(struct load *l)
 {
     struct inf_tokenizer *tok = l->tok;
@@ -296,7 +296,7 @@ static int load_merges(struct load *l)
     int r;
 
     r = bpe_init(&l->tok->bpe, &l->tok->vocab, 0);
-    /* Kimi K2's files may come without. */
+    /* Files of Kimi K2 may lack the key. */
     gguf_string(l->g, KEY("pre"), &pre);
     if (r < 0 || (!v && is_string(pre, "kimi-k2")))
         return r;
@@ -318,7 +318,7 @@ static int load_pre(struct load *l, const char *model)
     return pre_find(name.data, name.len, &l->tok->split, &l->pre, l->reterr);
 }
 
-/* "whitespace": white space goes, the rest is perhaps lower case. */
+/* "whitespace": white space is removed; the rest may be lower-cased. */
 static int load_words(struct load *l)
 {
     struct split_step *split;
@@ -376,7 +376,7 @@ static int load_kind(struct load *l, const char *model)
                      strcmp(model, "whitespace") == 0;
     int r;
 
-    /* Defaults of ids and flags, by kind. */
+    /* Defaults of ids and flags for each kind. */
     if (strcmp(model, "llama") == 0) {
         l->tok->bos = 1;
         l->tok->eos = 2;

@@ -238,7 +238,7 @@ static int load_byte_level(struct json_load *l, const json_t *j)
     return splitter_add(&l->tok->split, SPLIT_BYTES) ? 0 : -ENOMEM;
 }
 
-/* White space removed, then punctuation isolated. */
+/* Removes white space, then isolates punctuation. */
 static int load_bert_splitter(struct json_load *l)
 {
     struct split_step *st = splitter_add(&l->tok->split, SPLIT_SPACES);

@@ -2,9 +2,9 @@
 /*
  * tokenizer.json of Hugging Face's tokenizers 0.2x
  *
- * What the file says about truncation and padding is left to callers. Components that are not
- * known are refused by name. Added tokens get the ids that the reference gives them: that of the
- * piece with the same text, else the next free one.
+ * Truncation and padding are left to callers. Unknown components are refused by name. Added tokens
+ * get the same ids as in the reference: that of the piece with the same text, else the next free
+ * one.
  */
 #include "tokenizer/load-json.h"
 
@@ -56,7 +56,7 @@ int json_load_pattern(struct json_load *l, const json_t *j, const char **ret_tex
 {
     const json_t *regex = json_object_get(j, "Regex"), *text = json_object_get(j, "String");
 
-    /* The first versions wrote the string itself. */
+    /* The first versions wrote a plain string. */
     if (json_is_string(j))
         text = j;
     if (json_is_string(regex))
@@ -87,7 +87,7 @@ static int put_around(struct json_load *l, const int32_t *prefix, unsigned n_pre
     if (tok->n_prefix + n_prefix > PIPELINE_MAX_AROUND ||
         tok->n_suffix + n_suffix > PIPELINE_MAX_AROUND)
         return err_set(l->reterr, EINVAL, "too many tokens around a text");
-    /* A later processor goes around what earlier ones made. */
+    /* A later processor adds its tokens outside of those of earlier ones. */
     memmove(tok->prefix + n_prefix, tok->prefix, tok->n_prefix * sizeof(*prefix));
     if (n_prefix)
         memcpy(tok->prefix, prefix, n_prefix * sizeof(*prefix));
@@ -131,7 +131,7 @@ static int load_template(struct json_load *l, const json_t *j)
     return put_around(l, ids[0], n[0], ids[1], n[1]);
 }
 
-/* The ids of a piece of a template that is no text; NULL for others. */
+/* The ids of a special token in a template; NULL for other parts. */
 static const json_t *piece_ids(const json_t *root, const json_t *special)
 {
     const json_t *name = json_object_get(special, "id");
@@ -150,8 +150,8 @@ static uint8_t piece_type(const json_t *j)
     return type > 0 ? (uint8_t)type : 0;
 }
 
-/* A template of pairs that is not "tokens, A, tokens, B, tokens" is left alone: pairs then have the
- * usual form. */
+/* A template for pairs that is not "tokens, A, tokens, B, tokens" is ignored: pairs then have the
+ * default form. */
 static int load_pair(struct json_load *l, const json_t *j)
 {
     const json_t *pair = json_object_get(j, "pair");
@@ -229,7 +229,7 @@ int json_load_post(struct json_load *l, const json_t *j)
     return r;
 }
 
-/* The next id that no piece has, as the reference counts: from the number of pieces on. */
+/* The next free id as the reference counts it: the number of pieces. */
 static uint32_t count_pieces(const struct vocab *v)
 {
     uint32_t n = 0;
@@ -293,7 +293,7 @@ static int load_added(struct json_load *l, const json_t *j, uint32_t *next_id)
     flags |= json_load_bool(j, "lstrip", false) ? ADDED_LSTRIP : 0;
     flags |= json_load_bool(j, "rstrip", false) ? ADDED_RSTRIP : 0;
     flags |= json_load_bool(j, "single_word", false) ? ADDED_SINGLE_WORD : 0;
-    /* Two pieces may claim one id; the id's text is then perhaps the other's. */
+    /* Two pieces may claim one id; the id's text may then be that of the other piece. */
     text = arena_strndup(&l->tok->arena, json_string_value(content), len);
     if (!text)
         return -ENOMEM;

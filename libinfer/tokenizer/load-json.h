@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The parts of tokenizer.json, each into its part of the pipeline. */
+/* Loaders for the parts of tokenizer.json. Each fills its part of the pipeline. */
 
 #include "format/json.h"
 #include "tokenizer/pipeline.h"
@@ -9,7 +9,7 @@
 struct json_load {
     struct inf_tokenizer *tok;
     struct inf_err *reterr;
-    unsigned depth; /* of Sequences */
+    unsigned depth; /* nesting of Sequences */
     int32_t unknown;
 };
 
@@ -21,14 +21,14 @@ int json_load_splitter(struct json_load *l, const json_t *j);
 int json_load_decoder(struct json_load *l, const json_t *j);
 int json_load_post(struct json_load *l, const json_t *j);
 
-/* A copy in the tokenizer's arena; NULL when @j is no string or out of memory. */
+/* A copy in the tokenizer's arena; NULL if @j is not a string or memory is short. */
 const char *json_load_text(struct json_load *l, const json_t *j, size_t *ret_len);
 /* "type", or "". */
 const char *json_load_type(const json_t *j);
 bool json_load_bool(const json_t *j, const char *key, bool otherwise);
-/* A whole number from 0 to @max; -1 when it is none. */
+/* A whole number from 0 to @max; -1 if it is not one. */
 int64_t json_load_uint(const json_t *j, int64_t max);
 int json_load_unsupported(struct json_load *l, const char *what, const json_t *j);
-/* {"String": …} or {"Regex": …}: text or *ret_pattern. */
+/* {"String": …} or {"Regex": …}: sets the text or *ret_pattern. */
 int json_load_pattern(struct json_load *l, const json_t *j, const char **ret_text, size_t *ret_len,
                       struct pattern **ret_pattern);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SentencePiece models (sentencepiece_model.proto), read by a small parser of our own
+ * SentencePiece models (sentencepiece_model.proto), read by a small parser
  *
- * Of the messages only what encoding needs is read. Lengths are checked against the file, nesting
- * is what the schema has. Control tokens in a text are cut out by callers who ask for them; the
- * text between them is encoded on its own.
+ * It reads only the fields that encoding needs, checks lengths against the file, and accepts only
+ * the nesting of the schema. Control tokens in a text are cut out by callers that request it; the
+ * text between them is encoded separately.
  */
 #include <errno.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static uint64_t read_fixed(struct reader *r, size_t n)
     return value;
 }
 
-/* False at the end, and with r->bad when the bytes are no message. */
+/* Returns false at the end, and sets r->bad if the bytes are not a message. */
 static bool read_field(struct reader *r, struct field *f)
 {
     uint64_t tag;
@@ -253,8 +253,8 @@ static int load_steps(struct spm_file *s, const struct config *config)
     return 0;
 }
 
-/* Which tokens go around texts: the configuration says it; without one BOS, or for models that
- * have none, EOS. */
+/* Sets the tokens around texts as the configuration says. Without a configuration that is BOS, or
+ * EOS for models without BOS. */
 static int load_around(struct spm_file *s, const struct config *config)
 {
     struct inf_tokenizer *tok = s->tok;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Normalizer steps of tokenizer.json and SentencePiece.
+ */
 #include "tokenizer/normalize.h"
 
 #include <errno.h>
@@ -97,8 +100,8 @@ static int normal_form(enum uni_form form, const char *s, size_t len, struct str
     return r;
 }
 
-static int strip(const struct norm_step *st, const char *s, size_t len, struct str *out,
-                 size_t *zero)
+static int norm_strip(const struct norm_step *st, const char *s, size_t len, struct str *out,
+                      size_t *zero)
 {
     size_t start = 0, end = len, n;
     uint32_t cp;
@@ -119,8 +122,8 @@ static int strip(const struct norm_step *st, const char *s, size_t len, struct s
     return str_append(out, s + start, end - start);
 }
 
-static int replace(const struct norm_step *st, struct pattern_work *work, const char *s, size_t len,
-                   struct str *out, size_t *zero)
+static int norm_replace(const struct norm_step *st, struct pattern_work *work, const char *s,
+                        size_t len, struct str *out, size_t *zero)
 {
     struct pattern_walk walk = {0};
     size_t done = 0, zero_out = 0;
@@ -162,7 +165,7 @@ static int replace(const struct norm_step *st, struct pattern_work *work, const 
     return str_append(out, s + done, len - done);
 }
 
-static int nmt(uint32_t cp, struct str *out)
+static int norm_nmt(uint32_t cp, struct str *out)
 {
     if ((cp >= 1 && cp <= 8) || cp == 0xb || (cp >= 0xe && cp <= 0x1f) || cp == 0x7f ||
         cp == 0x8f || cp == 0x9f)
@@ -174,7 +177,7 @@ static int nmt(uint32_t cp, struct str *out)
     return str_put_cp(out, cp);
 }
 
-static int lower(uint32_t cp, struct str *out)
+static int norm_lower(uint32_t cp, struct str *out)
 {
     uint32_t to[2];
     const size_t n = uni_lower(cp, to);
@@ -212,7 +215,7 @@ static int put_bytes(const char *s, size_t len, struct str *out)
     return r;
 }
 
-/* Steps that look at one code point at a time. */
+/* Runs steps that process one code point at a time. */
 static int by_code_point(const struct norm_step *st, const char *s, size_t len, struct str *out,
                          size_t *zero)
 {
@@ -225,13 +228,13 @@ static int by_code_point(const struct norm_step *st, const char *s, size_t len, 
 
         switch (st->kind) {
         case NORM_LOWERCASE:
-            r = st->simple ? str_put_cp(out, uni_lower_simple(cp)) : lower(cp, out);
+            r = st->simple ? str_put_cp(out, uni_lower_simple(cp)) : norm_lower(cp, out);
             break;
         case NORM_STRIP_ACCENTS:
             r = uni_mark(cp) ? 0 : str_put_cp(out, cp);
             break;
         case NORM_NMT:
-            r = nmt(cp, out);
+            r = norm_nmt(cp, out);
             break;
         case NORM_BYTES:
             r = put_bytes(s + i, n, out);
@@ -247,7 +250,7 @@ static int by_code_point(const struct norm_step *st, const char *s, size_t len, 
     return r;
 }
 
-/* Without Mn; @s is NFD. */
+/* Removes Mn; @s is NFD. */
 static int bert_accents(const char *s, size_t len, struct str *out, size_t *zero)
 {
     size_t zero_out = 0;
@@ -267,8 +270,8 @@ static int bert_accents(const char *s, size_t len, struct str *out, size_t *zero
     return r;
 }
 
-static int bert(const struct norm_step *st, const char *s, size_t len, struct str *out,
-                size_t *zero)
+static int norm_bert(const struct norm_step *st, const char *s, size_t len, struct str *out,
+                     size_t *zero)
 {
     const struct norm_step lowercase = {.kind = NORM_LOWERCASE};
     _cleanup_str_ struct str a = {0}, b = {0};
@@ -288,8 +291,9 @@ static int bert(const struct norm_step *st, const char *s, size_t len, struct st
     return str_append(out, a.data, a.len);
 }
 
-/* One grapheme cluster, or without a rule for it each of its code points. Only clusters of fewer
- * than 6 bytes are looked up, and the shortest rule decides: so the reference does. */
+/* Replaces one grapheme cluster, or if there is no rule for it each of its code points. Only
+ * clusters of fewer than 6 bytes are looked up, and the shortest rule wins, like in the
+ * reference. */
 static int charsmap_grapheme(const struct charsmap *m, const char *s, size_t len, struct str *out)
 {
     const char *to;
@@ -336,8 +340,8 @@ static int by_grapheme(const struct charsmap *m, const char *s, size_t len, stru
         r = charsmap_grapheme(m, s + start, len - start, out);
     if (start < *zero)
         zero_out = out->len;
-    /* The reference does not note what it deletes at the start: the first character that is left
-     * counts as the text's first. */
+    /* The reference does not record deletions at the start: the first remaining character counts as
+     * the text's first. */
     if (r == 0 && *zero > 0 && zero_out == 0 && out->len > 0) {
         uint32_t cp;
 
@@ -347,7 +351,7 @@ static int by_grapheme(const struct charsmap *m, const char *s, size_t len, stru
     return r;
 }
 
-/* What SentencePiece's NormalizePrefix() gives for the start of @s. */
+/* The result of SentencePiece's NormalizePrefix() for the start of @s. */
 static size_t spm_prefix(const struct norm_step *st, const char *s, size_t len,
                          const char **ret_text, size_t *ret_len)
 {
@@ -376,7 +380,8 @@ static int put_space(const struct norm_step *st, struct str *out)
     return st->escape ? str_append(out, SPACE_SYMBOL, SPACE_SYMBOL_LEN) : str_putc(out, ' ');
 }
 
-static int spm(const struct norm_step *st, const char *s, size_t len, struct str *out, size_t *zero)
+static int norm_spm(const struct norm_step *st, const char *s, size_t len, struct str *out,
+                    size_t *zero)
 {
     const size_t space_len = st->escape ? SPACE_SYMBOL_LEN : 1, begin = out->len;
     bool after_space = st->merge_spaces, prefixed = !st->prefix;
@@ -442,9 +447,9 @@ static int run_step(const struct norm_step *st, struct pattern_work *work, const
     case NORM_NFKD:
         return normal_form(UNI_NFKD, s, len, out, zero);
     case NORM_STRIP:
-        return strip(st, s, len, out, zero);
+        return norm_strip(st, s, len, out, zero);
     case NORM_REPLACE:
-        return replace(st, work, s, len, out, zero);
+        return norm_replace(st, work, s, len, out, zero);
     case NORM_PREPEND:
         if (len == 0)
             return 0;
@@ -453,11 +458,11 @@ static int run_step(const struct norm_step *st, struct pattern_work *work, const
             *zero += st->content_len;
         return r < 0 ? r : str_append(out, s, len);
     case NORM_BERT:
-        return bert(st, s, len, out, zero);
+        return norm_bert(st, s, len, out, zero);
     case NORM_CHARSMAP:
         return by_grapheme(&st->map, s, len, out, zero);
     case NORM_SPM:
-        return spm(st, s, len, out, zero);
+        return norm_spm(st, s, len, out, zero);
     default:
         return by_code_point(st, s, len, out, zero);
     }

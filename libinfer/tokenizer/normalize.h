@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Normalisers: text to text, step by step
+ * Normalizers: text to text, step by step
  *
  * Those of tokenizer.json, and SentencePiece's. Steps are immutable once loaded.
  */
@@ -23,24 +23,24 @@ enum norm_kind {
     NORM_REPLACE,
     NORM_PREPEND,
     NORM_BERT,
-    NORM_CHARSMAP, /* as Hugging Face applies it: by grapheme */
+    NORM_CHARSMAP, /* as Hugging Face applies it: by grapheme cluster */
     NORM_BYTES,
     NORM_NMT,
-    NORM_SPM, /* SentencePiece's whole normaliser */
+    NORM_SPM, /* SentencePiece's complete normalizer */
 };
 
 struct norm_step {
     enum norm_kind kind;
     bool left, right;                    /* STRIP */
-    bool simple;                         /* LOWERCASE: one code point for one */
+    bool simple;                         /* LOWERCASE: simple case mapping, one code point to one */
     bool clean, chinese, accents, lower; /* BERT */
     const char *needle, *content;        /* REPLACE, PREPEND */
     size_t needle_len, content_len;
     struct pattern *regex;                     /* REPLACE; owned */
     struct charsmap map;                       /* CHARSMAP, SPM; owned */
     bool prefix, suffix, merge_spaces, escape; /* SPM */
-    bool lazy_prefix;                          /* SPM: none before the first word */
-    const struct trie *keep;                   /* SPM: pieces that stay as they are; or NULL */
+    bool lazy_prefix;                          /* SPM: no prefix before the first word */
+    const struct trie *keep;                   /* SPM: pieces that are kept unchanged; or NULL */
 };
 
 #define NORM_MAX_STEPS 64
@@ -50,19 +50,19 @@ struct normalizer {
     size_t n;
 };
 
-/* A zeroed step at the end of the list; NULL when out of memory or when there are too many. */
+/* Adds a zeroed step at the end of the list. NULL if memory is short or there are too many. */
 struct norm_step *normalizer_add(struct normalizer *n, enum norm_kind kind);
 void normalizer_done(struct normalizer *n);
 
 /*
- * Replaces *text, of which the first *zero bytes come from the start of the input, by its
- * normal form. @spare is working space. -ENOMEM, -E2BIG.
+ * Replaces *text with its normalized form. The first *zero bytes come from the start of the input.
+ * @spare is working memory. -ENOMEM, -E2BIG.
  */
 int normalizer_run(const struct normalizer *n, struct pattern_work *work, struct str *text,
                    struct str *spare, size_t *zero);
 
-/* The 256 characters that stand for bytes in byte-level vocabularies (GPT-2's encoder.py). */
+/* The 256 characters that represent bytes in byte-level vocabularies (GPT-2's encoder.py). */
 uint32_t byte_char(unsigned char c);
-/* The byte of such a character, or -1. */
+/* The byte that such a character represents, or -1. */
 int char_byte(uint32_t cp);
 int str_put_cp(struct str *s, uint32_t cp);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Oniguruma (Ruby syntax, doc/RE of 6.9) to PCRE2
+ * Translation from Oniguruma (Ruby syntax, doc/RE of 6.9) to PCRE2
  *
- * One pass over the pattern. A class becomes the text between brackets where that is possible;
- * classes that intersect or hold negated classes become a group with a lookahead. What neither
- * knows is left to PCRE2 to refuse.
+ * One pass over the pattern. A class becomes text in brackets if possible; classes that intersect
+ * or contain negated classes become a group with a lookahead. Constructs that neither engine knows
+ * are left for PCRE2 to refuse.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ struct translation {
     unsigned depth;
 };
 
-static int refuse(const struct translation *t, const char *why)
+static int refuse_pattern(const struct translation *t, const char *why)
 {
     return err_set(t->reterr, EINVAL, "regular expression '%.80s': %s", t->begin, why);
 }
@@ -35,7 +35,7 @@ static int put_range(struct str *out, uint32_t first, uint32_t last)
     return str_printf(out, "\\x{%x}-\\x{%x}", first, last);
 }
 
-/* A property with what Unicode assigned to it since PCRE2's tables. */
+/* Writes a property, plus the code points that Unicode added to it after PCRE2's tables. */
 static int put_property(const struct translation *t, struct str *out, const char *name)
 {
     uint32_t first, last;
@@ -64,7 +64,7 @@ static int put_word(const struct translation *t, struct str *out)
     return r;
 }
 
-/* The inside of a class for one of s w d h; 1 when @c is none. */
+/* Writes the content of a class for one of s w d h. Returns 1 if @c is none of them. */
 static int put_set(const struct translation *t, struct str *out, char c)
 {
     switch (c) {
@@ -81,7 +81,7 @@ static int put_set(const struct translation *t, struct str *out, char c)
     }
 }
 
-/* PCRE2 10.42 knows only the short names of general categories. */
+/* PCRE2 10.42 only knows the short names of general categories. */
 static const char *property_name(const char *name)
 {
     static const char *const table[][2] = {
@@ -128,7 +128,7 @@ static const char *property_name(const char *name)
     return name;
 }
 
-/* After "\p" or "\P": the name, and whether it is negated. */
+/* Reads a property after "\p" or "\P": its name, and whether it is negated. */
 static int read_property(struct translation *t, bool *negated, char name[40])
 {
     size_t n = 0;
@@ -145,20 +145,20 @@ static int read_property(struct translation *t, bool *negated, char name[40])
     }
     while (t->p < t->end && *t->p != '}' && n + 1 < 40) {
         if (!isalnum((unsigned char)*t->p) && !strchr("_ -&", *t->p))
-            return refuse(t, "bad property name");
+            return refuse_pattern(t, "bad property name");
         name[n++] = *t->p++;
     }
     if (t->p >= t->end || *t->p != '}' || n == 0)
-        return refuse(t, "bad property name");
+        return refuse_pattern(t, "bad property name");
     t->p++;
     name[n] = 0;
     return 0;
 }
 
-/* A set of one code point: either the inside of a class, or an expression of its own. */
+/* A set of single code points: either the content of a class, or a separate expression. */
 struct set {
     struct str inside; /* items for [ ] */
-    struct str others; /* "|(…)|(…)": alternatives that do not fit into a class */
+    struct str others; /* "|(…)|(…)": alternatives that cannot be in a class */
 };
 
 static void set_done(struct set *s)
@@ -188,7 +188,7 @@ static int put_as_expression(struct str *out, const struct set *s, bool negated)
         if (r == 0)
             r = str_puts(out, "]|");
     }
-    /* Without its first bar. */
+    /* Skip the first bar. */
     if (r == 0)
         r = str_append(out, s->others.data + 1, s->others.len - 1);
     return r < 0 ? r : str_puts(out, negated ? ")(?s:.))" : ")");
@@ -196,7 +196,7 @@ static int put_as_expression(struct str *out, const struct set *s, bool negated)
 
 static int parse_class(struct translation *t, struct str *out);
 
-/* [:name:] inside a class. 1 when there is none here. */
+/* Parses [:name:] inside a class. Returns 1 if there is none. */
 static int parse_posix(struct translation *t, struct set *s)
 {
     static const struct {
@@ -229,7 +229,7 @@ static int parse_posix(struct translation *t, struct set *s)
         r = put_property(t, &s->inside, table[i].first);
         return r == 0 && table[i].second ? put_property(t, &s->inside, table[i].second) : r;
     }
-    return refuse(t, "unknown POSIX class");
+    return refuse_pattern(t, "unknown POSIX class");
 }
 
 static int parse_hex_escape(struct translation *t, struct str *out)
@@ -244,11 +244,11 @@ static int parse_hex_escape(struct translation *t, struct str *out)
         n++;
     }
     if (n != 4)
-        return refuse(t, "\\u wants four digits");
+        return refuse_pattern(t, "\\u wants four digits");
     return str_printf(out, "\\x{%x}", cp);
 }
 
-/* An escape inside a class; t->p is behind the backslash. */
+/* Parses an escape inside a class; t->p is behind the backslash. */
 static int parse_class_escape(struct translation *t, struct set *s)
 {
     const char c = *t->p++;
@@ -283,7 +283,7 @@ static int parse_class_escape(struct translation *t, struct set *s)
     return r < 0 ? r : str_putc(&s->inside, c);
 }
 
-/* The items up to "]" or "&&". */
+/* Parses the items up to "]" or "&&". */
 static int parse_class_items(struct translation *t, struct set *s)
 {
     bool first = true;
@@ -316,10 +316,11 @@ static int parse_class_items(struct translation *t, struct set *s)
         if (r == 0)
             r = str_putc(&s->inside, c);
     }
-    return r < 0 ? r : refuse(t, "unterminated class");
+    return r < 0 ? r : refuse_pattern(t, "unterminated class");
 }
 
-/* t->p is at "["; leaves it behind the "]". Writes an expression of one code point. */
+/* Parses a class; t->p is at "[" and ends behind the "]". Writes an expression that matches one
+ * code point. */
 static int parse_class(struct translation *t, struct str *out)
 {
     _cleanup_str_ struct str whole = {0};
@@ -327,7 +328,7 @@ static int parse_class(struct translation *t, struct str *out)
     int r;
 
     if (++t->depth > MAX_DEPTH)
-        return refuse(t, "classes nested too deeply");
+        return refuse_pattern(t, "classes nested too deeply");
     t->p++;
     if (t->p < t->end && *t->p == '^') {
         negated = true;
@@ -342,7 +343,7 @@ static int parse_class(struct translation *t, struct str *out)
             return r;
         more = t->p < t->end && *t->p == '&';
         t->p += more ? 2 : 1;
-        /* Every operand of && but the last is a condition on what the last takes. */
+        /* Every operand of && except the last is a condition on what the last one matches. */
         if (more || intersects) {
             intersects = true;
             r = more ? str_puts(&whole, "(?=") : 0;
@@ -378,7 +379,7 @@ static int put_boundary(const struct translation *t, struct str *out, bool negat
                                 w.data, w.data);
 }
 
-/* An escape outside of classes; t->p is behind the backslash. */
+/* Parses an escape outside of classes; t->p is behind the backslash. */
 static int parse_escape(struct translation *t, struct str *out)
 {
     const char c = *t->p++;
@@ -406,7 +407,7 @@ static int parse_escape(struct translation *t, struct str *out)
     if (c == 'u')
         return parse_hex_escape(t, out);
     if (c == 'C' || c == 'K' || c == 'G')
-        return refuse(t, "escape not supported");
+        return refuse_pattern(t, "escape not supported");
     r = str_putc(out, '\\');
     return r < 0 ? r : str_putc(out, c);
 }
@@ -432,7 +433,7 @@ static int parse_group(struct translation *t, struct str *out)
 }
 
 /* Inserts "(?:" before the atom at @atom and ")" behind it. */
-static int wrap(struct str *out, size_t atom)
+static int wrap_atom(struct str *out, size_t atom)
 {
     int r = str_puts(out, ")   ");
 
@@ -468,7 +469,7 @@ int pattern_translate(const char *pattern, size_t len, enum uni_version version,
             r = parse_class(&t, out);
         } else if (c == '(') {
             if (depth == MAX_DEPTH)
-                return refuse(&t, "groups nested too deeply");
+                return refuse_pattern(&t, "groups nested too deeply");
             open[depth++] = out->len;
             r = parse_group(&t, out);
         } else if (c == '{') {
@@ -479,7 +480,7 @@ int pattern_translate(const char *pattern, size_t len, enum uni_version version,
             t.p += n;
             /* "{n,m}+" repeats the repetition; in PCRE2 it would be possessive. */
             if (r == 0 && close && t.p < t.end && *t.p == '+')
-                r = wrap(out, atom);
+                r = wrap_atom(out, atom);
         } else {
             r = str_putc(out, c);
             t.p++;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Matching with PCRE2 within limits of steps and time.
+ */
 #include "tokenizer/pattern.h"
 
 #include <errno.h>
@@ -10,12 +13,12 @@
 #include "core/err.h"
 #include "core/utf8.h"
 
-/* Steps of one match. Splitters match words; a real one needs a few hundred for a long word, a
- * long run of spaces a few per space. */
+/* Limit of matching steps. Splitters match words: a word needs at most a few hundred steps, a long
+ * run of spaces a few per space. */
 #define MATCH_LIMIT 20000000u
 #define HEAP_KIB    (64u << 10)
-/* Expressions that look ahead to the end for each word take quadratic time within these limits;
- * all matches of one text together may take this long. */
+/* Expressions that look ahead to the end for each word take quadratic time within the limit of
+ * steps. All matches of one text together may take this long. */
 #define MAX_USEC (20 * 1000000u)
 
 struct pattern {
@@ -25,7 +28,7 @@ struct pattern {
 
 struct pattern_work {
     pcre2_match_data *data;
-    uint64_t start; /* when the first match began */
+    uint64_t start; /* time of the first match */
     unsigned n;
 };
 

@@ -4,10 +4,10 @@
 /*
  * Regular expressions of tokenizer files
  *
- * The files speak Oniguruma's Ruby dialect; the engine is PCRE2 without its JIT. Compiling
- * translates: nested and intersected classes, \h, Ruby's meaning of (?m), ^ and $, and the sets
- * \s \w \d \b and \p{…}, which are spelled out so that every PCRE2 gives the same answers.
- * A compiled expression is immutable and shared by threads; each has its own struct pattern_work.
+ * The files use Oniguruma's Ruby dialect; the engine is PCRE2 without its JIT. Compiling translates
+ * nested and intersected classes, \h, Ruby's meaning of (?m), ^ and $, and the sets \s \w \d \b and
+ * \p{…}. The sets are spelled out, so that every PCRE2 version gives the same answers. A compiled
+ * expression is immutable and shared by threads; each thread has its own struct pattern_work.
  */
 
 #include <infer/types.h>
@@ -34,23 +34,23 @@ enum {
 };
 
 /*
- * The first match at or after @from in @text, valid UTF-8. 0, PATTERN_NONE, -ENOMEM, or -E2BIG when
- * the expression backtracks more than is allowed.
+ * Finds the first match at or after @from in @text, which is valid UTF-8. Returns 0, PATTERN_NONE,
+ * -ENOMEM, or -E2BIG if the expression exceeds the limits.
  */
 int pattern_find(const struct pattern *re, struct pattern_work *work, const char *text, size_t len,
                  size_t from, size_t *ret_start, size_t *ret_end);
 
-/* Where a walk over all matches of a text stands. Zeroed is its start. */
+/* State of a walk over all matches of a text. All zero: its start. */
 struct pattern_walk {
     size_t from, last_end;
     bool began;
 };
 
-/* The next match: as pattern_find(), but no empty match right behind a match, as in Rust's regex.
- */
+/* Finds the next match. Like pattern_find(), but without empty matches right behind a match, as in
+ * Rust's regex. */
 int pattern_next(const struct pattern *re, struct pattern_work *work, const char *text, size_t len,
                  struct pattern_walk *walk, size_t *ret_start, size_t *ret_end);
 
-/* The translation alone: for pattern.c and tests. */
+/* Only translates, for pattern.c and tests. */
 int pattern_translate(const char *pattern, size_t len, enum uni_version version, struct str *out,
                       struct inf_err *reterr);

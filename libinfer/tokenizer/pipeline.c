@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tokenizer pipelines: finishing after loading, tokens that end generation, and bounds on the size
+ * of texts.
+ */
 #include "tokenizer/pipeline.h"
 
 #include <errno.h>
@@ -42,7 +46,7 @@ int pipeline_add_pair(struct inf_tokenizer *tok, unsigned part, int32_t id, uint
     return 0;
 }
 
-/* As BERT has it, and the others as RoBERTa. */
+/* Makes the default form of pairs: that of BERT for WordPiece, that of RoBERTa for others. */
 static int make_pair(struct inf_tokenizer *tok)
 {
     const uint8_t second = tok->model == MODEL_WORDPIECE;
@@ -64,7 +68,7 @@ static int make_pair(struct inf_tokenizer *tok)
     return r;
 }
 
-/* Added tokens are decoded as they were normalised. */
+/* Added tokens are decoded in their normalized form. */
 static int find_shown(struct inf_tokenizer *tok)
 {
     const struct trie *t = &tok->added_normal.trie;
@@ -79,9 +83,9 @@ static int find_shown(struct inf_tokenizer *tok)
     return r < 0 ? r : 0;
 }
 
-/* ---- how much text one token can stand for ---- */
+/* ---- how much text one token can represent ---- */
 
-/* Whether no step makes text shorter; but for NFC, of which three bytes may become one. */
+/* Whether no step shortens text. NFC is allowed, though it may turn three bytes into one. */
 static bool norm_keeps_length(const struct normalizer *norm)
 {
     for (size_t i = 0; i < norm->n; i++) {
@@ -107,7 +111,7 @@ static bool norm_keeps_length(const struct normalizer *norm)
     return true;
 }
 
-/* Whether all of a text is in its words. */
+/* Whether the words contain all of a text. */
 static bool split_keeps_all(const struct splitter *split)
 {
     for (size_t i = 0; i < split->n; i++) {
@@ -155,8 +159,8 @@ static bool has_byte_letters(const struct inf_tokenizer *tok)
     return bytes;
 }
 
-/* Whether every letter ends in a piece of the vocabulary, so that none is dropped, and no two
- * become one unknown token. */
+/* Whether every letter ends in a piece of the vocabulary, so that no letter is dropped and no two
+ * letters become one unknown token. */
 static bool knows_all_letters(const struct inf_tokenizer *tok)
 {
     int32_t ids[256];
@@ -191,8 +195,8 @@ bool pipeline_is_too_long(const struct inf_tokenizer *tok, const char *text, siz
 
     if (max_ids == 0 || tok->max_bytes == 0 || len / tok->max_bytes <= max_ids)
         return false;
-    /* White space beyond ASCII begins with these bytes, and so do letters, which then do not count:
-     * this is a lower bound. */
+    /* White space beyond ASCII begins with these bytes. So do some letters, which then are not
+     * counted: the count is a lower bound. */
     for (size_t i = 0; tok->swallows_space && i < len; i++) {
         const unsigned char c = (unsigned char)text[i];
 
@@ -233,7 +237,7 @@ struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok)
     return NULL;
 }
 
-/* The names that models give to the token after which a turn is over. */
+/* Names that models give to the token that ends a turn. */
 static const char *const eog_names[] = {
     "<|eot_id|>",
     "<|im_end|>",
@@ -270,22 +274,22 @@ static const char *const eog_names[] = {
     "<|file_sep|>",
 };
 
-static struct piece *named(struct inf_tokenizer *tok, const char *name)
+static struct piece *find_named(struct inf_tokenizer *tok, const char *name)
 {
     const int32_t id = vocab_find(&tok->vocab, name, strlen(name));
 
     return id >= 0 ? &tok->vocab.pieces[id] : NULL;
 }
 
-static bool has(struct inf_tokenizer *tok, const char *name)
+static bool has_named(struct inf_tokenizer *tok, const char *name)
 {
-    return named(tok, name) != NULL;
+    return find_named(tok, name) != NULL;
 }
 
 void eog_control(struct inf_tokenizer *tok)
 {
     for (size_t i = 0; i < ARRAY_SIZE(eog_names); i++) {
-        struct piece *p = named(tok, eog_names[i]);
+        struct piece *p = find_named(tok, eog_names[i]);
 
         if (p)
             p->kind = PIECE_CONTROL;
@@ -294,20 +298,20 @@ void eog_control(struct inf_tokenizer *tok)
 
 void eog_mark(struct inf_tokenizer *tok)
 {
-    struct piece *end = named(tok, "<|end|>"), *s = named(tok, "</s>");
-    const bool calls = has(tok, "<|call|>") || has(tok, "<|calls|>");
+    struct piece *end = find_named(tok, "<|end|>"), *s = find_named(tok, "</s>");
+    const bool calls = has_named(tok, "<|call|>") || has_named(tok, "<|calls|>");
 
     for (size_t i = 0; i < ARRAY_SIZE(eog_names); i++) {
-        struct piece *p = named(tok, eog_names[i]);
+        struct piece *p = find_named(tok, eog_names[i]);
 
-        /* A name that is ordinary text of the vocabulary is none. */
+        /* A piece with such a name that is ordinary text does not count. */
         if (p && p->kind != PIECE_NORMAL)
             p->eog = true;
     }
-    /* Where these are, "<|end|>" ends a message inside a turn. */
-    if (end && calls && (has(tok, "<|return|>") || has(tok, "<|flush|>")))
+    /* If there are such tokens, "<|end|>" only ends a message within a turn. */
+    if (end && calls && (has_named(tok, "<|return|>") || has_named(tok, "<|flush|>")))
         end->eog = false;
-    if (s && has(tok, "<|tool_response>"))
+    if (s && has_named(tok, "<|tool_response>"))
         s->eog = false;
     if (vocab_at(&tok->vocab, tok->eos))
         tok->vocab.pieces[tok->eos].eog = true;

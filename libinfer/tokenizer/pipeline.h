@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A tokenizer as a pipeline, whatever file it came from
+ * A tokenizer as a pipeline, independent of its file format
  *
- * Encoding: tokens in the raw text are cut out (added); the rest is normalised, tokens are cut
- * out again (added_normal), it is split into words, and the model turns each word into ids;
- * prefix and suffix go around. Decoding: pieces become strings, and the decoder's steps turn
+ * Encoding: tokens in the raw text are cut out (added). The rest is normalized, tokens are cut out
+ * again (added_normal), the text is split into words, and the model turns each word into ids.
+ * Prefix and suffix are added around. Decoding: pieces become strings, and the decoder's steps turn
  * these into text. Loaders fill a zeroed struct and call pipeline_finish(); then it is immutable.
  */
 
@@ -29,7 +29,7 @@ enum model_kind {
 
 #define PIPELINE_MAX_AROUND 16
 
-/* What stands around two texts: before the first, between them, behind. */
+/* Tokens around two texts: before the first, between them, after the second. */
 struct around_pair {
     bool there;
     int32_t ids[3][PIPELINE_MAX_AROUND];
@@ -39,8 +39,8 @@ struct around_pair {
 };
 
 struct inf_tokenizer {
-    struct arena arena; /* texts of steps */
-    struct gguf *gguf;  /* the tokenizer's own; or NULL */
+    struct arena arena; /* memory of the steps' texts */
+    struct gguf *gguf;  /* owned by the tokenizer; or NULL */
     struct vocab vocab;
     struct added added, added_normal;
     struct normalizer norm;
@@ -53,31 +53,31 @@ struct inf_tokenizer {
     int32_t prefix[PIPELINE_MAX_AROUND], suffix[PIPELINE_MAX_AROUND];
     unsigned n_prefix, n_suffix;
     struct around_pair pair;
-    bool one_type; /* texts of a pair are of one kind, whatever the post-processor says */
+    bool one_type; /* both texts of a pair have the same type, whatever the post-processor says */
     enum piece_style style;
     struct decoder dec;
-    struct map shown; /* piece → item of added_normal's trie that stands for it in texts */
+    struct map shown; /* maps a piece to the item of added_normal's trie that represents it in
+                         texts */
     int32_t bos, eos, pad;
-    size_t max_bytes;    /* of text that one token can stand for; 0: any number */
-    bool swallows_space; /* white space does not count among them */
+    size_t max_bytes;    /* most bytes of text per token; 0: unlimited */
+    bool swallows_space; /* white space is not counted in max_bytes */
 };
 
-/* -1 everywhere. */
+/* Sets all ids to -1. */
 void pipeline_init(struct inf_tokenizer *tok);
-/* Puts tokens around every text; -EINVAL beyond the limit. */
+/* Add a token before or after every text. -EINVAL beyond the limit. */
 int pipeline_add_prefix(struct inf_tokenizer *tok, int32_t id);
 int pipeline_add_suffix(struct inf_tokenizer *tok, int32_t id);
-/* One more token in place @part around a pair; -EINVAL beyond the limit. */
+/* Adds a token in part @part around a pair. -EINVAL beyond the limit. */
 int pipeline_add_pair(struct inf_tokenizer *tok, unsigned part, int32_t id, uint8_t type);
-/* Sorts the sets of added tokens and marks those that end a generation. */
+/* Sorts the sets of added tokens and marks the tokens that end generation. */
 int pipeline_finish(struct inf_tokenizer *tok);
 
-/* Whether a text has more than @max_ids tokens (0: any number) for sure, as its size alone tells.
- */
+/* Whether the size of a text alone proves that it has more than @max_ids tokens (0: unlimited). */
 bool pipeline_is_too_long(const struct inf_tokenizer *tok, const char *text, size_t len,
                           size_t max_ids);
 
-/* Marks the tokens that end generations by their usual names, and @tok->eos. */
+/* Marks @tok->eos and the tokens with the usual names as ending generation. */
 void eog_mark(struct inf_tokenizer *tok);
-/* Makes control tokens of pieces with such names. */
+/* Makes pieces with such names control tokens. */
 void eog_control(struct inf_tokenizer *tok);

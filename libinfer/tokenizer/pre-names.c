@@ -3,9 +3,9 @@
  * GGUF's named splitters
  *
  * A splitter is a list of expressions; each splits the words that the ones before it left. The
- * names, and what they stand for, are those of llama.cpp (src/llama-vocab.cpp), including where it
- * departs from the models' own files: it has one class for upper and lower case letters beyond
- * ASCII, and no '~' among the symbols.
+ * names and their meaning are those of llama.cpp (src/llama-vocab.cpp), including its differences
+ * from the models' own files: it has one class for upper and lower case letters beyond ASCII, and
+ * no '~' among the symbols.
  */
 #include "tokenizer/pre-names.h"
 
@@ -14,7 +14,7 @@
 
 #include "core/err.h"
 
-/* Stand for the splitters written by hand. */
+/* Stand for the hand-written splitters. */
 #define GPT2   "\1"
 #define LLAMA3 "\2"
 #define QWEN2  "\3"
@@ -37,7 +37,7 @@
     ASCII_PUNCT "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}" SYMBOLS "]?[\\p{L}\\p{M}]+| ?[\\p{P}" SYMBOLS     \
                 "]++[\\r\\n]*" TAIL
 #define BLOOM " ?[^(\\s|.,!?…。，、।۔،)]+"
-/* Without white space among them: it is not text where llama.cpp looks for these. */
+/* White space is excluded, because llama.cpp does not find any there. */
 #define DEEPSEEK_CJK "(?:(?!\\s)[一-龥ࠀ-一가-\\x{d7ff}])++"
 #define HAN                                                                                        \
     "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2b73f}"            \
@@ -105,7 +105,7 @@ static const char *const steps[][7] = {
                     "[\\r\\n]*|(?<![^\\S\\r\\n])\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
                     "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|"
                     "\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}"},
-    /* The lookbehind makes a run of spaces that does not end the text cost one look. */
+    /* The lookbehind makes sure that a run of spaces inside the text is looked at only once. */
     [KIND_DEEPSEEK_LLM] = {"[\r\n]", DEEPSEEK_LETTERS, "\\s?[!-/:-~！-／：-～‘-‟\\x{3001}-。]+",
                            "(?<!\\s)\\s+\\z", DEEPSEEK_CJK, "\\p{N}+"},
     [KIND_DEEPSEEK3] = {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", PUNCT_WORDS},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The splitters of GPT-2, Llama 3, Qwen 2 and Qwen 3.5 by hand
+ * Hand-written splitters of GPT-2, Llama 3, Qwen 2 and Qwen 3.5
  *
- * Each function follows the alternatives of its expression in their order. Tests compare them
- * with the expressions on the same engine that runs all others.
+ * Each function tries the alternatives of its expression in order. Tests compare them with the
+ * expressions on the regular engine.
  */
 #include <string.h>
 
@@ -58,8 +58,8 @@ static unsigned class_at(const struct cursor *c, size_t at, size_t *ret_len)
     return uni_class(cp, c->version);
 }
 
-/* The end of the run of code points with a class in @set (or with none in it) from @at. */
-static size_t run(const struct cursor *c, size_t at, unsigned set, bool negated)
+/* The end of the run of code points from @at with a class in @set (or not in it). */
+static size_t match_run(const struct cursor *c, size_t at, unsigned set, bool negated)
 {
     size_t n;
 
@@ -77,8 +77,8 @@ static char ascii_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
-/* 's 't 're 've 'm 'll 'd at @at: the length, or 0. */
-static size_t contraction(const struct cursor *c, size_t at, bool any_case, bool fold)
+/* Length of 's 't 're 've 'm 'll 'd at @at, or 0. */
+static size_t match_contraction(const struct cursor *c, size_t at, bool any_case, bool fold)
 {
     char a, b;
 
@@ -102,10 +102,10 @@ static bool is_newline(char c)
     return c == '\r' || c == '\n';
 }
 
-/* \s+(?!\S)|\s+ from @at, where white space is. */
-static size_t spaces(const struct cursor *c, size_t at)
+/* Matches \s+(?!\S)|\s+ at @at, which must be white space. */
+static size_t match_spaces(const struct cursor *c, size_t at)
 {
-    const size_t end = run(c, at, UNI_SPACE, false);
+    const size_t end = match_run(c, at, UNI_SPACE, false);
     size_t last = end;
 
     if (end == c->len)
@@ -118,7 +118,7 @@ static size_t spaces(const struct cursor *c, size_t at)
 
 static size_t gpt2_word(const struct cursor *c, size_t at)
 {
-    size_t n, word = contraction(c, at, false, false);
+    size_t n, word = match_contraction(c, at, false, false);
     unsigned k;
 
     if (word)
@@ -127,16 +127,16 @@ static size_t gpt2_word(const struct cursor *c, size_t at)
     k = class_at(c, word, &n);
     if (n > 0 && !(k & UNI_SPACE)) {
         if (k & (UNI_L | UNI_N))
-            return run(c, word, k, false);
-        return run(c, word, UNI_L | UNI_N | UNI_SPACE, true);
+            return match_run(c, word, k, false);
+        return match_run(c, word, UNI_L | UNI_N | UNI_SPACE, true);
     }
-    return spaces(c, at);
+    return match_spaces(c, at);
 }
 
-/* The last newline's end in the white space from @at, or @at. */
-static size_t newlines(const struct cursor *c, size_t at)
+/* The end of the last newline in the white space from @at, or @at. */
+static size_t match_newlines(const struct cursor *c, size_t at)
 {
-    const size_t end = run(c, at, UNI_SPACE, false);
+    const size_t end = match_run(c, at, UNI_SPACE, false);
 
     for (size_t i = end; i > at; i--)
         if (is_newline(c->s[i - 1]))
@@ -147,7 +147,7 @@ static size_t newlines(const struct cursor *c, size_t at)
 static size_t llama3_word(const struct cursor *c, size_t at, size_t max_digits, unsigned letters,
                           bool fold)
 {
-    size_t n, next_n, word = contraction(c, at, true, fold);
+    size_t n, next_n, word = match_contraction(c, at, true, fold);
     unsigned k = class_at(c, at, &n);
     const unsigned plain = letters | UNI_L | UNI_N | UNI_SPACE;
 
@@ -155,10 +155,10 @@ static size_t llama3_word(const struct cursor *c, size_t at, size_t max_digits, 
         return at + word;
     if (!is_newline(c->s[at]) && !(k & (UNI_L | UNI_N))) {
         if (class_at(c, at + n, &next_n) & letters)
-            return run(c, at + n, letters, false);
+            return match_run(c, at + n, letters, false);
     }
     if (k & letters)
-        return run(c, at, letters, false);
+        return match_run(c, at, letters, false);
     if (k & UNI_N) {
         for (size_t i = 0; i < max_digits && (class_at(c, at, &n) & UNI_N); i++)
             at += n;
@@ -167,17 +167,18 @@ static size_t llama3_word(const struct cursor *c, size_t at, size_t max_digits, 
     word = at + (c->s[at] == ' ');
     k = class_at(c, word, &n);
     if (n > 0 && !(k & plain)) {
-        word = run(c, word, plain, true);
+        word = match_run(c, word, plain, true);
         while (word < c->len && is_newline(c->s[word]))
             word++;
         return word;
     }
-    word = newlines(c, at);
-    return word > at ? word : spaces(c, at);
+    word = match_newlines(c, at);
+    return word > at ? word : match_spaces(c, at);
 }
 
-/* U*W+ or U+W* from @at, where U is a letter but a–z and W one but A–Z; @at when neither is. */
-static size_t cased(const struct cursor *c, size_t at, unsigned letters)
+/* Matches U*W+ or U+W* from @at, where U is any letter except a–z and W any letter except A–Z.
+ * Returns @at if neither matches. */
+static size_t match_cased(const struct cursor *c, size_t at, unsigned letters)
 {
     size_t n, end = at, both = 0, both_end = 0;
 
@@ -195,7 +196,7 @@ static size_t cased(const struct cursor *c, size_t at, unsigned letters)
             end += n;
         return end;
     }
-    /* U* gives back until W+ has one: the last letter without case. */
+    /* U* backtracks until W+ matches the last letter without case. */
     return both_end > both ? both_end : end;
 }
 
@@ -206,14 +207,14 @@ static size_t o200k_word(const struct cursor *c, size_t at, size_t max_digits, u
     unsigned k = class_at(c, at, &n);
 
     if (!is_newline(c->s[at]) && !(k & (UNI_L | UNI_N))) {
-        word = cased(c, at + n, letters);
+        word = match_cased(c, at + n, letters);
         if (word > at + n)
             end = word;
     }
     if (end == at && (k & letters))
-        end = cased(c, at, letters);
+        end = match_cased(c, at, letters);
     if (end > at)
-        return contractions && end < c->len ? end + contraction(c, end, true, false) : end;
+        return contractions && end < c->len ? end + match_contraction(c, end, true, false) : end;
     if (k & UNI_N) {
         for (size_t i = 0; i < max_digits && (class_at(c, at, &n) & UNI_N); i++)
             at += n;
@@ -222,13 +223,13 @@ static size_t o200k_word(const struct cursor *c, size_t at, size_t max_digits, u
     word = at + (c->s[at] == ' ');
     k = class_at(c, word, &n);
     if (n > 0 && !(k & (UNI_L | UNI_N | UNI_SPACE))) {
-        word = run(c, word, UNI_L | UNI_N | UNI_SPACE, true);
+        word = match_run(c, word, UNI_L | UNI_N | UNI_SPACE, true);
         while (word < c->len && (is_newline(c->s[word]) || c->s[word] == '/'))
             word++;
         return word;
     }
-    word = newlines(c, at);
-    return word > at ? word : spaces(c, at);
+    word = match_newlines(c, at);
+    return word > at ? word : match_spaces(c, at);
 }
 
 size_t split_fast_word(const struct split_step *st, const char *s, size_t len, size_t at)

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Splitter steps of tokenizer.json and GGUF, except for the hand-written ones of split-fast.c.
+ */
 #include "tokenizer/split.h"
 
 #include <errno.h>
@@ -29,14 +32,14 @@ void splitter_done(struct splitter *s)
     *s = (struct splitter){0};
 }
 
-/* Takes matches and the gaps between them, in order, and makes segments of them. */
+/* Takes matches and the gaps between them, in order, and turns them into segments. */
 struct cutter {
     struct segs *out;
     size_t base;
     enum split_behavior behavior;
     bool previous;     /* whether the last part was a match */
-    size_t first;      /* segments from here on belong to this text */
-    size_t start, len; /* MERGED_NEXT: delimiter that waits for what follows */
+    size_t first;      /* segments from this one on belong to the current text */
+    size_t start, len; /* MERGED_NEXT: a delimiter that waits for the following part */
     bool waiting;
 };
 
@@ -51,7 +54,7 @@ static int cut_extend(struct cutter *c, size_t len)
     return 0;
 }
 
-/* A delimiter takes the part behind it unless that is a delimiter too. */
+/* A delimiter joins the part behind it, unless that is a delimiter too. */
 static int cut_merged_next(struct cutter *c, size_t start, size_t len, bool match)
 {
     int r = 0;
@@ -74,7 +77,7 @@ static int cut_merged_next(struct cutter *c, size_t start, size_t len, bool matc
     return 0;
 }
 
-static int cut(struct cutter *c, size_t start, size_t len, bool match)
+static int cut_part(struct cutter *c, size_t start, size_t len, bool match)
 {
     const bool any = c->out->n > c->first, previous = c->previous;
 
@@ -98,7 +101,7 @@ static int cut_finish(struct cutter *c)
     return c->waiting ? cut_push(c, c->start, c->len) : 0;
 }
 
-static struct cutter cutter(struct segs *out, size_t base, enum split_behavior behavior)
+static struct cutter cutter_init(struct segs *out, size_t base, enum split_behavior behavior)
 {
     return (struct cutter){.out = out, .base = base, .behavior = behavior, .first = out->n};
 }
@@ -117,13 +120,13 @@ static int by_regex(const struct split_step *st, struct pattern_work *work, cons
         if (r < 0)
             return r;
         if (start > done)
-            r = cut(c, done, start - done, st->invert);
+            r = cut_part(c, done, start - done, st->invert);
         if (r == 0)
-            r = cut(c, start, end - start, !st->invert);
+            r = cut_part(c, start, end - start, !st->invert);
         done = end;
     }
     if (r >= 0 && done < len)
-        r = cut(c, done, len - done, st->invert);
+        r = cut_part(c, done, len - done, st->invert);
     return r < 0 ? r : cut_finish(c);
 }
 
@@ -137,13 +140,13 @@ static int by_string(const struct split_step *st, const char *s, size_t len, str
         const size_t start = (size_t)(p - s);
 
         if (start > done)
-            r = cut(c, done, start - done, st->invert);
+            r = cut_part(c, done, start - done, st->invert);
         if (r == 0)
-            r = cut(c, start, st->text_len, !st->invert);
+            r = cut_part(c, start, st->text_len, !st->invert);
         done = start + st->text_len;
     }
     if (r == 0 && done < len)
-        r = cut(c, done, len - done, st->invert);
+        r = cut_part(c, done, len - done, st->invert);
     return r < 0 ? r : cut_finish(c);
 }
 
@@ -159,7 +162,7 @@ static bool is_delimiter(const struct split_step *st, uint32_t cp)
     }
 }
 
-/* Delimiters of one code point, each a match of its own. */
+/* Delimiters of one code point, each of which is one match. */
 static int by_code_point(const struct split_step *st, const char *s, size_t len, struct cutter *c)
 {
     size_t done = 0, n;
@@ -172,13 +175,13 @@ static int by_code_point(const struct split_step *st, const char *s, size_t len,
         if (!is_delimiter(st, cp))
             continue;
         if (i > done)
-            r = cut(c, done, i - done, false);
+            r = cut_part(c, done, i - done, false);
         if (r == 0)
-            r = cut(c, i, n, true);
+            r = cut_part(c, i, n, true);
         done = i + n;
     }
     if (r == 0 && done < len)
-        r = cut(c, done, len - done, false);
+        r = cut_part(c, done, len - done, false);
     return r < 0 ? r : cut_finish(c);
 }
 
@@ -194,7 +197,7 @@ static int by_fast(const struct split_step *st, const char *s, size_t len, size_
     return r;
 }
 
-/* \w+|[^\w\s]+ of Rust's regex. */
+/* Splits by \w+|[^\w\s]+ of Rust's regex. */
 static int by_words(const char *s, size_t len, size_t base, struct segs *out)
 {
     size_t start = 0, n;
@@ -216,7 +219,7 @@ static int by_words(const char *s, size_t len, size_t base, struct segs *out)
     return r == 0 && last != 0 ? segs_push(out, base + start, len - start, -1) : r;
 }
 
-/* SentencePiece's scripts: kana count as Han, as does U+30FC. */
+/* SentencePiece's scripts: kana count as Han, and so does U+30FC. */
 static int script_of(uint32_t cp)
 {
     return cp == ' ' ? -1 : uni_script(cp);
@@ -228,7 +231,7 @@ static int by_scripts(const char *s, size_t len, size_t base, struct segs *out)
     int last = -2, r = 0;
     bool open = false;
 
-    /* Text before the first code point that has a script is dropped: the reference makes no
+    /* Text before the first code point with a script is dropped, because the reference makes no
      * range for it. */
     for (size_t i = 0; r == 0 && i < len; i += n) {
         uint32_t cp;
@@ -266,8 +269,8 @@ static int by_length(const struct split_step *st, const char *s, size_t len, siz
     return r == 0 && start < len ? segs_push(out, base + start, len - start, -1) : r;
 }
 
-/* Runs of numbers in groups of three from the right; what stands before a number's first group
- * stays with it, as in llama.cpp, where a later splitter parts them. */
+/* Splits runs of digits into groups of three from the right. Text before a number stays with its
+ * first group, as in llama.cpp, where a later splitter separates them. */
 static int by_groups(const struct split_step *st, const char *s, size_t len, size_t base,
                      struct segs *out)
 {
@@ -298,8 +301,8 @@ static int by_groups(const struct split_step *st, const char *s, size_t len, siz
     return r == 0 && done < len ? segs_push(out, base + done, len - done, -1) : r;
 }
 
-/* Cuts a run of ASCII digits wherever a multiple of three of them is left: the matches of
- * (?=(?:[0-9]{3})+(?![0-9])), which take quadratic time as an expression. */
+/* Splits a run of ASCII digits wherever a multiple of three digits is left. These are the matches
+ * of (?=(?:[0-9]{3})+(?![0-9])), which takes quadratic time as an expression. */
 static int by_ascii_groups(const char *s, size_t len, size_t base, struct segs *out)
 {
     size_t done = 0, i = 0;
@@ -328,7 +331,7 @@ static int split_seg(const struct split_step *st, struct pattern_work *work, con
                      struct seg seg, struct segs *out)
 {
     const char *s = buf + seg.start;
-    struct cutter c = cutter(out, seg.start, st->behavior);
+    struct cutter c = cutter_init(out, seg.start, st->behavior);
 
     switch (st->kind) {
     case SPLIT_REGEX:
@@ -369,7 +372,7 @@ static int put_bytes(struct str *out, const char *s, size_t len)
     return r;
 }
 
-/* A segment with every ' ' replaced and perhaps a prefix. */
+/* Appends a segment with every ' ' replaced, and with a prefix if there is one. */
 static int put_metaspace(const struct split_step *st, const char *s, size_t len, bool first,
                          struct str *out)
 {
@@ -395,9 +398,9 @@ static int put_metaspace(const struct split_step *st, const char *s, size_t len,
     return r;
 }
 
-/* Steps that write another text. A prefix comes from where the segment starts, and so does what
- * follows it: then zero grows with the text. */
-static int rewrite(const struct split_step *st, struct text *in, struct text *out)
+/* Runs steps that change the text. A prefix counts as coming from the start of the segment, like
+ * the text behind it, so zero grows with the text. */
+static int rewrite_text(const struct split_step *st, struct text *in, struct text *out)
 {
     const struct split_step at_text = {.kind = SPLIT_STRING,
                                        .behavior = SPLIT_MERGED_NEXT,
@@ -439,7 +442,7 @@ static int rewrite(const struct split_step *st, struct text *in, struct text *ou
     return r;
 }
 
-static void swap(struct text *a, struct text *b)
+static void swap_texts(struct text *a, struct text *b)
 {
     const struct text t = *a;
 
@@ -458,8 +461,8 @@ static int run_step(const struct split_step *st, struct pattern_work *work, stru
     if (st->kind == SPLIT_BYTES || st->kind == SPLIT_METASPACE) {
         str_clear(&spare->buf);
         spare->zero = 0;
-        r = rewrite(st, text, spare);
-        swap(text, spare);
+        r = rewrite_text(st, text, spare);
+        swap_texts(text, spare);
         return r;
     }
     for (size_t i = 0; r == 0 && i < text->segs.n; i++) {

@@ -4,9 +4,9 @@
 /*
  * Splitters (pre-tokenizers): segments of text into words
  *
- * Those of tokenizer.json, and the named ones of GGUF, which are lists of them. The splitters
- * that most models use are written by hand; they and the regular expressions that define them
- * give the same words.
+ * Those of tokenizer.json, and the named ones of GGUF, which are lists of steps. The splitters of
+ * most models are hand-written; they give the same words as the regular expressions that define
+ * them.
  */
 
 #include "tokenizer/pattern.h"
@@ -26,7 +26,7 @@ enum split_kind {
     SPLIT_CHAR, /* CharDelimiterSplit */
     SPLIT_LENGTH,
     SPLIT_ASCII_GROUPS, /* ASCII digits in groups of three from the right */
-    SPLIT_GROUPS_OF_3,  /* digits from the right, with the text before them */
+    SPLIT_GROUPS_OF_3,  /* digits from the right, including the text before them */
 };
 
 enum split_behavior {
@@ -37,13 +37,13 @@ enum split_behavior {
     SPLIT_CONTIGUOUS,
 };
 
-/* Which letters belong together, which digits, and the like. */
+/* The hand-written splitters. They differ in how letters and digits are grouped. */
 enum split_fast {
     SPLIT_GPT2,
     SPLIT_LLAMA3,
     SPLIT_QWEN2,
     SPLIT_QWEN35,
-    SPLIT_O200K,       /* as llama.cpp has it: beyond ASCII, letters have no case */
+    SPLIT_O200K,       /* as in llama.cpp: beyond ASCII, letters have no case */
     SPLIT_TEKKEN,      /* the same without contractions, and with single digits */
     SPLIT_O200K_MARKS, /* marks are letters */
 };
@@ -52,7 +52,7 @@ enum split_prepend {
     SPLIT_PREPEND_NEVER,
     SPLIT_PREPEND_FIRST,
     SPLIT_PREPEND_ALWAYS,
-    SPLIT_PREPEND_FORCED, /* even where it stands already */
+    SPLIT_PREPEND_FORCED, /* even if the text already starts with it */
 };
 
 struct split_step {
@@ -60,7 +60,7 @@ struct split_step {
     enum split_behavior behavior;
     enum uni_version version;
     bool invert;
-    bool fold; /* FAST: 's also as 'ſ, as (?i:'s) means it */
+    bool fold; /* FAST: 's also matches 'ſ, as (?i:'s) does */
     enum split_fast fast;
     struct pattern *regex; /* owned */
     const char *text;      /* STRING, METASPACE, CHAR; borrowed */
@@ -80,11 +80,11 @@ struct splitter {
 
 struct split_step *splitter_add(struct splitter *s, enum split_kind kind);
 void splitter_done(struct splitter *s);
-/* Replaces the segments of @text; @spare is working space. -ENOMEM, -E2BIG. */
+/* Replaces the segments of @text. @spare is working memory. -ENOMEM, -E2BIG. */
 int splitter_run(const struct splitter *s, struct pattern_work *work, struct text *text,
                  struct text *spare);
 
-/* The end of the word that starts at @at, which is less than @len. */
+/* The end of the word that starts at @at, which must be less than @len. */
 size_t split_fast_word(const struct split_step *st, const char *s, size_t len, size_t at);
-/* True and *ret when @pattern is one of those that are written by hand. */
+/* Whether @pattern is one of the hand-written splitters; if so, sets *ret. */
 bool split_fast_find(const char *pattern, size_t len, enum split_fast *ret, bool *ret_fold);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SentencePiece's BPE by scores. unigram.c has the other model.
+ */
 #include "tokenizer/spm.h"
 
 #include <errno.h>
@@ -89,7 +92,7 @@ static bool has_bytes(const struct spm *m, const char *s, size_t len)
     return m->byte_fallback;
 }
 
-static bool before(const struct spm_pair *a, const struct spm_pair *b)
+static bool pair_before(const struct spm_pair *a, const struct spm_pair *b)
 {
     return a->score != b->score ? a->score > b->score : a->left < b->left;
 }
@@ -107,7 +110,7 @@ static int heap_push(struct spm_work *w, struct spm_pair p)
         w->heap = h;
         w->heap_cap = cap;
     }
-    for (i = w->n_heap++; i > 0 && before(&p, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    for (i = w->n_heap++; i > 0 && pair_before(&p, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
         w->heap[i] = w->heap[(i - 1) / 2];
     w->heap[i] = p;
     return 0;
@@ -120,9 +123,9 @@ static struct spm_pair heap_pop(struct spm_work *w)
     size_t i = 0, child;
 
     while ((child = 2 * i + 1) < w->n_heap) {
-        if (child + 1 < w->n_heap && before(&h[child + 1], &h[child]))
+        if (child + 1 < w->n_heap && pair_before(&h[child + 1], &h[child]))
             child++;
-        if (!before(&h[child], &last))
+        if (!pair_before(&h[child], &last))
             break;
         h[i] = h[child];
         i = child;
@@ -186,7 +189,7 @@ static int split_text(const struct spm *m, struct spm_work *w, const char *text,
     return 0;
 }
 
-/* An unused piece leaves as the parts that made it. */
+/* An unused piece is emitted as the parts that it was merged from. */
 static int put_piece(const struct spm *m, struct spm_work *w, const char *s, size_t len,
                      struct ids *out)
 {
@@ -202,7 +205,7 @@ static int put_piece(const struct spm *m, struct spm_work *w, const char *s, siz
     }
     if (has_bytes(m, s, len))
         return put_bytes(m, s, len, out);
-    /* Runs of unknown characters are one unknown token. */
+    /* A run of unknown characters is one unknown token. */
     if (m->unknown < 0 || (out->n && out->v[out->n - 1] == m->unknown))
         return 0;
     return ids_push(out, m->unknown);

@@ -4,8 +4,8 @@
 /*
  * SentencePiece's two models: BPE by scores, and unigram
  *
- * Both take normalised text. Pieces that a user defined are found first and stay whole. Unused
- * pieces take part in merges and are taken apart again at the end.
+ * Both take normalized text. User-defined pieces are found first and are not split. Unused pieces
+ * take part in merges and are split again at the end.
  */
 
 #include "core/map.h"
@@ -15,16 +15,16 @@
 
 struct spm {
     const struct vocab *vocab;
-    struct map pieces; /* normal, user-defined and unused: what may come out of a merge */
+    struct map pieces; /* possible results of merges: normal, user-defined and unused pieces */
     struct trie user;  /* user-defined pieces */
-    struct trie all;   /* unigram: the same as pieces */
+    struct trie all;   /* unigram: the same items as pieces */
     uint32_t max_len;
     int32_t bytes[256];
     bool byte_fallback; /* unknown characters become bytes */
     bool has_unused;
     int32_t unknown; /* -1: unknown characters without bytes are dropped */
-    bool single;     /* unigram: sums are floats, as SentencePiece has them */
-    bool user_bonus; /* unigram: user-defined pieces win always */
+    bool single;     /* unigram: sums are float, as in SentencePiece */
+    bool user_bonus; /* unigram: user-defined pieces always win */
     bool user_zero;  /* unigram: user-defined pieces score 0, as in llama.cpp */
     double unknown_score, max_score;
 };
@@ -36,11 +36,11 @@ struct spm_work {
     size_t n_heap, heap_cap;
     struct spm_node *nodes;
     size_t node_cap;
-    struct map split; /* unused piece's text → length of its left part */
+    struct map split; /* maps an unused piece's text to the length of its left part */
 };
 
-/* After the vocabulary is complete; @any_kind: unigram of tokenizer.json, where all pieces are
- * alike. */
+/* Call it when the vocabulary is complete. @any_kind: unigram of tokenizer.json, which treats all
+ * pieces alike. */
 int spm_init(struct spm *m, const struct vocab *vocab, bool unigram, bool any_kind);
 void spm_done(struct spm *m);
 void spm_work_done(struct spm_work *w);

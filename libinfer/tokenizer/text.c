@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Growing lists of segments and ids.
+ */
 #include "tokenizer/text.h"
 
 #include <errno.h>

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A text on its way to ids
+ * A text while it is encoded to ids
  *
- * Bytes in one buffer and a list of segments of them, in order. A segment is text that still has
- * to be encoded, or a token that is found already. Bytes that no segment covers are dropped.
- * Steps read the list and write a new one; some write a new buffer too.
+ * Bytes in one buffer and an ordered list of segments of them. A segment is text that still must be
+ * encoded, or a token that was already found. Bytes without a segment are dropped. Steps read the
+ * list and write a new one; some write a new buffer too.
  */
 
 #include "core/macros.h"
@@ -28,18 +28,18 @@ void segs_done(struct segs *s);
 struct text {
     struct str buf;
     struct segs segs;
-    /* This many bytes at the start of buf come from the first code point of the input. A
-     * segment that begins there is the first word of a text. */
+    /* This many bytes at the start of buf come from the first code point of the input. A segment
+     * that begins among them is the first word of a text. */
     size_t zero;
 };
 
 void text_done(struct text *t);
 
-/* Ids that grow up to a limit. */
+/* A growing list of ids with a limit. */
 struct ids {
     int32_t *v;
     size_t n, cap;
-    size_t max; /* 0: none */
+    size_t max; /* 0: unlimited */
 };
 
 /* -E2BIG beyond the limit. */

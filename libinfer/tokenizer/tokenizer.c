@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Accessors of a tokenizer's vocabulary and special tokens (<infer/tokenizer.h>).
+ */
 #include <string.h>
 
 #include "tokenizer/pipeline.h"

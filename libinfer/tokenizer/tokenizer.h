@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside of <infer/tokenizer.h>: where tokenizers come from. */
+/* Internals of <infer/tokenizer.h>: where tokenizers are loaded from. */
 
 #include <infer/tokenizer.h>
 
@@ -11,21 +11,21 @@ struct format;
 struct ggml_bin;
 struct gguf;
 
-/* From what format_open() found: GGUF metadata (tokenizer.ggml.*), or a directory with
- * tokenizer.json, else tokenizer.model (SentencePiece), else vocab.json + merges.txt, else
- * vocab.txt (WordPiece), each with tokenizer_config.json and its kin where they are. Texts of GGUF
- * files are borrowed: @f or @g must outlive the tokenizer. */
+/* Loads the tokenizer of an opened model: from GGUF metadata (tokenizer.ggml.*), or from a
+ * directory with tokenizer.json, else tokenizer.model (SentencePiece), else vocab.json +
+ * merges.txt, else vocab.txt (WordPiece); each with tokenizer_config.json and similar files if they
+ * exist. Texts of GGUF files are borrowed: @f or @g must outlive the tokenizer. */
 int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
 int tokenizer_open_gguf(const struct gguf *g, struct inf_tokenizer **ret_tok,
                         struct inf_err *reterr);
 int tokenizer_open_dir(const char *dir, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
-/* The vocabulary of a Whisper model. */
+/* Loads the vocabulary of a Whisper model. */
 int tokenizer_open_bin(const struct ggml_bin *bin, struct inf_tokenizer **ret_tok,
                        struct inf_err *reterr);
-/* A lone file, recognised by its first bytes: tokenizer.json, a SentencePiece model, vocab.txt, or
- * GGUF. tokenizer_config.json and its kin are read where they lie beside it. */
+/* Loads a single file, recognized by its first bytes: tokenizer.json, a SentencePiece model,
+ * vocab.txt, or GGUF. tokenizer_config.json and similar files beside it are read, too. */
 int tokenizer_open_file(const char *path, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
-/* tokenizer.json as text, with the texts of tokenizer_config.json and others or NULL. */
+/* Loads tokenizer.json as text, with the texts of tokenizer_config.json and the others, or NULL. */
 int tokenizer_parse_json(const char *json, size_t len, const char *config, size_t config_len,
                          struct inf_tokenizer **ret_tok, struct inf_err *reterr);
 struct inf_tokenizer *tokenizer_free(struct inf_tokenizer *tok);

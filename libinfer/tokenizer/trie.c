@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prefix search in a sorted array of strings.
+ */
 #include "tokenizer/trie.h"
 
 #include <errno.h>
@@ -28,7 +31,7 @@ static int compare_texts(const struct trie_item *a, const struct trie_item *b)
     return r != 0 ? r : (a->len > b->len) - (a->len < b->len);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_items(const void *a, const void *b)
 {
     const struct trie_item *x = a, *y = b;
     const int r = compare_texts(x, y);
@@ -41,7 +44,7 @@ void trie_seal(struct trie *t)
     uint32_t n = 0, c = 0;
 
     if (t->n)
-        qsort(t->items, t->n, sizeof(*t->items), compare);
+        qsort(t->items, t->n, sizeof(*t->items), compare_items);
     for (uint32_t i = 0; i < t->n; i++) {
         if (n > 0 && compare_texts(&t->items[n - 1], &t->items[i]) == 0)
             n--;
@@ -61,7 +64,7 @@ void trie_done(struct trie *t)
     *t = (struct trie){0};
 }
 
-/* The first item in [lo, hi) whose byte at @depth is at least @c; all have that byte. */
+/* The first item in [lo, hi) whose byte at @depth is at least @c. All items must have that byte. */
 static uint32_t lower_bound(const struct trie *t, uint32_t lo, uint32_t hi, uint32_t depth,
                             unsigned c)
 {
@@ -82,7 +85,7 @@ bool trie_step(const struct trie *t, struct trie_walk *w, unsigned char c, int32
         w->lo = t->first[c];
         w->hi = t->first[c + 1];
     } else {
-        /* The item that ended at the last byte comes first and has no next one. */
+        /* The item that ended at the last byte comes first and has no next byte. */
         if (w->lo < w->hi && t->items[w->lo].len == w->depth)
             w->lo++;
         w->lo = lower_bound(t, w->lo, w->hi, w->depth, c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Unigram: the segmentation with the highest sum of scores, by Viterbi over byte positions
- * (SentencePiece's EncodeOptimized and Hugging Face's encode_optimized, which agree but for the
- * width of their sums).
+ * (SentencePiece's EncodeOptimized and Hugging Face's encode_optimized, which only differ in the
+ * precision of their sums).
  */
 #include <errno.h>
 #include <string.h>
@@ -12,12 +12,13 @@
 
 struct spm_node {
     double score;
-    size_t start, next;  /* where the best piece that ends here starts; where the path goes */
+    size_t start, next;  /* start of the best piece that ends here; next position on the path */
     int32_t id, next_id; /* of those pieces; -1: unknown */
     bool set;
 };
 
-static void offer(const struct spm *m, struct spm_node *n, double score, size_t start, int32_t id)
+static void offer_piece(const struct spm *m, struct spm_node *n, double score, size_t start,
+                        int32_t id)
 {
     if (m->single)
         score = (double)(float)score;
@@ -40,9 +41,9 @@ static double score_of(const struct spm *m, int32_t id, size_t len)
     return vocab_score(m->vocab, id);
 }
 
-/* Offers all pieces that start at @at. */
-static void extend(const struct spm *m, struct spm_node *nodes, const char *text, size_t len,
-                   size_t at)
+/* Tries all pieces that start at @at. */
+static void extend_paths(const struct spm *m, struct spm_node *nodes, const char *text, size_t len,
+                         size_t at)
 {
     struct trie_walk w = trie_start(&m->all);
     const double here = nodes[at].score;
@@ -59,19 +60,21 @@ static void extend(const struct spm *m, struct spm_node *nodes, const char *text
         p = &m->vocab->pieces[id];
         if (p->kind == PIECE_UNUSED && m->has_unused)
             continue;
-        /* As in SentencePiece, the letters of "</s>" are never the token: whoever means that finds
-         * it before the text comes here. */
+        /* As in SentencePiece, the letters "</s>" never become the control token. Callers that want
+         * the token find it before the text gets here. */
         if (p->kind == PIECE_CONTROL)
             continue;
-        offer(m, &nodes[i + 1], score_of(m, id, i + 1 - at) + here, at, id == m->unknown ? -1 : id);
+        offer_piece(m, &nodes[i + 1], score_of(m, id, i + 1 - at) + here, at,
+                    id == m->unknown ? -1 : id);
         single = single || i + 1 - at == n_char;
     }
     if (!single)
-        offer(m, &nodes[at + n_char],
-              (m->single ? (double)(float)m->unknown_score : m->unknown_score) + here, at, -1);
+        offer_piece(m, &nodes[at + n_char],
+                    (m->single ? (double)(float)m->unknown_score : m->unknown_score) + here, at,
+                    -1);
 }
 
-/* One run of unknown characters: bytes or the unknown token. */
+/* Emits a run of unknown characters: bytes or the unknown token. */
 static int put_unknown(const struct spm *m, const char *s, size_t len, struct ids *out)
 {
     const int32_t id = vocab_find(m->vocab, s, len);
@@ -115,7 +118,7 @@ int unigram_encode(const struct spm *m, struct spm_work *w, const char *text, si
     nodes = w->nodes;
     memset(nodes, 0, (len + 1) * sizeof(*nodes));
     for (at = 0; at < len; at += utf8_decode(text + at, len - at, &cp))
-        extend(m, nodes, text, len, at);
+        extend_paths(m, nodes, text, len, at);
     for (; end > 0; end = nodes[end].start) {
         nodes[nodes[end].start].next = end;
         nodes[nodes[end].start].next_id = nodes[end].id;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Storage and lookup of vocabulary pieces.
+ */
 #include "tokenizer/vocab.h"
 
 #include <errno.h>
@@ -8,8 +11,8 @@
 #include "core/err.h"
 #include "core/hash.h"
 
-/* NULL when out of memory; new elements are zeroed. */
-static void *grown(void *old, size_t elem, uint32_t n_old, uint32_t n)
+/* NULL if memory is short; new elements are zeroed. */
+static void *grow_array(void *old, size_t elem, uint32_t n_old, uint32_t n)
 {
     unsigned char *p = old ? realloc(old, n * elem) : calloc(n, elem);
 
@@ -24,12 +27,12 @@ static int reserve_ids(struct vocab *v, uint32_t n_ids)
 
     if (n_ids <= v->cap)
         return 0;
-    pieces = grown(v->pieces, sizeof(*pieces), v->cap, n_ids);
+    pieces = grow_array(v->pieces, sizeof(*pieces), v->cap, n_ids);
     if (!pieces)
         return -ENOMEM;
     v->pieces = pieces;
     if (v->scores) {
-        double *scores = grown(v->scores, sizeof(*scores), v->cap, n_ids);
+        double *scores = grow_array(v->scores, sizeof(*scores), v->cap, n_ids);
 
         if (!scores)
             return -ENOMEM;
@@ -53,9 +56,9 @@ int vocab_reserve(struct vocab *v, uint32_t n, uint32_t n_ids)
     return r < 0 ? r : reserve_ids(v, n_ids);
 }
 
-static int check(const struct vocab *v, uint32_t id, size_t len, struct inf_err *reterr)
+static int check_piece(const struct vocab *v, uint32_t id, size_t len, struct inf_err *reterr)
 {
-    /* Ids far beyond the pieces seen so far would let a small file ask for much memory. */
+    /* Otherwise a small file could request much memory by an id far beyond the pieces so far. */
     if (id >= VOCAB_MAX_PIECES || (id >= v->cap && id / 16 > v->ids.n + 65536))
         return err_set(reterr, EINVAL, "token id %u is too large", id);
     if (len > VOCAB_MAX_PIECE)
@@ -75,7 +78,7 @@ int vocab_put_borrowed(struct vocab *v, uint32_t id, const char *text, size_t le
     uint32_t hash, at, other;
     int r;
 
-    r = check(v, id, len, reterr);
+    r = check_piece(v, id, len, reterr);
     if (r == 0)
         r = reserve_texts(v, (size_t)v->ids.n + 1);
     if (r == 0 && id >= v->cap)
@@ -102,7 +105,7 @@ int vocab_put(struct vocab *v, uint32_t id, const char *text, size_t len, enum p
               struct inf_err *reterr)
 {
     const char *copy;
-    const int r = check(v, id, len, reterr);
+    const int r = check_piece(v, id, len, reterr);
 
     if (r < 0)
         return r;

@@ -4,8 +4,9 @@
 /*
  * The vocabulary: pieces by id and ids by piece
  *
- * Filled while a tokenizer is loaded, never changed afterwards. Texts live in the arena, or in the
- * file that they came from; no NUL need follow them. Ids may have holes: those have no text.
+ * It is filled while a tokenizer is loaded and then never changed. Texts are stored in the arena or
+ * in the file they came from, and need not end with NUL. Ids may have gaps; ids in a gap have no
+ * text.
  */
 
 #include <infer/types.h>
@@ -16,9 +17,9 @@
 #include "core/map.h"
 
 #define VOCAB_MAX_PIECES (1u << 24)
-#define VOCAB_MAX_PIECE  65536u /* bytes of one piece */
+#define VOCAB_MAX_PIECE  65536u /* bytes per piece */
 
-/* As GGUF and SentencePiece number them. */
+/* Numbered as in GGUF and SentencePiece. */
 enum piece_kind {
     PIECE_NORMAL = 1,
     PIECE_UNKNOWN = 2,
@@ -40,21 +41,21 @@ struct vocab {
     struct piece *pieces;
     double *scores; /* [cap]; NULL: all are 0 */
     uint32_t n, cap;
-    uint32_t max_len; /* of the pieces in the index */
-    uint64_t seed;    /* of the hashes in it */
+    uint32_t max_len; /* longest piece in the index */
+    uint64_t seed;    /* of the hashes in the index */
     struct index ids;
-    struct map lost; /* texts whose id a later piece took, which still mean it */
+    struct map lost; /* texts whose id was taken by a later piece; they still map to that id */
 };
 
-/* Room for @n pieces with ids below @n_ids, which the caller has checked. */
+/* Reserves room for @n pieces with ids below @n_ids; the caller has checked both. */
 int vocab_reserve(struct vocab *v, uint32_t n, uint32_t n_ids);
-/* Makes @id that piece; a text that two ids have means the later one. */
+/* Stores the piece with id @id. If two ids have the same text, the text maps to the later one. */
 int vocab_put(struct vocab *v, uint32_t id, const char *text, size_t len, enum piece_kind kind,
               struct inf_err *reterr);
 /* The same, with a text that outlives the vocabulary. */
 int vocab_put_borrowed(struct vocab *v, uint32_t id, const char *text, size_t len,
                        enum piece_kind kind, struct inf_err *reterr);
-/* Of a piece that is there. */
+/* Sets the score of an existing piece. */
 int vocab_set_score(struct vocab *v, uint32_t id, double score);
 static inline double vocab_score(const struct vocab *v, int32_t id)
 {
@@ -62,7 +63,7 @@ static inline double vocab_score(const struct vocab *v, int32_t id)
 }
 /* The id, or -1. */
 int32_t vocab_find(const struct vocab *v, const char *text, size_t len);
-/* The same, with the text's hash_text() by v->seed. */
+/* The same, if the caller has the text's hash_text() with v->seed. */
 int32_t vocab_find_hashed(const struct vocab *v, uint32_t hash, const char *text, size_t len);
 static inline const struct piece *vocab_at(const struct vocab *v, int32_t id)
 {
@@ -70,7 +71,7 @@ static inline const struct piece *vocab_at(const struct vocab *v, int32_t id)
 }
 void vocab_done(struct vocab *v);
 
-/* The byte that a piece "<0x0A>" stands for, or -1. */
+/* The byte that a piece such as "<0x0A>" represents, or -1. */
 int piece_byte(const char *text, size_t len);
-/* Ids of "<0x00>" … "<0xFF>", -1 where there is none; true when all are there. */
+/* Finds the ids of "<0x00>" … "<0xFF>", -1 for missing ones. Returns true if there are all. */
 bool vocab_bytes(const struct vocab *v, int32_t ret_ids[256]);

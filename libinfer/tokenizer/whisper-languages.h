@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Languages of Whisper, in the order of their tokens; older models lack the last. */
+/* Whisper's languages, in the order of their tokens. Older models lack the last one. */
 
 enum {
     WHISPER_N_LANGUAGES = 100,
@@ -13,5 +13,5 @@ struct whisper_language {
 };
 
 extern const struct whisper_language whisper_languages[WHISPER_N_LANGUAGES];
-/* Other names of some of them. */
+/* Alternative names of some languages. */
 extern const struct whisper_language whisper_aliases[WHISPER_N_ALIASES];

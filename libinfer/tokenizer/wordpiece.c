@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * WordPiece and WordLevel encoding of single words.
+ */
 #include "tokenizer/wordpiece.h"
 
 #include <errno.h>
@@ -48,7 +51,7 @@ static size_t count_chars(const char *s, size_t len)
 }
 
 /* The longest piece at @at that ends at a code point. */
-static size_t longest(const struct trie *t, const char *s, size_t len, int32_t *ret_id)
+static size_t longest_piece(const struct trie *t, const char *s, size_t len, int32_t *ret_id)
 {
     struct trie_walk w = trie_start(t);
     size_t best = 0;
@@ -77,7 +80,7 @@ int wordpiece_encode(const struct wordpiece *w, const char *word, size_t len, st
     if (w->max_chars && count_chars(word, len) > w->max_chars)
         return put_unknown(w, out);
     for (size_t i = 0; i < len; i += n) {
-        n = longest(i == 0 ? &w->first : &w->next, word + i, len - i, &id);
+        n = longest_piece(i == 0 ? &w->first : &w->next, word + i, len - i, &id);
         if (n == 0) {
             out->n = start;
             return put_unknown(w, out);

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Words by the longest pieces from the left (WordPiece), or whole (WordLevel)
+ * Splitting words greedily into the longest pieces from the left (WordPiece), or looking up whole
+ * words (WordLevel).
  */
 
 #include "tokenizer/text.h"
@@ -11,17 +12,17 @@
 
 struct wordpiece {
     const struct vocab *vocab;
-    struct trie first; /* pieces that may start a word, as they are */
-    struct trie next;  /* pieces behind the prefix, without it */
+    struct trie first; /* pieces that may start a word */
+    struct trie next;  /* pieces that continue a word, without their prefix */
     int32_t unknown;
     size_t max_chars; /* longer words are unknown */
     bool whole;       /* WordLevel */
-    bool skip_words;  /* llama.cpp: an unknown word without an unknown token leaves nothing */
+    bool skip_words;  /* llama.cpp: an unknown word gives nothing if there is no unknown token */
 };
 
-/* @prefix starts the pieces that continue a word; with none, all pieces do. */
+/* @prefix marks the pieces that continue a word; without one, all pieces do. */
 int wordpiece_init(struct wordpiece *w, const struct vocab *vocab, const char *prefix,
                    size_t prefix_len);
 void wordpiece_done(struct wordpiece *w);
-/* -EINVAL when a word is unknown and the model has no unknown token. */
+/* -EINVAL if a word is unknown and the model has no unknown token. */
 int wordpiece_encode(const struct wordpiece *w, const char *word, size_t len, struct ids *out);
