@@ -8,8 +8,8 @@
 #include "audio/transcription.h"
 #include "common/config/config.h"
 #include "common/config/options.h"
-#include "common/http/misconfigured.h"
 #include "common/service/log.h"
+#include "common/service/misconfigured.h"
 #include "common/service/service.h"
 
 /* Clients are the gateway and tools of this machine; the gateway has stricter limits. */

@@ -15,8 +15,8 @@
 #include "cache/server.h"
 #include "common/config/config.h"
 #include "common/config/options.h"
-#include "common/http/misconfigured.h"
 #include "common/service/log.h"
+#include "common/service/misconfigured.h"
 
 #define CACHE_MISCONFIGURED_USEC (2 * 1000000u)
 

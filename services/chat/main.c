@@ -12,8 +12,8 @@
 #include "chat/generation.h"
 #include "common/config/config.h"
 #include "common/config/options.h"
-#include "common/http/misconfigured.h"
 #include "common/service/log.h"
+#include "common/service/misconfigured.h"
 
 /* Clients are the gateway and tools of this machine; the gateway has stricter limits. */
 #define CHAT_MAX_CONNECTIONS 4096

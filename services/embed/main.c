@@ -6,8 +6,8 @@
  */
 #include "common/config/config.h"
 #include "common/config/options.h"
-#include "common/http/misconfigured.h"
 #include "common/service/log.h"
+#include "common/service/misconfigured.h"
 #include "embed/embed-request.h"
 #include "embed/embed-resident.h"
 #include "embed/embed.h"

@@ -10,9 +10,9 @@
 
 #include "common/config/config.h"
 #include "common/config/options.h"
-#include "common/http/misconfigured.h"
 #include "common/service/log.h"
 #include "common/service/metrics.h"
+#include "common/service/misconfigured.h"
 #include "common/service/service.h"
 #include "gateway/gateway.h"
 

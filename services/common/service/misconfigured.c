@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Serving errors instead of answers while the configuration is wrong */
-#include "common/http/misconfigured.h"
+#include "common/service/misconfigured.h"
 
 #include <errno.h>
 #include <stdio.h>
