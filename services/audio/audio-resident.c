@@ -68,7 +68,7 @@ static void resident_failed(const struct resident *resident, const char *why,
 {
     if (resident->load_status == -EOPNOTSUPP && resident->model)
         problem_set(problem, 400, "unsupported_model", "model",
-                    "The model '%s' is none for speech: %s.", resident->name, why);
+                    "The model '%s' is not a speech model: %s.", resident->name, why);
     else
         resident_load_problem(resident, why, problem);
     log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "%s", problem->message);

@@ -12,7 +12,7 @@
 static int set_type(struct audio_params *params, const char *type, struct inf_err *reterr)
 {
     if (strcmp(type, "server_vad") != 0)
-        return err_set(reterr, EINVAL, "the type '%.50s' is none; there is server_vad", type);
+        return err_set(reterr, EINVAL, "unknown type '%.50s'; the type must be server_vad", type);
     params->silence = AUDIO_SILENCE_SKIPPED;
     return 0;
 }
@@ -35,7 +35,7 @@ static int set_number(struct inf_audio_vad *vad, const char *name, double value,
         return set_msec(&vad->silence_ms, name, value, INF_AUDIO_MAX_SILENCE_MS, reterr);
     if (strcmp(name, "threshold") != 0)
         return err_set(reterr, EINVAL,
-                       "it has no '%.50s'; there are type, threshold, prefix_padding_ms and "
+                       "unknown member '%.50s'; there are type, threshold, prefix_padding_ms and "
                        "silence_duration_ms",
                        name);
     if (!((float)value > 0 && (float)value < 1))

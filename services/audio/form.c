@@ -110,8 +110,8 @@ static int field_format(struct form *form, const char *value, size_t len)
             form->params->format = (enum audio_format)i;
             return 0;
         }
-    return form_bad(form, "invalid_value", "'%.50s' is none of json, text, srt, vtt, verbose_json",
-                    value);
+    return form_bad(form, "invalid_value",
+                    "'%.50s' is not one of json, text, srt, vtt, verbose_json", value);
 }
 
 static int field_temperature(struct form *form, const char *value, size_t len)
@@ -136,7 +136,7 @@ static int field_granularity(struct form *form, const char *value, size_t len)
     else if (strcmp(value, "segment") == 0)
         form->params->segments = true;
     else
-        return form_bad(form, "invalid_value", "'%.50s' is none of word, segment", value);
+        return form_bad(form, "invalid_value", "'%.50s' is not one of word, segment", value);
     form->params->has_granularity = true;
     return 0;
 }
@@ -165,7 +165,7 @@ static int field_chunking(struct form *form, const char *value, size_t len)
     }
     if (*value != '{')
         return form_bad(form, "unsupported_value", "%s",
-                        "there are 'auto' and an object of type server_vad");
+                        "it must be 'auto' or an object of type server_vad");
     r = chunking_parse(form->params, value, len, &err);
     if (r == -ENOMEM)
         return problem_no_memory(form->problem);
@@ -240,7 +240,7 @@ static int begin_file(struct form *form, const struct multipart_part *part)
     form->field = NULL;
     if (form->params->file >= 0)
         return problem_set(form->problem, 400, "invalid_value", "file",
-                           "Invalid value for 'file': it came twice.");
+                           "Invalid value for 'file': it is given twice.");
     form->params->file = memfd_create("file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (form->params->file < 0)
         return problem_no_memory(form->problem);
@@ -268,7 +268,7 @@ static int on_part(void *user, const struct multipart_part *part)
                            "Unrecognized request argument supplied: '%.100s'.", part->name);
     form->field = &fields[i];
     if ((form->seen & 1u << i) && !fields[i].repeats)
-        return form_bad(form, "invalid_value", "%s", "it came twice");
+        return form_bad(form, "invalid_value", "%s", "it is given twice");
     form->seen |= 1u << i;
     return 0;
 }
@@ -349,7 +349,7 @@ static int check_form(struct form *form)
     if (p->has_granularity && p->format != AUDIO_VERBOSE)
         return problem_set(problem, 400, "invalid_value", "timestamp_granularities[]",
                            "Invalid value for 'timestamp_granularities[]': it goes with "
-                           "response_format verbose_json alone.");
+                           "only response_format verbose_json.");
     if (p->stream && p->format != AUDIO_JSON && p->format != AUDIO_TEXT)
         return problem_set(problem, 400, "invalid_value", "stream",
                            "Invalid value for 'stream': it goes with response_format json and "
@@ -379,7 +379,7 @@ int form_read(struct audio_params *params, enum inf_audio_task task, struct http
     if (r < 0 && !problem->status)
         return r == -ENOMEM ? problem_no_memory(problem)
                             : problem_set(problem, 400, "invalid_form", NULL,
-                                          "The body of your request is no form: %s.", err.text);
+                                          "The body of your request is not a form: %s.", err.text);
     return r < 0 ? r : check_form(&form);
 }
 

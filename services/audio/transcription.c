@@ -218,7 +218,7 @@ static void refuse_file(struct transcription *t, const struct decoder_end *end)
     switch (end->result) {
     case DECODER_UNKNOWN:
         model_request_fail(&t->request, 400, "audio_unknown_format",
-                           "The file is of no known audio format; there are aac, aiff, amr, caf, "
+                           "The file has no known audio format; supported are aac, aiff, amr, caf, "
                            "flac, mov/mp4/m4a, mp3, ogg, wav, webm/mkv, and wma.");
         break;
     case DECODER_NO_AUDIO:
@@ -272,8 +272,7 @@ static void on_decoded(void *user, enum decoding_outcome outcome, const struct d
     case DECODING_LOST:
         break;
     }
-    model_request_fail(&t->request, 503, "decoder_lost",
-                       "The service must start again; try again.");
+    model_request_fail(&t->request, 503, "decoder_lost", "The service is restarting; try again.");
 }
 
 static void transcription_decode(struct transcription *t)

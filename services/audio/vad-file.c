@@ -72,8 +72,10 @@ static int find_configured(const struct config *config, const char *file, char *
         }
     }
     if (!below)
-        return err_set(reterr, EINVAL, "audio.vad_model, %s, lies in no model directory", file);
-    return err_set(reterr, ENOENT, "audio.vad_model, %s, is in no model directory", file);
+        return err_set(reterr, EINVAL, "audio.vad_model, %s, is outside of the model directories",
+                       file);
+    return err_set(reterr, ENOENT, "audio.vad_model, %s, was not found in the model directories",
+                   file);
 }
 
 int vad_file_find(const struct config *config, char **ret_path, struct inf_err *reterr)

@@ -60,8 +60,9 @@ static void make_room(struct server *server, pid_t client)
     else if (server->n_sessions < SERVER_MAX_SESSIONS)
         return;
     if (server_may_complain(server, SERVER_CROWDED))
-        log_warn("there are too many connections; of %s the one that was silent longest is closed",
-                 oldest == own ? "the same process" : "all");
+        log_warn(
+            "there are too many connections; the one of %s that has been silent longest is closed",
+            oldest == own ? "the same process" : "all");
     session_free(oldest);
 }
 
@@ -192,10 +193,10 @@ static void session_on_readable(void *data)
     if (r == -EBADMSG) {
         server->status.malformed_total++;
         if (server_may_complain(server, SERVER_MALFORMED))
-            log_warn("a client%s%s sent what is no question, and was cut",
+            log_warn("a client%s%s sent a malformed request and was disconnected",
                      session->name[0] ? ", " : "", session->name);
     } else if (r != -ECONNRESET && r != -EPIPE) {
-        log_info("a client%s%s was cut: %s", session->name[0] ? ", " : "", session->name,
+        log_info("a client%s%s was disconnected: %s", session->name[0] ? ", " : "", session->name,
                  strerror(-r));
     }
     session_free(session);

@@ -89,7 +89,7 @@ int main(int argc, char **argv)
         server.config = options.config;
         if (options.wrong) {
             log_event(LOG_ID_MISCONFIGURED, LOG_ERR, NULL,
-                      "the configuration is wrong, nothing is kept: %s", options.wrong);
+                      "the configuration is wrong, nothing is cached: %s", options.wrong);
             cache_text_set(server.status.problem, sizeof(server.status.problem), options.wrong);
         }
         r = cache_run(&server, &options);

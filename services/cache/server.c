@@ -82,7 +82,7 @@ static void server_tend(struct server *server)
     if (r == 0 && !server->puts)
         r = store_flush(server->store);
     if (r < 0 && !server->tend_failed)
-        log_warn("the store cannot be kept in order: %s", strerror(-r));
+        log_warn("upkeep of the store failed: %s", strerror(-r));
     server->tend_failed = r < 0;
 }
 
@@ -165,7 +165,7 @@ int server_start(struct server *server)
         return r;
     open_store(server);
     if (server->status.problem[0])
-        log_error("nothing is kept: %s", server->status.problem);
+        log_error("nothing is cached: %s", server->status.problem);
     server_tend_soon(server);
     return 0;
 }
@@ -241,7 +241,7 @@ void server_status_text(void *data, char *text, size_t size)
 
     server_count(server, &status);
     if (status.problem[0]) {
-        snprintf(text, size, "Keeps nothing: %s", status.problem);
+        snprintf(text, size, "Nothing is cached: %s", status.problem);
         return;
     }
     snprintf(text, size, "%" PRIu64 " blocks, %.1f GiB", status.blocks,

@@ -122,8 +122,8 @@ static void resident_failed(const struct resident *resident, const char *why,
         chat_resident_of(resident)->kv_type)
         bad_kv_type(problem, why);
     else if (resident->load_status == -EOPNOTSUPP && resident->model)
-        problem_set(problem, 400, "unsupported_model", "model",
-                    "The model '%s' answers no chats: %s.", resident->name, why);
+        problem_set(problem, 400, "unsupported_model", "model", "The model '%s' cannot chat: %s.",
+                    resident->name, why);
     else
         resident_load_problem(resident, why, problem);
 }

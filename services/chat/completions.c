@@ -75,7 +75,7 @@ static int add_ids(struct generation *g, json_t *ids, struct problem *problem)
 
             free(tokens);
             return problem_set(problem, 400, "invalid_value", "prompt",
-                               "Invalid value for 'prompt': %lld is no token id of this model "
+                               "Invalid value for 'prompt': %lldis not a token id of this model "
                                "(0 to %lld).",
                                bad, (long long)n_vocab - 1);
         }

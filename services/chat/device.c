@@ -88,7 +88,7 @@ int chat_device_choose(struct chat_device *d, struct options *options)
             options,
             "chat.device is %s, and %s; Vulkan without a GPU needs memory that becomes "
             "executable, which the unit forbids. `sconce setup gpu` opens GPUs; "
-            "\"auto\" takes the CPU where there is none",
+            "\"auto\" uses the CPU if there is none",
             name, err.text);
     d->policy = gpu ? "chat-gpu" : "chat-lavapipe";
     d->cache_dir = config_cache_dir();

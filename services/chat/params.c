@@ -115,7 +115,7 @@ static int params_read_bias(struct params *p, json_t *body, struct problem *prob
 
         if (!*key || *end || id < 0 || id > INT32_MAX)
             return problem_set(problem, 400, "invalid_value", "logit_bias",
-                               "Invalid key in 'logit_bias': \"%.40s\" is no token id.", key);
+                               "Invalid key in 'logit_bias': \"%.40s\"is not a token id.", key);
         if (!json_is_number(value))
             return field_wrong_type("logit_bias", "numbers", value, problem);
         if (!(fabs(json_number_value(value)) <= 100))
@@ -261,7 +261,7 @@ int params_check_vocab(const struct params *p, uint32_t n_vocab, struct problem 
     for (size_t i = 0; i < p->sampling.n_logit_bias; i++)
         if ((uint32_t)p->bias[i].token >= n_vocab)
             return problem_set(problem, 400, "invalid_value", "logit_bias",
-                               "Invalid key in 'logit_bias': %d is no token id of this model "
+                               "Invalid key in 'logit_bias': %dis not a token id of this model "
                                "(0 to %u).",
                                p->bias[i].token, n_vocab - 1);
     return 0;

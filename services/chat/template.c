@@ -135,7 +135,7 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
                            inf_model_info(g->resident->base.model)->template_error);
     if (!tmpl)
         return problem_set(problem, 400, "no_chat_template", "model",
-                           "The model '%s' brings no chat template; use /v1/completions.",
+                           "The model '%s' has no chat template; use /v1/completions.",
                            g->resident->base.name);
     source = inf_chat_template_text(tmpl);
     if (g->documents && !strstr(source, "documents"))

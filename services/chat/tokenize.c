@@ -130,7 +130,7 @@ static int detokenize_prepare(struct generation *g, struct problem *problem)
             return field_wrong_type("tokens", "token ids", token, problem);
         if (id < 0 || id >= inf_model_info(g->resident->base.model)->n_vocab)
             return problem_set(problem, 400, "invalid_value", "tokens",
-                               "Invalid value for 'tokens': %lld is no token id of this model.",
+                               "Invalid value for 'tokens': %lldis not a token id of this model.",
                                (long long)id);
         ids[i] = (int32_t)id;
     }

@@ -52,7 +52,7 @@ int params_read_cut(struct params *p, json_t *body, struct problem *problem)
             return field_wrong_type("truncate", "a boolean or a string", truncate, problem);
         if (i < 0)
             return problem_set(problem, 400, "invalid_value", "truncate",
-                               "Invalid value for 'truncate': it is true, false, \"none\", "
+                               "Invalid value for 'truncate': it must be true, false, \"none\", "
                                "\"start\" or \"end\".");
         p->cut = cuts[i];
     }
@@ -61,7 +61,7 @@ int params_read_cut(struct params *p, json_t *body, struct problem *problem)
     i = params_word(direction, directions);
     if (i < 0)
         return problem_set(problem, 400, "invalid_value", "truncation_direction",
-                           "Invalid value for 'truncation_direction': it is \"left\" or "
+                           "Invalid value for 'truncation_direction': it must be \"left\" or "
                            "\"right\".");
     if (p->cut != INF_CUT_NONE)
         p->cut = i == 1 ? INF_CUT_START : INF_CUT_END;
@@ -87,7 +87,7 @@ int params_read_prompt(struct params *p, json_t *body, struct problem *problem)
             return r;
         if (r > 0 && first)
             return problem_set(problem, 400, "invalid_value", rows[i].name,
-                               "'%s' and '%s' exclude each other.", first, rows[i].name);
+                               "'%s' and '%s' cannot be combined.", first, rows[i].name);
         if (r > 0)
             first = rows[i].name;
     }

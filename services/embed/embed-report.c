@@ -50,7 +50,7 @@ void embed_health(struct model_host *host, struct http_request *request)
 
 #define STAT(field) MODEL_METRIC(embed_resident_stats, field)
 static const struct model_metric model_metrics[] = {
-    {"sconce_embed_waiting_tokens", "gauge", "Tokens of texts that wait.",
+    {"sconce_embed_waiting_tokens", "gauge", "Tokens of waiting texts.",
      STAT(embedder.n_waiting_tokens)},
     {"sconce_embed_model_texts_total", "counter", "Texts that were computed.",
      STAT(embedder.n_texts)},
@@ -59,7 +59,7 @@ static const struct model_metric model_metrics[] = {
     {"sconce_embed_batches_total", "counter", "Batches that were computed.",
      STAT(embedder.n_batches)},
     {"sconce_embed_interruptions_total", "counter",
-     "How often small requests went between the layers of a large one.",
+     "How often small requests ran between the layers of a large one.",
      STAT(embedder.n_interrupted)},
     {"sconce_embed_busy_seconds_total", "counter", "Time spent computing.",
      STAT(embedder.busy_seconds)},
@@ -75,10 +75,10 @@ static void metrics_tei(const struct model_host *host, uint64_t n_answered, stru
     metrics_counter(out, "te_request_count", "API requests.", NULL, (double)host->stats.n_requests);
     metrics_counter(out, "te_request_success", "Requests that were answered.", NULL,
                     (double)n_answered);
-    metrics_head(out, "te_request_failure", "counter", "Requests that were not.");
+    metrics_head(out, "te_request_failure", "counter", "Requests that were not answered.");
     metrics_sample(out, "te_request_failure", "err=\"validation\"", (double)host->stats.n_failed);
     metrics_sample(out, "te_request_failure", "err=\"overloaded\"", (double)host->stats.n_refused);
-    metrics_gauge(out, "te_queue_size", "Requests that are not over.", NULL, host->n_requests);
+    metrics_gauge(out, "te_queue_size", "Requests that are not finished.", NULL, host->n_requests);
     metrics_write_histogram(out, "te_request_duration",
                             "Seconds from a request's arrival to the end of its answer.", NULL,
                             &host->stats.duration);

@@ -244,9 +244,9 @@ static int check_dimensions(const struct call *c, struct problem *problem)
         c->resident->matryoshka)
         return 0;
     return problem_set(problem, 400, "unsupported_parameter", "dimensions",
-                       "Nothing tells that '%s' was trained so that beginnings of its vectors can "
-                       "be used alone (Matryoshka). Leave 'dimensions' out, or put \"matryoshka: "
-                       "true\" into a manifest of this model when it was.",
+                       "It is not known that vectors of '%s' may be shortened (Matryoshka). Leave "
+                       "'dimensions' out, or put \"matryoshka: true\" into a manifest of this "
+                       "model if it was trained for that.",
                        c->resident->base.name);
 }
 

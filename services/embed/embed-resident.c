@@ -72,7 +72,7 @@ static int resident_suits(struct resident *resident, struct inf_err *reterr)
     int r = inf_model_suits(resident->model, resident_use(own), reterr);
 
     if (r == 0 && embed_resident_is_asked(own) && !knows_question(resident->model))
-        r = err_set(reterr, EOPNOTSUPP, "it is no reranker whose prompt is known here");
+        r = err_set(reterr, EOPNOTSUPP, "it is not a reranker with a known prompt");
     if (r == 0)
         r = prompts_read(resident->path, info->arch, &own->prompts, reterr);
     if (r == 0 && info->token_width > 0)

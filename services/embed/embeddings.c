@@ -63,7 +63,8 @@ static int read_format(struct call *c, struct problem *problem)
         c->base64 = strcmp(format, "base64") == 0;
         if (!c->base64 && strcmp(format, "float") != 0)
             return problem_set(problem, 400, "invalid_value", names[i],
-                               "Invalid value for '%s': it is \"float\" or \"base64\".", names[i]);
+                               "Invalid value for '%s': it must be \"float\" or \"base64\".",
+                               names[i]);
     }
     return 0;
 }

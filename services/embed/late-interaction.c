@@ -60,7 +60,7 @@ static int get_count(const struct reader *r, const json_t *object, const char *k
     if (!value || json_is_null(value))
         return 0;
     if (!json_is_integer(value) || n < 1 || n > TOKENS_MAX)
-        return err_set(r->err, EBADMSG, "%s is no number of tokens", key);
+        return err_set(r->err, EBADMSG, "%s is not a number of tokens", key);
     *ret_count = (uint32_t)n;
     return 0;
 }
@@ -115,7 +115,7 @@ static int set_skipped(const struct reader *r, const json_t *words)
     struct interaction *it = r->it;
 
     if (words && !json_is_array(words))
-        return err_set(r->err, EBADMSG, "skiplist_words is no list");
+        return err_set(r->err, EBADMSG, "skiplist_words is not a list");
     it->skipped = NEW(int32_t, MAX(n, 1u));
     if (!it->skipped)
         return err_set(r->err, ENOMEM, "out of memory");
@@ -127,7 +127,7 @@ static int set_skipped(const struct reader *r, const json_t *words)
                  : reader_find(r, &punctuation[i], 1);
 
         if (words && !json_is_string(word))
-            return err_set(r->err, EBADMSG, "skiplist_words has what is no text");
+            return err_set(r->err, EBADMSG, "skiplist_words has an entry that is not a text");
         if (id >= 0)
             it->skipped[it->n_skipped++] = id;
     }
@@ -148,8 +148,7 @@ static int set_filler(const struct reader *r, const char *name, uint32_t n, bool
     return r->it->filler >= 0 || n == 0
                ? 0
                : err_set(r->err, EOPNOTSUPP,
-                         "queries are filled up with %.32s, which the vocabulary has not",
-                         names[0]);
+                         "queries are padded with %.32s, which is not in the vocabulary", names[0]);
 }
 
 /* --- the format of ColBERT's own code --- */

@@ -36,7 +36,7 @@ static int read_file(const char *path, json_t **ret_prompts, struct inf_err *ret
     json_object_foreach(json_object_get(json, "prompts"), key, value)
     {
         if (!json_is_string(value))
-            return err_set(reterr, EBADMSG, "%s: the prompt \"%.64s\" is no text", name, key);
+            return err_set(reterr, EBADMSG, "%s: the prompt \"%.64s\" is not a text", name, key);
     }
     *ret_prompts = STEAL(json);
     return 0;

@@ -71,7 +71,7 @@ static int take_ids(struct call *c, const struct input *input, const char *at,
 
         if (id < 0 || id >= n_vocab)
             return problem_set(problem, 400, "invalid_value", at,
-                               "Invalid value for '%s': %lld is no token id of this model.", at,
+                               "Invalid value for '%s': %lldis not a token id of this model.", at,
                                (long long)id);
     }
     e.ids = NEW(int32_t, n_kept);

@@ -125,7 +125,7 @@ static void request_refuse(struct gw_request *r, enum gw_auth auth)
     r->gateway->n_unauthorized++;
     if (auth == GW_AUTH_FOREIGN) {
         api_error_send(r->http, 403, "origin_not_allowed", NULL, 0,
-                       "Pages of this origin may not ask here; gateway.cors_origins names those "
+                       "Pages of this origin are not allowed; gateway.cors_origins lists those "
                        "that may.");
         return;
     }
@@ -136,7 +136,7 @@ static void request_refuse(struct gw_request *r, enum gw_auth auth)
                        "or `x-api-key: KEY`.");
     else
         api_error_send(r->http, 401, "no_api_key_configured", NULL, 0,
-                       "Requests over %s must show an API key, and none is configured: `sconce "
+                       "Requests over %s need an API key, and none is configured: `sconce "
                        "setup %s` makes one.",
                        tcp ? "TCP" : "the unix socket", tcp ? "tcp" : "key");
 }
@@ -153,7 +153,7 @@ static void request_lacks_right(struct gw_request *r, enum right right)
     api_error_send(r->http, 403, "insufficient_rights", NULL, 0,
                    r->access.by_key
                        ? "%.*s needs the right \"%s\", which this API key does not have."
-                       : "%.*s needs the right \"%s\": show an API key that has it, or ask by the "
+                       : "%.*s needs the right \"%s\": send an API key that has it, or use the "
                          "unix socket as root, or as the user whose services these are.",
                    (int)MIN(path.len, 200u), path.data, right_name(right));
 }

@@ -90,7 +90,7 @@ static void metrics_services(const struct gw_request *r, struct str *out)
     char labels[64];
 
     metrics_head(out, "sconce_gateway_service_failures_total", "counter",
-                 "Calls of services that failed, by how.");
+                 "Failed calls of services, by kind of failure.");
     for (unsigned i = 0; i < GW_N_SERVICES; i++)
         for (unsigned k = 0; k < GW_N_FAILURES; k++) {
             snprintf(labels, sizeof(labels), "service=\"%s\",kind=\"%s\"", gw_service_name(i),
@@ -98,8 +98,7 @@ static void metrics_services(const struct gw_request *r, struct str *out)
             metrics_sample(out, "sconce_gateway_service_failures_total", labels,
                            (double)gateway->n_failures[i][k]);
         }
-    metrics_head(out, "sconce_gateway_service_calls_active", "gauge",
-                 "Calls of services that run.");
+    metrics_head(out, "sconce_gateway_service_calls_active", "gauge", "Running calls of services.");
     for (unsigned i = 0; i < GW_N_SERVICES; i++) {
         snprintf(labels, sizeof(labels), "service=\"%s\"", gw_service_name(i));
         metrics_sample(out, "sconce_gateway_service_calls_active", labels, gateway->n_forwarded[i]);

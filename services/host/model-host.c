@@ -61,7 +61,7 @@ static const struct models *host_models(struct model_host *host, uint64_t fresh_
     host->scanned_usec = clock_usec();
     host->scan_usec = host->scanned_usec - now;
     if (confine_is_outdated())
-        service_retire(host->service, "a model directory came that was missing at the start");
+        service_retire(host->service, "a model directory appeared that was missing at the start");
     return models;
 }
 

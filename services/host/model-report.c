@@ -93,7 +93,7 @@ void model_host_put_counters(const struct model_host *host, const char *prefix, 
         metrics_counter(out, name, counters[i].help, NULL, (double)counters[i].value);
     }
     snprintf(name, sizeof(name), "%s_requests_active", prefix);
-    metrics_gauge(out, name, "API requests that are not over.", NULL, host->n_requests);
+    metrics_gauge(out, name, "API requests that are not finished.", NULL, host->n_requests);
     metrics_process(out, prefix);
     metrics_server(out, prefix, http_server_stats(service_server(host->service)));
 }

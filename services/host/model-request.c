@@ -137,10 +137,11 @@ void model_request_stale(struct model_request *request)
 
     inf_model_check(resident->model, &err);
     resident_drop(resident, err.text);
-    model_request_fail(request, 503, "model_changed",
-                       "The model '%s' changed while it was in use: %s. It is loaded anew; try "
-                       "again.",
-                       resident->name, err.text);
+    model_request_fail(
+        request, 503, "model_changed",
+        "The model '%s' changed while it was in use: %s. It is being loaded again; try "
+        "again.",
+        resident->name, err.text);
 }
 
 static void request_on_timer(struct loop_timer *timer)

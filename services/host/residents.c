@@ -160,7 +160,7 @@ static void resident_fail(struct resident *resident)
                       resident->err.text[0] ? resident->err.text : strerror(-resident->load_status),
                       &problem);
     if (resident->leads_out)
-        service_retire(pool->service, "a link came that was missing at the start");
+        service_retire(pool->service, "a link appeared that was missing at the start");
     resident_unlink(resident);
     resident_answer(resident, &problem);
     resident_free(resident);

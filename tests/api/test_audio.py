@@ -238,7 +238,7 @@ def test_silence_is_skipped_where_that_can_be_done(audio_suite, model_dir, tmp_p
         suite = Suite(tmp_path / "models", audio="  vad_model: %s\n" % name, audio_program=FAKE)
         try:
             message = error(post(suite, [file(1), ("model", "tiny")]), 500, "model_load_failed")
-            assert "audio.vad_model" in message and "no model directory" in message
+            assert "audio.vad_model" in message and "the model directories" in message
         finally:
             suite.close()
 

@@ -241,4 +241,4 @@ def test_the_log_does_not_grow_with_rubbish(cache):
             assert c.receive() is None
     with cache.client() as c:
         assert c.status()["malformed_total"] == 50
-    assert open(cache.log_path).read().count("was cut") == 1
+    assert open(cache.log_path).read().count("was disconnected") == 1

@@ -283,8 +283,8 @@ def test_the_option_opens_tcp(make_keyed):
 
 
 @pytest.mark.parametrize("keys, word", [
-    (b"ok\nbad\x01key\n", "api-keys:2: a key is of printable"),
-    (b"a\0b\n", "is text"),
+    (b"ok\nbad\x01key\n", "api-keys:2: a key must consist of printable"),
+    (b"a\0b\n", "must be text"),
     (b"x" * 600, "at most 512"),
     (b"k\n" * 1025, "more than 1024"),
 ])

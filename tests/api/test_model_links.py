@@ -87,13 +87,13 @@ def put_broken(top):
 
 
 BROKEN = {
-    "root": "leads to the directory /, which is no model",
-    "etc": "leads to the directory /etc, which is no model",
+    "root": "leads to the directory /, which is not a model",
+    "etc": "leads to the directory /etc, which is not a model",
     "secret": "which is not a GGUF file",
     "lost": "lost.gguf leads to nowhere, which is not there",
-    "circle": "is part of a circle of links",
+    "circle": "is part of a loop of links",
     "up": "leads back to a model directory",
-    "folder": "which is no model: it needs config.json and *.safetensors",
+    "folder": "which is not a model: it needs config.json and *.safetensors",
     "fifo": "fifo.gguf is not a regular file",
     "zero": "zero.gguf is not a regular file",
     "greedy": "greedy has a file tokenizer.json that leads to ",

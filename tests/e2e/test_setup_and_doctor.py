@@ -110,7 +110,7 @@ def test_links_that_lead_to_no_model(sconce, alone):
     (models / "etc").symlink_to("/etc")
     found = of(doctor(sconce), "models")
     assert [f["what"] for f in found] == [
-        f"{models}/etc leads to the directory /etc, which is no model: it needs config.json and "
+        f"{models}/etc leads to the directory /etc, which is not a model: it needs config.json and "
         "*.safetensors", f"{models}/lost.gguf leads to nowhere, which is not there"]
     assert found[1]["command"] == f"rm {models}/lost.gguf"
     subprocess.run(found[1]["command"], shell=True, check=True)

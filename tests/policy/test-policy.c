@@ -69,25 +69,25 @@ TEST(mistakes_are_told_with_line_and_column)
         {"[nothing_such]", "seccomp/t.yaml:6:13: unknown system call \"nothing_such\""},
         {"[{name: read, whi: x}]", "t.yaml:6:26: unknown key \"whi\""},
         {"[{why: x}]", "6:13: a rule needs a name"},
-        {"[{name: read, name: write}]", "6:26: \"name\" stands here twice"},
-        {"[read, read]", "6:19: \"read\" stands already at seccomp/t.yaml:6"},
-        {"[read, {name: read, error: EPERM}]", "\"read\" stands already"},
+        {"[{name: read, name: write}]", "6:26: \"name\" is given twice"},
+        {"[read, read]", "6:19: \"read\" is already given at seccomp/t.yaml:6"},
+        {"[read, {name: read, error: EPERM}]", "\"read\" is already given"},
         {"[{name: read, error: EOOPS}]", "6:33: unknown error \"EOOPS\""},
         {"[{name: read, arch: mips}]", "6:32: unknown architecture \"mips\""},
         {"[epoll_wait]", "6:13: arm64 has no system call \"epoll_wait\"; name its arch"},
         {"[{name: epoll_wait, arch: arm64}]", "arm64 has no system call \"epoll_wait\""},
-        {"[{name: read, args: [{arg: 6, eq: 0}]}]", "6:39: calls have the arguments 0 to 5"},
-        {"[{name: read, args: [{arg: 0, eq: O_WHAT}]}]", "\"O_WHAT\" is made of unknown constants"},
-        {"[{name: read, args: [{arg: 0, mask: 1|Q, eq: 0}]}]", "\"1|Q\" is made of unknown"},
+        {"[{name: read, args: [{arg: 6, eq: 0}]}]", "6:39: the argument must be from 0 to 5"},
+        {"[{name: read, args: [{arg: 0, eq: O_WHAT}]}]", "\"O_WHAT\" has unknown constants"},
+        {"[{name: read, args: [{arg: 0, mask: 1|Q, eq: 0}]}]", "\"1|Q\" has unknown"},
         {"[{name: read, args: [{arg: 0}]}]", "a condition has arg, and either eq or in"},
         {"[{name: read, args: [{eq: 0}]}]", "a condition has arg, and either eq or in"},
         {"[{name: read, args: [{arg: 0, eq: 1, in: [2]}]}]", "either eq or in"},
-        {"[{name: read, args: [{arg: 0, in: []}]}]", "here must be a list of values"},
+        {"[{name: read, args: [{arg: 0, in: []}]}]", "this must be a list of values"},
         {"[{name: read, args: [{arg: 0, eq: 1}, {arg: 0, eq: 2}]}]", "argument 0 has a condition"},
-        {"[{name: read, error: EPERM}, {name: read, args: [{arg: 0, eq: 1}]}]", "stands already"},
-        {"[[read]]", "here must be a mapping"},
-        {"{read: 1}", "here must be a list"},
-        {"[\"\"]", "here must be a text"},
+        {"[{name: read, error: EPERM}, {name: read, args: [{arg: 0, eq: 1}]}]", "is already given"},
+        {"[[read]]", "this must be a mapping"},
+        {"{read: 1}", "this must be a list"},
+        {"[\"\"]", "this must be a text"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -98,9 +98,9 @@ TEST(mistakes_are_told_with_line_and_column)
     }
     refused("about: [", NOTHING, NOTHING, "seccomp/t.yaml:2:1: ");
     refused("", NOTHING, NOTHING, "the file is empty");
-    refused("- x\n", NOTHING, NOTHING, "t.yaml:1:1: here must be a mapping");
+    refused("- x\n", NOTHING, NOTHING, "t.yaml:1:1: this must be a mapping");
     refused("about: x\n", NOTHING, NOTHING, "a policy needs known, limit and phases");
-    refused("known: many\n", NOTHING, NOTHING, "1:8: \"many\" is no number");
+    refused("known: many\n", NOTHING, NOTHING, "1:8: \"many\" is not a number");
     refused(HEAD "  idle:\n    allow: [read]\n", NOTHING, NOTHING, "5:3: unknown key \"idle\"");
     refused(HEAD "  start:\n    allow: [read]\n", NOTHING, NOTHING, "the phase serve is missing");
     refused(HEAD "  serve:\n    include: [g]\n", NOTHING, NOTHING,
@@ -114,13 +114,13 @@ TEST(mistakes_in_paths_are_told)
     static const char calls[] = HEAD "  serve:\n    allow: [read]\n";
 
     refused(calls, NOTHING, "paths: [{path: here, rights: [read_file]}]\n",
-            "landlock/t.yaml:1:16: \"here\" is no absolute path, and not \"models\"");
+            "landlock/t.yaml:1:16: \"here\" is neither an absolute path nor \"models\"");
     refused(calls, NOTHING, "paths: [{path: /a, rights: [fly]}]\n", "unknown right \"fly\"");
     refused(calls, NOTHING, "paths: [{path: /a}]\n", "an entry needs path and rights");
     refused(calls, NOTHING, "path: /a\n", "1:1: unknown key \"path\"");
     refused(calls, NOTHING, "include: [g]\n", "landlock/t.yaml:1:11: there is no fragment \"g\"");
     refused(calls, NOTHING, "include: [p]\n",
-            "landlock/fragments/p.yaml:1:16: \"there\" is no absolute path");
+            "landlock/fragments/p.yaml:1:16: \"there\" is neither an absolute path");
 }
 
 TEST(an_unknown_service_is_no_broken_one)

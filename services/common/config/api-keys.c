@@ -30,12 +30,12 @@ static int api_key_rights(const struct config_source *s, const yaml_node_t *node
         const unsigned right = word ? right_find(word, strlen(word)) : 0;
 
         if (!right)
-            return config_bad(s, &item->start_mark, "there are the rights " RIGHTS_LIST);
+            return config_bad(s, &item->start_mark, "the rights are " RIGHTS_LIST);
         rights |= right;
     }
     if (!rights)
         return config_bad(s, &node->start_mark,
-                          "a key without any right is of no use; there are " RIGHTS_LIST);
+                          "a key needs at least one right; the rights are " RIGHTS_LIST);
     *ret_rights = rights;
     return 0;
 }
@@ -54,7 +54,7 @@ static int api_key_field(const struct config_source *s, const yaml_node_t *name_
         field = &entry->name;
     if (!field)
         return config_bad(s, &name_node->start_mark,
-                          "an API key has the fields key, name and rights, and no others");
+                          "an API key has only the fields key, name and rights");
     if (!text || !text[0])
         return config_bad(s, &value->start_mark, "%s of an API key must be a text", name);
     *field = text;
@@ -71,7 +71,7 @@ static int api_key_fields(const struct config_source *s, const yaml_node_t *map,
         const yaml_node_t *name = yaml_document_get_node(s->doc, p->key);
 
         r = config_is_double(s, map, p)
-                ? config_bad(s, &name->start_mark, "a field of an API key stands here twice")
+                ? config_bad(s, &name->start_mark, "a field of an API key is given twice")
                 : api_key_field(s, name, yaml_document_get_node(s->doc, p->value), entry);
     }
     return r;

@@ -156,8 +156,7 @@ static int apply_section(const struct config_source *s, const char *section, con
             return config_bad(s, &key_node->start_mark, "unknown key \"%s.%s\"", section,
                               name ? name : "?");
         if (config_is_double(s, map, p))
-            return config_bad(s, &key_node->start_mark, "\"%s.%s\" stands here twice", section,
-                              name);
+            return config_bad(s, &key_node->start_mark, "\"%s.%s\" is given twice", section, name);
         r = config_set(s, key, yaml_document_get_node(s->doc, p->value), config);
         if (r < 0)
             return r;
@@ -184,13 +183,13 @@ static int apply_document(const struct config_source *s, struct config *config)
         if (section)
             key_find(section, NULL, &known);
         if (!known)
-            return config_bad(s, &key_node->start_mark,
-                              "unknown section \"%s\"; there are models, gateway, chat, embed, "
-                              "audio, cache, confinement",
-                              section ? section : "?");
+            return config_bad(
+                s, &key_node->start_mark,
+                "unknown section \"%s\"; the sections are models, gateway, chat, embed, "
+                "audio, cache, confinement",
+                section ? section : "?");
         if (config_is_double(s, root, p))
-            return config_bad(s, &key_node->start_mark, "section \"%s\" stands here twice",
-                              section);
+            return config_bad(s, &key_node->start_mark, "section \"%s\" is given twice", section);
         if (config_is_null(value))
             continue;
         if (value->type != YAML_MAPPING_NODE)

@@ -34,7 +34,7 @@ static int key_list_rights(const char **line, const char *end, const char *file,
         stop++;
     if (rights_parse(word, (size_t)(stop - word), ret_rights) < 0)
         return err_set(reterr, EINVAL,
-                       "%s:%u: rights= takes words with commas between them: " RIGHTS_LIST, file,
+                       "%s:%u: rights= takes words separated by commas: " RIGHTS_LIST, file,
                        i_line);
     while (stop < end && is_blank(*stop))
         stop++;
@@ -55,8 +55,8 @@ static int key_list_line(struct key_list *list, const char *line, size_t len, co
         return 0;
     for (key = line; line < end && !is_blank(*line); line++)
         if (*line < 0x21 || *line > 0x7e)
-            return err_set(reterr, EINVAL, "%s:%u: a key is of printable ASCII characters", file,
-                           i_line);
+            return err_set(reterr, EINVAL,
+                           "%s:%u: a key must consist of printable ASCII characters", file, i_line);
     key_end = line;
     if (key_end - key > KEY_MAX)
         return err_set(reterr, EINVAL, "%s:%u: a key has at most %d characters", file, i_line,
@@ -83,7 +83,7 @@ int key_list_parse(struct key_list *list, const char *name, const char *text, si
     const char *end = text + len;
 
     if (memchr(text, 0, len))
-        return err_set(reterr, EINVAL, "%s: a file of keys is text", name);
+        return err_set(reterr, EINVAL, "%s: a key file must be text", name);
     for (unsigned i_line = 1; text < end; i_line++) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         const char *line_end = stop ? stop : end;

@@ -31,7 +31,7 @@ static void options_help(const char *service)
 {
     printf("Usage: sconce-%s [OPTION]...\n"
            "A service of sconce: it is started by its socket unit, or by `sconce serve`.\n\n"
-           "  --config FILE         read this file alone\n",
+           "  --config FILE         read only this file\n",
            service);
     if (strcmp(service, "gateway") == 0)
         printf("  --chat-socket PATH    where the chat service listens\n"
@@ -131,7 +131,7 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
             return 2;
         }
     if (optind < argc) {
-        fprintf(stderr, "sconce-%s: \"%s\" is too much\n", service, argv[optind]);
+        fprintf(stderr, "sconce-%s: unexpected argument \"%s\"\n", service, argv[optind]);
         return 2;
     }
     if (config_load(file, &o.config, &err) < 0 ||

@@ -132,7 +132,7 @@ static int restrict_files(const struct policy *policy, const struct config *conf
 
     if (abi == 0) {
         if (config && config->confinement.landlock == CONFIG_LANDLOCK_OPTIONAL) {
-            log_warn("this kernel has no Landlock; files are guarded by permissions alone");
+            log_warn("this kernel has no Landlock; only permissions protect files");
             return 0;
         }
         return err_set(reterr, ENOTSUP,

@@ -37,7 +37,7 @@ int reader_text(struct reader *r, const yaml_node_t *node, void *out)
 
     if (node->type != YAML_SCALAR_NODE || node->data.scalar.length == 0 ||
         strlen(text) != node->data.scalar.length)
-        return reader_bad(r, node, "here must be a text");
+        return reader_bad(r, node, "this must be a text");
     *(const char **)out = arena_strndup(&r->policy->arena, text, node->data.scalar.length);
     return *(const char **)out ? 0 : reader_no_memory(r);
 }
@@ -51,7 +51,7 @@ int reader_number(struct reader *r, const yaml_node_t *node, void *out)
     if (e < 0)
         return e;
     if (!policy_constant(text, &value) || value > READER_MAX_NUMBER)
-        return reader_bad(r, node, "\"%s\" is no number from 0 to %d", text, READER_MAX_NUMBER);
+        return reader_bad(r, node, "\"%s\" is not a number from 0 to %d", text, READER_MAX_NUMBER);
     *(unsigned *)out = (unsigned)value;
     return 0;
 }
@@ -67,7 +67,7 @@ int reader_mapping(struct reader *r, const yaml_node_t *node, const struct reade
                    size_t n_fields, void *out)
 {
     if (node->type != YAML_MAPPING_NODE)
-        return reader_bad(r, node, "here must be a mapping");
+        return reader_bad(r, node, "this must be a mapping");
     for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top;
          p++) {
         const yaml_node_t *key = yaml_document_get_node(r->doc, p->key);
@@ -84,7 +84,7 @@ int reader_mapping(struct reader *r, const yaml_node_t *node, const struct reade
         for (yaml_node_pair_t *q = node->data.mapping.pairs.start; q < p; q++)
             if (strcmp((const char *)yaml_document_get_node(r->doc, q->key)->data.scalar.value,
                        name) == 0)
-                return reader_bad(r, key, "\"%s\" stands here twice", name);
+                return reader_bad(r, key, "\"%s\" is given twice", name);
         e = field->read(r, yaml_document_get_node(r->doc, p->value), out);
         if (e < 0)
             return e;
@@ -96,7 +96,7 @@ int reader_list(struct reader *r, const yaml_node_t *node,
                 int (*read)(struct reader *r, const yaml_node_t *item, void *out), void *out)
 {
     if (node->type != YAML_SEQUENCE_NODE)
-        return reader_bad(r, node, "here must be a list");
+        return reader_bad(r, node, "this must be a list");
     for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top;
          i++) {
         const int e = read(r, yaml_document_get_node(r->doc, *i), out);

@@ -30,7 +30,7 @@ static int condition_arg(struct reader *r, const yaml_node_t *node, void *out)
     int e = reader_number(r, node, &entry->condition.arg);
 
     if (e == 0 && entry->condition.arg > 5)
-        e = reader_bad(r, node, "calls have the arguments 0 to 5");
+        e = reader_bad(r, node, "the argument must be from 0 to 5");
     entry->has_arg = true;
     return e;
 }
@@ -43,7 +43,7 @@ static int condition_mask(struct reader *r, const yaml_node_t *node, void *out)
     if (e < 0)
         return e;
     if (!policy_constant(c->mask_text, &c->mask))
-        return reader_bad(r, node, "\"%s\" is made of unknown constants", c->mask_text);
+        return reader_bad(r, node, "\"%s\" has unknown constants", c->mask_text);
     return 0;
 }
 
@@ -55,7 +55,7 @@ static int condition_value(struct reader *r, const yaml_node_t *node, struct pol
         return e;
     c->own_pid = strcmp(c->value_text, "own_pid") == 0;
     if (!c->own_pid && !policy_constant(c->value_text, &c->value))
-        return reader_bad(r, node, "\"%s\" is made of unknown constants", c->value_text);
+        return reader_bad(r, node, "\"%s\" has unknown constants", c->value_text);
     return 0;
 }
 
@@ -73,7 +73,7 @@ static int condition_in(struct reader *r, const yaml_node_t *node, void *out)
 
     if (node->type != YAML_SEQUENCE_NODE ||
         node->data.sequence.items.start == node->data.sequence.items.top)
-        return reader_bad(r, node, "here must be a list of values");
+        return reader_bad(r, node, "this must be a list of values");
     entry->in = node;
     return 0;
 }
@@ -210,7 +210,7 @@ static int rule_check(struct reader *r, const struct rule_entry *entry)
         const struct policy_rule *other = &r->rules->rules[i];
 
         if (strcmp(other->name, rule->name) == 0 && (!rule->n_conditions || !other->n_conditions))
-            return reader_bad(r, entry->name_node, "\"%s\" stands already at %s:%zu", rule->name,
+            return reader_bad(r, entry->name_node, "\"%s\" is already given at %s:%zu", rule->name,
                               other->file, other->line);
     }
     return 0;

@@ -26,9 +26,9 @@ static int path_path(struct reader *r, const yaml_node_t *node, void *out)
 
     if (e == 0 && path->path[0] != '/' && strcmp(path->path, "models") != 0 &&
         strcmp(path->path, "cache") != 0 && strcmp(path->path, "blocks") != 0)
-        return reader_bad(r, node,
-                          "\"%s\" is no absolute path, and not \"models\", \"cache\" or \"blocks\"",
-                          path->path);
+        return reader_bad(
+            r, node, "\"%s\" is neither an absolute path nor \"models\", \"cache\" or \"blocks\"",
+            path->path);
     return e;
 }
 

@@ -69,12 +69,12 @@ static int head_version(struct head_parser *p, struct http_text text)
 
     if (text.len != sizeof(version) || memcmp(text.data, version, sizeof(version) - 1) != 0) {
         if (text.len > 5 && memcmp(text.data, "HTTP/", 5) == 0)
-            return head_refuse(p, 505, "version_not_supported", "Only HTTP/1.1 is spoken here.");
+            return head_refuse(p, 505, "version_not_supported", "Only HTTP/1.1 is supported.");
         return head_refuse_bad(p, p->is_answer ? "The status line is malformed."
                                                : "The request line is malformed.");
     }
     if (text.data[7] != '0' && text.data[7] != '1')
-        return head_refuse(p, 505, "version_not_supported", "Only HTTP/1.1 is spoken here.");
+        return head_refuse(p, 505, "version_not_supported", "Only HTTP/1.1 is supported.");
     p->head->http10 = text.data[7] == '0';
     return 0;
 }
@@ -118,7 +118,7 @@ static int head_status_line(struct head_parser *p, struct http_text line)
         p->head->status = p->head->status * 10 + (s[i] - '0');
     }
     if (p->head->status < 100 || p->head->status > 599)
-        return head_refuse_bad(p, "The status is none of HTTP.");
+        return head_refuse_bad(p, "The status is not valid in HTTP.");
     if (!head_is_clean((struct http_text){s + 13, line.len - 13}))
         return head_refuse_bad(p, "The status line has a control character.");
     p->head->closes = p->head->http10;
@@ -149,7 +149,7 @@ static int head_coding(struct head_parser *p, struct http_text value)
 {
     if (p->head->chunked || !http_text_is_nocase(value, "chunked"))
         return head_refuse(p, 501, "not_implemented",
-                           "The only transfer coding that is understood is chunked.");
+                           "The only supported transfer coding is chunked.");
     p->head->chunked = true;
     return 0;
 }
@@ -211,19 +211,19 @@ static int head_finish_answer(struct head_parser *p)
     const bool framed = head->chunked || head->has_length;
 
     if (head->status == 101)
-        return head_refuse_bad(p, "The connection changes to a protocol that nobody asked for.");
+        return head_refuse_bad(p, "The connection changes to a protocol that was not requested.");
     if (framed && (head->status < 200 || head->status == 204))
-        return head_refuse_bad(p, "An answer of this status has no content.");
+        return head_refuse_bad(p, "An answer with this status must not have content.");
     if (!framed && head_has_content(head, p->to_head))
-        return head_refuse_bad(p, "Where the content ends is not told.");
+        return head_refuse_bad(p, "The answer does not say where its content ends.");
     return 0;
 }
 
 static int head_finish(struct head_parser *p)
 {
     if (p->head->chunked && (p->head->has_length || p->head->http10))
-        return head_refuse_bad(
-            p, "Transfer-Encoding must not stand beside Content-Length or HTTP/1.0.");
+        return head_refuse_bad(p,
+                               "Transfer-Encoding is not allowed with Content-Length or HTTP/1.0.");
     return p->is_answer ? head_finish_answer(p) : head_finish_request(p);
 }
 

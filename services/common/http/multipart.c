@@ -221,7 +221,7 @@ static int read_disposition(struct multipart_head *head, struct multipart_text r
     if (head->has_name)
         return err_set(reterr, EINVAL, "a part has two Content-Disposition fields");
     if (!text_is(text_until(&rest, ';'), "form-data"))
-        return err_set(reterr, EINVAL, "a part is no form-data");
+        return err_set(reterr, EINVAL, "a part is not form-data");
     while (next_parameter(&rest, &name, value)) {
         if (text_is(name, "name")) {
             if (head->has_name)

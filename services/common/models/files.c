@@ -186,7 +186,7 @@ static int leads_nowhere(const char *path, int error, struct inf_err *reterr)
     const ssize_t n = readlink(path, to, sizeof(to) - 1);
 
     if (error == ELOOP)
-        return err_set(reterr, ELOOP, "is part of a circle of links");
+        return err_set(reterr, ELOOP, "is part of a loop of links");
     if (n < 0)
         return err_set(reterr, error, "%s", error == ENOENT ? "is not there" : strerror(error));
     to[n] = 0;
@@ -297,7 +297,7 @@ static int judge_part(const struct target *t, struct inf_err *reterr)
     if (is_blob(t->real))
         return 0;
     if (!is_part_name(path_base(t->real)))
-        return err_set(reterr, EBADMSG, "leads to %s, which has not the name of a model's file",
+        return err_set(reterr, EBADMSG, "leads to %s, whose name is not that of a model's file",
                        t->real);
     snprintf(dir, sizeof(dir), "%s", t->real);
     if ((t->own_dir && path_is_below(t->real, t->own_dir)) || holds_weights(cut_name(dir)))
@@ -474,7 +474,7 @@ static int judge_dir(const struct walk *w, struct inf_err *reterr)
         return err_set(reterr, -w->refused, "%s", w->why.text);
     if (!w->has_config || w->n_weights == 0)
         return err_set(reterr, EBADMSG,
-                       "leads to the directory %s, which is no model: it needs config.json and "
+                       "leads to the directory %s, which is not a model: it needs config.json and "
                        "*.safetensors",
                        w->own_dir);
     return 0;

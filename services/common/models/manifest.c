@@ -89,7 +89,7 @@ static int manifest_document(struct arena *arena, yaml_document_t *doc, struct m
     const yaml_node_t *root = yaml_document_get_root_node(doc);
 
     if (!root || root->type != YAML_MAPPING_NODE)
-        return err_set(reterr, EBADMSG, "this is no manifest: it must be a mapping with a path");
+        return err_set(reterr, EBADMSG, "this is not a manifest: it must be a mapping with a path");
     for (const yaml_node_pair_t *p = root->data.mapping.pairs.start;
          p < root->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = yaml_document_get_node(doc, p->key);
@@ -137,7 +137,7 @@ int model_manifest_read(struct arena *arena, const char *file, struct model_mani
     } else {
         ret->line = parser.problem_mark.line + 1;
         ret->column = parser.problem_mark.column + 1;
-        r = err_set(reterr, EBADMSG, "%s", parser.problem ? parser.problem : "this is no YAML");
+        r = err_set(reterr, EBADMSG, "%s", parser.problem ? parser.problem : "this is not YAML");
     }
     yaml_parser_delete(&parser);
     return r;

@@ -39,7 +39,7 @@ int listen_take(const char *service, int type, struct listen_socket *sockets, si
         const int fd = SD_LISTEN_FDS_START + i;
 
         if (sd_is_socket(fd, AF_UNSPEC, type, 1) <= 0) {
-            r = err_set(reterr, EINVAL, "descriptor %d is no listening %s socket", fd,
+            r = err_set(reterr, EINVAL, "descriptor %d is not a listening %s socket", fd,
                         type == SOCK_STREAM ? "stream" : "seqpacket");
             break;
         }

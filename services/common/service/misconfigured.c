@@ -112,7 +112,7 @@ int misconfigured_serve(const char *service, const struct options *options)
     int r;
 
     log_event(LOG_ID_MISCONFIGURED, LOG_ERR, NULL,
-              "the configuration is wrong, every request is told so: %s", m.text);
+              "the configuration is wrong, every request gets this error: %s", m.text);
     snprintf(status, sizeof(status), "The configuration is wrong: %s", m.text);
     /* systemd rejects text that was cut within a character. */
     status[utf8_valid_prefix(status, strlen(status))] = 0;

@@ -63,7 +63,7 @@ static void service_resume(struct service *service)
 static void service_drain(struct service *service)
 {
     service->draining = true;
-    sd_notify(0, "STOPPING=1\nSTATUS=Finishing what runs");
+    sd_notify(0, "STOPPING=1\nSTATUS=Finishing running requests");
     loop_timer_stop(service->loop, &service->idle);
     loop_timer_stop(service->loop, &service->retire);
     loop_timer_set(service->loop, &service->drain, service->params.drain_timeout_usec);
@@ -111,7 +111,7 @@ void service_retire(struct service *service, const char *why)
 {
     if (service->draining || loop_timer_is_set(&service->retire))
         return;
-    log_info("leaving as soon as nothing runs: %s", why);
+    log_info("exiting as soon as no request is running: %s", why);
     loop_timer_set(service->loop, &service->retire, SERVICE_RETIRE_USEC);
 }
 
@@ -149,7 +149,7 @@ static void service_on_drained(struct loop_timer *timer)
     struct service *service = timer->data;
 
     if (!service->expired) {
-        log_warn("requests did not finish in time, ending them");
+        log_warn("requests did not finish in time and are ended");
         service->expired = true;
         if (service->params.expired)
             service->params.expired(service->params.data);

@@ -63,7 +63,7 @@ static void client_pause(struct cache_client *c, int error)
         log_warn("the cache service: %s; prompts are computed without it",
                  alien                  ? "it speaks another version; restart the chat service"
                  : error == -ETIMEDOUT  ? "it does not answer"
-                 : error == -ECONNRESET ? "it ends as soon as it is asked"
+                 : error == -ECONNRESET ? "it closes the connection"
                                         : strerror(-error));
     c->rest_until = clock_usec() + (alien ? CLIENT_REST_ALIEN_USEC : c->rest_usec);
     c->rest_usec = MIN(c->rest_usec * 2, CLIENT_REST_MOST_USEC);
@@ -347,17 +347,16 @@ void cache_client_metrics(struct str *out)
         const char *name, *help;
         atomic_uint_fast64_t *value;
     } rows[] = {
-        {"calls", "Questions to the cache service.", &counts.calls},
-        {"failures", "Times that it was found silent, absent or strange.", &counts.failures},
-        {"timeouts", "Times that it did not answer in time.", &counts.timeouts},
-        {"connects", "Connections that were tried.", &counts.connects},
-        {"skipped_calls", "Questions that were not asked so soon after a failure.",
-         &counts.resting},
-        {"found_blocks", "Blocks that were found there.", &counts.found_blocks},
-        {"found_bytes", "Bytes of them.", &counts.found_bytes},
-        {"missed_blocks", "Blocks that were not.", &counts.missed_blocks},
-        {"put_blocks", "Blocks that it took.", &counts.put_blocks},
-        {"refused_blocks", "Blocks that it did not take.", &counts.refused_blocks},
+        {"calls", "Requests to the cache service.", &counts.calls},
+        {"failures", "Requests that failed.", &counts.failures},
+        {"timeouts", "Requests that timed out.", &counts.timeouts},
+        {"connects", "Connection attempts.", &counts.connects},
+        {"skipped_calls", "Requests that were skipped after a failure.", &counts.resting},
+        {"found_blocks", "Requested blocks that it had.", &counts.found_blocks},
+        {"found_bytes", "Bytes of requested blocks that it had.", &counts.found_bytes},
+        {"missed_blocks", "Requested blocks that it did not have.", &counts.missed_blocks},
+        {"put_blocks", "Blocks that it accepted.", &counts.put_blocks},
+        {"refused_blocks", "Blocks that it refused.", &counts.refused_blocks},
     };
     struct cache_status status;
     char name[96];

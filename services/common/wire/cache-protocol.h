@@ -81,30 +81,30 @@ struct cache_hello {
 /* Counters of the service, in the order of the wire. Newer services append further ones. Counters
  * with names in _total only grow, until the service ends. */
 #define CACHE_COUNTERS(X)                                                                          \
-    X(blocks, "Blocks that are kept.")                                                             \
-    X(bytes, "Bytes of disk that kept blocks take.")                                               \
-    X(max_bytes, "The most bytes that may be kept; 0: no limit but the file system's.")            \
+    X(blocks, "Stored blocks.")                                                                    \
+    X(bytes, "Bytes of disk that stored blocks take.")                                             \
+    X(max_bytes, "Limit of stored bytes; 0: only the file system limits them.")                    \
     X(free_bytes, "Free bytes of the file system.")                                                \
     X(index_bytes, "Bytes of the index on disk.")                                                  \
     X(segments, "Segment files.")                                                                  \
     X(clients, "Connections.")                                                                     \
     X(pending_blocks, "Blocks that wait to be written.")                                           \
     X(pending_bytes, "Bytes of blocks that wait to be written.")                                   \
-    X(found_blocks_total, "Blocks that were asked for and found.")                                 \
-    X(missed_blocks_total, "Blocks that were asked for and not found.")                            \
+    X(found_blocks_total, "Requested blocks that were found.")                                     \
+    X(missed_blocks_total, "Requested blocks that were not found.")                                \
     X(found_bytes_total, "Bytes of blocks that were found.")                                       \
-    X(taken_blocks_total, "Blocks that were taken in.")                                            \
-    X(refused_blocks_total, "Blocks that were not taken in, for want of space or of time.")        \
+    X(taken_blocks_total, "Blocks that were accepted.")                                            \
+    X(refused_blocks_total, "Blocks that were refused, for lack of space or time.")                \
     X(written_blocks_total, "Blocks that were written.")                                           \
     X(written_bytes_total, "Bytes of blocks that were written.")                                   \
-    X(failed_blocks_total, "Blocks that were taken in and could not be written.")                  \
-    X(evicted_blocks_total, "Blocks that made room for others.")                                   \
-    X(evicted_bytes_total, "Bytes of blocks that made room for others.")                           \
-    X(rejected_blocks_total, "Blocks that were not what had been put, and were removed.")          \
-    X(purged_blocks_total, "Blocks that were removed because somebody asked.")                     \
-    X(moved_bytes_total, "Bytes that were moved to give disk space back.")                         \
-    X(rebuilds_total, "How often the index was made again.")                                       \
-    X(malformed_total, "Connections that were ended because of what they sent.")
+    X(failed_blocks_total, "Accepted blocks that could not be written.")                           \
+    X(evicted_blocks_total, "Blocks that were evicted to make room.")                              \
+    X(evicted_bytes_total, "Bytes of blocks that were evicted to make room.")                      \
+    X(rejected_blocks_total, "Blocks that were removed because they were damaged.")                \
+    X(purged_blocks_total, "Blocks that were removed on request.")                                 \
+    X(moved_bytes_total, "Bytes that were moved to free disk space.")                              \
+    X(rebuilds_total, "How often the index was rebuilt.")                                          \
+    X(malformed_total, "Connections that were closed for malformed requests.")
 
 struct cache_status {
 #define CACHE_FIELD(name, help) uint64_t name;

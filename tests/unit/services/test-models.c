@@ -130,11 +130,11 @@ TEST(a_manifest_with_a_mistake_concerns_itself_alone)
     } rows[] = {
         {"alias", "path: x.gguf\nalias: [gpt-4o]\n", "alias.yaml:2:1: \"alias\" is not a key"},
         {"compose", "services:\n  db:\n", "compose.yaml:1:1: \"services\" is not a key"},
-        {"list", "- a\n", "list.yaml: this is no manifest"},
+        {"list", "- a\n", "list.yaml: this is not a manifest"},
         {"bad", "a: [\n", "bad.yaml:2:1: "},
         {"none", "name: n\n", "none.yaml: a manifest needs a path"},
         {"gone", "name: gone\npath: lost.gguf\n", "gone.yaml:2:7: lost.gguf is not there"},
-        {"notes", "path: notes.txt\n", "notes.yaml:1:7: notes.txt is no model"},
+        {"notes", "path: notes.txt\n", "notes.yaml:1:7: notes.txt is not a model"},
         {"number", "path: [x.gguf]\n", "number.yaml:1:1: \"path\""},
         {"zero", "path: \"x.gguf\\0\"\n", "zero.yaml:1:1: \"path\""},
         {"flag", "path: x.gguf\nmatryoshka: 3\n", "flag.yaml:2:1: \"matryoshka\""},
@@ -159,7 +159,7 @@ TEST(a_manifest_with_a_mistake_concerns_itself_alone)
         ASSERT_CONTAINS(
             models_n_broken(m) ? why(m, strcmp(rows[i].name, "none") ? rows[i].name : "n") : "",
             rows[i].why);
-    ASSERT_CONTAINS(why(m, "sub/late"), "sub/late.yaml: this is no manifest");
+    ASSERT_CONTAINS(why(m, "sub/late"), "sub/late.yaml: this is not a manifest");
     assert_int_equal(models_n_broken(m), ARRAY_SIZE(rows) + 1);
     models_free(m);
     config_free(c);
@@ -239,15 +239,15 @@ TEST(links_to_anything_else_are_told)
     static const struct {
         const char *name, *target, *why;
     } rows[] = {
-        {"root", "/", "/models/root leads to the directory /, which is no model"},
-        {"etc", "/etc", "/models/etc leads to the directory /etc, which is no model"},
-        {"folder", "disk", "/disk, which is no model: it needs config.json and *.safetensors"},
-        {"docker", "disk/docker", "/disk/docker, which is no model"},
+        {"root", "/", "/models/root leads to the directory /, which is not a model"},
+        {"etc", "/etc", "/models/etc leads to the directory /etc, which is not a model"},
+        {"folder", "disk", "/disk, which is not a model: it needs config.json and *.safetensors"},
+        {"docker", "disk/docker", "/disk/docker, which is not a model"},
         {"passwd.gguf", "/etc/passwd", "leads to /etc/passwd, which is not a GGUF file"},
         {"zero.gguf", "/dev/zero", "zero.gguf is not a regular file"},
         {"lost.gguf", "disk/lost.gguf", "/disk/lost.gguf, which is not there"},
         {"gone", "disk/gone", "/disk/gone, which is not there"},
-        {"circle", "models/circle", "circle is part of a circle of links"},
+        {"circle", "models/circle", "circle is part of a loop of links"},
         {"up", "models", "up leads back to a model directory"},
         {"ggml-x.bin", "/etc/passwd", "leads to /etc/passwd, which is not a ggml .bin file"},
     };
@@ -283,7 +283,7 @@ TEST(files_of_a_model_do_not_lead_to_anything_else)
     static const struct {
         const char *file, *target, *why;
     } rows[] = {
-        {"tokenizer.json", "/etc/passwd", "which has not the name of a model's file"},
+        {"tokenizer.json", "/etc/passwd", "whose name is not that of a model's file"},
         {"config.json", "disk/docker/config.json", "beside which there are no weights"},
         {"model.safetensors", "/etc/passwd", "which is not a safetensors file"},
         {"merges.txt", "disk/gone", "which is not there"},

@@ -163,7 +163,7 @@ TEST(broken_forms_are_refused)
     check_refused(TYPE, PART("name=\"a\"b", "x") END, "malformed");
     check_refused(TYPE, PART("name=a; garbage", "x") END, "malformed");
     check_refused(TYPE, "--XyZ\r\nContent-Disposition: attachment; name=a\r\n\r\n" END,
-                  "no form-data");
+                  "not form-data");
     check_refused(TYPE, "--XyZ\r\nno colon\r\n\r\n" END, "head of a part is malformed");
     check_refused(TYPE, "--XyZ\r\nContent-Disposition: form-data; name=a\n\r\n" END, "malformed");
     check_refused(TYPE,
