@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From scores to times: softmax over frames, mean 0 and deviation 1 over tokens, a median of seven
- * frames, the mean of heads, and the path through it. */
+/* From attention scores to times: softmax over frames, normalization to mean 0 and deviation 1 over
+ * tokens, a median of seven frames, the mean over heads, and the cheapest path. */
 #include "transcribe/align.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ enum step {
     STEP_FRAME,
 };
 
-static void softmax(float *row, uint32_t n)
+static void softmax_row(float *row, uint32_t n)
 {
     float max = -INFINITY;
     double sum = 0;
@@ -35,8 +35,8 @@ static void softmax(float *row, uint32_t n)
         row[i] = (float)((double)row[i] / sum);
 }
 
-/* A frame to which all tokens listen alike tells nothing: it becomes 0. */
-static void standardise(float *column, uint32_t n, size_t stride)
+/* A frame with equal scores for all tokens has no information: it becomes 0. */
+static void standardize_column(float *column, uint32_t n, size_t stride)
 {
     double sum = 0, squares = 0, mean, deviation;
 
@@ -54,7 +54,7 @@ static void standardise(float *column, uint32_t n, size_t stride)
             deviation > 0 ? (float)(((double)column[i * stride] - mean) / deviation) : 0;
 }
 
-static float median(const float *x)
+static float median_frame(const float *x)
 {
     float sorted[MEDIAN_WIDTH];
 
@@ -68,9 +68,9 @@ static float median(const float *x)
     return sorted[MEDIAN_REACH];
 }
 
-/* The row is mirrored at its ends; one that is too short for that stays as it is. @padded has room
- * for n + 2 × MEDIAN_REACH values. */
-static void smooth(float *row, uint32_t n, float *padded)
+/* Smooths a row, mirrored at its ends; a row that is too short for that is not changed. @padded has
+ * room for n + 2 × MEDIAN_REACH values. */
+static void smooth_row(float *row, uint32_t n, float *padded)
 {
     if (n <= MEDIAN_REACH)
         return;
@@ -80,22 +80,22 @@ static void smooth(float *row, uint32_t n, float *padded)
         padded[MEDIAN_REACH + n - 1 + i] = row[n - 1 - i];
     }
     for (uint32_t i = 0; i < n; i++)
-        row[i] = median(padded + i);
+        row[i] = median_frame(padded + i);
 }
 
 static void prepare_head(const struct align_params *p, float *head, float *padded)
 {
     for (uint32_t t = 0; t < p->n_tokens; t++)
-        softmax(head + (size_t)t * p->n_frames, p->n_frames);
+        softmax_row(head + (size_t)t * p->n_frames, p->n_frames);
     for (uint32_t f = 0; f < p->n_frames; f++)
-        standardise(head + f, p->n_tokens, p->n_frames);
+        standardize_column(head + f, p->n_tokens, p->n_frames);
     for (uint32_t t = 0; t < p->n_tokens; t++)
-        smooth(head + (size_t)t * p->n_frames, p->n_frames, padded);
+        smooth_row(head + (size_t)t * p->n_frames, p->n_frames, padded);
 }
 
 /*
- * Costs of the cheapest paths to each place of @x, [n][m], with a border of one before the first
- * row and column, and the step that leads there. Rows of cost are kept two at a time.
+ * Computes the costs of the cheapest paths to each place of @x, [n][m], with a border of one before
+ * the first row and column, and the step that leads to each. Only two rows of costs are kept.
  */
 static void find_steps(const float *x, uint32_t n, uint32_t m, float *cost, uint8_t *steps)
 {
@@ -127,7 +127,7 @@ static void find_steps(const float *x, uint32_t n, uint32_t m, float *cost, uint
     }
 }
 
-/* Back from the last token and frame: the first frame of each token on the path. */
+/* Walks back from the last token and frame, and finds the first frame of each token on the path. */
 static void walk_back(const uint8_t *steps, uint32_t n, uint32_t m, uint32_t *ret_frames)
 {
     uint32_t i = n - 1, j = m - 1;

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * When each token was said
+ * Times of tokens
  *
- * Some heads of the decoder's cross-attention look at the sound of the word that they are about to
- * say. Their weights are taken to the same scale, smoothed and averaged, and the cheapest
- * monotonous path through them (dynamic time warping) gives each token its time: the method of
- * OpenAI's whisper.
+ * Some heads of the decoder's cross-attention attend to the sound of the word that the decoder is
+ * about to write. Their weights are normalized, smoothed and averaged. The cheapest monotonous path
+ * through them (dynamic time warping) gives each token its time. This is the method of OpenAI's
+ * whisper.
  */
 
 #include <stddef.h>
@@ -15,19 +15,20 @@
 
 struct align_params {
     uint32_t n_heads;
-    uint32_t n_tokens; /* rows of each head: what begins the prompt, the text, its end */
-    uint32_t n_frames; /* of 20 ms, only those with sound */
-    uint32_t n_skip;   /* first rows that only count for the scale */
+    uint32_t n_tokens; /* rows per head: the beginning of the prompt, the text, its end */
+    uint32_t n_frames; /* of 20 ms, without silence behind the recording */
+    uint32_t n_skip;   /* first rows, which are used only for normalization */
 };
 
 /*
  * @scores: [n_heads][n_tokens][n_frames], products of queries and keys before the softmax;
- * overwritten. @ret_frames: [n_tokens - n_skip - 1], where each row but the skipped ones and the
- * last begins. Counts are at least 1, and n_tokens ≥ n_skip + 2. -ENOMEM.
+ * overwritten. @ret_frames: [n_tokens - n_skip - 1], first frame of each row except the skipped
+ * ones and the last. Counts are at least 1, and n_tokens ≥ n_skip + 2. -ENOMEM.
  */
 int align_tokens(const struct align_params *p, float *scores, uint32_t *ret_frames);
-/* The same, some heads after others: adds those of @scores to @sum, [n_tokens][n_frames], zeroed
- * before the first. -ENOMEM. */
+/* The same in several calls for different heads: adds those of @scores to @sum,
+ * [n_tokens][n_frames], which is zeroed before the first call. -ENOMEM. */
 int align_add(const struct align_params *p, float *scores, float *sum);
-/* Then, with the number of all heads in @p; @sum is overwritten. -ENOMEM. */
+/* The last step of these calls, with the number of all heads in @p; @sum is overwritten.
+ * -ENOMEM. */
 int align_path(const struct align_params *p, float *sum, uint32_t *ret_frames);

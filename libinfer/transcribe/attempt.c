@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sampling and beam search over the text of one window.
+ */
 #include "transcribe/attempt.h"
 
 #include <errno.h>
@@ -69,7 +72,7 @@ int attempt_init(struct attempt *a, struct decode *d, const struct speech_tokens
         .not_first = tokens->not_first,
         .n_not_first = tokens->n_not_first,
         .timestamps = true,
-        .max_first_at = 50, /* a second */
+        .max_first_at = 50, /* one second */
     };
     if (texts_new(d, max_texts, &a->texts) < 0 || texts_new(d, max_texts, &a->next) < 0 ||
         texts_new(d, max_texts, &a->finished) < 0)
@@ -138,7 +141,7 @@ uint32_t attempt_items(struct attempt *a, const struct kv_table *memory, struct 
     return n;
 }
 
-/* log Σ exp(x × scale), of which the masses go to the space unless @keep is false. */
+/* log Σ exp(x × scale). Stores the masses in the space if @keep is true. */
 static double log_sum(struct attempt_space *space, const float *x, uint32_t n, float scale,
                       bool keep, float *ret_max)
 {
@@ -156,8 +159,8 @@ static double log_sum(struct attempt_space *space, const float *x, uint32_t n, f
     return log(row_total(space->sums, n_runs)) + (double)max * (double)scale;
 }
 
-/* A token by its mass among those of the space. */
-static int32_t draw(const struct attempt_space *space, uint32_t n, struct rng *rng)
+/* Samples a token by its mass among those of the space. */
+static int32_t draw_token(const struct attempt_space *space, uint32_t n, struct rng *rng)
 {
     const uint32_t n_runs = row_n_runs(n);
     double at = rng_double(rng) * row_total(space->sums, n_runs);
@@ -177,9 +180,9 @@ static int32_t draw(const struct attempt_space *space, uint32_t n, struct rng *r
     return last;
 }
 
-/* Appends one token to a text by the logits of its last one. */
-static void say(struct attempt *a, struct attempt_text *t, struct attempt_space *space,
-                struct rng *rng, float *logits)
+/* Appends one token to a text, chosen by the logits of its last one. */
+static void append_token(struct attempt *a, struct attempt_text *t, struct attempt_space *space,
+                         struct rng *rng, float *logits)
 {
     const uint32_t n = a->tokens->n_vocab;
     int32_t id = -1;
@@ -190,11 +193,11 @@ static void say(struct attempt *a, struct attempt_text *t, struct attempt_space 
     all = log_sum(space, logits, n, 1, false, &max);
     if (all == all && a->params.temperature > 0) {
         log_sum(space, logits, n, (float)(1 / a->params.temperature), true, &max);
-        id = draw(space, n, rng);
+        id = draw_token(space, n, rng);
     } else if (all == all) {
         id = row_argmax(logits, n, space->peaks);
     }
-    /* Nothing may be said, or nothing is known: broken weights. */
+    /* No token is allowed, or the logits are invalid because the weights are broken. */
     if (id < 0 || id == a->tokens->end) {
         t->log_probability += id < 0 ? 0 : (double)logits[id] - all;
         t->ended = true;
@@ -206,14 +209,14 @@ static void say(struct attempt *a, struct attempt_text *t, struct attempt_space 
         t->ended = true;
 }
 
-/* A token that a beam may go on with. */
+/* A token that may continue a beam. */
 struct branch {
     uint32_t parent;
     int32_t id;
     double log_probability;
 };
 
-/* The @k likeliest tokens of a row, each the best of what is left: k is small. */
+/* The @k most likely tokens of a row, by @k passes, because @k is small. */
 static uint32_t top_of(struct attempt_space *space, float *logits, uint32_t n, uint32_t k,
                        const struct attempt_text *text, uint32_t parent, struct branch *out)
 {
@@ -243,9 +246,9 @@ static int compare_branches(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* @to becomes @from with one more token. */
-static void grow(struct attempt_text *to, const struct attempt_text *from,
-                 const struct branch *branch, bool keep)
+/* Makes @to a copy of @from with one more token. */
+static void copy_text(struct attempt_text *to, const struct attempt_text *from,
+                      const struct branch *branch, bool keep)
 {
     text_clear(to);
     memcpy(to->said, from->said, from->n_said * sizeof(*to->said));
@@ -257,7 +260,7 @@ static void grow(struct attempt_text *to, const struct attempt_text *from,
     }
 }
 
-/* Of all branches the likeliest go on; those that end are finished texts. */
+/* The most likely branches of all beams continue. Branches that end become finished texts. */
 static bool take_beams(struct attempt *a, struct attempt_space *space, float *logits)
 {
     const uint32_t n = a->params.n_texts, n_vocab = a->tokens->n_vocab;
@@ -277,9 +280,9 @@ static bool take_beams(struct attempt *a, struct attempt_space *space, float *lo
         const struct attempt_text *from = &a->texts[branches[i].parent];
 
         if (branches[i].id != a->tokens->end)
-            grow(&a->next[n_kept++], from, &branches[i], true);
+            copy_text(&a->next[n_kept++], from, &branches[i], true);
         else if (a->n_finished < n)
-            grow(&a->finished[a->n_finished++], from, &branches[i], false);
+            copy_text(&a->finished[a->n_finished++], from, &branches[i], false);
     }
     for (uint32_t i = 0; i < a->max_texts; i++)
         kv_table_truncate(&a->texts[i].table, 0);
@@ -292,13 +295,13 @@ static bool take_beams(struct attempt *a, struct attempt_space *space, float *lo
            a->params.n_prompt + a->texts[0].n_said > a->params.n_context;
 }
 
-/* Too few texts ended: beams count as if they had. */
+/* If too few texts have ended, beams count as finished, too. */
 static void finish_beams(struct attempt *a)
 {
     for (uint32_t i = 0; i < a->params.n_texts && a->n_finished < a->params.n_texts; i++)
         if (!a->texts[i].ended)
-            grow(&a->finished[a->n_finished++], &a->texts[i],
-                 &(struct branch){0, 0, a->texts[i].log_probability}, false);
+            copy_text(&a->finished[a->n_finished++], &a->texts[i],
+                      &(struct branch){0, 0, a->texts[i].log_probability}, false);
 }
 
 static void take_no_speech(struct attempt *a, struct attempt_space *space, const float *logits)
@@ -309,7 +312,7 @@ static void take_no_speech(struct attempt *a, struct attempt_space *space, const
     a->no_speech = exp((double)logits[a->tokens->no_speech] - all);
 }
 
-/* After the prompt: all texts begin with it. */
+/* Takes the results of the prompt, with which all texts begin. */
 static float *take_prompt(struct attempt *a, struct attempt_space *space, float *logits)
 {
     const struct attempt_params *p = &a->params;
@@ -336,7 +339,7 @@ bool attempt_take(struct attempt *a, struct attempt_space *space, struct rng *rn
             finish_beams(a);
         return over;
     }
-    /* The first row is that of all texts, and the rules write into it. */
+    /* All texts share the first row, and the rules write into it. */
     for (uint32_t i = 1; !a->begun && i < n; i++)
         kv_table_share(&a->texts[i].table, &a->texts[0].table, a->texts[0].table.n_tokens);
     for (uint32_t i = 0; i < n; i++) {
@@ -344,7 +347,7 @@ bool attempt_take(struct attempt *a, struct attempt_space *space, struct rng *rn
 
         if (t->ended)
             continue;
-        say(a, t, space, rng, logits);
+        append_token(a, t, space, rng, logits);
         if (a->begun)
             logits += n_vocab;
         over &= t->ended;

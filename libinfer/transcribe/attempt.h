@@ -4,10 +4,10 @@
 /*
  * One attempt at the text of a window, at one temperature
  *
- * At temperature 0 the likeliest token is said, or beams of the likeliest texts are followed;
- * above, tokens are drawn, for several texts of which the likeliest counts. Steps are computed
- * outside, together with those of other windows: attempt_items() says what is to be computed,
- * attempt_take() takes what came of it. The rules are those of OpenAI's whisper.
+ * At temperature 0 it takes the most likely token, or follows beams of the most likely texts. Above
+ * 0 it samples several texts and takes the most likely one. The caller computes the steps, together
+ * with those of other windows: attempt_items() says what to compute, and attempt_take() takes the
+ * results. The rules are those of OpenAI's whisper.
  */
 
 #include "core/rng.h"
@@ -18,10 +18,10 @@
 
 enum { ATTEMPT_MAX_TEXTS = 16 };
 
-/* What attempts of one thread share. */
+/* Working memory that the attempts of one thread share. */
 struct attempt_space {
     const struct row_kernels *kernels;
-    float *masses, *peaks, *sums; /* whole runs of the vocabulary */
+    float *masses, *peaks, *sums; /* per run of the vocabulary */
 };
 
 int attempt_space_init(struct attempt_space *space, const struct row_kernels *kernels, uint32_t n);
@@ -30,9 +30,9 @@ void attempt_space_done(struct attempt_space *space);
 struct attempt_params {
     const int32_t *prompt; /* borrowed until the attempt is over */
     uint32_t n_prompt;
-    uint32_t i_start; /* of the token in it that begins the transcript */
+    uint32_t i_start; /* index of the token in it that begins the transcript */
     double temperature;
-    uint32_t n_texts; /* drawn, or beams; 1 … ATTEMPT_MAX_TEXTS */
+    uint32_t n_texts; /* samples or beams; 1 … ATTEMPT_MAX_TEXTS */
     uint32_t n_context;
 };
 
@@ -40,7 +40,7 @@ struct attempt_text {
     struct kv_table table;
     int32_t *said; /* [n_context / 2] */
     uint32_t n_said;
-    double log_probability; /* of all tokens, the end included */
+    double log_probability; /* sum over all tokens, including the end */
     bool ended;
 };
 
@@ -49,25 +49,25 @@ struct attempt {
     const struct speech_tokens *tokens;
     struct rules rules;
     uint32_t max_texts;
-    struct attempt_text *texts; /* [max_texts], of which params.n_texts are in use */
-    /* Beams: those of the next step, and texts that ended. */
+    struct attempt_text *texts; /* [max_texts], of which params.n_texts are used */
+    /* Beams: those of the next step, and finished texts. */
     struct attempt_text *next, *finished;
     uint32_t n_finished;
     bool begun;
-    double no_speech; /* probability; NAN: not known */
+    double no_speech; /* probability; NAN: unknown */
 };
 
-/* Room for @max_texts. -ENOMEM. */
+/* Allocates memory for @max_texts. -ENOMEM. */
 int attempt_init(struct attempt *a, struct decode *d, const struct speech_tokens *tokens,
                  uint32_t max_texts);
 void attempt_done(struct attempt *a);
 
 void attempt_begin(struct attempt *a, const struct attempt_params *params);
-/* Appends up to n_texts items for the next step; returns how many. */
+/* Appends up to n_texts items for the next step, and returns how many. */
 uint32_t attempt_items(struct attempt *a, const struct kv_table *memory, struct decode_item *items);
-/* Takes the logits of these items, which are overwritten. True: the attempt is over. */
+/* Takes the logits of these items and overwrites them. Returns true when the attempt is over. */
 bool attempt_take(struct attempt *a, struct attempt_space *space, struct rng *rng, float *logits);
-/* The likeliest text when it is over. */
+/* The most likely text of an attempt that is over. */
 const struct attempt_text *attempt_best(const struct attempt *a);
-/* Gives back the blocks of all texts. */
+/* Releases the blocks of all texts. */
 void attempt_clear(struct attempt *a);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running Whisper's decoder: memories and texts as tables of one pool of KV blocks.
+ */
 #include "transcribe/decode-texts.h"
 
 #include <errno.h>
@@ -8,7 +11,7 @@
 
 enum { BLOCK_TOKENS = 64 };
 
-/* Each text may hold a block of its own that it shares no more. */
+/* Each text may have one block that it shares with no other. */
 static int make_pool(struct decode *d)
 {
     const struct decode_params *p = &d->params;
@@ -38,8 +41,8 @@ static int make_arrays(struct decode *d)
     return d->seqs && d->tokens && d->logit_rows && d->zeros ? 0 : -ENOMEM;
 }
 
-static int compile(struct decode *d, const struct graph *g, const struct plan_limits *limits,
-                   struct plan **ret_plan, struct inf_err *reterr)
+static int compile_plan(struct decode *d, const struct graph *g, const struct plan_limits *limits,
+                        struct plan **ret_plan, struct inf_err *reterr)
 {
     return d->params.backend->ops->compile(d->params.backend, g, limits, kv_pool_store(d->pool),
                                            ret_plan, reterr);
@@ -68,8 +71,8 @@ static int make_plans(struct decode *d, struct inf_err *reterr)
     if (r == 0)
         r = whisper_decoder_graph(p->decoder, p->kept.masks ? &p->kept : NULL, &of_text, reterr);
     if (r == 0)
-        r = compile(d, copy ? copy : of_memory, &memory, &d->memory_plan, reterr);
-    return r == 0 ? compile(d, of_text, &text, &d->plan, reterr) : r;
+        r = compile_plan(d, copy ? copy : of_memory, &memory, &d->memory_plan, reterr);
+    return r == 0 ? compile_plan(d, of_text, &text, &d->plan, reterr) : r;
 }
 
 int decode_init(struct decode *d, const struct decode_params *params, struct inf_err *reterr)
@@ -106,8 +109,8 @@ int decode_text_init(struct decode *d, struct kv_table *text)
     return kv_table_init(text, d->pool, whisper_decoder_shape(d->params.decoder)->n_ctx);
 }
 
-/* The pool has blocks for as many tables as there may be. */
-static void extend(struct kv_table *table, uint32_t n)
+/* Cannot fail: the pool has enough blocks for the maximum number of tables. */
+static void extend_table(struct kv_table *table, uint32_t n)
 {
     const int r = kv_table_extend(table, n);
 
@@ -123,7 +126,7 @@ int decode_remember(struct decode *d, struct kv_table *memory, const float *rows
         .n_rows = n, .tokens = d->zeros, .n_seqs = 1, .seqs = &seq, .input = rows};
 
     kv_table_truncate(memory, 0);
-    extend(memory, n);
+    extend_table(memory, n);
     seq.blocks = memory->blocks;
     seq.n_blocks = memory->n_blocks;
     return d->params.backend->ops->run(d->params.backend, d->memory_plan, kv_pool_store(d->pool),
@@ -141,7 +144,7 @@ static void add_item(struct decode *d, const struct decode_item *item, struct ba
                               .pos = item->text->n_tokens,
                               .memory = item->memory->blocks,
                               .n_memory = item->memory->n_tokens};
-    extend(item->text, item->n_tokens);
+    extend_table(item->text, item->n_tokens);
     seq->blocks = item->text->blocks;
     seq->n_blocks = item->text->n_blocks;
     memcpy(d->tokens + first, item->tokens, item->n_tokens * sizeof(*d->tokens));

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The decoder on a backend: memories of windows, and texts about them
+ * Whisper's decoder on a backend: memories of windows, and the texts about them
  *
- * Memories and texts are tables of one pool of blocks. Texts of several windows are computed
- * together, and texts about one window share its memory, and blocks where they began alike.
+ * A memory is the keys and values that the decoder computes once for a window. Memories and texts
+ * are tables in one pool of blocks. Texts of several windows are computed together. Texts of one
+ * window share its memory, and their blocks as far as they begin alike.
  */
 
 #include "backend/backend.h"
@@ -16,13 +17,13 @@
 struct decode_params {
     struct backend *backend;
     const struct whisper_decoder *decoder;
-    struct whisper_heads kept; /* masks NULL: scores are never asked for */
-    uint32_t n_audio;          /* rows that the encoder makes of a window */
+    struct whisper_heads kept; /* masks is NULL: scores are never requested */
+    uint32_t n_audio;          /* rows that the encoder gives per window */
     uint32_t max_memories, max_texts;
-    uint32_t max_rows, max_logits; /* of a step */
+    uint32_t max_rows, max_logits; /* per step */
     enum codec codec;
-    /* Of what makes memories: copies in the format that the backend multiplies fastest; NULL: they
-     * are used as they are. Outlives the decoder. */
+    /* Copies, in the backend's fastest format, of the weights that compute memories; NULL: use the
+     * weights as they are. Must outlive the decoder. */
     struct reformat *weights;
 };
 
@@ -36,36 +37,37 @@ struct decode {
     int32_t *zeros;         /* [n_audio] */
 };
 
-/* -EOPNOTSUPP with the reason, -ENOMEM. @d is zeroed; decode_done() also after a failure. */
+/* -EOPNOTSUPP with the reason, -ENOMEM. @d must be zeroed. Call decode_done() also after a
+ * failure. */
 int decode_init(struct decode *d, const struct decode_params *params, struct inf_err *reterr);
 void decode_done(struct decode *d);
 
-/* Empty tables, for memories and texts. -ENOMEM. */
+/* Initialize empty tables, for memories and texts. -ENOMEM. */
 int decode_memory_init(struct decode *d, struct kv_table *memory);
 int decode_text_init(struct decode *d, struct kv_table *text);
-/* Makes @memory that of a window of which the encoder made @rows, [n_audio, n_embd]. As the
- * backend's run(). */
+/* Computes the memory of a window from @rows, [n_audio, n_embd], the encoder's output. Errors as of
+ * the backend's run(). */
 int decode_remember(struct decode *d, struct kv_table *memory, const float *rows);
 
-/* A text and what it goes on with. */
+/* A text and the tokens to append to it. */
 struct decode_item {
     struct kv_table *text;
     const struct kv_table *memory;
     const int32_t *tokens;
     uint32_t n_tokens;
-    uint32_t n_logits;     /* rows whose logits are wanted: of the last tokens */
-    int32_t i_first_logit; /* one more, before these; < 0: none */
+    uint32_t n_logits;     /* logits are requested for this many of the last tokens */
+    int32_t i_first_logit; /* one more row of logits, before these; < 0: none */
 };
 
-/* Where scores go, as struct batch has it. */
+/* Where attention scores are written, as in struct batch. */
 struct decode_scores {
     float *kept;
     uint32_t i_kept, n_kept, kept_tokens;
     size_t kept_row, kept_head;
 };
 
-/* One step of @n texts: their tables grow by their tokens. @logits: rows in the order of the items,
- * of an item in that of its tokens. @scores: NULL, or for the rows in the same order. As the
- * backend's run(). */
+/* Runs one step of @n texts, whose tables grow by their tokens. @logits: rows in the order of the
+ * items, and within an item in the order of its tokens. @scores: NULL, or for the rows in the same
+ * order. Errors as of the backend's run(). */
 int decode_run(struct decode *d, const struct decode_item *items, uint32_t n, float *logits,
                const struct decode_scores *scores);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three plans one behind the other: the convolutions, of each window, and the layers, of all. Rows
- * for a convolution are laid out between them: three rows of what comes before, the first and last
- * of the signal with zeros beyond it.
+ * Running Whisper's encoder
+ *
+ * Three plans run one after another: the two convolutions for each window, and the layers for all
+ * windows. Between them the rows for the next convolution are laid out: three consecutive rows of
+ * its input, with zeros beyond the ends of the signal.
  */
 #include "transcribe/encode-window.h"
 
@@ -12,7 +14,7 @@
 #include "core/err.h"
 
 enum {
-    BLOCK_TOKENS = 256, /* of 1500: few steps of the softmax */
+    BLOCK_TOKENS = 256, /* of 1500 tokens: few steps of the softmax */
     TAPS = 3,
 };
 
@@ -22,21 +24,21 @@ struct encode {
     struct kv_store *store;
     struct plan *plans[WHISPER_N_PARTS];
     uint32_t max_windows;
-    uint32_t *blocks;       /* [n_blocks], all of the store */
-    uint32_t n_blocks;      /* that hold the rows of all windows, and those of the first part */
+    uint32_t *blocks;       /* [n_blocks], all blocks of the store */
+    uint32_t n_blocks;      /* blocks for the rows of all windows, and of those of the first part */
     uint32_t max_rows;      /* of a part */
     uint32_t *logit_rows;   /* [max_rows] */
-    int32_t *tokens;        /* the same, all 0 */
-    struct batch_seq *seqs; /* [max_windows], one each */
+    int32_t *tokens;        /* [max_rows], all 0 */
+    struct batch_seq *seqs; /* [max_windows], one per window */
     float *rows;            /* input of a convolution */
-    float *values;          /* output of the first: [2 × n_ctx, n_embd] */
-    float *hidden;          /* of the second: [max_windows, n_ctx, n_embd] */
-    /* Of a run. */
+    float *values;          /* output of the first convolution: [2 × n_ctx, n_embd] */
+    float *hidden;          /* output of the second: [max_windows, n_ctx, n_embd] */
+    /* State of a run. */
     const float *mel;
-    uint32_t n_windows, i_window; /* i_window: of the convolutions */
-    enum whisper_part part;       /* that comes next */
-    uint32_t i_stage;             /* of it */
-    bool many;                    /* several windows were here since the last rest */
+    uint32_t n_windows, i_window; /* i_window: for the convolutions */
+    enum whisper_part part;       /* next part to run */
+    uint32_t i_stage;             /* next stage within the part */
+    bool many;                    /* several windows were computed since the last encode_rest() */
 };
 
 static size_t window_size(const struct whisper_shape *s)
@@ -98,14 +100,14 @@ static int make_arrays(struct encode *enc)
     return 0;
 }
 
-/* Rows of a window. */
+/* Rows per window. */
 static uint32_t rows_of(const struct encode *enc, enum whisper_part part)
 {
     return part == WHISPER_CONV1 ? 2 * enc->shape->n_ctx : enc->shape->n_ctx;
 }
 
-static int compile(struct encode *enc, const struct whisper_encoder *encoder,
-                   enum whisper_part part, struct reformat *weights, struct inf_err *reterr)
+static int compile_part(struct encode *enc, const struct whisper_encoder *encoder,
+                        enum whisper_part part, struct reformat *weights, struct inf_err *reterr)
 {
     const uint32_t n_seqs = part == WHISPER_BLOCKS ? enc->max_windows : 1;
     const uint32_t n_ctx = rows_of(enc, part), n = n_seqs * n_ctx;
@@ -139,7 +141,7 @@ int encode_new(struct backend *backend, const struct whisper_encoder *encoder,
         make_arrays(enc) < 0)
         return err_set(reterr, ENOMEM, "no memory for windows of %u rows", enc->shape->n_ctx);
     for (enum whisper_part part = 0; r == 0 && part < WHISPER_N_PARTS; part++)
-        r = compile(enc, encoder, part, weights, reterr);
+        r = compile_part(enc, encoder, part, weights, reterr);
     if (r < 0)
         return r;
     *ret_encode = STEAL(enc);
@@ -166,7 +168,8 @@ struct encode *encode_free(struct encode *enc)
     return NULL;
 }
 
-/* Row i of the result: rows step × i - 1 … step × i + 1 of @x, [n_in, width]. */
+/* Lays out the input of a convolution. Row i has rows step × i - 1 … step × i + 1 of @x, [n_in,
+ * width]. */
 static void lay_out(const float *x, uint32_t n_in, uint32_t width, uint32_t step, float *rows)
 {
     for (uint32_t i = 0; i * step < n_in; i++)
@@ -180,7 +183,7 @@ static void lay_out(const float *x, uint32_t n_in, uint32_t width, uint32_t step
         }
 }
 
-/* One part, or a piece of it: @enc->i_stage is then where to go on. */
+/* Runs one part, or a piece of it: then @enc->i_stage is the stage to continue with. */
 static int run_part(struct encode *enc, const float *input, float *out)
 {
     const struct backend_ops *ops = enc->backend->ops;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Results of an attempt: accepting or refusing a window's text, and sending its segments and words.
+ */
 #include "transcribe/heard.h"
 
 #include <errno.h>
@@ -9,21 +12,21 @@
 
 #define FRAMES_PER_SECOND 100.0
 
-enum { WORDS_LOGITS = 32 }; /* rows of a step that reads a text again */
+enum { WORDS_LOGITS = 32 }; /* rows per step when a text is read again */
 
-/* A window's text that stands. */
+/* An accepted text of a window. */
 struct heard {
     struct transcriber *t;
     struct hearing *h;
     struct longform_result result;
     const struct longform_segment *segments;
     size_t n_segments;
-    int32_t *said; /* the text alone, for words */
+    int32_t *said; /* only the text tokens, for words */
     struct timing timing;
-    size_t i_word; /* the first of the words that no segment has taken */
+    size_t i_word; /* the first word that no segment has taken */
 };
 
-/* Languages that are written without blanks between words. */
+/* Whether the language is written with blanks between words. */
 static bool has_blanks(const char *code)
 {
     static const char *const without[] = {"zh", "ja", "th", "lo", "my", "yue"};
@@ -34,7 +37,7 @@ static bool has_blanks(const char *code)
     return true;
 }
 
-/* Tokens that are text. @out: [n]; returns how many. */
+/* Selects the text tokens. @out: [n]. Returns how many there are. */
 static size_t text_tokens(const struct transcriber *t, const int32_t *tokens, size_t n,
                           int32_t *out)
 {
@@ -46,7 +49,7 @@ static size_t text_tokens(const struct transcriber *t, const int32_t *tokens, si
     return m;
 }
 
-/* The text of tokens, times left out; to be freed. NULL when out of memory. */
+/* The text of tokens without times. The caller frees it. NULL if memory is short. */
 static char *text_of(const struct transcriber *t, const int32_t *tokens, size_t n, size_t *ret_len)
 {
     _cleanup_free_ int32_t *said = NEW(int32_t, n + 1);
@@ -70,7 +73,7 @@ static bool is_blank(void *arg, const int32_t *tokens, size_t n)
     return len == 0;
 }
 
-/* What the attempt came to. The text is copied: the attempt's may be used anew. */
+/* Copies the result of the attempt, whose memory may then be reused. */
 static int take_result(struct heard *x)
 {
     struct transcriber *t = x->t;
@@ -124,7 +127,8 @@ static int make_words(struct heard *x)
     return timing_make(&p, x->said, (uint32_t)n, &x->timing);
 }
 
-/* Words of the segment, of which the borders move to them. Returns how many. */
+/* Takes the words of a segment and moves the segment's borders to them. Returns how many there
+ * are. */
 static size_t take_words(struct heard *x, const struct longform_segment *segment,
                          struct words_segment *borders)
 {
@@ -141,7 +145,7 @@ static size_t take_words(struct heard *x, const struct longform_segment *segment
     return n;
 }
 
-/* The words of an event; their texts are to be freed. False when out of memory. */
+/* Makes the words of an event; the caller frees their texts. Returns false if memory is short. */
 static bool spell_words(const struct heard *x, const struct word *words, size_t n,
                         struct inf_audio_word *out)
 {
@@ -201,7 +205,7 @@ static void tell_segment(struct heard *x, const struct longform_segment *segment
         .words = out,
         .n_words = n,
     };
-    /* A segment that begins or ends with a word does so wherever the word is. */
+    /* If a word begins or ends a segment, the segment's border is that of the word. */
     if (n > 0 && borders->start == words[0].start)
         e.start = out[0].start;
     if (n > 0 && borders->end == words[n - 1].end)
@@ -210,7 +214,7 @@ static void tell_segment(struct heard *x, const struct longform_segment *segment
     free_words(out, n);
 }
 
-/* Segments without text, or that last for nothing, are for nobody. */
+/* Sends segments. Segments without text or duration are skipped. */
 static void tell_segments(struct heard *x)
 {
     struct hearing *h = x->h;
@@ -239,8 +243,8 @@ static void tell_segments(struct heard *x)
     h->last_speech = end;
 }
 
-/* The text stands: it is told, and the next window begins behind it. */
-static int accept(struct heard *x)
+/* Accepts the text: sends its segments; the next window begins behind it. */
+static int accept_text(struct heard *x)
 {
     struct hearing *h = x->h;
     uint64_t n_held;
@@ -249,7 +253,7 @@ static int accept(struct heard *x)
     attempt_clear(&h->attempt);
     if (h->words && x->n_segments > 0)
         r = make_words(x);
-    /* What was written to the files while they were read is in the text. */
+    /* If the files were written to while they were read, the text may be wrong. */
     if (r == 0)
         r = file_set_check(&x->t->params.files, NULL);
     if (r == 0)
@@ -289,7 +293,7 @@ void heard_take(struct transcriber *t, struct hearing *h)
         return;
     }
     if (r == 0)
-        r = accept(&x);
+        r = accept_text(&x);
     if (r < 0) {
         h->error = r;
         h->state = HEARING_OVER;

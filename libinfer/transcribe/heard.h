@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What becomes of a text when an attempt is over: refused, or told segment by segment. */
+/* Handling the text of a finished attempt: it is refused, or sent segment by segment. */
 
 #include "transcribe/transcriber.h"
 
-/* On the thread, without the lock. Leaves the logits of the step alone. */
+/* Called on the thread, without the lock. Does not use the logits of the step. */
 void heard_take(struct transcriber *t, struct hearing *h);

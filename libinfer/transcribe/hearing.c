@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests of a transcriber: copying parameters, and building the prompts of windows.
+ */
 #include "transcribe/hearing.h"
 
 #include <errno.h>
@@ -16,7 +19,7 @@ enum {
     MAX_TEMPERATURE = 2,
 };
 
-/* A text as the words of a prompt: behind a space. */
+/* Encodes a text like the words of a prompt, with a space before it. */
 static int encode_words(const struct inf_tokenizer *tok, const char *text, int32_t **ret_ids,
                         size_t *ret_n)
 {
@@ -33,8 +36,8 @@ static int encode_words(const struct inf_tokenizer *tok, const char *text, int32
     return inf_tokenizer_encode(tok, spaced.data, spaced.len, 0, 0, ret_ids, ret_n);
 }
 
-static int check(const struct inf_audio_request *q, const struct speech_tokens *tokens,
-                 struct inf_err *reterr)
+static int check_request(const struct inf_audio_request *q, const struct speech_tokens *tokens,
+                         struct inf_err *reterr)
 {
     if ((unsigned)q->task > INF_AUDIO_TRANSLATE)
         return err_set(reterr, EINVAL, "unknown task");
@@ -108,7 +111,7 @@ int hearing_new(const struct inf_audio_request *q, const struct speech_tokens *t
     _cleanup_(hearing_freep) struct hearing *h = NULL;
     int r;
 
-    r = check(q, tokens, reterr);
+    r = check_request(q, tokens, reterr);
     if (r < 0)
         return r;
     h = NEW(struct hearing, 1);
@@ -170,14 +173,15 @@ int hearing_open(struct hearing *h, struct decode *d, const struct speech_tokens
     return attempt_init(&h->attempt, d, tokens, MAX(h->beam_size, h->best_of));
 }
 
-static void put(struct hearing *h, const int32_t *tokens, size_t n)
+static void put_tokens(struct hearing *h, const int32_t *tokens, size_t n)
 {
     if (n > 0)
         memcpy(h->prompt + h->n_prompt, tokens, n * sizeof(*tokens));
     h->n_prompt += (uint32_t)n;
 }
 
-/* Hotwords, then what was said: together at most half of the context, hotwords half of that. */
+/* Adds hotwords and the previous text: together at most half of the context, hotwords at most half
+ * of that. */
 static void put_past(struct hearing *h, const struct speech_tokens *tokens, uint32_t n_context)
 {
     const struct longform_window *w = &h->window;
@@ -187,12 +191,12 @@ static void put_past(struct hearing *h, const struct speech_tokens *tokens, uint
 
     if (n_hot + n_prompt + n_more == 0)
         return;
-    put(h, &tokens->previous, 1);
-    put(h, h->hot, n_hot);
+    put_tokens(h, &tokens->previous, 1);
+    put_tokens(h, h->hot, n_hot);
     if (n_prompt > 0)
-        put(h, w->prompt + w->n_prompt - n_prompt, n_prompt);
+        put_tokens(h, w->prompt + w->n_prompt - n_prompt, n_prompt);
     if (n_more > 0)
-        put(h, w->more + w->n_more - n_more, n_more);
+        put_tokens(h, w->more + w->n_more - n_more, n_more);
 }
 
 void hearing_begin_text(struct hearing *h, const struct speech_tokens *tokens, uint32_t n_context)
@@ -202,10 +206,10 @@ void hearing_begin_text(struct hearing *h, const struct speech_tokens *tokens, u
     h->n_prompt = 0;
     put_past(h, tokens, n_context);
     h->i_start = h->n_prompt;
-    put(h, &tokens->start, 1);
+    put_tokens(h, &tokens->start, 1);
     if (tokens->multilingual) {
-        put(h, &tokens->languages[h->language], 1);
-        put(h, h->translate ? &tokens->translate : &tokens->transcribe, 1);
+        put_tokens(h, &tokens->languages[h->language], 1);
+        put_tokens(h, h->translate ? &tokens->translate : &tokens->transcribe, 1);
     }
     h->n_start = h->n_prompt - h->i_start;
     attempt_begin(&h->attempt, &(struct attempt_params){

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A request on its way: what is to be heard, and what was
+ * A transcription request in progress
  *
- * The transcriber's thread takes it from window to window; only what its callers put in is under
- * the lock.
+ * The transcriber's thread processes it window by window. Only the members that callers write are
+ * under the lock.
  */
 
 #include <infer/audio.h>
@@ -16,11 +16,11 @@
 #include "transcribe/tokens.h"
 
 enum hearing_state {
-    HEARING_LISTEN,   /* for the next window, or for more of it */
-    HEARING_ENCODE,   /* it waits for the encoder, or is in it */
-    HEARING_LANGUAGE, /* the decoder is asked for the language */
-    HEARING_TEXT,     /* … for the text */
-    HEARING_OVER,     /* error: 0, or why */
+    HEARING_LISTEN,   /* waits for the samples of the next window */
+    HEARING_ENCODE,   /* waits for the encoder, or is in it */
+    HEARING_LANGUAGE, /* the decoder detects the language */
+    HEARING_TEXT,     /* the decoder writes the text */
+    HEARING_OVER,     /* error is 0, or the reason */
 };
 
 struct event_item {
@@ -31,13 +31,13 @@ struct event_item {
 struct hearing {
     struct hearing *next;
     uint64_t id;
-    struct event_item *last; /* the event that ends it: there is memory for that one */
+    struct event_item *last; /* the final event, allocated in advance */
     void *user;
-    /* Of the request. */
+    /* Parameters of the request. */
     bool translate, words, skip_silence;
     struct inf_audio_vad vad;
     uint32_t beam_size, best_of;
-    int language; /* index into those of the tokens; -1: not known yet */
+    int language; /* index into the languages of the tokens; -1: unknown */
     int32_t *hot; /* tokens of hotwords */
     size_t n_hot;
     struct rng rng;
@@ -45,9 +45,9 @@ struct hearing {
     /* Under the lock. */
     float *incoming;
     size_t n_incoming, incoming_cap;
-    uint64_t n_held; /* samples behind incoming */
+    uint64_t n_held; /* samples that were accepted and are no longer in incoming */
     bool finished, cancelled, told_full;
-    /* Of the thread. */
+    /* Used only by the thread. */
     enum hearing_state state;
     int error;
     bool has_sound, has_tables, told_language;
@@ -58,7 +58,7 @@ struct hearing {
     int32_t *prompt; /* [n_context] */
     uint32_t n_prompt, i_start, n_start;
     struct longform_window window;
-    double last_speech; /* where words ended, in seconds of what is heard */
+    double last_speech; /* end of the last word, in seconds of the audio without skipped silence */
     uint32_t n_segments;
 };
 
@@ -69,9 +69,9 @@ int hearing_new(const struct inf_audio_request *request, const struct speech_tok
 struct hearing *hearing_free(struct hearing *h);
 DEFINE_CLEANUP(struct hearing *, hearing_free);
 
-/* What the thread needs of it: -ENOMEM. */
+/* Allocates what the thread needs for it. -ENOMEM. */
 int hearing_open(struct hearing *h, struct decode *d, const struct speech_tokens *tokens,
                  const struct mel *mel, const struct vad_model *vad);
 
-/* Begins an attempt at the window: the prompt, and how many texts. */
+/* Begins an attempt at the window: sets the prompt and the number of texts. */
 void hearing_begin_text(struct hearing *h, const struct speech_tokens *tokens, uint32_t n_context);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows, what is refused, segments, and what is remembered for the prompt. */
+/* Windows, refused texts, segments, and the tokens that become the next prompt. */
 #include "transcribe/longform.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 enum {
-    FRAMES_PER_TIME = 2, /* of a time token */
+    FRAMES_PER_TIME = 2, /* per time token */
 };
 
 struct longform {
@@ -18,14 +18,14 @@ struct longform {
     uint32_t window_frames;
     uint32_t i_temperature;
     bool silent_end; /* the last window ended with a single time */
-    int32_t *said;   /* the initial prompt, then all that was said */
+    int32_t *said;   /* the initial prompt, then all text so far */
     size_t n_said, n_said_max, n_initial;
-    size_t n_forgotten; /* the first of them are no prompt any more */
+    size_t n_forgotten; /* the first tokens that no longer serve as prompt */
     struct longform_segment *segments;
     size_t n_segments, n_segments_max;
 };
 
-/* Room for @n more tokens. */
+/* Makes room for @n more tokens. */
 static int reserve_said(struct longform *lf, size_t n)
 {
     const size_t max = (lf->n_said + n) * 2;
@@ -55,7 +55,7 @@ static int reserve_segments(struct longform *lf, size_t n)
     return 0;
 }
 
-static void remember(struct longform *lf, const int32_t *tokens, size_t n)
+static void remember_tokens(struct longform *lf, const int32_t *tokens, size_t n)
 {
     if (n > 0)
         memcpy(lf->said + lf->n_said, tokens, n * sizeof(*tokens));
@@ -73,7 +73,7 @@ int longform_new(const struct longform_params *params, const int32_t *initial, s
     lf->params = *params;
     if (reserve_said(lf, n_initial) < 0)
         return -ENOMEM;
-    remember(lf, initial, n_initial);
+    remember_tokens(lf, initial, n_initial);
     lf->n_initial = n_initial;
     *ret_lf = STEAL(lf);
     return 0;
@@ -94,7 +94,7 @@ uint64_t longform_seek(const struct longform *lf)
     return lf->seek;
 }
 
-/* Up to @max tokens from the end of those behind @first. */
+/* Takes up to @max tokens from the end of those behind @first. */
 static void set_more(const struct longform *lf, size_t first, size_t max,
                      struct longform_window *window)
 {
@@ -104,8 +104,8 @@ static void set_more(const struct longform *lf, size_t first, size_t max,
     window->more = window->n_more > 0 ? lf->said + lf->n_said - window->n_more : NULL;
 }
 
-/* Half of the context, less the token that begins a prompt. The initial prompt is kept whole as
- * long as it fits; the reference, too, cuts it at its beginning. */
+/* Uses half of the context, minus the token that begins a prompt. The initial prompt is kept whole
+ * if it fits; otherwise its beginning is dropped, as in the reference. */
 static void set_prompt(const struct longform *lf, struct longform_window *window)
 {
     const size_t max = lf->params.n_context / 2 - 1;
@@ -134,7 +134,7 @@ int longform_next(struct longform *lf, uint64_t n_frames, struct longform_window
     return 0;
 }
 
-/* Comparisons with NAN are false: a limit that is none refuses nothing. */
+/* Comparisons with NAN are false, so a limit of NAN refuses nothing. */
 static bool is_improbable(const struct longform *lf, const struct longform_result *result)
 {
     return result->log_probability < lf->params.min_log_probability;
@@ -162,7 +162,7 @@ static bool is_time(const struct longform *lf, int32_t token)
     return token >= lf->params.timestamp_begin;
 }
 
-/* A text that does not begin with a time begins with the window. */
+/* The frames of a time token. If a text does not begin with a time, it begins with the window. */
 static int64_t frames_of(const struct longform *lf, int32_t token)
 {
     return MAX((int64_t)token - lf->params.timestamp_begin, 0) * FRAMES_PER_TIME;
@@ -177,8 +177,9 @@ static void add_segment(struct longform *lf, size_t *n, int64_t start, int64_t e
         (struct longform_segment){base + start, base + end, first, n_tokens, false};
 }
 
-/* A cut between each two times; what follows the last cut is heard again in the next window, unless
- * it ends with a time of its own. Returns the number of segments, 0 when there is no pair. */
+/* Cuts between each two adjacent times. Text after the last cut is transcribed again in the next
+ * window, unless it ends with a single time. Returns the number of segments; 0: there is no pair of
+ * times. */
 static size_t cut_at_pairs(struct longform *lf, const int32_t *tokens, size_t n_tokens)
 {
     size_t first = 0, n = 0;
@@ -193,13 +194,13 @@ static size_t cut_at_pairs(struct longform *lf, const int32_t *tokens, size_t n_
                     i - first);
         first = i;
     }
-    /* A pair of times at the beginning would lead to the same window for ever. */
+    /* A pair of times at the beginning would lead to the same window forever. */
     if (n > 0 && !lf->silent_end && frames_of(lf, tokens[first - 1]) > 0)
         lf->seek = lf->window_start + (uint64_t)frames_of(lf, tokens[first - 1]);
     return n;
 }
 
-/* All of the window is one segment, up to its last time if there is one. */
+/* Makes one segment of the whole window, up to its last time if there is one. */
 static size_t take_whole(struct longform *lf, const int32_t *tokens, size_t n_tokens)
 {
     int64_t end = lf->window_frames;
@@ -220,7 +221,7 @@ static bool is_empty(const struct longform_segment *segment, const int32_t *toke
            is_blank(arg, tokens + segment->first, segment->n_tokens);
 }
 
-/* Cuts what was heard into segments and moves on. */
+/* Cuts the text into segments and moves on to the next window. */
 static size_t take_segments(struct longform *lf, const struct longform_result *result)
 {
     const int32_t *tokens = result->tokens;
@@ -263,7 +264,7 @@ int longform_take(struct longform *lf, const struct longform_result *result,
 
         s->is_empty = is_empty(s, result->tokens, is_blank, arg);
         if (!s->is_empty)
-            remember(lf, result->tokens + s->first, s->n_tokens);
+            remember_tokens(lf, result->tokens + s->first, s->n_tokens);
     }
     if (!lf->params.carry || temperature > 0.5)
         lf->n_forgotten = lf->n_said;

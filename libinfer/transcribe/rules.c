@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules, in the order of the reference: lists, pairs, order, beginning, and last the weight of
- * all times together against the likeliest word. */
+/* The rules, in the order of the reference: lists of tokens, pairs of times, order of times, the
+ * beginning, and last the weight of all times together against that of the most likely word. */
 #include "transcribe/rules.h"
 
 #include <math.h>
 
 #include "core/macros.h"
 
-static void forbid(float *logits, uint32_t first, uint32_t end)
+static void forbid_range(float *logits, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
         logits[i] = -INFINITY;
@@ -24,7 +24,7 @@ static bool is_time(const struct rules *r, int32_t token)
     return token >= r->timestamp_begin;
 }
 
-/* The last time said, or -1. */
+/* The last time token, or -1. */
 static int32_t last_time(const struct rules *r, const int32_t *said, size_t n)
 {
     while (n > 0 && !is_time(r, said[n - 1]))
@@ -39,26 +39,26 @@ static void apply_pairs(const struct rules *r, const int32_t *said, size_t n, fl
     const int32_t last = last_time(r, said, n);
 
     if (after_time && after_pair)
-        forbid(logits, (uint32_t)r->timestamp_begin, r->n_vocab);
+        forbid_range(logits, (uint32_t)r->timestamp_begin, r->n_vocab);
     else if (after_time)
-        forbid(logits, 0, (uint32_t)r->end_of_text);
+        forbid_range(logits, 0, (uint32_t)r->end_of_text);
     if (last < 0)
         return;
-    /* The start of a segment may be the end of the one before; its end may not be its start. */
-    forbid(logits, (uint32_t)r->timestamp_begin,
-           (uint32_t)last + (after_time && !after_pair ? 0 : 1));
+    /* A segment may begin where the one before ends, but must not end where it begins. */
+    forbid_range(logits, (uint32_t)r->timestamp_begin,
+                 (uint32_t)last + (after_time && !after_pair ? 0 : 1));
 }
 
 static void apply_first(const struct rules *r, float *logits)
 {
     const uint32_t begin = (uint32_t)r->timestamp_begin;
 
-    forbid(logits, 0, begin);
+    forbid_range(logits, 0, begin);
     if (r->max_first_at < r->n_vocab - begin)
-        forbid(logits, begin + r->max_first_at + 1, r->n_vocab);
+        forbid_range(logits, begin + r->max_first_at + 1, r->n_vocab);
 }
 
-static float peak(const float *x, uint32_t n)
+static float peak_logit(const float *x, uint32_t n)
 {
     float max = -INFINITY;
 
@@ -70,7 +70,7 @@ static float peak(const float *x, uint32_t n)
 /* log Σ exp x */
 static double log_sum(const float *x, uint32_t n)
 {
-    const float max = peak(x, n);
+    const float max = peak_logit(x, n);
     double sum = 0;
 
     if (max == -INFINITY)
@@ -89,8 +89,8 @@ static void apply_times(const struct rules *r, const int32_t *said, size_t n_sai
     apply_pairs(r, said, n_said, logits);
     if (n_said == 0)
         apply_first(r, logits);
-    if (log_sum(logits + begin, r->n_vocab - begin) > (double)peak(logits, begin))
-        forbid(logits, 0, begin);
+    if (log_sum(logits + begin, r->n_vocab - begin) > (double)peak_logit(logits, begin))
+        forbid_range(logits, 0, begin);
 }
 
 void rules_apply(const struct rules *r, const int32_t *said, size_t n_said, float *logits)

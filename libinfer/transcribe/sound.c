@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Incoming samples: voice activity detection, mel frames, and mapping of times back to the
+ * recording.
+ */
 #include "transcribe/sound.h"
 
 #include <errno.h>
@@ -8,7 +12,8 @@
 enum { MAX_SPEECH_MS = 28000 };
 
 struct sound_piece {
-    uint64_t heard, start; /* the first sample, of what is heard and of the recording */
+    uint64_t heard, start; /* the first sample, in the audio without skipped silence and in the
+                              recording */
     uint64_t n;
 };
 
@@ -38,8 +43,8 @@ void sound_done(struct sound *s)
     *s = (struct sound){0};
 }
 
-/* Room for @n elements of @size bytes. */
-static int reserve(void *array, size_t *cap, size_t n, size_t size)
+/* Makes room for @n elements of @size bytes. */
+static int reserve_array(void *array, size_t *cap, size_t n, size_t size)
 {
     void **p = array;
     void *bigger;
@@ -54,7 +59,7 @@ static int reserve(void *array, size_t *cap, size_t n, size_t size)
     return 0;
 }
 
-/* Drops the first of @n floats so that the one with index @first becomes the first. */
+/* Drops the first of @n floats, so that the one with index @first becomes the first. */
 static void drop_before(float *x, size_t *n, uint64_t *start, uint64_t first)
 {
     size_t gone;
@@ -67,7 +72,7 @@ static void drop_before(float *x, size_t *n, uint64_t *start, uint64_t first)
     *start += gone;
 }
 
-/* Frames up to those that need samples which are not there yet. */
+/* Computes the frames for which all samples have arrived. */
 static int make_frames(struct sound *s, bool last)
 {
     const uint32_t n_bins = mel_n_bins(s->mel);
@@ -82,8 +87,8 @@ static int make_frames(struct sound *s, bool last)
     if (end <= s->n_frames)
         return 0;
     n = (uint32_t)(end - s->n_frames);
-    if (reserve(&s->frames, &s->frames_cap, (size_t)(end - s->first_frame) * n_bins,
-                sizeof(float)) < 0)
+    if (reserve_array(&s->frames, &s->frames_cap, (size_t)(end - s->first_frame) * n_bins,
+                      sizeof(float)) < 0)
         return -ENOMEM;
     mel_frames(s->mel, &signal, s->n_frames, n,
                s->frames + (size_t)(s->n_frames - s->first_frame) * n_bins);
@@ -93,9 +98,9 @@ static int make_frames(struct sound *s, bool last)
     return 0;
 }
 
-static int hear(struct sound *s, const float *samples, size_t n)
+static int put_heard(struct sound *s, const float *samples, size_t n)
 {
-    if (reserve(&s->heard, &s->heard_cap, s->n_heard + n, sizeof(float)) < 0)
+    if (reserve_array(&s->heard, &s->heard_cap, s->n_heard + n, sizeof(float)) < 0)
         return -ENOMEM;
     memcpy(s->heard + s->n_heard, samples, n * sizeof(*samples));
     s->n_heard += n;
@@ -110,14 +115,14 @@ static int hear_span(struct sound *s, struct speech_span span)
     if (end <= span.start)
         return 0;
     assert(span.start >= s->raw_start);
-    if (reserve(&s->pieces, &s->pieces_cap, s->n_pieces + 1, sizeof(*s->pieces)) < 0)
+    if (reserve_array(&s->pieces, &s->pieces_cap, s->n_pieces + 1, sizeof(*s->pieces)) < 0)
         return -ENOMEM;
     piece = &s->pieces[s->n_pieces++];
     *piece = (struct sound_piece){s->heard_start + s->n_heard, span.start, end - span.start};
-    return hear(s, s->raw + (span.start - s->raw_start), (size_t)piece->n);
+    return put_heard(s, s->raw + (span.start - s->raw_start), (size_t)piece->n);
 }
 
-/* The first sample that a span may begin with which is not told yet. */
+/* The first sample with which a future span may begin. */
 static uint64_t first_needed(const struct speech_finder *f)
 {
     const uint64_t pad = (uint64_t)f->params.pad_ms * MEL_RATE / 1000 + VAD_CHUNK;
@@ -126,8 +131,8 @@ static uint64_t first_needed(const struct speech_finder *f)
     return f->has_pending ? MIN(f->pending.start, start) : start;
 }
 
-/* Judges what came, a chunk at a time; the last one may be short. */
-static int judge(struct sound *s, bool last)
+/* Runs voice activity detection on new samples, a chunk at a time; the last chunk may be short. */
+static int detect_speech(struct sound *s, bool last)
 {
     const uint64_t end = s->raw_start + s->n_raw;
     int r = 0;
@@ -150,12 +155,12 @@ static int judge(struct sound *s, bool last)
 int sound_put(struct sound *s, const float *samples, size_t n)
 {
     if (!s->vad)
-        return hear(s, samples, n);
-    if (reserve(&s->raw, &s->raw_cap, s->n_raw + n, sizeof(float)) < 0)
+        return put_heard(s, samples, n);
+    if (reserve_array(&s->raw, &s->raw_cap, s->n_raw + n, sizeof(float)) < 0)
         return -ENOMEM;
     memcpy(s->raw + s->n_raw, samples, n * sizeof(*samples));
     s->n_raw += n;
-    return judge(s, false);
+    return detect_speech(s, false);
 }
 
 int sound_end(struct sound *s)
@@ -164,7 +169,7 @@ int sound_end(struct sound *s)
     int r = 0;
 
     if (s->vad)
-        r = judge(s, true);
+        r = detect_speech(s, true);
     while (s->vad && r == 0 && speech_finder_end(&s->finder, s->raw_start + s->n_raw, &span))
         r = hear_span(s, span);
     if (r == 0)
@@ -210,7 +215,8 @@ uint64_t sound_drop(struct sound *s, uint64_t seek)
     return s->n_raw + (s->n_frames - s->first_frame) * MEL_HOP;
 }
 
-/* The piece that has sample @at of what is heard; @end: or ends with it. There is one. */
+/* The piece that contains sample @at of the audio without silence; @end: or ends with it. There is
+ * one. */
 static const struct sound_piece *piece_at(const struct sound *s, double at, bool end)
 {
     size_t i = 0;
@@ -221,7 +227,7 @@ static const struct sound_piece *piece_at(const struct sound *s, double at, bool
     return &s->pieces[i];
 }
 
-/* Seconds of the recording; before and behind the piece there is nothing. */
+/* Seconds of the recording, limited to the piece. */
 static double time_in(const struct sound_piece *piece, double at)
 {
     const double within = fmin(fmax(at - (double)piece->heard, 0), (double)piece->n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event and all that it points to are one piece of memory. */
+/* Events. An event and all its data are one allocation. */
 #include <string.h>
 
 #include "transcribe/transcriber.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Word times of a window: reads its text again and aligns the attention scores.
+ */
 #include "transcribe/timing.h"
 
 #include <errno.h>
@@ -7,18 +10,18 @@
 
 #include "transcribe/align.h"
 
-/* Scores of so many bytes at a time: with more heads the text is read again. */
+/* Limit of the scores' size; with more heads the text is read several times. */
 #define MAX_SCORES ((size_t)128 << 20)
 
 struct reading {
     const struct timing_params *p;
-    int32_t *tokens; /* the start, that there are no times, the text, its end */
+    int32_t *tokens; /* the start, the token for no times, the text, its end */
     uint32_t n_tokens, n_said, n_frames;
     float *probabilities; /* [n_said] */
 };
 
-/* Of a token among those that are no control tokens. */
-static float probability(const float *logits, int32_t end, int32_t id)
+/* The probability of a token among those that are not control tokens. */
+static float token_probability(const float *logits, int32_t end, int32_t id)
 {
     float max = -INFINITY;
     double sum = 0;
@@ -30,7 +33,7 @@ static float probability(const float *logits, int32_t end, int32_t id)
     return (float)((double)expf(logits[id] - max) / sum);
 }
 
-/* Row r of the logits, that of token @first + r, tells the token behind it. */
+/* Row r of the logits, that of token @first + r, gives the probability of the token after it. */
 static void take_probabilities(const struct reading *rd, uint32_t first, uint32_t n)
 {
     const struct timing_params *p = rd->p;
@@ -40,12 +43,12 @@ static void take_probabilities(const struct reading *rd, uint32_t first, uint32_
 
         if (at < p->n_start || at - p->n_start >= rd->n_said)
             continue;
-        rd->probabilities[at - p->n_start] = probability(p->logits + (size_t)r * p->tokens->n_vocab,
-                                                         p->tokens->end, rd->tokens[at + 1]);
+        rd->probabilities[at - p->n_start] = token_probability(
+            p->logits + (size_t)r * p->tokens->n_vocab, p->tokens->end, rd->tokens[at + 1]);
     }
 }
 
-/* Reads all tokens and keeps scores of @n_heads heads from @i_head on. */
+/* Reads all tokens and keeps the scores of @n_heads heads from @i_head on. */
 static int read_heads(const struct reading *rd, uint32_t i_head, uint32_t n_heads, float *scores)
 {
     const struct timing_params *p = rd->p;
@@ -74,7 +77,7 @@ static int read_heads(const struct reading *rd, uint32_t i_head, uint32_t n_head
     return r;
 }
 
-/* Where each token of the text, and its end, begin: in steps of 20 ms. */
+/* Finds where each token of the text, and its end, begin, in steps of 20 ms. */
 static int find_frames(const struct reading *rd, uint32_t *frames)
 {
     const size_t head = (size_t)rd->n_tokens * rd->n_frames;

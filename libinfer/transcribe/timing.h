@@ -4,8 +4,8 @@
 /*
  * Words of a window, with their times
  *
- * The decoder reads the text once more, without its times, and the scores of some heads of its
- * attention to the window tell when each token was said (transcribe/align.h, transcribe/words.h).
+ * The decoder reads the text once more, without its time tokens. The scores of some heads of its
+ * attention to the window give the time of each token (transcribe/align.h, transcribe/words.h).
  */
 
 #include "transcribe/decode-texts.h"
@@ -15,28 +15,28 @@
 struct timing_params {
     struct decode *decode;
     const struct kv_table *memory;
-    struct kv_table *text; /* scratch; empty before and after */
+    struct kv_table *text; /* working memory; empty before and after */
     const struct inf_tokenizer *tok;
     const struct speech_tokens *tokens;
     const int32_t *start; /* tokens that begin a transcript */
     uint32_t n_start;
-    uint32_t n_heads;  /* that the decoder keeps */
-    uint32_t n_frames; /* of 10 ms, with sound */
-    bool has_blanks;   /* the language writes them between words */
-    float *logits;     /* scratch: [n_logits, n_vocab] */
-    uint32_t n_logits; /* rows of a step, at most */
+    uint32_t n_heads;  /* whose scores the decoder can return */
+    uint32_t n_frames; /* of 10 ms, without silence behind the recording */
+    bool has_blanks;   /* the language is written with blanks between words */
+    float *logits;     /* working memory: [n_logits, n_vocab] */
+    uint32_t n_logits; /* most rows per step */
 };
 
 struct timing {
     struct word *words;
     size_t n_words;
-    char *text; /* of all tokens */
+    char *text; /* text of all tokens */
     size_t *ends;
     struct words_lengths lengths;
 };
 
-/* Words of @n tokens of text, which are no times; none when there is no sound. -ENOMEM, or as the
- * backend's run(). *ret_timing is to be freed by timing_done(). */
+/* Makes words of @n text tokens; none if there is no sound. -ENOMEM, or an error of the backend's
+ * run(). Free *ret_timing with timing_done(). */
 int timing_make(const struct timing_params *p, const int32_t *said, uint32_t n,
                 struct timing *ret_timing);
 void timing_done(struct timing *t);

@@ -9,8 +9,9 @@
 #include "core/err.h"
 #include "tokenizer/whisper-languages.h"
 
-/* What is written for sounds that are no speech, and annotations: each alone and behind a space,
- * where that is one token; of notes the first token in any case. The list of openai/whisper. */
+/* Symbols for sounds other than speech, and annotations; from the list of openai/whisper. The text
+ * of each, alone or after a space, is forbidden if it is one token; for musical notes its first
+ * token in any case. */
 static const char *const symbols[] = {
     "\"",  "#",  "(",  ")",   "*",   "+",   "/",   ":",  ";",   "<",  "=",   ">",
     "@",   "[",  "\\", "]",   "^",   "_",   "`",   "{",  "|",   "}",  "~",   "「",
@@ -24,7 +25,7 @@ enum {
     N_CONTROL_IDS = 6,
 };
 
-static int32_t find(const struct inf_tokenizer *tok, const char *text)
+static int32_t find_token(const struct inf_tokenizer *tok, const char *text)
 {
     return inf_tokenizer_find(tok, text, strlen(text));
 }
@@ -43,17 +44,17 @@ static int find_controls(struct speech_tokens *t, const struct inf_tokenizer *to
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
-        *needed[i].to = find(tok, needed[i].text);
+        *needed[i].to = find_token(tok, needed[i].text);
         if (*needed[i].to < 0)
             return err_set(reterr, EBADMSG, "the vocabulary has no %s", needed[i].text);
     }
-    t->translate = find(tok, "<|translate|>");
-    t->transcribe = find(tok, "<|transcribe|>");
-    t->no_speech = find(tok, "<|nospeech|>");
+    t->translate = find_token(tok, "<|translate|>");
+    t->transcribe = find_token(tok, "<|transcribe|>");
+    t->no_speech = find_token(tok, "<|nospeech|>");
     if (t->no_speech < 0)
-        t->no_speech = find(tok, "<|nocaptions|>");
-    t->timestamp_begin = find(tok, "<|0.00|>");
-    /* Older vocabularies do not name times, which follow all the same. */
+        t->no_speech = find_token(tok, "<|nocaptions|>");
+    t->timestamp_begin = find_token(tok, "<|0.00|>");
+    /* Older vocabularies do not list the time tokens, which come next all the same. */
     if (t->timestamp_begin < 0)
         t->timestamp_begin = t->no_timestamps + 1;
     if ((uint32_t)t->timestamp_begin >= t->n_vocab || (uint32_t)t->end >= t->n_vocab ||
@@ -70,7 +71,7 @@ static int find_languages(struct speech_tokens *t, const struct inf_tokenizer *t
         int32_t id;
 
         snprintf(name, sizeof(name), "<|%s|>", whisper_languages[i].code);
-        id = find(tok, name);
+        id = find_token(tok, name);
         if (id < 0 || (uint32_t)id >= t->n_vocab)
             continue;
         t->codes[t->n_languages] = whisper_languages[i].code;
@@ -81,7 +82,7 @@ static int find_languages(struct speech_tokens *t, const struct inf_tokenizer *t
     return 0;
 }
 
-/* The first token of a text, if it is the only one or @any; else -1. -ENOMEM. */
+/* The first token of a text if it is the only one or if @any; else -1. -ENOMEM. */
 static int first_token(const struct inf_tokenizer *tok, const char *text, bool any, int32_t *ret_id)
 {
     _cleanup_free_ int32_t *ids = NULL;
@@ -92,7 +93,7 @@ static int first_token(const struct inf_tokenizer *tok, const char *text, bool a
     return r;
 }
 
-static void add(int32_t *ids, size_t *n, int32_t id)
+static void add_id(int32_t *ids, size_t *n, int32_t id)
 {
     for (size_t i = 0; i < *n; i++)
         if (ids[i] == id)
@@ -110,12 +111,12 @@ static int add_symbol(struct speech_tokens *t, const struct inf_tokenizer *tok, 
 
     r = first_token(tok, symbol, any, &id);
     if (r == 0)
-        add(t->forbidden, &t->n_forbidden, id);
+        add_id(t->forbidden, &t->n_forbidden, id);
     snprintf(spaced, sizeof(spaced), " %s", symbol);
     if (r == 0)
         r = first_token(tok, spaced, any, &id);
     if (r == 0)
-        add(t->forbidden, &t->n_forbidden, id);
+        add_id(t->forbidden, &t->n_forbidden, id);
     return r;
 }
 
@@ -129,7 +130,7 @@ static int find_symbols(struct speech_tokens *t, const struct inf_tokenizer *tok
 
         r = first_token(tok, beginnings[i], true, &id);
         if (r == 0)
-            add(t->forbidden, &t->n_forbidden, id);
+            add_id(t->forbidden, &t->n_forbidden, id);
     }
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(symbols); i++)
         r = add_symbol(t, tok, symbols[i], false);
@@ -138,7 +139,7 @@ static int find_symbols(struct speech_tokens *t, const struct inf_tokenizer *tok
     return r;
 }
 
-/* What a vocabulary has beyond the model can be neither said nor forbidden. */
+/* Ids that the vocabulary has beyond the model's need not be forbidden. */
 static void drop_beyond(const struct speech_tokens *t, int32_t *ids, size_t *n)
 {
     size_t kept = 0;
@@ -153,7 +154,7 @@ static int find_forbidden(struct speech_tokens *t, const struct inf_tokenizer *t
                           const struct whisper_config *c)
 {
     const int32_t controls[N_CONTROL_IDS] = {
-        t->transcribe, t->translate, t->start, t->previous, find(tok, "<|startoflm|>"),
+        t->transcribe, t->translate, t->start, t->previous, find_token(tok, "<|startoflm|>"),
         t->no_speech,
     };
     int r = 0;
@@ -163,19 +164,19 @@ static int find_forbidden(struct speech_tokens *t, const struct inf_tokenizer *t
     if (!t->forbidden || !t->not_first)
         return -ENOMEM;
     for (size_t i = 0; i < c->n_suppress; i++)
-        add(t->forbidden, &t->n_forbidden, c->suppress[i]);
+        add_id(t->forbidden, &t->n_forbidden, c->suppress[i]);
     if (!c->suppress)
         r = find_symbols(t, tok);
     for (size_t i = 0; i < N_CONTROL_IDS; i++)
-        add(t->forbidden, &t->n_forbidden, controls[i]);
+        add_id(t->forbidden, &t->n_forbidden, controls[i]);
     for (size_t i = 0; i < c->n_suppress_first; i++)
-        add(t->not_first, &t->n_not_first, c->suppress_first[i]);
+        add_id(t->not_first, &t->n_not_first, c->suppress_first[i]);
     if (r == 0 && !c->suppress_first) {
         int32_t blank = -1;
 
         r = first_token(tok, " ", false, &blank);
-        add(t->not_first, &t->n_not_first, blank);
-        add(t->not_first, &t->n_not_first, t->end);
+        add_id(t->not_first, &t->n_not_first, blank);
+        add_id(t->not_first, &t->n_not_first, t->end);
     }
     drop_beyond(t, t->forbidden, &t->n_forbidden);
     drop_beyond(t, t->not_first, &t->n_not_first);

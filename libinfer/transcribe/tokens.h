@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Whisper's own tokens, found in its vocabulary by their texts
+ * Whisper's special tokens, found in its vocabulary by their texts.
  */
 
 #include <infer/tokenizer.h>
@@ -14,7 +14,7 @@ enum { SPEECH_MAX_LANGUAGES = 100 };
 
 struct speech_tokens {
     uint32_t n_vocab;
-    int32_t end; /* of the text */
+    int32_t end; /* end of the text */
     int32_t start, translate, transcribe, previous, no_timestamps;
     int32_t no_speech;       /* -1: there is none */
     int32_t timestamp_begin; /* all ids from here on are times */
@@ -22,14 +22,15 @@ struct speech_tokens {
     uint32_t n_languages;
     int32_t languages[SPEECH_MAX_LANGUAGES];
     const char *codes[SPEECH_MAX_LANGUAGES]; /* "en"; static */
-    int32_t *forbidden, *not_first;          /* as struct rules has them */
+    int32_t *forbidden, *not_first;          /* as in struct rules */
     size_t n_forbidden, n_not_first;
 };
 
-/* -EBADMSG: one is missing; -ENOMEM. @t is zeroed; speech_tokens_done() also after a failure. */
+/* -EBADMSG: a token is missing; -ENOMEM. @t must be zeroed. Call speech_tokens_done() also after a
+ * failure. */
 int speech_tokens_init(struct speech_tokens *t, const struct inf_tokenizer *tok,
                        const struct whisper_config *config, struct inf_err *reterr);
 void speech_tokens_done(struct speech_tokens *t);
 
-/* Index of the language called @name, "en" or "english", in any case; -1: the model has none. */
+/* Index of the language @name, "en" or "english", ignoring case; -1: the model does not have it. */
 int speech_language(const struct speech_tokens *t, const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From window to window: the encoder, the language, the text. */
+/* Processing of windows: the encoder, language detection, the text. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "core/clock.h"
 #include "transcribe/heard.h"
 
-/* A piece of the encoder's work, while others write and while none does. */
+/* Time slice of the encoder: while the decoder has work, and while it has none. */
 #define SLICE_NSEC      UINT64_C(20000000)
 #define SLICE_LONG_NSEC UINT64_C(100000000)
-/* All windows that pass the encoder together wait for the last one. Where one takes long, it is the
- * device's arithmetic that bounds it, and others beside it gain nothing. */
+/* All windows in the encoder wait for the last one. If one window takes this long, the device is
+ * limited by arithmetic, and further windows beside it gain nothing. */
 #define TOGETHER_NSEC UINT64_C(1000000000)
 
-static void fail(struct hearing *h, int error)
+static void fail_request(struct hearing *h, int error)
 {
     h->error = error;
     h->state = HEARING_OVER;
@@ -46,7 +46,7 @@ bool transcriber_listen(struct transcriber *t, struct hearing *h)
     return true;
 }
 
-/* By how long one took before: until that is known, one at a time. */
+/* Decided by the time of earlier windows; until one was measured, one at a time. */
 static uint32_t windows_together(const struct transcriber *t)
 {
     const uint64_t n = t->window_nsec > 0 ? TOGETHER_NSEC / t->window_nsec : 1;
@@ -54,7 +54,7 @@ static uint32_t windows_together(const struct transcriber *t)
     return (uint32_t)MAX(1, MIN(n, t->max_windows));
 }
 
-/* Requests take turns; windows that wait go together. */
+/* Requests take turns; waiting windows are encoded together. */
 static void begin_windows(struct transcriber *t)
 {
     const uint32_t n_running = t->n_running, first = t->turn, most = windows_together(t);
@@ -76,7 +76,7 @@ static void begin_windows(struct transcriber *t)
         encode_begin(t->encode, t->window, t->n_encoding);
 }
 
-/* Those that were cancelled need no rows. */
+/* Windows of cancelled requests need no rows. */
 static bool is_encoding(const struct transcriber *t)
 {
     for (uint32_t i = 0; i < t->n_encoding; i++)
@@ -93,13 +93,13 @@ static bool is_writing(const struct transcriber *t)
     return false;
 }
 
-/* @rows: of the encoder. @r: what it said. */
+/* @rows: the encoder's output. @r: its result. */
 static void end_window(struct transcriber *t, struct hearing *h, const float *rows, int r)
 {
     if (r >= 0)
         r = decode_remember(&t->decode, &h->memory, rows);
     if (r < 0) {
-        fail(h, r);
+        fail_request(h, r);
         return;
     }
     pthread_mutex_lock(&t->lock);
@@ -161,13 +161,13 @@ static void take_language(struct transcriber *t, struct hearing *h, const float 
         hearing_begin_text(h, k, t->params.model->config->n_text_ctx);
 }
 
-/* Of a request in a step: how many rows of logits its items have. */
+/* A request's part of a step: how many rows of logits its items have. */
 struct part {
     struct hearing *h;
     uint32_t n_logits;
 };
 
-/* Items of one request; 0: none, or no room in this step. */
+/* Adds the items of one request; 0: none, or no room in this step. */
 static uint32_t add_items(struct transcriber *t, struct hearing *h, struct decode_item *items,
                           uint32_t *n_rows)
 {
@@ -229,7 +229,7 @@ bool transcriber_step(struct transcriber *t)
         r = -ESTALE;
     for (uint32_t i = 0; i < n_parts; i++) {
         if (r < 0)
-            fail(parts[i].h, r);
+            fail_request(parts[i].h, r);
         else
             take_part(t, parts[i].h, logits);
         logits += (size_t)parts[i].n_logits * t->tokens.n_vocab;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread, the queue, events, and what callers put in. */
+/* The transcriber's thread, queue and events, and the input of callers. */
 #include "transcribe/transcriber.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "core/cpu.h"
 #include "core/err.h"
 
-/* With the lock. */
+/* The lock must be held. */
 static void push_item(struct transcriber *t, struct event_item *item)
 {
     item->next = NULL;
@@ -20,7 +20,7 @@ static void push_item(struct transcriber *t, struct event_item *item)
     eventfd_write(t->fd, 1);
 }
 
-/* With the lock. False when out of memory. */
+/* The lock must be held. Returns false if memory is short. */
 static bool push_event(struct transcriber *t, struct inf_audio_event *event)
 {
     struct event_item *item = event ? NEW(struct event_item, 1) : NULL;
@@ -47,8 +47,8 @@ void transcriber_tell(struct transcriber *t, struct hearing *h, struct inf_audio
     h->state = HEARING_OVER;
 }
 
-/* The last event of a request, which goes. With the lock. */
-static void end(struct transcriber *t, struct hearing *h)
+/* Sends the last event of a request and frees the request. The lock must be held. */
+static void end_request(struct transcriber *t, struct hearing *h)
 {
     struct event_item *item = STEAL(h->last);
 
@@ -65,8 +65,8 @@ static void end(struct transcriber *t, struct hearing *h)
     hearing_free(h);
 }
 
-/* With the lock. */
-static struct hearing *find(struct transcriber *t, uint64_t id)
+/* The lock must be held. */
+static struct hearing *find_request(struct transcriber *t, uint64_t id)
 {
     for (uint32_t i = 0; i < t->n_running; i++)
         if (t->running[i]->id == id)
@@ -77,8 +77,8 @@ static struct hearing *find(struct transcriber *t, uint64_t id)
     return NULL;
 }
 
-/* Those that wait begin when others have ended. With the lock. */
-static void admit(struct transcriber *t)
+/* Starts waiting requests when others have ended. The lock must be held. */
+static void admit_requests(struct transcriber *t)
 {
     while (t->waiting && t->n_running < t->params.max_running) {
         struct hearing *h = t->waiting;
@@ -94,7 +94,7 @@ static void admit(struct transcriber *t)
     }
 }
 
-/* Moves what came in to the thread's side. The lock is given up in between. */
+/* Moves new input to the thread's side. Releases the lock meanwhile. */
 static bool take_input(struct transcriber *t, struct hearing *h)
 {
     _cleanup_free_ float *samples = STEAL(h->incoming);
@@ -127,17 +127,17 @@ static bool take_input(struct transcriber *t, struct hearing *h)
     return true;
 }
 
-/* With the lock. */
+/* The lock must be held. */
 static void tell_room(struct transcriber *t, struct hearing *h)
 {
     if (!h->told_full || h->finished || h->n_held + h->n_incoming >= TRANSCRIBER_MAX_HELD)
         return;
-    /* Without memory it is told later. */
+    /* If memory is short, the event is sent later. */
     h->told_full = !push_event(t, speech_event_new(h, INF_AUDIO_ROOM));
 }
 
-/* With the lock, which is given up in between. True: something changed. */
-static bool listen(struct transcriber *t)
+/* The lock must be held, and is released meanwhile. Returns true if something changed. */
+static bool listen_all(struct transcriber *t)
 {
     bool any = false;
 
@@ -161,7 +161,7 @@ static void leave_encoder(struct transcriber *t, const struct hearing *h)
             t->encoding[i] = NULL;
 }
 
-/* With the lock. True: there is room for others. */
+/* The lock must be held. Returns true if there is room for other requests. */
 static bool drop_ended(struct transcriber *t)
 {
     const uint32_t n = t->n_running;
@@ -175,13 +175,13 @@ static bool drop_ended(struct transcriber *t)
             continue;
         }
         leave_encoder(t, h);
-        end(t, h);
+        end_request(t, h);
     }
     t->n_running = kept;
     return kept < n;
 }
 
-/* Ends all requests when the files of the weights changed. With the lock. */
+/* Ends all requests if the files of the weights changed. The lock must be held. */
 static bool end_stale(struct transcriber *t)
 {
     struct hearing *next;
@@ -195,14 +195,14 @@ static bool end_stale(struct transcriber *t)
     for (struct hearing *h = t->waiting; h; h = next) {
         next = h->next;
         h->error = -ESTALE;
-        end(t, h);
+        end_request(t, h);
     }
     t->waiting = NULL;
     t->waiting_tail = &t->waiting;
     return t->n_running > 0;
 }
 
-static void *run(void *arg)
+static void *run_thread(void *arg)
 {
     struct transcriber *t = arg;
 
@@ -213,8 +213,8 @@ static void *run(void *arg)
 
         t->dirty = false;
         any = end_stale(t);
-        admit(t);
-        any |= listen(t);
+        admit_requests(t);
+        any |= listen_all(t);
         pthread_mutex_unlock(&t->lock);
         any |= transcriber_encode(t);
         any |= transcriber_step(t);
@@ -300,12 +300,12 @@ int transcriber_new(struct backend **backend, const struct transcriber_params *p
     t->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     r = t->fd < 0 ? err_set(reterr, errno, "eventfd: %s", strerror(errno)) : make_parts(t, reterr);
     if (r == 0) {
-        r = -pthread_create(&t->thread, NULL, run, t);
+        r = -pthread_create(&t->thread, NULL, run_thread, t);
         if (r < 0)
             err_set(reterr, -r, "the transcriber's thread could not be started: %s", strerror(-r));
     }
     if (r < 0) {
-        t->backend = NULL; /* stays the caller's */
+        t->backend = NULL; /* still owned by the caller */
         transcriber_free(t);
         return r;
     }
@@ -364,8 +364,8 @@ struct transcriber *transcriber_free(struct transcriber *t)
     return NULL;
 }
 
-/* With the lock. */
-static void wake(struct transcriber *t)
+/* The lock must be held. */
+static void wake_thread(struct transcriber *t)
 {
     t->dirty = true;
     pthread_cond_signal(&t->wake);
@@ -401,14 +401,14 @@ int transcriber_submit(struct transcriber *t, const struct inf_audio_request *re
         *t->waiting_tail = h;
         t->waiting_tail = &h->next;
         (void)STEAL(h);
-        wake(t);
+        wake_thread(t);
     }
     pthread_mutex_unlock(&t->lock);
     return full ? INF_AUDIO_FULL : 0;
 }
 
-/* With the lock. */
-static int append(struct hearing *h, const float *samples, size_t n)
+/* The lock must be held. */
+static int append_samples(struct hearing *h, const float *samples, size_t n)
 {
     const size_t max = MAX(h->incoming_cap * 2, h->n_incoming + n);
     float *incoming;
@@ -433,15 +433,15 @@ int transcriber_feed(struct transcriber *t, uint64_t id, const float *samples, s
     if (n > SIZE_MAX / sizeof(*samples) / 4)
         return -ENOMEM;
     pthread_mutex_lock(&t->lock);
-    h = find(t, id);
+    h = find_request(t, id);
     if (!h || h->finished || h->cancelled) {
         r = -ENOENT;
     } else if (h->n_held + h->n_incoming >= TRANSCRIBER_MAX_HELD) {
         h->told_full = true;
         r = INF_AUDIO_FULL;
     } else if (n > 0) {
-        r = append(h, samples, n);
-        wake(t);
+        r = append_samples(h, samples, n);
+        wake_thread(t);
     }
     pthread_mutex_unlock(&t->lock);
     return r;
@@ -452,10 +452,10 @@ void transcriber_finish(struct transcriber *t, uint64_t id)
     struct hearing *h;
 
     pthread_mutex_lock(&t->lock);
-    h = find(t, id);
+    h = find_request(t, id);
     if (h) {
         h->finished = true;
-        wake(t);
+        wake_thread(t);
     }
     pthread_mutex_unlock(&t->lock);
 }
@@ -472,13 +472,13 @@ void transcriber_cancel(struct transcriber *t, uint64_t id)
         if (!h->next)
             t->waiting_tail = p;
         h->error = -ECANCELED;
-        end(t, h);
+        end_request(t, h);
         break;
     }
     for (uint32_t i = 0; i < t->n_running; i++)
         if (t->running[i]->id == id)
             t->running[i]->cancelled = true;
-    wake(t);
+    wake_thread(t);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -495,7 +495,7 @@ struct inf_audio_event *transcriber_next(struct transcriber *t)
         event = item->event;
         free(item);
     }
-    /* Readable exactly while there are more. */
+    /* The eventfd stays readable exactly while there are more events. */
     if (!t->events) {
         t->events_tail = &t->events;
         eventfd_read(t->fd, &count);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The transcriber's thread, and what waits for it
+ * The transcriber's thread and its requests
  *
- * Requests run as many together as may, in the order in which they came. Windows that wait pass the
- * encoder together, in turns, and between two of its products the texts of all others go on by a
- * token: a step of either reads its weights once for all of them.
+ * Requests run concurrently up to a limit, in order of arrival. Waiting windows pass the encoder
+ * together, and requests take turns. Between two products of the encoder all other texts advance by
+ * a token. A step of either reads its weights once for all requests in it.
  */
 
 #include <pthread.h>
@@ -18,65 +18,70 @@
 
 enum {
     TRANSCRIBER_MAX_RUNNING = 64,
-    TRANSCRIBER_MAX_WINDOWS = 4,           /* more gain nothing, and the first text waits for all */
-    TRANSCRIBER_MAX_HELD = 130 * MEL_RATE, /* samples of a request; one piece more is taken */
+    TRANSCRIBER_MAX_WINDOWS = 4,           /* more windows gain nothing, and the first text has
+                                              to wait for all */
+    TRANSCRIBER_MAX_HELD = 130 * MEL_RATE, /* limit of samples per request; one more piece is
+                                              accepted */
 };
 
 struct transcriber_params {
     const struct whisper_model *model;
     const struct inf_tokenizer *tok;
-    const char *vad_path; /* or NULL */
+    const char *vad_path; /* NULL: none */
     uint32_t max_running, max_waiting;
     bool exact;
-    struct file_set files; /* of the weights: when they change nothing is computed any more */
+    struct file_set files; /* files of the weights: if they change, all computing stops */
 };
 
 struct transcriber {
     struct transcriber_params params;
     struct backend *backend;
-    struct reformat weights; /* of the encoder and of memories, in formats of their own */
+    struct reformat weights; /* copies of weights of the encoder and of memories, in the
+                                backend's fastest format */
     struct speech_tokens tokens;
     struct mel *mel;
-    struct vad_model *vad; /* or NULL */
-    uint64_t *masks;       /* [n_text_layers], of heads that tell times */
+    struct vad_model *vad; /* NULL: none */
+    uint64_t *masks;       /* [n_text_layers], of heads that give times */
     uint32_t n_heads;
-    /* Of the thread. */
+    /* Used only by the thread. */
     struct encode *encode;
     struct decode decode;
     struct attempt_space space;
     struct hearing *running[TRANSCRIBER_MAX_RUNNING];
     uint32_t n_running;
-    uint32_t max_windows;                              /* in the encoder at once, at most */
-    struct hearing *encoding[TRANSCRIBER_MAX_WINDOWS]; /* whose are there; NULL: it left */
+    uint32_t max_windows; /* most windows in the encoder at once */
+    /* Requests of the windows in the encoder; NULL: the request is gone. */
+    struct hearing *encoding[TRANSCRIBER_MAX_WINDOWS];
     uint32_t n_encoding;
-    uint64_t encode_nsec, window_nsec; /* they took so far; one of the last ones took */
-    uint32_t turn;                     /* of the next one */
+    uint64_t encode_nsec, window_nsec; /* time of the windows in the encoder so far; time per
+                                          window of the last run */
+    uint32_t turn;                     /* the next turn */
     float *window;                     /* [max_windows, LONGFORM_WINDOW, n_mels] */
     float *rows;                       /* [max_windows, n_audio, n_embd] */
     float *logits;                     /* of a step */
     struct decode_item *items;         /* of a step */
-    int32_t *said;                     /* [n_text_ctx]: text of a window that stands */
-    int fd;                            /* events wait */
+    int32_t *said;                     /* [n_text_ctx]: text of an accepted window */
+    int fd;                            /* eventfd: events wait */
     bool has_thread;
     pthread_t thread;
-    pthread_mutex_t lock; /* of everything below, of the list of those that run, and of parts of
-                             each request */
+    pthread_mutex_t lock; /* protects all members below, the list of running requests, and parts
+                             of each request */
     pthread_cond_t wake;
-    bool stop, dirty; /* dirty: there is something new for the thread */
+    bool stop, dirty; /* dirty: the thread has new work */
     struct hearing *waiting, **waiting_tail;
     struct event_item *events, **events_tail;
     uint64_t last_id;
     struct inf_transcriber_stats stats;
 };
 
-/* Takes *@backend on success. -EOPNOTSUPP with the reason, errors of the VAD's file, -ENOMEM,
- * -EAGAIN. */
+/* Takes ownership of *@backend on success. -EOPNOTSUPP with the reason, an error of reading the VAD
+ * weights, -ENOMEM, -EAGAIN. */
 int transcriber_new(struct backend **backend, const struct transcriber_params *params,
                     struct transcriber **ret_transcriber, struct inf_err *reterr);
 struct transcriber *transcriber_free(struct transcriber *t);
 DEFINE_CLEANUP(struct transcriber *, transcriber_free);
 
-/* As inf_transcriber_*(). */
+/* Like the functions inf_transcriber_*(). */
 int transcriber_submit(struct transcriber *t, const struct inf_audio_request *request,
                        uint64_t *ret_id, struct inf_err *reterr);
 int transcriber_feed(struct transcriber *t, uint64_t id, const float *samples, size_t n);
@@ -85,17 +90,18 @@ void transcriber_cancel(struct transcriber *t, uint64_t id);
 struct inf_audio_event *transcriber_next(struct transcriber *t);
 void transcriber_stats(struct transcriber *t, struct inf_transcriber_stats *ret_stats);
 
-/* transcriber-work.c, on the thread, without the lock. */
-/* Takes a request on as far as that needs no device: true when something changed. */
+/* transcriber-work.c; called on the thread, without the lock. */
+/* Advances a request as far as possible without the device. Returns true if something changed. */
 bool transcriber_listen(struct transcriber *t, struct hearing *h);
-/* A piece of windows through the encoder; a step of all texts. True: there was something to do. */
+/* transcriber_encode() runs a slice of the encoder, transcriber_decode() a step of all texts.
+ * Return true if there was work. */
 bool transcriber_encode(struct transcriber *t);
 bool transcriber_step(struct transcriber *t);
 
-/* transcriber.c: @event leaves; a NULL is lost memory, and the request fails with it. */
+/* transcriber.c: sends @event. NULL means that memory was short, and the request fails. */
 void transcriber_tell(struct transcriber *t, struct hearing *h, struct inf_audio_event *event);
 
-/* speech-event.c; NULL when out of memory. Texts and lists are copied into the event. */
+/* speech-event.c; NULL if memory is short. Texts and lists are copied into the event. */
 struct inf_audio_event *speech_event_new(const struct hearing *h, enum inf_audio_event_kind kind);
 struct inf_audio_event *speech_event_segment(const struct hearing *h,
                                              const struct inf_audio_event *from);

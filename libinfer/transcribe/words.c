@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of tokens, and corrections of their times. */
+/* Joining tokens to words, and correcting the words' times. */
 #include "transcribe/words.h"
 
 #include <math.h>
@@ -27,13 +27,13 @@ static struct slice slice_of(const struct words_text *text, const struct word *w
     return (struct slice){text->text + word->text, word->n_text};
 }
 
-/* Whether it occurs in @chars as it stands; nothing occurs everywhere. */
+/* Whether the slice occurs in @chars; an empty one always does. */
 static bool is_in(struct slice s, const char *chars)
 {
     return s.len == 0 || memmem(chars, strlen(chars), s.text, s.len) != NULL;
 }
 
-/* The code point at the beginning of valid UTF-8, and its bytes. */
+/* The code point at the beginning of valid UTF-8, and its length in bytes. */
 static uint32_t first_point(struct slice s, size_t *ret_n)
 {
     const unsigned char *b = (const unsigned char *)s.text;
@@ -46,7 +46,7 @@ static uint32_t first_point(struct slice s, size_t *ret_n)
     return cp;
 }
 
-static struct slice strip(struct slice s)
+static struct slice strip_slice(struct slice s)
 {
     size_t n, end = 0;
 
@@ -63,13 +63,13 @@ static struct slice strip(struct slice s)
 
 void words_strip(const char **text, size_t *len)
 {
-    const struct slice s = strip((struct slice){*text, *len});
+    const struct slice s = strip_slice((struct slice){*text, *len});
 
     *text = s.text;
     *len = s.len;
 }
 
-/* Whether a part of the text ends inside of a code point, which the text then completes. */
+/* Whether a part of the text ends within a code point that the text completes. */
 static bool is_cut(const struct words_text *text, size_t begin, size_t end)
 {
     const size_t all = text->ends[text->n_tokens - 1];
@@ -81,7 +81,7 @@ static bool is_cut(const struct words_text *text, size_t begin, size_t end)
     return false;
 }
 
-/* Runs of tokens that end where a code point ends. */
+/* Groups tokens so that each group ends at the end of a code point. */
 static size_t split_points(const struct words_text *text, struct word *words)
 {
     size_t first = 0, begin = 0, n = 0;
@@ -103,7 +103,7 @@ static bool begins_word(const struct words_text *text, const struct word *part)
 {
     const struct slice s = slice_of(text, part);
 
-    return (s.len > 0 && s.text[0] == ' ') || is_in(strip(s), ascii_punctuation);
+    return (s.len > 0 && s.text[0] == ' ') || is_in(strip_slice(s), ascii_punctuation);
 }
 
 size_t words_split(const struct words_text *text, bool has_blanks, struct word *words)
@@ -141,7 +141,7 @@ void words_set_times(struct word *words, size_t n_words, const uint32_t *frames,
     }
 }
 
-static int compare(const void *a, const void *b)
+static int compare_lengths(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
 
@@ -156,7 +156,7 @@ struct words_lengths words_measure(const struct word *words, size_t n_words, dou
     for (size_t i = 0; i < n_words; i++)
         if (words[i].end != words[i].start)
             scratch[n++] = words[i].end - words[i].start;
-    qsort(scratch, n, sizeof(*scratch), compare);
+    qsort(scratch, n, sizeof(*scratch), compare_lengths);
     if (n > 0)
         median = MIN((scratch[(n - 1) / 2] + scratch[n / 2]) / 2, MAX_MEDIAN);
     return (struct words_lengths){median, 2 * median};
@@ -175,8 +175,8 @@ static void shorten_at_sentences(const struct words_text *text, struct word *wor
     }
 }
 
-/* @from goes into its neighbour @to, whose times stay. */
-static void merge(struct word *from, struct word *to)
+/* Merges @from into its neighbor @to, which keeps its times. */
+static void merge_words(struct word *from, struct word *to)
 {
     to->text = MIN(from->text, to->text);
     to->token = MIN(from->token, to->token);
@@ -192,8 +192,8 @@ static void join_forward(const struct words_text *text, struct word *words, size
     for (size_t i = n_words - 1; i-- > 0;) {
         const struct slice s = slice_of(text, &words[i]);
 
-        if (s.len > 0 && s.text[0] == ' ' && is_in(strip(s), prepended))
-            merge(&words[i], &words[next]);
+        if (s.len > 0 && s.text[0] == ' ' && is_in(strip_slice(s), prepended))
+            merge_words(&words[i], &words[next]);
         else
             next = i;
     }
@@ -208,7 +208,7 @@ static void join_back(const struct words_text *text, struct word *words, size_t 
 
         if (!(before.len > 0 && before.text[before.len - 1] == ' ') &&
             is_in(slice_of(text, &words[i]), appended))
-            merge(&words[i], &words[last]);
+            merge_words(&words[i], &words[last]);
         else
             last = i;
     }
@@ -225,8 +225,8 @@ void words_join(const struct words_text *text, struct word *words, size_t n_word
     join_back(text, words, n_words);
 }
 
-/* Times of the recording, in whole hundredths of a second. */
-static double placed(double time, double offset)
+/* A time in the recording, rounded to hundredths of a second. */
+static double placed_time(double time, double offset)
 {
     return rint((offset + time) * 100) / 100;
 }
@@ -242,15 +242,15 @@ size_t words_take(struct word *words, size_t n_words, size_t n_tokens, double of
         seen += w.n_tokens;
         if (w.n_text == 0)
             continue;
-        w.start = placed(w.start, offset);
-        w.end = placed(w.end, offset);
+        w.start = placed_time(w.start, offset);
+        w.end = placed_time(w.end, offset);
         words[n++] = w;
     }
     *ret_n_taken = i;
     return n;
 }
 
-/* The first two words after a pause may have swallowed it. */
+/* The first two words after a pause may include the pause by mistake. */
 static void fit_first(struct word *words, size_t n_words, double last_end,
                       const struct words_lengths *lengths)
 {

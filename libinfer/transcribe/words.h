@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * Words and when they were said
+ * Words and their times
  *
- * Tokens are joined to words at blanks, or code point by code point in languages that write without
- * them. Their times come from those of tokens (transcribe/align.h) and are corrected by the rules
- * of OpenAI's whisper: a word does not last for a pause, and punctuation belongs to its word.
+ * Tokens are joined to words at blanks, or code point by code point in languages without blanks.
+ * Their times come from those of tokens (transcribe/align.h) and are corrected by the rules of
+ * OpenAI's whisper: a word does not extend over a pause, and punctuation belongs to its word.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* A run of bytes of the text and of the tokens that make them. One without text has gone into
+/* A run of bytes of the text and of the tokens that make them. A word without text was merged into
  * another one. */
 struct word {
     size_t text, n_text;
@@ -22,16 +22,17 @@ struct word {
     double probability;
 };
 
-/* The text of all tokens one behind the other: token i ends at byte ends[i]. */
+/* The concatenated text of all tokens: token i ends at byte ends[i]. */
 struct words_text {
     const char *text;
     const size_t *ends;
     size_t n_tokens;
 };
 
-/* Takes white space off both ends of a text; one that is no UTF-8 stays as it is. */
+/* Removes white space from both ends of a text. Invalid UTF-8 is left unchanged. */
 void words_strip(const char **text, size_t *len);
-/* Cuts tokens into words. @words: [n_tokens]; their times are not set. Returns how many. */
+/* Splits tokens into words. @words: [n_tokens]; their times are not set. Returns how many words
+ * there are. */
 size_t words_split(const struct words_text *text, bool has_blanks, struct word *words);
 
 /* Sets times within the window, and probabilities. @frames: [n_tokens + 1], where each token and
@@ -43,16 +44,16 @@ struct words_lengths {
     double median, max; /* seconds */
 };
 
-/* What is usual among these words; @scratch: [n_words]. */
+/* Measures typical lengths of these words. @scratch: [n_words]. */
 struct words_lengths words_measure(const struct word *words, size_t n_words, double *scratch);
-/* Shortens long words next to the end of a sentence, then joins punctuation with its words. */
+/* Shortens long words next to the end of a sentence, then joins punctuation to its words. */
 void words_join(const struct words_text *text, struct word *words, size_t n_words,
                 const struct words_lengths *lengths);
 
 /*
- * Takes the words of the next segment, of @n_tokens tokens, and places them in a recording of which
- * the window begins at @offset. Those with a text are then the first of @words; returns how many,
- * and in *ret_n_taken how many belong to the segment in all.
+ * Takes the words of the next segment, which has @n_tokens tokens, and places them in a recording
+ * in which the window begins at @offset. Words with text are moved to the front of @words; returns
+ * their number, and in *ret_n_taken the number of all words of the segment.
  */
 size_t words_take(struct word *words, size_t n_words, size_t n_tokens, double offset,
                   size_t *ret_n_taken);
@@ -62,8 +63,8 @@ struct words_segment {
 };
 
 /*
- * Corrects the first and last of the words that were taken for a segment, and moves the segment's
- * borders to them. @last_end: where speech before it ended. Returns where it ends now.
+ * Corrects the first and last of the words of a segment, and moves the segment's borders to them.
+ * @last_end: where earlier speech ended. Returns where speech ends now.
  */
 double words_fit(struct word *words, size_t n_words, struct words_segment *segment, double last_end,
                  const struct words_lengths *lengths);
