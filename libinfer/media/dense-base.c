@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The product for every instruction set. */
+/* The matrix product of dense-kernels.h for every instruction set. */
 #define DENSE_WIDTH 4
 #define DENSE_NAME  dense_base
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The product in the compiler's vector types of DENSE_WIDTH floats; included by one file for each
- * instruction set, which names it DENSE_NAME. Eight sums stay in registers, whatever the number of
- * columns.
+ * The matrix product in the compiler's vector types of DENSE_WIDTH floats. One file per instruction
+ * set includes this and names the product DENSE_NAME. Eight sums stay in registers for any number
+ * of columns.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef float lanes __attribute__((vector_size(4 * DENSE_WIDTH)));
 
 enum { SUMS = 8 };
 
-/* Outputs @at … @at + @n_vecs × width - 1. Both counts are constants wherever this is called. */
+/* Computes outputs @at … @at + @n_vecs × width - 1. Both counts are constants in all calls. */
 static inline void tile(const struct dense *d, const float *const *x, uint32_t n_cols,
                         uint32_t n_vecs, uint32_t at, float *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of the product. */
+/* Selection of the matrix product for a CPU. */
 #include "media/dense.h"
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include "core/cpu.h"
 #include "media/dense-isa.h"
 
-/* The first whose flags the CPU has wins. */
+/* The first row whose flags the CPU supports wins. */
 static const struct {
     dense_fn fn;
     unsigned flags;

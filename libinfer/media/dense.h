@@ -4,14 +4,14 @@
 /*
  * Products of a few columns with a small matrix, for networks of some 10^5 weights
  *
- * Each output is one sum in the order of its inputs, whatever the instruction set, so that all
- * give the same bits.
+ * Each output is one sum in the order of its inputs on every instruction set, so all give the same
+ * bits.
  */
 
 #include <stdint.h>
 
 enum {
-    DENSE_LANES = 16, /* outputs are a multiple of it */
+    DENSE_LANES = 16, /* the number of outputs is a multiple of it */
     DENSE_MAX_COLS = 4,
 };
 

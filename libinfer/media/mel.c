@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows, triangles and logarithms around the spectrum.
+ * Log-mel frames: windows, mel triangles and logarithms around the spectrum
  *
  * Mel scale by Slaney (Auditory Toolbox, 1998): linear below 1 kHz, logarithmic above. A triangle
- * touches few frequencies, so its weights are kept as one run.
+ * covers few frequencies, so its weights are stored as one run.
  */
 #include "media/mel.h"
 
@@ -15,7 +15,7 @@
 
 struct triangle {
     uint32_t first, n; /* frequencies with a weight */
-    uint32_t at;       /* of the first weight */
+    uint32_t at;       /* index of the first weight */
 };
 
 struct mel {
@@ -24,10 +24,10 @@ struct mel {
     double window[SPECTRUM_N];
     uint32_t n_bins;
     struct triangle triangles[MEL_MAX_BINS];
-    double weights[2 * SPECTRUM_BINS]; /* no frequency lies under more than two */
+    double weights[2 * SPECTRUM_BINS]; /* no frequency is under more than two triangles */
 };
 
-#define MEL_LINEAR_HZ (200.0 / 3)            /* of one mel below the break */
+#define MEL_LINEAR_HZ (200.0 / 3)            /* per mel below the break */
 #define MEL_BREAK_HZ  1000.0                 /* 15 mel */
 #define MEL_LOG_STEP  (0.068751777420949123) /* ln 6.4 / 27 */
 
@@ -46,15 +46,16 @@ static double hz_of_mel(double mel)
                           : MEL_BREAK_HZ * exp(MEL_LOG_STEP * (mel - at_break));
 }
 
-/* The i-th of n_bins + 2 corners, in Hz: triangle i goes from corner i over i + 1 to i + 2. */
-static double corner(const struct mel *mel, uint32_t i)
+/* The i-th of n_bins + 2 corners, in Hz: triangle i has the corners i, i + 1 and i + 2. */
+static double mel_corner(const struct mel *mel, uint32_t i)
 {
     return hz_of_mel(mel_of_hz(MEL_RATE / 2.0) * i / (mel->n_bins + 1));
 }
 
 static void triangle_init(struct mel *mel, uint32_t i, uint32_t *n_weights)
 {
-    const double low = corner(mel, i), top = corner(mel, i + 1), high = corner(mel, i + 2);
+    const double low = mel_corner(mel, i), top = mel_corner(mel, i + 1),
+                 high = mel_corner(mel, i + 2);
     struct triangle *t = &mel->triangles[i];
 
     *t = (struct triangle){.at = *n_weights};
@@ -67,7 +68,7 @@ static void triangle_init(struct mel *mel, uint32_t i, uint32_t *n_weights)
         if (t->n == 0)
             t->first = k;
         t->n++;
-        /* The reference keeps its weights in single precision. */
+        /* The reference stores its weights in single precision. */
         mel->weights[(*n_weights)++] = (double)(float)(height * 2 / (high - low));
     }
 }
@@ -116,7 +117,7 @@ static float sample_at(const struct mel_signal *signal, int64_t at)
     return i < signal->n ? signal->samples[i] : 0;
 }
 
-/* Puts the windowed samples of one frame into @lane of @x, [SPECTRUM_N][width]. */
+/* Loads the windowed samples of one frame into @lane of @x, [SPECTRUM_N][width]. */
 static void load_frame(const struct mel *mel, const struct mel_signal *signal, uint64_t frame,
                        uint32_t lane, double *x)
 {
@@ -135,7 +136,8 @@ static void load_frame(const struct mel *mel, const struct mel_signal *signal, u
         x[i * width + lane] = (double)from[i] * mel->window[i];
 }
 
-/* The logarithms of the triangles over @power, [SPECTRUM_BINS][width], for the first @n lanes. */
+/* Computes the logarithms of the triangles over @power, [SPECTRUM_BINS][width], for the first @n
+ * lanes. */
 static void store_frames(const struct mel *mel, const double *power, uint32_t n, float *out)
 {
     const uint32_t width = mel->kernel->width;

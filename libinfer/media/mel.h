@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Log-mel frames, as Whisper hears
+ * Log-mel frames for Whisper
  *
  * Speech at 16 kHz becomes a frame every 160 samples: 400 samples around sample 160 × i under a
- * Hann window, their power spectrum, its sums under triangles that are equally wide on Slaney's
- * mel scale and equal in area, and the decimal logarithm of these. Before the first sample the
- * signal is mirrored; behind the last it is silent. Frames are then clipped to 8 below the largest
- * value of all and scaled to about -1…1 (mel_scale()): as the largest value must be known first,
- * this is a step of its own.
+ * Hann window, their power spectrum, its sums under triangles of equal width on Slaney's mel scale
+ * and of equal area, and their decimal logarithm. Before the first sample the signal is mirrored;
+ * after the last it is silent. Frames are then clipped to 8 below the largest value of all and
+ * scaled to about -1…1 (mel_scale()). That is a separate step, because the largest value must be
+ * known first.
  */
 
 #include <infer/types.h>
@@ -17,18 +17,18 @@
 #include "core/macros.h"
 
 enum {
-    MEL_RATE = 16000, /* samples a second */
+    MEL_RATE = 16000, /* samples per second */
     MEL_HOP = 160,    /* samples from frame to frame */
-    MEL_REACH = 200,  /* samples on either side of a frame's middle */
+    MEL_REACH = 200,  /* samples on each side of a frame's middle */
     MEL_MAX_BINS = 128,
 };
 
 struct mel;
 
-/* A part of a signal. Outside of it samples count as silence, but for the mirror at 0. */
+/* A part of a signal. Samples outside of it count as silence, except for the mirror at 0. */
 struct mel_signal {
     const float *samples; /* -1…1 */
-    uint64_t start;       /* index of the first of them in the whole signal */
+    uint64_t start;       /* index of its first sample in the whole signal */
     uint64_t n;
 };
 
@@ -38,10 +38,10 @@ struct mel *mel_free(struct mel *mel);
 DEFINE_CLEANUP(struct mel *, mel_free);
 
 uint32_t mel_n_bins(const struct mel *mel);
-/* Frames that a signal of @n_samples has, as the reference counts them. */
+/* Number of frames of a signal of @n_samples, as the reference counts them. */
 uint64_t mel_n_frames(uint64_t n_samples);
-/* Frames @first … @first + @n - 1 into @out, [n][n_bins]: logarithms of at least -10. May be
- * called by several threads at once. */
+/* Computes frames @first … @first + @n - 1 into @out, [n][n_bins]: logarithms of at least -10.
+ * Several threads may call it at once. */
 void mel_frames(const struct mel *mel, const struct mel_signal *signal, uint64_t first, uint32_t n,
                 float *out);
 /* The largest of @n values. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transform for every instruction set. */
+/* The transform of spectrum-kernels.h for every instruction set. */
 #define SPECTRUM_WIDTH 2
 
 #include "media/spectrum-isa.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of the transform, and the choice of its kernel. */
+/* Tables of the transform, and selection of its kernel. */
 #include "media/spectrum.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "core/cpu.h"
 #include "media/spectrum-isa.h"
 
-/* The first whose flags the CPU has wins. */
+/* The first row whose flags the CPU supports wins. */
 static const struct {
     const struct spectrum_kernel *kernel;
     unsigned flags;
@@ -29,7 +29,7 @@ const struct spectrum_kernel *spectrum_kernel_get(unsigned flags)
     return table[i].kernel;
 }
 
-static struct spectrum_turn turn(uint32_t i, uint32_t n)
+static struct spectrum_turn spectrum_turn_of(uint32_t i, uint32_t n)
 {
     const double angle = -2 * M_PI * (double)i / (double)n;
 
@@ -49,10 +49,10 @@ void spectrum_plan_init(struct spectrum_plan *plan)
         stage->stride = stride;
         for (uint32_t p = 0; p < stage->m; p++)
             for (uint32_t j = 0; j < stage->radix; j++)
-                stage->turns[p * stage->radix + j] = turn(p * j, left);
+                stage->turns[p * stage->radix + j] = spectrum_turn_of(p * j, left);
         left = stage->m;
         stride *= stage->radix;
     }
     for (uint32_t k = 0; k < SPECTRUM_BINS; k++)
-        plan->turns[k] = turn(k, SPECTRUM_N);
+        plan->turns[k] = spectrum_turn_of(k, SPECTRUM_N);
 }

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Powers of the frequencies of windowed frames
+ * Power spectrum of windowed frames
  *
- * A frame is SPECTRUM_N real samples. Its even samples become real parts and its odd ones imaginary
- * parts of a complex transform of half the length (Stockham's order, so that nothing is permuted),
- * from which the frequencies follow. All of it is done for several frames at a time, one in each
- * lane of a vector, in double precision: a loud frame must not drown what is 80 dB below it.
+ * A frame is SPECTRUM_N real samples. Its even samples become the real parts and its odd ones the
+ * imaginary parts of a complex transform of half the length, in Stockham's order, which needs no
+ * permutation. The spectrum follows from that. Several frames are transformed at once, one in each
+ * lane of a vector, in double precision, so that a loud sound does not hide another that is 80 dB
+ * below it.
  */
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A state machine over probabilities; what it closes waits in `pending` until its end is settled,
- * which depends on where the next span begins.
+ * State machine over speech probabilities. A finished span waits in `pending` until its end is
+ * final, which depends on where the next span begins.
  */
 #include "media/speech.h"
 
@@ -27,40 +27,41 @@ static uint64_t pad_of(const struct speech_finder *f)
     return samples_of(f->params.pad_ms);
 }
 
-static uint64_t less(uint64_t a, uint64_t b)
+static uint64_t subtract_floor(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
 }
 
-/* Tells the pending span, of which the next one begins at @next: both get half of a short pause. */
-static struct speech_span settle(struct speech_finder *f, uint64_t *next)
+/* Returns the pending span; the next one begins at @next. If the pause is short, both get half of
+ * it. */
+static struct speech_span settle_pending(struct speech_finder *f, uint64_t *next)
 {
     const uint64_t silence = *next - f->pending.end, pad = pad_of(f);
     const uint64_t wider = silence < 2 * pad ? silence / 2 : pad;
 
     f->pending.end += wider;
-    *next = less(*next, wider);
+    *next = subtract_floor(*next, wider);
     f->has_pending = false;
     return f->pending;
 }
 
-/* Takes a whole span in; true when that settles the one before it. */
+/* Ends a span. Returns true if that makes the one before it final. */
 static bool close_span(struct speech_finder *f, uint64_t start, uint64_t end,
                        struct speech_span *ret_span)
 {
     const bool told = f->has_pending;
 
     if (told)
-        *ret_span = settle(f, &start);
+        *ret_span = settle_pending(f, &start);
     else
-        start = less(start, pad_of(f));
+        start = subtract_floor(start, pad_of(f));
     f->has_pending = true;
     f->pending = (struct speech_span){start, end};
     return told;
 }
 
-/* Whatever comes after this chunk begins so late that both get all of their padding, and the signal
- * is long enough for it. */
+/* Whether a span after this chunk would begin so late that both spans get their full padding, and
+ * the signal is long enough for it. */
 static bool is_settled(const struct speech_finder *f)
 {
     const uint64_t next = f->speaking ? f->start : f->at + VAD_CHUNK, end = f->pending.end;
@@ -68,21 +69,21 @@ static bool is_settled(const struct speech_finder *f)
     return f->has_pending && next >= end + 2 * pad_of(f) && f->at >= end + pad_of(f);
 }
 
-static void begin(struct speech_finder *f, uint64_t start)
+static void begin_span(struct speech_finder *f, uint64_t start)
 {
     f->speaking = true;
     f->start = start;
     f->pause = f->cut_size = 0;
 }
 
-static void stop(struct speech_finder *f)
+static void end_span(struct speech_finder *f)
 {
     f->speaking = false;
     f->pause = f->cut_size = 0;
 }
 
-/* Speech goes on after a pause that did not end it. */
-static void resume(struct speech_finder *f)
+/* Speech continues after a pause that did not end it. */
+static void resume_span(struct speech_finder *f)
 {
     const uint64_t size = f->at - f->pause;
 
@@ -100,20 +101,20 @@ static bool is_too_long(const struct speech_finder *f)
     return f->params.max_speech_ms > 0 && f->at - f->start + rest > max;
 }
 
-/* Cuts a span that is too long; what follows the pause begins the next one. */
+/* Cuts a span that is too long; the next one begins after the pause. */
 static bool cut_span(struct speech_finder *f, struct speech_span *ret_span)
 {
     const uint64_t end = f->cut_size > 0 ? f->cut : f->at, next = f->cut + f->cut_size;
     const uint64_t start = f->start;
 
     if (f->cut_size > 0)
-        begin(f, next);
+        begin_span(f, next);
     else
-        stop(f);
+        end_span(f);
     return close_span(f, start, end, ret_span);
 }
 
-/* In a pause: true when it ended a span and that told another one. */
+/* Handles a chunk of a pause. Returns true if it ended a span and so made another one final. */
 static bool pause_on(struct speech_finder *f, struct speech_span *ret_span)
 {
     const uint64_t start = f->start, end = f->pause > 0 ? f->pause : f->at;
@@ -121,18 +122,18 @@ static bool pause_on(struct speech_finder *f, struct speech_span *ret_span)
     f->pause = end;
     if (f->at - end < samples_of(f->params.min_silence_ms))
         return false;
-    stop(f);
+    end_span(f);
     return end - start > samples_of(f->params.min_speech_ms) && close_span(f, start, end, ret_span);
 }
 
-static bool step(struct speech_finder *f, float probability, struct speech_span *ret_span)
+static bool step_chunk(struct speech_finder *f, float probability, struct speech_span *ret_span)
 {
     bool told = false;
 
     if (probability >= f->params.threshold && f->pause > 0)
-        resume(f);
+        resume_span(f);
     if (probability >= f->params.threshold && !f->speaking) {
-        begin(f, f->at);
+        begin_span(f, f->at);
         return false;
     }
     if (f->speaking && is_too_long(f))
@@ -144,7 +145,7 @@ static bool step(struct speech_finder *f, float probability, struct speech_span 
 
 bool speech_finder_push(struct speech_finder *f, float probability, struct speech_span *ret_span)
 {
-    bool told = step(f, probability, ret_span);
+    bool told = step_chunk(f, probability, ret_span);
 
     if (!told && is_settled(f)) {
         f->pending.end += pad_of(f);
@@ -159,7 +160,8 @@ bool speech_finder_push(struct speech_finder *f, float probability, struct speec
 bool speech_finder_end(struct speech_finder *f, uint64_t n_samples, struct speech_span *ret_span)
 {
     if (f->speaking) {
-        const bool whole = less(n_samples, f->start) > samples_of(f->params.min_speech_ms);
+        const bool whole =
+            subtract_floor(n_samples, f->start) > samples_of(f->params.min_speech_ms);
 
         f->speaking = false;
         if (whole && close_span(f, f->start, n_samples, ret_span))

@@ -4,11 +4,11 @@
 /*
  * Spans of speech in a signal, from a probability for every VAD_CHUNK samples
  *
- * The rules are those of Silero's get_speech_timestamps(): a span begins where the probability
- * reaches the threshold and ends where it falls below a lower one and stays there for a while.
- * Spans that are too short are dropped. One that grows too long is cut in the longest of its
- * pauses, or, without any, where it is. In the end spans are widened, but never into each other.
- * A span is told as soon as nothing that follows can change it.
+ * The rules are those of Silero's get_speech_timestamps(). A span begins where the probability
+ * reaches the threshold, and ends where it falls below a lower threshold and stays there for a
+ * while. Spans that are too short are dropped. A span that grows too long is cut in the longest of
+ * its pauses, or at its current end if it has none. Finally spans are widened, but never into each
+ * other. A span is returned as soon as later chunks cannot change it.
  */
 
 #include <stdbool.h>
@@ -17,14 +17,14 @@
 struct speech_params {
     float threshold;
     float low_threshold;     /* < 0: threshold - 0.15, at least 0.01 */
-    uint32_t min_speech_ms;  /* a span is longer */
+    uint32_t min_speech_ms;  /* a span must be longer */
     uint32_t max_speech_ms;  /* 0: no limit */
-    uint32_t min_silence_ms; /* of a pause that ends a span */
-    uint32_t min_pause_ms;   /* a pause where a span may be cut is longer */
-    uint32_t pad_ms;         /* added on either side */
+    uint32_t min_silence_ms; /* length of a pause that ends a span */
+    uint32_t min_pause_ms;   /* a span may be cut only in a longer pause */
+    uint32_t pad_ms;         /* added on each side */
 };
 
-/* What Silero's own default is. */
+/* Silero's defaults. */
 #define SPEECH_PARAMS_DEFAULT ((struct speech_params){0.5f, -1, 250, 0, 100, 98, 30})
 
 struct speech_span {
@@ -33,10 +33,10 @@ struct speech_span {
 
 struct speech_finder {
     struct speech_params params;
-    uint64_t at; /* samples seen */
+    uint64_t at; /* samples processed so far */
     bool speaking;
-    uint64_t start;    /* while speaking */
-    uint64_t pause;    /* where the pause began that may be the end; 0: none */
+    uint64_t start;    /* start of the current span */
+    uint64_t pause;    /* start of the pause that may end the span; 0: none */
     uint64_t cut;      /* start of the longest pause so far */
     uint64_t cut_size; /* 0: none */
     bool has_pending;  /* a span waits for what follows */
@@ -44,7 +44,7 @@ struct speech_finder {
 };
 
 void speech_finder_init(struct speech_finder *f, const struct speech_params *params);
-/* The probability of the next chunk. Returns true when a span is told in *ret_span. */
+/* Takes the probability of the next chunk. Returns true if *ret_span is a final span. */
 bool speech_finder_push(struct speech_finder *f, float probability, struct speech_span *ret_span);
-/* The signal had @n_samples, and no more comes. To be called until it returns false. */
+/* Ends a signal of @n_samples. Call it until it returns false. */
 bool speech_finder_end(struct speech_finder *f, uint64_t n_samples, struct speech_span *ret_span);

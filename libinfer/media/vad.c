@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network. Its shapes are fixed; a file whose tensors have others is refused.
+ * Silero's voice activity network. Its shapes are fixed; a file with other shapes is refused.
  *
- * Columns are rows of memory: a convolution over three steps of time reads three rows that lie one
- * behind the other, so each layer is a product with a matrix of [3 × channels, outputs], and the
- * zeros on either side of the signal are rows that stay zero.
+ * Columns are rows of memory. A convolution over three time steps reads three consecutive rows, so
+ * each layer is a product with a matrix of [3 × channels, outputs]. The zeros on either side of the
+ * signal are rows that stay zero.
  */
 #include "media/vad.h"
 
@@ -24,7 +24,7 @@ enum {
     HOP = 128,
     N_FRAMES = 4,
     BINS = N_FFT / 2 + 1,
-    MIRROR = 64, /* samples behind the chunk that are its end backwards */
+    MIRROR = 64, /* samples after the chunk, which mirror its end */
     INPUT = VAD_CONTEXT + VAD_CHUNK + MIRROR,
     STFT_OUT = ALIGN_UP(2 * BINS, DENSE_LANES),
     GATES = 4 * VAD_STATE,
@@ -43,10 +43,10 @@ enum layer {
 };
 
 /* [outputs, channels, taps] in the files: safetensors of Silero's authors, .bin of whisper.cpp.
- * Only the middle tap of the fourth convolution counts: its input is one step of time between
+ * Only the middle tap of the fourth convolution matters: its input is one time step between
  * zeros. */
 static const struct layer_shape {
-    const char *names[2]; /* in either file, before ".weight" and ".bias" */
+    const char *names[2]; /* in both kinds of file, before ".weight" and ".bias" */
     uint32_t n_out, n_channels, n_taps, first_tap, n_used;
 } shapes[N_LAYERS] = {
     [STFT] =
@@ -60,7 +60,7 @@ static const struct layer_shape {
     [LAST] = {{"final_conv.", "_model.decoder.decoder.2."}, 1, VAD_STATE, 1, 0, 1},
 };
 
-/* The open file: one of them. */
+/* The open file, of either kind. */
 struct source {
     struct safetensors *st;
     struct ggml_bin *bin;
@@ -90,7 +90,7 @@ static const struct format_tensor *source_find(const struct source *src, const c
     return src->bin ? ggml_bin_find(src->bin, name) : safetensors_find(src->st, name);
 }
 
-/* Dimensions of 1 do not count: files differ in them. */
+/* Dimensions of 1 are ignored, because files differ in them. */
 static bool has_shape(const struct format_tensor *t, const uint32_t want[3])
 {
     uint32_t i = 0, n = 0;
@@ -107,7 +107,7 @@ static bool has_shape(const struct format_tensor *t, const uint32_t want[3])
     }
 }
 
-/* A tensor of @want elements, fastest first, as floats on the heap. */
+/* Reads a tensor with the dimensions @want, fastest first, as floats on the heap. */
 static int read_tensor(const struct source *src, const char *name, const uint32_t want[3],
                        float **ret_data, struct inf_err *reterr)
 {
@@ -125,7 +125,7 @@ static int read_tensor(const struct source *src, const char *name, const uint32_
     return 0;
 }
 
-/* The name of a layer's tensor: @part stands in the place of a star, else at the end. */
+/* The name of a layer's tensor: @part replaces a star, or is appended. */
 static void name_of(const char *pattern, const char *part, char *name, size_t size)
 {
     const char *star = strchr(pattern, '*');
@@ -151,7 +151,7 @@ static int read_layer(const struct source *src, const struct layer_shape *s, boo
     return read_tensor(src, name, biases, ret_bias, reterr);
 }
 
-/* Turns [outputs, channels, taps] into [taps × channels, outputs]. */
+/* Transposes [outputs, channels, taps] to [taps × channels, outputs]. */
 static int load_layer(struct vad_model *m, const struct source *src, enum layer i,
                       struct inf_err *reterr)
 {
@@ -215,15 +215,15 @@ struct vad_model *vad_model_close(struct vad_model *model)
     return NULL;
 }
 
-static void rectify(float *x, uint32_t n)
+static void rectify_row(float *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         x[i] = MAX(x[i], 0);
 }
 
-/* @n_cols columns of @layer, @step values apart in @x. */
-static void run(const struct vad_model *m, enum layer layer, const float *x, uint32_t step,
-                uint32_t n_cols, float *out)
+/* Runs @layer on @n_cols columns, which are @step values apart in @x. */
+static void run_layer(const struct vad_model *m, enum layer layer, const float *x, uint32_t step,
+                      uint32_t n_cols, float *out)
 {
     const float *cols[DENSE_MAX_COLS];
 
@@ -232,9 +232,9 @@ static void run(const struct vad_model *m, enum layer layer, const float *x, uin
     m->product(&m->layers[layer], cols, n_cols, out);
 }
 
-/* The magnitudes of four overlapping frames, with a row of zeros before and behind them. */
-static void spectra(const struct vad_model *m, const struct vad_state *state, const float *samples,
-                    float *out)
+/* The magnitudes of four overlapping frames, with a row of zeros before and after them. */
+static void compute_spectra(const struct vad_model *m, const struct vad_state *state,
+                            const float *samples, float *out)
 {
     float x[INPUT], parts[N_FRAMES * STFT_OUT];
 
@@ -242,7 +242,7 @@ static void spectra(const struct vad_model *m, const struct vad_state *state, co
     memcpy(x + VAD_CONTEXT, samples, VAD_CHUNK * sizeof(*x));
     for (uint32_t i = 0; i < MIRROR; i++)
         x[VAD_CONTEXT + VAD_CHUNK + i] = x[VAD_CONTEXT + VAD_CHUNK - 2 - i];
-    run(m, STFT, x, HOP, N_FRAMES, parts);
+    run_layer(m, STFT, x, HOP, N_FRAMES, parts);
     memset(out, 0, (N_FRAMES + 2) * BINS * sizeof(*out));
     for (uint32_t f = 0; f < N_FRAMES; f++)
         for (uint32_t k = 0; k < BINS; k++) {
@@ -252,38 +252,39 @@ static void spectra(const struct vad_model *m, const struct vad_state *state, co
         }
 }
 
-/* The vector that the four convolutions make of the spectra. */
-static void encode(const struct vad_model *m, const float *x, float *out)
+/* The vector that the four convolutions compute from the spectra. */
+static void encode_spectra(const struct vad_model *m, const float *x, float *out)
 {
     float a[(N_FRAMES + 2) * 128] = {0}, b[4 * 64] = {0}, c[64];
 
-    run(m, CONV1, x, BINS, N_FRAMES, a + 128);
-    rectify(a + 128, N_FRAMES * 128);
-    run(m, CONV2, a, 2 * 128, 2, b + 64);
-    rectify(b + 64, 2 * 64);
-    run(m, CONV3, b, 0, 1, c);
-    rectify(c, 64);
-    run(m, CONV4, c, 0, 1, out);
-    rectify(out, VAD_STATE);
+    run_layer(m, CONV1, x, BINS, N_FRAMES, a + 128);
+    rectify_row(a + 128, N_FRAMES * 128);
+    run_layer(m, CONV2, a, 2 * 128, 2, b + 64);
+    rectify_row(b + 64, 2 * 64);
+    run_layer(m, CONV3, b, 0, 1, c);
+    rectify_row(c, 64);
+    run_layer(m, CONV4, c, 0, 1, out);
+    rectify_row(out, VAD_STATE);
 }
 
-static float sigmoid(float x)
+static float gate_sigmoid(float x)
 {
     return 1 / (1 + expf(-x));
 }
 
-/* Gates in the order of their rows: input, forget, cell, output. */
-static void remember(const struct vad_model *m, struct vad_state *state, const float *x)
+/* The recurrent cell. Gates are in the order of their rows: input, forget, cell, output. */
+static void update_state(const struct vad_model *m, struct vad_state *state, const float *x)
 {
     float in[GATES], back[GATES];
 
-    run(m, GATES_IN, x, 0, 1, in);
-    run(m, GATES_BACK, state->hidden, 0, 1, back);
+    run_layer(m, GATES_IN, x, 0, 1, in);
+    run_layer(m, GATES_BACK, state->hidden, 0, 1, back);
     for (uint32_t i = 0; i < GATES; i++)
         in[i] += back[i];
     for (uint32_t i = 0; i < VAD_STATE; i++) {
-        const float write = sigmoid(in[i]), keep = sigmoid(in[VAD_STATE + i]);
-        const float value = tanhf(in[2 * VAD_STATE + i]), show = sigmoid(in[3 * VAD_STATE + i]);
+        const float write = gate_sigmoid(in[i]), keep = gate_sigmoid(in[VAD_STATE + i]);
+        const float value = tanhf(in[2 * VAD_STATE + i]),
+                    show = gate_sigmoid(in[3 * VAD_STATE + i]);
 
         state->cell[i] = keep * state->cell[i] + write * value;
         state->hidden[i] = show * tanhf(state->cell[i]);
@@ -294,12 +295,12 @@ float vad_step(const struct vad_model *model, struct vad_state *state, const flo
 {
     float magnitudes[(N_FRAMES + 2) * BINS], x[VAD_STATE], last[DENSE_LANES];
 
-    spectra(model, state, samples, magnitudes);
-    encode(model, magnitudes, x);
-    remember(model, state, x);
+    compute_spectra(model, state, samples, magnitudes);
+    encode_spectra(model, magnitudes, x);
+    update_state(model, state, x);
     memcpy(state->context, samples + VAD_CHUNK - VAD_CONTEXT, sizeof(state->context));
     memcpy(x, state->hidden, sizeof(x));
-    rectify(x, VAD_STATE);
-    run(model, LAST, x, 0, 1, last);
-    return sigmoid(last[0]);
+    rectify_row(x, VAD_STATE);
+    run_layer(model, LAST, x, 0, 1, last);
+    return gate_sigmoid(last[0]);
 }
