@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arenas: chunks of memory that objects are carved from.
+ */
 #include "core/arena.h"
 
 #include <string.h>

@@ -13,12 +13,12 @@ struct arena_chunk;
 
 struct arena {
     struct arena_chunk *chunks;
-    size_t used; /* bytes handed out, for limits */
+    size_t used; /* bytes handed out so far, for limits */
 };
 
-/* NULL when out of memory. */
+/* NULL if memory is short. */
 void *arena_alloc(struct arena *a, size_t size);
 void *arena_zalloc(struct arena *a, size_t size);
-/* A copy with a NUL behind it. */
+/* A copy with a NUL appended. */
 char *arena_strndup(struct arena *a, const char *s, size_t len);
 void arena_done(struct arena *a);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /proc/self/cgroup names our groups: "0::PATH" in the unified hierarchy, "N:CONTROLLERS:PATH" in
- * one of version 1. Hierarchies are looked for where distributions mount them. Inside of a
- * container the path may be that of the host: what of it does not exist is passed over.
+ * Limits of control groups
+ *
+ * /proc/self/cgroup names the groups of the process: "0::PATH" in the unified hierarchy,
+ * "N:CONTROLLERS:PATH" in a hierarchy of version 1. Hierarchies are searched where distributions
+ * mount them. In a container the path may be that of the host; parts of it that do not exist are
+ * skipped.
  */
 #include "core/cgroup.h"
 
@@ -15,16 +18,16 @@
 
 #define MOUNT "/sys/fs/cgroup"
 
-/* A limit that is looked for: files of version 2 and 1, and what a group of it means. */
+/* A search for a limit: the files of versions 2 and 1, and the meaning of a group's values. */
 struct search {
     const char *root, *controller;
-    /* Looks at one group's directory. */
+    /* Called for each group's directory. */
     void (*visit)(struct search *s, const char *dir, bool v2);
     double cpus;
     uint64_t bytes;
 };
 
-/* The group at @path below @mount, and its parents up to the mount. */
+/* Visits the group at @path below @mount, and its parents up to the mount. */
 static void visit_group(struct search *s, const char *mount, const char *path, bool v2)
 {
     char dir[4608];
@@ -73,13 +76,13 @@ static void visit_line(struct search *s, char *line)
     snprintf(mount, sizeof(mount), "/%s", list);
     if (!has_controller(list, s->controller))
         return;
-    /* "cpu,cpuacct", or a link of the controller's name. */
+    /* The directory is "cpu,cpuacct", or a link with the controller's name. */
     visit_group(s, mount, path, false);
     snprintf(mount, sizeof(mount), "/%s", s->controller);
     visit_group(s, mount, path, false);
 }
 
-static void search(struct search *s)
+static void search_groups(struct search *s)
 {
     char name[4352], line[4352];
     FILE *f;
@@ -139,7 +142,7 @@ double cgroup_cpus(const char *root)
 {
     struct search s = {.root = root, .controller = "cpu", .visit = visit_cpu};
 
-    search(&s);
+    search_groups(&s);
     return s.cpus;
 }
 
@@ -148,14 +151,14 @@ uint64_t cgroup_memory(const char *root)
     struct search s = {
         .root = root, .controller = "memory", .visit = visit_memory, .bytes = UINT64_MAX};
 
-    search(&s);
+    search_groups(&s);
     return s.bytes;
 }
 
 uint64_t memory_bytes(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    uint64_t bytes = UINT64_C(1) << 32; /* of a machine that does not tell */
+    uint64_t bytes = UINT64_C(1) << 32; /* for a machine that does not report its memory */
 
     if (pages > 0 && page > 0)
         bytes = (uint64_t)pages * (uint64_t)page;

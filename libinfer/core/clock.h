@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+/*
+ * Monotonic clocks.
+ */
+
 #include <stdint.h>
 #include <time.h>
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Detection of CPU features, instruction sets, and usable CPUs.
+ */
 #include "core/cpu.h"
 
 #include <errno.h>
@@ -30,9 +33,9 @@ static uint64_t xcr0(void)
 }
 
 /*
- * A process asks for the state of tiles before its first use of them (Linux
- * Documentation/arch/x86/xstate.rst). Asked for when the program is loaded: later the filters of
- * services would not let it pass, and threads would have to be looked at.
+ * A process must request AMX tile state before its first use (Linux
+ * Documentation/arch/x86/xstate.rst). It is requested when the program is loaded: later the system
+ * call filters of services would block the call, and existing threads would need attention.
  */
 static bool have_tiles;
 
@@ -48,7 +51,7 @@ __attribute__((constructor)) static void ask_for_tiles(void)
 }
 
 /* Bits as in Intel SDM vol. 2A, CPUID leaves 1 and 7. */
-static void detect(void)
+static void detect_cpu(void)
 {
     unsigned a, b, c, d, a7 = 0, b7, c7, d7, f = 0;
     uint64_t x;
@@ -83,7 +86,7 @@ static void detect(void)
     detected = f;
 }
 #elif defined(__aarch64__)
-static void detect(void)
+static void detect_cpu(void)
 {
     const unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
 
@@ -94,7 +97,7 @@ static void detect(void)
         detected |= CPU_I8MM;
 }
 #else
-static void detect(void)
+static void detect_cpu(void)
 {
 }
 #endif
@@ -103,11 +106,12 @@ unsigned cpu_flags(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, detect);
+    pthread_once(&once, detect_cpu);
     return detected;
 }
 
-/* A rung needs its flags; it may also use those in `with` where they are there. */
+/* The named instruction sets. Each needs its flags, and may also use those in `with` if they
+ * exist. */
 static const struct rung {
     const char *name;
     unsigned need, with;
@@ -166,7 +170,7 @@ const char *cpu_rung_at(size_t i)
     return NULL;
 }
 
-/* CPUs that the scheduler may put us on; a set grows until the machine's fits. */
+/* CPUs that the scheduler may use for this process. The set grows until the machine's CPUs fit. */
 static unsigned affinity_count(void)
 {
     for (int n = CPU_SETSIZE; n <= 1 << 20; n *= 4) {

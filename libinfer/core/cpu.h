@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * What this CPU can do, and how many CPUs we may use
+ * Features of this CPU, and the number of usable CPUs
  *
- * Rungs are named sets of flags, lowest first: "ref", "avx2", "avx512", "avx512fp16", "amx" (x86),
- * "neon", "dotprod" (arm64). A rung may be chosen below the best one, never above.
+ * A rung is a named instruction set level, which is a set of flags. From the lowest: "ref", "avx2",
+ * "avx512", "avx512fp16", "amx" (x86), "neon", "dotprod" (arm64). Users may select a lower rung
+ * than the best one, but not a higher one.
  */
 
 #include <stdbool.h>
@@ -23,24 +24,25 @@ enum cpu_flags {
     CPU_NEON = 1 << 7,
     CPU_DOTPROD = 1 << 8,
     CPU_I8MM = 1 << 9,
-    CPU_AMX_BF16 = 1 << 10, /* with tiles, which Linux lets us use */
+    CPU_AMX_BF16 = 1 << 10, /* with tiles, if Linux allows this process to use them */
     CPU_INTEL = 1 << 11,    /* made by Intel; no rung needs it */
 };
 
-/* What the CPU and the kernel offer; detected once. */
+/* Flags that the CPU and the kernel support; detected once. */
 unsigned cpu_flags(void);
-/* Flags of the rung @name, cut to what is there: 0 and *ret_flags, or -EOPNOTSUPP when the CPU
- * lacks it, -EINVAL for unknown names. NULL or "auto" is the best rung. */
+/* The supported flags of the rung @name. Returns 0 and *ret_flags; -EOPNOTSUPP: the CPU lacks it;
+ * -EINVAL: unknown name. NULL or "auto" is the best rung. */
 int cpu_rung_flags(const char *name, unsigned *ret_flags);
-/* Name of the highest rung that @flags reach; static. */
+/* Name of the highest rung within @flags; static. */
 const char *cpu_rung_name(unsigned flags);
-/* The i-th rung that this CPU has, lowest first; NULL past the last. For tests and benches. */
+/* The i-th rung that this CPU supports, lowest first; NULL past the last. For tests and
+ * benchmarks. */
 const char *cpu_rung_at(size_t i);
-/* CPUs by affinity and by the quota of control groups, which may be a fraction; @root as in
+/* CPUs allowed by affinity and by the quota of control groups, which may be a fraction; @root as in
  * core/cgroup.h. */
 double cpu_share(const char *root);
-/* The same rounded up, at least 1: threads that can have work. */
+/* cpu_share() rounded up, at least 1: the number of threads that can have work. */
 unsigned cpu_count(void);
-/* The same rounded down: threads that can run all the time, so that one may spin for another. With
- * less than one CPU it is 0. */
+/* cpu_share() rounded down: the number of threads that can run all the time, so that one may spin
+ * while it waits for another. It is 0 with less than one CPU. */
 unsigned cpu_whole_count(void);

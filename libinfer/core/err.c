@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error texts quote names from untrusted files, so every byte that a terminal or a JSON string
- * could trip over is replaced here, once.
+ * Error texts quote names from untrusted files. So this file replaces every byte that could break a
+ * terminal or a JSON string.
  */
 #include "core/err.h"
 
@@ -11,7 +11,7 @@
 
 #include "core/utf8.h"
 
-static void clean(char *text)
+static void clean_text(char *text)
 {
     size_t len = strlen(text), i = 0;
 
@@ -27,12 +27,12 @@ static void clean(char *text)
     }
 }
 
-static void set(struct inf_err *err, int code, int64_t offset, const char *format, va_list ap)
+static void set_error(struct inf_err *err, int code, int64_t offset, const char *format, va_list ap)
 {
     err->code = code;
     err->offset = offset;
     vsnprintf(err->text, sizeof(err->text), format, ap);
-    clean(err->text);
+    clean_text(err->text);
 }
 
 int err_set(struct inf_err *err, int code, const char *format, ...)
@@ -41,7 +41,7 @@ int err_set(struct inf_err *err, int code, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        set(err, code, -1, format, ap);
+        set_error(err, code, -1, format, ap);
         va_end(ap);
     }
     return -code;
@@ -53,7 +53,7 @@ int err_set_at(struct inf_err *err, int code, uint64_t offset, const char *forma
         va_list ap;
 
         va_start(ap, format);
-        set(err, code, (int64_t)offset, format, ap);
+        set_error(err, code, (int64_t)offset, format, ap);
         va_end(ap);
     }
     return -code;
@@ -72,5 +72,5 @@ void err_prefix(struct inf_err *err, const char *format, ...)
     memcpy(old, err->text, sizeof(old));
     if (snprintf(err->text, sizeof(err->text), "%s: %s", prefix, old) < 0)
         memcpy(err->text, old, sizeof(old));
-    clean(err->text);
+    clean_text(err->text);
 }

@@ -7,11 +7,11 @@
 
 #include "core/macros.h"
 
-/* Writes the sentence unless @err is NULL; returns -code, so that `return err_set(…)` reads well.
- * @code is a positive errno value. Invalid UTF-8 and control characters in it become '?'. */
+/* Writes the sentence unless @err is NULL. Returns -code, for use as `return err_set(…)`. @code is
+ * a positive errno value. Invalid UTF-8 and control characters become '?'. */
 int err_set(struct inf_err *err, int code, const char *format, ...) PRINTF(3, 4);
-/* The same with a byte offset of the input. */
+/* The same with a byte offset in the input. */
 int err_set_at(struct inf_err *err, int code, uint64_t offset, const char *format, ...)
     PRINTF(4, 5);
-/* Puts "@prefix: " before a text that is already there. */
+/* Prepends "@prefix: " to an existing text. */
 void err_prefix(struct inf_err *err, const char *format, ...) PRINTF(2, 3);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Read-only mappings of files that may change, private copies of their beginnings, and small files.
+ */
 #include "core/file.h"
 
 #include <errno.h>
@@ -13,10 +16,10 @@
 #include "core/guard.h"
 #include "core/pages.h"
 
-/* More than any file system's clock takes for a tick. */
+/* Longer than a clock tick of any file system. */
 #define SETTLE_NSEC 3000000000
-/* What is read at once of the beginning of a file. That of a large one is rarely small, and comes
- * in huge pages, which is five times as fast as faulting all its pages. */
+/* Step size for reading the beginning of a file. The beginning of a large file is rarely small, and
+ * its memory comes in huge pages, which is five times as fast as faulting in all small pages. */
 #define START_PIECE ((uint64_t)256 << 10)
 #define START_LARGE ((uint64_t)64 << 20)
 
@@ -37,12 +40,12 @@ static int open_regular(const char *path, struct stat *ret_st, struct inf_err *r
     return STEAL_FD(fd);
 }
 
-static int64_t nsec(const struct timespec *ts)
+static int64_t timespec_nsec(const struct timespec *ts)
 {
     return (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec;
 }
 
-static void identify(struct file_map *map, const struct stat *st)
+static void identify_file(struct file_map *map, const struct stat *st)
 {
     struct timespec now;
 
@@ -51,15 +54,15 @@ static void identify(struct file_map *map, const struct stat *st)
         .dev = st->st_dev,
         .ino = st->st_ino,
         .size = (uint64_t)st->st_size,
-        .mtime_ns = nsec(&st->st_mtim),
-        .ctime_ns = nsec(&st->st_ctim),
+        .mtime_ns = timespec_nsec(&st->st_mtim),
+        .ctime_ns = timespec_nsec(&st->st_ctim),
     };
-    map->settled = nsec(&now) > map->id.ctime_ns + SETTLE_NSEC;
+    map->settled = timespec_nsec(&now) > map->id.ctime_ns + SETTLE_NSEC;
 }
 
 /* --- maps --- */
 
-/* What a map needs to be looked at later. */
+/* Data of a map that later checks need. */
 struct file_hold {
     int fd;
     struct guard *guard;
@@ -76,7 +79,7 @@ static void hold_free(struct file_hold *hold)
     free(hold);
 }
 
-/* Takes *@fd. NULL when out of memory. */
+/* Takes ownership of *@fd. NULL if memory is short. */
 static struct file_hold *hold_new(int *fd, const char *path, const void *data, size_t size)
 {
     const char *name = path_base(path);
@@ -112,12 +115,12 @@ int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *re
     if (p == MAP_FAILED)
         return err_set(reterr, errno, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size,
                        strerror(errno));
-    /* A hint: where the file system can, what is not in the page cache is read in huge pages, and
-     * they stay huge for those who map the file after us. Mapping 400 MB then takes 200 faults
+    /* A hint: if the file system can, it reads pages that are not in the page cache as huge pages,
+     * and these stay huge for later mappings of the file. Mapping 400 MB then takes 200 faults
      * instead of 6,000. */
     madvise(p, (size_t)st.st_size, MADV_HUGEPAGE);
     map = (struct file_map){.data = p, .size = (uint64_t)st.st_size};
-    identify(&map, &st);
+    identify_file(&map, &st);
     map.hold = hold_new(&fd, path, p, map.size);
     if (!map.hold) {
         file_map_done(&map);
@@ -178,7 +181,7 @@ int file_map_check(const struct file_map *map, struct inf_err *reterr)
         return 0;
     if (fstat(hold->fd, &st) == 0) {
         const bool same =
-            (uint64_t)st.st_size == map->id.size && nsec(&st.st_mtim) == map->id.mtime_ns;
+            (uint64_t)st.st_size == map->id.size && timespec_nsec(&st.st_mtim) == map->id.mtime_ns;
 
         if (same && !guard_is_lost(hold->guard))
             return 0;
@@ -213,7 +216,7 @@ int file_set_check(const struct file_set *set, struct inf_err *reterr)
 
 /* --- beginnings --- */
 
-/* Addresses alone, so that what was read stays where it is. */
+/* Reserves only addresses, so that data that were read never move. */
 static int start_reserve(struct file_start *start, const struct file_map *map,
                          struct inf_err *reterr)
 {

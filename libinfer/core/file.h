@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Files: read-only maps, their beginnings in private memory, and whole small files. */
+/* Files: read-only mappings, private copies of their beginnings, and whole small files. */
 
 #include <infer/tier.h>
 #include <infer/types.h>
@@ -13,68 +13,69 @@ struct file_hold;
 /*
  * A read-only mapping of a whole regular file. Zeroed memory is an empty one.
  *
- * The file may change, or become shorter, while it is mapped. So nothing is parsed in a mapping
- * (struct file_start), and what is computed with one counts only when the mapping is not lost
+ * The file may change or become shorter while it is mapped. So nothing is parsed in a mapping (use
+ * struct file_start), and results computed from one are valid only if the mapping is not lost
  * afterwards.
  */
 struct file_map {
-    const unsigned char *data; /* NULL when size is 0 */
+    const unsigned char *data; /* NULL if size is 0 */
     uint64_t size;
-    struct inf_tier_file id; /* when it was opened */
-    bool settled; /* it changed last so long before that any later change shows in its times */
-    struct file_hold *hold; /* the open file; NULL: memory that is no file, and never lost */
+    struct inf_tier_file id; /* identity when it was opened */
+    bool settled; /* the last change is so old that any later change shows in the file's times */
+    struct file_hold *hold; /* the open file; NULL: the memory is not a file and is never lost */
 };
 
-/* -ENOENT, -EACCES, -EISDIR, -EINVAL (no regular file)… with the path in *reterr. */
+/* -ENOENT, -EACCES, -EISDIR, -EINVAL (not a regular file)…, with the path in *reterr. */
 int file_map_open(const char *path, struct file_map *ret_map, struct inf_err *reterr);
 void file_map_done(struct file_map *map);
 /* Reads @n bytes from @offset on, each once. -EBADMSG: the file is shorter. */
 int file_map_read(const struct file_map *map, uint64_t offset, void *ret, size_t n,
                   struct inf_err *reterr);
-/* Whether it is known that the file changed or became shorter. Without a system call. */
+/* Whether the file is known to have changed or become shorter. Makes no system call. */
 bool file_map_is_lost(const struct file_map *map);
-/* Looks at the file's size and time: 0, or -ESTALE with the reason, from then on for ever. Any
- * thread. A file that another took the place of is what it was. */
+/* Compares the file's size and times. Returns 0, or -ESTALE with the reason; after that it always
+ * returns -ESTALE. Any thread may call it. If another file was renamed over this one, the mapping
+ * is still valid. */
 int file_map_check(const struct file_map *map, struct inf_err *reterr);
 
-/* The files that something was made of; borrowed. Zeroed: none, which are never lost. */
+/* The files on which something is based; borrowed. All zero: none, which are never lost. */
 struct file_set {
     const struct file_map *const *maps; /* [n] */
     size_t n;
-    unsigned n_lost; /* of all guards, when this set was looked at */
+    unsigned n_lost; /* value of guard_n_lost() when this set was last checked */
 };
-/* As file_map_is_lost() of any of them; one load as long as no file of the process was lost. One
- * thread. */
+/* Whether file_map_is_lost() for any of them. Costs one load as long as no file of the process was
+ * lost. Only one thread may call it. */
 bool file_set_is_lost(struct file_set *set);
-/* As file_map_check() of all of them. Any thread. */
+/* file_map_check() for all of them. Any thread may call it. */
 int file_set_check(const struct file_set *set, struct inf_err *reterr);
 
-/* The beginning of a mapped file, in memory that nobody else writes. Zeroed: nothing of it. */
+/* A private copy of the beginning of a mapped file. All zero: nothing was copied. */
 struct file_start {
-    const unsigned char *data; /* does not move */
-    uint64_t size;             /* of @data */
-    uint64_t reserved;         /* addresses behind @data; 0: it is the mapping of no file */
+    const unsigned char *data; /* never moves */
+    uint64_t size;             /* bytes at @data */
+    uint64_t reserved;         /* bytes of addresses at @data; 0: the mapping is not a file */
 };
-/* Makes at least @size bytes be there. -EBADMSG: the file is shorter; -ENOMEM. */
+/* Makes sure that at least @size bytes are copied. -EBADMSG: the file is shorter; -ENOMEM. */
 int file_start_read(struct file_start *start, const struct file_map *map, uint64_t size,
                     struct inf_err *reterr);
-/* Gives back all but the first @size bytes, which are there. */
+/* Frees all but the first @size bytes, which must have been copied. */
 void file_start_trim(struct file_start *start, uint64_t size);
 void file_start_done(struct file_start *start);
 
-/* Whether a file begins with these bytes; false also when it cannot be read. */
+/* Whether a file begins with these bytes. False also if it cannot be read. */
 bool file_begins_with(const char *path, const char *bytes);
 
-/* Reads a file of at most @max bytes; the caller frees *ret_data, which ends with a NUL that
- * *ret_size does not count. -EFBIG when it is larger. */
+/* Reads a file of at most @max bytes. The caller frees *ret_data, which ends with a NUL that
+ * *ret_size does not count. -EFBIG: it is larger. */
 int file_read(const char *path, size_t max, char **ret_data, size_t *ret_size,
               struct inf_err *reterr);
 
-/* "dir/name" on the heap; NULL when out of memory. */
+/* "dir/name" on the heap; NULL if memory is short. */
 char *path_join(const char *dir, const char *name);
 /* The part of @path behind its last slash. */
 const char *path_base(const char *path);
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
-/* Whether @path is @dir or lies below it, by their texts alone; neither ends in a slash. */
+/* Whether @path is @dir or below it, judged by the texts alone; neither may end in a slash. */
 bool path_is_below(const char *path, const char *dir);

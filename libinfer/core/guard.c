@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handler walks a table that is never freed and takes no lock. A slot is found by its begin,
- * which is set last and cleared first; whoever reads a slot reads its begin twice.
+ * The SIGBUS handler and its table of mappings
  *
- * A guard is lost before its pages become zeros: whoever read such a zero finds it lost.
+ * The handler walks a table that is never freed and takes no lock. The address that begins a slot
+ * is set last and cleared first; readers of a slot read it twice.
+ *
+ * A guard is marked as lost before its pages become zeros, so a reader of such a zero always finds
+ * the guard lost.
  */
 #include "core/guard.h"
 
@@ -28,13 +31,13 @@ struct guard_chunk {
 };
 
 static struct guard_chunk first_chunk;
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* of those who change it */
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* for writers of the table */
 static atomic_uint n_lost;
-static struct sigaction others; /* what was installed before */
+static struct sigaction others; /* the handler that was installed before */
 
 /* --- the handler --- */
 
-static struct guard *find(uintptr_t at)
+static struct guard *find_guard(uintptr_t at)
 {
     for (struct guard_chunk *c = &first_chunk; c; c = atomic_load(&c->next))
         for (size_t i = 0; i < CHUNK_GUARDS; i++) {
@@ -48,7 +51,7 @@ static struct guard *find(uintptr_t at)
     return NULL;
 }
 
-/* The whole mapping, so that this happens once for it. */
+/* Replaces the whole mapping, so that this happens only once. */
 static bool fill_with_zeros(const struct guard *g)
 {
     void *begin = (void *)atomic_load(&g->begin);
@@ -57,7 +60,7 @@ static bool fill_with_zeros(const struct guard *g)
                 -1, 0) == begin;
 }
 
-/* What is not ours has the effect that it had without us. */
+/* Passes on signals with other causes, which then have their usual effect. */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
     ucontext_t *uc = context;
@@ -67,17 +70,18 @@ static void pass_on(int sig, siginfo_t *info, void *context)
     else if (others.sa_handler != SIG_DFL && others.sa_handler != SIG_IGN)
         others.sa_handler(sig);
     else if (info->si_code > 0)
-        /* The instruction is tried again, and the kernel ends a process that blocks this. */
+        /* The instruction is executed again, and the kernel ends a process that blocks this
+         * signal. */
         sigaddset(&uc->uc_sigmask, sig);
     else if (others.sa_handler == SIG_DFL)
-        raise(SIGABRT); /* Another process sent it, and its effect is the end of this one. */
+        raise(SIGABRT); /* Another process sent the signal, which must end this process. */
 }
 
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
     const int error = errno;
-    /* Only what the kernel sends has an address. */
-    struct guard *g = info->si_code > 0 ? find((uintptr_t)info->si_addr) : NULL;
+    /* Only signals from the kernel have an address. */
+    struct guard *g = info->si_code > 0 ? find_guard((uintptr_t)info->si_addr) : NULL;
 
     if (g) {
         guard_lose(g);
@@ -104,7 +108,7 @@ int guard_install(void)
 
 /* --- guards --- */
 
-/* A free slot; NULL when out of memory. With the lock. */
+/* A free slot; NULL if memory is short. The lock must be held. */
 static struct guard *free_slot(void)
 {
     struct guard_chunk *c = &first_chunk, *next;

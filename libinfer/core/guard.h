@@ -4,27 +4,28 @@
 /*
  * Guards over mapped files
  *
- * A page of a mapped file that is not there any more, because the file was cut short or the disk
- * fails, ends the process that reads it (SIGBUS). With the handler installed, such a read finds
- * zeros instead, in the whole mapping, and the guard over it says that it is lost: whoever computes
- * with a mapping looks at its guard afterwards and throws away what came of it.
+ * If a page of a mapped file is gone because the file was truncated or the disk fails, reading it
+ * ends the process (SIGBUS). With the handler installed, the whole mapping becomes zeros instead,
+ * and its guard reports that it is lost. Code that computes with a mapping must check its guard
+ * afterwards and discard the results if it is lost.
  */
 
 #include "core/macros.h"
 
 struct guard;
 
-/* Installs the handler, once for the process; others that were there get what is not ours. Threads
- * must not block SIGBUS. -errno. */
+/* Installs the handler, once per process. Signals with other causes go to the handler that was
+ * installed before. Threads must not block SIGBUS. Returns 0 or -errno. */
 int guard_install(void);
 
-/* Puts a guard over a mapping of @size bytes that begins at @begin. NULL when out of memory. */
+/* Creates a guard over a mapping of @size bytes that begins at @begin. NULL if memory is short. */
 struct guard *guard_new(const void *begin, size_t size);
-/* Before the mapping goes. NULL is fine; returns NULL. */
+/* Call it before unmapping. NULL is allowed; returns NULL. */
 struct guard *guard_free(struct guard *g);
-/* Whether reads found pages missing, or guard_lose() was called. Any thread. */
+/* Whether a read found a page missing, or guard_lose() was called. Any thread may call it. */
 bool guard_is_lost(const struct guard *g);
-/* Its content is known to be wrong. Any thread. */
+/* Marks the content as known to be wrong. Any thread may call it. */
 void guard_lose(struct guard *g);
-/* How many guards were lost so far: while that does not change none was. Any thread. */
+/* How many guards were lost so far. While this does not change, no guard was lost. Any thread may
+ * call it. */
 unsigned guard_n_lost(void);

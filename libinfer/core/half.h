@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* IEEE binary16, bfloat16 and E4M3 in plain C, round to nearest even. Used by references and
+/* IEEE binary16, bfloat16 and E4M3 in plain C, rounding to nearest even. Used by references and
  * loaders. */
 
 #include <stdint.h>
@@ -93,13 +93,13 @@ static inline float e4m3_to_f32(uint8_t x)
     return half_from_bits_f32(sign | (rest + 960) << 20);
 }
 
-/* What is larger than 448, or NaN, becomes 448. Without branches, so that compilers make vectors
- * of it. */
+/* Numbers above 448 and NaN become 448. There are no branches, so that compilers can vectorize
+ * it. */
 static inline uint8_t e4m3_from_f32(float f)
 {
     const uint32_t u = half_bits_f32(f), sign = u >> 24 & 0x80, top = 0x43e00000;
     const uint32_t a = (u & 0x7fffffff) > top ? top : u & 0x7fffffff;
-    /* The last bit of a sum with 2^14 is 2^-9, as that of numbers below 2^-6. */
+    /* The last bit of a sum with 2^14 is 2^-9, like that of numbers below 2^-6. */
     const uint32_t below = half_bits_f32(half_from_bits_f32(a) + 0x1p14f) & 0xf;
     const uint32_t normal = ((a + 0x7ffff + (a >> 20 & 1)) >> 20) - 960;
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hash functions for tables, with a random seed per process for untrusted keys.
+ */
 #include "core/hash.h"
 
 #include <pthread.h>
@@ -6,8 +9,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
-static inline uint64_t mix(uint64_t x)
+/* The finalizer of splitmix64 (Steele, Lea, Flood 2014). */
+static inline uint64_t mix_hash(uint64_t x)
 {
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9u;
@@ -19,16 +22,16 @@ static inline uint64_t mix(uint64_t x)
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t len)
 {
     const unsigned char *p = data;
-    uint64_t h = mix(seed + 0x9e3779b97f4a7c15u * (len + 1)), w;
+    uint64_t h = mix_hash(seed + 0x9e3779b97f4a7c15u * (len + 1)), w;
 
     for (; len >= 8; p += 8, len -= 8) {
         memcpy(&w, p, 8);
-        h = mix(h ^ w) + 0x9e3779b97f4a7c15u;
+        h = mix_hash(h ^ w) + 0x9e3779b97f4a7c15u;
     }
     if (len) {
         w = 0;
         memcpy(&w, p, len);
-        h = mix(h ^ w);
+        h = mix_hash(h ^ w);
     }
     return h;
 }
@@ -42,7 +45,7 @@ static void seed_init(void)
     if (getrandom(&process_seed, sizeof(process_seed), GRND_NONBLOCK) == sizeof(process_seed))
         return;
     clock_gettime(CLOCK_MONOTONIC, &ts);
-    process_seed = mix((uint64_t)ts.tv_nsec ^ (uint64_t)(uintptr_t)&ts);
+    process_seed = mix_hash((uint64_t)ts.tv_nsec ^ (uint64_t)(uintptr_t)&ts);
 }
 
 uint64_t hash_seed(void)

@@ -9,12 +9,12 @@
 
 /* 64-bit hash, stable across processes and machines: splitmix-style mixing of 8-byte words. */
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t len);
-/* The same with a seed that is random per process: for tables keyed by untrusted bytes. */
+/* The same with a seed that is random per process, for tables with untrusted keys. */
 uint64_t hash_seeded(const void *data, size_t len);
 /* That seed. */
 uint64_t hash_seed(void);
 
-/* The halves of a full product, mixed. */
+/* The two halves of the full product, mixed. */
 static inline uint64_t hash_fold(uint64_t a, uint64_t b)
 {
     const unsigned __int128 p = (unsigned __int128)a * b;
@@ -30,8 +30,8 @@ static inline uint64_t hash_load(const unsigned char *p, size_t n)
     return w;
 }
 
-/* For the many short texts of vocabularies: two multiplications up to 16 bytes. Differs between
- * machines of different byte order; @seed as in hash_seed(). */
+/* A hash for many short texts, such as vocabularies: two multiplications up to 16 bytes. It depends
+ * on the byte order of the machine. @seed as in hash_seed(). */
 static inline uint32_t hash_text(uint64_t seed, const void *data, size_t len)
 {
     const uint64_t k = 0x9e3779b97f4a7c15u;

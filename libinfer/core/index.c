@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Growth of a hash index.
+ */
 #include "core/index.h"
 
 #include <errno.h>
@@ -6,8 +9,8 @@
 
 #include "core/pages.h"
 
-/* Zeroed, in huge pages if there are so many: an index is filled in no order, and would fault and
- * miss the TLB for each of its pages. */
+/* Allocates zeroed slots, in huge pages if there are many. An index is filled in random order,
+ * which would otherwise cost a fault and a TLB miss for each page. */
 static uint64_t *slots_new(uint32_t cap)
 {
     const size_t size = cap * sizeof(uint64_t);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A hash index: numbers by the hash of a key that lies elsewhere
+ * A hash index: numbers by the hash of a key that is stored elsewhere
  *
- * Eight bytes for each slot, so that an index of many thousand names stays in the cache, and
- * filling one costs little more than hashing. The caller compares keys: it walks the numbers that
- * were put under a hash until one fits, and may put a new number where the walk ended.
+ * A slot is eight bytes, so an index of many thousand names fits in the cache, and filling one
+ * costs little more than hashing. The caller compares keys: it walks the numbers that were put
+ * under a hash until one matches, and may put a new number where the walk ended.
  *
  *     uint32_t at = index_start(ix, hash), value;
  *     while (index_match(ix, hash, &at, &value)) {
@@ -15,7 +15,8 @@
  *         at++;
  *     }
  *
- * Zeroed memory is an empty index. One thread writes; readers may share one that no one writes.
+ * Zeroed memory is an empty index. One thread may write. Several threads may read an index that no
+ * thread writes.
  */
 
 #include "core/macros.h"
@@ -25,7 +26,8 @@ struct index {
     uint32_t n, cap;
 };
 
-/* Makes room for @n values in all; places of walks change. -ENOMEM also for more than 2^30. */
+/* Makes room for @n values in all. Positions of walks become invalid. -ENOMEM, also for more than
+ * 2^30. */
 int index_reserve(struct index *ix, size_t n);
 void index_done(struct index *ix);
 
@@ -34,7 +36,7 @@ static inline uint32_t index_start(const struct index *ix, uint32_t hash)
     return hash & (ix->cap - 1);
 }
 
-/* The next value under @hash, from *at on; if there is none, *at is a free slot. */
+/* The next value under @hash, from *at on. If there is none, *at is a free slot. */
 static inline bool index_match(const struct index *ix, uint32_t hash, uint32_t *at,
                                uint32_t *ret_value)
 {
@@ -54,8 +56,8 @@ static inline bool index_match(const struct index *ix, uint32_t hash, uint32_t *
     }
 }
 
-/* Puts @value, which is below UINT32_MAX, where a walk of @hash ended or stands. There must be
- * room for it. */
+/* Puts @value, which must be below UINT32_MAX, where a walk of @hash ended or currently is. There
+ * must be room for it. */
 static inline void index_put(struct index *ix, uint32_t at, uint32_t hash, uint32_t value)
 {
     assert(at < ix->cap);

@@ -24,7 +24,7 @@
 #define LIKELY(x)      __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)    __builtin_expect(!!(x), 0)
 
-/* Takes the value out of a variable and leaves NULL (or -1 for descriptors) behind. */
+/* Takes the value of a variable and leaves NULL in it (or -1 for descriptors). */
 #define STEAL(p)                                                                                   \
     ({                                                                                             \
         __typeof__(p) stolen_ = (p);                                                               \
@@ -82,5 +82,5 @@ static inline bool size_add(uint64_t a, uint64_t b, uint64_t *ret)
     return true;
 }
 
-/* calloc for arrays that checks n × size and gives a typed pointer. */
+/* calloc for arrays: checks n × size for overflow and gives a typed pointer. */
 #define NEW(type, n) ((type *)calloc((n) > 0 ? (n) : 1, sizeof(type)))

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hash map with open addressing.
+ */
 #include "core/map.h"
 
 #include <errno.h>
@@ -12,7 +15,7 @@ struct map_slot {
     uint64_t hash, value;
 };
 
-static struct map_slot *probe(const struct map *m, const void *key, size_t len, uint64_t hash)
+static struct map_slot *probe_slot(const struct map *m, const void *key, size_t len, uint64_t hash)
 {
     const size_t mask = m->cap - 1;
 
@@ -44,12 +47,12 @@ int map_reserve(struct map *m, size_t n)
     m->cap = cap;
     for (size_t i = 0; i < old.cap; i++)
         if (old.slots[i].key)
-            *probe(m, old.slots[i].key, old.slots[i].len, old.slots[i].hash) = old.slots[i];
+            *probe_slot(m, old.slots[i].key, old.slots[i].len, old.slots[i].hash) = old.slots[i];
     free(old.slots);
     return 0;
 }
 
-static int put(struct map *m, const void *key, size_t len, uint64_t value, bool replace)
+static int put_entry(struct map *m, const void *key, size_t len, uint64_t value, bool replace)
 {
     const uint64_t hash = hash_seeded(key, len);
     struct map_slot *s;
@@ -58,7 +61,7 @@ static int put(struct map *m, const void *key, size_t len, uint64_t value, bool 
     r = map_reserve(m, m->n + 1);
     if (r < 0)
         return r;
-    s = probe(m, key, len, hash);
+    s = probe_slot(m, key, len, hash);
     if (s->key) {
         if (!replace)
             return MAP_EXISTS;
@@ -72,12 +75,12 @@ static int put(struct map *m, const void *key, size_t len, uint64_t value, bool 
 
 int map_put(struct map *m, const void *key, size_t len, uint64_t value)
 {
-    return put(m, key, len, value, false);
+    return put_entry(m, key, len, value, false);
 }
 
 int map_set(struct map *m, const void *key, size_t len, uint64_t value)
 {
-    return put(m, key, len, value, true);
+    return put_entry(m, key, len, value, true);
 }
 
 bool map_find(const struct map *m, const void *key, size_t len, uint64_t *ret_value)
@@ -86,7 +89,7 @@ bool map_find(const struct map *m, const void *key, size_t len, uint64_t *ret_va
 
     if (m->n == 0)
         return false;
-    s = probe(m, key, len, hash_seeded(key, len));
+    s = probe_slot(m, key, len, hash_seeded(key, len));
     if (!s->key)
         return false;
     if (ret_value)

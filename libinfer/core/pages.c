@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hints to the kernel about memory pages (madvise).
+ */
 #include "core/pages.h"
 
 #include <sys/mman.h>

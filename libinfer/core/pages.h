@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the system is told about pages of memory. */
+/* Hints to the kernel about memory pages. */
 
 #include <stddef.h>
 
 #define PAGES_HUGE ((size_t)2 << 20)
 
-/* These pages are used densely: huge ones are welcome. */
+/* Says that these pages are used densely and should be huge pages. */
 void pages_hint_huge(void *p, size_t size);
-/* Gives back the whole pages of private memory between @p and @p + @size: they read as zero and
- * cost nothing until they are touched. */
+/* Returns the whole pages of private memory between @p and @p + @size to the system. They read as
+ * zero and use no memory until they are written again. */
 void pages_drop(void *p, size_t size);

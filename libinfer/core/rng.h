@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* PCG32 (O'Neill 2014, pcg-random.org, XSH-RR 64/32): small, seedable, good enough to sample. */
+/* PCG32 (O'Neill 2014, pcg-random.org, XSH-RR 64/32): small, seedable, and good enough for
+ * sampling. */
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plain functions of libcrypto, which its newer interface calls deprecated: that one allocates
- * a context for each digest, and reads a configuration file when it is used first.
+ * SHA-256 with the plain functions of libcrypto, which its newer interface deprecates. The newer
+ * interface allocates a context for each digest, and reads a configuration file at its first use.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "core/sha256.h"

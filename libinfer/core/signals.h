@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Signals of threads that a library starts. */
+/* Signal masks of threads that the library starts. */
 
 #include <pthread.h>
 #include <signal.h>
 
 #include "core/macros.h"
 
-/* Blocks all signals for threads that are started now, but those of their own faults: handlers of
- * other signals belong to the program's threads. */
+/* Blocks all signals, except those for faults of the thread itself, in threads that are started
+ * until the mask is restored. Other signals are for the program's threads. */
 static inline void signals_block(sigset_t *ret_old)
 {
     static const int faults[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Growing byte strings.
+ */
 #include "core/str.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
 /*
  * A growing byte string
  *
- * Zeroed memory is an empty str. Appending may fail with -ENOMEM; the str then stays as it was.
- * data is NUL-terminated whenever it is not NULL; it may hold NUL bytes as well.
+ * Zeroed memory is an empty str. Appending may fail with -ENOMEM; the str is then unchanged. If
+ * data is not NULL, it is NUL-terminated; it may also contain NUL bytes.
  */
 
 #include "core/macros.h"
@@ -20,11 +20,11 @@ int str_append(struct str *s, const void *data, size_t len);
 int str_puts(struct str *s, const char *text);
 int str_putc(struct str *s, char c);
 int str_printf(struct str *s, const char *format, ...) PRINTF(2, 3);
-/* Drops the first @n bytes, of at least so many. */
+/* Drops the first @n bytes; there must be that many. */
 void str_cut(struct str *s, size_t n);
 void str_clear(struct str *s); /* keeps the memory */
 void str_done(struct str *s);
-/* The caller owns the result (never NULL unless out of memory); s is empty afterwards. */
+/* The caller owns the result, which is NULL only if memory is short. s is empty afterwards. */
 char *str_take(struct str *s, size_t *ret_len);
 
 #define _cleanup_str_ _cleanup_(str_done)

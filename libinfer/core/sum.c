@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * XXH3-64 checksums, at once or piece by piece.
+ */
 #include "core/sum.h"
 
 #define XXH_INLINE_ALL

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* XXH3-64 by libxxhash: whether stored bytes are those that were put. No secret guards it. */
+/* XXH3-64 by libxxhash: checks that stored bytes are unchanged. It has no secret, so it does not
+ * protect against manipulation. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 uint64_t sum_bytes(const void *data, size_t len);
 
-/* The same of bytes that come in pieces. sum_new() is NULL when out of memory; sum_begin() starts
- * anew. */
+/* The same for bytes in pieces. sum_new() returns NULL if memory is short; sum_begin() starts
+ * over. */
 struct sum;
 struct sum *sum_new(void);
 struct sum *sum_free(struct sum *s);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The largest values of a row of logits, as a device that can choose tells them
+ * A list of the largest values of a row of logits, as devices that can select return it
  *
- * A vocabulary has 10^5 entries; what sampling mostly needs of it is a few of them and the sum that
- * makes them probabilities. A list is a prefix of the order "larger values first, equal ones by
- * lower index" over the whole row.
+ * A vocabulary has 10^5 entries. Sampling mostly needs a few of them and the sum that normalizes
+ * probabilities. A list is a prefix of the order "larger values first, equal ones by lower index"
+ * over the whole row.
  */
 
 #include <stdint.h>
@@ -14,9 +14,11 @@
 #define TOP_MAX 64
 
 struct top_row {
-    uint32_t n_wanted; /* who asks: so many of the largest, at most TOP_MAX; 0: the whole row */
-    /* The answer. As many as are wanted; fewer when no more are above -infinity; 0 when the row has
-     * a NaN or its largest value is infinite: the whole row then tells what is wrong with it. */
+    uint32_t n_wanted; /* set by the caller: how many of the largest values, at most TOP_MAX; 0:
+                          the whole row */
+    /* Set by the device: the number of values. It is less than requested if fewer values are above
+     * -infinity. It is 0 if the row has a NaN or its largest value is infinite: then the whole row
+     * shows what is wrong. */
     uint32_t n;
     double log_sum; /* log(Σ exp(x - values[0])) over the whole row */
     int32_t ids[TOP_MAX];

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UTF-8 validation, decoding and encoding.
+ */
 #include "core/utf8.h"
 
-/* Expected length by first byte, and the range of the second byte; 0 for bytes that start none. */
-static size_t lead(unsigned char c, unsigned char *ret_low, unsigned char *ret_high)
+/* Expected length by the first byte, and the range of the second byte; 0 for bytes that cannot be
+ * first. */
+static size_t lead_length(unsigned char c, unsigned char *ret_low, unsigned char *ret_high)
 {
     *ret_low = 0x80;
     *ret_high = 0xbf;
@@ -27,8 +31,8 @@ static size_t lead(unsigned char c, unsigned char *ret_low, unsigned char *ret_h
     return 0;
 }
 
-/* How many bytes at @s agree with one code point, and how many it needs. */
-static size_t match(const char *s, size_t len, size_t *ret_need)
+/* How many bytes at @s match one code point, and how many it needs. */
+static size_t match_bytes(const char *s, size_t len, size_t *ret_need)
 {
     unsigned char low, high;
     size_t n = 1;
@@ -36,7 +40,7 @@ static size_t match(const char *s, size_t len, size_t *ret_need)
     *ret_need = 0;
     if (len == 0)
         return 0;
-    *ret_need = lead((unsigned char)s[0], &low, &high);
+    *ret_need = lead_length((unsigned char)s[0], &low, &high);
     if (*ret_need == 0)
         return 0;
     while (n < *ret_need && n < len) {
@@ -57,7 +61,7 @@ size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp)
     size_t need;
     uint32_t cp;
 
-    if (match(s, len, &need) < need || need == 0)
+    if (match_bytes(s, len, &need) < need || need == 0)
         return 0;
     cp = (unsigned char)s[0] & mask[need];
     for (size_t i = 1; i < need; i++)
@@ -105,7 +109,7 @@ size_t utf8_valid_prefix(const char *s, size_t len)
             i++;
             continue;
         }
-        if (match(s + i, len - i, &need) < need || need == 0)
+        if (match_bytes(s + i, len - i, &need) < need || need == 0)
             break;
         i += need;
     }
@@ -115,7 +119,7 @@ size_t utf8_valid_prefix(const char *s, size_t len)
 size_t utf8_incomplete(const char *s, size_t len)
 {
     size_t need;
-    const size_t n = match(s, len, &need);
+    const size_t n = match_bytes(s, len, &need);
 
     return n == len && n > 0 && n < need ? need - n : 0;
 }
@@ -123,7 +127,7 @@ size_t utf8_incomplete(const char *s, size_t len)
 size_t utf8_bad_length(const char *s, size_t len)
 {
     size_t need;
-    const size_t n = match(s, len, &need);
+    const size_t n = match_bytes(s, len, &need);
 
     return n > 0 ? n : 1;
 }

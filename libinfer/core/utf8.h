@@ -16,12 +16,13 @@ static inline bool utf8_valid(const char *s, size_t len)
 {
     return utf8_valid_prefix(s, len) == len;
 }
-/* Decodes one code point: its length 1–4, or 0 when @s does not start with a valid one. */
+/* Decodes one code point. Returns its length 1–4, or 0 if @s does not start with a valid one. */
 size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp);
-/* Encodes into @out (4 bytes); the length, or 0 when @cp is no scalar value. */
+/* Encodes into @out (4 bytes). Returns the length, or 0 if @cp is not a scalar value. */
 size_t utf8_encode(uint32_t cp, char *out);
-/* When @s is a proper prefix of some valid code point, the bytes that are missing (1–3); else 0. */
+/* If @s is the incomplete beginning of a valid code point, the number of missing bytes (1–3); else
+ * 0. */
 size_t utf8_incomplete(const char *s, size_t len);
-/* Length of the maximal subpart at @s that one U+FFFD replaces (Unicode 3.9, as Python does):
- * at least 1 for len > 0. Call where utf8_decode() gave 0. */
+/* Length of the maximal subpart at @s that one U+FFFD replaces (Unicode 3.9, as Python does): at
+ * least 1 for len > 0. Call it where utf8_decode() returned 0. */
 size_t utf8_bad_length(const char *s, size_t len);

@@ -2,11 +2,11 @@
 /*
  * A pool of threads that run one function together
  *
- * All meeting points are one kind of thing, a `gate`: a counter that only grows, on which waiters
- * first spin and then sleep (futex). Each run bumps the start gate; barriers, and the end of a
- * run, bump the barrier's. With more threads than CPUs nobody spins: the thread that is waited
- * for needs the CPU. Futexes rather than condition variables: bumping a gate on which nobody
- * sleeps costs no system call.
+ * Threads synchronize with a `gate`: a counter that only grows. Waiters first spin on it and then
+ * sleep (futex). Each run increments the start gate; barriers and the end of a run increment the
+ * barrier gate. With more threads than CPUs no thread spins, because the thread that is waited for
+ * needs the CPU. Futexes are used instead of condition variables, because incrementing a gate costs
+ * no system call if no thread sleeps on it.
  */
 #include "core/workers.h"
 
@@ -30,10 +30,10 @@ struct gate {
 };
 
 struct workers {
-    struct gate start;   /* runs that began */
-    struct gate barrier; /* barriers that all threads reached */
+    struct gate start;   /* counts started runs */
+    struct gate barrier; /* counts barriers that all threads have reached */
     _Alignas(CACHE_LINE) _Atomic uint32_t n_arrived;
-    workers_fn fn; /* written before the start gate is bumped; NULL: exit */
+    workers_fn fn; /* written before the start gate is incremented; NULL: exit */
     void *arg;
     unsigned n;
     uint64_t spin_nsec;
@@ -58,14 +58,14 @@ static void cpu_relax(void)
 
 static void gate_bump(struct gate *g)
 {
-    /* Sequentially consistent together with gate_wait(): either we see the sleeper, or it sees
-     * the new value. */
+    /* Sequentially consistent together with gate_wait(): either this thread sees the sleeper, or
+     * the sleeper sees the new value. */
     atomic_fetch_add(&g->value, 1);
     if (atomic_load(&g->n_sleeping) > 0)
         syscall(SYS_futex, &g->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Returns once the value is no longer @old. */
+/* Returns when the value is no longer @old. */
 static void gate_wait(struct gate *g, uint32_t old, uint64_t spin_nsec, bool (*idle)(void *arg),
                       void *arg)
 {
@@ -94,7 +94,8 @@ void workers_barrier_idle(struct workers *w, bool (*idle)(void *arg), void *arg)
 
     if (w->n == 1)
         return;
-    /* Nobody can pass this barrier before we arrive, so the value cannot change under us. */
+    /* No thread can pass this barrier before this one arrives, so the value cannot change
+     * meanwhile. */
     old = atomic_load(&w->barrier.value);
     if (atomic_fetch_add(&w->n_arrived, 1) + 1 == w->n) {
         atomic_store(&w->n_arrived, 0);
@@ -114,7 +115,7 @@ static void *worker_main(void *data)
     const struct worker *me = data;
     struct workers *w = me->pool;
 
-    /* A thread that names itself needs no file of /proc. */
+    /* A thread that names itself needs no file in /proc. */
     pthread_setname_np(pthread_self(), "infer-worker");
     for (uint32_t n_runs = 0;; n_runs++) {
         gate_wait(&w->start, n_runs, w->spin_nsec, NULL, NULL);

@@ -4,9 +4,9 @@
 /*
  * A pool of threads that run one function together
  *
- * workers_run() calls fn(arg, i, n) on n threads, the caller being thread 0, and returns when all
- * are done. Between runs the others spin shortly, then sleep. Inside fn, workers_barrier() meets
- * all threads. One thread at a time may call workers_run().
+ * workers_run() calls fn(arg, i, n) on n threads, where the caller is thread 0, and returns when
+ * all are done. Between runs the other threads spin briefly, then sleep. Inside fn,
+ * workers_barrier() synchronizes all threads. Only one thread at a time may call workers_run().
  */
 
 #include "core/macros.h"
@@ -15,13 +15,13 @@ struct workers;
 
 typedef void (*workers_fn)(void *arg, unsigned i_thread, unsigned n_threads);
 
-/* @n_threads ≥ 1, the caller's included. -ENOMEM, -EAGAIN. */
+/* @n_threads ≥ 1 includes the caller. -ENOMEM, -EAGAIN. */
 int workers_new(unsigned n_threads, struct workers **ret_workers);
 struct workers *workers_free(struct workers *w);
 unsigned workers_count(const struct workers *w);
 void workers_run(struct workers *w, workers_fn fn, void *arg);
-/* Only inside fn. Memory written before it is seen by all after it. */
+/* Only inside fn. All threads see after it what any thread wrote before it. */
 void workers_barrier(struct workers *w);
-/* The same; while it spins, it calls idle(@arg) until that returns false: small pieces of work that
- * somebody may also leave undone. */
+/* The same, but calls idle(@arg) while it spins until that returns false. idle() does small,
+ * optional pieces of work. */
 void workers_barrier_idle(struct workers *w, bool (*idle)(void *arg), void *arg);
