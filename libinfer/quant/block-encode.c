@@ -3,12 +3,12 @@
 /*
  * Encoding of floats into the stored formats
  *
- * Formats with one scale per block take the scale that a short search finds to have the least
- * squared error; the search starts at the extreme value and solves for the best scale of each
- * rounding. Formats with scale and minimum solve for both. In the K formats the groups' scales are
- * then rounded to their own few bits and the weights rounded anew with what decoding will see.
- * Large weights count more (|x| beside the root mean square), as they matter more in products.
- * Values that are not finite count as zero.
+ * Formats with one scale per block: a short search finds the scale with the least squared error. It
+ * starts at the extreme value and computes the best scale for each rounding. Formats with scale and
+ * minimum compute both. In the K formats the groups' scales are then rounded to their few bits, and
+ * the weights are rounded again with the scales that decoding will use. Large weights count more
+ * (|x| relative to the root mean square), because they matter more in products. Values that are not
+ * finite count as zero.
  */
 
 #include <math.h>
@@ -23,7 +23,7 @@ static float finite_or_zero(float x)
     return isfinite(x) ? x : 0.0f;
 }
 
-/* Nearest integer within [lo, hi]; anything that is no number gives lo. */
+/* Nearest integer within [lo, hi]; NaN gives lo. */
 static int round_within(float x, int lo, int hi)
 {
     if (!(x > (float)lo))
@@ -44,8 +44,8 @@ static void load_finite(const float *src, float *x, unsigned n)
         x[i] = finite_or_zero(src[i]);
 }
 
-/* How much the error of each weight counts. */
-static void importance(const float *x, unsigned n, float *w)
+/* Weights for the error of each element. */
+static void error_weights(const float *x, unsigned n, float *w)
 {
     float mean = 0;
 
@@ -56,7 +56,7 @@ static void importance(const float *x, unsigned n, float *w)
         w[i] = sqrtf(mean) + fabsf(x[i]);
 }
 
-/* The scale d that makes d × q, q in [lo, hi] with |lo| ≥ hi, closest to x. */
+/* The scale d for which d × q, with q in [lo, hi] and |lo| ≥ hi, is closest to x. */
 static float fit_scale(const float *x, const float *w, unsigned n, int lo, int hi)
 {
     float extreme = 0, best = 0;
@@ -88,7 +88,7 @@ static float fit_scale(const float *x, const float *w, unsigned n, int lo, int h
     return best;
 }
 
-/* The scale and the minimum that make d × q - m, q in [0, hi], closest to x; d, m ≥ 0. */
+/* The scale and the minimum for which d × q - m, with q in [0, hi], is closest to x; d, m ≥ 0. */
 static void fit_affine(const float *x, const float *w, unsigned n, int hi, float *ret_d,
                        float *ret_m)
 {
@@ -175,7 +175,7 @@ static uint16_t encode_scaled(const float *src, int lo, int hi, uint8_t ret_q[32
     float x[32], w[32];
 
     load_finite(src, x, 32);
-    importance(x, 32, w);
+    error_weights(x, 32, w);
 
     const uint16_t bits = f16_from_f32(fit_scale(x, w, 32, lo, hi));
     const float d = f16_to_f32(bits), inverse = d != 0 ? 1 / d : 0;
@@ -197,7 +197,7 @@ static void encode_offset(const float *src, int hi, uint16_t *ret_d, uint16_t *r
         lo_x = MIN(lo_x, x[i]);
     for (unsigned i = 0; i < 32; i++)
         w[i] = 1;
-    /* The fit wants a minimum that is no greater than zero. */
+    /* The fit needs a minimum of zero or less. */
     if (lo_x > 0)
         for (unsigned i = 0; i < 32; i++)
             x[i] -= lo_x;
@@ -302,7 +302,7 @@ static void encode_groups(const float *src, int hi, uint16_t *ret_d, uint16_t *r
 
     load_finite(src, x, 256);
     for (unsigned g = 0; g < 8; g++) {
-        importance(x + 32 * g, 32, w);
+        error_weights(x + 32 * g, 32, w);
         fit_affine(x + 32 * g, w, 32, hi, &d[g], &m[g]);
         max_d = MAX(max_d, d[g]);
         max_m = MAX(max_m, m[g]);
@@ -368,12 +368,12 @@ void encode_q6_k(const float *src, void *dst, uint64_t n_elems)
 
         load_finite(src + i, x, 256);
         for (unsigned g = 0; g < 16; g++) {
-            importance(x + 16 * g, 16, w);
+            error_weights(x + 16 * g, 16, w);
             d[g] = fit_scale(x + 16 * g, w, 16, -32, 31);
             if (fabsf(d[g]) > fabsf(extreme))
                 extreme = d[g];
         }
-        /* The largest scale becomes -128, the value that 8 bits have more of. */
+        /* The largest scale becomes -128, because 8 bits have one more negative value. */
         b.d = f16_from_f32(extreme / -128);
         const float dr = f16_round(extreme / -128);
 

@@ -34,8 +34,8 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define BLOCK_ELEMS 32u  /* of the formats without groups */
-#define SUPER_ELEMS 256u /* of the formats with groups */
+#define BLOCK_ELEMS 32u  /* in formats without groups */
+#define SUPER_ELEMS 256u /* in formats with groups */
 
 struct block_q8_0 {
     uint16_t d;
@@ -118,7 +118,7 @@ static inline void block_k_set_scale(uint8_t scales[12], unsigned g, uint8_t sc,
     }
 }
 
-/* block-decode.c, block-encode.c: rows of the table in dtype.c. */
+/* block-decode.c and block-encode.c: functions for the table in dtype.c. */
 #define BLOCK_DECLARE(stem)                                                                        \
     void decode_##stem(const void *src, float *dst, uint64_t n_elems);                             \
     void encode_##stem(const float *src, void *dst, uint64_t n_elems)

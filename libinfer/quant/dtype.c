@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of number formats
- *
- * One row each: a new format is a row here, a layout in block.h, and its decode and encode.
+ * The table of number formats, one row each. A new format needs a row here, a layout in block.h,
+ * and its decode and encode functions.
  */
 
 #include "quant/dtype.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logit bias and penalties. Counts are taken from the tokens anew for each pick: a sequence needs
- * no state of its own, and one that is recomputed after preemption continues exactly.
+ * Logit bias and penalties
+ *
+ * Token counts are computed again for each pick. So a sequence has no state for them, and one that
+ * is recomputed after preemption continues exactly.
  */
 #include "sample/penalty.h"
 
@@ -21,9 +23,9 @@ static void add_bias(const struct sample_params *p, float *logits, uint32_t n_vo
     }
 }
 
-/* CTRL (Keskar et al. 2019) with the sign taken into account. */
-static void repetition(float penalty, const int32_t *tokens, uint32_t n, uint32_t *counts,
-                       float *logits, uint32_t n_vocab)
+/* CTRL (Keskar et al. 2019), with division or multiplication depending on the sign. */
+static void apply_repetition(float penalty, const int32_t *tokens, uint32_t n, uint32_t *counts,
+                             float *logits, uint32_t n_vocab)
 {
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t t = (uint32_t)tokens[i];
@@ -37,8 +39,8 @@ static void repetition(float penalty, const int32_t *tokens, uint32_t n, uint32_
             counts[tokens[i]] = 0;
 }
 
-static void occurrence(const struct sample_params *p, const int32_t *tokens, uint32_t n,
-                       uint32_t *counts, float *logits, uint32_t n_vocab)
+static void apply_occurrence(const struct sample_params *p, const int32_t *tokens, uint32_t n,
+                             uint32_t *counts, float *logits, uint32_t n_vocab)
 {
     for (uint32_t i = 0; i < n; i++)
         if ((uint32_t)tokens[i] < n_vocab)
@@ -53,7 +55,7 @@ static void occurrence(const struct sample_params *p, const int32_t *tokens, uin
     }
 }
 
-/* The tokens that one of the stages may touch, each once, with their logits. */
+/* The tokens whose logits a stage may change, each once, with their logits. */
 struct edits {
     struct penalty_edit *list;
     uint32_t n;
@@ -62,7 +64,7 @@ struct edits {
     uint32_t n_vocab;
 };
 
-static void note(struct edits *e, int32_t token)
+static void note_edit(struct edits *e, int32_t token)
 {
     if ((uint32_t)token < e->n_vocab && e->counts[token]++ == 0)
         e->list[e->n++] = (struct penalty_edit){token, e->logits[token]};
@@ -77,15 +79,16 @@ uint32_t penalty_apply(const struct sample_params *p, const int32_t *tokens, uin
     const uint32_t n_counted = p->presence != 0 || p->frequency != 0 ? n_tokens - n_prompt : 0;
 
     for (size_t i = 0; i < p->n_bias; i++)
-        note(&e, p->bias[i].token);
+        note_edit(&e, p->bias[i].token);
     for (uint32_t i = n_tokens - MAX(n_window, n_counted); i < n_tokens; i++)
-        note(&e, tokens[i]);
+        note_edit(&e, tokens[i]);
     for (uint32_t i = 0; i < e.n; i++)
         counts[ret_edits[i].id] = 0;
 
     add_bias(p, logits, n_vocab);
-    repetition(p->repetition, tokens + n_tokens - n_window, n_window, counts, logits, n_vocab);
-    occurrence(p, tokens + n_tokens - n_counted, n_counted, counts, logits, n_vocab);
+    apply_repetition(p->repetition, tokens + n_tokens - n_window, n_window, counts, logits,
+                     n_vocab);
+    apply_occurrence(p, tokens + n_tokens - n_counted, n_counted, counts, logits, n_vocab);
     return e.n;
 }
 

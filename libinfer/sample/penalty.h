@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * The stages that change logits: bias, repetition, presence and frequency
+ * The stages that change logits: bias, repetition, presence and frequency penalty
  *
- * They touch few tokens of a row, so the row is changed in place and put back after the pick.
+ * They change few logits, so the row is modified in place and restored after the pick.
  */
 
 #include "sample/sampler.h"
 
 struct penalty_edit {
     int32_t id;
-    float logit; /* as it was */
+    float logit; /* the original value */
 };
 
 static inline bool penalty_any(const struct sample_params *p)
@@ -19,8 +19,8 @@ static inline bool penalty_any(const struct sample_params *p)
     return p->n_bias > 0 || p->repetition != 1 || p->presence != 0 || p->frequency != 0;
 }
 
-/* @counts: [n_vocab], all zero before and after. Fills @ret_edits [n_vocab], one for each logit
- * that was touched, and returns their number. */
+/* @counts: [n_vocab], all zero before and after. Fills @ret_edits [n_vocab], one for each changed
+ * logit, and returns their number. */
 uint32_t penalty_apply(const struct sample_params *p, const int32_t *tokens, uint32_t n_tokens,
                        uint32_t n_prompt, uint32_t *counts, float *logits, uint32_t n_vocab,
                        struct penalty_edit *ret_edits);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The passes over a row for any CPU: vectors of 128 bits, which are plain arithmetic where there
- * are none. */
+/* The kernels of row-kernels.h for any CPU: vectors of 128 bits, which compilers turn into scalar
+ * code if the CPU has none. */
 #define ROW_WIDTH 4
 
 #include "sample/row-isa.h"

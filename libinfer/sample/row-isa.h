@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The tables of kernels, each of a file that is built for its instruction set. */
+/* Declarations of the kernel tables, one per instruction set. */
 
 #include "sample/row.h"
 

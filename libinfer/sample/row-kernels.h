@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes over a row, in the compiler's vector types of ROW_WIDTH floats; included by one file
- * for each instruction set. Sums go by sixteen lanes whatever the width, so that all widths round
+ * The passes over a row, in the compiler's vector types of ROW_WIDTH floats. One file per
+ * instruction set includes this. Sums use sixteen lanes at any width, so that all widths round
  * alike.
  *
  * exp(z) = 2^k × exp(r), |r| ≤ ln 2 / 2, with the polynomial of Cephes' expf (Moshier).
@@ -42,7 +42,7 @@ static inline float peak_group(const lanes *part)
     return v[0];
 }
 
-/* A run that is not whole, filled up. */
+/* Copies an incomplete run and fills it up. */
 static inline void fill_run(float *run, const float *x, uint32_t n, float fill)
 {
     memcpy(run, x, n * sizeof(*x));
@@ -92,7 +92,7 @@ static bool row_peaks(const float *x, uint32_t n, float *peaks)
 /* Replaces a vector of values by their exponentials. */
 static inline void exp_lanes(lanes *x, float max, float scale)
 {
-    const float round = 12582912.0f; /* 1.5 × 2^23: adding it leaves no fraction */
+    const float round = 12582912.0f; /* 1.5 × 2^23: adding it removes the fraction */
     lanes z = (*x - max) * scale, k, r, p;
     const lanes_int keep = z > -86.0f;
     lanes_int power;
@@ -143,7 +143,7 @@ static void row_masses(const float *x, uint32_t n, float max, float scale, float
     }
 }
 
-/* Masses from @key up, or only those above it. */
+/* Sums the masses above @key, and with @with_key also those equal to it. */
 static inline float sum_from(const float *mass, float key, bool with_key)
 {
     lanes sum[PARTS] = {0};
@@ -167,7 +167,7 @@ static void row_before(const float *x, uint32_t n, float max, float scale, float
         const uint32_t at = i * ROW_RUN;
         float mass[ROW_RUN], sum;
 
-        /* No mass is above the sum. */
+        /* If the sum is below the key, so is each mass. */
         if (all[i] < key) {
             sums[i] = 0;
             continue;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The choice of kernels, and what is found by the peaks of runs: a vocabulary has 10^5 entries,
- * and almost all of its runs are passed by with one comparison.
+ * Selection of the kernels, and searches that use the peaks of runs
+ *
+ * A vocabulary has 10^5 entries. One comparison with its peak is enough to skip almost any run.
  */
 #include "sample/row.h"
 
@@ -13,7 +14,7 @@
 #include "sample/row-isa.h"
 #include "sample/select.h"
 
-/* The first whose flags the CPU has wins. */
+/* The first row whose flags the CPU supports wins. */
 static const struct {
     const struct row_kernels *kernels;
     unsigned flags;
@@ -58,7 +59,8 @@ int32_t row_argmax(const float *x, uint32_t n, const float *peaks)
             return (int32_t)i;
 }
 
-/* A value that at least @k of the row reach: the k-th largest peak, since each peak is a value. */
+/* A value that at least @k values of the row reach: the k-th largest peak, because each peak is a
+ * value. */
 static float least_of_top(const float *peaks, uint32_t n_runs, uint32_t k, struct cand *scratch)
 {
     float least = INFINITY;

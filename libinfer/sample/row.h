@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What sampling does with every value of a row of logits
+ * Passes over a whole row of logits
  *
- * A row is looked at in runs of ROW_RUN values, the last one shorter. A pass leaves a number per
- * run, and what follows looks only into the runs that can matter. The kernels of all instruction
- * sets give the same bits.
+ * A row is processed in runs of ROW_RUN values; the last one may be shorter. A pass gives one
+ * number per run, and later steps only look into runs that can matter. The kernels of all
+ * instruction sets give the same bits.
  */
 
 #include <stdbool.h>
@@ -15,17 +15,19 @@
 #define ROW_RUN 128
 
 struct row_kernels {
-    /* The largest value of each run; false when a value is NaN, and the peaks are then void. */
+    /* Computes the largest value of each run. Returns false if a value is NaN; then the peaks are
+     * undefined. */
     bool (*peaks)(const float *x, uint32_t n, float *peaks);
     /*
-     * mass[i] = exp((x[i] - max) × scale), and the sum of each run. @max is the largest value,
-     * finite; others may be -infinity. Relative error below 2e-7, but for the rounding of the
-     * exponent; results below 1e-37 are 0. @mass has whole runs: what lies behind @n becomes 0.
-     * It may be NULL when only the sums are wanted, and may be @x.
+     * mass[i] = exp((x[i] - max) × scale), and the sum of each run. @max is the largest value and
+     * finite; others may be -infinity. The relative error is below 2e-7, except for the rounding of
+     * the exponent; results below 1e-37 are 0. @mass has whole runs: values behind @n become 0. It
+     * may be NULL if only the sums are needed, and may be @x.
      */
     void (*masses)(const float *x, uint32_t n, float max, float scale, float *mass, float *sums);
-    /* For each run the sum of the masses above @key, and of those equal to it before index @id;
-     * @all are the sums of all. Masses are computed anew, and only where a run has such. */
+    /* Computes for each run the sum of the masses above @key, and of those equal to it before index
+     * @id; @all are the sums of all masses. Masses are computed again, only in runs that have such
+     * values. */
     void (*before)(const float *x, uint32_t n, float max, float scale, float key, uint32_t id,
                    const float *all, float *sums);
 };
@@ -38,17 +40,17 @@ static inline uint32_t row_n_runs(uint32_t n)
     return (n + ROW_RUN - 1) / ROW_RUN;
 }
 
-/* Sum of numbers per run, in their order. */
+/* Sum of the runs' numbers, in order. */
 double row_total(const float *sums, uint32_t n_runs);
 
-/* Index of the largest value, the lowest one among equals; -1 when it is infinite. @peaks are the
- * row's. */
+/* Index of the largest value, the lowest one if several are equal; -1 if it is infinite. @peaks are
+ * those of the row. */
 int32_t row_argmax(const float *x, uint32_t n, const float *peaks);
 
 struct cand;
 
 /*
- * The @k largest of a row without NaN into @out, in no order; values of -infinity are left out.
- * Returns how many. @out has room for max(@n, number of runs).
+ * Writes the @k largest values of a row without NaN to @out, in no order, except values of
+ * -infinity. Returns how many there are. @out has room for max(@n, number of runs).
  */
 uint32_t row_top(const float *x, uint32_t n, const float *peaks, uint32_t k, struct cand *out);

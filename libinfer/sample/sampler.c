@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler chain (see sampler.h for its order)
+ * The sampler chain (sampler.h has its order)
  *
- * Nothing is sorted, and a vocabulary is exponentiated only where a formula asks for the sum over
- * it. What takes their place are two ways of drawing again until a draw may be kept. Both have the
- * very distribution that is asked for, and few draws are not kept.
+ * Nothing is sorted, and exponentials of the whole vocabulary are computed only if a formula needs
+ * their sum. Two methods of rejection sampling replace sorting. Both have exactly the requested
+ * distribution, and few draws are rejected.
  */
 #include "sample/sampler.h"
 
@@ -21,9 +21,9 @@
 struct sampler {
     const struct row_kernels *kernels;
     uint32_t n_vocab, n_row;
-    float *peaks, *sums, *left; /* by runs of a row */
-    float *envelope;            /* by runs, in whole runs of these */
-    double *groups;             /* by runs of runs */
+    float *peaks, *sums, *left; /* per run of a row */
+    float *envelope;            /* per run, padded to whole runs of runs */
+    double *groups;             /* per run of runs */
     struct cand *cands;
     uint32_t *counts; /* zero between picks */
     struct penalty_edit *edits;
@@ -105,20 +105,20 @@ struct sampler *sampler_free(struct sampler *s)
     return NULL;
 }
 
-/* Of a temperature that may be tiny: differences of logits stay finite. */
+/* Limits the scale for tiny temperatures, so that differences of logits stay finite. */
 static float scale_of(const struct sample_params *p)
 {
     return MIN(1 / p->temperature, 1e30f);
 }
 
-/* A row that is drawn from by mass. */
+/* A row from which tokens are drawn by mass. */
 struct weighed {
     const float *logits;
     uint32_t n;
     float max, scale;
 };
 
-/* Masses of one run, what lies behind the row being 0; returns their sum. */
+/* Computes the masses of one run, with 0 behind the row. Returns their sum. */
 static float run_masses(const struct sampler *s, const struct weighed *w, uint32_t run, float *mass)
 {
     const uint32_t at = run * ROW_RUN;
@@ -128,8 +128,8 @@ static float run_masses(const struct sampler *s, const struct weighed *w, uint32
     return sum;
 }
 
-/* Where @point falls into the weights, laid end to end; it becomes the distance into that one. The
- * last of them that is not 0 when rounding leads past the end. */
+/* Finds the weight that contains @point if the weights are laid end to end. @point becomes the
+ * distance within that weight. If rounding leads past the end, it is the last non-zero weight. */
 static uint32_t find_point(const float *weights, uint32_t n, double *point)
 {
     uint32_t last = 0;
@@ -146,9 +146,9 @@ static uint32_t find_point(const float *weights, uint32_t n, double *point)
 }
 
 /*
- * Draws by mass from the tokens of at least mass @least. A run weighs at most its largest mass
- * times its length, which tells an envelope without a look into the row. A point under the envelope
- * that is not under the masses is drawn again, and the envelope of its run is then exact.
+ * Draws by mass from the tokens of mass @least or more. A run weighs at most its largest mass times
+ * its length, which gives an envelope without reading the row. A point that is under the envelope
+ * but not under the masses is rejected, and the envelope of its run becomes exact.
  */
 static int32_t draw_under_envelope(struct sampler *s, const struct weighed *w, float least,
                                    struct rng *rng)
@@ -187,16 +187,17 @@ static int32_t draw_under_envelope(struct sampler *s, const struct weighed *w, f
 }
 
 /*
- * Draws by mass from the shortest prefix of the order by mass that weighs top_p, cut at mass
- * @least. A token is drawn from all that are left. When those before it weigh less than top_p it is
- * in the prefix; otherwise nothing from it on is, and the next draw is from those before it. On
- * average log(1 / top_p) draws are not kept.
+ * Draws by mass from the shortest prefix of the order by mass that has mass top_p, limited to mass
+ * @least. A token is drawn from all remaining ones. If those before it have less mass than top_p,
+ * it is in the prefix and is accepted. Otherwise it and all behind it are not, and the next draw is
+ * from those before it. On average log(1 / top_p) draws are rejected.
  */
 static int32_t draw_from_prefix(struct sampler *s, const struct weighed *w, float top_p,
                                 float least, struct rng *rng)
 {
     const uint32_t n_runs = row_n_runs(w->n);
-    float key = least; /* the border: those above key are left, and of key those below index id */
+    float key = least; /* the border: tokens with more mass than key remain, and those with mass
+                          key below index id */
     uint32_t id = UINT32_MAX;
     const float *sums = s->sums;
     double enough;
@@ -226,7 +227,7 @@ static int32_t draw_from_prefix(struct sampler *s, const struct weighed *w, floa
     }
 }
 
-/* All stages but top-k and typical-p. The most likely token has mass 1. */
+/* All stages except top-k and typical-p. The most likely token has mass 1. */
 static int32_t pick_by_mass(struct sampler *s, const struct sample_params *p, struct rng *rng,
                             const float *logits, float max)
 {
@@ -238,8 +239,8 @@ static int32_t pick_by_mass(struct sampler *s, const struct sample_params *p, st
 }
 
 /*
- * The @top_k first of the row, or all, as candidates. What a draw gives follows from their order,
- * so those that a list may tell as well are put into the order of lists.
+ * Takes the first @top_k tokens of the row, or all, as candidates. The result of a draw depends on
+ * their order, so candidates that a list may also provide are sorted like the list.
  */
 static uint32_t take_cands(struct sampler *s, const struct sample_params *p, const float *logits)
 {
@@ -251,7 +252,7 @@ static uint32_t take_cands(struct sampler *s, const struct sample_params *p, con
     return n;
 }
 
-/* Gives the candidates their masses. */
+/* Computes the masses of the candidates. */
 static void weigh_cands(struct sampler *s, const struct sample_params *p, uint32_t n, float max)
 {
     for (uint32_t at = 0; at < n; at += ROW_RUN) {
@@ -276,9 +277,9 @@ static double cands_total(const struct cand *c, uint32_t n)
 }
 
 /*
- * Keeps the tokens whose surprise is nearest to the entropy until they weigh typical_p. With
- * z = (logit - max) × scale, of which the mass is the exponential, a surprise is
- * log(total) - z, and the entropy is the mean of that.
+ * Keeps the tokens whose surprise is nearest to the entropy until they have mass typical_p. With z
+ * = (logit - max) × scale, whose exponential is the mass, the surprise is log(total) - z, and the
+ * entropy is its mean.
  */
 static uint32_t cut_typical(const struct sample_params *p, struct cand *c, uint32_t n, float max)
 {
@@ -311,7 +312,7 @@ static uint32_t cut_min_p(const struct sample_params *p, struct cand *c, uint32_
     return n_kept;
 }
 
-static int32_t draw(const struct cand *c, uint32_t n, struct rng *rng)
+static int32_t draw_cand(const struct cand *c, uint32_t n, struct rng *rng)
 {
     double point = rng_double(rng) * cands_total(c, n);
     int32_t last = c[0].id;
@@ -323,11 +324,11 @@ static int32_t draw(const struct cand *c, uint32_t n, struct rng *rng)
         if (c[i].mass > 0)
             last = c[i].id;
     }
-    /* Only rounding leads here; a forbidden token must not profit by it. */
+    /* Only rounding leads here. It must not select a forbidden token. */
     return last;
 }
 
-/* The stages from top-k on, for the @n candidates that it left. */
+/* The stages after top-k, for its @n candidates. */
 static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p, struct rng *rng,
                                uint32_t n, float max)
 {
@@ -341,12 +342,12 @@ static int32_t pick_from_cands(struct sampler *s, const struct sample_params *p,
     if (p->min_p > 0)
         n = cut_min_p(p, c, n);
     assert(n > 0);
-    return draw(c, n, rng);
+    return draw_cand(c, n, rng);
 }
 
-/* The choice from a row with its peaks; negative when none is left. */
-static int32_t pick(struct sampler *s, const struct sample_params *p, struct rng *rng,
-                    const float *logits)
+/* Picks from a row with its peaks; negative if no token is left. */
+static int32_t pick_token(struct sampler *s, const struct sample_params *p, struct rng *rng,
+                          const float *logits)
 {
     const int32_t best = row_argmax(logits, s->n_vocab, s->peaks);
 
@@ -365,17 +366,17 @@ int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t
     int32_t token;
     bool valid;
 
-    /* Looked at before bias and penalties too, so that a bad row never counts as a choice. */
+    /* Checked also before bias and penalties, so that an invalid row never gives a token. */
     if (!s->kernels->peaks(logits, s->n_vocab, s->peaks) ||
         row_argmax(logits, s->n_vocab, s->peaks) < 0)
         return SAMPLE_BAD_ROW;
     if (!penalty_any(p)) {
-        *ret_token = pick(s, p, rng, logits);
+        *ret_token = pick_token(s, p, rng, logits);
         return 0;
     }
     n_edits = penalty_apply(p, tokens, n_tokens, n_prompt, s->counts, logits, s->n_vocab, s->edits);
     valid = s->kernels->peaks(logits, s->n_vocab, s->peaks);
-    token = valid ? pick(s, p, rng, logits) : -1;
+    token = valid ? pick_token(s, p, rng, logits) : -1;
     penalty_undo(s->edits, n_edits, logits);
     if (token < 0)
         return SAMPLE_BAD_ROW;
@@ -402,7 +403,7 @@ uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row,
         *ret_logprob = (float)((double)logits[token] - max - sum);
     if (n_top == 0)
         return 0;
-    /* The peaks may be of values behind the vocabulary: in its last run. */
+    /* The peak of the last run may be of a value behind the vocabulary. */
     if (n_row > s->n_vocab)
         s->kernels->peaks(logits, s->n_vocab, s->peaks);
     n_top = row_top(logits, s->n_vocab, s->peaks, n_top, s->cands);
@@ -425,7 +426,7 @@ uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *
     return MAX(n_top, p->top_k);
 }
 
-/* The first @n of the list that are tokens, or all, as candidates. */
+/* Takes the first @n tokens of the list, or all, as candidates. */
 static uint32_t take_listed(const struct sampler *s, const struct top_row *list, uint32_t n,
                             struct cand *ret_cands)
 {
@@ -443,7 +444,7 @@ bool sampler_list_suffices(const struct sampler *s, const struct top_row *list)
     const uint32_t n = take_listed(s, list, TOP_MAX, cands);
 
     assert(list->n <= list->n_wanted && list->n_wanted <= TOP_MAX);
-    /* A list that is shorter than what was wanted is all there is. */
+    /* A list that is shorter than requested is complete. */
     return n == list->n_wanted || (n > 0 && list->n < list->n_wanted);
 }
 

@@ -4,7 +4,7 @@
 /*
  * From a row of logits to a token
  *
- * The order of the chain, which is fixed:
+ * The order of the chain is fixed:
  *   1. logit_bias is added; a bias of -100 or less forbids the token
  *   2. repetition penalty, once per token in the window (the last tokens, prompt included)
  *   3. presence and frequency penalty, over generated tokens
@@ -12,18 +12,17 @@
  *   5. top-k
  *   6. typical-p (Meister et al. 2022)
  *   7. top-p (Holtzman et al. 2019)
- *   8. min-p (Nguyen et al. 2024), against the most likely token that is left
- *   9. one draw from what is left, renormalised
- * Each of 5–8 sees probabilities that are renormalised over what the stage before left. Top-p
- * after temperature is what OpenAI's API means; top-k first is what bounds the work.
- * Ties go to the lower id everywhere. Log-probabilities are those of raw logits: before bias,
- * penalties and temperature.
+ *   8. min-p (Nguyen et al. 2024), relative to the most likely remaining token
+ *   9. one draw from the remaining tokens, renormalized
+ * Each of 5–8 uses probabilities that are renormalized over the tokens that the stage before left.
+ * Top-p after temperature is what OpenAI's API does; top-k first limits the work. Ties always go to
+ * the lower id. Log-probabilities are those of raw logits: before bias, penalties and temperature.
  *
- * A choice depends on the row, the parameters, the sequence's tokens and its generator alone.
- * A sampler is scratch memory for one thread; picking allocates nothing.
+ * A choice depends only on the row, the parameters, the sequence's tokens and its generator. A
+ * sampler is working memory for one thread; picking allocates nothing.
  *
- * Where a few of the largest logits tell the choice, a list of them (core/top.h) gives the very
- * token that the row gives, by the same draws.
+ * If a few of the largest logits determine the choice, a list of them (core/top.h) gives exactly
+ * the same token as the row, with the same draws.
  */
 
 #include <infer/engine.h>
@@ -32,7 +31,7 @@
 #include "core/rng.h"
 #include "core/top.h"
 
-/* inf_sampling with the defaults resolved and the bias copied. */
+/* inf_sampling with defaults resolved and the bias copied. */
 struct sample_params {
     float temperature, top_p, min_p, typical_p;
     uint32_t top_k;
@@ -42,7 +41,7 @@ struct sample_params {
     size_t n_bias;
 };
 
-/* @in is valid (asserted). -ENOMEM. */
+/* @in must be valid (asserted). -ENOMEM. */
 int sample_params_init(struct sample_params *p, const struct inf_sampling *in);
 void sample_params_done(struct sample_params *p);
 
@@ -55,34 +54,33 @@ enum {
     SAMPLE_BAD_ROW = 1, /* a logit is NaN or infinite, or every token is forbidden */
 };
 
-/* Rows have @n_vocab values of tokens, and at most @n_row in all. -ENOMEM. */
+/* Rows have @n_vocab values for tokens, and at most @n_row in all. -ENOMEM. */
 int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler);
 struct sampler *sampler_free(struct sampler *s);
 DEFINE_CLEANUP(struct sampler *, sampler_free);
 
 /*
- * Picks the token that follows @tokens, of which the first @n_prompt are the prompt's. @logits
- * serve as scratch memory and are afterwards what they were. Greedy picks leave @rng alone.
- * 0 or SAMPLE_BAD_ROW.
+ * Picks the token that follows @tokens, of which the first @n_prompt belong to the prompt. @logits
+ * are modified and restored. Greedy picks do not use @rng. Returns 0 or SAMPLE_BAD_ROW.
  */
 int sampler_pick(struct sampler *s, const struct sample_params *p, const int32_t *tokens,
                  uint32_t n_tokens, uint32_t n_prompt, struct rng *rng, float *logits,
                  int32_t *ret_token);
 /*
- * The log-softmax of @token (may be negative: none, *ret_logprob is then NAN) over a row of
- * @n_row ≥ n_vocab raw logits, and the @n_top ≤ SAMPLE_MAX_TOP most likely of the first n_vocab
+ * Computes the log-softmax of @token over a row of @n_row ≥ n_vocab raw logits (if @token is
+ * negative, *ret_logprob is NAN), and the @n_top ≤ SAMPLE_MAX_TOP most likely of the first n_vocab
  * tokens, best first. Returns how many are in @ret_top. A row with NaN gives NAN and none.
  */
 uint32_t sampler_logprob(struct sampler *s, const float *logits, uint32_t n_row, int32_t token,
                          uint32_t n_top, float *ret_logprob, struct inf_top_logprob *ret_top);
 
-/* How many of the largest logits tell what @p picks and the @n_top most likely; 0: only the row
- * does. */
+/* How many of the largest logits determine the pick with @p and the @n_top most likely tokens; 0:
+ * only the whole row does. */
 uint32_t sampler_list_need(const struct sampler *s, const struct sample_params *p, uint32_t n_top);
-/* Whether a list of so many, as it came, is enough: one that has tokens behind the vocabulary may
- * not be, and an empty one is not. */
+/* Whether a list that was requested with that number is sufficient. A list with indices behind the
+ * vocabulary may not be, and an empty one is not. */
 bool sampler_list_suffices(const struct sampler *s, const struct top_row *list);
-/* sampler_pick() and sampler_logprob() from a list that suffices. @token is in the list. */
+/* sampler_pick() and sampler_logprob() from a sufficient list. @token must be in the list. */
 int32_t sampler_pick_from_list(struct sampler *s, const struct sample_params *p, struct rng *rng,
                                const struct top_row *list);
 uint32_t sampler_logprob_from_list(const struct sampler *s, const struct top_row *list,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Partial selection by quickselect (Hoare): by number, and by mass. Only what is asked for in order
- * is sorted.
+ * Partial selection by quickselect (Hoare), by number and by mass. Only results that must be in
+ * order are sorted.
  */
 #include "sample/select.h"
 
 #include <assert.h>
 
-/* Restores the heap whose root (the worst of the kept) was replaced. */
+/* Restores the heap after its root (the worst of the kept) was replaced. */
 static void heap_sift(struct cand *h, uint32_t n, uint32_t i)
 {
     for (;;) {
@@ -28,9 +28,10 @@ static void heap_sift(struct cand *h, uint32_t n, uint32_t i)
     }
 }
 
-/* Hoare's partition of [lo, hi), at least two, by the one in the middle: all before the result
- * come before all from it on, and both sides have some. No pair is equal, since ids differ. */
-static uint32_t partition(struct cand *c, uint32_t lo, uint32_t hi)
+/* Hoare's partition of [lo, hi), at least two elements, around the middle one: all elements before
+ * the result come before all from it on, and neither side is empty. No two elements are equal,
+ * because ids differ. */
+static uint32_t partition_cands(struct cand *c, uint32_t lo, uint32_t hi)
 {
     const struct cand pivot = c[lo + (hi - lo) / 2];
     uint32_t i = lo, j = hi - 1;
@@ -51,11 +52,11 @@ static uint32_t partition(struct cand *c, uint32_t lo, uint32_t hi)
 
 void cand_select(struct cand *c, uint32_t n, uint32_t k)
 {
-    uint32_t lo = 0, hi = n; /* the border lies in [lo, hi) */
+    uint32_t lo = 0, hi = n; /* the border is in [lo, hi) */
 
     assert(k <= n);
     while (hi - lo > 1 && k > lo && k < hi) {
-        const uint32_t i = partition(c, lo, hi);
+        const uint32_t i = partition_cands(c, lo, hi);
 
         if (k <= i)
             hi = i;
@@ -80,12 +81,12 @@ void cand_sort(struct cand *c, uint32_t n)
 
 uint32_t cand_prefix(struct cand *c, uint32_t n, double mass)
 {
-    uint32_t lo = 0, hi = n; /* the last of the prefix lies in [lo, hi) */
-    double before = 0;       /* mass of those before lo */
+    uint32_t lo = 0, hi = n; /* the last element of the prefix is in [lo, hi) */
+    double before = 0;       /* mass of the elements before lo */
 
     assert(n > 0);
     while (hi - lo > 1) {
-        const uint32_t border = partition(c, lo, hi);
+        const uint32_t border = partition_cands(c, lo, hi);
         double part = 0;
 
         for (uint32_t i = lo; i < border; i++)

@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * The largest of many, without sorting them all
+ * Selection of the largest elements without sorting all
  *
- * Everywhere larger keys come first and equal keys are ordered by lower id, so that results do
- * not depend on how they were found. Keys are never NaN.
+ * Larger keys always come first, and equal keys are ordered by lower id, so results do not depend
+ * on the method. Keys are never NaN.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct cand {
-    float key;  /* what order goes by */
-    float mass; /* unnormalised probability */
+    float key;  /* determines the order */
+    float mass; /* unnormalized probability */
     int32_t id;
 };
 
@@ -22,9 +22,9 @@ static inline bool cand_before(const struct cand *a, const struct cand *b)
     return a->key != b->key ? a->key > b->key : a->id < b->id;
 }
 
-/* Puts the @k first of @n cands into the first places, in no order. */
+/* Moves the @k first of @n cands to the front, in no order. */
 void cand_select(struct cand *c, uint32_t n, uint32_t k);
 void cand_sort(struct cand *c, uint32_t n);
-/* Puts the shortest prefix whose mass reaches @mass into the first places, in no order, and returns
- * its length, at least 1 and at most @n. */
+/* Moves the shortest prefix whose mass reaches @mass to the front, in no order, and returns its
+ * length, which is 1 … @n. */
 uint32_t cand_prefix(struct cand *c, uint32_t n, double mass);
