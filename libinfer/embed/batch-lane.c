@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lanes: filling a batch with texts, running it, and delivering the vectors.
+ */
 #include "embed/batch-lane.h"
 
 #include <errno.h>
@@ -8,7 +11,7 @@
 #include "core/err.h"
 #include "core/pages.h"
 
-/* Blocks of the KV store. Short texts leave most of a block untouched. */
+/* Tokens per block of the KV store. Short texts leave most of a block untouched. */
 #define BLOCK_TOKENS 64u
 
 static int make_store(struct lane *l)
@@ -126,7 +129,7 @@ static void ask_rows(struct lane *l, uint32_t first, uint32_t n)
     }
 }
 
-/* As RoBERTa counts them. */
+/* Position numbers as RoBERTa counts them. */
 static void count_positions(struct lane *l, uint32_t first, uint32_t n)
 {
     uint32_t position = 0;

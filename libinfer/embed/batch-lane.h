@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A lane: one batch of texts on its way through the model
+ * A lane: one batch of texts while the model computes it
  *
- * A lane has plans, one for each task, and a KV store of one layer to itself, so that the batch of
- * another lane can be computed while its own is between two products.
+ * A lane has its own plans, one per task, and its own KV store of one layer. So the batch of
+ * another lane can be computed while this one is paused between two products.
  */
 
 #include "backend/backend.h"
@@ -15,12 +15,13 @@
 
 struct lane_params {
     uint32_t width;        /* of the graphs' output */
-    uint32_t batch_tokens; /* of several texts together */
-    uint32_t max_tokens;   /* of one text */
+    uint32_t batch_tokens; /* limit for several texts together */
+    uint32_t max_tokens;   /* per text */
     uint32_t n_kv_heads, head_dim;
     enum job_pick pick;
-    int32_t padding; /* tokens of this id have row 0 of the table of positions, and others the rows
-                        behind it, counted without them; -1: all are counted, from row 0 on */
+    int32_t padding; /* tokens with this id use row 0 of the position table; others use the rows
+                        behind it and are counted without them; -1: all tokens are counted, from
+                        row 0 on */
 };
 
 /* A text of the batch. */
@@ -33,7 +34,7 @@ struct lane {
     struct backend *backend; /* borrowed */
     struct plan *plans[LANE_MAX_PLANS];
     uint32_t n_plans;
-    uint32_t i_task; /* of all texts of the batch */
+    uint32_t i_task; /* task of all texts of the batch */
     struct kv_store *store;
     struct lane_params params;
     struct batch batch;
@@ -42,35 +43,35 @@ struct lane {
     uint32_t *blocks;        /* [n_blocks], 0, 1, 2… */
     int32_t *tokens;         /* [max_rows] */
     uint8_t *types;          /* [max_rows] */
-    uint32_t *positions;     /* [max_rows]; NULL: they are as in any text */
+    uint32_t *positions;     /* [max_rows]; NULL: positions count from 0 in each text */
     uint32_t *logit_rows;    /* [max_logits] */
-    float *out;              /* [max_logits, width]: memory is touched when rows come */
+    float *out;              /* [max_logits, width]; pages are allocated as rows are written */
     uint32_t max_rows, max_seqs, max_logits, n_blocks;
     uint64_t out_size;
-    uint32_t i_stage; /* where run_part() goes on */
-    bool large;       /* the batch was a text beyond batch_tokens */
+    uint32_t i_stage; /* stage at which run_part() continues */
+    bool large;       /* the batch was a single text longer than batch_tokens */
 };
 
-/* -EOPNOTSUPP with the reason, -ENOMEM. @lane is zeroed. */
+/* -EOPNOTSUPP with the reason, -ENOMEM. @lane must be zeroed. */
 int lane_init(struct lane *lane, struct backend *backend, const struct lane_params *params,
               struct inf_err *reterr);
 void lane_done(struct lane *lane);
-/* The next task's. -EOPNOTSUPP with the reason, -ENOMEM. */
+/* Adds the plan of the next task. -EOPNOTSUPP with the reason, -ENOMEM. */
 int lane_add_plan(struct lane *lane, const struct graph *graph, struct inf_err *reterr);
 
-/* Whether another text of @n tokens, for task @i_task, goes into the batch. */
+/* Whether another text of @n tokens for task @i_task fits into the batch. */
 bool lane_has_room(const struct lane *lane, uint32_t i_task, size_t n);
-/* The text @i_text of @job joins the batch. */
+/* Adds text @i_text of @job to the batch. */
 void lane_add(struct lane *lane, struct job *job, size_t i_text);
 static inline bool lane_is_empty(const struct lane *lane)
 {
     return lane->batch.n_seqs == 0;
 }
-/* Computes the batch, or the next part of it when @part. True when it is whole: the jobs have their
- * vectors, or *ret_error says why not. */
+/* Computes the batch, or its next part if @part. Returns true when the batch is complete: then
+ * lane_deliver() can write the vectors, or *ret_error has the error. */
 bool lane_run(struct lane *lane, bool part, int *ret_error);
 /* Writes the vectors to the jobs of the batch. */
 void lane_deliver(const struct lane *lane);
 void lane_clear(struct lane *lane);
-/* Nothing is to be done for now: gives memory back that a large batch took. */
+/* Called without work: returns the memory that a large batch used to the system. */
 void lane_rest(struct lane *lane);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The embedder's thread: queues, batches, results.
+ */
 #include "embed/embedder.h"
 
 #include <errno.h>
@@ -10,7 +13,7 @@
 #include "core/clock.h"
 #include "core/err.h"
 
-/* Requests of up to so many tokens go before others: about what one batch holds. */
+/* Requests of up to this many tokens run before others: about one batch. */
 #define SMALL_TOKENS 512u
 
 static void queue_push(struct job_queue *q, struct job *job)
@@ -31,13 +34,13 @@ static void queue_remove(struct job_queue *q, struct job *job)
         q->tail = p;
 }
 
-static void deliver(struct embedder *e, struct job *job)
+static void deliver_job(struct embedder *e, struct job *job)
 {
     queue_push(&e->results, job);
     eventfd_write(e->fd, 1);
 }
 
-/* The first text that has not begun and fits; cancelled jobs begin no more. */
+/* The first text that has not begun and fits. Cancelled jobs begin no further texts. */
 static bool next_text(struct job_queue *q, const struct lane *lane, struct job **ret_job)
 {
     for (struct job *job = q->head; job; job = job->next) {
@@ -49,7 +52,7 @@ static bool next_text(struct job_queue *q, const struct lane *lane, struct job *
     return false;
 }
 
-static void fill(struct embedder *e, unsigned i)
+static void fill_lane(struct embedder *e, unsigned i)
 {
     struct lane *lane = &e->lanes[i];
     struct job *job;
@@ -60,7 +63,7 @@ static void fill(struct embedder *e, unsigned i)
     }
 }
 
-/* Counts the texts of a batch as ended; jobs that are complete leave. */
+/* Counts the texts of a batch as ended; complete jobs leave. */
 static void end_batch(struct embedder *e, unsigned i, int error)
 {
     struct lane *lane = &e->lanes[i];
@@ -83,11 +86,11 @@ static void end_batch(struct embedder *e, unsigned i, int error)
         for (size_t t = job->n_begun; t < job->n_texts; t++)
             e->stats.n_waiting_tokens -= job->texts[t].n;
         queue_remove(&e->queues[i], job);
-        deliver(e, job);
+        deliver_job(e, job);
     }
 }
 
-/* Ends all jobs: with the lock. */
+/* Ends all jobs. The lock must be held. */
 static void end_stale(struct embedder *e)
 {
     for (unsigned i = 0; i < QUEUE_N; i++) {
@@ -99,23 +102,23 @@ static void end_stale(struct embedder *e)
     }
 }
 
-/* Computes a batch or a part of one; called and returns with the lock held. True: there was
- * something to do. */
-static bool work(struct embedder *e, unsigned i)
+/* Computes a batch or a part of one. The lock is held at the call and at the return. Returns true
+ * if there was work. */
+static bool work_lane(struct embedder *e, unsigned i)
 {
     struct lane *lane = &e->lanes[i];
     int error = 0;
     bool whole;
 
     if (lane_is_empty(lane))
-        fill(e, i);
+        fill_lane(e, i);
     if (lane_is_empty(lane))
         return false;
     if (i == QUEUE_SMALL && !lane_is_empty(&e->lanes[QUEUE_LARGE]))
         e->stats.n_interrupted++;
     pthread_mutex_unlock(&e->lock);
     whole = lane_run(lane, i == QUEUE_LARGE, &error);
-    /* What was written to the files while they were read is in the rows. */
+    /* If the files were written to while they were read, the rows may be wrong. */
     if (whole && error == 0)
         error = file_set_check(&e->params.files, NULL);
     if (whole && error == 0)
@@ -126,7 +129,7 @@ static bool work(struct embedder *e, unsigned i)
     return true;
 }
 
-static void *run(void *arg)
+static void *run_thread(void *arg)
 {
     struct embedder *e = arg;
 
@@ -137,8 +140,8 @@ static void *run(void *arg)
 
         if (file_set_is_lost(&e->params.files))
             end_stale(e);
-        any = work(e, QUEUE_SMALL);
-        any |= work(e, QUEUE_LARGE);
+        any = work_lane(e, QUEUE_SMALL);
+        any |= work_lane(e, QUEUE_LARGE);
         if (any) {
             e->stats.busy_seconds += (double)(clock_nsec() - begin) * 1e-9;
             continue;
@@ -151,7 +154,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Graphs are only needed until the lanes have compiled them. */
+/* The graphs are only needed until the lanes have compiled them. */
 static int make_plans(struct embedder *e, struct backend *backend, const struct graph *graph,
                       struct inf_err *reterr)
 {
@@ -199,7 +202,7 @@ int embedder_new(struct backend **backend, const struct embedder_params *params,
     r = make_lanes(e, *backend, reterr);
     if (r < 0)
         return r;
-    r = -pthread_create(&e->thread, NULL, run, e);
+    r = -pthread_create(&e->thread, NULL, run_thread, e);
     if (r < 0)
         return err_set(reterr, -r, "the embedder's thread could not be started: %s", strerror(-r));
     e->has_thread = true;
@@ -251,7 +254,7 @@ int embedder_submit(struct embedder *e, const struct inf_embed_request *request,
     if (r < 0)
         return r;
     pthread_mutex_lock(&e->lock);
-    /* A request alone is taken whatever its size: else it never would be. */
+    /* A request is accepted at any size if no other waits, because otherwise it could never run. */
     full = e->stats.n_waiting_tokens > 0 &&
            e->stats.n_waiting_tokens + job->n_tokens > e->params.max_queue_tokens;
     if (full) {
@@ -278,11 +281,11 @@ void embedder_cancel(struct embedder *e, uint64_t id)
                 continue;
             job->error = -ECANCELED;
             if (job->n_ended < job->n_begun)
-                break; /* when its batch ends */
+                break; /* it leaves when its batch ends */
             for (size_t t = job->n_begun; t < job->n_texts; t++)
                 e->stats.n_waiting_tokens -= job->texts[t].n;
             queue_remove(&e->queues[i], job);
-            deliver(e, job);
+            deliver_job(e, job);
             break;
         }
     }
@@ -299,7 +302,7 @@ struct inf_embed_result *embedder_next(struct embedder *e)
     job = e->results.head;
     if (job)
         queue_remove(&e->results, job);
-    /* Readable exactly while there are more. */
+    /* The eventfd stays readable exactly while there are more results. */
     if (!e->results.head)
         eventfd_read(e->fd, &count);
     pthread_mutex_unlock(&e->lock);

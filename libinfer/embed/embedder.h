@@ -4,9 +4,10 @@
 /*
  * The embedder's thread and its two queues
  *
- * Requests of few tokens wait in one queue, all others in the other; both in order. Each queue has
- * a lane. The thread computes batches of the first as wholes and, in between, parts of the second's
- * batch: a small request waits for at most one part, and a large one always gets on.
+ * Requests of few tokens wait in one queue, all others in the other; both are in order of arrival.
+ * Each queue has a lane. The thread computes whole batches of the first queue and, between them,
+ * parts of the second queue's batch. So a small request waits for at most one part, and a large one
+ * always makes progress.
  */
 
 #include <pthread.h>
@@ -27,41 +28,41 @@ struct job_queue {
 
 struct embedder_params {
     struct lane_params lane;
-    const struct graph *const *graphs; /* [n_graphs], one a task; only embedder_new() needs them */
+    const struct graph *const *graphs; /* [n_graphs], one per task; only embedder_new() uses them */
     uint32_t n_graphs;                 /* up to LANE_MAX_PLANS */
     bool exact;
     struct job_shape shape;
-    struct file_set files; /* of the weights: when they change nothing is computed any more */
+    struct file_set files; /* files of the weights: if they change, all computing stops */
     uint64_t max_queue_tokens;
 };
 
 struct embedder {
-    struct reformat weights; /* in formats of their own */
+    struct reformat weights; /* copies of weights in other formats */
     struct embedder_params params;
     struct backend *backend;
-    struct lane lanes[QUEUE_N]; /* of the thread */
-    int fd;                     /* results wait */
+    struct lane lanes[QUEUE_N]; /* used only by the thread */
+    int fd;                     /* eventfd: results wait */
     bool has_thread;
     pthread_t thread;
-    pthread_mutex_t lock; /* of everything below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t wake;
     bool stop;
-    struct job_queue queues[QUEUE_N]; /* jobs whose last text has not ended */
+    struct job_queue queues[QUEUE_N]; /* jobs with unfinished texts */
     struct job_queue results;
     uint64_t last_id;
     struct inf_embedder_stats stats;
 };
 
-/* Takes *@backend on success. -EOPNOTSUPP with the reason, -ENOMEM, -EAGAIN. */
+/* Takes ownership of *@backend on success. -EOPNOTSUPP with the reason, -ENOMEM, -EAGAIN. */
 int embedder_new(struct backend **backend, const struct embedder_params *params,
                  struct embedder **ret_embedder, struct inf_err *reterr);
 struct embedder *embedder_free(struct embedder *e);
 DEFINE_CLEANUP(struct embedder *, embedder_free);
 
-/* As inf_embedder_submit(). */
+/* Like inf_embedder_submit(). */
 int embedder_submit(struct embedder *e, const struct inf_embed_request *request, uint64_t *ret_id,
                     struct inf_err *reterr);
 void embedder_cancel(struct embedder *e, uint64_t id);
-/* NULL: none waits. */
+/* NULL: there is none. */
 struct inf_embed_result *embedder_next(struct embedder *e);
 void embedder_stats(struct embedder *e, struct inf_embedder_stats *ret_stats);

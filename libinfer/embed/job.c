@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs: checking and copying a request, and collecting its vectors.
+ */
 #include "embed/job.h"
 
 #include <errno.h>
@@ -7,7 +10,7 @@
 
 #include "core/err.h"
 
-/* Bounds of a request that keep all products below far from overflow. */
+/* Limits of a request that keep all products below far from overflow. */
 #define MAX_TEXTS  (1u << 24)
 #define MAX_TOKENS ((size_t)1 << 32)
 
@@ -51,8 +54,8 @@ static int find_task(const struct inf_embed_request *q, const struct job_shape *
                          q->task);
 }
 
-static int check(const struct inf_embed_request *q, const struct job_shape *shape,
-                 size_t *ret_tokens, bool *ret_types, struct inf_err *reterr)
+static int check_request(const struct inf_embed_request *q, const struct job_shape *shape,
+                         size_t *ret_tokens, bool *ret_types, struct inf_err *reterr)
 {
     int r = 0;
 
@@ -68,7 +71,8 @@ static int check(const struct inf_embed_request *q, const struct job_shape *shap
     for (size_t i = 0; r == 0 && i < q->n_texts; i++) {
         r = check_text(&q->texts[i], i, shape, reterr);
         *ret_tokens += q->texts[i].n_tokens;
-        /* Models that tell no kinds apart read texts whose tokenizer does. */
+        /* A model without token types accepts texts whose tokenizer gives them, and ignores the
+         * types. */
         *ret_types |= q->texts[i].types != NULL && shape->n_types > 1;
         if (*ret_tokens > MAX_TOKENS)
             return err_set(reterr, E2BIG, "the request has more than %zu tokens", MAX_TOKENS);
@@ -76,7 +80,7 @@ static int check(const struct inf_embed_request *q, const struct job_shape *shap
     return r;
 }
 
-/* Result, index and floats lie in one piece of memory. */
+/* Result, index and floats are one allocation. */
 static int result_new(struct job *job, uint32_t width, const struct job_shape *shape)
 {
     const bool rows = shape->pick == JOB_PICK_ALL;
@@ -135,7 +139,7 @@ int job_new(const struct inf_embed_request *q, const struct job_shape *shape, st
     size_t n = 0;
     int r;
 
-    r = check(q, shape, &n, &types, reterr);
+    r = check_request(q, shape, &n, &types, reterr);
     if (r == 0)
         r = find_task(q, shape, &i_task, reterr);
     if (r < 0)
@@ -182,7 +186,7 @@ void job_put(struct job *job, size_t i, const float *row)
 
     for (uint32_t j = 0; job->normalize && j < n; j++)
         sum += (double)row[j] * (double)row[j];
-    /* A vector of zeros has no direction, and stays. */
+    /* A vector of zeros has no direction and is left unchanged. */
     const float scale = sum > 0 ? (float)(1 / sqrt(sum)) : 1;
 
     for (uint32_t j = 0; j < n; j++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A request on its way: its texts, and the vectors that are there. */
+/* A request in progress: its texts, and the vectors computed so far. */
 
 #include <infer/embed.h>
 
 #include "core/macros.h"
 #include "format/hparams.h"
 
-/* Which rows of a text are asked for. */
+/* Which rows of a text give vectors. */
 enum job_pick {
     JOB_PICK_FIRST,
     JOB_PICK_LAST,
@@ -16,47 +16,47 @@ enum job_pick {
 };
 
 struct job_text {
-    size_t first;    /* of its tokens */
+    size_t first;    /* index of its first token */
     size_t n;        /* tokens */
-    size_t n_seen;   /* of them; 0: all */
-    size_t i_vector; /* where its vectors go */
+    size_t n_seen;   /* how many of them are visible; 0: all */
+    size_t i_vector; /* index of its first vector */
 };
 
 struct job {
-    struct job *next; /* in the queue */
+    struct job *next; /* link in the queue */
     uint64_t id;
     void *user;
     int32_t *tokens; /* of all texts */
     uint8_t *types;  /* or NULL */
     struct job_text *texts;
     size_t n_texts, n_tokens;
-    size_t n_begun, n_ended; /* texts; they begin in order */
-    uint32_t full_width;     /* of what the model makes */
+    size_t n_begun, n_ended; /* numbers of texts; texts begin in order */
+    uint32_t full_width;     /* of the model's output */
     uint32_t i_task;
     bool normalize;
     int error;
-    struct inf_embed_result *result; /* complete but for the vectors' floats */
-    float *vectors;                  /* the result's */
+    struct inf_embed_result *result; /* complete except for the floats of the vectors */
+    float *vectors;                  /* memory of the result */
 };
 
-/* What a job needs to know of its embedder. */
+/* Properties of the embedder that jobs depend on. */
 struct job_shape {
     uint32_t n_vocab, n_types, max_tokens, width;
-    uint32_t window; /* of its layers; 0: none */
-    bool encoder;    /* tokens see both sides */
+    uint32_t window; /* of the model's layers; 0: none */
+    bool encoder;    /* attention is bidirectional */
     enum job_pick pick;
-    bool normalize;                         /* unless the request says otherwise */
-    const char (*tasks)[HPARAMS_TASK_NAME]; /* [n_tasks] of the model */
+    bool normalize;                         /* default, unless the request says otherwise */
+    const char (*tasks)[HPARAMS_TASK_NAME]; /* [n_tasks] names of the model's tasks */
     uint32_t n_tasks;
 };
 
-/* Checks @request and copies it. -EINVAL, -E2BIG with the reason; -ENOMEM. */
+/* Checks @request and copies it. -EINVAL or -E2BIG, with the reason; -ENOMEM. */
 int job_new(const struct inf_embed_request *request, const struct job_shape *shape,
             struct job **ret_job, struct inf_err *reterr);
 struct job *job_free(struct job *job);
 DEFINE_CLEANUP(struct job *, job_free);
 
-/* Vector @i of the job from the model's @row: cut, and normalised when that is wanted. */
+/* Stores vector @i of the job from the model's @row, truncated, and normalized if requested. */
 void job_put(struct job *job, size_t i, const float *row);
-/* The result leaves the job, with the error that it has. */
+/* Takes the result from the job, with the job's error. */
 struct inf_embed_result *job_finish(struct job *job);
