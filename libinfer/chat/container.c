@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists, tuples and dicts. A list that ends where its room's used part ends may be extended in
- * place (`messages = messages + [m]` in a loop is then linear); the items that both lists share
- * never change.
+ * Lists, tuples and dicts. A list whose end is the end of the used part of its buffer may be
+ * extended in place, so `messages = messages + [m]` in a loop takes linear time. The items that
+ * both lists share never change.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ struct value val_pair(struct jinja *j, struct value a, struct value b)
     return v;
 }
 
-/* Gives @l a place for @more items behind its own. */
+/* Makes room for @more items behind those of @l. */
 static void list_reserve(struct jinja *j, struct jlist *l, size_t more)
 {
     struct jlist_room *room = l->room;
@@ -87,7 +87,7 @@ struct value val_dict(struct jinja *j)
     return (struct value){.kind = V_DICT, .u.d = jdict_new(j)};
 }
 
-/* Hashes of numbers can be chosen so that they meet: each place that is looked at has its cost. */
+/* A template can choose numbers whose hashes collide, so each probe is charged. */
 static void index_put(struct jinja *j, struct jdict *d, uint32_t i)
 {
     uint32_t at = (uint32_t)d->e[i].hash & (d->n_index - 1);

@@ -6,14 +6,14 @@
 
 struct pick {
     struct value src, name;
-    struct args args, rest; /* as given; behind the name */
+    struct args args, rest; /* as given; without the name */
     struct attr_path path;
     bool by_attr, negate, has_name, ready;
 };
 
-/* Everything but the source is looked at when the first item is asked for, as in Python. */
-static bool prepare(struct jinja *j, struct jiter *it,
-                    void (*parse)(struct jinja *j, struct pick *p))
+/* Everything except the source is checked when the first item is requested, as in Python. */
+static bool prepare_pick(struct jinja *j, struct jiter *it,
+                         void (*parse)(struct jinja *j, struct pick *p))
 {
     struct pick *p = it->data;
 
@@ -27,7 +27,7 @@ static bool prepare(struct jinja *j, struct jiter *it,
     return true;
 }
 
-static struct args behind(const struct args *args, size_t n)
+static struct args args_behind(const struct args *args, size_t n)
 {
     return (struct args){.v = args->v + n, .n = args->n - n, .kw = args->kw};
 }
@@ -48,7 +48,7 @@ static void parse_map(struct jinja *j, struct pick *p)
     if (p->args.n == 0)
         jinja_raise(j, EPROTO, "map requires a filter argument");
     p->name = p->args.v[0];
-    p->rest = behind(&p->args, 1);
+    p->rest = args_behind(&p->args, 1);
 }
 
 static bool map_next(struct jinja *j, struct jiter *it, struct value *ret)
@@ -56,7 +56,7 @@ static bool map_next(struct jinja *j, struct jiter *it, struct value *ret)
     struct pick *p = it->data;
     struct value item;
 
-    if (!prepare(j, it, parse_map) || !iter_next(j, it->in, &item))
+    if (!prepare_pick(j, it, parse_map) || !iter_next(j, it->in, &item))
         return false;
     *ret = p->by_attr ? attr_get(j, &p->path, item) : call_filter(j, p->name, item, &p->rest);
     return true;
@@ -74,7 +74,7 @@ static void parse_select(struct jinja *j, struct pick *p)
     p->has_name = p->args.n > off;
     if (p->has_name) {
         p->name = p->args.v[off];
-        p->rest = behind(&p->args, off + 1);
+        p->rest = args_behind(&p->args, off + 1);
     }
 }
 
@@ -82,7 +82,7 @@ static bool select_next(struct jinja *j, struct jiter *it, struct value *ret)
 {
     struct pick *p = it->data;
 
-    if (!prepare(j, it, parse_select))
+    if (!prepare_pick(j, it, parse_select))
         return false;
     while (iter_next(j, it->in, ret)) {
         const struct value v = p->by_attr ? attr_get(j, &p->path, *ret) : *ret;
@@ -94,9 +94,9 @@ static bool select_next(struct jinja *j, struct jiter *it, struct value *ret)
     return false;
 }
 
-static struct value picked(struct jinja *j, struct value self, const struct args *args,
-                           struct pick how,
-                           bool (*next)(struct jinja *, struct jiter *, struct value *))
+static struct value pick_items(struct jinja *j, struct value self, const struct args *args,
+                               struct pick how,
+                               bool (*next)(struct jinja *, struct jiter *, struct value *))
 {
     struct pick *p = JNEW(j, struct pick);
 
@@ -112,27 +112,27 @@ static struct value picked(struct jinja *j, struct value self, const struct args
 
 FILTER(f_map)
 {
-    return picked(j, self, args, (struct pick){0}, map_next);
+    return pick_items(j, self, args, (struct pick){0}, map_next);
 }
 
 FILTER(f_select)
 {
-    return picked(j, self, args, (struct pick){0}, select_next);
+    return pick_items(j, self, args, (struct pick){0}, select_next);
 }
 
 FILTER(f_reject)
 {
-    return picked(j, self, args, (struct pick){.negate = true}, select_next);
+    return pick_items(j, self, args, (struct pick){.negate = true}, select_next);
 }
 
 FILTER(f_selectattr)
 {
-    return picked(j, self, args, (struct pick){.by_attr = true}, select_next);
+    return pick_items(j, self, args, (struct pick){.by_attr = true}, select_next);
 }
 
 FILTER(f_rejectattr)
 {
-    return picked(j, self, args, (struct pick){.by_attr = true, .negate = true}, select_next);
+    return pick_items(j, self, args, (struct pick){.by_attr = true, .negate = true}, select_next);
 }
 
 const struct builtin filters_pick[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters over sequences as a whole: order, groups, extremes. */
+/* Filters over whole sequences: order, groups, extremes. */
 #include <string.h>
 
 #include "chat/attrpath.h"
@@ -60,7 +60,7 @@ struct value attr_get(struct jinja *j, const struct attr_path *path, struct valu
     return item;
 }
 
-/* Merge sort of an order of indices. */
+/* Merge sort of indices by their keys. */
 static void merge_sort(struct jinja *j, const struct value *keys, size_t *order, size_t *tmp,
                        size_t n)
 {
@@ -184,7 +184,7 @@ FILTER(f_groupby)
     return groups;
 }
 
-static struct value extreme(struct jinja *j, struct value self, struct value *a, bool max)
+static struct value extreme_item(struct jinja *j, struct value self, struct value *a, bool max)
 {
     const struct attr_path path = attr_path(j, a[1], !arg_true(j, a[0], false), MISSING);
     struct jiter *it = iter_new(j, self);
@@ -205,12 +205,12 @@ static struct value extreme(struct jinja *j, struct value self, struct value *a,
 
 FILTER(f_min)
 {
-    return extreme(j, self, a, false);
+    return extreme_item(j, self, a, false);
 }
 
 FILTER(f_max)
 {
-    return extreme(j, self, a, true);
+    return extreme_item(j, self, a, true);
 }
 
 FILTER(f_sum)
@@ -305,7 +305,7 @@ static bool batch_next(struct jinja *j, struct jiter *it, struct value *ret)
         it->in = iter_new(j, c->src);
         c->started = true;
     }
-    if (c->list.kind != V_MISSING) { /* what did not fit into the last row */
+    if (c->list.kind != V_MISSING) { /* items that did not fit into the last row */
         jlist_push(j, row.u.l, c->list);
         c->list = MISSING;
     }
@@ -356,8 +356,8 @@ static bool slice_next(struct jinja *j, struct jiter *it, struct value *ret)
     return true;
 }
 
-static struct value chunked(struct jinja *j, struct value self, struct value *a,
-                            bool (*next)(struct jinja *, struct jiter *, struct value *))
+static struct value make_chunks(struct jinja *j, struct value self, struct value *a,
+                                bool (*next)(struct jinja *, struct jiter *, struct value *))
 {
     struct chunks *c = JNEW(j, struct chunks);
 
@@ -371,12 +371,12 @@ static struct value chunked(struct jinja *j, struct value self, struct value *a,
 
 FILTER(f_batch)
 {
-    return chunked(j, self, a, batch_next);
+    return make_chunks(j, self, a, batch_next);
 }
 
 FILTER(f_slice)
 {
-    return chunked(j, self, a, slice_next);
+    return make_chunks(j, self, a, slice_next);
 }
 
 static bool items_next(struct jinja *j, struct jiter *it, struct value *ret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters that make text. */
+/* Filters that return text. */
 #include <string.h>
 
 #include "chat/pystr.h"
@@ -24,7 +24,7 @@ FILTER(f_capitalize)
     return text_to_case(j, val_soft_str(j, self), CASE_CAPITAL);
 }
 
-/* Words begin after spaces, hyphens and opening brackets, unlike those of str.title(). */
+/* Words begin after spaces, hyphens and opening brackets, unlike in str.title(). */
 FILTER(f_title)
 {
     const struct value s = val_soft_str(j, self);
@@ -208,7 +208,7 @@ static struct value json_sep(struct jinja *j, struct value pair, size_t i)
     return v;
 }
 
-/* The filter that transformers puts in the place of jinja2's own: json.dumps. */
+/* transformers replaces jinja2's own filter with json.dumps. */
 FILTER(f_tojson)
 {
     struct json_style style = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters that give numbers and single values. */
+/* Filters that return numbers and single values. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,8 +47,8 @@ FILTER(f_length)
     return val_int(n);
 }
 
-/* A copy without surrounding space, digits in ASCII, and without underscores between them;
- * NULL if one stands elsewhere. */
+/* A copy without surrounding space, with ASCII digits and without underscores between digits; NULL
+ * if an underscore is elsewhere. */
 static char *number_text(struct jinja *j, struct value s)
 {
     const struct jstr *t = text_strip(j, s, MISSING, STRIP_BOTH).u.s;
@@ -76,7 +76,7 @@ static char *number_text(struct jinja *j, struct value s)
     return out;
 }
 
-/* float(v) of a string; false for what Python refuses. */
+/* float(v) of a string. Returns false if Python would refuse it. */
 static bool parse_float(struct jinja *j, struct value s, double *ret)
 {
     const char *t = number_text(j, s), *p = t;
@@ -85,7 +85,7 @@ static bool parse_float(struct jinja *j, struct value s, double *ret)
     if (!t || !*t)
         return false;
     p += *p == '+' || *p == '-';
-    /* strtod would also take hexadecimal and nan(…). */
+    /* strtod would also accept hexadecimal and nan(…). */
     if (!(*p >= '0' && *p <= '9') && *p != '.' && strcasecmp(p, "inf") != 0 &&
         strcasecmp(p, "infinity") != 0 && strcasecmp(p, "nan") != 0)
         return false;
@@ -189,7 +189,7 @@ FILTER(f_float)
     return a[0].kind == V_MISSING ? val_float(0) : a[0];
 }
 
-/* round() to @n decimals: correctly, halves to even, on the exact binary value. */
+/* round() to @n decimals: correct, halves to even, for the exact binary value. */
 static double round_float(struct jinja *j, double f, int64_t n)
 {
     char text[512];
@@ -203,7 +203,7 @@ static double round_float(struct jinja *j, double f, int64_t n)
         snprintf(text, sizeof(text), "%.*f", (int)MIN(n, 120), f);
         return n > 120 ? f : strtod(text, NULL);
     }
-    /* 10^-n is exact for all that matter, and the division is rounded once. */
+    /* 10^-n is exact for all relevant n, and the division is rounded once. */
     const double p = pow(10, (double)-n), y = f / p;
     double r = nearbyint(y);
 
@@ -250,7 +250,7 @@ FILTER(f_round)
         jinja_raise_undef(j, self);
     if (!val_is_num(self))
         raise_type(j, "type %s doesn't define __round__ method", val_type(self));
-    if (common && a[0].kind == V_NONE) { /* round(x, None) is an integer */
+    if (common && a[0].kind == V_NONE) { /* round(x, None) gives an integer */
         if (self.kind != V_FLOAT)
             return val_int(val_as_int(self));
         f = nearbyint(self.u.f);
@@ -311,7 +311,7 @@ FILTER(f_pprint)
 {
     struct jbuf b = {0};
 
-    /* pprint breaks and sorts what is longer than a line; templates print short values. */
+    /* pprint breaks and sorts values longer than a line; templates only print short ones. */
     val_repr(j, &b, self);
     if (b.used > 78)
         jinja_raise(j, EPROTO, "pprint of a long value is not supported");

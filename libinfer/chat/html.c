@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Markup: strings that are marked safe for HTML, as markupsafe has them, and the filters that
- * make them. Chat templates render without autoescape, so only explicit use of these is visible.
+ * Markup: strings that are marked safe for HTML, as in markupsafe, and the filters that create
+ * them. Chat templates render without autoescape, so only explicit use of these has an effect.
  */
 #include <stdio.h>
 #include <string.h>
@@ -116,8 +116,8 @@ static struct value collapse_space(struct jinja *j, struct value v)
     return jbuf_value(j, &b);
 }
 
-/* One entity at @p ("&…;"): its code point and length, or 0. */
-static size_t entity(const char *p, const char *end, uint32_t *ret)
+/* Parses one entity ("&…;") at @p. Returns its length and its code point in *ret, or 0. */
+static size_t parse_entity(const char *p, const char *end, uint32_t *ret)
 {
     static const struct {
         const char *name;
@@ -163,7 +163,7 @@ static struct value f_striptags(struct jinja *j, struct value self, struct value
     jinja_chars(j, v.u.s->len);
     while (p < end) {
         uint32_t cp;
-        const size_t n = *p == '&' ? entity(p, end, &cp) : 0;
+        const size_t n = *p == '&' ? parse_entity(p, end, &cp) : 0;
 
         if (n)
             jbuf_cp(j, &b, cp);

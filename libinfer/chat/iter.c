@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Iteration as Python does it: whatever can be looped over gives an iterator, generators are
- * lazy and can be read once.
+ * Iteration as in Python: everything that can be looped over gives an iterator; generators are lazy
+ * and can be read once.
  */
 #include <string.h>
 

@@ -4,10 +4,11 @@
 /*
  * Parsed templates
  *
- * The parser makes nodes, jinja-scope.c then gives every name a place: a slot of the function
- * that it lives in. Functions are what jinja2 compiles to Python functions: the template, blocks,
- * macros, call bodies, recursive loops and loop filters. Names of a function's scopes share its
- * slots by (level, name), as Python's locals do there. After that the tree never changes.
+ * The parser makes nodes. Then jinja-scope.c gives every name a place: a slot of the function to
+ * which it belongs. Functions are the parts that jinja2 compiles to Python functions: the template,
+ * blocks, macros, call bodies, recursive loops and loop filters. The names of all scopes in a
+ * function share its slots by (level, name), like Python's locals in the code that jinja2
+ * generates. After that the tree never changes.
  */
 
 #include "chat/jinja.h"
@@ -62,19 +63,19 @@ struct nodes {
     uint32_t n;
 };
 
-/* Where a name lives: so many functions up, in that slot. */
+/* The place of a name: the number of functions outwards, and the slot. */
 struct ref {
     uint32_t hops, slot;
 };
 
 enum load_action { LOAD_PARAM, LOAD_RESOLVE, LOAD_ALIAS, LOAD_UNDEF };
 
-/* What happens to a scope's names when it is entered. */
+/* What to do with a scope's names when it is entered. */
 struct load {
     enum load_action action;
     uint32_t slot;
-    struct ref from;   /* of LOAD_ALIAS */
-    struct jstr *name; /* of LOAD_RESOLVE */
+    struct ref from;   /* for LOAD_ALIAS */
+    struct jstr *name; /* for LOAD_RESOLVE */
 };
 
 struct scope {
@@ -97,12 +98,12 @@ struct node {
     struct value val;
     struct node *a, *b, *c, *dyn_args, *dyn_kw;
     struct nodes args, kw, body, els;
-    const struct builtin *fn; /* of filters and tests that exist */
+    const struct builtin *fn; /* for filters and tests that exist */
 
     struct ref ref;
     struct scope scope, scope2, scope3; /* for: body, filter, else */
     struct func *func, *func2;          /* own function; for: recursive loop, filter */
-    struct node *target2;               /* for: the target as the filter's function sees it */
+    struct node *target2;               /* for: the target in the filter's function */
     struct ref loop_ref, caller_ref, kwargs_ref, varargs_ref, self_ref, super_ref;
     bool has_caller, has_kwargs, has_varargs, has_self, has_super;
 };
@@ -119,13 +120,13 @@ struct env {
     struct env *up;
     struct value *slots;
     struct context *ctx;
-    struct value self_loop; /* of a recursive loop's function: its LoopContext */
+    struct value self_loop; /* in a recursive loop's function: its LoopContext */
 };
 
-/* The variables that names resolve to when no scope has them. */
+/* The variables to which names resolve that no scope has. */
 struct context {
     struct jdict *vars;
-    struct context *parent; /* of a scoped block */
+    struct context *parent; /* for a scoped block */
 };
 
 struct jmacro {
@@ -144,7 +145,7 @@ struct jloop {
     int64_t index0, length;
     int64_t depth0;
     const struct node *node;
-    struct env *env; /* of the function around a recursive loop */
+    struct env *env; /* the environment of the function around a recursive loop */
 };
 
 /* ---- lexer ---- */
@@ -202,7 +203,7 @@ struct token *jinja_lex(struct jinja *j, const char *text, size_t len, size_t *r
 struct parser {
     struct jinja *j;
     struct token *t;         /* the current token */
-    unsigned depth, n_links; /* nesting; operators of this tag that nest to the left */
+    unsigned depth, n_links; /* nesting depth; left-associative operators in this tag */
     struct nodes *blocks;
 };
 
@@ -218,7 +219,7 @@ struct token *parse_expect(struct parser *p, enum token_type type);
 void parse_deeper(struct parser *p);
 
 enum tuple_flags {
-    TUPLE_SIMPLE = 1, /* names and literals alone */
+    TUPLE_SIMPLE = 1, /* only names and literals */
     TUPLE_NOCOND = 2, /* without conditional expressions */
     TUPLE_PAREN = 4,  /* in parentheses: may be empty */
     TUPLE_NS = 8,     /* a.b is a namespace reference */
@@ -231,7 +232,7 @@ struct node *parse_filters(struct parser *p, struct node *n, bool start_inline);
 /* ---- scopes ---- */
 
 void jinja_resolve(struct jinja *j, struct template *tmpl);
-/* Calls fn for each child in the order of jinja2's fields; stops when it returns false. */
+/* Calls fn for each child, in the order of jinja2's fields. Stops when fn returns false. */
 bool node_each(struct node *n, bool (*fn)(struct node *child, void *data), void *data);
 
 /* ---- evaluation ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of everything callable: arguments bound to names, methods found by type, globals. */
+/* Calls of all callable values: binding arguments to names, finding methods by type, globals. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,7 +27,7 @@ struct jstr *arg_str(struct jinja *j, struct value v)
     return v.u.s;
 }
 
-/* One word of a spec: its length; *ret_next is the word behind it or NULL. */
+/* One word of a spec. Returns its length; *ret_next is the word behind it or NULL. */
 static size_t spec_word(const char *spec, bool *ret_optional, const char **ret_next)
 {
     size_t len = strcspn(spec, " ");
@@ -140,7 +140,7 @@ struct value call_value(struct jinja *j, struct value callee, const struct args 
     }
 }
 
-static const struct builtin *find(const struct builtin *table, const struct jstr *name)
+static const struct builtin *find_builtin(const struct builtin *table, const struct jstr *name)
 {
     for (; table->name; table++)
         if (jstr_is(name, table->name))
@@ -154,7 +154,7 @@ const struct builtin *filter_find(const struct jstr *name)
                                             filters_html};
 
     for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
-        const struct builtin *b = find(tables[i], name);
+        const struct builtin *b = find_builtin(tables[i], name);
 
         if (b)
             return b;
@@ -164,7 +164,7 @@ const struct builtin *filter_find(const struct jstr *name)
 
 const struct builtin *test_find(const struct jstr *name)
 {
-    return find(tests_all, name);
+    return find_builtin(tests_all, name);
 }
 
 static const struct builtin *by_name(struct jinja *j, struct value name, bool test)
@@ -198,30 +198,30 @@ static const struct builtin *method_of(struct value obj, const struct jstr *name
 
     switch (obj.kind) {
     case V_STR:
-        b = find(str_methods, name);
-        b = b ? b : find(str_test_methods, name);
-        return b ? b : find(str_format_methods, name);
+        b = find_builtin(str_methods, name);
+        b = b ? b : find_builtin(str_test_methods, name);
+        return b ? b : find_builtin(str_format_methods, name);
     case V_LIST:
-        return find(list_methods, name);
+        return find_builtin(list_methods, name);
     case V_TUPLE:
-        return find(tuple_methods, name);
+        return find_builtin(tuple_methods, name);
     case V_DICT:
-        return find(dict_methods, name);
+        return find_builtin(dict_methods, name);
     case V_BOOL:
     case V_INT:
-        return find(int_methods, name);
+        return find_builtin(int_methods, name);
     case V_FLOAT:
-        return find(float_methods, name);
+        return find_builtin(float_methods, name);
     case V_RANGE:
-        return find(range_methods, name);
+        return find_builtin(range_methods, name);
     case V_VIEW:
-        return find(view_methods, name);
+        return find_builtin(view_methods, name);
     case V_LOOP:
-        return find(loop_methods, name);
+        return find_builtin(loop_methods, name);
     case V_CYCLER:
-        return find(cycler_methods, name);
+        return find_builtin(cycler_methods, name);
     case V_DICT_TYPE:
-        return find(dict_type_methods + 1, name);
+        return find_builtin(dict_type_methods + 1, name);
     default:
         return NULL;
     }
@@ -364,7 +364,7 @@ static struct value fn_raise(struct jinja *j, struct value self UNUSED, struct v
 {
     const struct value s = val_to_str(j, a[0]);
 
-    j->line = 0; /* these words are for the user, who has no template to look at */
+    j->line = 0; /* this message is for the end user, who does not see the template */
     jinja_raise(j, EPROTO, "%.*s", (int)MIN(s.u.s->len, (size_t)200), s.u.s->data);
 }
 
@@ -379,7 +379,8 @@ static struct value fn_strftime(struct jinja *j, struct value self UNUSED, struc
 
     if (!localtime_r(&now, &tm))
         raise_value(j, "the time is out of range");
-    /* Directive by directive: an empty result and a lack of room then cannot be confused. */
+    /* One directive at a time, because strftime() returns 0 both for an empty result and for a lack
+     * of room. */
     for (size_t i = 0; i < format->len; i++) {
         size_t n = 1;
 
@@ -393,7 +394,7 @@ static struct value fn_strftime(struct jinja *j, struct value self UNUSED, struc
             n++;
         if (i + n < format->len)
             n++;
-        if (format->data[i + n - 1] == 'f') { /* microseconds are Python's own */
+        if (format->data[i + n - 1] == 'f') { /* microseconds exist only in Python */
             jbuf_puts(j, &b, "000000");
         } else {
             memcpy(one, format->data + i, n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluates expressions. */
+/* Evaluation of expressions. */
 #include <string.h>
 
 #include "chat/jinja-ast.h"
@@ -32,7 +32,7 @@ static struct value eval_dict(struct jinja *j, struct env *env, const struct nod
     return d;
 }
 
-static bool compare(struct jinja *j, enum cmp_op op, struct value a, struct value b)
+static bool compare_op(struct jinja *j, enum cmp_op op, struct value a, struct value b)
 {
     bool nan;
     int c;
@@ -62,7 +62,7 @@ static struct value eval_compare(struct jinja *j, struct env *env, const struct 
     for (uint32_t i = 0; i < n->args.n; i++) {
         const struct value b = eval(j, env, n->args.v[i]->a);
 
-        if (!compare(j, n->args.v[i]->op, a, b))
+        if (!compare_op(j, n->args.v[i]->op, a, b))
             return val_bool(false);
         a = b;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs statements. Output goes to j->out; statements that capture their body swap it for a buffer
- * of their own. Scopes are entered and left exactly as the code that jinja2 generates does it.
+ * Execution of statements. Output goes to j->out; statements that capture their body replace it
+ * with their own buffer. Scopes are entered and left exactly as in the code that jinja2 generates.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct env *env_new(struct jinja *j, struct env *up, const struct func *fn)
     struct env *env = JNEW(j, struct env);
 
     env->up = up;
-    env->slots = JARRAY(j, struct value, fn->n_slots); /* V_MISSING is zero */
+    env->slots = JARRAY(j, struct value, fn->n_slots); /* zero is V_MISSING */
     env->ctx = up ? up->ctx : NULL;
     return env;
 }
@@ -39,7 +39,7 @@ static struct value context_find(struct jinja *j, const struct context *ctx, str
 
 void scope_enter(struct jinja *j, struct env *env, const struct scope *s)
 {
-    jinja_charge(j, s->n_loads * COST_CHAR * 2); /* and for leaving it */
+    jinja_charge(j, s->n_loads * COST_CHAR * 2); /* also pays for leaving the scope */
     for (uint32_t i = 0; i < s->n_loads; i++) {
         const struct load *l = &s->loads[i];
 
@@ -95,7 +95,7 @@ void assign(struct jinja *j, struct env *env, const struct node *target, struct 
     jdict_set(j, at->u.d, target->val, v);
 }
 
-/* What a template sets at its top level can be seen by blocks. */
+/* Blocks can see variables that a template sets at its top level. */
 static void export_names(struct jinja *j, struct env *env, const struct node *target)
 {
     if (target->type == N_TUPLE)
@@ -122,8 +122,9 @@ static void exec_assign(struct jinja *j, struct env *env, const struct node *n)
         export_names(j, env, n->a);
 }
 
-/* Runs a body into @b. */
-static enum flow capture(struct jinja *j, struct env *env, const struct nodes *body, struct jbuf *b)
+/* Runs a body with output to @b. */
+static enum flow capture_body(struct jinja *j, struct env *env, const struct nodes *body,
+                              struct jbuf *b)
 {
     struct jbuf *const out = j->out;
     enum flow flow;
@@ -151,7 +152,7 @@ static struct value apply_captured(struct jinja *j, struct env *env, const struc
     return call_builtin(j, filter->fn, in, &args);
 }
 
-/* Filter and call blocks must give text; nothing converts what they give. */
+/* Filter and call blocks must return text; their result is not converted. */
 static void put_text(struct jinja *j, struct value v)
 {
     const struct jstr *s = arg_str(j, v);
@@ -167,7 +168,7 @@ static enum flow exec_capture(struct jinja *j, struct env *env, const struct nod
     enum flow flow;
 
     scope_enter(j, env, &n->scope);
-    flow = capture(j, env, &n->body, &b);
+    flow = capture_body(j, env, &n->body, &b);
     if (flow != FLOW_NEXT)
         return flow;
     v = apply_captured(j, env, filter, jbuf_value(j, &b));
@@ -368,7 +369,7 @@ static enum flow run_loop(struct jinja *j, const struct node *n, struct value it
         flow = exec_body(j, run.env, &n->body);
         if (flow == FLOW_BREAK)
             break;
-        /* Of a `continue` jinja2 does not say that the loop had an item. */
+        /* After a `continue` jinja2 does not record that the loop had an item. */
         if (flow == FLOW_NEXT)
             none = false;
     }

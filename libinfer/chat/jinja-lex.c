@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lexer: template text to tokens, as jinja2's with trim_blocks, lstrip_blocks and the default
- * delimiters. Line ends become \n and one at the very end is dropped. Whitespace around a tag is
- * removed here, so that the parser sees only what will be printed.
+ * The lexer: from template text to tokens, like jinja2's with trim_blocks, lstrip_blocks and the
+ * default delimiters. Line ends become \n, and one at the very end is dropped. Whitespace around a
+ * tag is removed here, so that the parser sees only text that is printed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@ struct lexer {
     struct jinja *j;
     const char *s, *p, *end;
     uint32_t line;
-    bool line_start; /* the last thing read ended a line, or nothing was read */
+    bool line_start; /* the last token ended a line, or there was none */
     struct token *t;
     size_t n, cap;
     char braces[JINJA_MAX_NESTING * 2];
     size_t n_braces;
 };
 
-static struct token *emit(struct lexer *x, enum token_type type)
+static struct token *emit_token(struct lexer *x, enum token_type type)
 {
     if (x->n == x->cap) {
         const size_t cap = x->cap ? x->cap * 2 : 256;
@@ -43,7 +43,7 @@ static _Noreturn void lex_fail(struct lexer *x, const char *what)
     jinja_raise(x->j, EBADMSG, "%s", what);
 }
 
-static bool starts(const struct lexer *x, const char *p, const char *with)
+static bool starts_with(const struct lexer *x, const char *p, const char *with)
 {
     const size_t len = strlen(with);
 
@@ -84,11 +84,11 @@ static void emit_data(struct lexer *x, const char *from, const char *to)
         struct value v = val_of_jstr(jstr_wrap(x->j, from, (size_t)(to - from)));
 
         jstr_count(x->j, v.u.s);
-        emit(x, T_DATA)->val = v;
+        emit_token(x, T_DATA)->val = v;
     }
 }
 
-/* Where the text before a tag ends, given the tag's sign and kind. */
+/* The end of the text before a tag, which depends on the tag's sign and kind. */
 static const char *strip_before(const struct lexer *x, const char *from, const char *tag, char sign,
                                 bool is_var)
 {
@@ -113,20 +113,21 @@ static const char *strip_before(const struct lexer *x, const char *from, const c
             return tag;
         p = q;
     }
-    /* Blank up to the beginning: only if that is the beginning of a line. */
+    /* If all text is blank, it is removed only if it begins a line. */
     if (p == from && !x->line_start)
         return tag;
     return p;
 }
 
-/* Matches the end of a block or comment ("%}" or "#}") at @p; returns what follows it, or NULL. */
+/* Matches the end of a block or comment ("%}" or "#}") at @p. Returns the place behind it, or
+ * NULL. */
 static const char *match_end(const struct lexer *x, const char *p, const char *mark)
 {
-    if (*p == '+' && starts(x, p + 1, mark))
+    if (*p == '+' && starts_with(x, p + 1, mark))
         return p + 3;
-    if (*p == '-' && starts(x, p + 1, mark))
+    if (*p == '-' && starts_with(x, p + 1, mark))
         return skip_space(x, p + 3);
-    if (starts(x, p, mark)) {
+    if (starts_with(x, p, mark)) {
         p += 2;
         return p < x->end && *p == '\n' ? p + 1 : p;
     }
@@ -136,12 +137,12 @@ static const char *match_end(const struct lexer *x, const char *p, const char *m
 static const char *match_word(const struct lexer *x, const char *p, const char *word)
 {
     p = skip_space(x, p);
-    if (!starts(x, p, word))
+    if (!starts_with(x, p, word))
         return NULL;
     return skip_space(x, p + strlen(word));
 }
 
-/* "{% raw %}" at @p: where the raw text begins, else NULL. */
+/* If "{% raw %}" is at @p, returns where the raw text begins, else NULL. */
 static const char *match_raw(const struct lexer *x, const char *p)
 {
     p += 2;
@@ -150,9 +151,9 @@ static const char *match_raw(const struct lexer *x, const char *p)
     p = match_word(x, p, "raw");
     if (!p)
         return NULL;
-    if (starts(x, p, "-%}"))
+    if (starts_with(x, p, "-%}"))
         return skip_space(x, p + 3);
-    return starts(x, p, "%}") ? p + 2 : NULL;
+    return starts_with(x, p, "%}") ? p + 2 : NULL;
 }
 
 static void lex_raw(struct lexer *x)
@@ -161,7 +162,7 @@ static void lex_raw(struct lexer *x)
         const char *q;
         char sign = 0;
 
-        if (!starts(x, p, "{%"))
+        if (!starts_with(x, p, "{%"))
             continue;
         q = p + 2;
         if (q < x->end && (*q == '-' || *q == '+'))
@@ -173,7 +174,7 @@ static void lex_raw(struct lexer *x)
             return;
         }
     }
-    if (x->p < x->end) /* jinja2 lets the very end pass */
+    if (x->p < x->end) /* jinja2 allows the end of the template here */
         lex_fail(x, "Missing end of raw directive");
 }
 
@@ -217,8 +218,8 @@ static const char *unescape_hex(struct lexer *x, struct jbuf *b, const char *p, 
     return p;
 }
 
-/* Python's unicode-escape codec, on text whose non-ASCII characters were themselves escaped. */
-static const char *unescape(struct lexer *x, struct jbuf *b, const char *p, const char *end)
+/* Python's unicode-escape codec, for text in which non-ASCII characters were escaped first. */
+static const char *unescape_string(struct lexer *x, struct jbuf *b, const char *p, const char *end)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
     const char c = *p, *known = strchr(from, c);
@@ -268,19 +269,19 @@ static void lex_string(struct lexer *x)
         lex_fail(x, "unexpected char: a string does not end");
     for (const char *q = start; q < p;) {
         if (*q == '\\')
-            q = unescape(x, &b, q + 1, p);
+            q = unescape_string(x, &b, q + 1, p);
         else
             jbuf_putc(x->j, &b, *q++);
     }
     v = jbuf_value(x->j, &b);
     v.u.s->buf = NULL;
     jstr_count(x->j, v.u.s);
-    emit(x, T_STRING)->val = v;
+    emit_token(x, T_STRING)->val = v;
     move_to(x, p + 1);
 }
 
-/* Digits with single underscores between them; NULL when there is none. */
-static const char *digits(const struct lexer *x, const char *p)
+/* Digits with single underscores between them; NULL if there are none. */
+static const char *match_digits(const struct lexer *x, const char *p)
 {
     const char *last = NULL;
 
@@ -294,18 +295,18 @@ static const char *digits(const struct lexer *x, const char *p)
 
 static const char *match_float(const struct lexer *x, const char *p)
 {
-    const char *whole = digits(x, p), *frac = NULL, *exp = NULL, *at = whole;
+    const char *whole = match_digits(x, p), *frac = NULL, *exp = NULL, *at = whole;
 
     if (!whole || (x->p > x->s && x->p[-1] == '.'))
         return NULL;
-    if (at < x->end && *at == '.' && (frac = digits(x, at + 1)))
+    if (at < x->end && *at == '.' && (frac = match_digits(x, at + 1)))
         at = frac;
     if (at < x->end && (*at | 0x20) == 'e') {
         const char *q = at + 1;
 
         if (q < x->end && (*q == '+' || *q == '-'))
             q++;
-        exp = digits(x, q);
+        exp = match_digits(x, q);
     }
     return exp ? exp : frac;
 }
@@ -339,8 +340,8 @@ static const char *match_int(const struct lexer *x, const char *p, unsigned *ret
         *ret_base = 10;
     }
     if (*p != '0')
-        return digits(x, p);
-    /* A zero is followed by zeros only: 007 are the tokens 00 and 7. */
+        return match_digits(x, p);
+    /* A zero is followed only by zeros: 007 gives the tokens 00 and 7. */
     for (q = p + 1; q < x->end; q++) {
         if (*q == '_' && q + 1 < x->end && q[1] == '0')
             continue;
@@ -368,10 +369,10 @@ static void lex_number(struct lexer *x)
         }
     text[n] = 0;
     if (is_float) {
-        emit(x, T_FLOAT)->val = val_float(strtod(text, NULL));
+        emit_token(x, T_FLOAT)->val = val_float(strtod(text, NULL));
     } else {
         errno = 0;
-        emit(x, T_INT)->val = val_int(strtoll(text, NULL, (int)base));
+        emit_token(x, T_INT)->val = val_int(strtoll(text, NULL, (int)base));
         if (errno == ERANGE)
             lex_fail(x, "an integer is larger than 64 bits");
     }
@@ -387,7 +388,7 @@ static void lex_name(struct lexer *x)
         p = q;
     v = val_of_jstr(jstr_wrap(x->j, x->p, (size_t)(p - x->p)));
     jstr_count(x->j, v.u.s);
-    emit(x, T_NAME)->val = v;
+    emit_token(x, T_NAME)->val = v;
     move_to(x, p);
 }
 
@@ -409,7 +410,7 @@ static void lex_operator(struct lexer *x)
     char text[64];
 
     for (size_t i = 0; i < ARRAY_SIZE(operators); i++) {
-        if (!starts(x, x->p, operators[i].text))
+        if (!starts_with(x, x->p, operators[i].text))
             continue;
         if (c == '(' || c == '[' || c == '{') {
             if (x->n_braces == sizeof(x->braces))
@@ -421,14 +422,14 @@ static void lex_operator(struct lexer *x)
                 lex_fail(x, text);
             }
         }
-        emit(x, operators[i].type);
+        emit_token(x, operators[i].type);
         move_to(x, x->p + strlen(operators[i].text));
         return;
     }
     lex_fail(x, "unexpected character in a tag");
 }
 
-/* What stands between the delimiters of a block or of a print statement. */
+/* Lexes the content of a block or of a print statement. */
 static void lex_tag(struct lexer *x, bool is_var)
 {
     for (;;) {
@@ -436,17 +437,17 @@ static void lex_tag(struct lexer *x, bool is_var)
         uint32_t cp;
 
         if (x->p >= x->end)
-            return; /* the parser says what is missing */
+            return; /* the parser reports what is missing */
         if (x->n_braces == 0) {
             if (!is_var)
                 end = match_end(x, x->p, "%}");
-            else if (starts(x, x->p, "-}}"))
+            else if (starts_with(x, x->p, "-}}"))
                 end = skip_space(x, x->p + 3);
-            else if (starts(x, x->p, "}}"))
+            else if (starts_with(x, x->p, "}}"))
                 end = x->p + 2;
         }
         if (end) {
-            emit(x, is_var ? T_VAR_END : T_BLOCK_END);
+            emit_token(x, is_var ? T_VAR_END : T_BLOCK_END);
             move_to(x, end);
             return;
         }
@@ -491,7 +492,7 @@ static void lex_root(struct lexer *x)
         } else if (kind == '#') {
             lex_comment(x);
         } else {
-            emit(x, kind == '{' ? T_VAR_BEGIN : T_BLOCK_BEGIN);
+            emit_token(x, kind == '{' ? T_VAR_BEGIN : T_BLOCK_BEGIN);
             lex_tag(x, kind == '{');
         }
     }
@@ -520,7 +521,7 @@ struct token *jinja_lex(struct jinja *j, const char *text, size_t len, size_t *r
     x.s = x.p = s;
     x.end = s + n;
     lex_root(&x);
-    emit(&x, T_EOF);
+    emit_token(&x, T_EOF);
     *ret_n = x.n;
     return x.t;
 }

@@ -37,7 +37,8 @@ struct value macro_attr(struct jinja *j, struct jmacro *m, const struct jstr *na
 }
 
 /* Sets the parameters from the arguments, as jinja2's Macro does. */
-static void bind(struct jinja *j, const struct node *n, struct env *env, const struct args *args)
+static void bind_args(struct jinja *j, const struct node *n, struct env *env,
+                      const struct args *args)
 {
     struct jdict *rest = jdict_new(j);
     bool found_caller = args->n >= n->args.n && n->flag;
@@ -105,7 +106,7 @@ static void call_enter(struct jinja *j)
     jinja_enter(j);
 }
 
-/* What the body writes; the call is over. */
+/* Returns the output of the body and ends the call. */
 static struct value call_leave(struct jinja *j, const struct node *n, struct env *env)
 {
     struct jbuf b = {0}, *const out = j->out;
@@ -124,7 +125,7 @@ struct value macro_call(struct jinja *j, struct jmacro *m, const struct args *ar
     struct env *env = env_new(j, m->env, n->func);
 
     call_enter(j);
-    bind(j, n, env, args);
+    bind_args(j, n, env, args);
     scope_enter(j, env, &n->scope);
     set_defaults(j, n, env);
     return call_leave(j, n, env);
@@ -138,7 +139,7 @@ struct value run_callblock(struct jinja *j, struct env *env, const struct node *
     struct value callee;
 
     *m = (struct jmacro){.node = n, .env = env};
-    if (!n->a) /* a generation block only marks what it contains */
+    if (!n->a) /* a generation block only marks its content */
         return macro_call(j, m, &args);
     callee = eval(j, env, n->a->a);
     eval_args(j, env, n->a, &args);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators, undefined values, and how attributes and items are looked up. Integers have 64 bits:
- * where Python's would grow beyond that, rendering fails instead of giving a wrong number.
+ * Operators, undefined values, and lookup of attributes and items. Integers have 64 bits: if a
+ * Python integer would grow beyond that, rendering fails instead of giving a wrong number.
  */
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static _Noreturn void raise_overflow(struct jinja *j)
     jinja_raise(j, EPROTO, "OverflowError: an integer is larger than 64 bits");
 }
 
-static struct value repeat(struct jinja *j, struct value v, int64_t n)
+static struct value op_repeat(struct jinja *j, struct value v, int64_t n)
 {
     struct jbuf b = {0};
     struct value r;
@@ -85,7 +85,7 @@ static struct value int_floordiv(struct jinja *j, int64_t a, int64_t b, bool mod
 
     if (b == 0)
         jinja_raise(j, EPROTO, "ZeroDivisionError: integer division or modulo by zero");
-    if (b == -1) { /* INT64_MIN / -1 does not fit */
+    if (b == -1) { /* INT64_MIN / -1 overflows */
         if (!mod && a == INT64_MIN)
             raise_overflow(j);
         return val_int(mod ? 0 : -a);
@@ -124,7 +124,7 @@ static struct value float_floordiv(struct jinja *j, double a, double b, bool mod
     return val_float(q - whole > 0.5 ? whole + 1 : whole);
 }
 
-static struct value power(struct jinja *j, struct value a, struct value b)
+static struct value op_power(struct jinja *j, struct value a, struct value b)
 {
     if (val_is_int(a) && val_is_int(b) && val_as_int(b) >= 0) {
         int64_t base = val_as_int(a), e = val_as_int(b), r = 1;
@@ -151,7 +151,7 @@ static struct value power(struct jinja *j, struct value a, struct value b)
     return val_float(r);
 }
 
-static struct value arithmetic(struct jinja *j, enum binop op, struct value a, struct value b)
+static struct value op_arithmetic(struct jinja *j, enum binop op, struct value a, struct value b)
 {
     const bool ints = val_is_int(a) && val_is_int(b);
     const double x = val_as_float(a), y = val_as_float(b);
@@ -185,7 +185,7 @@ static struct value arithmetic(struct jinja *j, enum binop op, struct value a, s
         return ints ? int_floordiv(j, val_as_int(a), val_as_int(b), op == OP_MOD)
                     : float_floordiv(j, x, y, op == OP_MOD);
     default:
-        return power(j, a, b);
+        return op_power(j, a, b);
     }
     if (over)
         raise_overflow(j);
@@ -208,7 +208,7 @@ struct value op_binary(struct jinja *j, enum binop op, struct value a, struct va
     static const char *const signs[] = {"+", "-", "*", "/", "//", "%", "**"};
 
     if (val_is_num(a) && val_is_num(b))
-        return arithmetic(j, op, a, b);
+        return op_arithmetic(j, op, a, b);
     if (op == OP_MOD && a.kind == V_STR)
         return format_percent(j, a, b);
     if (a.kind == V_UNDEF)
@@ -220,9 +220,9 @@ struct value op_binary(struct jinja *j, enum binop op, struct value a, struct va
     if (op == OP_ADD && val_is_seq(a) && a.kind == b.kind)
         return jlist_concat(j, a, b);
     if (op == OP_MUL && val_is_int(b) && (a.kind == V_STR || val_is_seq(a)))
-        return repeat(j, a, val_as_int(b));
+        return op_repeat(j, a, val_as_int(b));
     if (op == OP_MUL && val_is_int(a) && (b.kind == V_STR || val_is_seq(b)))
-        return repeat(j, b, val_as_int(a));
+        return op_repeat(j, b, val_as_int(a));
     if (op == OP_SUB && (a.kind == V_VIEW || b.kind == V_VIEW))
         raise_type(j, "sets are not supported in chat templates");
     raise_type(j, "unsupported operand type(s) for %s: '%s' and '%s'", signs[op], val_type(a),
@@ -245,13 +245,13 @@ struct value op_negate(struct jinja *j, struct value a, bool negative)
 
 /* ---- attributes and items ---- */
 
-/* Of objects that have no items. */
+/* Whether the object has no items. */
 static bool no_items(struct value obj)
 {
     return obj.kind != V_STR && !val_is_seq(obj) && obj.kind != V_DICT && obj.kind != V_RANGE;
 }
 
-/* obj[arg]; false where Python raises TypeError or LookupError. */
+/* obj[arg]. Returns false if Python raises TypeError or LookupError. */
 static bool find_item(struct jinja *j, struct value obj, struct value arg, struct value *ret)
 {
     int64_t i, n;
@@ -291,7 +291,7 @@ static bool find_item(struct jinja *j, struct value obj, struct value arg, struc
     return true;
 }
 
-/* Attributes that every Python object has; the sandbox hides them. */
+/* Attributes that every Python object has; jinja2's sandbox hides them. */
 static bool is_internal(const struct jstr *name)
 {
     static const char *const all[] = {

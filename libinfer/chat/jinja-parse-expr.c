@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parser of expressions, with jinja2's precedences: conditional, or, and, not, comparison,
- * + -, ~, * / // %, **, unary, then postfixes, filters and tests.
+ * The parser of expressions, with jinja2's precedence: conditional, or, and, not, comparison, + -,
+ * ~, * / // %, **, unary, then postfixes, filters and tests.
  */
 #include <string.h>
 
@@ -10,8 +10,8 @@
 static struct node *parse_or(struct parser *p);
 static struct node *parse_unary(struct parser *p, bool with_filter);
 
-static struct node *binary(struct parser *p, enum node_type type, uint32_t line, struct node *a,
-                           struct node *b)
+static struct node *binary_node(struct parser *p, enum node_type type, uint32_t line,
+                                struct node *a, struct node *b)
 {
     struct node *n = node_new(p, type, line);
 
@@ -20,9 +20,9 @@ static struct node *binary(struct parser *p, enum node_type type, uint32_t line,
     return n;
 }
 
-/* A long `a + b + …` is a deep tree on its left side, though no parentheses nest: bounded for
- * each chain, and for all chains of one tag, which could nest in each other. */
-static void chain(struct parser *p, unsigned *length)
+/* A long `a + b + …` is a tree that is deep on its left side, though no parentheses nest. Its depth
+ * is limited per chain, and in total for the chains of one tag, which could be nested. */
+static void count_link(struct parser *p, unsigned *length)
 {
     if (++*length > 500 || ++p->n_links > 2000)
         parse_fail(p, p->t->line, "an expression is too long");
@@ -39,7 +39,7 @@ struct node *parse_expression(struct parser *p)
     while (parse_skip_name(p, "if")) {
         struct node *cond = node_new(p, N_COND, line);
 
-        chain(p, &length);
+        count_link(p, &length);
         cond->b = n;
         cond->a = parse_or(p);
         if (parse_skip_name(p, "else"))
@@ -57,8 +57,8 @@ static struct node *parse_pow(struct parser *p)
     unsigned length = 0;
 
     while (parse_skip(p, T_POW)) {
-        chain(p, &length);
-        n = binary(p, N_BINARY, line, n, parse_unary(p, true));
+        count_link(p, &length);
+        n = binary_node(p, N_BINARY, line, n, parse_unary(p, true));
         n->op = OP_POW;
     }
     return n;
@@ -76,8 +76,8 @@ static struct node *parse_product(struct parser *p)
         if (t != T_MUL && t != T_DIV && t != T_FLOORDIV && t != T_MOD)
             return n;
         p->t++;
-        chain(p, &length);
-        n = binary(p, N_BINARY, line, n, parse_pow(p));
+        count_link(p, &length);
+        n = binary_node(p, N_BINARY, line, n, parse_pow(p));
         n->op = t == T_MUL ? OP_MUL : t == T_DIV ? OP_DIV : t == T_MOD ? OP_MOD : OP_FLOORDIV;
     }
 }
@@ -105,8 +105,8 @@ static struct node *parse_sum(struct parser *p)
     while (p->t->type == T_ADD || p->t->type == T_SUB) {
         const enum binop op = p->t++->type == T_ADD ? OP_ADD : OP_SUB;
 
-        chain(p, &length);
-        n = binary(p, N_BINARY, line, n, parse_concat(p));
+        count_link(p, &length);
+        n = binary_node(p, N_BINARY, line, n, parse_concat(p));
         n->op = op;
     }
     return n;
@@ -163,7 +163,7 @@ static struct node *parse_not(struct parser *p)
     if (!parse_skip_name(p, "not"))
         return parse_compare(p);
     parse_deeper(p);
-    n = binary(p, N_NOT, line, parse_not(p), NULL);
+    n = binary_node(p, N_NOT, line, parse_not(p), NULL);
     p->depth--;
     return n;
 }
@@ -175,8 +175,8 @@ static struct node *parse_and(struct parser *p)
     unsigned length = 0;
 
     while (parse_skip_name(p, "and")) {
-        chain(p, &length);
-        n = binary(p, N_AND, line, n, parse_not(p));
+        count_link(p, &length);
+        n = binary_node(p, N_AND, line, n, parse_not(p));
     }
     return n;
 }
@@ -188,13 +188,13 @@ static struct node *parse_or(struct parser *p)
     unsigned length = 0;
 
     while (parse_skip_name(p, "or")) {
-        chain(p, &length);
-        n = binary(p, N_OR, line, n, parse_and(p));
+        count_link(p, &length);
+        n = binary_node(p, N_OR, line, n, parse_and(p));
     }
     return n;
 }
 
-static struct node *constant(struct parser *p, struct value v)
+static struct node *constant_node(struct parser *p, struct value v)
 {
     struct node *n = node_new(p, N_CONST, p->t->line);
 
@@ -209,11 +209,11 @@ static struct node *parse_name(struct parser *p, bool with_ns)
     struct node *n;
 
     if (token_is_name(t, "true") || token_is_name(t, "True"))
-        return constant(p, val_bool(true));
+        return constant_node(p, val_bool(true));
     if (token_is_name(t, "false") || token_is_name(t, "False"))
-        return constant(p, val_bool(false));
+        return constant_node(p, val_bool(false));
     if (token_is_name(t, "none") || token_is_name(t, "None"))
-        return constant(p, NONE);
+        return constant_node(p, NONE);
     p->t++;
     n = node_new(p, N_NAME, t->line);
     n->name = t->val.u.s;
@@ -226,7 +226,7 @@ static struct node *parse_name(struct parser *p, bool with_ns)
 
 static struct node *parse_strings(struct parser *p)
 {
-    struct node *n = constant(p, p->t->val);
+    struct node *n = constant_node(p, p->t->val);
     struct jbuf b = {0};
 
     if (p->t->type != T_STRING)
@@ -283,7 +283,7 @@ struct node *parse_primary(struct parser *p, bool with_ns)
         return parse_strings(p);
     case T_INT:
     case T_FLOAT:
-        return constant(p, p->t->val);
+        return constant_node(p, p->t->val);
     case T_LPAREN:
         p->t++;
         n = parse_tuple(p, TUPLE_PAREN, NULL);
@@ -361,7 +361,7 @@ static struct node *parse_subscript(struct parser *p, struct node *of)
             n->type = N_GETATTR;
             n->name = p->t++->val.u.s;
         } else if (p->t->type == T_INT) {
-            n->b = constant(p, p->t->val);
+            n->b = constant_node(p, p->t->val);
         } else {
             parse_fail(p, p->t->line, "expected name or number");
         }
@@ -439,7 +439,7 @@ static struct node *parse_postfix(struct parser *p, struct node *n)
 {
     unsigned length = 0;
 
-    for (;; chain(p, &length)) {
+    for (;; count_link(p, &length)) {
         if (p->t->type == T_DOT || p->t->type == T_LBRACKET)
             n = parse_subscript(p, n);
         else if (p->t->type == T_LPAREN)
@@ -449,7 +449,7 @@ static struct node *parse_postfix(struct parser *p, struct node *n)
     }
 }
 
-/* Names of filters and tests may have dots. */
+/* Names of filters and tests may contain dots. */
 static struct jstr *dotted_name(struct parser *p)
 {
     struct value name = parse_expect(p, T_NAME)->val;
@@ -468,7 +468,7 @@ struct node *parse_filters(struct parser *p, struct node *n, bool start_inline)
     while (start_inline || p->t->type == T_PIPE) {
         struct node *f;
 
-        chain(p, &length);
+        count_link(p, &length);
         if (!start_inline)
             p->t++;
         f = node_new(p, N_FILTER, p->t->line);
@@ -517,7 +517,7 @@ static struct node *parse_test(struct parser *p, struct node *of)
         nodes_add(p, &n->args, parse_postfix(p, parse_primary(p, false)));
         p->depth--;
     }
-    return negated ? binary(p, N_NOT, n->line, n, NULL) : n;
+    return negated ? binary_node(p, N_NOT, n->line, n, NULL) : n;
 }
 
 static struct node *parse_unary(struct parser *p, bool with_filter)
@@ -528,13 +528,13 @@ static struct node *parse_unary(struct parser *p, bool with_filter)
 
     parse_deeper(p);
     if (parse_skip(p, T_SUB))
-        n = binary(p, N_NEG, line, parse_unary(p, false), NULL);
+        n = binary_node(p, N_NEG, line, parse_unary(p, false), NULL);
     else if (parse_skip(p, T_ADD))
-        n = binary(p, N_POS, line, parse_unary(p, false), NULL);
+        n = binary_node(p, N_POS, line, parse_unary(p, false), NULL);
     else
         n = parse_primary(p, false);
     n = parse_postfix(p, n);
-    for (; with_filter; chain(p, &length)) {
+    for (; with_filter; count_link(p, &length)) {
         if (p->t->type == T_PIPE)
             n = parse_filters(p, n, false);
         else if (token_is_name(p->t, "is"))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parser of statements: tags and text to nodes, after jinja2's grammar with the loopcontrols
+ * The parser of statements: from tags and text to nodes, by jinja2's grammar with the loopcontrols
  * extension and the generation tag. Expressions are in jinja-parse-expr.c.
  */
 #include <stdarg.h>
@@ -20,7 +20,7 @@ struct node *node_new(struct parser *p, enum node_type type, uint32_t line)
 
 void nodes_add(struct parser *p, struct nodes *list, struct node *n)
 {
-    /* Doubles at powers of two, so no capacity needs to be kept. */
+    /* The capacity doubles at powers of two, so it need not be stored. */
     if ((list->n & (list->n - 1)) == 0) {
         struct node **v = JARRAY(p->j, struct node *, list->n ? (size_t)list->n * 2 : 1);
 
@@ -135,7 +135,8 @@ void parse_deeper(struct parser *p)
 
 static struct nodes parse_until(struct parser *p, const char *const *ends);
 
-/* The body of a statement, up to the tag that is one of @ends; that name is the current token. */
+/* Parses the body of a statement up to a tag that is one of @ends; its name is then the current
+ * token. */
 static struct nodes parse_body(struct parser *p, const char *const *ends)
 {
     struct nodes body;

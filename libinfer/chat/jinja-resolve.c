@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives every name its slot, every scope its list of loads, and refuses what jinja2 refuses when
- * it compiles: unknown filters and tests outside of conditions, break outside of loops,
- * assignments to `loop`.
+ * Gives every name its slot and every scope its list of loads. Refuses what jinja2's compiler
+ * refuses: unknown filters and tests outside of conditions, break outside of loops, assignments to
+ * `loop`.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ struct resolver {
     struct frame frame;
 };
 
-static bool resolve(struct node *n, void *data);
+static bool resolve_node(struct node *n, void *data);
 
 static _Noreturn void fail(struct jinja *j, uint32_t line, const char *what,
                            const struct jstr *name)
@@ -65,10 +65,10 @@ static struct scope scope_of(struct jinja *j, const struct symbols *s)
 static void resolve_all(struct resolver *r, const struct nodes *list)
 {
     for (uint32_t i = 0; i < list->n; i++)
-        resolve(list->v[i], r);
+        resolve_node(list->v[i], r);
 }
 
-/* Runs over @list within a frame of its own. */
+/* Resolves @list in a separate frame. */
 static void resolve_in(struct resolver *r, struct frame frame, const struct nodes *list)
 {
     struct resolver inner = {.j = r->j, .frame = frame};
@@ -84,7 +84,7 @@ static struct frame inner_frame(struct resolver *r, struct fn_scope *fn)
     };
 }
 
-static uint32_t declare(struct resolver *r, struct symbols *s, const char *name)
+static uint32_t declare_name(struct resolver *r, struct symbols *s, const char *name)
 {
     return symbols_param(s, jstr_wrap(r->j, name, strlen(name)));
 }
@@ -109,13 +109,13 @@ static void resolve_macro(struct resolver *r, struct node *n)
             }
     n->has_caller = used & 1;
     if (n->has_caller && !named[0])
-        n->caller_ref.slot = declare(r, s, "caller");
+        n->caller_ref.slot = declare_name(r, s, "caller");
     n->has_kwargs = (used & 2) && !named[1];
     if (n->has_kwargs)
-        n->kwargs_ref.slot = declare(r, s, "kwargs");
+        n->kwargs_ref.slot = declare_name(r, s, "kwargs");
     n->has_varargs = (used & 4) && !named[2];
     if (n->has_varargs)
-        n->varargs_ref.slot = declare(r, s, "varargs");
+        n->varargs_ref.slot = declare_name(r, s, "varargs");
     n->flag = named[0]; /* an explicit caller parameter */
     symbols_analyze(s, n);
     n->scope = scope_of(r->j, s);
@@ -160,8 +160,8 @@ static void resolve_filter(struct resolver *r, struct node *n)
     n->target2 = clone_target(r->j, n->a);
     n->scope2 = scope_of(r->j, test.frame.s);
     n->func2 = fn->out;
-    resolve(n->target2, &test);
-    resolve(n->c, &test);
+    resolve_node(n->target2, &test);
+    resolve_node(n->c, &test);
 }
 
 static void resolve_for(struct resolver *r, struct node *n)
@@ -174,18 +174,18 @@ static void resolve_for(struct resolver *r, struct node *n)
     stores_loop(n, r->j);
     n->extended = n->flag || find_undeclared(r->j, &n->body, loop) || !no_scoped_block(n, r->j);
     if (n->extended)
-        n->loop_ref.slot = declare(r, body.frame.s, "loop");
+        n->loop_ref.slot = declare_name(r, body.frame.s, "loop");
     symbols_analyze_for(body.frame.s, n, FOR_BODY);
     if (n->els.n)
         symbols_analyze_for(els.s, n, FOR_ELSE);
     if (n->c)
         resolve_filter(r, n);
-    resolve(n->b, r);
+    resolve_node(n->b, r);
     n->func = n->flag ? fn->out : NULL;
     n->scope = scope_of(r->j, body.frame.s);
     n->scope3 = scope_of(r->j, els.s);
     body.frame.in_loop = true;
-    resolve(n->a, &body);
+    resolve_node(n->a, &body);
     resolve_all(&body, &n->body);
     resolve_in(r, els, &n->els);
 }
@@ -195,10 +195,10 @@ static void resolve_if(struct resolver *r, struct node *n)
     struct resolver soft = *r;
 
     soft.frame.soft = true;
-    resolve(n->a, &soft);
+    resolve_node(n->a, &soft);
     resolve_all(&soft, &n->body);
     for (uint32_t i = 0; i < n->args.n; i++) {
-        resolve(n->args.v[i]->a, &soft);
+        resolve_node(n->args.v[i]->a, &soft);
         resolve_all(&soft, &n->args.v[i]->body);
     }
     resolve_all(&soft, &n->els);
@@ -216,16 +216,16 @@ static void resolve_block_scope(struct resolver *r, struct node *n)
         resolve_all(&inner, &n->args);
         resolve_all(r, &n->kw);
     } else if (n->type == N_ASSIGNBLOCK) {
-        resolve(n->a, r);
+        resolve_node(n->a, r);
         if (n->b)
-            resolve(n->b, &inner);
+            resolve_node(n->b, &inner);
         n->export = r->frame.toplevel;
     } else {
-        resolve(n->a, &inner);
+        resolve_node(n->a, &inner);
     }
 }
 
-/* A block's place in the text: it runs in a function of its own. */
+/* The place of a block in the text. The block runs in its own function. */
 static void resolve_block_place(struct resolver *r, struct node *n)
 {
     uint32_t total = 0, k = 0;
@@ -251,7 +251,7 @@ static void resolve_block_place(struct resolver *r, struct node *n)
     n->scope2.n_stores = k;
 }
 
-static bool resolve(struct node *n, void *data)
+static bool resolve_node(struct node *n, void *data)
 {
     struct resolver *r = data, soft;
 
@@ -273,7 +273,7 @@ static bool resolve(struct node *n, void *data)
         return true;
     case N_CALLBLOCK:
         resolve_macro(r, n);
-        return !n->a || resolve(n->a, r);
+        return !n->a || resolve_node(n->a, r);
     case N_FILTERBLOCK:
     case N_WITH:
     case N_SCOPE:
@@ -301,11 +301,11 @@ static bool resolve(struct node *n, void *data)
     case N_COND:
         soft = *r;
         soft.frame.soft = true;
-        return node_each(n, resolve, &soft);
+        return node_each(n, resolve_node, &soft);
     default:
         break;
     }
-    return node_each(n, resolve, r);
+    return node_each(n, resolve_node, r);
 }
 
 static void resolve_root(struct jinja *j, struct node *n, bool toplevel)
@@ -317,10 +317,10 @@ static void resolve_root(struct jinja *j, struct node *n, bool toplevel)
 
     n->has_self = used & 1;
     if (n->has_self)
-        n->self_ref.slot = declare(&r, r.frame.s, "self");
+        n->self_ref.slot = declare_name(&r, r.frame.s, "self");
     n->has_super = !toplevel && (used & 2);
     if (n->has_super)
-        n->super_ref.slot = declare(&r, r.frame.s, "super");
+        n->super_ref.slot = declare_name(&r, r.frame.s, "super");
     symbols_analyze(r.frame.s, n);
     n->scope = scope_of(j, r.frame.s);
     n->func = fn->out;

@@ -2,17 +2,17 @@
 /*
  * Which variable a name means
  *
- * A transcription of what jinja2 decides at compile time (its idtracking): each scope lists the
- * names that it sets, takes from an enclosing scope, or looks up in the context when it is
- * entered. That a set inside a loop is lost after the iteration, that a branch sets the variable
- * of the scope around it, and that a macro sees later changes of outer variables all follow from
- * these tables. Working memory lies in the template's arena.
+ * This implements what jinja2 decides at compile time (its idtracking): each scope lists the names
+ * that it sets, takes from an enclosing scope, or looks up in the context when it is entered. Three
+ * rules follow from these tables: a variable set inside a loop is lost after the iteration, a
+ * branch sets the variable of the scope around it, and a macro sees later changes of outer
+ * variables. Working memory comes from the template's arena.
  */
 #include "chat/jinja-scope.h"
 
 #include <string.h>
 
-static void *grow(struct jinja *j, void *old, uint32_t n, size_t size)
+static void *grow_array(struct jinja *j, void *old, uint32_t n, size_t size)
 {
     void *p;
 
@@ -51,7 +51,7 @@ static uint32_t fn_slot(struct jinja *j, struct fn_scope *f, uint32_t level, str
     for (uint32_t i = 0; i < f->n; i++)
         if (f->idents[i].level == level && jstr_eq(j, f->idents[i].name, name))
             return i;
-    f->idents = grow(j, f->idents, f->n, sizeof(*f->idents));
+    f->idents = grow_array(j, f->idents, f->n, sizeof(*f->idents));
     f->idents[f->n] = (struct ident){.level = level, .name = name};
     f->out->n_slots = f->n + 1;
     return f->n++;
@@ -83,7 +83,7 @@ static void put_load(struct symbols *s, struct sym_load load)
             s->loads[i] = load;
             return;
         }
-    s->loads = grow(s->j, s->loads, s->n_loads, sizeof(load));
+    s->loads = grow_array(s->j, s->loads, s->n_loads, sizeof(load));
     s->loads[s->n_loads++] = load;
 }
 
@@ -95,7 +95,7 @@ static void put_ref(struct symbols *s, struct sym_ref ref)
         *old = ref;
         return;
     }
-    s->refs = grow(s->j, s->refs, s->n_refs, sizeof(ref));
+    s->refs = grow_array(s->j, s->refs, s->n_refs, sizeof(ref));
     s->refs[s->n_refs++] = ref;
 }
 
@@ -112,11 +112,11 @@ static void put_store(struct symbols *s, struct jstr *name)
 {
     if (has_store(s, name))
         return;
-    s->stores = grow(s->j, s->stores, s->n_stores, sizeof(*s->stores));
+    s->stores = grow_array(s->j, s->stores, s->n_stores, sizeof(*s->stores));
     s->stores[s->n_stores++] = name;
 }
 
-static uint32_t define(struct symbols *s, struct jstr *name, struct sym_load load)
+static uint32_t define_symbol(struct symbols *s, struct jstr *name, struct sym_load load)
 {
     load.slot = fn_slot(s->j, s->fn, s->level, name);
     put_ref(s, (struct sym_ref){.name = name, .fn = s->fn, .slot = load.slot});
@@ -127,7 +127,7 @@ static uint32_t define(struct symbols *s, struct jstr *name, struct sym_load loa
 uint32_t symbols_param(struct symbols *s, struct jstr *name)
 {
     put_store(s, name);
-    return define(s, name, (struct sym_load){.action = LOAD_PARAM});
+    return define_symbol(s, name, (struct sym_load){.action = LOAD_PARAM});
 }
 
 static void symbols_store(struct symbols *s, struct jstr *name)
@@ -139,15 +139,15 @@ static void symbols_store(struct symbols *s, struct jstr *name)
         return;
     outer = symbols_find(s->parent, name);
     if (outer)
-        define(s, name, (struct sym_load){.action = LOAD_ALIAS, .from = *outer});
+        define_symbol(s, name, (struct sym_load){.action = LOAD_ALIAS, .from = *outer});
     else
-        define(s, name, (struct sym_load){.action = LOAD_UNDEF});
+        define_symbol(s, name, (struct sym_load){.action = LOAD_UNDEF});
 }
 
 static void symbols_load(struct symbols *s, struct jstr *name)
 {
     if (!symbols_find(s, name))
-        define(s, name, (struct sym_load){.action = LOAD_RESOLVE, .name = name});
+        define_symbol(s, name, (struct sym_load){.action = LOAD_RESOLVE, .name = name});
 }
 
 static struct symbols *symbols_copy(const struct symbols *s)
@@ -168,7 +168,7 @@ static struct symbols *symbols_copy(const struct symbols *s)
     return c;
 }
 
-/* After an `if`: what any of its branches sets becomes a variable of this scope. */
+/* After an `if`: names that any of its branches sets become variables of this scope. */
 static void branch_update(struct symbols *s, struct symbols *const branches[3])
 {
     const uint32_t n_before = s->n_stores;
@@ -197,7 +197,7 @@ struct visit {
     bool as_param;
 };
 
-static bool visit(struct node *n, void *data);
+static bool visit_node(struct node *n, void *data);
 
 static struct symbols *visit_branch(struct visit *v, const struct nodes *list)
 {
@@ -205,12 +205,12 @@ static struct symbols *visit_branch(struct visit *v, const struct nodes *list)
 
     inner.s = symbols_copy(v->s);
     for (uint32_t i = 0; i < list->n; i++)
-        visit(list->v[i], &inner);
+        visit_node(list->v[i], &inner);
     return inner.s;
 }
 
-/* Finds the names of the current scope; stops where a scope of its own begins. */
-static bool visit(struct node *n, void *data)
+/* Finds the names of the current scope. Stops at nodes with their own scope. */
+static bool visit_node(struct node *n, void *data)
 {
     struct visit *v = data;
 
@@ -230,7 +230,7 @@ static bool visit(struct node *n, void *data)
     case N_IF: {
         struct symbols *branches[3];
 
-        visit(n->a, v);
+        visit_node(n->a, v);
         branches[0] = visit_branch(v, &n->body);
         branches[1] = visit_branch(v, &n->args);
         branches[2] = visit_branch(v, &n->els);
@@ -241,23 +241,23 @@ static bool visit(struct node *n, void *data)
         symbols_store(v->s, n->name);
         return true;
     case N_FOR:
-        return visit(n->b, v);
+        return visit_node(n->b, v);
     case N_ASSIGN:
-        visit(n->b, v);
-        return visit(n->a, v);
+        visit_node(n->b, v);
+        return visit_node(n->a, v);
     case N_CALLBLOCK:
     case N_FILTERBLOCK:
     case N_ASSIGNBLOCK:
-        return !n->a || visit(n->a, v);
+        return !n->a || visit_node(n->a, v);
     case N_WITH:
         for (uint32_t i = 0; i < n->kw.n; i++)
-            visit(n->kw.v[i], v);
+            visit_node(n->kw.v[i], v);
         return true;
     case N_SCOPE:
     case N_BLOCK:
         return true;
     default:
-        return node_each(n, visit, v);
+        return node_each(n, visit_node, v);
     }
 }
 
@@ -266,7 +266,7 @@ static void visit_all(struct symbols *s, const struct nodes *list)
     struct visit v = {.s = s};
 
     for (uint32_t i = 0; i < list->n; i++)
-        visit(list->v[i], &v);
+        visit_node(list->v[i], &v);
 }
 
 void symbols_analyze(struct symbols *s, struct node *n)
@@ -276,10 +276,10 @@ void symbols_analyze(struct symbols *s, struct node *n)
     switch (n->type) {
     case N_FILTERBLOCK:
         visit_all(s, &n->body);
-        visit(n->a, &v);
+        visit_node(n->a, &v);
         return;
     case N_SCOPE:
-        visit(n->a, &v);
+        visit_node(n->a, &v);
         break;
     case N_WITH:
         visit_all(s, &n->args);
@@ -300,15 +300,15 @@ void symbols_analyze_for(struct symbols *s, struct node *n, enum for_part part)
     struct visit v = {.s = s, .as_param = true};
 
     if (part != FOR_ELSE)
-        visit(n->a, &v);
+        visit_node(n->a, &v);
     v.as_param = false;
     if (part == FOR_TEST)
-        visit(n->c, &v);
+        visit_node(n->c, &v);
     else
         visit_all(s, part == FOR_BODY ? &n->body : &n->els);
 }
 
-static bool each(const struct nodes *list, bool (*fn)(struct node *, void *), void *data)
+static bool each_node(const struct nodes *list, bool (*fn)(struct node *, void *), void *data)
 {
     for (uint32_t i = 0; i < list->n; i++)
         if (!fn(list->v[i], data))
@@ -325,21 +325,21 @@ bool node_each(struct node *n, bool (*fn)(struct node *child, void *data), void 
         return true;
     }
     if (n->type == N_FILTERBLOCK)
-        return each(&n->body, fn, data) && fn(n->a, data);
+        return each_node(&n->body, fn, data) && fn(n->a, data);
     if (n->type == N_IF)
-        return fn(n->a, data) && each(&n->body, fn, data) && each(&n->args, fn, data) &&
-               each(&n->els, fn, data);
+        return fn(n->a, data) && each_node(&n->body, fn, data) && each_node(&n->args, fn, data) &&
+               each_node(&n->els, fn, data);
     return (!n->a || fn(n->a, data)) && (!n->b || fn(n->b, data)) &&
-           (n->type == N_FOR || !n->c || fn(n->c, data)) && each(&n->args, fn, data) &&
-           each(&n->kw, fn, data) && each(&n->body, fn, data) && each(&n->els, fn, data) &&
-           (n->type != N_FOR || !n->c || fn(n->c, data)) &&
+           (n->type == N_FOR || !n->c || fn(n->c, data)) && each_node(&n->args, fn, data) &&
+           each_node(&n->kw, fn, data) && each_node(&n->body, fn, data) &&
+           each_node(&n->els, fn, data) && (n->type != N_FOR || !n->c || fn(n->c, data)) &&
            (!n->dyn_args || fn(n->dyn_args, data)) && (!n->dyn_kw || fn(n->dyn_kw, data));
 }
 
 struct undeclared {
     struct jinja *j;
     const char *const *names;
-    unsigned open, found; /* bits */
+    unsigned open, found; /* sets of bits */
 };
 
 static bool find_name(struct node *n, void *data)
@@ -366,6 +366,6 @@ unsigned find_undeclared(struct jinja *j, const struct nodes *body, const char *
 {
     struct undeclared u = {.j = j, .names = names, .open = ~0u};
 
-    each(body, find_name, &u);
+    each_node(body, find_name, &u);
     return u.found;
 }

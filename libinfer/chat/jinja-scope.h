@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Symbol tables of scopes while a template is being resolved; see jinja-scope.c. */
+/* Symbol tables of scopes while a template is resolved; see jinja-scope.c. */
 
 #include "chat/jinja-ast.h"
 

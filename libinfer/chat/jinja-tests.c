@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tests behind `is`. */
+/* The tests of the operator `is`. */
 #include <math.h>
 
 #include "chat/jinja.h"
@@ -17,7 +17,7 @@ static bool remainder_is(struct jinja *j, struct value v, struct value by, int64
 {
     if (v.kind == V_UNDEF)
         jinja_raise_undef(j, v);
-    /* Of a string, % is formatting; its result is no number. */
+    /* For a string, % is formatting; its result is not a number. */
     return val_eq(j, op_binary(j, OP_MOD, v, by), val_int(want));
 }
 
@@ -51,14 +51,14 @@ static bool is_callable(struct value v)
     }
 }
 
-static bool cased(struct jinja *j, struct value v, const char *method)
+static bool is_cased(struct jinja *j, struct value v, const char *method)
 {
     const struct value s = val_to_str(j, v);
 
     return call_value(j, op_getattr(j, s, val_cstr(j, method).u.s), &(struct args){0}).u.b;
 }
 
-static bool less(struct jinja *j, struct value a, struct value b, bool or_equal)
+static bool is_less(struct jinja *j, struct value a, struct value b, bool or_equal)
 {
     bool nan;
     const int c = val_cmp(j, a, b, &nan);
@@ -66,7 +66,7 @@ static bool less(struct jinja *j, struct value a, struct value b, bool or_equal)
     return !nan && (c < 0 || (or_equal && c == 0));
 }
 
-static bool named(struct jinja *j, struct value v, bool test)
+static bool is_named(struct jinja *j, struct value v, bool test)
 {
     if (!val_hashable(j, v))
         raise_type(j, "unhashable type: '%s'", val_type(v));
@@ -92,17 +92,17 @@ SIMPLE_TEST(t_sameas, val_same(j, self, a[0]))
 SIMPLE_TEST(t_even, remainder_is(j, self, val_int(2), 0))
 SIMPLE_TEST(t_odd, remainder_is(j, self, val_int(2), 1))
 SIMPLE_TEST(t_divisibleby, remainder_is(j, self, a[0], 0))
-SIMPLE_TEST(t_lower, cased(j, self, "islower"))
-SIMPLE_TEST(t_upper, cased(j, self, "isupper"))
+SIMPLE_TEST(t_lower, is_cased(j, self, "islower"))
+SIMPLE_TEST(t_upper, is_cased(j, self, "isupper"))
 SIMPLE_TEST(t_in, val_contains(j, a[0], self))
 SIMPLE_TEST(t_eq, val_eq(j, self, a[0]))
 SIMPLE_TEST(t_ne, !val_eq(j, self, a[0]))
-SIMPLE_TEST(t_lt, less(j, self, a[0], false))
-SIMPLE_TEST(t_le, less(j, self, a[0], true))
-SIMPLE_TEST(t_gt, less(j, a[0], self, false))
-SIMPLE_TEST(t_ge, less(j, a[0], self, true))
-SIMPLE_TEST(t_filter, named(j, self, false))
-SIMPLE_TEST(t_test, named(j, self, true))
+SIMPLE_TEST(t_lt, is_less(j, self, a[0], false))
+SIMPLE_TEST(t_le, is_less(j, self, a[0], true))
+SIMPLE_TEST(t_gt, is_less(j, a[0], self, false))
+SIMPLE_TEST(t_ge, is_less(j, a[0], self, true))
+SIMPLE_TEST(t_filter, is_named(j, self, false))
+SIMPLE_TEST(t_test, is_named(j, self, true))
 
 const struct builtin tests_all[] = {
     {"defined", "", t_defined},

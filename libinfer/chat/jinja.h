@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The machine that parses and renders templates
+ * State and internal functions for parsing and rendering templates
  *
  * One struct jinja lives for one parse or one render, on one thread. Errors leave through
- * jinja_raise(), which jumps to the entry in render.c: between there and any raise nothing is
- * owned but memory of the arena, so there is nothing to release on the way.
+ * jinja_raise(), which jumps to the entry in render.c. Between that entry and any raise, code owns
+ * only arena memory, so nothing has to be released on the way.
  */
 
 #include <errno.h>
@@ -19,21 +19,21 @@
 
 enum {
     JINJA_MAX_DEPTH = 3000,   /* nested C calls of the evaluator */
-    JINJA_MAX_MACROS = 190,   /* nested macro calls, about where Python gives up */
-    JINJA_MAX_NESTING = 300,  /* of expressions and statements in the source */
-    JINJA_MAX_RANGE = 100000, /* as the sandbox of jinja2 has it */
+    JINJA_MAX_MACROS = 190,   /* nested macro calls, about as many as Python allows */
+    JINJA_MAX_NESTING = 300,  /* nesting of expressions and statements in the source */
+    JINJA_MAX_RANGE = 100000, /* as in jinja2's sandbox */
     JINJA_MAX_TEXT = 4 << 20, /* bytes of a template */
 };
 
 /*
- * What work costs. A unit takes a few nanoseconds at most, whatever is done for it: about the time
- * to copy a byte, or to take part in a search. tests/unit/chat/test-cost.c measures that.
+ * Costs of work. A unit takes at most a few nanoseconds for any work: about the time to copy a
+ * byte, or to use it in a search. tests/unit/chat/test-cost.c measures that.
  */
 enum {
     COST_STEP = 64,    /* a node, a call, an item of a list */
-    COST_CHAR = 8,     /* a byte of text that is decoded and looked at by its character */
-    COST_SEARCH = 4,   /* a byte of text in which a shorter one is looked for */
-    COST_FLOAT = 1024, /* a float that is written or read */
+    COST_CHAR = 8,     /* a byte of text that is decoded and examined by character */
+    COST_SEARCH = 4,   /* a byte of text in which a shorter one is searched */
+    COST_FLOAT = 1024, /* a float that is printed or parsed */
 };
 
 struct env;
@@ -46,15 +46,15 @@ struct jinja {
     jmp_buf on_error;
     int r;
     struct inf_err *err;
-    uint32_t line; /* of what runs now, for messages */
+    uint32_t line; /* line that is being executed, for messages */
 
     const struct template *tmpl;
-    uint64_t cost, max_cost, look_at; /* at that cost the limits are looked at again */
+    uint64_t cost, max_cost, look_at; /* at the cost look_at the limits are checked again */
     uint64_t deadline_usec;           /* of the monotonic clock; 0: none */
     size_t max_output;
     unsigned depth, n_macros;
     struct jdict *globals; /* built-ins, then the caller's variables */
-    struct jbuf *out;      /* where output goes: the result, or a captured block */
+    struct jbuf *out;      /* output buffer: the result, or a captured block */
     int64_t now;
 };
 
@@ -68,9 +68,9 @@ struct args {
 enum { MAX_BOUND = 8 };
 
 /*
- * A function, method, filter or test. @spec names its parameters: "a b? c?", where ? marks the
- * optional ones; a leading / forbids names, * alone leaves the binding to the function. Absent
- * optional arguments arrive as V_MISSING. @self is the object, or the filtered value.
+ * A function, method, filter or test. @spec names its parameters: "a b? c?", where ? marks optional
+ * ones; a leading / forbids passing by name; * alone leaves the binding to the function. Missing
+ * optional arguments are V_MISSING. @self is the object, or the filtered value.
  */
 struct builtin {
     const char *name, *spec;
@@ -78,19 +78,19 @@ struct builtin {
                        const struct args *args);
 };
 
-/* -EPROTO for faults of the template, -E2BIG for limits. Adds the line. */
+/* -EPROTO for faults of the template, -E2BIG for limits. Adds the line number. */
 _Noreturn void jinja_raise(struct jinja *j, int code, const char *format, ...) PRINTF(3, 4);
 #define raise_type(j, ...)  jinja_raise(j, EPROTO, "TypeError: " __VA_ARGS__)
 #define raise_value(j, ...) jinja_raise(j, EPROTO, "ValueError: " __VA_ARGS__)
 _Noreturn void jinja_raise_undef(struct jinja *j, struct value undef);
 
-/* Memory of the arena, zeroed; raises at the limit. */
+/* Zeroed memory of the arena. Raises at the limit. */
 void *jinja_alloc(struct jinja *j, size_t size);
 void *jinja_array(struct jinja *j, size_t n, size_t size);
 #define JNEW(j, type)      ((type *)jinja_alloc(j, sizeof(type)))
 #define JARRAY(j, type, n) ((type *)jinja_array(j, n, sizeof(type)))
 
-/* Raises when the limit of cost or of time is reached; else says when to look again. */
+/* Raises if the limit of cost or of time is reached. Otherwise sets when to check again. */
 void jinja_look(struct jinja *j);
 
 /* Charges work against the limits, before it is done. */
@@ -106,7 +106,7 @@ static inline void jinja_step(struct jinja *j, uint64_t n)
     jinja_charge(j, n * COST_STEP);
 }
 
-/* For work on each character of @len bytes. */
+/* Charges work on each character of @len bytes. */
 static inline void jinja_chars(struct jinja *j, size_t len)
 {
     jinja_charge(j, len * COST_CHAR);
@@ -140,7 +140,7 @@ struct value op_getattr(struct jinja *j, struct value obj, struct jstr *name);
 struct value op_getitem(struct jinja *j, struct value obj, struct value arg);
 struct value op_slice(struct jinja *j, struct value obj, struct value start, struct value stop,
                       struct value step);
-/* An index from None/int: 0 with *ret, or raises. Clamps as slices do. */
+/* Converts None or an integer to an index, clamped like in slices; raises for other types. */
 void slice_bounds(struct jinja *j, struct value start, struct value stop, int64_t step, int64_t n,
                   int64_t *ret_start, int64_t *ret_stop);
 
@@ -155,13 +155,13 @@ bool call_test(struct jinja *j, struct value name, struct value self, const stru
 struct value val_builtin(struct jinja *j, const struct builtin *b, struct value self);
 void globals_add(struct jinja *j, struct jdict *d);
 
-/* NULL: there is none. */
+/* NULL: unknown. */
 const struct builtin *filter_find(const struct jstr *name);
 const struct builtin *test_find(const struct jstr *name);
-/* The attribute of a value's Python type. False: it has none. */
+/* The attribute of a value's Python type. Returns false if it has none. */
 bool attr_find(struct jinja *j, struct value obj, struct jstr *name, struct value *ret);
 
-/* Argument helpers: the value, or what an absent argument means. */
+/* Argument helpers: return the value, or the default for a missing argument. */
 int64_t arg_int(struct jinja *j, struct value v, int64_t absent);
 bool arg_true(struct jinja *j, struct value v, bool absent);
 struct jstr *arg_str(struct jinja *j, struct value v); /* raises unless it is a string */
@@ -183,7 +183,7 @@ struct value self_block(struct jinja *j, struct value self, const struct jstr *n
 const char *macro_name(const struct jmacro *m, size_t *ret_len);
 int64_t loop_length(struct jinja *j, struct jloop *l);
 int64_t loop_index(const struct jloop *l);
-struct value *loop_changed(struct jloop *l); /* what loop.changed() saw last */
+struct value *loop_changed(struct jloop *l); /* the last argument of loop.changed() */
 
 /* ---- text (strformat.c, percent.c, unicode.c, html.c) ---- */
 
@@ -197,15 +197,15 @@ bool cp_is_space(uint32_t cp);
 bool cp_is_alpha(uint32_t cp);
 bool cp_is_alnum(uint32_t cp);
 bool cp_is_decimal(uint32_t cp);
-int cp_decimal(uint32_t cp); /* its value, or -1 */
+int cp_decimal(uint32_t cp); /* value of a decimal digit, or -1 */
 bool cp_is_digit(uint32_t cp);
 bool cp_is_numeric(uint32_t cp);
 bool cp_is_upper(uint32_t cp);
 bool cp_is_lower(uint32_t cp);
 bool cp_is_title(uint32_t cp);
 bool cp_is_printable(uint32_t cp);
-bool cp_is_name(uint32_t cp, bool first); /* of a Python identifier */
-bool cp_is_break(uint32_t cp);            /* str.splitlines */
+bool cp_is_name(uint32_t cp, bool first); /* whether it can be in (or begin) a Python identifier */
+bool cp_is_break(uint32_t cp);            /* whether it ends a line in str.splitlines */
 
 enum text_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL, CASE_SWAP, CASE_FOLD };
 struct value text_to_case(struct jinja *j, struct value s, enum text_case how);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings: immutable UTF-8 in the arena, counted in code points when somebody asks.
+ * Strings: immutable UTF-8 in the arena, whose code points are counted only when needed
  *
- * A string that was built last in a buffer with room can be extended in place, so that a loop of
- * `text = text + part` costs what it appends; the shorter string keeps its own length and never
- * sees the bytes behind it.
+ * The string that was built last in a buffer with room can be extended in place, so that a loop of
+ * `text = text + part` costs only the appended bytes. The shorter string keeps its own length and
+ * never sees the bytes behind it.
  */
 #include "chat/value.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The methods of everything but strings. Those that would change a list or a dict are known but
- * have no function: the sandbox of jinja2 refuses them.
+ * The methods of all types except strings. Methods that would change a list or a dict are known but
+ * have no function, because jinja2's sandbox refuses them.
  */
 #include <math.h>
 #include <string.h>
@@ -142,7 +142,7 @@ const struct builtin dict_methods[] = {
     {0},
 };
 
-/* dict(mapping or pairs, **more), also behind namespace(). */
+/* dict(mapping or pairs, **more), also used by namespace(). */
 METHOD(m_dict)
 {
     struct value d = val_dict(j), pair;

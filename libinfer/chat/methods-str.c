@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The methods of strings. On Markup they escape their arguments and give Markup. */
+/* The methods of strings. On Markup they escape their arguments and return Markup. */
 #include <string.h>
 
 #include "chat/pystr.h"
@@ -9,7 +9,7 @@
                              struct value *a UNUSED, const struct args *args UNUSED)
 
 /* An argument that becomes part of the result. */
-static struct jstr *part(struct jinja *j, struct value self, struct value v)
+static struct jstr *part_arg(struct jinja *j, struct value self, struct value v)
 {
     if (self.flag & STR_MARKUP && v.kind == V_STR)
         v = html_escape(j, v);
@@ -78,7 +78,7 @@ METHOD(m_splitlines)
 
 METHOD(m_replace)
 {
-    return text_replace(j, self, arg_str(j, a[0]), part(j, self, a[1]), arg_int(j, a[2], -1));
+    return text_replace(j, self, arg_str(j, a[0]), part_arg(j, self, a[1]), arg_int(j, a[2], -1));
 }
 
 METHOD(m_join)
@@ -102,9 +102,9 @@ METHOD(m_join)
     return v;
 }
 
-/* Python's optional start and end, in code points; start may lie behind the end. */
-static void bounds(struct jinja *j, struct value self, struct value *a, int64_t *ret_start,
-                   int64_t *ret_end)
+/* Python's optional start and end, in code points; start may be behind the end. */
+static void text_bounds(struct jinja *j, struct value self, struct value *a, int64_t *ret_start,
+                        int64_t *ret_end)
 {
     const int64_t n = val_len(j, self);
     int64_t start = a[0].kind == V_NONE ? 0 : arg_int(j, a[0], 0);
@@ -125,7 +125,7 @@ static bool has_affix(struct jinja *j, struct value self, struct value affix, st
     size_t from, to;
 
     jinja_charge(j, COST_STEP + x->len);
-    bounds(j, self, range, &start, &end);
+    text_bounds(j, self, range, &start, &end);
     if (end - start < (int64_t)jstr_count(j, x))
         return false;
     from = jstr_offset(j, s, (size_t)start);
@@ -134,7 +134,7 @@ static bool has_affix(struct jinja *j, struct value self, struct value affix, st
            memcmp(s->data + (suffix ? to - x->len : from), x->data, x->len) == 0;
 }
 
-static struct value affixes(struct jinja *j, struct value self, struct value *a, bool suffix)
+static struct value has_any_affix(struct jinja *j, struct value self, struct value *a, bool suffix)
 {
     bool found = false;
 
@@ -147,12 +147,12 @@ static struct value affixes(struct jinja *j, struct value self, struct value *a,
 
 METHOD(m_startswith)
 {
-    return affixes(j, self, a, false);
+    return has_any_affix(j, self, a, false);
 }
 
 METHOD(m_endswith)
 {
-    return affixes(j, self, a, true);
+    return has_any_affix(j, self, a, true);
 }
 
 /* The position of @a[0], in code points, or -1. */
@@ -162,7 +162,7 @@ static int64_t find_part(struct jinja *j, struct value self, struct value *a, bo
     int64_t start, end, pos = 0;
     const char *p, *from, *to;
 
-    bounds(j, self, a + 1, &start, &end);
+    text_bounds(j, self, a + 1, &start, &end);
     if (end - start < (int64_t)jstr_count(j, x))
         return -1;
     from = s->data + jstr_offset(j, s, (size_t)start);
@@ -212,7 +212,7 @@ METHOD(m_count)
     int64_t start, end, n = 0;
     const char *p, *to;
 
-    bounds(j, self, a + 1, &start, &end);
+    text_bounds(j, self, a + 1, &start, &end);
     if (end < start)
         return val_int(0);
     if (x->len == 0)
@@ -226,7 +226,7 @@ METHOD(m_count)
     return val_int(n);
 }
 
-static struct value three(struct jinja *j, struct value x, struct value y, struct value z)
+static struct value tuple_of_three(struct jinja *j, struct value x, struct value y, struct value z)
 {
     struct value v = val_tuple(j, 3);
 
@@ -236,7 +236,7 @@ static struct value three(struct jinja *j, struct value x, struct value y, struc
     return v;
 }
 
-static struct value partition(struct jinja *j, struct value self, struct value sep, bool last)
+static struct value partition_text(struct jinja *j, struct value self, struct value sep, bool last)
 {
     struct value empty = val_cstr(j, ""), part_of;
     const struct jstr *x = arg_str(j, sep), *s = self.u.s;
@@ -248,20 +248,21 @@ static struct value partition(struct jinja *j, struct value self, struct value s
     p = (last ? text_find_last : text_find)(j, s->data, s->data + s->len, x);
     empty.flag = self.flag;
     if (!p)
-        return last ? three(j, empty, empty, self) : three(j, self, empty, empty);
+        return last ? tuple_of_three(j, empty, empty, self) : tuple_of_three(j, self, empty, empty);
     at = (size_t)(p - s->data);
     part_of = val_sub(j, self, at, at + x->len);
-    return three(j, val_sub(j, self, 0, at), part_of, val_sub(j, self, at + x->len, s->len));
+    return tuple_of_three(j, val_sub(j, self, 0, at), part_of,
+                          val_sub(j, self, at + x->len, s->len));
 }
 
 METHOD(m_partition)
 {
-    return partition(j, self, a[0], false);
+    return partition_text(j, self, a[0], false);
 }
 
 METHOD(m_rpartition)
 {
-    return partition(j, self, a[0], true);
+    return partition_text(j, self, a[0], true);
 }
 
 METHOD(m_removeprefix)
@@ -291,7 +292,7 @@ static uint32_t fill_of(struct jinja *j, struct value self, struct value v)
 
     if (v.kind == V_MISSING)
         return ' ';
-    s = part(j, self, v);
+    s = part_arg(j, self, v);
     if (jstr_count(j, s) != 1)
         raise_type(j, "The fill character must be exactly one character long");
     p = s->data;

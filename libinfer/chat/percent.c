@@ -54,7 +54,7 @@ static const char *parse_number(struct percent *f, const char *p, const char *en
     return p;
 }
 
-/* "(name)" behind the percent sign. */
+/* Parses "(name)" behind the percent sign. */
 static const char *parse_key(struct percent *f, const char *p, const char *end, struct field *field)
 {
     const char *start = ++p;
@@ -148,7 +148,7 @@ static void put_text(struct percent *f, struct jbuf *b, const struct field *fiel
     format_str(f->j, b, s.u.s, &spec);
 }
 
-/* Digits with at least @precision of them, which the mini-language cannot say. */
+/* Writes at least @precision digits, which the format mini-language cannot express. */
 static void put_precise(struct percent *f, struct jbuf *b, const struct field *field, int64_t i)
 {
     struct format_spec spec = spec_of(field, true);
@@ -292,7 +292,7 @@ struct value format_percent(struct jinja *j, struct value format, struct value a
         p = parse_field(&f, q + 1, end, &field);
         put_field(&f, &b, &field);
     }
-    /* What has items by key may be left over, everything else must have been used. */
+    /* A mapping may have unused items; otherwise all arguments must be used. */
     if (f.tuple ? f.next < arg.u.l->n
                 : !f.used && arg.kind != V_DICT && arg.kind != V_LIST && arg.kind != V_RANGE &&
                       arg.kind != V_UNDEF)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on strings that methods and filters share; results keep the Markup flag. */
+/* String operations that methods and filters share. Results keep the Markup flag. */
 #include "chat/pystr.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ const char *text_find(struct jinja *j, const char *p, const char *end, const str
     return at;
 }
 
-/* Each place where @what could begin costs a comparison. */
+/* Each possible start of @what costs a comparison. */
 const char *text_find_last(struct jinja *j, const char *p, const char *end, const struct jstr *what)
 {
     const char *at;

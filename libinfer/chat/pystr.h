@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Operations on strings that methods and filters share (pystr.c). */
+/* String operations that methods and filters share (pystr.c). */
 
 #include "chat/jinja.h"
 
@@ -9,11 +9,12 @@ enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 };
 
 /* @chars: V_MISSING or None for whitespace. */
 struct value text_strip(struct jinja *j, struct value s, struct value chars, enum strip_side side);
-/* The first and the last place of @what, which has one byte at least, in [@p, @end); or NULL. */
+/* The first and the last occurrence of @what, which has at least one byte, in [@p, @end); or
+ * NULL. */
 const char *text_find(struct jinja *j, const char *p, const char *end, const struct jstr *what);
 const char *text_find_last(struct jinja *j, const char *p, const char *end,
                            const struct jstr *what);
-/* @max < 0: all of them. */
+/* @max < 0: replace all. */
 struct value text_replace(struct jinja *j, struct value s, struct jstr *old, struct jstr *new,
                           int64_t max);
 struct value text_split(struct jinja *j, struct value s, struct value sep, int64_t max, bool right);

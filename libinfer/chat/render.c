@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public side: a template is parsed once into an arena of its own; a render has another arena
- * and turns JSON into values, runs the template, and copies the result out. Errors of both arrive
- * here by jinja_raise().
+ * The public functions of chat.h. A template is parsed once into its own arena. A render has
+ * another arena: it converts JSON to values, runs the template, and copies the result out. Errors
+ * of both arrive here through jinja_raise().
  */
 #include <jansson.h>
 #include <stdarg.h>
@@ -14,15 +14,15 @@
 #include "core/clock.h"
 #include "core/err.h"
 
-#define MAX_STEPS (UINT64_MAX / 1024) /* charges cannot wrap below that */
+#define MAX_STEPS (UINT64_MAX / 1024) /* charges cannot overflow below that */
 
 enum {
     DEFAULT_STEPS = 12000000,
-    PARSE_MEMORY = 256 << 20, /* of a template that is parsed */
-    PARSE_STEPS = 4000000,    /* to parse one */
+    PARSE_MEMORY = 256 << 20, /* limit while parsing a template */
+    PARSE_STEPS = 4000000,    /* limit for parsing one */
     DEFAULT_OUTPUT = 16 << 20,
-    MAX_MEMORY = 64 << 20,        /* of one render, beyond a few times its output */
-    LOOK_COST = 4096 * COST_STEP, /* between two looks at the clock */
+    MAX_MEMORY = 64 << 20,        /* limit of one render, in addition to a few times its output */
+    LOOK_COST = 4096 * COST_STEP, /* between two checks of the clock */
 };
 
 struct inf_chat_template {
@@ -76,7 +76,7 @@ void *jinja_array(struct jinja *j, size_t n, size_t size)
     return jinja_alloc(j, (size_t)total);
 }
 
-static int parse(struct jinja *j, struct template *t, const char *text, size_t len)
+static int parse_template(struct jinja *j, struct template *t, const char *text, size_t len)
 {
     if (setjmp(j->on_error))
         return j->r;
@@ -107,13 +107,13 @@ INF_PUBLIC int inf_chat_template_new(const char *text, size_t len,
     if (!tmpl)
         return -ENOMEM;
     j.arena = &tmpl->t.arena;
-    r = parse(&j, &tmpl->t, text, len);
+    r = parse_template(&j, &tmpl->t, text, len);
     if (r < 0) {
         inf_chat_template_free(tmpl);
         if (r == -ENOMEM)
             return r;
         if (reterr)
-            reterr->code = EBADMSG; /* whatever limit it was, the template is at fault */
+            reterr->code = EBADMSG; /* any limit here is a fault of the template */
         return -EBADMSG;
     }
     *ret_template = tmpl;
@@ -175,9 +175,9 @@ static struct value from_json(struct jinja *j, const json_t *in)
     return v;
 }
 
-/* An object, or an array of objects. */
-static int load(const char *text, const char *what, json_type type, json_t **ret,
-                struct inf_err *reterr)
+/* Loads an object, or an array of objects. */
+static int load_json(const char *text, const char *what, json_type type, json_t **ret,
+                     struct inf_err *reterr)
 {
     const json_t *item;
     size_t i;
@@ -231,8 +231,8 @@ static void set_object(struct jinja *j, const json_t *in)
 }
 
 /*
- * Reasoning goes by several names. As transformers does it, templates find whichever is given
- * under "reasoning_content", and under "thinking" unless the message has that itself.
+ * Reasoning has several names. Like in transformers, templates find whichever is given under
+ * "reasoning_content", and under "thinking" unless the message has that itself.
  */
 static struct value alias_reasoning(struct jinja *j, struct value message)
 {
@@ -286,7 +286,7 @@ static void set_variables(struct jinja *j, const struct job *job)
     set_var(j, "messages", messages);
 }
 
-static int run(struct jinja *j, const struct job *job, struct jbuf *out)
+static int run_template(struct jinja *j, const struct job *job, struct jbuf *out)
 {
     struct context *ctx;
 
@@ -301,9 +301,9 @@ static int run(struct jinja *j, const struct job *job, struct jbuf *out)
     return 0;
 }
 
-static int render(const struct inf_chat_template *tmpl, const struct job *job, int64_t now,
-                  const struct inf_chat_limits *limits, char **ret_text, size_t *ret_len,
-                  struct inf_err *reterr)
+static int render_job(const struct inf_chat_template *tmpl, const struct job *job, int64_t now,
+                      const struct inf_chat_limits *limits, char **ret_text, size_t *ret_len,
+                      struct inf_err *reterr)
 {
     struct arena arena = {0};
     struct jbuf out = {0};
@@ -321,7 +321,7 @@ static int render(const struct inf_chat_template *tmpl, const struct job *job, i
     int r;
 
     j.max_memory = MAX_MEMORY + 8 * MIN(j.max_output, (size_t)1 << 30);
-    r = run(&j, job, &out);
+    r = run_template(&j, job, &out);
     if (r == 0) {
         text = malloc(out.used + 1);
         if (text) {
@@ -346,20 +346,20 @@ INF_PUBLIC int inf_chat_render(const struct inf_chat_template *tmpl,
     struct job job = {.input = input};
     int r;
 
-    r = load(input->messages, "messages", JSON_ARRAY, &messages, reterr);
+    r = load_json(input->messages, "messages", JSON_ARRAY, &messages, reterr);
     if (r == 0 && input->tools)
-        r = load(input->tools, "tools", JSON_ARRAY, &tools, reterr);
+        r = load_json(input->tools, "tools", JSON_ARRAY, &tools, reterr);
     if (r == 0 && input->documents)
-        r = load(input->documents, "documents", JSON_ARRAY, &documents, reterr);
+        r = load_json(input->documents, "documents", JSON_ARRAY, &documents, reterr);
     if (r == 0 && input->kwargs)
-        r = load(input->kwargs, "template arguments", JSON_OBJECT, &kwargs, reterr);
+        r = load_json(input->kwargs, "template arguments", JSON_OBJECT, &kwargs, reterr);
     if (r < 0)
         return r;
     job.messages = messages;
     job.tools = tools;
     job.documents = documents;
     job.kwargs = kwargs;
-    return render(tmpl, &job, input->now, &input->limits, ret_text, ret_len, reterr);
+    return render_job(tmpl, &job, input->now, &input->limits, ret_text, ret_len, reterr);
 }
 
 INF_PUBLIC int inf_chat_render_vars(const struct inf_chat_template *tmpl, const char *vars,
@@ -370,9 +370,9 @@ INF_PUBLIC int inf_chat_render_vars(const struct inf_chat_template *tmpl, const 
     struct job job = {0};
     int r;
 
-    r = load(vars, "variables", JSON_OBJECT, &in, reterr);
+    r = load_json(vars, "variables", JSON_OBJECT, &in, reterr);
     if (r < 0)
         return r;
     job.vars = in;
-    return render(tmpl, &job, now, limits, ret_text, ret_len, reterr);
+    return render_job(tmpl, &job, now, limits, ret_text, ret_len, reterr);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * str.format and the format specification mini-language of Python 3, and the `%` operator's
- * fields, which reduce to the same specifications.
+ * str.format and the format specification mini-language of Python 3, and the fields of the `%`
+ * operator, which are converted to the same specifications.
  */
 #include "chat/strformat.h"
 
@@ -95,7 +95,7 @@ void format_str(struct jinja *j, struct jbuf *b, struct jstr *s, const struct fo
     size_t n = jstr_count(j, s), len = s->len;
 
     if (f->sign || f->alt || f->group || f->align == '=' || (f->type && f->type != 's')) {
-        /* "0" before the width means "=" only for numbers; strings take it as a fill. */
+        /* "0" before the width means "=" only for numbers; for strings it is a fill character. */
         if (!(f->zero && !f->sign && !f->alt && !f->group && (!f->type || f->type == 's')))
             raise_value(j, "Invalid format specifier for a string");
     }
@@ -112,7 +112,7 @@ static size_t group_digits(char *out, size_t max, const char *digits, size_t n, 
 {
     size_t len = 0, k = 0;
 
-    /* Backwards into the end of the buffer, then moved to its beginning. */
+    /* Writes backwards from the end of the buffer, then moves the text to its beginning. */
     while (k < n || len < width) {
         if (k && k % every == 0) {
             if (len + 1 >= max)
@@ -128,7 +128,7 @@ static size_t group_digits(char *out, size_t max, const char *digits, size_t n, 
     return len;
 }
 
-/* Pads and groups a number given as sign, digits and what follows them (".5e+10", "%"). */
+/* Pads and groups a number that is given as sign, digits and the rest (".5e+10", "%"). */
 static void put_number(struct jinja *j, struct jbuf *b, const struct format_spec *f, bool negative,
                        const char *prefix, const char *digits, size_t every)
 {
@@ -208,7 +208,7 @@ void format_int(struct jinja *j, struct jbuf *b, int64_t i, const struct format_
     put_number(j, b, f, i < 0, prefix, digits, every);
 }
 
-/* No type but a precision: like g, with a digit behind the point, and exponents one digit
+/* A precision without a type: like g, but with a digit behind the point, and an exponent one digit
  * earlier. */
 static void general_digits(char *out, size_t max, double a, int prec)
 {
@@ -314,7 +314,7 @@ static bool all_digits(const char *p, size_t len)
     return true;
 }
 
-/* Large enough numbers are all the same: there is no such item. */
+/* Large numbers are limited: there is no such item anyway. */
 static size_t small_number(const char *p, size_t len)
 {
     size_t n = 0;
@@ -351,7 +351,7 @@ static struct value field_start(struct braces *f, const char *name, size_t len)
     return f->args->v[i];
 }
 
-/* name, then .attr and [item] in any number. */
+/* A name, then any number of .attr and [item]. */
 static struct value field_value(struct braces *f, const char *p, const char *end)
 {
     const char *q = p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What str.format and the % operator have in common. */
+/* Formatting code shared by str.format and the % operator. */
 
 #include "chat/jinja.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON text as Python's json.dumps writes it; what it cannot write raises, as it does there. */
+/* JSON text as Python's json.dumps writes it. Values that it cannot write raise an error, as in
+ * Python. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -111,7 +112,7 @@ static void put_key(struct json_out *o, struct value key)
     jbuf_putc(o->j, o->b, '"');
 }
 
-/* Insertion sort by halves: keys are few, and comparing may raise. */
+/* Binary insertion sort: there are few keys, and comparing may raise. */
 static uint32_t *sorted_keys(struct jinja *j, const struct jdict *d)
 {
     uint32_t *order = JARRAY(j, uint32_t, d->n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Tables of unicode-table.c; each ends with a zero row. */
+/* Tables of unicode-table.c; each ends with a row of zeros. */
 
 #include <stdint.h>
 

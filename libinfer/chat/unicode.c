@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Character classes and case as Python's str has them. General categories and simple mappings are
- * utf8proc's, the rest (one letter to several, digits that are no decimals…) is in
- * unicode-table.c.
+ * Character classes and case as in Python's str. General categories and simple mappings come from
+ * utf8proc; the rest (one letter to several, digits that are not decimals…) is in unicode-table.c.
  */
 #include <string.h>
 #include <utf8proc.h>
@@ -18,7 +17,7 @@ static bool in_ranges(const struct cp_range *r, uint32_t cp)
     return false;
 }
 
-static utf8proc_category_t category(uint32_t cp)
+static utf8proc_category_t cp_category(uint32_t cp)
 {
     return utf8proc_category((utf8proc_int32_t)cp);
 }
@@ -41,7 +40,7 @@ bool cp_is_alpha(uint32_t cp)
 {
     if (cp < 0x80)
         return (cp | 0x20) >= 'a' && (cp | 0x20) <= 'z';
-    const utf8proc_category_t c = category(cp);
+    const utf8proc_category_t c = cp_category(cp);
 
     return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
 }
@@ -50,7 +49,7 @@ bool cp_is_decimal(uint32_t cp)
 {
     if (cp < 0x80)
         return cp >= '0' && cp <= '9';
-    return category(cp) == UTF8PROC_CATEGORY_ND;
+    return cp_category(cp) == UTF8PROC_CATEGORY_ND;
 }
 
 int cp_decimal(uint32_t cp)
@@ -61,8 +60,8 @@ int cp_decimal(uint32_t cp)
         return cp >= '0' && cp <= '9' ? (int)(cp - '0') : -1;
     if (!cp_is_decimal(cp))
         return -1;
-    /* Decimal digits come in runs of ten that begin at their zero; the mathematical ones
-     * (U+1D7CE…) are five runs without a gap. */
+    /* Decimal digits are in runs of ten that begin with zero; the mathematical ones (U+1D7CE…) are
+     * five such runs without a gap. */
     if (cp >= 0x1d7ce && cp <= 0x1d7ff)
         return (int)((cp - 0x1d7ce) % 10);
     while (cp - zero < 9 && cp_is_decimal(zero - 1))
@@ -79,7 +78,7 @@ bool cp_is_numeric(uint32_t cp)
 {
     if (cp < 0x80)
         return cp >= '0' && cp <= '9';
-    const utf8proc_category_t c = category(cp);
+    const utf8proc_category_t c = cp_category(cp);
 
     return (c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO) ||
            in_ranges(cp_numeric_letter, cp);
@@ -94,26 +93,26 @@ bool cp_is_upper(uint32_t cp)
 {
     if (cp < 0x80)
         return cp >= 'A' && cp <= 'Z';
-    return category(cp) == UTF8PROC_CATEGORY_LU || in_ranges(cp_other_upper, cp);
+    return cp_category(cp) == UTF8PROC_CATEGORY_LU || in_ranges(cp_other_upper, cp);
 }
 
 bool cp_is_lower(uint32_t cp)
 {
     if (cp < 0x80)
         return cp >= 'a' && cp <= 'z';
-    return category(cp) == UTF8PROC_CATEGORY_LL || in_ranges(cp_other_lower, cp);
+    return cp_category(cp) == UTF8PROC_CATEGORY_LL || in_ranges(cp_other_lower, cp);
 }
 
 bool cp_is_title(uint32_t cp)
 {
-    return cp >= 0x80 && category(cp) == UTF8PROC_CATEGORY_LT;
+    return cp >= 0x80 && cp_category(cp) == UTF8PROC_CATEGORY_LT;
 }
 
 bool cp_is_printable(uint32_t cp)
 {
     if (cp < 0x80)
         return cp >= 0x20 && cp < 0x7f;
-    switch (category(cp)) {
+    switch (cp_category(cp)) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZS:
     case UTF8PROC_CATEGORY_ZL:
@@ -132,11 +131,11 @@ bool cp_is_name(uint32_t cp, bool first)
 {
     if (cp < 0x80)
         return cp == '_' || cp_is_alpha(cp) || (!first && cp >= '0' && cp <= '9');
-    if (cp_is_alpha(cp) || category(cp) == UTF8PROC_CATEGORY_NL)
+    if (cp_is_alpha(cp) || cp_category(cp) == UTF8PROC_CATEGORY_NL)
         return true;
     if (first)
         return false;
-    switch (category(cp)) {
+    switch (cp_category(cp)) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ND:
@@ -152,7 +151,7 @@ static bool is_cased(uint32_t cp)
     return cp_is_upper(cp) || cp_is_lower(cp) || cp_is_title(cp);
 }
 
-/* Unicode's Case_Ignorable, which decides whether a sigma ends a word. */
+/* Unicode's Case_Ignorable, which determines whether a sigma ends a word. */
 static bool is_case_ignorable(uint32_t cp)
 {
     static const uint32_t marks[] = {0x27,   0x2e,   0x3a,   0xb7,   0x387,  0x55f,
@@ -162,7 +161,7 @@ static bool is_case_ignorable(uint32_t cp)
     for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
         if (cp == marks[i])
             return true;
-    switch (category(cp)) {
+    switch (cp_category(cp)) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
@@ -224,7 +223,7 @@ static void put_lower(struct jinja *j, struct jbuf *b, const struct jstr *s, con
     }
 }
 
-/* One letter to its folded form; what has no entry folds to its lower case. */
+/* One letter to its folded form; without an entry it is the lower case. */
 static void put_fold(struct jinja *j, struct jbuf *b, uint32_t cp)
 {
     utf8proc_int32_t to[8];

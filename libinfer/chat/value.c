@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all values have in common: truth, equality, order, hash, length. Follows Python 3: numbers
+ * Operations on all values: truth, equality, order, hash, length. They follow Python 3: numbers
  * compare across types, sequences item by item, everything else by identity.
  */
 #include "chat/value.h"
@@ -121,7 +121,8 @@ bool val_same(struct jinja *j, struct value a, struct value b)
     case V_FLOAT:
         return a.u.f == b.u.f;
     case V_STR:
-        /* CPython interns names and single characters; equal text is as near as one gets. */
+        /* CPython interns names and single characters; equality of the text is the closest
+         * equivalent. */
         return a.u.s == b.u.s || (a.flag == b.flag && jstr_eq(j, a.u.s, b.u.s));
     case V_FUNC:
         return a.u.func->fn == b.u.func->fn && val_same(j, a.u.func->self, b.u.func->self);
@@ -132,7 +133,7 @@ bool val_same(struct jinja *j, struct value a, struct value b)
     }
 }
 
-/* Compares an integer with a float exactly: <0, 0, >0; NaN is the caller's. */
+/* Compares an integer with a float exactly: <0, 0, >0. The caller handles NaN. */
 static int cmp_int_float(int64_t i, double f)
 {
     if (f >= 0x1p63)
@@ -240,7 +241,7 @@ static int cmp_str(struct jinja *j, const struct jstr *a, const struct jstr *b)
     int c;
 
     jinja_charge(j, len);
-    c = memcmp(a->data, b->data, len); /* UTF-8 sorts as its code points do. */
+    c = memcmp(a->data, b->data, len); /* UTF-8 sorts in the order of its code points */
 
     return c ? c : a->len < b->len ? -1 : a->len > b->len;
 }

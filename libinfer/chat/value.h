@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * Values of the template language: Python's objects, as far as a template can see them
+ * Values of the template language: Python's objects as far as a template can see them
  *
- * Strings, lists, tuples and dicts never change once a template holds them (the sandbox of
- * jinja2 forbids it), so they are shared freely, and a longer string or list may reuse the
- * buffer of the one that it extends. All memory belongs to the arena of one render (or of the
- * parsed template, for constants) and nothing is freed before that ends.
+ * Strings, lists, tuples and dicts never change once a template has them (jinja2's sandbox forbids
+ * it), so they are shared freely, and a longer string or list may reuse the buffer of the one that
+ * it extends. All memory belongs to the arena of one render (or of the parsed template, for
+ * constants), and nothing is freed before that ends.
  *
- * Errors do not return: val_* and everything above may leave through jinja_raise(), see jinja.h.
+ * Errors are not returned: val_* and all functions that use it may leave through jinja_raise(), see
+ * jinja.h.
  */
 
 #include "core/macros.h"
@@ -18,7 +19,7 @@ struct jinja;
 struct builtin;
 
 enum value_kind {
-    V_MISSING, /* no value at all: an unset variable or an absent argument */
+    V_MISSING, /* no value: an unset variable or a missing argument */
     V_UNDEF,
     V_NONE,
     V_BOOL,
@@ -54,7 +55,7 @@ struct jstr {
     struct jbuf *buf;
 };
 
-/* Growing bytes in the arena; strings that end at their end may be extended in place. */
+/* Growing bytes in the arena. A string at the end of the used part may be extended in place. */
 struct jbuf {
     char *data;
     size_t used, cap;
@@ -85,7 +86,7 @@ struct value {
 struct jlist {
     struct value *v;
     size_t n;
-    struct jlist_room *room; /* lists that end at its end may be extended in place */
+    struct jlist_room *room; /* a list at the end of the used part may be extended in place */
 };
 
 struct jlist_room {
@@ -116,11 +117,11 @@ struct jrange {
 };
 
 struct jiter {
-    /* False at the end; never called again after that. */
+    /* Returns false at the end, and is not called again after that. */
     bool (*next)(struct jinja *j, struct jiter *it, struct value *ret);
     const char *type; /* Python's name of the iterator type */
     bool reversible;
-    struct jiter *in; /* where its items come from, for generators */
+    struct jiter *in; /* source of the items, for generators */
     struct value src;
     size_t i, n;
     int64_t step;
@@ -139,7 +140,7 @@ struct jfunc {
 
 struct jcycler {
     struct jlist *items;
-    size_t pos; /* of a joiner: whether it was used */
+    size_t pos; /* for a joiner: whether it was used */
     struct value sep;
 };
 
@@ -195,7 +196,7 @@ struct value val_cstr(struct jinja *j, const char *s);
 struct value val_sub(struct jinja *j, struct value from, size_t start, size_t end); /* bytes */
 struct value val_of_jstr(struct jstr *s);
 size_t jstr_count(struct jinja *j, struct jstr *s); /* code points */
-/* Byte offset of code point @i, which is at most the count. */
+/* Byte offset of code point @i, which must be at most the count. */
 size_t jstr_offset(struct jinja *j, struct jstr *s, size_t i);
 struct value val_concat(struct jinja *j, struct value a, struct value b);
 bool jstr_eq(struct jinja *j, const struct jstr *a, const struct jstr *b);
@@ -207,7 +208,7 @@ void jbuf_puts(struct jinja *j, struct jbuf *b, const char *s);
 void jbuf_putc(struct jinja *j, struct jbuf *b, char c);
 void jbuf_cp(struct jinja *j, struct jbuf *b, uint32_t cp);
 void jbuf_fill(struct jinja *j, struct jbuf *b, uint32_t cp, size_t n); /* @n times */
-struct value jbuf_value(struct jinja *j, struct jbuf *b); /* the buffer is the string's then */
+struct value jbuf_value(struct jinja *j, struct jbuf *b);               /* takes over the buffer */
 
 /* Decodes a code point of a valid string. */
 static inline uint32_t u8_next(const char **p)
@@ -230,7 +231,7 @@ static inline uint32_t u8_next(const char **p)
     return (s[0] & 7u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 | (s[3] & 0x3f);
 }
 
-/* The code point before @p, which is not the beginning of the string; moves @p to it. */
+/* The code point before @p, which must not be the beginning of the string. Moves @p to it. */
 static inline uint32_t u8_prev(const char **p)
 {
     const char *s = *p - 1;
@@ -251,7 +252,7 @@ struct value jlist_concat(struct jinja *j, struct value a, struct value b);
 
 struct jdict *jdict_new(struct jinja *j);
 struct value val_dict(struct jinja *j);
-/* Puts or replaces; raises for keys that cannot be hashed. */
+/* Adds or replaces. Raises for keys that cannot be hashed. */
 void jdict_set(struct jinja *j, struct jdict *d, struct value key, struct value val);
 struct value *jdict_get(struct jinja *j, const struct jdict *d, struct value key); /* or NULL */
 struct value *jdict_get_str(struct jinja *j, const struct jdict *d, const struct jstr *key);
@@ -262,12 +263,13 @@ struct value *jdict_get_cstr(struct jinja *j, const struct jdict *d, const char 
 bool val_truth(struct jinja *j, struct value v);
 bool val_eq(struct jinja *j, struct value a, struct value b);
 bool val_same(struct jinja *j, struct value a, struct value b); /* `is` */
-/* <0, 0, >0; raises for types without an order. *ret_nan: an operand was NaN, all are false. */
+/* <0, 0, >0. Raises for types without an order. *ret_nan: an operand was NaN, so all comparisons
+ * are false. */
 int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan);
 bool val_lt(struct jinja *j, struct value a, struct value b);
 bool val_hashable(struct jinja *j, struct value v);
 uint64_t val_hash(struct jinja *j, struct value v);
-int64_t val_len(struct jinja *j, struct value v); /* -1: it has none */
+int64_t val_len(struct jinja *j, struct value v); /* -1: the value has no length */
 const char *val_type(struct value v);             /* Python's type name */
 
 /* ---- iteration (iter.c) ---- */
@@ -287,14 +289,15 @@ bool val_contains(struct jinja *j, struct value container, struct value item);
 /* ---- text of values (pyrepr.c, tojson.c) ---- */
 
 void val_repr(struct jinja *j, struct jbuf *b, struct value v);
-struct value val_to_str(struct jinja *j, struct value v);        /* str(v): V_STR, never Markup */
-struct value val_soft_str(struct jinja *j, struct value v);      /* strings stay as they are */
+struct value val_to_str(struct jinja *j, struct value v); /* str(v): V_STR, never Markup */
+/* Strings are returned unchanged. */
+struct value val_soft_str(struct jinja *j, struct value v);
 void val_print(struct jinja *j, struct jbuf *b, struct value v); /* appends str(v) */
 size_t float_repr(double f, char out[32]);
 
 struct json_style {
     bool ascii, sort, pretty;
-    struct jstr *indent; /* one level, when pretty */
+    struct jstr *indent; /* one level, if pretty */
     struct jstr *item_sep, *key_sep;
 };
 void val_json(struct jinja *j, struct jbuf *b, struct value v, const struct json_style *style);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python's textwrap, as far as |wordwrap uses it. The text is cut into chunks (runs of
+ * The parts of Python's textwrap that |wordwrap uses. The text is split into chunks (runs of
  * whitespace, words, parts of hyphenated words, dashes between words), which fill lines.
  */
 #include "chat/wordwrap.h"
@@ -14,7 +14,7 @@ struct wrap {
     bool hyphens;
 };
 
-/* textwrap's own idea of whitespace: ASCII only. */
+/* textwrap's definition of whitespace: ASCII only. */
 static bool is_ws(uint32_t cp)
 {
     return cp == ' ' || (cp >= 9 && cp <= 13);
@@ -35,13 +35,13 @@ static bool is_letter(uint32_t cp)
     return is_word(cp) && !cp_is_decimal(cp);
 }
 
-static uint32_t at(const struct wrap *w, const char *p)
+static uint32_t char_at(const struct wrap *w, const char *p)
 {
     return p < w->end ? u8_next(&p) : 0;
 }
 
 /* The character @back places before @p, or 0. */
-static uint32_t before(const struct wrap *w, const char *p, int back)
+static uint32_t char_before(const struct wrap *w, const char *p, int back)
 {
     uint32_t cp = 0;
 
@@ -53,62 +53,62 @@ static uint32_t before(const struct wrap *w, const char *p, int back)
     return cp;
 }
 
-static const char *after(const struct wrap *w, const char *p)
+static const char *next_char(const struct wrap *w, const char *p)
 {
     if (p < w->end)
         u8_next(&p);
     return p;
 }
 
-/* Two or more hyphens at @p that a word follows: their end, else NULL. */
-static const char *dashes(const struct wrap *w, const char *p)
+/* If two or more hyphens that a word follows are at @p, returns their end, else NULL. */
+static const char *match_dashes(const struct wrap *w, const char *p)
 {
     const char *q = p;
 
     while (q < w->end && *q == '-')
         q++;
-    return q - p >= 2 && q < w->end && is_word(at(w, q)) ? q : NULL;
+    return q - p >= 2 && q < w->end && is_word(char_at(w, q)) ? q : NULL;
 }
 
 /* Whether a hyphenated word may break behind the hyphen at @p. */
 static bool hyphen_break(const struct wrap *w, const char *p)
 {
     const char *next = p + 1;
-    const uint32_t b1 = before(w, p, 1), b2 = before(w, p, 2), b3 = before(w, p, 3);
+    const uint32_t b1 = char_before(w, p, 1), b2 = char_before(w, p, 2), b3 = char_before(w, p, 3);
 
     if (!(b1 && b2 && is_letter(b1) && is_letter(b2)) &&
         !(b1 && b2 == '-' && b3 && is_wordish(b1) && is_letter(b3)))
         return false;
-    if (next >= w->end || !is_letter(at(w, next)))
+    if (next >= w->end || !is_letter(char_at(w, next)))
         return false;
-    next = after(w, next);
+    next = next_char(w, next);
     if (next < w->end && *next == '-')
         next++;
-    return next < w->end && is_letter(at(w, next));
+    return next < w->end && is_letter(char_at(w, next));
 }
 
 static const char *find_chunk_end(const struct wrap *w, const char *p)
 {
-    const bool space = is_ws(at(w, p));
+    const bool space = is_ws(char_at(w, p));
     const char *q = p;
 
     if (space || !w->hyphens) {
-        while (q < w->end && is_ws(at(w, q)) == space)
-            q = after(w, q);
+        while (q < w->end && is_ws(char_at(w, q)) == space)
+            q = next_char(w, q);
         return q;
     }
-    if (before(w, p, 1) && is_wordish(before(w, p, 1)) && (q = dashes(w, p)))
+    if (char_before(w, p, 1) && is_wordish(char_before(w, p, 1)) && (q = match_dashes(w, p)))
         return q;
-    for (q = after(w, p); q < w->end && !is_ws(at(w, q)); q = after(w, q)) {
+    for (q = next_char(w, p); q < w->end && !is_ws(char_at(w, q)); q = next_char(w, q)) {
         if (*q == '-' && hyphen_break(w, q))
             return q + 1;
-        if (is_wordish(before(w, q, 1)) && dashes(w, q))
+        if (is_wordish(char_before(w, q, 1)) && match_dashes(w, q))
             return q;
     }
     return q;
 }
 
-/* Of a word that is cut into lines, the rest is read again for each. */
+/* When a word is split into lines, its rest is read again for each line. */
 static const char *chunk_end(const struct wrap *w, const char *p)
 {
     const char *end = find_chunk_end(w, p);
@@ -131,7 +131,7 @@ static struct chunk chunk_of(const char *s, const char *end)
     return c;
 }
 
-/* Cuts what fits of a long word; at a hyphen if there is one. */
+/* Cuts the part of a long word that fits, at a hyphen if there is one. */
 static size_t long_cut(const struct wrap *w, const struct chunk *c, size_t space)
 {
     const char *p = c->s, *hyphen = NULL;
@@ -158,7 +158,7 @@ struct value wordwrap(struct jinja *j, struct jstr *s, int64_t width, bool break
         const char *start = p, *stop, *end = p;
         size_t used = 0;
 
-        if (lines.u.l->n && is_ws(at(&w, p)))
+        if (lines.u.l->n && is_ws(char_at(&w, p)))
             start = end = p = chunk_end(&w, p);
         stop = p;
         while (p < w.end) {
@@ -180,10 +180,10 @@ struct value wordwrap(struct jinja *j, struct jstr *s, int64_t width, bool break
             used += c.n;
             end = p;
             p += c.len;
-            if (!is_ws(at(&w, end)))
+            if (!is_ws(char_at(&w, end)))
                 stop = p;
         }
-        /* Whitespace at the end of a line is dropped: stop is where its last word ended. */
+        /* Whitespace at the end of a line is dropped: stop is the end of its last word. */
         if (stop > start)
             jlist_push(j, lines.u.l, val_str(j, start, (size_t)(stop - start)));
         jinja_step(j, 1);
