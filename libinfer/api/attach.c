@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine and its tier: what the tier's names take in, and what it is told about the model.
+ * Attaching a tier to an engine: what block names depend on, and what the tier learns about the
+ * model.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "core/err.h"
 #include "quant/codec.h"
 
-/* Of a thread and of prompts, until it was measured; plain C takes its time. */
+/* Assumed speed of prompts per thread until it is measured; low, because plain C is slow. */
 #define FIRST_FLOPS 5e10
 #define REF_FLOPS   5e8
 

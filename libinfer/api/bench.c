@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_bench(): prefill of a prompt of random tokens in steps of n_batch rows, logits of its last
- * token alone; decoding token by token, one or several sequences at once; both after n_depth tokens
- * that are not counted. As llama-bench measures, so that figures may be compared. One round of each
- * warms up.
+ * inf_bench()
  *
- * A bound is measured between all rounds of the part that it bounds. The bandwidth of memory
- * changes from second to second on shared machines, so each round is held against the measurements
- * right before and right after it. The int8 peak does not: a low one was disturbed, and all rounds
- * are held against the highest.
+ * Prefill computes a prompt of random tokens in steps of n_batch rows, with logits of only its last
+ * token. Decode computes token by token, for one or several sequences at once. Both start after
+ * n_depth tokens that are not counted. This is how llama-bench measures, so figures can be
+ * compared. One round of each is a warm-up.
+ *
+ * A bound is measured between all rounds of the part that it bounds. The memory bandwidth of shared
+ * machines changes from second to second, so each round is compared with the measurements right
+ * before and right after it. The int8 peak does not change: a low value was disturbed, so all
+ * rounds are compared with the highest.
  */
 #include <errno.h>
 #include <math.h>
@@ -32,9 +34,9 @@
 
 struct bench {
     struct runner *runner;
-    struct kv_table *tables; /* [n_streams]; prompts are read into the first */
+    struct kv_table *tables; /* [n_streams]; the first one gets the prompts */
     uint32_t n_streams;
-    struct limits *limits; /* NULL: no bound is wanted */
+    struct limits *limits; /* NULL: no bound is requested */
     struct rng rng;
     int32_t *tokens;   /* [max(n_prompt, n_depth)] */
     double *fractions; /* [n_repeat] */
@@ -44,18 +46,18 @@ struct bench {
     uint32_t n_done, n_total; /* rounds, for progress */
 };
 
-/* Something to repeat: @round, which does @work of what @bound (may be NULL) bounds. */
+/* A benchmark to repeat: @round does @work, which @bound (may be NULL) limits. */
 struct part {
     int (*round)(struct bench *b);
     int (*bound)(struct bench *b, double *ret_per_second);
-    const double *peak; /* what the rounds are held against instead of the bound around them */
+    const double *peak; /* compare with this value instead of the bound around the rounds */
     uint32_t n_tokens;
     double work;
 };
 
-/* One step of stream @i at @pos; logits of the last row only where @last. */
-static int forward(struct bench *b, uint32_t i, const int32_t *tokens, uint32_t pos,
-                   uint32_t n_rows, bool last)
+/* One step of stream @i at @pos, with logits of the last row only if @last. */
+static int forward_stream(struct bench *b, uint32_t i, const int32_t *tokens, uint32_t pos,
+                          uint32_t n_rows, bool last)
 {
     const struct kv_table *table = &b->tables[i];
     const uint32_t row = n_rows - 1;
@@ -76,7 +78,8 @@ static int read_tokens(struct bench *b, uint32_t i_stream, uint32_t begin, uint3
         b->tokens[i] = random_token(b);
     for (uint32_t pos = 0, n; pos < n_tokens; pos += n) {
         n = MIN(MIN(b->n_batch, runner_max_rows(b->runner)), n_tokens - pos);
-        const int r = forward(b, i_stream, b->tokens + pos, begin + pos, n, pos + n == n_tokens);
+        const int r =
+            forward_stream(b, i_stream, b->tokens + pos, begin + pos, n, pos + n == n_tokens);
 
         if (r < 0)
             return r;
@@ -84,7 +87,7 @@ static int read_tokens(struct bench *b, uint32_t i_stream, uint32_t begin, uint3
     return 0;
 }
 
-static int prefill(struct bench *b)
+static int run_prefill(struct bench *b)
 {
     return read_tokens(b, 0, b->params->n_depth, b->params->n_prompt);
 }
@@ -105,7 +108,7 @@ static int step_streams(struct bench *b, uint32_t pos)
     return runner_forward(b->runner, &batch);
 }
 
-static int decode(struct bench *b)
+static int run_decode(struct bench *b)
 {
     for (uint32_t i = 0; i < b->params->n_generate; i++) {
         const int r = step_streams(b, b->params->n_depth + i);
@@ -116,7 +119,7 @@ static int decode(struct bench *b)
     return 0;
 }
 
-static int fill(struct bench *b)
+static int run_fill(struct bench *b)
 {
     const uint64_t begin = clock_nsec();
     int r = 0;
@@ -155,7 +158,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *x, uint32_t n)
+static double median_of(double *x, uint32_t n)
 {
     qsort(x, n, sizeof(*x), compare_doubles);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
@@ -168,9 +171,10 @@ static void tell_progress(struct bench *b)
         b->params->progress(b->params->progress_data, (double)b->n_done / b->n_total);
 }
 
-/* Mean and standard deviation of the speed over the repeats, and the median part of the bound. */
-static int measure(struct bench *b, const struct part *part, double *ret_mean, double *ret_stddev,
-                   double *ret_fraction)
+/* Mean and standard deviation of the speed over the repetitions, and the median fraction of the
+ * bound. */
+static int measure_part(struct bench *b, const struct part *part, double *ret_mean,
+                        double *ret_stddev, double *ret_fraction)
 {
     double mean = 0, squares = 0, before = 0, after = 0;
 
@@ -201,7 +205,7 @@ static int measure(struct bench *b, const struct part *part, double *ret_mean, d
     *ret_mean = mean;
     *ret_stddev = b->n_repeat > 1 ? sqrt(squares / (b->n_repeat - 1)) : 0;
     if (part->bound)
-        *ret_fraction = median(b->fractions, b->n_repeat) / (part->peak ? *part->peak : 1);
+        *ret_fraction = median_of(b->fractions, b->n_repeat) / (part->peak ? *part->peak : 1);
     return 0;
 }
 
@@ -211,26 +215,26 @@ static int measure_model(struct bench *b)
     const struct inf_model_info *info = inf_model_info(p->model);
     const uint64_t madds = (info->n_madds_token - info->n_madds_head) * p->n_prompt;
     struct inf_bench_result *res = &b->result;
-    /* Those of the CPU bound the CPU alone. */
+    /* The bounds of the CPU only apply to the CPU. */
     const bool cpu = strcmp(b->runner->backend->device, "cpu") == 0;
     const struct part pp = {
-        prefill, cpu && p->peak && limits_dot_name(b->limits) ? bound_int8 : NULL, &res->int8_ops_s,
-        p->n_prompt, 2.0 * (double)(madds + info->n_madds_head)};
-    const struct part tg = {decode, cpu && p->membw ? bound_read : NULL, NULL,
+        run_prefill, cpu && p->peak && limits_dot_name(b->limits) ? bound_int8 : NULL,
+        &res->int8_ops_s, p->n_prompt, 2.0 * (double)(madds + info->n_madds_head)};
+    const struct part tg = {run_decode, cpu && p->membw ? bound_read : NULL, NULL,
                             p->n_generate * b->n_streams,
                             (double)info->n_bytes_token * p->n_generate};
     int r = 0;
 
     if (p->n_depth > 0)
-        r = fill(b);
+        r = run_fill(b);
     if (r == 0 && p->n_prompt > 0)
-        r = measure(b, &pp, &res->pp_tok_s, &res->pp_stddev, &res->pp_of_peak);
+        r = measure_part(b, &pp, &res->pp_tok_s, &res->pp_stddev, &res->pp_of_peak);
     if (r == 0 && p->n_generate > 0)
-        r = measure(b, &tg, &res->tg_tok_s, &res->tg_stddev, &res->tg_of_bound);
+        r = measure_part(b, &tg, &res->tg_tok_s, &res->tg_stddev, &res->tg_of_bound);
     return r;
 }
 
-/* Bounds that no part of the model needed. */
+/* Measures bounds that no part of the model needed. */
 static int measure_bounds(struct bench *b)
 {
     const bool read = b->params->membw && b->result.read_bytes_s == 0;
@@ -249,7 +253,7 @@ static int measure_bounds(struct bench *b)
     return r;
 }
 
-static int check(const struct inf_bench_params *p, struct inf_err *reterr)
+static int check_params(const struct inf_bench_params *p, struct inf_err *reterr)
 {
     if (!p)
         return err_set(reterr, EINVAL, "nothing to measure");
@@ -266,7 +270,7 @@ static int check(const struct inf_bench_params *p, struct inf_err *reterr)
     return 0;
 }
 
-/* Each stream with room for all that it will hold. */
+/* Makes a table for each stream, with room for all its tokens. */
 static int make_tables(struct bench *b, uint32_t n_ctx)
 {
     int r;
@@ -286,7 +290,7 @@ static int run_on(struct bench *b, struct runner *runner, uint32_t n_ctx)
     int r;
 
     b->runner = runner;
-    /* What greedy decoding asks for. */
+    /* Requests what greedy decoding requests. */
     for (uint32_t i = 0; runner->tops && i < b->n_streams; i++)
         runner->tops[i].n_wanted = 1;
     r = make_tables(b, n_ctx);
@@ -298,7 +302,7 @@ static int run_on(struct bench *b, struct runner *runner, uint32_t n_ctx)
     return r;
 }
 
-/* Runs the model, if it is to be run. */
+/* Runs the model if there is one. */
 static int run_model(struct bench *b, struct inf_err *reterr)
 {
     const struct inf_bench_params *p = b->params;
@@ -346,7 +350,7 @@ int inf_bench(const struct inf_bench_params *params, struct inf_bench_result *re
     unsigned flags, n_threads;
     int r;
 
-    r = check(params, reterr);
+    r = check_params(params, reterr);
     if (r < 0)
         return r;
     r = cpu_rung_flags(params->isa, &flags);

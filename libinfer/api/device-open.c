@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_devices() and inf_device_open()
+ * inf_devices() and inf_device_open().
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "core/err.h"
 
 struct inf_device {
-    struct inf_device_list *list; /* `info` lies in it */
+    struct inf_device_list *list; /* contains `info` */
     const struct inf_device_info *info;
     struct vkb_held *held; /* NULL: the CPU */
     char why[sizeof(((struct inf_err *)NULL)->text)];
@@ -69,9 +69,9 @@ static void explain_cpu(struct inf_device *device)
                  list->rows[1].info.name, list->rows[1].info.description);
 }
 
-/* Keeps the device open. For "auto" one that does not open is no reason to fail. */
-static int hold(struct inf_device *device, const struct inf_device_params *params, bool is_auto,
-                struct inf_err *reterr)
+/* Keeps the device open. For "auto" it is not an error if the device does not open. */
+static int hold_device(struct inf_device *device, const struct inf_device_params *params,
+                       bool is_auto, struct inf_err *reterr)
 {
     struct inf_err err;
     int r;
@@ -100,7 +100,7 @@ int inf_device_open(const struct inf_device_params *params, struct inf_device **
         return err_set(reterr, ENOMEM, "out of memory");
     devices_add_cpu(device->list);
     if (is_auto || device_is_vulkan(params->name)) {
-        /* The list and the device want the same drivers; that there are none, the list says. */
+        /* The list and the device use the same drivers. If there are none, the list says so. */
         if (!is_auto || devices_has_gpu(NULL))
             vkb_hold(NULL, NULL, false, &drivers, NULL);
         (is_auto ? devices_add_gpus : devices_add_vulkan)(device->list);
@@ -110,7 +110,7 @@ int inf_device_open(const struct inf_device_params *params, struct inf_device **
         return r;
     if (is_auto && device->info->kind == INF_DEVICE_CPU)
         explain_cpu(device);
-    r = hold(device, params, is_auto, reterr);
+    r = hold_device(device, params, is_auto, reterr);
     if (r < 0)
         return r;
     *ret_device = STEAL(device);

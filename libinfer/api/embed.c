@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_embedder_*: arguments are checked here, defaults resolved, and the rest is embed's.
+ * inf_embedder_*: checks arguments, resolves defaults, and calls embed/.
  */
 #include <infer/embed.h>
 
@@ -16,7 +16,7 @@
 
 #define MAX_TOKENS        (1u << 17)
 #define MAX_BATCH         16384u
-#define DEFAULT_TOKENS    8192u /* of models that take more */
+#define DEFAULT_TOKENS    8192u /* for models that allow more */
 #define DEFAULT_BATCH     512u
 #define DEFAULT_MAX_QUEUE ((uint64_t)4 << 20)
 
@@ -90,7 +90,7 @@ static int check_params(const struct inf_embedder_params *p, struct inf_err *ret
     return 0;
 }
 
-/* Of models with a table of positions no text has more tokens than that. */
+/* With a table of positions, no text can have more tokens than that. */
 static int choose_max_tokens(const struct inf_embedder_params *p, uint32_t *ret_max,
                              struct inf_err *reterr)
 {
@@ -105,7 +105,7 @@ static int choose_max_tokens(const struct inf_embedder_params *p, uint32_t *ret_
     return 0;
 }
 
-/* One a task. Those that were built are the caller's, also when one fails. */
+/* Builds one graph per task. The caller owns those that were built, also on failure. */
 static int build_graphs(struct model *m, struct model_embed *how, uint32_t n, struct graph **graphs,
                         struct inf_err *reterr)
 {
@@ -117,8 +117,8 @@ static int build_graphs(struct model *m, struct model_embed *how, uint32_t n, st
     return r;
 }
 
-/* A score is a single number, maybe small beside what was added up for it, of vectors of tokens
- * too: of F32 nothing is lost. */
+/* A score is a single number that can be small relative to its terms, and so are products of token
+ * vectors. For these, F32 loses no precision. */
 static bool is_exact(const struct inf_embedder_params *p)
 {
     return p->exact || (p->kind != INF_EMBED_VECTORS && p->model->info.dtype == INF_DTYPE_F32);
@@ -190,7 +190,7 @@ int inf_embedder_new(const struct inf_embedder_params *params, struct inf_embedd
         r = choose_max_tokens(params, &max_tokens, reterr);
     if (r == 0)
         r = make_embedder(params, max_tokens, &e, reterr);
-    /* Copies of weights were made. */
+    /* Copies of weights were made, so check that the files are unchanged. */
     if (r == 0)
         r = inf_model_check(params->model, reterr);
     if (r < 0)

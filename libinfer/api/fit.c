@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model that is larger than its device's memory: the device gets as many layers as fit, the CPU
- * the others.
+ * Models larger than their device's memory: the device gets as many layers as fit, the CPU the
+ * others.
  */
 #include <errno.h>
 
@@ -10,9 +10,9 @@
 #include "backend/layer-split.h"
 #include "core/err.h"
 
-/* Of what a plan needs beside its values: descriptors, staging, what drivers keep. */
+/* Memory of a plan besides its values: descriptors, staging, memory that drivers keep. */
 #define SPARE_BYTES (64ull << 20)
-/* Values that are needed at the same time are at most about so many of the widest. */
+/* At most about this many of the widest values are needed at the same time. */
 #define WIDEST_ALIVE 6u
 
 static uint64_t scratch_bytes(const struct graph *g, const struct plan_limits *limits)
@@ -53,9 +53,9 @@ static int open_cpu(const struct setup *setup, struct backend **ret_backend, str
     return setup_backend(&cpu, ret_backend, reterr);
 }
 
-/* Puts the CPU beside *@backend, for all but its last @n_layers layers; or in its place. */
-static int share(struct backend **backend, const struct setup *setup, uint32_t n_all,
-                 uint32_t n_layers, struct inf_err *reterr)
+/* Adds the CPU to *@backend for all but its last @n_layers layers, or replaces *@backend by it. */
+static int share_layers(struct backend **backend, const struct setup *setup, uint32_t n_all,
+                        uint32_t n_layers, struct inf_err *reterr)
 {
     _cleanup_(backend_freep) struct backend *cpu = NULL;
     struct backend *both;
@@ -87,11 +87,11 @@ int setup_fit(struct backend **backend, const struct setup *setup, const struct 
 
     if (budget == UINT64_MAX)
         return 0;
-    /* A graph whose layers cannot be told apart is tried as a whole. */
+    /* A graph whose layers cannot be separated is tried as a whole. */
     if (layer_sizes_init(&sizes, g, layout, n_blocks, reterr) < 0)
         return 0;
     sizes.scratch = scratch_bytes(g, limits);
     n_fit = layer_fit(&sizes, budget, &whole);
     layer_sizes_done(&sizes);
-    return whole ? 0 : share(backend, setup, layout->n_layers, n_fit, reterr);
+    return whole ? 0 : share_layers(backend, setup, layout->n_layers, n_fit, reterr);
 }

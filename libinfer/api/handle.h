@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What struct inf_model and struct inf_engine are, for the files of api/. */
+/* Definitions of struct inf_model and struct inf_engine, for the files of api/. */
 
 #include <stdatomic.h>
 
@@ -16,26 +16,27 @@
 
 struct inf_model {
     atomic_uint n_refs;
-    struct format *format;         /* NULL: a lone tokenizer file */
-    struct model *model;           /* NULL: vocabulary only, or Whisper */
-    struct whisper_model *whisper; /* NULL: another model */
+    struct format *format;         /* NULL: a single tokenizer file */
+    struct model *model;           /* NULL: only the vocabulary, or Whisper */
+    struct whisper_model *whisper; /* NULL: not a Whisper model */
     struct inf_tokenizer *tok;
     struct inf_chat_template *tmpl;
-    const struct file_map **maps; /* [n_maps], of the weights */
+    const struct file_map **maps; /* [n_maps] files of the weights */
     size_t n_maps;
     struct inf_model_info info;
     char dtype_text[64];
     char template_error[256];
 };
 
-/* embed.c: whether it makes what @use says, which is none of the first and the last. As
- * inf_model_suits(). */
+/* embed.c: whether the model can serve @use, which is neither the first nor the last of the enum.
+ * Errors as of inf_model_suits(). */
 int embed_check(struct inf_model *m, enum inf_model_use use, struct inf_err *reterr);
 
-/* -EINVAL: why it has no weights that make tokens or vectors of texts. */
+/* Returns -EINVAL with the reason why the model has no weights that compute tokens or vectors of
+ * texts. */
 int model_lacking(const struct inf_model *m, struct inf_err *reterr);
 
-/* Its files, for who computes with it. */
+/* The model's files, for users that compute with it. */
 static inline struct file_set model_files(const struct inf_model *m)
 {
     return (struct file_set){.maps = m->maps, .n = m->n_maps};
@@ -47,50 +48,53 @@ struct inf_engine {
     char codec[48];
 };
 
-/* Gives the engine, which has not started, the tier of @p, where the device can use one. -ENOMEM.
- */
+/* Gives the engine, which must not have started, the tier of @p if the device can use one.
+ * -ENOMEM. */
 int attach_tier(struct inf_engine *engine, const struct inf_engine_params *p,
                 struct inf_err *reterr);
 
-/* What a runner of @model shall hold. */
+/* Requirements for a runner of @model. */
 struct setup {
     const char *device, *cache_dir, *isa, *kv_type;
     bool cache_read_only;
-    uint64_t device_bytes; /* most memory to take of a device that has its own; 0: any */
+    uint64_t device_bytes; /* most memory to use on a device with its own memory; 0: all */
     uint32_t n_threads;
-    uint32_t n_ctx;    /* positions of one sequence */
-    uint32_t n_blocks; /* 0: what one sequence needs */
+    uint32_t n_ctx;    /* positions per sequence */
+    uint32_t n_blocks; /* 0: as many as one sequence needs */
     uint32_t max_rows, max_logits, max_seqs;
 };
 
-/* The layout of the model's KV cache. Without a type, models with F32 weights, which are
- * references, keep F32, and others F16. -EINVAL: unknown type; -EOPNOTSUPP: not for this model. */
+/* The layout of the model's KV cache. Without a type, models with F32 weights (which serve as
+ * references) use F32 and others F16. -EINVAL: unknown type; -EOPNOTSUPP: the model does not allow
+ * it. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr);
-/* Whether the device keeps such keys and values; -EOPNOTSUPP. */
+/* Whether the device supports such keys and values; -EOPNOTSUPP. */
 int setup_kv_check(struct backend *backend, const struct kv_layout *layout, struct inf_err *reterr);
-/* Bytes for a KV cache whose size nobody told: a quarter of the machine's memory, or what the model
- * leaves of the device's, at least a quarter. */
+/* Default size of a KV cache in bytes: a quarter of the machine's memory, or what the model leaves
+ * of the device's memory, at least a quarter. */
 uint64_t setup_kv_room(struct backend *backend, const struct inf_model *model,
                        const struct setup *setup);
-/* Blocks of a KV pool of at most @room bytes on a device that holds at most @max_blocks, into
- * @setup; shortens its n_ctx when @p leaves that open. -EINVAL: what @p asks for does not fit. */
+/* Sets in @setup the number of blocks of a KV pool of at most @room bytes, on a device that holds
+ * at most @max_blocks. Reduces its n_ctx if @p leaves that open. -EINVAL: what @p requests does not
+ * fit. */
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
 int setup_backend(const struct setup *setup, struct backend **ret_backend, struct inf_err *reterr);
-/* Bytes of a device's own memory that a model may take; UINT64_MAX: it has none. */
+/* Bytes of a device's own memory that a model may use; UINT64_MAX: it has no own memory. */
 uint64_t setup_memory(struct backend *backend, const struct setup *setup);
-/* About what a plan takes beside weights and KV cache. */
+/* Estimate of a plan's memory besides weights and KV cache. */
 uint64_t setup_spare(void);
-/* Where a device has too little memory for all layers, takes the CPU beside it or instead of it.
- * As backend_new(). */
+/* If a device has too little memory for all layers, uses the CPU beside it or instead of it. Errors
+ * as of backend_new(). */
 int setup_fit(struct backend **backend, const struct setup *setup, const struct graph *g,
               const struct kv_layout *layout, uint32_t n_blocks, const struct plan_limits *limits,
               struct inf_err *reterr);
-/* A plan that was compiled on *@backend, which is taken on success. -EINVAL: no weights, unknown
- * names, or the device is too small for n_ctx; else as backend_new() and setup_kv_layout(). */
+/* Compiles a runner on *@backend, and takes ownership of it on success. -EINVAL: no weights,
+ * unknown names, or the device is too small for n_ctx; other errors as of backend_new() and
+ * setup_kv_layout(). */
 int setup_runner_on(struct backend **backend, const struct inf_model *model,
                     const struct setup *setup, struct runner **ret_runner, struct inf_err *reterr);
-/* The same on a backend of its own. */
+/* The same on a new backend. */
 int setup_runner(const struct inf_model *model, const struct setup *setup,
                  struct runner **ret_runner, struct inf_err *reterr);

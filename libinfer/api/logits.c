@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_logits(): one sequence through the model, all rows kept.
+ * inf_logits(): runs one sequence through the model and keeps all rows.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "api/handle.h"
 #include "core/err.h"
 
-#define MAX_ROWS 64u /* of one step, so that their logits stay small beside the result */
+#define MAX_ROWS 64u /* per step, so that their logits are small compared with the result */
 
 static int run_all(struct runner *runner, struct kv_table *table, const int32_t *tokens, uint32_t n,
                    float *logits)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_model_*: opening brings format, model, tokenizer and chat template together. A model that
- * brings a template that cannot be parsed still opens: everything but chat works, and
- * info.template_error says why.
+ * inf_model_*: opening combines format, model, tokenizer and chat template. A model whose template
+ * cannot be parsed still opens: everything except chat works, and info.template_error says why.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +16,8 @@
 #include "graph/graph.h"
 #include "quant/dtype.h"
 
-/* "Q4_K + Q6_K": the formats of matrices by falling weight; those below a percent are left out. */
+/* "Q4_K + Q6_K": the formats of matrices in order of decreasing size, without those below one
+ * percent. */
 static void describe_dtypes(struct inf_model *m, uint64_t *bytes, uint64_t total)
 {
     size_t len = 0;
@@ -120,7 +120,7 @@ static int open_template(struct inf_model *m, const char *given, struct inf_err 
     return 0;
 }
 
-/* A file that begins neither as GGUF nor as .bin can only be a tokenizer. */
+/* A file that begins neither like GGUF nor like .bin can only be a tokenizer. */
 static bool is_lone_tokenizer(const char *path)
 {
     return !path_is_dir(path) && file_begins_with(path, "") && !file_begins_with(path, "GGUF") &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_engine_*: arguments are checked here, defaults resolved, and the rest is sched's.
+ * inf_engine_*: checks arguments, resolves defaults, and calls sched/.
  */
 #include <errno.h>
 #include <math.h>
@@ -22,7 +22,8 @@
 #define DEFAULT_SEQS  16u
 #define DEFAULT_QUEUE 256u
 #define DEFAULT_BATCH 512u
-/* Rows of logits of a step for log-probabilities of prompts: memory is touched when they come. */
+/* Rows of logits per step for log-probabilities of prompts. Their memory is used only when they are
+ * requested. */
 #define PROMPT_LOGITS_MIN   16u
 #define PROMPT_LOGITS_BYTES (64u << 20)
 
@@ -57,7 +58,7 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
     return 0;
 }
 
-/* The device with its KV pool and plan. */
+/* Opens the device with its KV pool and plan. */
 static int open_runner(const struct inf_engine_params *p, struct setup *setup,
                        struct runner **ret_runner, struct inf_err *reterr)
 {
@@ -78,7 +79,7 @@ static int open_runner(const struct inf_engine_params *p, struct setup *setup,
     return setup_runner_on(&backend, p->model, setup, ret_runner, reterr);
 }
 
-/* What the names of its KV blocks begin with. */
+/* Computes the origin of the names of its KV blocks. */
 static void name_origin(const struct inf_model *model, const struct runner *runner,
                         struct kv_name *ret_origin)
 {
@@ -136,7 +137,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
         return err_set(reterr, -r, "the scheduler could not be made: %s", strerror(-r));
     engine->model = inf_model_ref(params->model);
     r = params->tier ? attach_tier(engine, params, reterr) : 0;
-    /* A device may have copied the weights. */
+    /* A device may have copied the weights, so check that the files are unchanged. */
     if (r == 0)
         r = inf_model_check(engine->model, reterr);
     if (r < 0)

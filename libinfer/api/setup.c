@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From an open model to one that runs: the one place that joins model, backend and KV pool.
+ * From an open model to a runner: the one place that combines model, backend and KV pool.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "quant/codec.h"
 
 #define BLOCK_TOKENS    64
-#define DEFAULT_KV_SEQS 4u /* of full length, that have room unless more is asked for */
+#define DEFAULT_KV_SEQS 4u /* sequences of full length that fit, unless more is requested */
 
-/* The format that @name [len] stands for, of keys or of values. */
+/* The format that @name [len] means, for keys or for values. */
 static int find_codec(const struct inf_model *model, const char *name, size_t len,
                       enum codec *ret_codec, struct inf_err *reterr)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_transcriber_*: arguments are checked here, defaults resolved, and the rest is transcribe's.
+ * inf_transcriber_*: checks arguments, resolves defaults, and calls transcribe/.
  */
 #include <infer/audio.h>
 
@@ -35,7 +35,7 @@ static int check_params(const struct inf_transcriber_params *p, struct inf_err *
     return 0;
 }
 
-/* Others than the CPU do not compute encoders. */
+/* Only the CPU computes encoders. */
 static const char *device_of(const struct inf_transcriber_params *p)
 {
     return !p->device || strcmp(p->device, "auto") == 0 ? "cpu" : p->device;
@@ -72,7 +72,7 @@ int inf_transcriber_new(const struct inf_transcriber_params *p,
     r = backend_new(&on, &backend, reterr);
     if (r == 0)
         r = transcriber_new(&backend, &params, &transcriber->t, reterr);
-    /* Copies of weights were made. */
+    /* Copies of weights were made, so check that the files are unchanged. */
     if (r == 0)
         r = inf_model_check(p->model, reterr);
     if (r < 0) {

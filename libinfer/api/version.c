@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inf_version() and names of number formats.
+ */
 #include <infer/types.h>
 
 #include "quant/dtype.h"
