@@ -65,7 +65,8 @@ static void explain_cpu(struct inf_device *device)
                  list->rows[1].info.name, list->rows[1].info.description,
                  list->rows[1].info.unusable);
     else
-        snprintf(device->why, sizeof(device->why), "%s (%.60s) computes on the CPU itself",
+        snprintf(device->why, sizeof(device->why),
+                 "%s (%.60s) is a software device that computes on the CPU",
                  list->rows[1].info.name, list->rows[1].info.description);
 }
 

@@ -72,7 +72,8 @@ int embed_check(struct inf_model *m, enum inf_model_use use, struct inf_err *ret
 
     choose_graph(&params, &how);
     if (use == INF_USE_SCORES && model_embed_width(m->model, &how) > 2)
-        return err_set(reterr, EOPNOTSUPP, "it tells %u classes apart, and does not rank",
+        return err_set(reterr, EOPNOTSUPP,
+                       "it is a classifier of %u classes and does not rank texts",
                        model_embed_width(m->model, &how));
     return model_build_embed(m->model, &how, &g, reterr);
 }

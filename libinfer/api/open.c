@@ -194,7 +194,7 @@ int inf_model_open(const struct inf_model_params *params, struct inf_model **ret
 int model_lacking(const struct inf_model *m, struct inf_err *reterr)
 {
     return err_set(reterr, EINVAL, "%s",
-                   m->whisper ? "this model makes text of speech alone"
+                   m->whisper ? "this model only transcribes speech"
                               : "only the vocabulary of this model was opened");
 }
 
@@ -209,10 +209,10 @@ int inf_model_suits(struct inf_model *m, enum inf_model_use use, struct inf_err 
 {
     assert(m);
     if (use == INF_USE_SPEECH)
-        return m->whisper ? 0 : err_set(reterr, EOPNOTSUPP, "it makes no text of speech");
+        return m->whisper ? 0 : err_set(reterr, EOPNOTSUPP, "it does not transcribe speech");
     if (!m->model)
         return err_set(reterr, EOPNOTSUPP, "%s",
-                       m->whisper ? "it makes text of speech alone"
+                       m->whisper ? "it only transcribes speech"
                                   : "only its vocabulary was opened");
     return use == INF_USE_GENERATE ? generate_check(m, reterr) : embed_check(m, use, reterr);
 }

@@ -134,7 +134,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
         return err_set(reterr, ENOMEM, "out of memory");
     r = sched_new(&runner, params->model->tok, &limits, &engine->sched);
     if (r < 0)
-        return err_set(reterr, -r, "the scheduler could not be made: %s", strerror(-r));
+        return err_set(reterr, -r, "the scheduler could not be created: %s", strerror(-r));
     engine->model = inf_model_ref(params->model);
     r = params->tier ? attach_tier(engine, params, reterr) : 0;
     /* A device may have copied the weights, so check that the files are unchanged. */
@@ -215,7 +215,7 @@ static int check_request(const struct inf_engine *engine, const struct inf_reque
     if (!q || !q->tokens || q->n_tokens == 0)
         return err_set(reterr, EINVAL, "the prompt is empty");
     if (q->n_tokens >= n_ctx)
-        return err_set(reterr, E2BIG, "the prompt has %zu tokens, and the context holds %u",
+        return err_set(reterr, E2BIG, "the prompt has %zu tokens, but the context holds %u",
                        q->n_tokens, n_ctx);
     for (size_t i = 0; i < q->n_tokens; i++)
         if (q->tokens[i] < 0 || (uint32_t)q->tokens[i] >= n_vocab)

@@ -28,7 +28,7 @@ static int check_params(const struct inf_transcriber_params *p, struct inf_err *
     if (!p || !p->model)
         return err_set(reterr, EINVAL, "no model was given");
     if (!p->model->whisper)
-        return err_set(reterr, EOPNOTSUPP, "this model makes no text of speech");
+        return err_set(reterr, EOPNOTSUPP, "this model does not transcribe speech");
     if (p->max_requests > TRANSCRIBER_MAX_RUNNING)
         return err_set(reterr, EINVAL, "max_requests must not be above %d",
                        TRANSCRIBER_MAX_RUNNING);

@@ -121,7 +121,7 @@ bool devices_has_gpu(struct inf_err *reterr)
     }
     if (access(path, R_OK | W_OK) == 0)
         return true;
-    err_set(reterr, errno, "%s may not be opened: %s", path, strerror(errno));
+    err_set(reterr, errno, "%s cannot be opened: %s", path, strerror(errno));
     return false;
 }
 
@@ -155,8 +155,8 @@ static int not_here(const struct inf_device_list *list, const char *name, struct
     char names[160];
 
     put_names(list, names, sizeof(names));
-    return err_set(reterr, EOPNOTSUPP, "device %s is not here: %s%sthere is %s", name, list->why,
-                   list->why[0] ? "; " : "", names);
+    return err_set(reterr, EOPNOTSUPP, "device %s is not available: %s%sthere is %s", name,
+                   list->why, list->why[0] ? "; " : "", names);
 }
 
 /* The first usable device, as the list is ordered from best to worst; never a software device. */

@@ -161,7 +161,7 @@ FILTER(f_int)
         if (isnan(self.u.f))
             return otherwise;
         if (!int_of_float(self.u.f, &i))
-            jinja_raise(j, EPROTO, "OverflowError: this float is no 64-bit integer");
+            jinja_raise(j, EPROTO, "OverflowError: this float is not a 64-bit integer");
         return val_int(i);
     case V_STR:
         if (parse_int(j, self, base, &i))
@@ -255,7 +255,7 @@ FILTER(f_round)
             return val_int(val_as_int(self));
         f = nearbyint(self.u.f);
         if (!int_of_float(f, &whole))
-            jinja_raise(j, EPROTO, "OverflowError: this float is no 64-bit integer");
+            jinja_raise(j, EPROTO, "OverflowError: this float is not a 64-bit integer");
         return val_int(whole);
     }
     if (common)
@@ -265,7 +265,7 @@ FILTER(f_round)
     r = op_binary(j, OP_MUL, self, scale);
     if (r.kind == V_FLOAT) {
         if (!int_of_float(ceiling ? ceil(r.u.f) : floor(r.u.f), &whole))
-            jinja_raise(j, EPROTO, "OverflowError: this float is no 64-bit integer");
+            jinja_raise(j, EPROTO, "OverflowError: this float is not a 64-bit integer");
         r = val_int(whole);
     }
     return op_binary(j, OP_DIV, r, scale);
@@ -320,7 +320,7 @@ FILTER(f_pprint)
 
 FILTER(f_random)
 {
-    jinja_raise(j, EPROTO, "the filter 'random' has no place in a prompt");
+    jinja_raise(j, EPROTO, "the filter 'random' is not supported in prompts");
 }
 
 const struct builtin filters_value[] = {

@@ -409,7 +409,7 @@ static struct value fn_strftime(struct jinja *j, struct value self UNUSED, struc
 static struct value fn_lipsum(struct jinja *j, struct value self UNUSED, struct value *a UNUSED,
                               const struct args *args UNUSED)
 {
-    jinja_raise(j, EPROTO, "lipsum() gives random text, a prompt may have none");
+    jinja_raise(j, EPROTO, "lipsum() is not supported, because it gives random text");
 }
 
 const struct builtin globals_all[] = {

@@ -50,7 +50,7 @@ void jinja_look(struct jinja *j)
     if (j->cost > j->max_cost)
         jinja_raise(j, E2BIG, "the template took too many steps");
     if (j->deadline_usec && clock_usec() > j->deadline_usec)
-        jinja_raise(j, ETIME, "the template took longer than it may");
+        jinja_raise(j, ETIME, "the template exceeded its time limit");
     j->look_at = MIN(j->cost + LOOK_COST, j->max_cost);
 }
 
@@ -196,7 +196,7 @@ static int load_json(const char *text, const char *what, json_type type, json_t 
     {
         if (!json_is_object(item)) {
             json_decref(in);
-            return err_set(reterr, EINVAL, "%s: element %zu is no object", what, i);
+            return err_set(reterr, EINVAL, "%s: element %zu is not an object", what, i);
         }
     }
     *ret = in;

@@ -9,8 +9,7 @@
  * it extends. All memory belongs to the arena of one render (or of the parsed template, for
  * constants), and nothing is freed before that ends.
  *
- * Errors are not returned: val_* and all functions that use it may leave through jinja_raise(), see
- * jinja.h.
+ * Errors are not returned: val_* and its callers may leave through jinja_raise() (jinja.h).
  */
 
 #include "core/macros.h"
@@ -263,8 +262,7 @@ struct value *jdict_get_cstr(struct jinja *j, const struct jdict *d, const char 
 bool val_truth(struct jinja *j, struct value v);
 bool val_eq(struct jinja *j, struct value a, struct value b);
 bool val_same(struct jinja *j, struct value a, struct value b); /* `is` */
-/* <0, 0, >0. Raises for types without an order. *ret_nan: an operand was NaN, so all comparisons
- * are false. */
+/* <0, 0, >0. Raises for types without an order. *ret_nan: an operand is NaN, all are false. */
 int val_cmp(struct jinja *j, struct value a, struct value b, bool *ret_nan);
 bool val_lt(struct jinja *j, struct value a, struct value b);
 bool val_hashable(struct jinja *j, struct value v);
@@ -289,9 +287,8 @@ bool val_contains(struct jinja *j, struct value container, struct value item);
 /* ---- text of values (pyrepr.c, tojson.c) ---- */
 
 void val_repr(struct jinja *j, struct jbuf *b, struct value v);
-struct value val_to_str(struct jinja *j, struct value v); /* str(v): V_STR, never Markup */
-/* Strings are returned unchanged. */
-struct value val_soft_str(struct jinja *j, struct value v);
+struct value val_to_str(struct jinja *j, struct value v);   /* str(v): V_STR, never Markup */
+struct value val_soft_str(struct jinja *j, struct value v); /* strings are returned unchanged */
 void val_print(struct jinja *j, struct jbuf *b, struct value v); /* appends str(v) */
 size_t float_repr(double f, char out[32]);
 

@@ -20,7 +20,7 @@ static int check_text(const struct inf_embed_text *t, size_t i, const struct job
     if (!t->tokens || t->n_tokens == 0)
         return err_set(reterr, EINVAL, "text %zu is empty", i);
     if (t->n_tokens > shape->max_tokens)
-        return err_set(reterr, E2BIG, "text %zu has %zu tokens, and the model takes %u", i,
+        return err_set(reterr, E2BIG, "text %zu has %zu tokens, but the model takes %u", i,
                        t->n_tokens, shape->max_tokens);
     if (t->n_seen > 0 &&
         (t->n_seen > t->n_tokens || shape->pick != JOB_PICK_ALL || !shape->encoder ||
@@ -50,7 +50,7 @@ static int find_task(const struct inf_embed_request *q, const struct job_shape *
         }
     return shape->n_tasks > 0
                ? err_set(reterr, EINVAL, "the model has no task \"%.64s\"", q->task)
-               : err_set(reterr, EINVAL, "the model has no tasks, and \"%.64s\" was asked for",
+               : err_set(reterr, EINVAL, "the model has no tasks, but \"%.64s\" was requested",
                          q->task);
 }
 
@@ -64,7 +64,7 @@ static int check_request(const struct inf_embed_request *q, const struct job_sha
     if (q->n_texts > MAX_TEXTS)
         return err_set(reterr, EINVAL, "more than %u texts", MAX_TEXTS);
     if (q->dimensions > shape->width)
-        return err_set(reterr, EINVAL, "%u dimensions were asked for, and the model makes %u",
+        return err_set(reterr, EINVAL, "%u dimensions were requested, but the model gives %u",
                        q->dimensions, shape->width);
     *ret_tokens = 0;
     *ret_types = false;

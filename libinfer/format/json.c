@@ -50,7 +50,7 @@ int json_text_parse(const char *text, size_t len, unsigned flags, const char *wh
         return err_set_at(reterr, EBADMSG, (uint64_t)MAX(error.position, 0), "%.96s:%d:%d: %s",
                           what, error.line, error.column, error.text);
     if (!json_is_object(j))
-        return err_set_at(reterr, EBADMSG, 0, "%.96s: is no JSON object", what);
+        return err_set_at(reterr, EBADMSG, 0, "%.96s: is not a JSON object", what);
     *ret_object = STEAL(j);
     return 0;
 }

@@ -66,7 +66,7 @@ static int check_weight(const struct graph_node *node, const struct weight *w,
         return err_set(reterr, EINVAL, "%s: %s is empty", op, weight_name(w));
     if (!dtype_row_bytes(w->dtype, w->cols, &row_bytes) || !size_mul(row_bytes, w->rows, &bytes))
         return err_set(reterr, EINVAL,
-                       "%s: rows of %s have %u columns, no whole number of %s blocks", op,
+                       "%s: rows of %s have %u columns, not a whole number of %s blocks", op,
                        weight_name(w), w->cols, dtype_info(w->dtype)->label);
     return 0;
 }
@@ -240,7 +240,8 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
         return 0;
     case GRAPH_OUTPUT:
         if (!src[0]->rows_kept)
-            return err_set(reterr, EINVAL, "output: its input has all rows, not those asked for");
+            return err_set(reterr, EINVAL,
+                           "output: its input has all rows, not the requested ones");
         return 0;
     }
     return err_set(reterr, EINVAL, "unknown operation %d", (int)node->op);
@@ -256,7 +257,7 @@ int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *nod
         const graph_ref ref = node->src[i];
 
         if (ref < 0 || (size_t)ref >= n || nodes[ref].op == GRAPH_OUTPUT)
-            return err_set(reterr, EINVAL, "%s: its input %u is no value of this graph",
+            return err_set(reterr, EINVAL, "%s: its input %u is not a value of this graph",
                            graph_op_name(node->op), i);
         src[i] = &nodes[ref];
     }

@@ -116,7 +116,8 @@ static int read_tensor(const struct source *src, const char *name, const uint32_
     float *data;
 
     if (!t || !has_shape(t, want) || (t->dtype != INF_DTYPE_F32 && t->dtype != INF_DTYPE_F16))
-        return err_set(reterr, EBADMSG, "not a Silero VAD model: no %s of its shape", name);
+        return err_set(reterr, EBADMSG, "not a Silero VAD model: there is no %s of the right shape",
+                       name);
     data = NEW(float, n);
     if (!data)
         return err_set(reterr, ENOMEM, "out of memory");

@@ -134,7 +134,7 @@ int model_build_embed(struct model *m, const struct model_embed *how, struct gra
 
     if (m->hp->embed.late && how->make != MODEL_MAKE_ROWS)
         return err_set(reterr, EOPNOTSUPP,
-                       "it was trained for late interaction, and makes vectors of single tokens");
+                       "it was trained for late interaction and gives one vector per token");
     if (m->loras)
         view.task_loras = m->loras + how->i_task * MODEL_LORAS(m->hp->n_layers);
     if (how->make == MODEL_MAKE_SCORE && m->hp->embed.n_labels == 0) {

@@ -73,12 +73,12 @@ int model_build(const struct model *m, struct graph **ret_graph, struct inf_err 
     int r;
 
     if (!m->arch->build)
-        return err_set(reterr, EOPNOTSUPP, "%s models make vectors of texts, and generate none",
-                       m->hp->arch);
+        return err_set(reterr, EOPNOTSUPP,
+                       "%s models compute vectors of texts and do not generate text", m->hp->arch);
     if (m->hp->no_head)
         return err_set(reterr, EOPNOTSUPP,
-                       "the model was saved without its head: it makes vectors of texts, and "
-                       "generates none");
+                       "the model was saved without its head: it computes vectors of texts and "
+                       "cannot generate text");
     if (graph_new(&g) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     m->arch->build(m, g);

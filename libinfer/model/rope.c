@@ -114,7 +114,7 @@ static int divide_freqs(struct model *m, const struct format_tensor *t, struct i
         const float d = *(volatile const float *)&divisors[i];
 
         if (!isfinite(d) || d <= 0)
-            return err_set(reterr, EBADMSG, "tensor %s: element %u is no divisor", t->name, i);
+            return err_set(reterr, EBADMSG, "tensor %s: element %u is not a divisor", t->name, i);
         m->inv_freq[i] /= d;
     }
     return 0;

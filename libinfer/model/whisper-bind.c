@@ -25,8 +25,8 @@ int whisper_find(struct whisper_binder *b, const char *name, const struct format
 
 int whisper_misshapen(struct whisper_binder *b, const char *name)
 {
-    return err_set(b->err, EBADMSG, "tensor %.64s does not have the shape that the model tells",
-                   name);
+    return err_set(b->err, EBADMSG,
+                   "tensor %.64s does not have the shape that the model's settings require", name);
 }
 
 float *whisper_floats(struct whisper_binder *b, const struct format_tensor *t, uint64_t n)
@@ -52,7 +52,7 @@ int whisper_bind_vector(struct whisper_binder *b, const char *name, uint32_t n, 
     if (n_elems != n || (t->dims[0] != 1 && t->dims[0] != n))
         return whisper_misshapen(b, name);
     if (dtype_info(t->dtype)->block_elems > 1)
-        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is quantised", name);
+        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is quantized", name);
     *ret = (struct weight){whisper_floats(b, t, n), INF_DTYPE_F32, 1, n, t->name};
     return ret->data ? 0 : err_set(b->err, ENOMEM, "out of memory");
 }

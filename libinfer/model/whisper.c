@@ -48,7 +48,7 @@ static int bind_conv(struct whisper_binder *b, const char *name, uint32_t n_chan
     if (t->n_dims != 3 || t->dims[0] != TAPS || t->dims[1] != n_channels || t->dims[2] != n_out)
         return whisper_misshapen(b, name);
     if (dtype_info(t->dtype)->block_elems > 1)
-        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is quantised", name);
+        return err_set(b->err, EOPNOTSUPP, "tensor %.64s is quantized", name);
     data = whisper_floats(b, t, n);
     turned = NEW(float, n);
     if (!data || !turned)

@@ -44,7 +44,7 @@ void sched_lose_device(struct sched *s)
         sched_preempt_all(s);
         return;
     }
-    give_up(l, "it is lost again and again");
+    give_up(l, "it was lost repeatedly");
     sched_fail_running(s, INF_FINISH_ERROR, l->error);
 }
 

@@ -155,8 +155,8 @@ static int piece_of(const struct bpe *b, const char *text, size_t len, int32_t *
     const int32_t id = vocab_find(b->vocab, text, len);
 
     if (id < 0)
-        return err_set(reterr, EINVAL, "merges name '%.*s', which is no token", (int)MIN(len, 60u),
-                       text);
+        return err_set(reterr, EINVAL, "merges name '%.*s', which is not a token",
+                       (int)MIN(len, 60u), text);
     *ret_id = id;
     return 0;
 }

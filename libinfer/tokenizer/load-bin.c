@@ -85,9 +85,8 @@ static int put_controls(struct load *l)
     int r = 0;
 
     if (l->n_vocab - l->n_text < n_other || l->n_vocab - l->n_text - n_other > WHISPER_N_LANGUAGES)
-        return err_set(l->reterr, EBADMSG,
-                       "%u tokens of which %u are text: no vocabulary of Whisper", l->n_vocab,
-                       l->n_text);
+        return err_set(l->reterr, EBADMSG, "%u tokens, %u of them text: not a Whisper vocabulary",
+                       l->n_vocab, l->n_text);
     n_languages = l->n_vocab - l->n_text - n_other;
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(before_languages); i++)
         r = put_control(l, &id, before_languages[i]);

@@ -81,7 +81,7 @@ static int load_root(json_t *root, const struct config *config, struct inf_token
     int r;
 
     if (!text)
-        return err_set(reterr, EINVAL, "the vocabulary is no text");
+        return err_set(reterr, EINVAL, "the vocabulary is not text");
     r = tokenizer_load_json(text, strlen(text), config, ret_tok, reterr);
     free(text);
     return r;
@@ -185,7 +185,7 @@ static json_t *read_vocab(const char *s, size_t len, struct inf_err *reterr)
         if (n > 0 && s[n - 1] == '\r')
             n--;
         if (!utf8_valid(s, n) || memchr(s, 0, n)) {
-            err_set(reterr, EINVAL, "vocab.txt: line %zu is no text", id + 1);
+            err_set(reterr, EINVAL, "vocab.txt: line %zu is not text", id + 1);
             json_decref(pieces);
             return NULL;
         }

@@ -55,7 +55,7 @@ static int load_pieces(struct load *l)
     int r = 0;
 
     if (!v || v->type != GGUF_ARRAY || v->elem != GGUF_STRING || v->n == 0)
-        return err_set(l->reterr, EINVAL, "%s is missing or no list of strings", KEY("tokens"));
+        return err_set(l->reterr, EINVAL, "%s is missing or not a list of strings", KEY("tokens"));
     if (v->n > VOCAB_MAX_PIECES)
         return err_set(l->reterr, EINVAL, "too many tokens");
     scores = find_array(l->g, KEY("scores"), v->n);
@@ -237,7 +237,7 @@ static int load_unigram(struct load *l)
     st->prefix = l->add_prefix || l->merge_spaces;
     if (map) {
         if (map->type != GGUF_ARRAY || (map->elem != GGUF_I8 && map->elem != GGUF_U8))
-            return err_set(l->reterr, EINVAL, "the charsmap is no list of bytes");
+            return err_set(l->reterr, EINVAL, "the charsmap is not a list of bytes");
         r = charsmap_init(&st->map, map->data, map->n, l->reterr);
         if (r < 0)
             return r;
@@ -301,7 +301,7 @@ static int load_merges(struct load *l)
     if (r < 0 || (!v && is_string(pre, "kimi-k2")))
         return r;
     if (!v || v->type != GGUF_ARRAY || (v->elem != GGUF_STRING && v->n > 0))
-        return err_set(l->reterr, EINVAL, "%s is missing or no list of strings", KEY("merges"));
+        return err_set(l->reterr, EINVAL, "%s is missing or not a list of strings", KEY("merges"));
     if (v->n > VOCAB_MAX_PIECES)
         return err_set(l->reterr, EINVAL, "too many merges");
     return v->n > 0 ? bpe_add_lines(&l->tok->bpe, v) : 0;

@@ -24,7 +24,7 @@ static int load_vocab(struct json_load *l, const json_t *j)
     int r;
 
     if (!json_is_object(j))
-        return err_set(l->reterr, EINVAL, "model.vocab is missing or no object");
+        return err_set(l->reterr, EINVAL, "model.vocab is missing or not an object");
     json_object_keylen_foreach((json_t *)j, key, len, value)
     {
         const int64_t id = json_load_uint(value, VOCAB_MAX_PIECES - 1);
@@ -68,12 +68,12 @@ static int load_merge(struct json_load *l, const json_t *j, uint32_t rank)
             return 1;
         b = memchr(a, ' ', len);
         if (!b || memchr(b + 1, ' ', len - (size_t)(b - a) - 1))
-            return err_set(l->reterr, EINVAL, "merge %u is no pair", rank);
+            return err_set(l->reterr, EINVAL, "merge %u is not a pair", rank);
         a_len = (size_t)(b - a);
         b++;
         b_len = len - a_len - 1;
     } else {
-        return err_set(l->reterr, EINVAL, "merge %u is no pair", rank);
+        return err_set(l->reterr, EINVAL, "merge %u is not a pair", rank);
     }
     return bpe_add_merge(&l->tok->bpe, a, a_len, b, b_len, rank, l->reterr);
 }
@@ -104,7 +104,7 @@ static int load_bpe(struct json_load *l, const json_t *j)
     int r;
 
     if (!json_is_array(merges))
-        return err_set(l->reterr, EINVAL, "model.merges is missing or no list");
+        return err_set(l->reterr, EINVAL, "model.merges is missing or not a list");
     r = load_vocab(l, json_object_get(j, "vocab"));
     if (r == 0)
         r = bpe_init(b, &l->tok->vocab, json_array_size(merges));
@@ -137,13 +137,13 @@ static int load_unigram(struct json_load *l, const json_t *j)
     int r = 0;
 
     if (!json_is_array(vocab))
-        return err_set(l->reterr, EINVAL, "model.vocab is missing or no list");
+        return err_set(l->reterr, EINVAL, "model.vocab is missing or not a list");
     for (size_t i = 0; r == 0 && i < json_array_size(vocab); i++) {
         const json_t *row = json_array_get(vocab, i), *text = json_array_get(row, 0);
         const json_t *score = json_array_get(row, 1);
 
         if (!json_is_string(text) || !json_is_number(score))
-            return err_set(l->reterr, EINVAL, "model.vocab[%zu] is no piece with a score", i);
+            return err_set(l->reterr, EINVAL, "model.vocab[%zu] is not a piece with a score", i);
         r = vocab_put(&l->tok->vocab, (uint32_t)i, json_string_value(text),
                       json_string_length(text), PIECE_NORMAL, l->reterr);
         if (r == 0)
@@ -157,7 +157,7 @@ static int load_unigram(struct json_load *l, const json_t *j)
     if (json_object_get(j, "unk_id") && !json_is_null(json_object_get(j, "unk_id"))) {
         l->unknown = (int32_t)json_load_uint(json_object_get(j, "unk_id"), INT32_MAX);
         if (!vocab_at(&l->tok->vocab, l->unknown))
-            return err_set(l->reterr, EINVAL, "model.unk_id is no token");
+            return err_set(l->reterr, EINVAL, "model.unk_id is not a token");
     }
     l->tok->spm.unknown = l->unknown;
     l->tok->spm.byte_fallback = json_load_bool(j, "byte_fallback", false);
@@ -201,7 +201,7 @@ int json_load_model(struct json_load *l, const json_t *j)
     const char *type = json_load_type(j);
 
     if (!json_is_object(j))
-        return err_set(l->reterr, EINVAL, "model is missing or no object");
+        return err_set(l->reterr, EINVAL, "model is missing or not an object");
     /* Files of the first versions state no type. */
     if (!*type)
         type = json_object_get(j, "merges")                     ? "BPE"

@@ -58,7 +58,7 @@ static int load_charsmap(struct json_load *l, const json_t *j)
         return err_set(l->reterr, EINVAL, "Precompiled without its charsmap");
     r = decode_base64(json_string_value(map), json_string_length(map), &blob);
     if (r == -EINVAL)
-        return err_set(l->reterr, EINVAL, "the charsmap is no base64");
+        return err_set(l->reterr, EINVAL, "the charsmap is not base64");
     return r < 0 ? r : charsmap_init(&st->map, blob.data, blob.len, l->reterr);
 }
 

@@ -306,7 +306,7 @@ static int load_all_added(struct json_load *l, const json_t *list)
     int r = 0;
 
     if (list && !json_is_null(list) && !json_is_array(list))
-        return err_set(l->reterr, EINVAL, "added_tokens is no list");
+        return err_set(l->reterr, EINVAL, "added_tokens is not a list");
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
         r = load_added(l, json_array_get(list, i), &next_id);
     return r;

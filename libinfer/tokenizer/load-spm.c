@@ -139,7 +139,7 @@ static int load_piece(struct spm_file *s, const struct field *whole)
     if (kind == PIECE_UNKNOWN)
         s->unknown = (int32_t)s->n;
     if (kind == PIECE_BYTE && piece_byte((const char *)text, len) < 0)
-        return err_set(s->reterr, EINVAL, "piece %u is no byte", s->n);
+        return err_set(s->reterr, EINVAL, "piece %u is not a byte", s->n);
     r = vocab_put(&s->tok->vocab, s->n, (const char *)text, len, (enum piece_kind)kind, s->reterr);
     return r < 0 ? r : vocab_set_score(&s->tok->vocab, s->n++, score);
 }
@@ -185,7 +185,7 @@ static int load_normalizer(struct spm_file *s, const struct field *whole)
             s->escape = f.value != 0;
         }
     }
-    return r.bad ? err_set(s->reterr, EINVAL, "the normaliser's settings are malformed") : 0;
+    return r.bad ? err_set(s->reterr, EINVAL, "the normalizer's settings are malformed") : 0;
 }
 
 static int load_message(struct spm_file *s, const void *data, size_t size)

@@ -42,20 +42,20 @@ static int check_request(const struct inf_audio_request *q, const struct speech_
     if ((unsigned)q->task > INF_AUDIO_TRANSLATE)
         return err_set(reterr, EINVAL, "unknown task");
     if (q->task == INF_AUDIO_TRANSLATE && !tokens->multilingual)
-        return err_set(reterr, EINVAL, "this model knows English alone: it does not translate");
+        return err_set(reterr, EINVAL, "this model only knows English and cannot translate");
     if (q->n_temperatures > LONGFORM_MAX_TEMPERATURES || (q->temperatures && !q->n_temperatures))
-        return err_set(reterr, EINVAL, "there may be 1 … %d temperatures",
+        return err_set(reterr, EINVAL, "the number of temperatures must be 1 … %d",
                        LONGFORM_MAX_TEMPERATURES);
     for (size_t i = 0; q->temperatures && i < q->n_temperatures; i++)
         if (!(q->temperatures[i] >= 0 && q->temperatures[i] <= MAX_TEMPERATURE))
-            return err_set(reterr, EINVAL, "temperatures are 0 … %d", MAX_TEMPERATURE);
+            return err_set(reterr, EINVAL, "temperatures must be 0 … %d", MAX_TEMPERATURE);
     if (q->beam_size > ATTEMPT_MAX_TEXTS || q->best_of > ATTEMPT_MAX_TEXTS)
         return err_set(reterr, EINVAL, "beam_size and best_of must not be above %d",
                        ATTEMPT_MAX_TEXTS);
     if (!(q->vad.threshold >= 0 && q->vad.threshold < 1))
-        return err_set(reterr, EINVAL, "a threshold of speech is 0 … 1");
+        return err_set(reterr, EINVAL, "the threshold of the VAD must be 0 … 1");
     if (q->vad.pad_ms > INF_AUDIO_MAX_PAD_MS || q->vad.silence_ms > INF_AUDIO_MAX_SILENCE_MS)
-        return err_set(reterr, EINVAL, "silence is padded by at most %d ms, and begins at %d ms",
+        return err_set(reterr, EINVAL, "pad_ms must not be above %d, and silence_ms not above %d",
                        INF_AUDIO_MAX_PAD_MS, INF_AUDIO_MAX_SILENCE_MS);
     return 0;
 }
@@ -68,7 +68,7 @@ static int set_language(struct hearing *h, const struct inf_audio_request *q,
         const int english = speech_language(tokens, "en");
 
         if (q->language && (h->language != english || english < 0))
-            return err_set(reterr, EINVAL, "this model knows English alone, not \"%.40s\"",
+            return err_set(reterr, EINVAL, "this model only knows English, not \"%.40s\"",
                            q->language);
         h->language = english;
         return 0;

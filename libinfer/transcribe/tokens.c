@@ -59,7 +59,7 @@ static int find_controls(struct speech_tokens *t, const struct inf_tokenizer *to
         t->timestamp_begin = t->no_timestamps + 1;
     if ((uint32_t)t->timestamp_begin >= t->n_vocab || (uint32_t)t->end >= t->n_vocab ||
         t->no_speech >= (int32_t)t->n_vocab || t->end > t->timestamp_begin)
-        return err_set(reterr, EBADMSG, "the vocabulary has no times");
+        return err_set(reterr, EBADMSG, "the vocabulary has no time tokens");
     return 0;
 }
 
@@ -78,7 +78,7 @@ static int find_languages(struct speech_tokens *t, const struct inf_tokenizer *t
         t->languages[t->n_languages++] = id;
     }
     if (t->multilingual && (t->n_languages == 0 || t->translate < 0 || t->transcribe < 0))
-        return err_set(reterr, EBADMSG, "the vocabulary names no languages or tasks");
+        return err_set(reterr, EBADMSG, "the vocabulary has no language or task tokens");
     return 0;
 }
 

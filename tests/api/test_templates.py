@@ -111,7 +111,7 @@ def test_time_is_limited_as_configured(models):
     try:
         status, answer, _ = ask(suite, "loops")
         assert status == 400 and answer["error"]["code"] == "template_limit"
-        assert "longer than it may" in answer["error"]["message"]
+        assert "exceeded its time limit" in answer["error"]["message"]
         assert ask(suite, "tiny")[0] == 200
     finally:
         check_log(suite.close())

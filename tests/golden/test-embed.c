@@ -358,7 +358,7 @@ TEST(encoders_do_not_generate)
     embed_case_open(&g, "bert-mean");
     p.model = embed_case_model(&g);
     assert_int_equal(inf_engine_new(&p, &engine, &err), -EOPNOTSUPP);
-    assert_non_null(strstr(err.text, "generate none"));
+    assert_non_null(strstr(err.text, "do not generate text"));
     inf_model_unref(p.model);
 }
 

@@ -345,7 +345,7 @@ static int null_recover(struct backend *b, struct inf_err *reterr)
     assert(nb->lost);
     nb->counts.n_recovers++;
     if (nb->n_recovers++ < nb->options.n_bad_recovers)
-        return err_set(reterr, EIO, "nobody is at home");
+        return err_set(reterr, EIO, "there is no device");
     nb->lost = false;
     poison_stores(nb);
     return 0;

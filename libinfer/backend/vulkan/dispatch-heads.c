@@ -97,12 +97,12 @@ static int common_rope(struct emit *e, const struct emit_heads *h,
     if (q < 0 && k < 0)
         return 0;
     if (q < 0 || k < 0)
-        return emit_none(e, "queries and keys of which one alone is rotated");
+        return emit_none(e, "rotation of only the queries or only the keys");
     if (rope_find(e, &graph_node(e->g, q)->rope, &i_q) < 0 ||
         rope_find(e, &graph_node(e->g, k)->rope, &i_k) < 0)
         return -ENOMEM;
     if (i_q != i_k || graph_node(e->g, q)->rope.style != graph_node(e->g, k)->rope.style)
-        return emit_none(e, "queries and keys that are rotated differently");
+        return emit_none(e, "different rotations of queries and keys");
     *ret_rope = &graph_node(e->g, q)->rope;
     return 0;
 }
@@ -345,7 +345,7 @@ int emit_begin(struct emit *e)
             if (!vkb_pick_attention(e->caps, layout, n->attn.n_heads, (enum vkb_class)c, &a))
                 return emit_none(e, "attention");
             if (e->plan->tile_rows[c] > 0 && e->plan->tile_rows[c] != a.tile_rows)
-                return emit_none(e, "layers of different numbers of heads");
+                return emit_none(e, "layers with different numbers of heads");
             if (e->plan->limits.max_ctx > a.max_ctx)
                 return err_set(e->reterr, EOPNOTSUPP,
                                "contexts of more than %u tokens are too long for this device",

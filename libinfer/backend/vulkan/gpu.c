@@ -109,7 +109,7 @@ static int create_device(struct vkb_device *dev, struct inf_err *reterr)
     info.enabledExtensionCount = extensions.n;
     result = dev->in->fn.CreateDevice(dev->info->handle, &info, NULL, &dev->handle);
     if (result != VK_SUCCESS)
-        return vkb_fail(dev, result, "the device does not open", reterr);
+        return vkb_fail(dev, result, "the device cannot be opened", reterr);
     return vkb_loader_device_fns(&dev->in->fn, dev->handle, &dev->fn, reterr);
 }
 
@@ -193,7 +193,7 @@ int vkb_device_new(struct vkb_instance *in, const struct vkb_device_info *info,
     if (result == VK_SUCCESS)
         result = make_queue(dev);
     if (result != VK_SUCCESS)
-        return vkb_fail(dev, result, "the device does not open", reterr);
+        return vkb_fail(dev, result, "the device cannot be opened", reterr);
     r = vkb_pipelines_new(dev, cache_dir, &dev->pipelines, reterr);
     if (r < 0)
         return r;

@@ -152,7 +152,7 @@ int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_
         return 0;
     }
     if (sscanf(name, "vulkan:%u", &i) != 1 || i >= held->in->n_devices)
-        return err_set(reterr, EOPNOTSUPP, "device %.40s is not here", name);
+        return err_set(reterr, EOPNOTSUPP, "device %.40s is not available", name);
     r = vkb_device_new(held->in, &held->in->devices[i], cache_dir, &held->dev, reterr);
     if (r < 0)
         return r;

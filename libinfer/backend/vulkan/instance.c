@@ -289,7 +289,7 @@ static int list_devices(struct vkb_instance *in, struct inf_err *reterr)
     const VkResult result = in->fn.EnumeratePhysicalDevices(in->handle, &n, handles);
 
     if (result < 0)
-        return err_set(reterr, EOPNOTSUPP, "the Vulkan drivers tell no devices: %s",
+        return err_set(reterr, EOPNOTSUPP, "the Vulkan drivers report no devices: %s",
                        vkb_result_name(result));
     if (n == 0)
         return err_set(reterr, EOPNOTSUPP, "there is no Vulkan device");
@@ -340,7 +340,8 @@ static int open_instance(struct vkb_instance **ret_instance, struct inf_err *ret
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
         return err_set(reterr, EOPNOTSUPP, "no Vulkan driver is installed");
     if (result != VK_SUCCESS)
-        return err_set(reterr, EOPNOTSUPP, "Vulkan does not start: %s", vkb_result_name(result));
+        return err_set(reterr, EOPNOTSUPP, "Vulkan cannot be initialized: %s",
+                       vkb_result_name(result));
     r = vkb_loader_instance_fns(&in->global, in->handle, &in->fn, reterr);
     if (r == 0)
         r = list_devices(in, reterr);

@@ -186,7 +186,7 @@ static int find_device(struct vkb_backend *vkb, const char *name, struct inf_err
     if (name[strlen("vulkan")] == ':') {
         i = strtoul(name + strlen("vulkan:"), &end, 10);
         if (*end || end == name + strlen("vulkan:"))
-            return err_set(reterr, EINVAL, "%.40s: a number belongs behind the colon", name);
+            return err_set(reterr, EINVAL, "%.40s: there must be a number after the colon", name);
     }
     if (i >= vkb->in->n_devices)
         return err_set(reterr, EOPNOTSUPP, "there is no device %.40s: %u Vulkan device%s", name,

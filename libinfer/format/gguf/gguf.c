@@ -269,7 +269,7 @@ static int set_type(struct reader *r, struct gguf *g, struct format_tensor *t, s
     t->dtype = type->dtype;
     if (t->dims[0] % type->block_elems)
         return err_set_at(r->err, EBADMSG, e->at,
-                          "tensor %.64s: rows of %llu are no whole blocks of %s", t->name,
+                          "tensor %.64s: rows of %llu are not whole blocks of %s", t->name,
                           (unsigned long long)t->dims[0], type->name);
     n_blocks = t->dims[0] / type->block_elems;
     for (uint32_t i = 1; i < t->n_dims; i++)
@@ -325,9 +325,9 @@ static int read_alignment(struct reader *r, const struct gguf *g, uint64_t *ret)
     uint64_t align = 32;
 
     if (v && !gguf_u64(g, "general.alignment", &align))
-        return err_set(r->err, EBADMSG, "general.alignment is no number");
+        return err_set(r->err, EBADMSG, "general.alignment is not a number");
     if (align == 0 || (align & (align - 1)) || align > GGUF_MAX_ALIGN)
-        return err_set(r->err, EBADMSG, "general.alignment is %llu, which is no power of two",
+        return err_set(r->err, EBADMSG, "general.alignment is %llu, which is not a power of two",
                        (unsigned long long)align);
     *ret = align;
     return 0;
@@ -376,7 +376,7 @@ static int place_tensors(struct reader *r, struct gguf *g, const struct entry *e
 
         if (e->offset % align)
             return err_set_at(r->err, EBADMSG, e->at,
-                              "tensor %.64s: offset %llu is no multiple of the alignment %llu",
+                              "tensor %.64s: offset %llu is not a multiple of the alignment %llu",
                               t->name, (unsigned long long)e->offset, (unsigned long long)align);
         if (!size_add(start, e->offset, &begin) || !size_add(begin, t->size, &end) || end > r->size)
             return err_set_at(r->err, EBADMSG, e->at,

@@ -77,7 +77,7 @@ static int get_u32(struct keys *k, const char *name, bool required, uint32_t *re
                 return err_set(k->err, EOPNOTSUPP, "%s differs between layers", k->key);
         x = first < 0 ? UINT64_MAX : (uint64_t)first;
     } else if (!gguf_u64(k->g, k->key, &x)) {
-        return err_set(k->err, EBADMSG, "the key %s is no count", k->key);
+        return err_set(k->err, EBADMSG, "the key %s is not a count", k->key);
     }
     if (x > UINT32_MAX)
         return err_set(k->err, EBADMSG, "the key %s is out of range", k->key);
@@ -92,7 +92,7 @@ static int get_f32(struct keys *k, const char *name, bool required, float *ret)
     if (!gguf_find(k->g, full_key(k, name)))
         return required ? err_set(k->err, EBADMSG, "the key %s is missing", k->key) : 0;
     if (!gguf_f64(k->g, k->key, &x))
-        return err_set(k->err, EBADMSG, "the key %s is no number", k->key);
+        return err_set(k->err, EBADMSG, "the key %s is not a number", k->key);
     *ret = (float)x;
     return 0;
 }
@@ -290,7 +290,7 @@ static int get_vocab(struct keys *k, struct hparams *hp)
         const struct format_tensor *t = &k->g->tensors[i];
 
         if (t->n_dims != 2 || t->dims[1] > UINT32_MAX)
-            return err_set(k->err, EBADMSG, "tensor %s is no matrix", t->name);
+            return err_set(k->err, EBADMSG, "tensor %s is not a matrix", t->name);
         hp->n_vocab = (uint32_t)t->dims[1];
     } else if (hp->n_vocab == 0 && tokens && tokens->n <= UINT32_MAX) {
         hp->n_vocab = (uint32_t)tokens->n;

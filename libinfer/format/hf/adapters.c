@@ -34,13 +34,13 @@ static int get_tasks(const struct hf_reader *r, struct hparams_embed *e)
     const size_t n = names ? json_array_size(names) : ARRAY_SIZE(usual);
 
     if (n == 0 || n > HPARAMS_MAX_TASKS)
-        return err_set(r->err, EBADMSG, "config.json: task_names is no list of up to %u names",
+        return err_set(r->err, EBADMSG, "config.json: task_names is not a list of up to %u names",
                        HPARAMS_MAX_TASKS);
     for (size_t i = 0; i < n; i++) {
         const char *name = names ? json_string_value(json_array_get(names, i)) : usual[i];
 
         if (!is_task_name(name))
-            return err_set(r->err, EBADMSG, "config.json: task_names[%zu] is no name", i);
+            return err_set(r->err, EBADMSG, "config.json: task_names[%zu] is not a name", i);
         snprintf(e->tasks[i], sizeof(e->tasks[i]), "%s", name);
     }
     e->n_tasks = (uint32_t)n;
@@ -56,7 +56,7 @@ int hf_config_adapted(const json_t *config, struct hf_config *c, struct inf_err 
 
     if (strategy && (!json_is_string(strategy) || strcmp(json_string_value(strategy), "mean") != 0))
         return err_set(reterr, EOPNOTSUPP,
-                       "config.json: of single_vector_pool_strategy only \"mean\" is supported");
+                       "config.json: single_vector_pool_strategy must be \"mean\"");
     e->pooling = POOLING_MEAN;
     rc = hf_get_count(&r, "multi_vector_projector_dim", NULL, 128, &e->multi_out);
     if (rc == 0 && (e->multi_out == 0 || e->multi_out > 1u << 20))
@@ -76,7 +76,7 @@ static int check_refused(const struct hf_reader *r)
 
     if (type && (!json_is_string(type) || strcmp(json_string_value(type), "LORA") != 0))
         return err_set(r->err, EOPNOTSUPP,
-                       "adapter_config.json: of peft_type only LORA is "
+                       "adapter_config.json: peft_type must be LORA"
                        "supported");
     if (bias && (!json_is_string(bias) || strcmp(json_string_value(bias), "none") != 0))
         return err_set(r->err, EOPNOTSUPP, "adapter_config.json: bias is not supported");

@@ -74,7 +74,7 @@ static int check_refused(const struct reader *r)
 
     if (x && (!json_is_string(x) || strcmp(json_string_value(x), positions) != 0) &&
         r->class->kind != KIND_NOMIC)
-        return err_set(r->err, EOPNOTSUPP, "config.json: of positions only \"%s\" is supported",
+        return err_set(r->err, EOPNOTSUPP, "config.json: only \"%s\" positions are supported",
                        positions);
     x = hf_get(&r->in, "layer_norm_type", NULL);
     if (x && (!json_is_string(x) || strcmp(json_string_value(x), "layer_norm") != 0))

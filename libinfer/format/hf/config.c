@@ -129,7 +129,7 @@ static int get_count(struct reader *r, const char *key, uint32_t absent, uint32_
         return absent ? 0 : err_set(r->err, EBADMSG, "config.json: %s is missing", key);
     }
     if (!json_is_integer(x) || json_integer_value(x) < 0 || json_integer_value(x) > UINT32_MAX)
-        return err_set(r->err, EBADMSG, "config.json: %s is no count", key);
+        return err_set(r->err, EBADMSG, "config.json: %s is not a count", key);
     *ret = (uint32_t)json_integer_value(x);
     return 0;
 }
@@ -140,7 +140,7 @@ static int get_number(struct reader *r, const json_t *object, const char *key, f
     const json_t *x = config_get(object, key);
 
     if (x && !json_is_number(x))
-        return err_set(r->err, EBADMSG, "config.json: %s is no number", key);
+        return err_set(r->err, EBADMSG, "config.json: %s is not a number", key);
     *ret = x ? (float)json_number_value(x) : absent;
     return 0;
 }
@@ -249,7 +249,7 @@ static int get_ctx_orig(struct reader *r, const json_t *rope, struct hparams *hp
     if (!x)
         return 0;
     if (!json_is_integer(x) || json_integer_value(x) < 1 || json_integer_value(x) > INT32_MAX)
-        return err_set(r->err, EBADMSG, "config.json: %s is no count", key);
+        return err_set(r->err, EBADMSG, "config.json: %s is not a count", key);
     hp->rope_ctx_orig = (uint32_t)json_integer_value(x);
     return 0;
 }

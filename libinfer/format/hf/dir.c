@@ -48,10 +48,10 @@ static int open_indexed(struct format *f, struct map *seen, const char *tensor, 
     int r;
 
     if (!name)
-        return err_set(reterr, EBADMSG, "index: the place of tensor %.64s is no text", tensor);
+        return err_set(reterr, EBADMSG, "index: the place of tensor %.64s is not a string", tensor);
     if (!map_find(seen, name, strlen(name), &i)) {
         if (strchr(name, '/') || name[0] == '.' || !text_ends_with(name, ".safetensors"))
-            return err_set(reterr, EBADMSG, "index: \"%.96s\" is no name of a shard", name);
+            return err_set(reterr, EBADMSG, "index: \"%.96s\" is not a name of a shard", name);
         if (f->n_shards >= SHARDS_MAX)
             return err_set(reterr, EBADMSG, "index: more than %u shards", SHARDS_MAX);
         r = open_shard(f, name, reterr);
@@ -177,7 +177,7 @@ static int set_dense_out(struct format *f, uint32_t i, struct inf_err *reterr)
     snprintf(name, sizeof(name), "dense.%u.weight", i);
     t = format_find(f, name);
     if (!t || t->n_dims != 2 || t->dims[1] < 1 || t->dims[1] > 1 << 20)
-        return err_set(reterr, EBADMSG, "linear.weight is missing, or is no matrix");
+        return err_set(reterr, EBADMSG, "linear.weight is missing, or is not a matrix");
     f->hp.embed.dense_out[i] = (uint32_t)t->dims[1];
     return 0;
 }

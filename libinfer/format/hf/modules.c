@@ -144,7 +144,7 @@ static int read_module(struct format *f, const json_t *module, struct inf_err *r
         return err_set(reterr, EBADMSG, "modules.json: a module without type, or with a bad path");
     if (text_ends_with(type, ".Transformer"))
         return path[0] ? err_set(reterr, EOPNOTSUPP,
-                                 "modules.json: the model lies in %.64s: open that folder, with "
+                                 "modules.json: the model is in %.64s: open that folder, with "
                                  "modules.json beside its config.json",
                                  path)
                        : 0;
@@ -231,13 +231,13 @@ int format_read_modules(struct format *f, struct inf_err *reterr)
         return r;
     list = json_object_get(root, "modules");
     if (!json_is_array(list))
-        return err_set(reterr, EBADMSG, "modules.json is no list");
+        return err_set(reterr, EBADMSG, "modules.json is not a list");
     f->hp.embed.raw = true; /* unless a module normalizes */
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
         r = read_module(f, json_array_get(list, i), reterr);
     if (r == 0 && f->hp.embed.late && f->hp.embed.pooling != POOLING_NONE)
         r = err_set(reterr, EOPNOTSUPP,
-                    "modules.json: both a pooling and vectors of single tokens are not supported");
+                    "modules.json: pooling together with token vectors is not supported");
     if (f->hp.embed.late)
         f->hp.embed.raw = false; /* PyLate always normalizes */
     return r == 0 ? read_seq_length(f, reterr) : r;

@@ -27,7 +27,7 @@ int hf_get_count(const struct hf_reader *r, const char *key, const char *other, 
 
     if (x &&
         (!json_is_integer(x) || json_integer_value(x) < 0 || json_integer_value(x) > INT32_MAX))
-        return err_set(r->err, EBADMSG, "config.json: %s is no count", key);
+        return err_set(r->err, EBADMSG, "config.json: %s is not a count", key);
     *ret = x ? (uint32_t)json_integer_value(x) : absent;
     return 0;
 }
@@ -38,7 +38,7 @@ int hf_get_number(const struct hf_reader *r, const char *key, const char *other,
     const json_t *x = hf_get(r, key, other);
 
     if (x && !json_is_number(x))
-        return err_set(r->err, EBADMSG, "config.json: %s is no number", key);
+        return err_set(r->err, EBADMSG, "config.json: %s is not a number", key);
     *ret = x ? (float)json_number_value(x) : absent;
     return 0;
 }

@@ -30,7 +30,7 @@ static int get_count(const json_t *config, const char *key, uint32_t *ret, struc
     const json_t *x = json_object_get(config, key);
 
     if (!json_is_integer(x) || json_integer_value(x) < 1 || json_integer_value(x) > MAX_COUNT)
-        return err_set(reterr, EBADMSG, "config.json: %s is no count of 1 … %d", key, MAX_COUNT);
+        return err_set(reterr, EBADMSG, "config.json: %s is not a count of 1 … %d", key, MAX_COUNT);
     *ret = (uint32_t)json_integer_value(x);
     return 0;
 }
@@ -78,7 +78,7 @@ static int check_variant(const json_t *config, struct inf_err *reterr)
 static int check_counts(const struct whisper_config *c, struct inf_err *reterr)
 {
     if (c->n_embd % c->n_audio_heads || c->n_embd % c->n_text_heads)
-        return err_set(reterr, EBADMSG, "the width %u is no multiple of its heads", c->n_embd);
+        return err_set(reterr, EBADMSG, "the width %u is not a multiple of its heads", c->n_embd);
     if (c->n_text_heads > WHISPER_MAX_HEADS)
         return err_set(reterr, EOPNOTSUPP, "%u heads of a layer are more than %d", c->n_text_heads,
                        WHISPER_MAX_HEADS);
@@ -111,7 +111,7 @@ static int get_tokens(const json_t *from, const char *key, const struct whisper_
         const json_t *x = json_array_get(list, i);
 
         if (!json_is_integer(x) || json_integer_value(x) < 0 || json_integer_value(x) >= c->n_vocab)
-            return err_set(reterr, EBADMSG, "%s: item %zu is no token", key, i);
+            return err_set(reterr, EBADMSG, "%s: item %zu is not a token", key, i);
         ids[i] = (int32_t)json_integer_value(x);
     }
     *ret = ids;
@@ -138,7 +138,7 @@ static int get_heads(const json_t *generation, struct whisper_config *c, struct 
 
         if (json_array_size(pair) != 2 || layer < 0 || layer >= c->n_text_layers || head < 0 ||
             head >= c->n_text_heads)
-            return err_set(reterr, EBADMSG, "alignment_heads: item %zu is no head", i);
+            return err_set(reterr, EBADMSG, "alignment_heads: item %zu is not a head", i);
         heads[i] = (struct whisper_head){(uint32_t)layer, (uint32_t)head};
     }
     c->heads = heads;

@@ -75,7 +75,8 @@ int format_read_bin(struct format *f, const char *path, struct inf_err *reterr)
     if (r < 0)
         return r;
     if (ggml_bin_kind(f->bin) != GGML_BIN_WHISPER)
-        return err_set(reterr, EOPNOTSUPP, "%.160s: a model of voice activity alone", path);
+        return err_set(reterr, EOPNOTSUPP, "%.160s: this file is only a voice activity model",
+                       path);
     r = whisper_config_from_bin(ggml_bin_whisper(f->bin), c, reterr);
     if (r == 0)
         r = format_reserve(f, ggml_bin_n(f->bin), reterr);
@@ -120,7 +121,7 @@ static int read_config_beside(struct format *f, const char *path, struct inf_err
     if (r < 0)
         return r;
     if (!whisper_config_is(config))
-        return err_set(reterr, EOPNOTSUPP, "%.160s is of another model than Whisper's weights",
+        return err_set(reterr, EOPNOTSUPP, "%.160s belongs to another model than the weights",
                        config_path);
     return format_read_whisper_config(f, config, reterr);
 }

@@ -127,7 +127,7 @@ static int read_hparams(struct ggml_bin *bin, struct reader *rd)
     if (r < 0)
         return r;
     if (w->n_audio_embd % w->n_audio_heads || w->n_text_embd % w->n_text_heads)
-        return err_set(rd->reterr, EBADMSG, "a width is no multiple of its heads");
+        return err_set(rd->reterr, EBADMSG, "a width is not a multiple of its heads");
     /* The number format of most weights is ignored, because each tensor states its own. */
     return take_word(rd, &type) ? 0 : -EBADMSG;
 }
@@ -189,7 +189,7 @@ static int read_vad(struct reader *rd)
         return -EBADMSG;
     text = len == sizeof(name) - 1 ? reader_take(rd, len) : NULL;
     if (!text || memcmp(text, name, len) != 0)
-        return err_set_at(rd->reterr, EBADMSG, 8, "no Silero model for 16 kHz");
+        return err_set_at(rd->reterr, EBADMSG, 8, "not a Silero model for 16 kHz");
     if (!reader_skip(rd, 5 * sizeof(uint32_t)))
         return -EBADMSG;
     r = take_count(rd, "the number of layers", MAX_VAD_LAYERS, &n_layers);
@@ -301,8 +301,8 @@ static int set_type(struct reader *rd, struct format_tensor *t, uint32_t id, uin
         return err_set(rd->reterr, EBADMSG, "tensor %.64s has the unknown number format %u",
                        t->name, id);
     if (t->dims[0] % type->block_elems)
-        return err_set(rd->reterr, EBADMSG, "tensor %.64s: rows are no whole blocks of %s", t->name,
-                       type->name);
+        return err_set(rd->reterr, EBADMSG, "tensor %.64s: rows are not whole blocks of %s",
+                       t->name, type->name);
     t->type_name = type->name;
     t->dtype = type->dtype;
     if (!size_mul(n_elems / type->block_elems, type->block_bytes, &t->size))
@@ -333,7 +333,7 @@ static int read_tensor(struct ggml_bin *bin, struct reader *rd)
     if (r < 0)
         return err_set(rd->reterr, ENOMEM, "out of memory");
     if (r == MAP_EXISTS)
-        return err_set(rd->reterr, EBADMSG, "tensor %.64s is there twice", t->name);
+        return err_set(rd->reterr, EBADMSG, "tensor %.64s occurs twice", t->name);
     bin->n_tensors++;
     return 0;
 }

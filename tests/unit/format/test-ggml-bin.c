@@ -144,10 +144,10 @@ TEST(words_that_may_not_be_are_named)
         uint32_t value;
         const char *why;
     } cases[] = {
-        {0, 1, "not a .bin file of ggml"},       {1, 1u << 21, "n_vocab is 2097152"},
-        {2, 0, "n_audio_ctx is 0; it may be 1"}, {5, 1025, "n_audio_layer is 1025"},
-        {4, 3, "a width is no multiple of its"}, {10, 0xffffffff, "n_mels is 4294967295"},
-        {1, 10, "no Silero model for 16 kHz"},
+        {0, 1, "not a .bin file of ggml"},          {1, 1u << 21, "n_vocab is 2097152"},
+        {2, 0, "n_audio_ctx is 0; it may be 1"},    {5, 1025, "n_audio_layer is 1025"},
+        {4, 3, "a width is not a multiple of its"}, {10, 0xffffffff, "n_mels is 4294967295"},
+        {1, 10, "not a Silero model for 16 kHz"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -167,10 +167,10 @@ TEST(tensors_that_may_not_be_are_named)
     struct file f = build();
 
     put_tensor(&f, "w", 1, 1, three, "abcdef", 6);
-    assert_refused(&f, f.size, "tensor w is there twice");
+    assert_refused(&f, f.size, "tensor w occurs twice");
     f = build();
     put_tensor(&f, "x", 8, 1, three, "", 0);
-    assert_refused(&f, f.size, "tensor x: rows are no whole blocks of Q8_0");
+    assert_refused(&f, f.size, "tensor x: rows are not whole blocks of Q8_0");
     f = build();
     put_tensor(&f, "x", 99, 1, three, "", 0);
     assert_refused(&f, f.size, "tensor x has the unknown number format 99");

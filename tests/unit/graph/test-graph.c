@@ -104,7 +104,7 @@ TEST(weights_are_checked)
     struct graph *g = graph_make();
 
     graph_matmul(g, embed(g, 8), &w, NULL);
-    assert_wrong(g, "no whole number of Q4_K blocks");
+    assert_wrong(g, "not a whole number of Q4_K blocks");
 
     g = graph_make();
     graph_matmul(g, embed(g, 8), &none, NULL);

@@ -129,7 +129,7 @@ TEST(other_files_are_refused_by_name)
     ASSERT_ERROR(vad_model_open("/nonexistent/vad.safetensors", 0, &m, &err), ENOENT);
     ASSERT_ERROR(vad_model_open(test_golden("models/qwen2-tied/model.safetensors"), 0, &m, &err),
                  EBADMSG);
-    ASSERT_CONTAINS(err.text, "not a Silero VAD model: no stft_conv.weight");
+    ASSERT_CONTAINS(err.text, "not a Silero VAD model: there is no stft_conv.weight");
     assert_null(m);
 }
 

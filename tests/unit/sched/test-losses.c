@@ -245,7 +245,7 @@ TEST(a_device_that_stays_away_ends_all)
         for (uint32_t i = 0; i < 12; i++) {
             for (uint32_t k = 0; k < outcomes[i].n_choices && round < 3; k++) {
                 assert_int_equal(outcomes[i].choices[k].finish, INF_FINISH_ERROR);
-                ASSERT_STREQ(outcomes[i].choices[k].error, REOPEN "nobody is at home");
+                ASSERT_STREQ(outcomes[i].choices[k].error, REOPEN "there is no device");
             }
             for (uint32_t k = 0; k < outcomes[i].n_choices && round == 3; k++)
                 assert_int_not_equal(outcomes[i].choices[k].finish, INF_FINISH_ERROR);
@@ -270,7 +270,7 @@ static uint64_t losses_until_error(const struct rig_params *params, uint32_t n_p
     rig_init(&rig, params);
     run_all(&rig, &r, &o, 1);
     assert_int_equal(o.choices[0].finish, INF_FINISH_ERROR);
-    ASSERT_STREQ(o.choices[0].error, REOPEN "it is lost again and again");
+    ASSERT_STREQ(o.choices[0].error, REOPEN "it was lost repeatedly");
     n = null_count(rig.backend).n_losses;
     outcome_done(&o);
     rig_done(&rig);

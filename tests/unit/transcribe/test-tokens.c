@@ -158,8 +158,8 @@ static void assert_refused(const char *key, const char *value, int error, const 
 
 TEST(configurations_that_lie_are_refused)
 {
-    assert_refused("d_model", "0", EBADMSG, "d_model is no count");
-    assert_refused("d_model", "\"32\"", EBADMSG, "d_model is no count");
+    assert_refused("d_model", "0", EBADMSG, "d_model is not a count");
+    assert_refused("d_model", "\"32\"", EBADMSG, "d_model is not a count");
     assert_refused("d_model", "33", EBADMSG, "no multiple of its heads");
     assert_refused("decoder_layers", "1000000", EBADMSG, "layers");
     assert_refused("max_source_positions", "100", EOPNOTSUPP, "100 rows");

@@ -109,7 +109,7 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
             return -EINVAL;
     }
     if (m->act == MATMUL_ACT_Q8 && n->w.cols % 32 != 0)
-        return err_set(f->reterr, EOPNOTSUPP, "%s has %u columns, no multiple of 32",
+        return err_set(f->reterr, EOPNOTSUPP, "%s has %u columns, not a multiple of 32",
                        n->w.name ? n->w.name : "a weight", n->w.cols);
     if (n->bias.data) {
         m->bias = vector_floats(f, &n->bias);

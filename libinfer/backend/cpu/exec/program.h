@@ -6,11 +6,9 @@
  *
  * A program is a list of stages. All threads walk through it together, with a barrier after each
  * stage. Within a stage they claim pieces of work from a counter. The bits of a piece do not depend
- * on the thread that computes it, so claiming is allowed, and it balances the load on disturbed
- * CPUs.
+ * on the thread that computes it, so claiming balances the load of CPUs.
  *
- * fuse.c makes stages from nodes; program.c places values in scratch memory; exec.c runs the
- * program.
+ * fuse.c makes stages from nodes; program.c places values in scratch memory; exec.c runs.
  */
 
 #include <stdatomic.h>
@@ -38,8 +36,7 @@
 #define EVEN_PIECES 8u
 /* Wider heads are not fused into products. */
 #define FUSED_HEAD_MAX 512u
-/* Up to this many rows and elements, each thread prepares them all for itself instead of
- * waiting. */
+/* Up to this many rows and elements, each thread prepares all for itself instead of waiting. */
 #define PRIVATE_ROWS  4u
 #define PRIVATE_ELEMS 8192u
 /* Least tokens of a KV block. */
@@ -223,8 +220,7 @@ struct plan {
     uint32_t *row_pos, *row_block, *row_offset; /* [max_rows]: position, block, place in it */
     struct attn_tile *tiles;
     uint32_t max_tiles;
-    uint64_t *stage_nsec; /* [n_stages] sums of time, written by the running thread; NULL: not
-                             measured */
+    uint64_t *stage_nsec; /* [n_stages] sums of time, by the running thread; NULL: off */
 };
 
 /* K and V: [block][layer][kv_head][K, V], see attn.h. */
@@ -282,8 +278,7 @@ float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
 void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
                 uint32_t *ret_end);
 /* Claims the next of @n pieces of a stage: from this thread's share while there are any, then from
- * others'. Neighboring pieces are adjacent in memory, so a thread mostly reads on. Returns false if
- * none is left. */
+ * others'. Neighboring pieces are adjacent in memory. Returns false if none is left. */
 bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
                 uint32_t *ret_piece);
 unsigned char *exec_memory(const struct exec *x, unsigned i_thread);
