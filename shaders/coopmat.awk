@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Words of SPIR-V, one a line in hexadecimal, to words of SPIR-V
+# Replaces the types of cooperative matrices in SPIR-V, given as one hexadecimal word per line
 #
-# shaders/matmul/coopmat.glsl names the floats of a cooperative matrix by their width, since parameters
-# of spirv_type are numbers. Here the width becomes the type, and types of floats come before all
-# others, which makes them known where they are used. Modules without such matrices keep their meaning.
+# shaders/matmul/coopmat.glsl specifies the floats of a cooperative matrix by their width, because parameters
+# of spirv_type are numbers. This script replaces the width with the type, and moves the types of floats
+# before all others, so that they are defined where they are used. Modules without such matrices keep their
+# meaning.
 
 function value(hex,    i, v)
 {

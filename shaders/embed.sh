@@ -31,7 +31,7 @@ compile()
     shift
     defines=$*
     symbol=$(echo "${family}_$name" | tr -c 'a-z0-9\n' _)
-    # The compiler's own tools refuse what coopmat.awk has not seen: nothing is stripped then.
+    # The compiler's own tools refuse modules that coopmat.awk has not processed; these are not stripped.
     module=$out/$symbol.spv strip=-g0
     if grep -q coopmat.glsl "$root/$file"; then
         module=$out/$symbol.raw strip=

@@ -7,16 +7,16 @@
 
 // Attention for devices in software: a subgroup, no shared memory
 //
-// A workgroup is one subgroup. It takes a tile of rows and some heads of one KV head, M queries
-// together, over their context in blocks of 64 tokens. For scores a lane is a token (of 64 /
-// LANES); for values a lane is some chunks of 16 bytes of the head. What all lanes need of one
-// lane – elements of queries, weights of tokens – comes by shuffles, which cost one instruction.
-// Arrays live in registers, for which every loop over them must unroll: loops around much code do
-// not, hence EACH_QUERY and the like.
+// A workgroup is one subgroup. It computes a tile of rows and some heads of one KV head, M queries
+// together, over their context in blocks of 64 tokens. For scores, each lane has one token (of 64 /
+// LANES); for values, each lane has some chunks of 16 bytes of the head. Values of one lane that all
+// lanes need (elements of queries, weights of tokens) are shared by shuffles, which cost one
+// instruction. Arrays stay in registers only if every loop over them unrolls. Compilers do not unroll
+// loops with large bodies, so macros such as EACH_QUERY are used.
 //
-// Tiles of ROWS_FROM to ROWS rows are done, others are passed over. With SPLIT a workgroup does one
-// part of the context (z) and leaves it for attention/merge; else it goes through all parts and folds
-// them itself. The sums of a query have the same order either way and whatever else is in the tile.
+// Tiles of ROWS_FROM to ROWS rows are computed, others are skipped. With SPLIT a workgroup computes one
+// part of the context (z) and stores it for attention/merge; otherwise it computes all parts and merges
+// them itself. The sums of a query have the same order in both cases, whatever else is in the tile.
 //
 // Workgroups: x heads in groups of HEADS, within each KV head; y tiles; z parts. Slots: 0 keys, 1
 // values, 2 q, 3 y, 4 parts.
@@ -26,20 +26,20 @@
 #include "lib/push.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint ROWS = 1; // of a tile
+layout(constant_id = 1) const uint ROWS = 1; // rows of a tile
 layout(constant_id = 2) const uint HEADS = 1;
 layout(constant_id = 3) const uint HEAD_DIM = 128;
 layout(constant_id = 4) const uint FORMAT = KV_F16;
 layout(constant_id = 5) const bool SPLIT = true; // only with ROWS = 1
 layout(constant_id = 6) const uint ROWS_FROM = 1;
-layout(constant_id = 7) const uint LANES = 8; // of a subgroup; a power of 2, at most 64
+layout(constant_id = 7) const uint LANES = 8; // lanes of a subgroup; a power of 2, at most 64
 
 #include "attention/store.glsl"
 
 const uint M = ROWS * HEADS; // at most 8
 const uint RUNS = KV_TOKENS / LANES;
 const uint ROUNDS = (CHUNKS + LANES - 1) / LANES; // chunks of a lane
-const uint KEPT = ROUNDS * E;                     // elements of a query that a lane has
+const uint KEPT = ROUNDS * E;                     // elements of a query in a lane
 
 IN_F4(2, q4)
 IN_F32(2, q1)
@@ -67,12 +67,12 @@ PUSH(push_attention)
 
 uvec4 tile; // first row, rows, sequence, position of the first row
 uint lane, first_head, kv_head, first_block;
-uint low, last; // the tokens that any row sees
-uint head;  // where the KV head of a block begins, in words
-uint token; // the first of the block
+uint low, last; // first and last token that any row sees
+uint head;  // offset of the KV head in a block, in words
+uint token; // first token of the block
 float q[M * KEPT], s[M * RUNS];
-float o[M * KEPT], top[M], sum[M];             // of the part; sums are those of a lane
-float all_o[M * KEPT], all_top[M], all_sum[M]; // of the parts before
+float o[M * KEPT], top[M], sum[M];             // of the current part; sums are per lane
+float all_o[M * KEPT], all_top[M], all_sum[M]; // of the earlier parts
 
 uint row_of(uint m)
 {
@@ -95,7 +95,7 @@ uint oldest(uint pos)
     return push.window == 0 || pos < push.window ? 0 : pos - push.window + 1;
 }
 
-// A query may be there only to fill the tile.
+// Whether the query exists, since a tile may have unused queries.
 bool is_real(uint m)
 {
     return m / HEADS < tile.y &&
@@ -202,7 +202,7 @@ void score_block()
         score_round(7);
 }
 
-// Makes weights of the scores of the block: one step of the online softmax.
+// Converts the scores of the block to weights: one step of the online softmax.
 void weigh(uint m)
 {
     const uint pos = pos_of(m), from = oldest(pos);
@@ -230,8 +230,8 @@ void weigh(uint m)
         o[m * KEPT + i] *= f;
 }
 
-// Bits to keep of a value for a row: none where it does not see the token, whose value may be no
-// number. Tokens that no row sees are not looked at, so that a row alone needs no mask.
+// A mask of the bits of a value for a row: zero if the row does not see the token, whose value may be NaN.
+// Tokens that no row sees are skipped, so a single row needs no mask.
 uint mask_of(uint row, uint at)
 {
     const uint pos = tile.w + min(row, tile.y - 1);
@@ -239,7 +239,7 @@ uint mask_of(uint row, uint at)
     return ROWS == 1 || (at <= pos && at >= oldest(pos)) ? ~0u : 0u;
 }
 
-// Adds the weighed values of a token in each run.
+// Adds the weighted values of a token in each iteration.
 void add_values(uint l)
 {
     [[unroll]] for (uint t = 0; t < RUNS; t++) {
@@ -274,7 +274,7 @@ void add_values(uint l)
     }
 }
 
-// From the first token that any row sees, whole blocks.
+// Processes whole blocks from the first token that any row sees.
 void do_part(uint begin, uint end)
 {
     for (token = begin; token < end; token += KV_TOKENS) {

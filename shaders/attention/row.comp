@@ -8,12 +8,13 @@
 
 // Attention of single rows, for GPUs
 //
-// A workgroup takes one part of the context of one row, and some heads of one KV head, which share
-// what is read of it. Eight neighbours read a token's key together, 128 bytes at a time, and add up
-// by shuffles: subgroups have at least 8 lanes. When all scores of the part are there, they become
-// weights at once. For values an invocation has a chunk of the head, of every n-th token.
+// A workgroup computes one part of the context of one row, for some heads of one KV head, which share the
+// keys and values that are read. Eight neighboring lanes read the key of a token together, 128 bytes at a
+// time, and add up with shuffles: subgroups have at least 8 lanes. When all scores of the part are
+// complete, they are converted to weights. For values, an invocation has one chunk of the head, of every
+// n-th token.
 //
-// A context of one part is finished here; else attention/merge puts the parts together.
+// A context of one part is finished here; otherwise attention/merge merges the parts.
 //
 // Workgroups: x heads in groups of HEADS, within each KV head; y tiles; z parts. Slots: 0 keys, 1
 // values, 2 q, 3 y, 4 parts.
@@ -27,12 +28,12 @@ layout(constant_id = 2) const uint HEADS = 1;
 layout(constant_id = 3) const uint HEAD_DIM = 128;
 layout(constant_id = 4) const uint FORMAT = KV_F16;
 layout(constant_id = 5) const uint PART = 256;    // push.part_tokens
-layout(constant_id = 6) const uint THREADS = 256; // of a workgroup
+layout(constant_id = 6) const uint THREADS = 256; // invocations of a workgroup
 
 #include "attention/store.glsl"
 
 const uint TEAM = 8; // invocations that share a token's key
-const uint ROUNDS = (CHUNKS + TEAM - 1) / TEAM; // chunks of a member
+const uint ROUNDS = (CHUNKS + TEAM - 1) / TEAM; // chunks of a member of a team
 const uint KEPT = ROUNDS * E;
 const uint GROUPS = THREADS / CHUNKS; // tokens whose values are read at the same time
 const uint AHEAD = 4;                 // tokens that are read before the first is used
@@ -48,7 +49,7 @@ shared float tops[HEADS], sums[HEADS];
 shared float found[GROUPS * CHUNKS * E];
 
 uvec4 tile;
-uint self, first_head, kv_head, n_heads; // n_heads: that are there
+uint self, first_head, kv_head, n_heads; // n_heads: heads that exist
 uint from, end;                          // tokens of the part that the row sees
 float q[HEADS * KEPT], o[HEADS * E];
 
@@ -71,7 +72,7 @@ void load_query(uint m)
     }
 }
 
-// Where the head of the block of a token begins.
+// The offset of the head in the block of a token.
 uint head_of_token(uint token)
 {
     return head_at(step_block(step_seq_first(tile.z) + token / KV_TOKENS), push.n_kv_heads,
@@ -129,7 +130,7 @@ void score_tokens()
     }
 }
 
-// A subgroup does a head at a time.
+// A subgroup processes one head at a time.
 void weigh_tokens()
 {
     for (uint m = gl_SubgroupID; m < HEADS; m += gl_NumSubgroups) {

@@ -2,16 +2,16 @@
 #ifndef STORE_GLSL
 #define STORE_GLSL
 
-// Keys and values by chunks of 16 bytes, in slots 0 and 1
+// Access to keys and values in chunks of 16 bytes, in slots 0 and 1
 //
-// The including kernel has the constants HEAD_DIM and FORMAT. Heads that are no whole number of
-// chunks, and then need not begin at one, are read by words; what is behind them is zero.
+// The including kernel defines the constants HEAD_DIM and FORMAT. Heads that are not a whole number of
+// chunks, and may then start between chunks, are read by words; elements after the end are zero.
 
 #include "lib/half.glsl"
 #include "lib/kv.glsl"
 #include "lib/step.glsl"
 
-const uint E = FORMAT == KV_F32 ? 4 : FORMAT == KV_Q8_0 ? 16 : 8; // elements of a chunk
+const uint E = FORMAT == KV_F32 ? 4 : FORMAT == KV_Q8_0 ? 16 : 8; // elements in a chunk
 const bool WHOLE = HEAD_DIM % E == 0;
 const uint CHUNKS = (HEAD_DIM + E - 1) / E;
 
@@ -20,13 +20,13 @@ IN_U32(0, keys1)
 IN_U4(1, values4)
 IN_U32(1, values1)
 
-// Where a head of a block begins, in words.
+// The offset of a head in a block, in words.
 uint head_at(uint block, uint n_kv_heads, uint kv_head)
 {
     return (block * n_kv_heads + kv_head) * kv_head_words(FORMAT, HEAD_DIM);
 }
 
-// Where a token of it begins.
+// The offset of a token in a head.
 uint token_at(uint head, uint t)
 {
     return head + t * kv_token_words(FORMAT, HEAD_DIM);
@@ -68,13 +68,13 @@ vec2 pair_of(uvec4 chunk, uint i)
                 bitfieldExtract(int(chunk[i / 2]), int(16 * (i % 2) + 8), 8));
 }
 
-// Which of the scales of a block's head belongs to chunk @c of token @t.
+// The index of the scale of chunk @c of token @t in a block's head.
 uint scale_index(uint t, uint c)
 {
     return t * (HEAD_DIM / 32) + c / 2;
 }
 
-// What the elements of a chunk are multiplied by: only Q8_0 has scales.
+// The factor of the elements of a chunk: only Q8_0 has scales.
 float key_scale(uint head, uint t, uint c)
 {
     const uint i = scale_index(t, c);

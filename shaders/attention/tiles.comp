@@ -7,14 +7,14 @@
 
 // Attention of tiles of rows, for GPUs
 //
-// A workgroup takes a tile of rows and some heads of one KV head, M queries together, over their
-// context in blocks of 64 tokens, by the online softmax. Products of queries and keys, and of
-// weights and values, are products of small matrices, whose parts pass through shared memory as
-// floats; an invocation has 4 × 4 scores and, of the result, 4 queries × some fours of elements.
-// A query has 4 neighbours for its softmax: subgroups have at least 4 lanes.
+// A workgroup computes a tile of rows and some heads of one KV head, M queries together, over their
+// context in blocks of 64 tokens, with the online softmax. Products of queries and keys, and of weights
+// and values, are products of small matrices, whose tiles are copied to shared memory as floats. An
+// invocation has 4 × 4 scores and, of the result, 4 queries × some groups of 4 elements. Four neighboring
+// lanes compute the softmax of a query: subgroups have at least 4 lanes.
 //
-// The sums of a query have the same order whatever else is in the tile. Tiles of fewer rows than
-// ROWS_FROM are passed over.
+// The sums of a query have the same order, whatever else is in the tile. Tiles of fewer rows than
+// ROWS_FROM are skipped.
 //
 // Workgroups: x heads in groups of HEADS, within each KV head; y tiles. Slots: 0 keys, 1 values, 2
 // q, 3 y.
@@ -32,15 +32,15 @@ layout(constant_id = 5) const uint ROWS_FROM = 2;
 
 #include "attention/store.glsl"
 
-const uint M = 32;        // room for queries: at least ROWS × HEADS
+const uint M = 32;        // capacity in queries: at least ROWS × HEADS
 const uint THREADS = 128; // M × 4, also M / 4 × 16
 const uint SLICE = 32;    // elements of queries and keys that are shared at a time
-const uint FOURS = (HEAD_DIM + 3) / 4;      // of elements of a head
-const uint MINE = (FOURS + 15) / 16;        // of them, in the result of an invocation
+const uint FOURS = (HEAD_DIM + 3) / 4;      // groups of 4 elements of a head
+const uint MINE = (FOURS + 15) / 16;        // groups in the result of an invocation
 const uint TOKENS = HEAD_DIM > 128 ? 8 : 16; // tokens whose values are shared at a time
 
-// Rows of matrices in shared memory are 4 floats longer than they need, so that what neighbours
-// read lies in different banks.
+// Rows of matrices in shared memory are padded by 4 floats, so that neighboring lanes read from different
+// banks.
 const uint SLICE_LD = SLICE / 4 + 1, WEIGHTS_LD = KV_TOKENS / 4 + 1;
 const uint KEYS_AT = M * SLICE_LD;
 const uint SHARED_KEYS = (M + KV_TOKENS) * SLICE_LD, SHARED_VALUES = TOKENS * MINE * 16;
@@ -53,14 +53,14 @@ PUSH(push_attention)
 // A slice of the queries and of the keys, or values of some tokens.
 shared vec4 slices[SHARED_KEYS > SHARED_VALUES ? SHARED_KEYS : SHARED_VALUES];
 shared vec4 weights[M * WEIGHTS_LD]; // scores, then weights
-shared float factors[M];             // of what was found before, then of the result
+shared float factors[M];             // of the earlier results, then of the final result
 
 uvec4 tile;
 uint self, first_head, kv_head, group, last;
-uint token, head;              // the first of a block, and where its KV head begins
+uint token, head;              // first token of a block, and offset of its KV head
 float scores[16];              // 4 queries × tokens across, across + 16, …
 vec4 o[4 * MINE];
-float top, sum;                // of query self / 4
+float top, sum;                // of the query self / 4
 
 uint row_of(uint m)
 {
@@ -87,7 +87,7 @@ vec4 query_four(uint m, uint d)
            push.scale;
 }
 
-// Fours of elements of a chunk.
+// Groups of 4 elements in a chunk.
 vec4 four_of(uvec4 chunk, uint i, float scale)
 {
     return vec4(pair_of(chunk, 2 * i), pair_of(chunk, 2 * i + 1)) * scale;
@@ -148,7 +148,7 @@ void score_block()
     barrier();
 }
 
-// Makes weights of the scores of the block: of query self / 4, every fourth four of tokens.
+// Converts the scores of the block to weights: of query self / 4, every fourth group of 4 tokens.
 void weigh_block()
 {
     const uint m = self / 4, at = m * WEIGHTS_LD + self % 4;
@@ -191,7 +191,7 @@ void share_values(uint t0)
     }
 }
 
-// With @edge some queries do not see some tokens, whose values may be no numbers.
+// With @edge some queries do not see some tokens, whose values may be NaN.
 void multiply_values(uint t0, bool edge)
 {
     const uint across = self % 16, down = self / 16;

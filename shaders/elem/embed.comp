@@ -4,8 +4,8 @@
 
 // y[m] = scale × row tokens[m] of a stored table
 //
-// Tables larger than a binding come in ranges of rows, a dispatch each: rows of y whose token is in
-// another range are left alone. One invocation an element; workgroups (columns, rows).
+// Tables larger than a binding are split into ranges of rows with one dispatch each; rows of y whose token
+// is in another range are not written. One invocation computes one element; workgroups (columns, rows).
 
 #include "lib/access.glsl"
 #include "lib/push.glsl"

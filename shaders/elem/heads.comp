@@ -6,13 +6,13 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
 
-// Heads of queries, keys and values, from a product to where attention reads them
+// Prepares the heads of queries, keys and values from a product for attention
 //
-// q and k may pass an RMS norm over the head and a rotary embedding. Then q goes to y, and k and v
-// into the KV store. Each part is optional, so that one dispatch does all heads of a step, or one
-// part alone. With STORE off, k goes to y as well, for graphs that want it so.
+// q and k may pass an RMS norm over the head and a rotary embedding. Then q is written to y, and k and v
+// to the KV store. Each part is optional, so one dispatch can process all heads of a step, or a single
+// part. With STORE off, k is also written to y, for graphs that need this.
 //
-// A workgroup does one head of one row: x counts the heads of the parts that there are, in the
+// A workgroup processes one head of one row: x counts the heads of the enabled parts, in the
 // order q, k, v; y counts rows. Slots: 0 norm of q, 5 norm of k, 1 cos and sin, [row][n_dims];
 // 2, 6, 7 q, k, v; 3 y; 4, 8 stores of K and V.
 
@@ -27,10 +27,10 @@ const uint PART_Q = 0, PART_K = 1, PART_V = 2;
 const uint ROPE_NONE = 0, ROPE_HALF = 1, ROPE_PAIRS = 2;
 
 layout(local_size_x_id = 0) in;
-// What every head, row and rotated part holds is a multiple of 4 elements (of 8 with ROPE_HALF).
+// The sizes of heads, rows and rotated parts are multiples of 4 elements (of 8 with ROPE_HALF).
 layout(constant_id = 2) const bool WHOLE = true;
 layout(constant_id = 3) const uint PARTS = 7; // 1 << PART_…
-layout(constant_id = 4) const uint NORMS = 0; // parts with a norm
+layout(constant_id = 4) const uint NORMS = 0; // the parts that have a norm
 layout(constant_id = 5) const uint ROPE = ROPE_NONE;
 layout(constant_id = 6) const uint FORMAT = KV_F16;
 layout(constant_id = 7) const bool STORE = true;
@@ -57,7 +57,7 @@ PUSH(push_heads)
 struct head {
     uint part, head, row;
     uint from;    // index of its first element
-    float factor; // of the norm
+    float factor; // factor of the norm
 };
 
 bool has_part(uint part)
@@ -114,7 +114,7 @@ vec4 normed4(head h, uint d)
     return x;
 }
 
-// Element d of the head, as it goes out.
+// Element d of the head, as it is written.
 float value1(head h, uint d)
 {
     const float x = normed1(h, d);
@@ -169,7 +169,7 @@ void store_word(head h, uint i, uint word)
         v_store[i] = word;
 }
 
-// A half of a word, whose other half belongs to another workgroup.
+// Writes half of a word, whose other half belongs to another workgroup.
 void store_half(head h, uint i, uint bits, uint shift)
 {
     if (has_part(PART_K) && h.part == PART_K) {
@@ -182,7 +182,7 @@ void store_half(head h, uint i, uint bits, uint shift)
     }
 }
 
-// Where the head lies: the first word of its block, and the token within.
+// The position of the head: the first word of its block, and the token in the block.
 uvec2 store_place(head h)
 {
     const uint pos = step_pos(h.row);
@@ -218,8 +218,8 @@ float f16_rounded(float x)
     return unpackHalf2x16(f16_bits(x)).x;
 }
 
-// Blocks of 32 int8 and a scale. One with NaN, or whose scale overflows, gets zeros and the scale
-// NaN; one that is next to nothing gets zeros.
+// Blocks of 32 int8 and a scale. A block that contains NaN, or whose scale overflows, gets zeros and the
+// scale NaN; a block of values close to zero gets zeros.
 void store_q8(head h)
 {
     const uvec2 place = store_place(h);

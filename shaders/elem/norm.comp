@@ -7,7 +7,7 @@
 
 // y = x / sqrt(mean(x²) + eps) × w over groups of columns
 //
-// A workgroup does one group of one row: x counts groups, y rows.
+// A workgroup computes one group of one row: x counts groups, y rows.
 
 #include "lib/push.glsl"
 #include "lib/reduce.glsl"
@@ -16,7 +16,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 2) const bool WHOLE = true; // group and width are multiples of 4
 layout(constant_id = 3) const bool HAS_W = true;
-layout(constant_id = 4) const bool GATHER = false; // row i of y is that of the i-th logits
+layout(constant_id = 4) const bool GATHER = false; // row i of y is the row of the i-th logits
 
 IN_F4(0, w4)
 IN_F32(0, w1)

@@ -2,7 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// Row i of y is the row of x whose logits are the i-th
+// Copies rows: row i of y is the row of x that has the i-th logits
 
 #include "lib/elem.glsl"
 

@@ -2,15 +2,15 @@
 #ifndef ACCESS_GLSL
 #define ACCESS_GLSL
 
-// How kernels reach their slots
+// Access to the slots of kernels
 //
-// Slot i is the storage buffer at binding i, and its texel view is at binding 10 + i. Inputs of 16
-// bytes are functions: IN_U4(0, w) makes w(i) the i-th uvec4 of slot 0, IN_F4(2, x) makes x(i) the
-// i-th vec4 of slot 2. With TEXEL they are read through the views, which devices in software do
-// several times as fast. Everything else is an array in a storage buffer: OUT_F32(3, y) declares
-// float y[]. A slot may be declared in several shapes.
+// Slot i is the storage buffer at binding i, and its texel view is at binding 10 + i. Inputs of 16 bytes
+// are functions: IN_U4(0, w) defines w(i), the i-th uvec4 of slot 0; IN_F4(2, x) defines x(i), the i-th
+// vec4 of slot 2. With TEXEL they are read through the views, which is several times as fast on software
+// devices. Everything else is an array in a storage buffer: OUT_F32(3, y) declares float y[]. A slot may
+// be declared in several shapes.
 //
-// shaders/embed.sh finds the names slot_u4_… and slot_f4_… in the preprocessed source, and so tells
+// shaders/embed.sh finds the names slot_u4_… and slot_f4_… in the preprocessed source, and records for
 // the host which views a kernel needs.
 
 #ifdef TEXEL
@@ -66,7 +66,7 @@
 #define INOUT_F32(slot, name) SLOT_ARRAY(slot, name, float, )
 #define INOUT_U32(slot, name) SLOT_ARRAY(slot, name, uint, )
 
-// Vectors in storage buffers in either variant: for what is also written, or written alone.
+// Vectors in storage buffers in both variants: for slots that are written.
 #define OUT_F4(slot, name)   SLOT_ARRAY(slot, name, vec4, writeonly)
 #define OUT_U4(slot, name)   SLOT_ARRAY(slot, name, uvec4, writeonly)
 #define INOUT_F4(slot, name) SLOT_ARRAY(slot, name, vec4, )
@@ -77,7 +77,7 @@
 #define OUT_U16(slot, name) SLOT_ARRAY(slot, name, uint16_t, writeonly)
 #define OUT_U8(slot, name)  SLOT_ARRAY(slot, name, uint8_t, writeonly)
 
-// One block of push constants a kernel.
+// One block of push constants for each kernel.
 #define PUSH(type)                                                                                 \
     layout(push_constant, std430) uniform push_block                                               \
     {                                                                                              \

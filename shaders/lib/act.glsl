@@ -2,7 +2,7 @@
 #ifndef ACT_GLSL
 #define ACT_GLSL
 
-// Activations, in the order of enum graph_act
+// Activation functions, in the order of enum graph_act
 
 #include "lib/math.glsl"
 
@@ -19,8 +19,8 @@ float act_gelu_tanh(float x)
     return x / (1.0 + exp_any(-1.5957691 * fma(0.044715 * x * x, x, x)));
 }
 
-// x × Φ(x). Of Φ(-a), a ≥ 0, a polynomial in t = 1 / (1 + 0.35 a) is the part that is left when
-// e^(-a²/2) t is taken out: minimax to a = 14, relative error 3e-8 before rounding.
+// x × Φ(x). Φ(-a), for a ≥ 0, is e^(-a²/2) t times a polynomial in t = 1 / (1 + 0.35 a): minimax up to
+// a = 14, relative error 3e-8 before rounding.
 float act_gelu_erf(float x)
 {
     const float a = abs(x), t = 1.0 / fma(a, 0.35, 1.0);

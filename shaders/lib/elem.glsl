@@ -2,10 +2,10 @@
 #ifndef ELEM_GLSL
 #define ELEM_GLSL
 
-// Element by element: an invocation does 4 neighbouring columns of a row
+// Elementwise kernels: an invocation computes 4 neighboring columns of a row
 //
-// The workgroups in x cover the columns, those in y are rows. ELEM_MAIN(f) is main() for y = f(i),
-// where i is the index of an element of x and f is given for single elements and for four.
+// The workgroups in x cover the columns, those in y the rows. ELEM_MAIN(f) defines main() for y = f(i),
+// where i is the index of an element of x. f is defined for single elements and for groups of 4.
 
 #include "lib/push.glsl"
 #include "lib/step.glsl"

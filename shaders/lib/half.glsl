@@ -2,9 +2,9 @@
 #ifndef HALF_GLSL
 #define HALF_GLSL
 
-// Stored numbers of 16 bits
+// Conversion to 16-bit floats
 //
-// packHalf2x16() may round as it likes; these round to nearest even, as the CPU does.
+// The rounding of packHalf2x16() is not specified; these functions round to nearest even, as the CPU does.
 
 uint f16_bits(float x)
 {
@@ -28,7 +28,7 @@ uint bf16_bits(float x)
     return (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
 }
 
-// Two neighbours in one word.
+// Two neighboring elements in one word.
 uint f16_pair(vec2 x)
 {
     return f16_bits(x.x) | f16_bits(x.y) << 16;

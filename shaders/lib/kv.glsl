@@ -4,8 +4,8 @@
 
 // The KV store of one layer
 //
-// K and V are two buffers of blocks of 64 tokens: [block][kv head][token][head_dim]. With Q8_0 the
-// int8 of a head of a block are followed by its F16 scales, [token][head_dim / 32].
+// K and V are two buffers of blocks of 64 tokens: [block][kv head][token][head_dim]. With Q8_0, the int8
+// values of a head in a block are followed by its F16 scales, [token][head_dim / 32].
 
 const uint KV_TOKENS = 64;
 

@@ -2,10 +2,10 @@
 #ifndef MATH_GLSL
 #define MATH_GLSL
 
-// Functions whose error does not depend on the driver
+// Math functions whose error does not depend on the driver
 //
-// Vulkan lets exp() err by some 3 + 2|x| units in the last place, and lets compilers assume that
-// there is no NaN. Here exp is within 1 unit, and NaN goes through.
+// In Vulkan exp() may have an error of about 3 + 2|x| units in the last place, and compilers may assume
+// that there is no NaN. Here the error of exp is at most 1 unit, and NaN is preserved.
 
 bool is_nan(float x)
 {
@@ -35,8 +35,9 @@ float exp_reduced(float r)
     return fma(p, r * r, r) + 1.0;
 }
 
-// x - n × ln 2; the first part of ln 2 has few digits, so that its product is exact. Precise, and
-// without fma(), which precise does not reach everywhere: else compilers add up the two parts.
+// x - n × ln 2; the first part of ln 2 has few digits, so that its product is exact. It is declared precise
+// and does not use fma(), to which precise does not always apply: otherwise compilers would add the two
+// parts of ln 2.
 float exp_remainder(float x, float n)
 {
     precise float r = x - n * 0.693359375;
@@ -45,7 +46,7 @@ float exp_remainder(float x, float n)
     return r;
 }
 
-// e^x for x ≤ 0, which may be -infinity. Below the normal range it is 0. NaN stays.
+// e^x for x ≤ 0, including -infinity. Results below the normal range are 0. NaN is preserved.
 float exp_down(float x)
 {
     const float n = max(round(x * 1.44269504), -126.0);

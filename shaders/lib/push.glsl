@@ -8,13 +8,13 @@
 struct push_matmul {
     uint K;             // columns of x
     uint N;             // columns of y that this dispatch computes
-    uint n0;            // the first of them
+    uint n0;            // the first column
     uint w_offset;      // bytes before the row of w for column n0; even
-    uint w2_offset;     // the same of the second matrix
-    uint row_bytes;     // of a row of w; even
-    uint row_bytes2;    // of a row of the second matrix
+    uint w2_offset;     // the same for the second matrix
+    uint row_bytes;     // size of a row of w; even
+    uint row_bytes2;    // size of a row of the second matrix
     uint ld_y;          // width of y
-    uint rows_kept;     // 1: rows are those of the logits
+    uint rows_kept;     // 1: only the rows of the logits
     uint act;           // enum graph_act, with two matrices
     uint has_bias;
     uint has_add;       // y = add + …, element by element
@@ -30,7 +30,7 @@ struct push_embed {
     uint count;
 };
 
-// Rows of x in the numbers that a kernel multiplies.
+// Rows of x in the number format of a kernel of products.
 struct push_pack {
     uint width;
     uint rows_kept;
@@ -38,9 +38,9 @@ struct push_pack {
 
 // y = f(x, b), element by element, or rows of x.
 struct push_elem {
-    uint width;         // of all operands
+    uint width;         // width of all operands
     uint rows_kept;
-    float factor;       // of scale
+    float factor;       // the factor of scale
 };
 
 // RMS norm of each `group` columns.
@@ -51,32 +51,32 @@ struct push_norm {
     float eps;
 };
 
-// Heads of q, k and v: norm, rope, and where they go.
+// Heads of q, k and v: norm, rotary embedding, destination.
 struct push_heads {
     uint n_heads;
     uint n_kv_heads;
     uint head_dim;
-    uint n_dims;        // of a head that are rotated
-    uint q_ld, k_ld, v_ld;          // widths of the values that they are columns of
-    uint q_first, k_first, v_first; // where their first heads begin in these
+    uint n_dims;        // rotated elements of a head
+    uint q_ld, k_ld, v_ld;          // widths of the values that contain them as columns
+    uint q_first, k_first, v_first; // columns of their first heads in these values
     uint y_ld;
-    float q_eps, k_eps; // of the norms
+    float q_eps, k_eps; // epsilons of the norms
 };
 
 // y = softmax(q · kᵀ × scale) · v for each head of each row.
 struct push_attention {
     uint n_heads, n_kv_heads, head_dim;
-    uint window;        // a row sees so many positions, its own included; 0: all
-    float scale;        // of the scores
+    uint window;        // number of positions that a row sees, including its own; 0: all
+    float scale;        // scale of the scores
     uint q_ld, y_ld;    // widths of q and y
-    uint part_tokens;   // a multiple of a block's
-    uint n_parts;       // that there is room for
+    uint part_tokens;   // a multiple of a block's tokens
+    uint n_parts;       // capacity in parts
 };
 
 // The largest values of rows of logits.
 struct push_tops {
     uint width;
-    uint stride;        // uints of a list
+    uint stride;        // size of a list in uints
 };
 
 #endif

@@ -2,11 +2,11 @@
 #ifndef REDUCE_GLSL
 #define REDUCE_GLSL
 
-// One value of what many bring: sums, largest, smallest
+// Reductions: sum, maximum, minimum
 //
 // lanes_…() reduce over a subgroup, team_…() over the workgroup. With TEXEL a workgroup is a single
-// whole subgroup, for devices in software pay dearly for shared memory and barriers, while they
-// shuffle in one instruction. Elsewhere it may be of any size. All members must call.
+// complete subgroup: on software devices shared memory and barriers are expensive, and a shuffle is one
+// instruction. Otherwise a workgroup may have any size. All invocations must call these functions.
 
 #ifdef TEXEL
 
@@ -37,7 +37,7 @@ LANES_REDUCE(lanes_min, uint, min(a, b))
 
 shared float team_shared[64];
 
-// Parts of at most 64 subgroups; the first barrier lets the last reduction be read to its end.
+// Values of at most 64 subgroups; the first barrier waits until the previous reduction has been read.
 #define TEAM_REDUCE(name, within, operation)                                                       \
     float name(float x)                                                                            \
     {                                                                                              \

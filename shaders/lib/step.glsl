@@ -2,10 +2,10 @@
 #ifndef STEP_GLSL
 #define STEP_GLSL
 
-// The step: what of a batch changes between two runs of one recorded plan
+// The step: the data of a batch that changes between two runs of a recorded plan
 //
-// Slot 9 begins with counts and with where its parts are, in uints. The host writes it before each
-// run; kernels never know the number of rows beforehand.
+// Slot 9 begins with counts and the offsets of its parts, in uints. The host writes it before each run;
+// the number of rows is not known when kernels are recorded.
 
 #include "lib/access.glsl"
 
@@ -31,13 +31,13 @@ uint step_n_tiles()
     return step_[3];
 }
 
-// How long the longest list of the largest logits is that is wanted; 0: there is none.
+// The length of the longest requested list of largest logits; 0: none is requested.
 uint step_n_top()
 {
     return step_[12];
 }
 
-// Rows of a value: those of the step, or those whose logits are wanted.
+// The number of rows of a value: the rows of the step, or the rows whose logits are requested.
 uint step_rows(uint rows_kept)
 {
     return step_[min(rows_kept, 1)];
@@ -58,13 +58,13 @@ uint step_seq(uint row)
     return step_[step_[6] + row];
 }
 
-// The row of the step that row i of the logits is for.
+// The row of the step to which row i of the logits belongs.
 uint step_logit_row(uint i)
 {
     return step_[step_[7] + i];
 }
 
-// Where the blocks of a sequence begin in the table of blocks.
+// The offset of a sequence's blocks in the block table.
 uint step_seq_first(uint seq)
 {
     return step_[step_[8] + seq];
@@ -75,7 +75,7 @@ uint step_block(uint i)
     return step_[step_[9] + i];
 }
 
-// Work of attention: first row, number of rows, sequence, position of the first row.
+// A tile of attention: first row, number of rows, sequence, position of the first row.
 uvec4 step_tile(uint i)
 {
     const uint at = step_[10] + 4 * i;

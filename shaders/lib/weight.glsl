@@ -2,10 +2,11 @@
 #ifndef WEIGHT_GLSL
 #define WEIGHT_GLSL
 
-// One element of a stored row: libinfer/quant/block.h as it is written there
+// One element of a stored row, in the formats of libinfer/quant/block.h
 //
-// For what reads few weights. The includer declares IN_U4(0, w) before. `at` is the byte where a row
-// starts, even like all its blocks. The result has the bits of libinfer/quant/block-decode.c.
+// For kernels that read few weights. The including file declares IN_U4(0, w) first. `at` is the byte offset
+// of a row, even like the sizes of all blocks. The results have the same bits as those of
+// libinfer/quant/block-decode.c.
 
 #if defined(DTYPE_F32)
 #define BLOCK_ELEMS 1
@@ -59,7 +60,7 @@ float weight_half(uint at)
     return unpackHalf2x16(weight_u16(at)).x;
 }
 
-// Bit i of 32 high bits, in place for a 5-bit number.
+// Bit i of 32 high bits, shifted to its place in a 5-bit number.
 uint weight_high(uint at, uint i)
 {
     return (weight_u8(at + i / 8) >> (i & 7) & 1) << 4;
@@ -71,7 +72,7 @@ uint weight_nibble(uint at, uint l)
     return weight_u8(at + (l & 15)) >> (l / 16 * 4) & 15;
 }
 
-// Scale and minimum of group g of Q4_K and Q5_K, 6 bits each.
+// Scale and minimum of group g in Q4_K and Q5_K, 6 bits each.
 uvec2 weight_k_scale(uint at, uint g)
 {
     if (g < 4)

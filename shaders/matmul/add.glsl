@@ -2,7 +2,7 @@
 #ifndef ADD_GLSL
 #define ADD_GLSL
 
-// A chunk of several rows of w times several rows of x, as the floats that they are
+// The product of a chunk of several rows of w and several rows of x, in floats
 
 #include "matmul/chunk.glsl"
 
@@ -11,8 +11,8 @@ IN_F32(2, x_array)
 
 #ifdef TEXEL
 
-// Subgroups have 8 lanes: each reads one of 8 quads, and gets the others from its neighbours. To
-// devices in software that is an instruction a number, where a read by all lanes costs ten.
+// Subgroups have 8 lanes: each lane reads one of 8 quads, and gets the others by shuffles. On software
+// devices a shuffle costs one instruction per number, and a read by all lanes costs ten.
 layout(constant_id = 5) const bool is_shared = false;
 const uint n_parts = is_shared && QUADS >= 8 ? QUADS / 8 : 1;
 
@@ -47,8 +47,8 @@ vec4 take_quad(uint first, const vec4 parts[n_parts], uint j)
 
 #endif
 
-// Adds chunk @c of the blocks at bytes @at to @sums, with rows of x whose first quads of that block
-// are @x_at.
+// Adds the products of chunk @c of the blocks at bytes @at to @sums. @x_at are the first quads of that block
+// in the rows of x.
 void add_chunk(const uint at[n_rows], const head heads[n_rows], uint c, const uint x_at[tile],
                inout float sums[n_rows][tile])
 {

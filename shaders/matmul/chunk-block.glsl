@@ -13,7 +13,7 @@ struct head {
 };
 
 struct chunk {
-    uint words[8]; // 4 weights each, a byte a weight
+    uint words[8]; // 4 weights each, one byte per weight
     float scale, low;
 };
 
@@ -50,9 +50,9 @@ float single(bool second, uint at, uint k)
 
 #define SUPER_BYTES 34
 
-// Signed bytes stay at the top of words, which keeps their sign; their unit is in the scale.
+// Signed bytes stay in the high byte of words, which preserves their sign; the scale includes this factor.
 #define QUAD_UNIT vec4(1.0)
-// What an integer sum of products is worth in the unit of that scale.
+// The factor of an integer sum of products for that scale.
 #define DOT_UNIT 16777216.0
 
 vec4 quad(chunk c, uint j)
@@ -127,7 +127,7 @@ chunk read_chunk(bool second, head h, uint at, uint i_chunk)
 
 #else
 
-// Bits 4i … 4i + 3 of @high, each as the fifth of a byte.
+// Bits 4i … 4i + 3 of @high, each as the fifth bit of a byte.
 uint high_bits(uint high, uint i)
 {
     return (high >> 4 * i & 15) * 0x00204081 << 4 & 0x10101010;

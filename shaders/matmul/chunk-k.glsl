@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Q4_K and Q5_K: chunks of 16 pairs of nibbles, of two groups with scales of their own
+// Q4_K and Q5_K: chunks of 16 pairs of nibbles, from two groups with separate scales
 
 #define SUPER_ELEMS 256
 #define CHUNKS 8
@@ -38,8 +38,8 @@ uint chunk_quad(uint c)
     return c / 2 * 16 + c % 2 * 4;
 }
 
-// Scales of two groups from the bytes of block_k_scale(): those of the first 4 groups are whole, the
-// others have their top bits in the bytes of the first.
+// Scales of two groups, from the bytes of block_k_scale(): the first 4 groups have whole bytes; the top bits
+// of the other groups are in the bytes of the first 4.
 void read_scales(inout chunk c, head h, uint pair)
 {
     const bool is_first = pair < 2;

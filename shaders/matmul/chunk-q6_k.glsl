@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Q6_K: chunks of 64 weights, 16 of each quarter of a half, which share bytes of high bits
+// Q6_K: chunks of 64 weights, 16 from each quarter of a half; the quarters share bytes of high bits
 
 #define SUPER_ELEMS 256
 #define SUPER_BYTES 210
@@ -48,7 +48,7 @@ chunk read_chunk(bool second, head h, uint at, uint i_chunk)
         c.words[i + 8] = (a[i] >> 4 & 0x0f0f0f0f) | (high[i] & 0x30303030);
         c.words[i + 12] = (b[i] >> 4 & 0x0f0f0f0f) | (high[i] >> 2 & 0x30303030);
     }
-    // Group 8 part + 2 quarter + i_chunk % 2 of the scales, which are signed bytes.
+    // The scale of group 8 part + 2 quarter + i_chunk % 2; scales are signed bytes.
     [[unroll]] for (uint i = 0; i < 4; i++) {
         const uint four = part == 0 ? h.words[i / 2] : h.words[i / 2 + 2];
 

@@ -7,16 +7,15 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_memory_scope_semantics : require
 
-// y = x · wᵀ on units that multiply matrices, for many rows of x (matmul/halve)
+// y = x · wᵀ with matrix units, for many rows of x, which come from matmul/halve
 //
-// A workgroup has `tile` rows of x and `width` rows of w, each of its subgroups `x_frags` times
-// `w_frags` fragments of the result. It goes along k in steps of `depth`: both are brought into shared
-// memory as binary16, weights decoded, the next step's while this one's is multiplied. Sums are
-// floats in the order of k. Of a gated unit, half of a subgroup's columns are those of the second
-// matrix.
+// A workgroup has `tile` rows of x and `width` rows of w; each of its subgroups has `x_frags` times `w_frags`
+// fragments of the result. The workgroup advances along k in steps of `depth`: it copies both operands to
+// shared memory as binary16, with decoded weights, while it multiplies those of the previous step. Sums are
+// floats in the order of k. For a gated unit, half of a subgroup's columns are those of the second matrix.
 //
-// K is a multiple of 16. The number of subgroups must be that of the workgroup's blocks of
-// fragments: the size of a subgroup is required, not assumed. Workgroups (columns, rows).
+// K is a multiple of 16. The number of subgroups must equal the number of the workgroup's blocks of
+// fragments: the pipeline requires the size of a subgroup. Workgroups (columns, rows).
 
 #include "matmul/product.glsl"
 #include "matmul/run.glsl"
@@ -27,16 +26,16 @@ layout(constant_id = 1) const uint tile = 64;
 layout(constant_id = 2) const uint width = 64;
 layout(constant_id = 5) const uint x_frags = 2;
 layout(constant_id = 6) const uint w_frags = 2;
-// Invocations, and subgroups, of the workgroup.
+// Number of invocations and of subgroups in the workgroup.
 layout(constant_id = 7) const uint n_lanes = 128;
 layout(constant_id = 8) const uint n_subgroups = 4;
-// Of one step along k: a multiple of 16.
+// Length of one step along k: a multiple of 16.
 layout(constant_id = 9) const uint depth = 32;
 
 IN_U4(2, x)
 IN_F32(2, x_scales)
 
-// In fours of binary16, with room behind each row, so that rows begin in different banks.
+// Counted in groups of 4 binary16; rows are padded, so that they begin in different banks.
 const uint pitch = depth / 4 + 2;
 shared f16vec4 xs[tile * pitch];
 shared f16vec4 ws[width * pitch];
@@ -47,7 +46,7 @@ const uint n_columns = is_glu ? width / 2 : width;
 const uint n_runs = width * (depth / RUN) / n_lanes, n_fours = n_runs * 4;
 const uint n_eights = tile * (depth / 8) / n_lanes;
 
-// The matrix and the column, counted from the workgroup's first, that row @i of ws is.
+// The matrix and the column of row @i of ws; columns are counted from the workgroup's first.
 bool is_second(uint i)
 {
     return is_glu && i / FRAGMENT % w_frags >= w_frags / 2;
@@ -61,7 +60,7 @@ uint column_of(uint i)
            i % FRAGMENT;
 }
 
-// What a lane brings in one step: runs of weights and eights of x.
+// The data that a lane copies in one step: runs of weights and groups of 8 elements of x.
 void read_step(uint n0, uint m0, uint M, uint k0, out f16vec4 some_w[n_fours],
                out uvec4 some_x[n_eights])
 {
@@ -143,7 +142,7 @@ void main()
         barrier();
     }
 
-    // Fragments go through shared memory, where lanes know rows and columns.
+    // Fragments are copied through shared memory, because the rows and columns of a lane are not specified.
     const uint part = gl_SubgroupID * n_matrices * FRAGMENT * FRAGMENT;
     const uint n_outs = is_glu ? w_frags / 2 : w_frags;
 

@@ -2,12 +2,12 @@
 #ifndef COOPMAT_GLSL
 #define COOPMAT_GLSL
 
-// Matrices that a subgroup has together (SPV_KHR_cooperative_matrix)
+// Cooperative matrices, which a subgroup holds together (SPV_KHR_cooperative_matrix)
 //
-// Said instruction by instruction, so that compilers without GL_KHR_cooperative_matrix build it. The
-// first parameter of a type is the width of its floats: shaders/coopmat.awk puts the type there.
-// FRAGMENT is the number of rows, of columns and of what is summed. Matrices are loaded from arrays
-// whose elements hold several of theirs; pitches count elements of the array.
+// The instructions are given one by one, so that compilers without GL_KHR_cooperative_matrix can build
+// this file. The first parameter of a type is the width of its floats: shaders/coopmat.awk replaces it
+// with the type. FRAGMENT is the number of rows, of columns, and of summed products. Matrices are loaded
+// from arrays whose elements contain several elements of the matrix; pitches count elements of the array.
 
 #pragma use_vulkan_memory_model
 
@@ -18,7 +18,7 @@
 #define coopmat_b   COOPMAT_TYPE(16, 1u)
 #define coopmat_sum COOPMAT_TYPE(32, 2u)
 
-const uint COOPMAT_ROWS = 0, COOPMAT_COLUMNS = 1; // which of them lie together
+const uint COOPMAT_ROWS = 0, COOPMAT_COLUMNS = 1; // which ones are contiguous
 
 spirv_instruction(id = 4457) coopmat_a coopmat_load_a(spirv_by_reference f16vec4 from, uint order,
                                                       uint pitch);
@@ -28,7 +28,7 @@ spirv_instruction(id = 4458) void coopmat_store(spirv_by_reference float to, coo
                                                 uint order, uint pitch);
 // a × b + c
 spirv_instruction(id = 4459) coopmat_sum coopmat_add(coopmat_a a, coopmat_b b, coopmat_sum c);
-// All elements @x.
+// A matrix with all elements @x.
 spirv_instruction(id = 80) coopmat_sum coopmat_fill(float x);
 
 #endif

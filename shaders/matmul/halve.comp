@@ -5,12 +5,12 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// Rows of x as binary16 with a scale each: what matmul/coop multiplies
+// Converts rows of x to binary16 with a scale for each row, for matmul/coop
 //
-// The scale is a power of two that brings the largest magnitude of a row to 2^14 … 2^15: nothing
-// overflows, and what is small beside it keeps its digits as long as it can. Rows of halves come
-// first, `width` rounded up to 32 columns with zeros, then all scales. width is a multiple of 4. A
-// workgroup does a row; workgroups (1, rows).
+// The scale is a power of two that scales the largest magnitude of a row to 2^14 … 2^15: nothing overflows,
+// and smaller values keep as many digits as possible. Rows of halves come first, `width` rounded up to
+// 32 columns and padded with zeros, then all scales. width is a multiple of 4. A workgroup converts one
+// row; workgroups (1, rows).
 
 #include "lib/half.glsl"
 #include "lib/math.glsl"
@@ -37,12 +37,12 @@ void main()
     for (uint i = gl_LocalInvocationIndex; i < n_quads; i += gl_WorkGroupSize.x) {
         const vec4 a = abs(x(row * n_quads + i));
 
-        // max() may drop NaN; it goes through on its own.
+        // max() may drop NaN, so NaN is handled separately.
         largest = max(largest, max(max(a.x, a.y), max(a.z, a.w)));
     }
     largest = team_max(largest);
 
-    // Rows of nothing, or with infinity, stay as they are.
+    // Rows of zeros, or with infinity, are not scaled.
     const int exponent = int(floatBitsToUint(largest) >> 23) - 127;
     const int shift = exponent < -112 || exponent > 127 ? 0 : clamp(14 - exponent, -113, 126);
     const float factor = power_of_2(shift);

@@ -2,11 +2,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// Rows of x as 32 int8 with a scale each: what matmul/vecdot multiplies
+// Converts rows of x to blocks of 32 int8 with a scale, for matmul/vecdot
 //
-// The same numbers as on the CPU (libinfer/backend/cpu/matmul/matmul-ref.c): x ≈ d × q with d = amax / 127.
-// All words of q come first, row by row, then all scales. Blocks with NaN or infinity get d = NaN,
-// blocks below 2^-100 count as zero. An invocation does a block; workgroups (blocks of a row, rows).
+// The numbers are the same as on the CPU (libinfer/backend/cpu/matmul/matmul-ref.c): x ≈ d × q with
+// d = amax / 127. All words of q come first, row by row, then all scales. Blocks with NaN or infinity get
+// d = NaN, blocks below 2^-100 count as zero. An invocation converts one block; workgroups (blocks of a row,
+// rows).
 
 #include "lib/access.glsl"
 #include "lib/math.glsl"

@@ -2,10 +2,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// y[m][n] = sum over k of x[m][k] · w[n][k], as it is written
+// y[m][n] = sum over k of x[m][k] · w[n][k], the reference kernel
 //
-// The definition that the other kernels are checked with, and what is left where none of them
-// fits. One invocation an element; workgroups (columns, rows).
+// The other kernels are checked against this definition. It is also used if no other kernel fits. One
+// invocation computes one element; workgroups (columns, rows).
 
 #include "lib/access.glsl"
 #include "lib/push.glsl"

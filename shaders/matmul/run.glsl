@@ -2,7 +2,7 @@
 #ifndef RUN_GLSL
 #define RUN_GLSL
 
-// 16 weights in a row, decoded: what kernels put into shared memory
+// Runs of 16 consecutive decoded weights, which kernels copy to shared memory
 //
 // k is a multiple of 16. A run is floats[4], in the order of k.
 
@@ -10,7 +10,7 @@
 
 #define RUN 16u
 
-// 16 bytes from any even byte on; @aligned: from a multiple of 16.
+// Reads 16 bytes from any even byte offset; @aligned: from a multiple of 16.
 uvec4 read_bytes(bool second, uint at, bool aligned)
 {
     const uint[WORDS_MAX] words = read_words(second, at, 4, aligned);
@@ -88,7 +88,7 @@ vec4[4] read_run(bool second, uint at, uint k)
 {
     const uint block = at + k / 32 * 34;
     const float scale = read_half(second, block);
-    // 128 is added to each q and taken from each product.
+    // 128 is added to each q and subtracted from each product.
     const uvec4 q = read_bytes(second, block + 2 + (k & 16), false) ^ 0x80808080;
     vec4 run[4];
 
@@ -113,7 +113,7 @@ vec4[4] read_run(bool second, uint at, uint k)
 #define BYTES_AT 8
 #endif
 
-// Bits 4i … 4i + 3 of @high, each as the fifth of a byte.
+// Bits 4i … 4i + 3 of @high, each as the fifth bit of a byte.
 uint high_bits(uint high, uint i)
 {
     return (high >> 4 * i & 15) * 0x00204081 << 4 & 0x10101010;
@@ -152,7 +152,7 @@ vec4[4] read_run(bool second, uint at, uint k)
 #define BYTES_AT 48
 #endif
 
-// As block_k_scale() in libinfer/quant/block.h; @words are the 12 bytes of scales.
+// Like block_k_scale() in libinfer/quant/block.h; @words are the 12 bytes of scales.
 uvec2 group_scale(uvec3 words, uint group)
 {
     const uint shift = 8 * (group & 3);

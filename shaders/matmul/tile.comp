@@ -5,10 +5,10 @@
 
 // y = x · wᵀ in tiles, for many rows of x on any device
 //
-// A workgroup has `tile` rows of x and `width` rows of w. It goes along k in steps of DEPTH, for which
-// both are brought into shared memory, weights decoded; each invocation has 4 × 4 sums there, each
-// in the order of k. K is a multiple of 16; what is beyond it, or beyond the last row, is zero or
-// not written. The workgroup has tile × width / 16 invocations; workgroups (columns, rows).
+// A workgroup has `tile` rows of x and `width` rows of w. It advances along k in steps of DEPTH: it copies both
+// operands to shared memory, with decoded weights; each invocation has 4 × 4 sums, each in the order of k.
+// K is a multiple of 16. Elements beyond the last row are zero or not written. The workgroup has
+// tile × width / 16 invocations; workgroups (columns, rows).
 
 #include "matmul/product.glsl"
 #include "matmul/run.glsl"
@@ -22,8 +22,7 @@ layout(constant_id = 2) const uint width = 64;
 IN_F4(2, x)
 
 const uint n_matrices = is_glu ? 2 : 1;
-// [k][row] in rows with room behind them, so that what is written next to each other lies in other
-// banks.
+// [k][row], with padded rows, so that neighboring writes are in different banks.
 const uint w_pitch = width + 4, x_pitch = tile + 4;
 shared float ws[n_matrices * DEPTH * w_pitch];
 shared float xs[DEPTH * x_pitch];
@@ -56,7 +55,7 @@ void load_x(uint m0, uint M, uint k0)
     }
 }
 
-// Adds one step to the sums of 4 rows of x from @m on and 4 of matrix @matrix from @n on.
+// Adds one step to the sums of 4 rows of x from @m on and 4 rows of the matrix @matrix from @n on.
 void add_step(uint matrix, uint n, uint m, inout vec4 sums[4])
 {
     [[unroll]] for (uint k = 0; k < DEPTH; k++) {

@@ -4,18 +4,17 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
-// y = x · wᵀ for few rows of x: a subgroup has rows of w, its lanes every so many chunks of them
+// y = x · wᵀ for few rows of x: a subgroup has rows of w, and its lanes have interleaved chunks of them
 //
-// Lanes next to each other read chunks next to each other, so that memory is read in its order. A
-// workgroup has `groups` times `columns` rows of w, whatever the size of its subgroups; it must not
-// be smaller than a subgroup. Sums depend on that size, and not on the tile. Workgroups (columns,
-// rows).
+// Neighboring lanes read neighboring chunks, so that memory is read in order. A workgroup has `groups` times
+// `columns` rows of w, whatever the size of its subgroups; it must not be smaller than a subgroup. The order
+// of sums depends on that size, and not on the tile. Workgroups (columns, rows).
 
 #include "matmul/product.glsl"
 #include "matmul/add.glsl"
 
 layout(local_size_x_id = 0) in;
-// Of rows of w, each a subgroup's at a time.
+// Groups of rows of w; a subgroup processes one at a time.
 layout(constant_id = 5) const uint groups = 1;
 
 // The products of one lane, for rows of w from @n on and rows of x from @m on.

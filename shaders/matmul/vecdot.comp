@@ -7,14 +7,14 @@
 
 // y = x · wᵀ for few rows of x that are int8 (matmul/quantise), with quantised weights
 //
-// As matmul/vec, but for one instruction that multiplies and adds 4 pairs of bytes. Its sums are
-// exact; only they are scaled. Workgroups (columns, rows).
+// Like matmul/vec, but with one instruction that multiplies 4 pairs of bytes and adds the products. The
+// integer sums are exact; only the scaling rounds. Workgroups (columns, rows).
 
 #include "matmul/product.glsl"
 #include "matmul/chunk.glsl"
 
 layout(local_size_x_id = 0) in;
-// Of rows of w, each a subgroup's at a time.
+// Groups of rows of w; a subgroup processes one at a time.
 layout(constant_id = 5) const uint groups = 1;
 
 IN_U4(2, x)
@@ -30,8 +30,8 @@ int dot16(uvec4 a, uvec4 b)
            dot_bytes(a.w, b.w, 0);
 }
 
-// Adds chunk @c of the blocks at bytes @at to @sums. The quads of x that belong to a block begin at
-// @x_at; @scale_at is where their scales do.
+// Adds the products of chunk @c of the blocks at bytes @at to @sums. The quads of x that belong to a block
+// begin at @x_at, and their scales at @scale_at.
 void add_dots(const uint at[n_rows], uint c, const uint x_at[tile], const uint scale_at[tile],
               inout float sums[n_rows][tile])
 {
@@ -40,7 +40,7 @@ void add_dots(const uint at[n_rows], uint c, const uint x_at[tile], const uint s
     [[unroll]] for (uint r = 0; r < n_rows; r++)
         chunks[r] = read_chunk(r >= columns, read_head(r >= columns, at[r]), at[r], c);
     [[unroll]] for (uint s = 0; s < SUMS; s++) {
-        // The quads of a sum are of one block of x.
+        // All quads of a sum belong to one block of x.
         const uint first = chunk_quad(c) + QUAD_OFFSET(s * QUADS / SUMS);
 
         [[unroll]] for (uint t = 0; t < tile; t++) {

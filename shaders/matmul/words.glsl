@@ -2,12 +2,12 @@
 #ifndef WORDS_GLSL
 #define WORDS_GLSL
 
-// Words of 32 bits that start at any even byte
+// Words of 32 bits at any even byte offset
 
 #define WORDS_MAX 16
 
-// The @n words at byte @at of a matrix. Texels around them are shifted into place by 8, 4 and 2
-// bytes; entries beyond @n are worth nothing. @n is a constant.
+// Reads the @n words at byte @at of a matrix. The texels that contain them are shifted by 8, 4 and 2 bytes;
+// entries from @n on are undefined. @n is a constant.
 uint[WORDS_MAX] read_words(bool second, uint at, uint n, bool aligned)
 {
     const uint n_texels = aligned ? (n + 3) / 4 : (4 * n + 14 + 15) / 16;

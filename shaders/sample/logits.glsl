@@ -4,8 +4,8 @@
 
 // Rows of logits in runs of 256
 //
-// sample/runs leaves of each run the largest value and the sum of e^(x - largest), which
-// sample/tops makes lists of. Slots: 2 logits, 4 runs, [row][run][2].
+// For each run, sample/runs stores the largest value and the sum of e^(x - largest), from which sample/tops
+// makes lists. Slots: 2 logits, 4 runs, [row][run][2].
 
 #include "lib/math.glsl"
 #include "lib/push.glsl"
@@ -29,13 +29,13 @@ uint n_runs()
     return (push.width + RUN - 1) / RUN;
 }
 
-// Where the pair of a run is.
+// The offset of the pair of a run.
 uint run_at(uint row, uint run)
 {
     return 2 * (row * n_runs() + run);
 }
 
-// Four logits; behind the row there is -infinity.
+// Four logits; -infinity after the end of the row.
 vec4 logits_at(uint row, uint i)
 {
     const uint at = row * push.width + i;
@@ -46,7 +46,7 @@ vec4 logits_at(uint row, uint i)
                 i + 2 < push.width ? x1[at + 2] : LOWEST, i + 3 < push.width ? x1[at + 3] : LOWEST);
 }
 
-// Members of a subgroup that are there.
+// The number of active members of a subgroup.
 uint n_lanes()
 {
     return min(gl_SubgroupSize, gl_WorkGroupSize.x);

@@ -7,8 +7,8 @@
 
 // The largest value of each run of a row of logits, and the sum of e^(x - largest)
 //
-// A subgroup does a run at a time. Workgroups: x as many as one likes, y rows of logits. With NaN
-// in a run, or infinity, its sum is NaN.
+// A subgroup processes one run at a time. Workgroups: x any number, y rows of logits. If a run contains NaN
+// or infinity, its sum is NaN.
 
 #include "sample/logits.glsl"
 

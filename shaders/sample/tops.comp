@@ -5,15 +5,15 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// The largest logits of each row, equal ones by lower index, from what sample/runs left
+// The largest logits of each row, from the output of sample/runs; of equal logits the lower index is first
 //
-// A list is how many values it has, log Σ e^(x - largest) and pairs of index and value. It has as
-// many as the step wants; fewer when no more are above -infinity; none when the row has NaN or its
-// largest value is infinite.
+// A list is the number of its values, log Σ e^(x - largest), and pairs of index and value. It has as many
+// pairs as the step requests; fewer if there are not so many above -infinity; none if the row has NaN or
+// its largest value is infinite.
 //
-// A subgroup does a row. Each lane keeps the best of its runs; the best of all is looked for in its
-// run, whose largest value is then the next one behind it in the order. What was given out comes
-// before that in the order, so that the last one given tells what is left.
+// A subgroup processes one row. Each lane keeps the best value of its runs. The best value of all is searched
+// in its run, whose best value is then the next one in the order. All values before the last output value in
+// the order have been output, so that value determines which ones are left.
 //
 // Workgroups (rows of logits). Slot 3: lists.
 
@@ -22,12 +22,12 @@
 OUT_U32(3, lists)
 
 uint row, lane, lanes;
-float last = -LOWEST; // the value that was given out last, and its index
+float last = -LOWEST; // the last output value, and its index
 uint last_id = 0;
-float best; // of the lane's runs
+float best; // best value of the lane's runs
 uint best_run;
 
-// Whether a value comes behind what was given out.
+// Whether a value comes after the last output value in the order.
 bool is_left(float x, uint id)
 {
     return x < last || (x == last && id > last_id);
@@ -58,7 +58,7 @@ float sum_runs(float top)
     return lanes_sum(sum);
 }
 
-// Finds @value, which is left, in its run, and what the run then still has.
+// Finds @value in its run, and the best value that is then left in the run.
 void take(float value, uint run)
 {
     uint id = ~0u, n = 0;
@@ -86,7 +86,7 @@ void take(float value, uint run)
     }
 }
 
-// log(x) for x ≥ 1, whatever the driver's is: a step of Newton's method from there.
+// log(x) for x ≥ 1, independent of the driver's precision: one step of Newton's method from the driver's result.
 float log_of(float x)
 {
     const float y = log(x);
