@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The Arch package of the last commit, built outside of the tree. makepkg refuses root: as root, it is
-# run as nobody.
+# Builds the Arch package of the last commit outside of the tree. makepkg refuses to run as root; root runs it as
+# nobody.
 set -eu
 
 case ${1-} in
@@ -27,7 +27,7 @@ git -c safe.directory='*' archive --prefix="sconce-$version/" HEAD |
 cp packaging/arch/* "$work"
 cp packaging/subprojects/packagecache/* "$work" 2>/dev/null || true
 if ! command -v pacman >/dev/null 2>&1 || ! pacman -Q glibc >/dev/null 2>&1; then
-    # Not Arch: its packages have other names here.
+    # Not on Arch, where the packages have other names: do not check dependencies.
     set -- --nodeps "$@"
 fi
 cd "$work"

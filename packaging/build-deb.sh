@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The Debian packages of this tree, built outside of it: installs what the build needs, makes the
-# source package, builds it, and leaves the packages in OUTDIR. The same tree makes the same packages,
-# byte for byte; packaging/check-reproducible.sh proves it.
+# Builds the Debian packages of this tree outside of it: installs the build dependencies, makes the source package,
+# builds it, and copies the packages to OUTDIR. The same tree gives the same packages, byte for byte;
+# packaging/check-reproducible.sh verifies this.
 set -eu
 
 usage() {
@@ -50,16 +50,16 @@ mkdir "$source"
 fail() {
     cp "$work/log" "$out/build.log"
     tail -n 60 "$work/log" >&2
-    echo "build-deb.sh: $1; all of it is in $out/build.log" >&2
+    echo "build-deb.sh: $1; the full log is $out/build.log" >&2
     exit 1
 }
 
-# The upstream source: without build directories, and its files as old as the last commit.
+# The upstream source without build directories; its files have the time of the last commit.
 git="git -c safe.directory=*"
 if command -v git >/dev/null 2>&1 && $git rev-parse --verify -q HEAD >/dev/null 2>&1; then
     $git archive --format=tar HEAD | tar -x -C "$source"
     date=$($git log -1 --format=@%ct)
-    $git diff --quiet HEAD || echo "build-deb.sh: what is not committed is left out" >&2
+    $git diff --quiet HEAD || echo "build-deb.sh: uncommitted changes are left out" >&2
 else
     tar -c --exclude-vcs --exclude='./build*' --exclude='./debs' --exclude=__pycache__ . |
         tar -x -C "$source"
@@ -88,7 +88,7 @@ has_libh2o() {
     apt-cache policy libh2o-evloop-dev 2>/dev/null | grep -Eq '(Candidate|Installed): [0-9]'
 }
 
-# Where the distribution has no libh2o, its source is a second tarball of the source package.
+# If the distribution has no libh2o, its source becomes a second tarball of the source package.
 if ! has_libh2o && { update_lists && ! has_libh2o; }; then
     export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES-} pkg.sconce.bundled-h2o"
     wrap() {
@@ -100,7 +100,7 @@ if ! has_libh2o && { update_lists && ! has_libh2o; }; then
     else
         install_packages ca-certificates curl
         curl -fsSL --retry 2 -o "$work/libh2o" "$(wrap source_url)" || {
-            echo "build-deb.sh: $(wrap source_url) cannot be had; put that file into" \
+            echo "build-deb.sh: $(wrap source_url) cannot be downloaded; put that file into" \
                 "packaging/subprojects/packagecache/" >&2
             exit 1
         }

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building sconce takes, on Debian 12 and newer.
+# Installs the build dependencies of sconce on Debian 12 and newer.
 set -eu
 
 usage() {
     cat <<EOF
 Usage: sh packaging/build-needs.sh [--list]
-Installs the packages that building sconce takes, on Debian 12 and newer.
+Installs the packages that are needed to build sconce, on Debian 12 and newer.
 
-  --list       print the names of those that are missing, and install nothing
+  --list       print the names of missing packages, and install nothing
   -h, --help   this text
 EOF
 }

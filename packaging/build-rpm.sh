@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The RPM packages of the last commit, built outside of the tree.
+# Builds the RPM packages of the last commit outside of the tree.
 set -eu
 
 case ${1-} in
@@ -27,7 +27,7 @@ git -c safe.directory='*' archive --prefix="sconce-$version/" HEAD |
     gzip -n >"$work/SOURCES/sconce-$version.tar.gz"
 cp packaging/subprojects/packagecache/* "$work/SOURCES/" 2>/dev/null || true
 if [ -z "$(rpm --eval '%{?_unitdir}')" ]; then
-    # Not a distribution of RPMs: its packages have other names, its rpmbuild fewer macros.
+    # Not on a distribution with RPM packages: package names differ, and rpmbuild has fewer macros.
     set -- --nodeps --load packaging/rpm/macros "$@"
 fi
 rpmbuild -bb --define "_topdir $work" --define "_rpmdir $out" "$@" packaging/rpm/sconce.spec \

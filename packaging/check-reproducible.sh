@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds the packages twice, under circumstances that differ in all that a build can see (path, umask,
-# time, time zone, locale, host name, number of processors), and compares them byte by byte. What differs is told, by diffoscope where it is installed.
+# Builds the packages twice in different environments (path, umask, time, time zone, locale, host name, number of
+# processors) and compares them byte by byte. Differences are shown, with diffoscope if it is installed.
 set -eu
 
 tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# The last commit, or the tree as it lies; both builds see this copy.
+# A copy of the last commit, or of the working tree, for both builds.
 mkdir "$work/tree"
 git="git -c safe.directory=* -C $tree"
 if $git rev-parse --verify -q HEAD >/dev/null 2>&1; then
@@ -20,7 +20,7 @@ else
         tar -x -C "$work/tree"
 fi
 
-# build NAME UMASK COMMAND...: COMMAND is env with its assignments, or what runs env.
+# build NAME UMASK COMMAND...: COMMAND is env with assignments, or a command that runs env.
 build() {
     name=$1
     umask "$2"
@@ -37,7 +37,7 @@ build() {
 
 options=${DEB_BUILD_OPTIONS-nocheck}
 other='' without=''
-# A clock that is half a year ahead, and a host of another name.
+# A clock that is half a year ahead, and another host name.
 if command -v faketime >/dev/null 2>&1; then
     other="env NO_FAKE_STAT=1 faketime -f +200d"
 else

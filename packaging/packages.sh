@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-# What Debian 12 and newer need; sourced in the top of the tree by packaging/build-needs.sh,
-# packaging/try.sh, packaging/build-deb.sh and tests/run.sh. NAME~ is installed where the distribution
-# has it.
+# Lists of packages for Debian 12 and newer. This file is sourced in the top directory of the tree by
+# packaging/build-needs.sh, packaging/try.sh, packaging/build-deb.sh and tests/run.sh. NAME~ is installed only
+# if the distribution has it.
 # shellcheck shell=sh
 
-# dpkg-dev tells Meson where libraries lie; ca-certificates is for what Meson fetches.
+# dpkg-dev gives Meson the library directories; ca-certificates is for downloads by Meson.
 BUILD_PACKAGES="gcc libc6-dev dpkg-dev ca-certificates meson ninja-build pkg-config libh2o-evloop-dev~ libssl-dev libyaml-dev
     libsystemd-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libseccomp-dev zlib1g-dev
     libsqlite3-dev libxxhash-dev libavformat-dev libavcodec-dev libavutil-dev libswresample-dev"
-# For the Vulkan backend, which is left out where these are missing.
+# For the Vulkan backend, which is not built without them.
 VULKAN_PACKAGES="libvulkan-dev glslang-tools"
 TRY_PACKAGES="curl ca-certificates"
 TEST_PACKAGES="g++ clang clang-format libclang-rt-dev llvm libcmocka-dev python3 python3-venv
     python3-pytest python3-pytest-xdist python3-httpx python3-yaml git curl ca-certificates procps
     strace systemd systemd-dev~ bash-completion zsh fish mandoc man-db ffmpeg"
-# Vulkan without a GPU, and what looks over its users' shoulders.
+# Vulkan without a GPU, and its validation layers.
 VULKAN_TEST_PACKAGES="mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
 # For the tests under a real systemd, in containers.
 MACHINE_PACKAGES="mmdebstrap systemd-container util-linux iproute2 lintian~ blhc~"
-# Before packaging/build-deb.sh asks apt for what packaging/debian/control names.
+# Needed by packaging/build-deb.sh before it installs the build dependencies in packaging/debian/control.
 DEB_PACKAGES="dpkg-dev git"
-# The kernels of the other architecture, where the machine can take them.
+# For the kernels of the other architecture, if the machine can install them.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
-# missing_packages NAME...: prints those that are not installed and can be, without their marks.
+# missing_packages NAME...: prints the packages that are not installed but available, without the mark ~.
 missing_packages() {
     for p in "$@"; do
         case $(dpkg-query -W -f '${Status}' "${p%\~}" 2>/dev/null) in
@@ -36,8 +36,8 @@ missing_packages() {
     done
 }
 
-# apt_progress LOG: reads what apt-get writes with APT::Status-Fd=1. What it does goes to standard
-# output, one line that changes at a terminal and a line for each tenth elsewhere; the rest to LOG.
+# apt_progress LOG: reads the output of apt-get with APT::Status-Fd=1. Prints the progress: at a terminal one line that is
+# updated, elsewhere one line for each tenth. Writes all other output to LOG.
 apt_progress() {
     shown=-1
     while IFS= read -r line; do
@@ -68,7 +68,7 @@ apt_progress() {
     if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
-# apt_install NAME...: installs them and shows what is done; the messages are in $log.
+# apt_install NAME...: installs packages and shows the progress; the messages are in $log.
 apt_install() {
     {
         $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
@@ -80,7 +80,7 @@ apt_install() {
     return "$status"
 }
 
-# install_packages NAME...: installs what is missing; says what to do when it cannot.
+# install_packages NAME...: installs missing packages; if it cannot, prints what to do.
 install_packages() {
     missing=$(missing_packages "$@" | tr '\n' ' ')
     [ -z "$missing" ] && return 0
@@ -94,8 +94,8 @@ install_packages() {
         as_root=sudo
     fi
     log=$(mktemp)
-    echo "Installing by apt-get, without recommended packages:"
-    # Again after the update: what the distribution has is known only now.
+    echo "Installing with apt-get, without recommended packages:"
+    # Check again after the update, because only now the available packages are known.
     if $as_root apt-get update -qq >"$log" 2>&1; then
         missing=$(missing_packages "$@" | tr '\n' ' ')
         echo "$missing" | fold -s -w 96 | sed 's/^/  /'
@@ -111,13 +111,13 @@ install_packages() {
     return 1
 }
 
-# Whether the build takes libh2o from packaging/subprojects, because the system has none that fits.
+# Whether the build uses libh2o from packaging/subprojects, because the system has no suitable one.
 libh2o_is_bundled() {
     ! pkg-config --exists 'libh2o-evloop >= 0.13' 'libh2o-evloop < 0.14' 2>/dev/null
 }
 
-# libh2o_source: where the build takes libh2o from its source, fetches that source once and checks
-# it; says what to do when it cannot.
+# libh2o_source: if the build uses libh2o from source, downloads the source once and verifies it; if it cannot,
+# prints what to do.
 libh2o_source() {
     libh2o_is_bundled || return 0
     wrap=packaging/subprojects/libh2o.wrap
@@ -128,12 +128,12 @@ libh2o_source() {
         mkdir -p "${file%/*}"
         curl -fsSL --retry 2 -m 300 -o "$file.part" "$url" && mv "$file.part" "$file" || {
             rm -f "$file.part"
-            echo "This system has no package of libh2o 2.2, and its source could not be fetched." >&2
+            echo "This system has no package of libh2o 2.2, and its source could not be downloaded." >&2
             echo "Put $url at $file" >&2
             return 1
         }
     fi
     echo "$hash  $file" | sha256sum --check --status && return 0
-    echo "$file is not what $wrap names; remove it" >&2
+    echo "$file does not have the checksum in $wrap; remove it" >&2
     return 1
 }

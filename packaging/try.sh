@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# From a source tree to a first answer: installs what is missing, builds, starts sconce, and asks one
-# question through the HTTP API. Needs Debian 12 or newer (root or sudo) or the packages of
-# packages.sh.
+# Tries sconce from a source tree: installs missing packages, builds, starts sconce, and asks one question
+# through the HTTP API. Needs Debian 12 or newer (with root or sudo), or the packages of packages.sh.
 set -u
 
 usage() {
@@ -10,9 +9,9 @@ usage() {
 Usage: sh packaging/try.sh [OPTION]...
 Builds sconce, starts it, and asks one question through its HTTP API.
 
-  --model PATH   use this model (a .gguf file or a Hugging Face directory), not the bundled guide
-  --ask TEXT     ask this
-  --port N       listen on 127.0.0.1:N (7266, or a free port when that is taken)
+  --model PATH   use this model (a .gguf file or a Hugging Face directory) instead of the bundled guide
+  --ask TEXT     ask this question
+  --port N       listen on 127.0.0.1:N (7266, or a free port if that is in use)
   --keep         leave the server running
   --no-install   install no packages
   -h, --help     this text
@@ -49,7 +48,7 @@ while [ $# -gt 0 ]; do
         usage
         exit 0
         ;;
-    *) wrong "what is \"$1\"?" ;;
+    *) wrong "unknown option \"$1\"" ;;
     esac
     shift
 done
@@ -67,7 +66,7 @@ models=$(dirname -- "$model")
 name=$(basename -- "$model" .gguf)
 case $name in *-00001-of-[0-9][0-9][0-9][0-9][0-9]) name=${name%-*-of-*} ;; esac
 
-# The build directory as the user would type it.
+# The path of the build directory as the user would type it.
 cd "$tree" || exit 1
 build=${SCONCE_BUILD:-build-try}
 work=$(mktemp -d) || exit 1
@@ -108,7 +107,7 @@ step() {
 done_step() {
     echo "$(seconds $(($(now) - step_at))) s${1:+  ($1)}"
 }
-# fail MESSAGE [LOG]: what went wrong, the end of the log, and that is all.
+# fail MESSAGE [LOG]: prints the error and the end of the log, and exits.
 fail() {
     echo
     if [ -n "${2-}" ] && [ -s "$2" ]; then
@@ -119,7 +118,7 @@ fail() {
 }
 
 . packaging/packages.sh
-# Shaders take their time to install and to build; without a GPU nobody would run them.
+# The shader packages take long to install and to build, so they are skipped without a GPU.
 if ls /dev/dri/renderD* /dev/nvidiactl >/dev/null 2>&1; then
     TRY_PACKAGES="$TRY_PACKAGES $VULKAN_PACKAGES"
 fi
@@ -169,14 +168,14 @@ choice=${port:-7266}
 started=''
 for try in "$choice" 0; do
     if [ -d /run/systemd/system ] && systemctl --user show-environment >/dev/null 2>&1; then
-        # A manager that runs as this user keeps the server; it goes when we stop the unit.
+        # The user's service manager runs the server; stopping the unit ends it.
         unit=sconce-try-$$
         systemd-run --user --quiet --collect --unit="$unit" --property=WorkingDirectory="$tree" \
             --property=StandardError="append:$work/serve" -- "$tree/$sconce" serve \
             --listen "127.0.0.1:$try" --models "$models" >"$work/log" 2>&1 || unit=''
     fi
     if [ -z "$unit" ]; then
-        # A session of its own, so that closing the terminal does not end what --keep keeps.
+        # A session of its own, so that closing the terminal does not end the server with --keep.
         setsid "$sconce" serve --listen "127.0.0.1:$try" --models "$models" >"$work/serve" 2>&1 &
         server=$!
     fi
@@ -195,7 +194,7 @@ for try in "$choice" 0; do
         sleep 0.1
     done
     stop_server
-    # Only the usual port may be exchanged for another one.
+    # Only the default port may be replaced by another one.
     if [ -n "$port" ] || ! grep -q "in use" "$work/serve"; then
         break
     fi
@@ -207,7 +206,7 @@ done_step "$url"
 quote() { # as a JSON string
     printf '%s' "$1" | tr '\n\t' '  ' | sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$/"/'
 }
-# Lines of T and a piece of the answer, N and the number of tokens, or E and an error.
+# Reads lines: T and a piece of the answer, N and the number of tokens, or E and an error.
 read_stream() {
     first='' last='' tokens=''
     while IFS= read -r line || [ -n "$line" ]; do
@@ -225,8 +224,8 @@ read_stream() {
 }
 json_text='\(\([^"\\]\|\\.\)*\)'
 unescape='s/\\"/"/g; s/\\u001b//g'
-# ask_api PATH FIELD PIECE: posts, and shows what streams in. FIELD is the question as JSON, PIECE the
-# name of the text in the events.
+# ask_api PATH FIELD PIECE: sends the question and prints the streamed answer. FIELD is the question as JSON, PIECE
+# the name of the text in the events.
 ask_api() {
     sent=$(now)
     curl -sSN -m 600 "$url$1" -H 'Content-Type: application/json' -d "{
@@ -277,7 +276,7 @@ if [ -n "$keep" ]; then
         how="kill $server"
     fi
     cat <<EOF
-It runs on at $url/v1; \`$how\` ends it. Next:
+sconce keeps running at $url/v1; \`$how\` stops it. Next:
 
 EOF
     base=$url

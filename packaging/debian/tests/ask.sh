@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
-# ask CURL-OPTION...: asks the guide a question through the door that the options name; fails unless
-# the answer has text.
+# ask CURL-OPTION...: asks the guide a question through the socket given by the options; fails unless the answer
+# has text.
 ask() {
     answer=$(curl -sS -m 60 "$@" -H 'Content-Type: application/json' -d '{"model": "sconce-guide",
         "messages": [{"role": "user", "content": "What is sconce?"}], "temperature": 0}')
@@ -9,7 +9,7 @@ ask() {
     echo "$answer" | grep -Eq '"content": *"[^"]{8}'
 }
 
-# status CURL-OPTION...: the HTTP status of GET at that door.
+# status CURL-OPTION...: prints the HTTP status of a GET request.
 status() {
     curl -sS -m 60 -o /dev/null -w '%{http_code}' "$@"
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of libh2o in use name, and what sconce leaves out
+ * Stubs for functions that the used parts of libh2o reference but sconce does not build
  *
- * HTTP/2 (2.2 has no answer to its rapid resets), the reverse proxy, TLS sessions in memcached and
- * configuration files are not in this library. Nothing can lead there: HTTP/2 is not offered, each
- * request has a handler, connections are not TLS. Were it otherwise, the process would end.
+ * HTTP/2 (2.2 has no protection against rapid resets), the reverse proxy, TLS sessions in memcached and
+ * configuration files are not in this library. These functions are never called: HTTP/2 is not offered,
+ * each request has a handler, and connections do not use TLS. If one were called, it would abort the process.
  */
 #include <stdlib.h>
 
