@@ -1,17 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What tests/run.sh tests, built one after the other into BUILD_ROOT (build-tests):
+# Builds the programs that tests/run.sh tests, one build after the other, in BUILD_ROOT
+# (build-tests):
 #
 #   tests/build.sh [--idle] NAME...
 #
-#   gcc    with gcc, as people have it
-#   asan   with clang under ASan and UBSan: the services, their tests and the fuzzers
-#   tsan   with clang under TSan: the tests of threads
-#   debs   the Debian packages of the last commit, in debs-RELEASE, and roots to install them in
+#   gcc    everything with gcc, as users build it
+#   asan   the services, their tests and the fuzzers, with clang under ASan and UBSan
+#   tsan   the tests of threaded code, with clang under TSan
+#   debs   the Debian packages of the last commit, in debs-RELEASE, and root file systems to install
+#          them in
 #
-# --idle leaves the processors to whoever else wants them. What is wrong is printed and left in
-# NAME.out, and so are the seconds of processor time that it took; NAME.status has the exit status
-# when NAME is through.
+# --idle builds at idle priority. Errors and the seconds of processor time that the build took are
+# printed and written to NAME.out. NAME.status contains the exit status; it appears when NAME is
+# done.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BUILD_ROOT=${BUILD_ROOT:-$PWD/build-tests}
@@ -21,13 +23,15 @@ if [ "${1-}" = --idle ]; then
     shift
     idle="chrt --idle 0"
     $idle true 2>/dev/null || idle="nice -n 19"
-    # The kernel may weigh sessions before it looks at what runs in them.
+    # With autogroup the kernel shares the processors between sessions first, and only then between
+    # the processes in each: so the session needs a low priority too.
     exec setsid sh -c 'echo 19 2>/dev/null >/proc/self/autogroup; exec "$@"' sh \
         $idle sh tests/build.sh "$@"
 fi
 
-# compile NAME COMPILER NEEDED OPTION...: configures once and builds what NEEDED asks of
-# tests/lib/targets.py, or all; false when that fails, or warns.
+# compile NAME COMPILER NEEDED OPTION...: configures the build directory if it is new, and builds
+# the targets that tests/lib/targets.py prints for the arguments NEEDED, or all targets if NEEDED is
+# empty. Fails if the build fails or prints a warning.
 compile() {
     dir=$BUILD_ROOT/$1
     cc=$2
@@ -62,13 +66,13 @@ build() {
         ;;
     debs) BUILD_ROOT=$BUILD_ROOT python3 tests/e2e/systemd/packages.py ;;
     *)
-        echo "build.sh: there is no $1" >&2
+        echo "build.sh: unknown build \"$1\"; the builds are gcc, asan, tsan, debs" >&2
         return 2
         ;;
     esac
 }
 
-# spend: $spent becomes the seconds of processor time of all that this shell has waited for.
+# spend: sets $spent to the processor time, in seconds, of all child processes of this shell so far.
 spend() {
     times >"$BUILD_ROOT/times-$$"
     spent=$(awk 'NR == 2 { split($1, u, "m"); split($2, s, "m")

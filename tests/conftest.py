@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tests run side by side: which files begin first, and which tests have the machine alone.
+"""Orders tests for parallel runs: which files start first, and which tests run alone.
 
-tests/run.sh gives the files of a folder to several processes (pytest-xdist) and names a directory in
-SCONCE_TURNS, where all that run tests agree on whose turn it is. Without it nothing waits.
+tests/run.sh distributes the files of a folder over several processes (pytest-xdist) and names a
+directory in SCONCE_TURNS. Lock files in it coordinate all test processes. Without it nothing waits.
 """
 import contextlib
 import fcntl
@@ -17,13 +17,15 @@ import behind  # noqa: E402
 
 
 def pytest_configure(config):
-    # Newer versions of pytest-xdist order files by how many tests they have, which says little.
+    # Newer versions of pytest-xdist sort files by their number of tests, which says little about
+    # time.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
 
 def pytest_collection_modifyitems(items):
-    """Files marked `long` first; the order within a file stays. Tests marked `full` skip."""
+    """Moves files marked `long` to the front; the order in a file stays. Skips tests marked
+    `full`."""
     for item in items:
         if item.get_closest_marker("full") and not os.environ.get("SCONCE_TEST_FULL"):
             item.add_marker(pytest.mark.skip(reason="part of `tests/run.sh full` (SCONCE_TEST_FULL)"))
@@ -32,10 +34,10 @@ def pytest_collection_modifyitems(items):
 
 @contextlib.contextmanager
 def turn(directory, alone):
-    """Within this, a test beside which others run, or one that is alone.
+    """A context manager that holds the lock for a shared or an exclusive test.
 
-    Who wants to be alone keeps the gate while it waits for those that run, so that nobody new comes
-    in before it.
+    An exclusive test holds the gate while it waits for the running tests to end, so that no new
+    test starts before it.
     """
     with open(os.path.join(directory, "gate"), "ab") as gate, \
             open(os.path.join(directory, "running"), "ab") as running:

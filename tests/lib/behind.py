@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes on behind the tests: the builds of tests/run.sh, in a session of their own."""
+"""Pauses the background builds of tests/run.sh, which run in a session of their own."""
 import contextlib
 import os
 import subprocess
@@ -7,7 +7,7 @@ import subprocess
 
 @contextlib.contextmanager
 def paused():
-    """Within this, they stand still: for tests that look at the clock."""
+    """A context manager that stops the background builds, for tests that measure time."""
     session = os.environ.get("SCONCE_BEHIND")
 
     def tell(signal):

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The device that tests of whole models run on
+ * The device that tests of whole models run on.
  *
- * $SCONCE_DEVICE names it; without, it is the CPU, on every rung that it has.
+ * $SCONCE_DEVICE names it. Without it the tests run on the CPU, once per supported ISA level.
  */
 
 #include <infer/device.h>
@@ -17,7 +17,8 @@ struct test_target {
     const char *name;         /* for messages */
 };
 
-/* The @i-th; false past the last one, and, with a line, when the device is not here. */
+/* The @i-th target. Returns false past the last one, and, with a message, if the device is missing.
+ * */
 static inline bool test_target_at(size_t i, struct test_target *ret_target)
 {
     const char *device = getenv("SCONCE_DEVICE"), *isa = device ? NULL : cpu_rung_at(i);

@@ -11,7 +11,7 @@ struct eval {
     const struct graph *g;
     const int32_t *tokens;
     const double *input;
-    size_t n;        /* rows; all of them are wanted */
+    size_t n;        /* rows, all of which are computed */
     double **values; /* [nodes], each [n, width] */
 };
 
@@ -84,7 +84,7 @@ static void layer_norm(const struct eval *e, const struct graph_node *node, cons
     free(w);
 }
 
-/* One sequence: its mean, in the place of each row. */
+/* Writes the mean of the rows of one sequence into each of its rows. */
 static void pool(const struct eval *e, const struct graph_node *node, const double *x, double *y)
 {
     for (uint32_t j = 0; j < node->width; j++) {
@@ -243,7 +243,7 @@ static int eval_node(struct eval *e, size_t i)
         return 0;
     case GRAPH_ATTENTION:
         if (node->attn.memory)
-            return -EOPNOTSUPP; /* it knows no steps before */
+            return -EOPNOTSUPP; /* attention over earlier steps is not implemented here */
         attention(e, node, src[0], src[1], src[2], y);
         return 0;
     case GRAPH_GLU:

@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * A graph computed in double precision, one sequence from position 0, straight from the formulas
- * of graph/graph.h. Slow, and independent of every backend: what models are checked with.
+ * Evaluates a graph in double precision, for one sequence from position 0, directly from the
+ * formulas in graph/graph.h. It is slow and shares no code with any backend: tests compare models
+ * with it.
  */
 
 #include "graph/graph.h"
 
-/* *ret_logits: [n_tokens, width of the output], freed by the caller. -EINVAL, -ENOMEM. */
+/* *ret_logits: [n_tokens, width of the output], freed by the caller. Returns -EINVAL or -ENOMEM. */
 int graph_eval_input(const struct graph *g, const int32_t *tokens, size_t n_tokens,
                      const double *input, double **ret_logits);
-/* The same for graphs without input. */
+/* The same for graphs that take no input rows. */
 int graph_eval(const struct graph *g, const int32_t *tokens, size_t n_tokens, double **ret_logits);
 /* The values of all nodes, each [n_tokens, width]. */
 int graph_eval_values(const struct graph *g, const int32_t *tokens, size_t n_tokens,

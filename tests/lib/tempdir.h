@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A directory of each test: for cmocka_unit_test_setup_teardown(). Its path is in `dir`. */
+/* A temporary directory per test, for cmocka_unit_test_setup_teardown(). `dir` is its path. */
 
 #include <ftw.h>
 

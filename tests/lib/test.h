@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * What every unit test includes: cmocka, and a few words of our own
+ * The header that every unit test includes: cmocka and macros of our own.
  *
  * A test program is a list of TEST(name) bodies and RUN_TESTS(name, …) at its end. Names are
- * sentences. Tests that need files outside the tree ask test_data() and skip() without them.
+ * sentences. Tests that need files outside the tree call test_data(), and skip() if it returns
+ * NULL.
  */
 
 #include <errno.h>
@@ -51,14 +52,14 @@
             fail_msg("\"%s\" does not contain \"%s\"", text, part);                                \
     } while (0)
 
-/* Whether all is to be tested; else what takes long is drawn, or is only a part. */
+/* Whether to run all cases; otherwise slow tests run a random or fixed part of them. */
 static inline bool test_full(void)
 {
     return getenv("SCONCE_TEST_FULL");
 }
 
-/* A path below the directory of real models, which is $SCONCE_DATA or lies beside the tree; NULL:
- * then the test must skip(). */
+/* A path below the directory of real models: $SCONCE_DATA, or shared/data beside the tree. NULL if
+ * there is none: then the test must skip(). */
 static inline const char *test_data(const char *name)
 {
     static char path[4096];

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks by walls: runs tests/attack and judges what it tells.
+"""Runs tests/attack against services and judges the results, wall by wall.
 
-Each attack is tried in several ways (tests/attack/main.c), each with some of a service's walls:
+A wall is a mechanism that confines a service. Each attack is tried in several ways
+(tests/attack/main.c), each with some of a service's walls:
 
-  own       the seccomp filters that the service gave itself, alone
-  unit      the seccomp filters of its unit, alone
-  landlock  what the service gave itself beside seccomp: Landlock, and memory that never becomes
-            executable (MDWE). Measured where these are its only walls, with seccomp suspended: in a
-            service that runs as root, without a unit
-  spaces    the namespaces, mounts, user and capabilities that its unit gives it, alone
-  all       the service as it is
+  own       only the seccomp filters that the service installs itself
+  unit      only the seccomp filters of its unit
+  landlock  only the other walls that the service raises itself: Landlock, and memory that never
+            becomes executable (MDWE). Measured in a service that runs as root without a unit, with
+            seccomp suspended, because there these are the only walls
+  spaces    only the namespaces, mounts, user and capabilities that its unit sets
+  all       the service with all its walls
 
-The two filters count as one wall, seccomp, for they are one piece of the kernel. Landlock and MDWE
-are the second, namespaces and credentials the third.
+The two filters count as one wall, seccomp, because the same part of the kernel enforces both.
+Landlock and MDWE are the second wall, namespaces and credentials the third.
 """
 import dataclasses
 import os
@@ -21,23 +22,23 @@ import subprocess
 
 COLUMNS = ("own", "unit", "landlock", "spaces", "all")
 
-# What happens without any wall on machines that lack something; no row then.
+# Outcomes without any wall on machines that lack a feature; such an attack gets no row.
 NATURAL = {
     "module": ("ENOSYS",),  # a kernel without modules
     "bpf": ("ENOSYS",),  # without BPF
     "perf": ("ENOSYS",),
     "io-uring": ("ENOSYS", "EPERM"),  # kernel.io_uring_disabled
     "userfaultfd": ("ENOSYS",),
-    "unshare-user": ("EPERM",),  # in a chroot, or where the machine forbids it to all
+    "unshare-user": ("EPERM",),  # in a chroot, or where the machine forbids user namespaces
     "tunable": ("EROFS",),  # a container
     "packet": ("EAFNOSUPPORT",),
     "keyring": ("ENOSYS",),
     "pkey-rx": ("ENOSYS",),
     "raw": ("EPROTONOSUPPORT",),
-    "listener": ("EINVAL",),  # from a loopback address nothing leaves the machine
+    "listener": ("EINVAL",),  # no connection leaves the machine from a loopback address
 }
 
-# Denied by seccomp alone, but twice: by the service's own filter and by its unit's. Nothing else in
+# Denied only by seccomp, but by two filters: the service's own and its unit's. No other part of
 # Linux denies them to a process without privileges.
 TWO_FILTERS = {
     "exec-memfd": "a file without a path passes Landlock and noexec mounts",
@@ -47,28 +48,28 @@ TWO_FILTERS = {
     "keyring": "each process has a keyring of its own",
 }
 
-# Denied by one wall, with the reason why there is no second one.
+# Denied by one wall only, with the reason why there is no second one.
 ONE_WALL = {
     "fork": "threads are made by the same call; TasksMax= limits how many",
     "listener-local": "Landlock alone tells a door that is listened at from one that is called",
 }
 
-# For services that connect to others, which is more than seccomp can tell apart.
+# The same for services that connect to others: seccomp cannot tell the allowed connections apart.
 CONNECTING = {"bus": "Landlock knows no unix sockets: what must not be called is hidden",
               "neighbour-socket": "a user's sockets lie in one directory: chat has no streams"}
-# For services that hand memory to others: the unit lets them make some.
+# For services that pass memory to others: their unit allows memfd_create.
 HANDING = {"exec-memfd": "execve is not allowed, by the service's own filter alone",
            "map-memfd": "executable mappings are not, by the service's own filter alone"}
-# For services that keep files: their filters let them make some.
+# For services that write files: their filters allow it.
 KEEPING = {"write": "Landlock alone tells the directory of their own from others"}
 
-# What kernels before these cannot deny: the version of Landlock.
+# Attacks that older kernels cannot deny, and the Landlock version that is needed.
 LANDLOCK = {"store-truncate": 3, "tcp4": 4, "tcp6": 4, "tcp-bind": 4, "listener-local": 4,
             "abstract": 6, "kill": 6}
-# And what they deny by two filters alone, where they have no MDWE.
+# Attacks that only the two filters deny on kernels without MDWE.
 MDWE = ("map-rwx", "protect-rx", "pkey-rx", "read-implies-exec")
 
-# What the project promises to deny twice, by two different pieces of the kernel.
+# Attacks that the project promises to deny twice, by two different parts of the kernel.
 PROMISED = (
     "other-file", "home-file", "root-file", "shadow", "cache", "state", "tcp4", "udp", "exec",
     "ptrace", "vm-read", "proc-mem", "map-rwx", "protect-rx", "read-implies-exec", "store-create",
@@ -98,8 +99,8 @@ def parse(text):
 
 
 def run(attack, pid=None, runner=None, **options):
-    """Runs the program; options become --other-file=… and so on, None leaves them out. @runner is
-    what runs a list of words: Machine.run, or a program of this system."""
+    """Runs the attack program with options as --other-file=…; an option of None is left out.
+    @runner runs an argument list: Machine.run, or a function for programs of this system."""
     argv = [str(attack)]
     for name, value in options.items():
         if value is True:
@@ -122,23 +123,23 @@ def attack(program, pid=None, runner=None, **options):
 
 
 def state(program, pid, runner=None):
-    """What the process is told of itself: {"interfaces": "lo", "mdwe": "1", …}."""
+    """The facts that the process reports of itself: {"interfaces": "lo", "mdwe": "1", …}."""
     text = run(program, pid, runner, state=True)
     return {line.split(" ")[0]: line.partition(" ")[2].strip() for line in text.splitlines()}
 
 
 def check_without_walls(result):
-    """Without walls each attack reaches its aim, or the test would prove nothing."""
+    """Checks that each attack succeeds without walls; otherwise the test would prove nothing."""
     return ["%s: without any wall it ends with %s" % (name, ways["none"])
             for name, ways in result.outcomes.items()
             if ways["none"] not in ("done", "absent") + NATURAL.get(name, ())]
 
 
 class Table:
-    """The walls of one service in one mode."""
+    """The results for one service in one mode."""
 
     def __init__(self, title, result, alone=None):
-        """@alone: the same attacks on the service without a unit; None: @result is that itself."""
+        """@alone: results for the service without a unit; None if @result itself is that."""
         self.title = title
         self.notes = result.notes
         self.rows = {}
@@ -172,7 +173,7 @@ class Table:
         return "\n".join(lines)
 
     def show(self):
-        """Prints it, or writes it into the directory SCONCE_WALLS."""
+        """Prints the table, or writes it to the directory SCONCE_WALLS."""
         directory = os.environ.get("SCONCE_WALLS")
         if directory:
             name = self.title.replace(", ", "-") + ".txt"
@@ -182,7 +183,7 @@ class Table:
             print("\n" + self.text())
 
     def problems(self, one_wall=None, with_unit=True):
-        """Sentences; none means that all stand. @one_wall: more of ONE_WALL, for this service."""
+        """Problems as sentences; empty if all promises hold. @one_wall: additions to ONE_WALL."""
         found = list(self.unproven)
         for name, row in self.rows.items():
             walls = self.walls(name)
