@@ -9,23 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/array.h"
+
 int str_reserve(struct str *s, size_t more)
 {
-    size_t need, cap;
-    char *p;
+    size_t need;
 
-    if (__builtin_add_overflow(s->len, more, &need) || need >= SIZE_MAX / 2)
+    if (__builtin_add_overflow(s->len, more, &need) || need == SIZE_MAX ||
+        ARRAY_GROW(s->data, s->cap, MAX(need + 1, (size_t)32)) < 0)
         return -ENOMEM;
-    if (need + 1 <= s->cap)
-        return 0;
-    cap = s->cap ? s->cap : 32;
-    while (cap < need + 1)
-        cap *= 2;
-    p = realloc(s->data, cap);
-    if (!p)
-        return -ENOMEM;
-    s->data = p;
-    s->cap = cap;
     s->data[s->len] = 0;
     return 0;
 }

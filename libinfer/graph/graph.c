@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/err.h"
 #include "graph/shape.h"
 
@@ -42,19 +43,7 @@ struct graph *graph_free(struct graph *g)
 
 static int nodes_reserve(struct graph *g)
 {
-    const size_t cap = g->cap ? g->cap * 2 : 64;
-    struct graph_node *p;
-
-    if (g->n < g->cap)
-        return 0;
-    if (g->n >= INT32_MAX / 2)
-        return -ENOMEM;
-    p = reallocarray(g->nodes, cap, sizeof(*p));
-    if (!p)
-        return -ENOMEM;
-    g->nodes = p;
-    g->cap = cap;
-    return 0;
+    return g->n < INT32_MAX ? ARRAY_GROW(g->nodes, g->cap, g->n + 1) : -ENOMEM;
 }
 
 graph_ref graph_append(struct graph *g, struct graph_node node)

@@ -10,29 +10,16 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
+
 /* Memory for text that is reserved at the start, in addition to that for some tokens. */
 #define USUAL_BYTES 255
 
 static int reserve_token(struct output *o)
 {
-    const uint32_t cap = o->cap > 0 ? 2 * o->cap : 16;
-    struct inf_top_logprob *top;
-    struct output_token *tokens;
+    const int r = ARRAY_GROW(o->tokens, o->tokens_cap, o->n_tokens + 1u);
 
-    if (o->n_tokens < o->cap)
-        return 0;
-    tokens = realloc(o->tokens, cap * sizeof(*tokens));
-    if (!tokens)
-        return -ENOMEM;
-    o->tokens = tokens;
-    if (o->top_stride > 0) {
-        top = realloc(o->top, (size_t)cap * o->top_stride * sizeof(*top));
-        if (!top)
-            return -ENOMEM;
-        o->top = top;
-    }
-    o->cap = cap;
-    return 0;
+    return r < 0 ? r : ARRAY_GROW(o->top, o->top_cap, (size_t)o->tokens_cap * o->top_stride);
 }
 
 int output_init(struct output *o, const struct inf_tokenizer *tok, bool show_special,

@@ -34,7 +34,8 @@ struct output {
     bool ended;
     struct output_token *tokens; /* tokens that were not sent yet */
     struct inf_top_logprob *top; /* [n_tokens, top_stride] */
-    uint32_t n_tokens, cap;
+    uint32_t n_tokens, tokens_cap;
+    size_t top_cap;
 };
 
 /* Positive conditions. */

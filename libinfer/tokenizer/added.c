@@ -6,20 +6,14 @@
 
 #include <errno.h>
 
+#include "core/array.h"
 #include "core/utf8.h"
 #include "tokenizer/codepoint.h"
 
 int added_put(struct added *a, const char *text, uint32_t len, int32_t id, unsigned flags)
 {
-    if (a->n == a->cap) {
-        const uint32_t cap = a->cap ? a->cap * 2 : 32;
-        struct added_token *p = realloc(a->tokens, cap * sizeof(*p));
-
-        if (!p)
-            return -ENOMEM;
-        a->tokens = p;
-        a->cap = cap;
-    }
+    if (ARRAY_GROW(a->tokens, a->cap, a->n + 1u) < 0)
+        return -ENOMEM;
     a->tokens[a->n] = (struct added_token){id, flags};
     return trie_add(&a->trie, text, len, (int32_t)a->n++);
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/err.h"
 #include "core/hash.h"
 #include "core/utf8.h"
@@ -215,21 +216,6 @@ int bpe_add_lines(struct bpe *b, const struct gguf_value *lines)
     return 0;
 }
 
-static int reserve_symbols(struct bpe_work *w, size_t n)
-{
-    struct bpe_symbol *p;
-
-    if (n <= w->cap)
-        return 0;
-    n = MAX(n, w->cap * 2);
-    p = realloc(w->symbols, n * sizeof(*p));
-    if (!p)
-        return -ENOMEM;
-    w->symbols = p;
-    w->cap = n;
-    return 0;
-}
-
 /* Finds the id of a character, with prefix and suffix if it is not the first or is the last. */
 static int character_id(const struct bpe *b, struct bpe_work *w, const char *s, size_t n,
                         bool first, bool last, const char **ret_text, size_t *ret_len,
@@ -286,7 +272,7 @@ static int split_pieces(const struct bpe *b, struct bpe_work *w, const char *s, 
         k = utf8_decode(s + i, len - i, &cp);
         r = character_id(b, w, s + i, k, i == 0, i + k == len, &text, &text_len, &id);
         if (r == 0)
-            r = reserve_symbols(w, n + text_len + 2);
+            r = ARRAY_GROW(w->symbols, w->cap, n + text_len + 2);
         if (r < 0)
             return r;
         if (id >= 0) {
@@ -318,7 +304,7 @@ static int split_text(const struct bpe *b, struct bpe_work *w, const char *s, si
                       size_t *ret_n)
 {
     size_t n = 0, k;
-    const int r = reserve_symbols(w, len);
+    const int r = ARRAY_GROW(w->symbols, w->cap, len);
 
     if (r < 0)
         return r;
@@ -417,14 +403,8 @@ static int merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     size_t n_heap = 0, left = 0;
 
     /* Each merge removes one pair and adds at most two, so 3 n entries are enough. */
-    if (w->heap_cap < *n * 3) {
-        struct bpe_pair *p = realloc(w->heap, *n * 3 * sizeof(*p));
-
-        if (!p)
-            return -ENOMEM;
-        w->heap = p;
-        w->heap_cap = *n * 3;
-    }
+    if (ARRAY_GROW(w->heap, w->heap_cap, *n * 3) < 0)
+        return -ENOMEM;
     for (size_t i = 0; i < *n; i++) {
         s[i].prev = (int32_t)i - 1;
         s[i].next = i + 1 < *n ? (int32_t)i + 1 : -1;

@@ -23,6 +23,7 @@ struct uni_script {
     uint8_t script;
 };
 
+#include "core/array.h"
 #include "tokenizer/codepoint-tables.h"
 
 static bool in_ranges(const struct uni_range *t, size_t n, uint32_t cp)
@@ -336,15 +337,8 @@ int uni_normalize(enum uni_form form, const uint32_t *in, size_t n, size_t zero,
                 k = 1;
             }
         }
-        if (len + (size_t)k > cap) {
-            struct mark *more;
-
-            cap = cap * 2 + 32;
-            more = realloc(m, cap * sizeof(*m));
-            if (!more)
-                return -ENOMEM;
-            m = more;
-        }
+        if (ARRAY_GROW(m, cap, len + (size_t)k) < 0)
+            return -ENOMEM;
         for (utf8proc_ssize_t j = 0; j < k; j++, len++)
             m[len] = (struct mark){(uint32_t)d[j], (uint32_t)len, combining_class((uint32_t)d[j]),
                                    i < zero};

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/utf8.h"
 #include "tokenizer/pipeline.h"
 
@@ -51,15 +52,8 @@ int strings_end(struct strings *s)
 {
     const size_t start = s->n ? s->v[s->n - 1].start + s->v[s->n - 1].len : 0;
 
-    if (s->n == s->cap) {
-        const size_t cap = s->cap ? s->cap * 2 : 16;
-        struct span *p = realloc(s->v, cap * sizeof(*p));
-
-        if (!p)
-            return -ENOMEM;
-        s->v = p;
-        s->cap = cap;
-    }
+    if (ARRAY_GROW(s->v, s->cap, s->n + 1) < 0)
+        return -ENOMEM;
     s->v[s->n++] = (struct span){start, s->buf.len - start, false};
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/utf8.h"
 
 #define UNKNOWN_PENALTY 10.0
@@ -101,15 +102,8 @@ static int heap_push(struct spm_work *w, struct spm_pair p)
 {
     size_t i;
 
-    if (w->n_heap == w->heap_cap) {
-        const size_t cap = w->heap_cap ? w->heap_cap * 2 : 256;
-        struct spm_pair *h = realloc(w->heap, cap * sizeof(*h));
-
-        if (!h)
-            return -ENOMEM;
-        w->heap = h;
-        w->heap_cap = cap;
-    }
+    if (ARRAY_GROW(w->heap, w->heap_cap, w->n_heap + 1) < 0)
+        return -ENOMEM;
     for (i = w->n_heap++; i > 0 && pair_before(&p, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
         w->heap[i] = w->heap[(i - 1) / 2];
     w->heap[i] = p;
@@ -167,15 +161,8 @@ static int split_text(const struct spm *m, struct spm_work *w, const char *text,
         k = 0;
         if (m->user.n && trie_any(&m->user, (unsigned char)text[i]))
             k = trie_longest(&m->user, text + i, len - i, &id);
-        if (n == w->cap) {
-            const size_t cap = w->cap ? w->cap * 2 : 256;
-            struct spm_symbol *p = realloc(w->symbols, cap * sizeof(*p));
-
-            if (!p)
-                return -ENOMEM;
-            w->symbols = p;
-            w->cap = cap;
-        }
+        if (ARRAY_GROW(w->symbols, w->cap, n + 1) < 0)
+            return -ENOMEM;
         w->symbols[n].frozen = k > 0;
         if (k == 0)
             k = utf8_decode(text + i, len - i, &cp);

@@ -6,17 +6,12 @@
 
 #include <errno.h>
 
+#include "core/array.h"
+
 int segs_push(struct segs *s, size_t start, size_t len, int32_t id)
 {
-    if (s->n == s->cap) {
-        const size_t cap = s->cap ? s->cap * 2 : 64;
-        struct seg *p = realloc(s->v, cap * sizeof(*p));
-
-        if (!p)
-            return -ENOMEM;
-        s->v = p;
-        s->cap = cap;
-    }
+    if (ARRAY_GROW(s->v, s->cap, s->n + 1) < 0)
+        return -ENOMEM;
     s->v[s->n++] = (struct seg){start, len, id};
     return 0;
 }
@@ -37,15 +32,8 @@ int ids_push(struct ids *ids, int32_t id)
 {
     if (ids->max && ids->n >= ids->max)
         return -E2BIG;
-    if (ids->n == ids->cap) {
-        const size_t cap = ids->cap ? ids->cap * 2 : 64;
-        int32_t *p = realloc(ids->v, cap * sizeof(*p));
-
-        if (!p)
-            return -ENOMEM;
-        ids->v = p;
-        ids->cap = cap;
-    }
+    if (ARRAY_GROW(ids->v, ids->cap, ids->n + 1) < 0)
+        return -ENOMEM;
     ids->v[ids->n++] = id;
     return 0;
 }

@@ -7,19 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
+
 int trie_add(struct trie *t, const char *text, uint32_t len, int32_t id)
 {
     if (len == 0)
         return 0;
-    if (t->n == t->cap) {
-        const uint32_t cap = t->cap ? t->cap * 2 : 64;
-        struct trie_item *p = realloc(t->items, cap * sizeof(*p));
-
-        if (!p)
-            return -ENOMEM;
-        t->items = p;
-        t->cap = cap;
-    }
+    if (ARRAY_GROW(t->items, t->cap, t->n + 1u) < 0)
+        return -ENOMEM;
     t->items[t->n++] = (struct trie_item){text, len, id};
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/utf8.h"
 #include "tokenizer/spm.h"
 
@@ -108,13 +109,8 @@ int unigram_encode(const struct spm *m, struct spm_work *w, const char *text, si
         return 0;
     if (len > SIZE_MAX / 2 / sizeof(*nodes))
         return -E2BIG;
-    if (len + 1 > w->node_cap) {
-        nodes = realloc(w->nodes, (len + 1) * sizeof(*nodes));
-        if (!nodes)
-            return -ENOMEM;
-        w->nodes = nodes;
-        w->node_cap = len + 1;
-    }
+    if (ARRAY_GROW(w->nodes, w->node_cap, len + 1) < 0)
+        return -ENOMEM;
     nodes = w->nodes;
     memset(nodes, 0, (len + 1) * sizeof(*nodes));
     for (at = 0; at < len; at += utf8_decode(text + at, len - at, &cp))

@@ -8,38 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/err.h"
 #include "core/hash.h"
 
-/* NULL if memory is short; new elements are zeroed. */
-static void *grow_array(void *old, size_t elem, uint32_t n_old, uint32_t n)
-{
-    unsigned char *p = old ? realloc(old, n * elem) : calloc(n, elem);
-
-    if (p && old)
-        memset(p + n_old * elem, 0, (n - n_old) * elem);
-    return p;
-}
-
 static int reserve_ids(struct vocab *v, uint32_t n_ids)
 {
-    struct piece *pieces;
+    uint32_t scores_cap = v->cap;
 
-    if (n_ids <= v->cap)
-        return 0;
-    pieces = grow_array(v->pieces, sizeof(*pieces), v->cap, n_ids);
-    if (!pieces)
+    if (v->scores && ARRAY_GROW_ZEROED(v->scores, scores_cap, n_ids) < 0)
         return -ENOMEM;
-    v->pieces = pieces;
-    if (v->scores) {
-        double *scores = grow_array(v->scores, sizeof(*scores), v->cap, n_ids);
-
-        if (!scores)
-            return -ENOMEM;
-        v->scores = scores;
-    }
-    v->cap = n_ids;
-    return 0;
+    return ARRAY_GROW_ZEROED(v->pieces, v->cap, n_ids);
 }
 
 static int reserve_texts(struct vocab *v, size_t n)
@@ -82,7 +61,7 @@ int vocab_put_borrowed(struct vocab *v, uint32_t id, const char *text, size_t le
     if (r == 0)
         r = reserve_texts(v, (size_t)v->ids.n + 1);
     if (r == 0 && id >= v->cap)
-        r = reserve_ids(v, MAX(MAX(2 * v->cap, 256u), id + 1));
+        r = reserve_ids(v, id + 1);
     if (r < 0)
         return r;
     old = &v->pieces[id];

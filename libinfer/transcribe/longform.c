@@ -7,6 +7,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "core/array.h"
+
 enum {
     FRAMES_PER_TIME = 2, /* per time token */
 };
@@ -19,40 +21,16 @@ struct longform {
     uint32_t i_temperature;
     bool silent_end; /* the last window ended with a single time */
     int32_t *said;   /* the initial prompt, then all text so far */
-    size_t n_said, n_said_max, n_initial;
+    size_t n_said, said_cap, n_initial;
     size_t n_forgotten; /* the first tokens that no longer serve as prompt */
     struct longform_segment *segments;
-    size_t n_segments, n_segments_max;
+    size_t n_segments, segments_cap;
 };
 
 /* Makes room for @n more tokens. */
 static int reserve_said(struct longform *lf, size_t n)
 {
-    const size_t max = (lf->n_said + n) * 2;
-    int32_t *said;
-
-    if (lf->n_said + n <= lf->n_said_max)
-        return 0;
-    said = realloc(lf->said, max * sizeof(*said));
-    if (!said)
-        return -ENOMEM;
-    lf->said = said;
-    lf->n_said_max = max;
-    return 0;
-}
-
-static int reserve_segments(struct longform *lf, size_t n)
-{
-    struct longform_segment *segments;
-
-    if (n <= lf->n_segments_max)
-        return 0;
-    segments = realloc(lf->segments, n * sizeof(*segments));
-    if (!segments)
-        return -ENOMEM;
-    lf->segments = segments;
-    lf->n_segments_max = n;
-    return 0;
+    return ARRAY_GROW(lf->said, lf->said_cap, lf->n_said + n);
 }
 
 static void remember_tokens(struct longform *lf, const int32_t *tokens, size_t n)
@@ -246,7 +224,8 @@ int longform_take(struct longform *lf, const struct longform_result *result,
         lf->i_temperature++;
         return LONGFORM_AGAIN;
     }
-    if (reserve_said(lf, result->n_tokens) < 0 || reserve_segments(lf, result->n_tokens + 1) < 0)
+    if (reserve_said(lf, result->n_tokens) < 0 ||
+        ARRAY_GROW(lf->segments, lf->segments_cap, result->n_tokens + 1) < 0)
         return -ENOMEM;
 
     /* Nothing below can fail. */

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/array.h"
+
 enum { MAX_SPEECH_MS = 28000 };
 
 struct sound_piece {
@@ -43,22 +45,6 @@ void sound_done(struct sound *s)
     *s = (struct sound){0};
 }
 
-/* Makes room for @n elements of @size bytes. */
-static int reserve_array(void *array, size_t *cap, size_t n, size_t size)
-{
-    void **p = array;
-    void *bigger;
-
-    if (n <= *cap)
-        return 0;
-    bigger = realloc(*p, 2 * n * size);
-    if (!bigger)
-        return -ENOMEM;
-    *p = bigger;
-    *cap = 2 * n;
-    return 0;
-}
-
 /* Drops the first of @n floats, so that the one with index @first becomes the first. */
 static void drop_before(float *x, size_t *n, uint64_t *start, uint64_t first)
 {
@@ -87,8 +73,7 @@ static int make_frames(struct sound *s, bool last)
     if (end <= s->n_frames)
         return 0;
     n = (uint32_t)(end - s->n_frames);
-    if (reserve_array(&s->frames, &s->frames_cap, (size_t)(end - s->first_frame) * n_bins,
-                      sizeof(float)) < 0)
+    if (ARRAY_GROW(s->frames, s->frames_cap, (size_t)(end - s->first_frame) * n_bins) < 0)
         return -ENOMEM;
     mel_frames(s->mel, &signal, s->n_frames, n,
                s->frames + (size_t)(s->n_frames - s->first_frame) * n_bins);
@@ -100,7 +85,7 @@ static int make_frames(struct sound *s, bool last)
 
 static int put_heard(struct sound *s, const float *samples, size_t n)
 {
-    if (reserve_array(&s->heard, &s->heard_cap, s->n_heard + n, sizeof(float)) < 0)
+    if (ARRAY_GROW(s->heard, s->heard_cap, s->n_heard + n) < 0)
         return -ENOMEM;
     memcpy(s->heard + s->n_heard, samples, n * sizeof(*samples));
     s->n_heard += n;
@@ -115,7 +100,7 @@ static int hear_span(struct sound *s, struct speech_span span)
     if (end <= span.start)
         return 0;
     assert(span.start >= s->raw_start);
-    if (reserve_array(&s->pieces, &s->pieces_cap, s->n_pieces + 1, sizeof(*s->pieces)) < 0)
+    if (ARRAY_GROW(s->pieces, s->pieces_cap, s->n_pieces + 1) < 0)
         return -ENOMEM;
     piece = &s->pieces[s->n_pieces++];
     *piece = (struct sound_piece){s->heard_start + s->n_heard, span.start, end - span.start};
@@ -156,7 +141,7 @@ int sound_put(struct sound *s, const float *samples, size_t n)
 {
     if (!s->vad)
         return put_heard(s, samples, n);
-    if (reserve_array(&s->raw, &s->raw_cap, s->n_raw + n, sizeof(float)) < 0)
+    if (ARRAY_GROW(s->raw, s->raw_cap, s->n_raw + n) < 0)
         return -ENOMEM;
     memcpy(s->raw + s->n_raw, samples, n * sizeof(*samples));
     s->n_raw += n;

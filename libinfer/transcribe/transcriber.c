@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/cpu.h"
 #include "core/err.h"
@@ -410,16 +411,8 @@ int transcriber_submit(struct transcriber *t, const struct inf_audio_request *re
 /* The lock must be held. */
 static int append_samples(struct hearing *h, const float *samples, size_t n)
 {
-    const size_t max = MAX(h->incoming_cap * 2, h->n_incoming + n);
-    float *incoming;
-
-    if (h->n_incoming + n > h->incoming_cap) {
-        incoming = realloc(h->incoming, max * sizeof(*incoming));
-        if (!incoming)
-            return -ENOMEM;
-        h->incoming = incoming;
-        h->incoming_cap = max;
-    }
+    if (ARRAY_GROW(h->incoming, h->incoming_cap, h->n_incoming + n) < 0)
+        return -ENOMEM;
     memcpy(h->incoming + h->n_incoming, samples, n * sizeof(*samples));
     h->n_incoming += n;
     return 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/wire/json.h"
+#include "core/array.h"
 
 static void segment_done(struct transcript_segment *s)
 {
@@ -81,21 +82,6 @@ static int copy_segment(struct transcript_segment *s, const struct inf_audio_eve
     return copy_words(s, e);
 }
 
-static int transcript_reserve(struct transcript *t)
-{
-    const size_t cap = t->cap ? t->cap * 2 : 16;
-    struct transcript_segment *more;
-
-    if (t->n < t->cap)
-        return 0;
-    more = realloc(t->segments, cap * sizeof(*more));
-    if (!more)
-        return -ENOMEM;
-    t->segments = more;
-    t->cap = cap;
-    return 0;
-}
-
 int transcript_add(struct transcript *t, const struct inf_audio_event *event,
                    struct http_text *ret_delta)
 {
@@ -104,7 +90,7 @@ int transcript_add(struct transcript *t, const struct inf_audio_event *event,
     const bool apart = t->text.len && text.len && is_space(event->text[0]);
     const size_t before = t->text.len;
     struct transcript_segment s;
-    int r = transcript_reserve(t);
+    int r = ARRAY_GROW(t->segments, t->cap, t->n + 1);
 
     if (r < 0)
         return r;

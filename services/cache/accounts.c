@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/array.h"
+
 /* A client can invent any number of sessions, and fewer models and tenants. */
 #define ORIGINS_MAX 65536
 #define PLAIN_MAX   (ORIGINS_MAX * 2)
@@ -32,33 +34,15 @@ void accounts_done(struct accounts *a)
     *a = (struct accounts){0};
 }
 
-/* Grows @array [*cap] with zeros until number @id fits. *n is the number of entries in use. */
-static int accounts_grow(void **array, size_t size, uint32_t id, uint32_t *n, uint32_t *cap)
-{
-    if (id >= *cap) {
-        const uint32_t more = MAX(16, id + id / 2 + 1);
-        char *p = reallocarray(*array, more, size);
-
-        if (!p)
-            return -ENOMEM;
-        memset(p + *cap * size, 0, (more - *cap) * size);
-        *array = p;
-        *cap = more;
-    }
-    *n = MAX(*n, id + 1);
-    return 0;
-}
-
 static int add_tenant(struct accounts *a, uint32_t id, const char *name)
 {
     int r;
 
     if (id == 0 || id > TENANTS_MAX)
         return -EUCLEAN;
-    r = accounts_grow((void **)&a->tenants, sizeof(*a->tenants), id, &a->n_tenants,
-                      &a->tenants_cap);
-    if (r < 0)
-        return r;
+    if (ARRAY_GROW_ZEROED(a->tenants, a->tenants_cap, id + 1u) < 0)
+        return -ENOMEM;
+    a->n_tenants = MAX(a->n_tenants, id + 1);
     if (a->tenants[id].name)
         return -EUCLEAN;
     a->tenants[id].name = strdup(name);
@@ -85,8 +69,9 @@ static int add_origin(struct accounts *a, const struct catalog_origin *from, cha
     int r = -EUCLEAN;
 
     if (from->id > 0 && from->id <= PLAIN_MAX)
-        r = accounts_grow((void **)&a->origins, sizeof(*a->origins), from->id, &a->n_origins,
-                          &a->origins_cap);
+        r = ARRAY_GROW_ZEROED(a->origins, a->origins_cap, from->id + 1u);
+    if (r == 0)
+        a->n_origins = MAX(a->n_origins, from->id + 1);
     if (r == 0 && a->origins[from->id].model)
         r = -EUCLEAN;
     if (r < 0) {

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/array.h"
+
 #define NAME_BYTES 24
 /* Bytes per write call, so that a full disk is noticed before all of a large block is written. */
 #define WRITE_MAX (UINT64_C(16) << 20)
@@ -85,15 +87,8 @@ int segments_add(struct segments *set, uint32_t number, struct segment **ret_seg
     const uint32_t at = place_of(set, number);
     struct segment *seg;
 
-    if (set->n == set->cap) {
-        const uint32_t cap = set->cap ? set->cap * 2 : 16;
-        struct segment **list = reallocarray(set->list, cap, sizeof(*list));
-
-        if (!list)
-            return -ENOMEM;
-        set->list = list;
-        set->cap = cap;
-    }
+    if (ARRAY_GROW(set->list, set->cap, set->n + 1u) < 0)
+        return -ENOMEM;
     seg = NEW(struct segment, 1);
     if (!seg)
         return -ENOMEM;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cache/rank.h"
+#include "core/array.h"
 #include "core/clock.h"
 
 static const uint8_t no_name[STORE_NAME_BYTES];
@@ -145,15 +146,8 @@ int free_add(struct store *s, uint32_t segment, uint64_t offset, uint64_t bytes)
         last->bytes += bytes;
         return 0;
     }
-    if (s->n_freed == s->freed_cap) {
-        const uint32_t cap = s->freed_cap ? s->freed_cap * 2 : 64;
-        struct range *p = reallocarray(s->freed, cap, sizeof(*p));
-
-        if (!p)
-            return -ENOMEM;
-        s->freed = p;
-        s->freed_cap = cap;
-    }
+    if (ARRAY_GROW(s->freed, s->freed_cap, s->n_freed + 1u) < 0)
+        return -ENOMEM;
     s->freed[s->n_freed++] = (struct range){segment, offset, bytes};
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "core/array.h"
 #include "core/err.h"
 
 struct format {
@@ -39,23 +40,6 @@ struct reader {
     uint64_t n_slots; /* a power of two */
     uint64_t cap_requests, cap_chain, cap_parents;
 };
-
-static int grow(void *array, uint64_t *cap, uint64_t want, size_t size)
-{
-    uint64_t n = MAX(*cap, 1024u);
-    void *p;
-
-    if (want <= *cap)
-        return 0;
-    while (n < want)
-        n *= 2;
-    p = realloc(*(void **)array, n * size);
-    if (!p)
-        return -ENOMEM;
-    *(void **)array = p;
-    *cap = n;
-    return 0;
-}
 
 static struct slot *slot_of(struct reader *r, uint64_t hash, uint32_t parent)
 {
@@ -101,7 +85,7 @@ static int number_of(struct reader *r, uint64_t hash, uint32_t parent, uint32_t 
     }
     s = slot_of(r, hash, parent);
     if (s->number == 0) {
-        e = grow(&t->parents, &r->cap_parents, (uint64_t)t->n_blocks + 1, sizeof(*t->parents));
+        e = ARRAY_GROW(t->parents, r->cap_parents, (uint64_t)t->n_blocks + 1);
         if (e < 0)
             return e;
         t->parents[t->n_blocks] = parent;
@@ -120,7 +104,7 @@ static int add_blocks(struct reader *r, const json_t *ids, uint64_t n, struct in
 {
     struct trace *t = r->t;
     uint32_t parent = TRACE_NO_BLOCK;
-    int e = grow(&t->chain, &r->cap_chain, t->n_chain + n, sizeof(*t->chain));
+    int e = ARRAY_GROW(t->chain, r->cap_chain, t->n_chain + n);
 
     for (uint64_t i = 0; i < n && e == 0; i++) {
         const json_t *id = json_array_get(ids, i);
@@ -154,7 +138,7 @@ static int add_request(struct reader *r, const json_t *line, struct inf_err *ret
         n = MIN(n, full);
     if (n > UINT32_MAX || t->n_blocks > UINT32_MAX - 2 - n)
         return bad(r, reterr, "this is more blocks than can be counted");
-    e = grow(&t->requests, &r->cap_requests, t->n_requests + 1, sizeof(*t->requests));
+    e = ARRAY_GROW(t->requests, r->cap_requests, t->n_requests + 1);
     if (e == 0)
         e = add_blocks(r, ids, n, reterr);
     if (e < 0)
@@ -254,9 +238,9 @@ int trace_slice(const struct trace *t, uint64_t from, uint64_t to, struct trace 
         const struct trace_request *q = &t->requests[i];
         uint32_t parent = TRACE_NO_BLOCK;
 
-        e = grow(&part->requests, &r.cap_requests, part->n_requests + 1, sizeof(*part->requests));
+        e = ARRAY_GROW(part->requests, r.cap_requests, part->n_requests + 1);
         if (e == 0)
-            e = grow(&part->chain, &r.cap_chain, part->n_chain + q->n, sizeof(*part->chain));
+            e = ARRAY_GROW(part->chain, r.cap_chain, part->n_chain + q->n);
         for (uint32_t k = 0; k < q->n && e == 0; k++) {
             e = number_of(&r, t->chain[q->first + k], parent, &parent);
             part->chain[part->n_chain + k] = parent;

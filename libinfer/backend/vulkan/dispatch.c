@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backend/vulkan/push.h"
+#include "core/array.h"
 #include "core/err.h"
 #include "quant/dtype.h"
 
@@ -19,15 +20,8 @@ struct vkb_dispatch *vkb_list_add(struct plan *plan, enum vkb_class class)
     struct vkb_list *list = &plan->lists[class];
     struct vkb_dispatch *d;
 
-    if (list->n == list->cap) {
-        const uint32_t cap = list->cap > 0 ? 2 * list->cap : 256;
-
-        d = realloc(list->dispatches, cap * sizeof(*d));
-        if (!d)
-            return NULL;
-        list->dispatches = d;
-        list->cap = cap;
-    }
+    if (ARRAY_GROW(list->dispatches, list->cap, list->n + 1u) < 0)
+        return NULL;
     d = &list->dispatches[list->n++];
     *d = (struct vkb_dispatch){.count = {{0, 1}, {0, 1}, {0, 1}}};
     return d;
@@ -38,16 +32,8 @@ int vkb_const_add(struct plan *plan, const struct weight *w, struct vkb_bind *re
     /* Bindings start at multiples of 256 bytes. */
     const uint64_t at = ALIGN_UP(plan->n_consts, 64u), end = at + w->cols;
 
-    if (end > plan->cap_consts) {
-        const uint64_t cap = MAX(2 * plan->cap_consts, ALIGN_UP(end, 4096u));
-        float *consts = realloc(plan->consts, cap * sizeof(*consts));
-
-        if (!consts)
-            return -ENOMEM;
-        memset(consts + plan->cap_consts, 0, (cap - plan->cap_consts) * sizeof(*consts));
-        plan->consts = consts;
-        plan->cap_consts = cap;
-    }
+    if (ARRAY_GROW_ZEROED(plan->consts, plan->cap_consts, ALIGN_UP(end, 4096u)) < 0)
+        return -ENOMEM;
     dtype_info(w->dtype)->decode(w->data, plan->consts + at, w->cols);
     plan->n_consts = ALIGN_UP(end, 64u);
     *ret_bind = (struct vkb_bind){

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/err.h"
 
 /* Bytes between two weights are copied along only if they are in the same pages as the weights;
@@ -15,17 +16,8 @@
 
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size)
 {
-    struct vkb_region *regions;
-
-    if (w->n == w->cap) {
-        const uint32_t cap = w->cap > 0 ? 2 * w->cap : 64;
-
-        regions = realloc(w->regions, cap * sizeof(*regions));
-        if (!regions)
-            return -ENOMEM;
-        w->regions = regions;
-        w->cap = cap;
-    }
+    if (ARRAY_GROW(w->regions, w->cap, w->n + 1u) < 0)
+        return -ENOMEM;
     w->regions[w->n++] = (struct vkb_region){.host = host, .size = size};
     return 0;
 }

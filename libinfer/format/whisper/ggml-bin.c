@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "format/gguf/types.h"
@@ -35,7 +36,7 @@ struct ggml_bin {
     struct ggml_bin_token *tokens;
     size_t n_tokens;
     struct format_tensor *tensors;
-    size_t n_tensors, n_tensors_max;
+    size_t n_tensors, tensors_cap;
     struct map map; /* name → index */
 };
 
@@ -223,18 +224,10 @@ static int read_header(struct ggml_bin *bin, struct reader *rd)
 
 static int reserve_tensor(struct ggml_bin *bin, struct inf_err *reterr)
 {
-    const size_t max = MAX(bin->n_tensors_max * 2, (size_t)64);
-    struct format_tensor *tensors;
-
-    if (bin->n_tensors < bin->n_tensors_max)
-        return 0;
-    if (max > MAX_TENSORS)
-        return err_set(reterr, EBADMSG, "more than %d tensors", MAX_TENSORS / 2);
-    tensors = realloc(bin->tensors, max * sizeof(*tensors));
-    if (!tensors)
+    if (bin->n_tensors == MAX_TENSORS)
+        return err_set(reterr, EBADMSG, "more than %d tensors", MAX_TENSORS);
+    if (ARRAY_GROW(bin->tensors, bin->tensors_cap, bin->n_tensors + 1) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
-    bin->tensors = tensors;
-    bin->n_tensors_max = max;
     return 0;
 }
 

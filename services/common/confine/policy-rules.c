@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/array.h"
+
 enum {
     POLICY_MAX_RULES = 512,
 };
@@ -177,17 +179,8 @@ static int rule_append(struct reader *r, const struct policy_rule *rule)
 {
     struct policy_rules *rules = r->rules;
 
-    if (rules->n == rules->cap) {
-        const size_t cap = rules->cap ? rules->cap * 2 : 64;
-        struct policy_rule *more = realloc(rules->rules, cap * sizeof(*more));
-
-        if (!more || cap > POLICY_MAX_RULES) {
-            rules->rules = more ? more : rules->rules;
-            return reader_no_memory(r);
-        }
-        rules->rules = more;
-        rules->cap = cap;
-    }
+    if (rules->n == POLICY_MAX_RULES || ARRAY_GROW(rules->rules, rules->cap, rules->n + 1) < 0)
+        return reader_no_memory(r);
     rules->rules[rules->n++] = *rule;
     return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "common/http/api-error.h"
 #include "common/http/server.h"
+#include "core/array.h"
 
 /* An unwanted body up to this size is read and dropped, so that the connection can be kept. */
 #define BODY_MAX_DROPPED ((size_t)64 * 1024)
@@ -99,21 +100,10 @@ bool http_body_begin(struct http_request *request)
 static int body_grow(struct http_request *request, size_t more)
 {
     struct http_body *body = &request->body;
-    size_t size = MAX(body->size, (size_t)4096);
-    char *data;
 
     if (!body_charge(request, more))
         return -ENOBUFS;
-    while (size < body->len + more)
-        size *= 2;
-    if (size == body->size)
-        return 0;
-    data = realloc(body->data, size);
-    if (!data)
-        return -ENOMEM;
-    body->data = data;
-    body->size = size;
-    return 0;
+    return ARRAY_GROW(body->data, body->size, MAX(body->len + more, (size_t)4096));
 }
 
 char *http_body_space(const struct http_request *request, size_t *ret_size)

@@ -19,6 +19,7 @@
 #include "common/models/files.h"
 #include "common/models/manifest.h"
 #include "core/arena.h"
+#include "core/array.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"
@@ -78,20 +79,6 @@ static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
     return part;
 }
 
-/* Makes room for one more element after @n; NULL: out of memory. */
-static void *array_grow(void *array, size_t elem, size_t n, size_t *cap)
-{
-    const size_t more = *cap ? *cap * 2 : 16;
-    void *p;
-
-    if (n < *cap)
-        return array;
-    p = realloc(array, more * elem);
-    if (p)
-        *cap = more;
-    return p;
-}
-
 /* Records that @path should be a model and is none. @format gives the reason in a whole
  * sentence. */
 PRINTF(5, 6)
@@ -108,10 +95,8 @@ static int add_broken(struct models *m, const char *path, const char *name, size
     va_start(ap, format);
     len = vasprintf(&why, format, ap);
     va_end(ap);
-    p = len < 0 ? NULL : array_grow(m->broken, sizeof(*p), m->n_broken, &m->broken_cap);
-    if (!p)
+    if (len < 0 || ARRAY_GROW(m->broken, m->broken_cap, m->n_broken + 1) < 0)
         return -ENOMEM;
-    m->broken = p;
     p = &m->broken[m->n_broken];
     *p = (struct models_broken){
         .name = arena_strndup(&m->arena, name, name_len),
@@ -168,25 +153,23 @@ static struct models_entry *find_named(const struct models *m, const struct cand
 
 static int models_add(struct models *m, const struct candidate *c)
 {
-    struct models_entry *p, e = {
-                                .kind = c->kind,
-                                .aliases = c->manifest ? c->manifest->aliases : no_aliases,
-                                .matryoshka = c->manifest && c->manifest->matryoshka,
-                                .size = c->size,
-                                .mtime = (int64_t)c->st.st_mtime,
-                                .dev = c->link_st.st_dev,
-                                .ino = c->link_st.st_ino,
-                            };
+    struct models_entry e = {
+        .kind = c->kind,
+        .aliases = c->manifest ? c->manifest->aliases : no_aliases,
+        .matryoshka = c->manifest && c->manifest->matryoshka,
+        .size = c->size,
+        .mtime = (int64_t)c->st.st_mtime,
+        .dev = c->link_st.st_dev,
+        .ino = c->link_st.st_ino,
+    };
     struct models_entry *named = c->manifest ? NULL : find_named(m, c);
 
     if (named)
         return add_alias(m, named, c->name, c->name_len);
     if (m->n == MODELS_MAX || is_taken(m, c->name, c->name_len))
         return 0;
-    p = array_grow(m->entries, sizeof(*p), m->n, &m->cap);
-    if (!p)
+    if (ARRAY_GROW(m->entries, m->cap, m->n + 1) < 0)
         return -ENOMEM;
-    m->entries = p;
     e.name = arena_strndup(&m->arena, c->name, c->name_len);
     e.path = arena_strndup(&m->arena, c->path, strlen(c->path));
     if (c->manifest)

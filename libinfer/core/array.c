@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/array.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define CAP_MIN ((size_t)16)
+
+int array_grow(void **array, size_t *cap, size_t n, size_t cap_max, size_t size, bool zeroed)
+{
+    const size_t most = MIN(cap_max, PTRDIFF_MAX / size);
+    size_t more = *cap > most / 2 ? most : MAX(2 * *cap, CAP_MIN);
+    char *p;
+
+    if (n > most)
+        return -ENOMEM;
+    more = MIN(MAX(more, n), most);
+    /* The kernel gives zeros; pages of a new array need not be written. */
+    p = zeroed && !*array ? calloc(more, size) : realloc(*array, more * size);
+    if (!p)
+        return -ENOMEM;
+    if (zeroed && *array)
+        memset(p + *cap * size, 0, (more - *cap) * size);
+    *array = p;
+    *cap = more;
+    return 0;
+}
