@@ -37,7 +37,7 @@ struct plan {
 
 static struct layer_split *split_of(struct backend *b)
 {
-    return (struct layer_split *)b;
+    return CONTAINER_OF(b, struct layer_split, backend);
 }
 
 static struct kv_layout low_layout(const struct layer_split *s, const struct kv_layout *layout)

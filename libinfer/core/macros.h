@@ -24,6 +24,13 @@
 #define LIKELY(x)      __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)    __builtin_expect(!!(x), 0)
 
+/* The struct of @type whose @member @ptr points to; NULL of NULL where the member is the first. */
+#define CONTAINER_OF(ptr, type, member)                                                            \
+    ({                                                                                             \
+        const __typeof__(((type *)0)->member) *member_ = (ptr);                                    \
+        (type *)((uintptr_t)member_ - offsetof(type, member));                                     \
+    })
+
 /* Takes the value of a variable and leaves NULL in it (or -1 for descriptors). */
 #define STEAL(p)                                                                                   \
     ({                                                                                             \

@@ -77,7 +77,7 @@ static const struct model_metric model_metrics[] = {
 
 void audio_metrics(struct model_host *host, struct http_request *request)
 {
-    const struct audio_stats *s = &((const struct audio *)(void *)host)->stats;
+    const struct audio_stats *s = &CONTAINER_OF(host, struct audio, host)->stats;
     const struct {
         const char *name, *help;
         double value;

@@ -17,5 +17,5 @@ extern const struct residents_ops audio_residents_ops;
 
 static inline struct audio_resident *audio_resident_of(const struct resident *resident)
 {
-    return (struct audio_resident *)(void *)resident;
+    return CONTAINER_OF(resident, struct audio_resident, base);
 }

@@ -17,7 +17,7 @@
 
 static struct audio *audio_of(struct model_host *host)
 {
-    return (struct audio *)(void *)host;
+    return CONTAINER_OF(host, struct audio, host);
 }
 
 /* This process cannot start a new decoder, so it exits, and its successor starts one. */

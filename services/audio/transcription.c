@@ -26,7 +26,7 @@
 
 static struct transcription *transcription_of(struct model_request *request)
 {
-    return (struct transcription *)(void *)request;
+    return CONTAINER_OF(request, struct transcription, request);
 }
 
 static void on_free(struct model_request *request)
@@ -378,7 +378,7 @@ void transcription_new(struct model_host *host, const void *task, struct http_re
 
     if (!request)
         return;
-    t->audio = (struct audio *)(void *)host;
+    t->audio = CONTAINER_OF(host, struct audio, host);
     t->params.file = -1;
     if (model_request_admit(request))
         read_form(t, *(const enum inf_audio_task *)task);

@@ -18,7 +18,7 @@
 
 static struct put *put_of(struct job *job)
 {
-    return (struct put *)(void *)((char *)job - offsetof(struct put, job));
+    return CONTAINER_OF(job, struct put, job);
 }
 
 static void put_run(struct job *job)

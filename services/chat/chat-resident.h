@@ -27,5 +27,5 @@ extern const struct residents_ops chat_residents_ops;
 
 static inline struct chat_resident *chat_resident_of(const struct resident *resident)
 {
-    return (struct chat_resident *)(void *)resident;
+    return CONTAINER_OF(resident, struct chat_resident, base);
 }

@@ -19,7 +19,7 @@
 
 static struct generation *generation_of(struct model_request *request)
 {
-    return (struct generation *)(void *)request;
+    return CONTAINER_OF(request, struct generation, request);
 }
 
 static void prompt_done(struct prompt *prompt)
@@ -338,7 +338,7 @@ void generation_new(struct model_host *host, const void *endpoint, struct http_r
 
     if (!request)
         return;
-    g->chat = (struct chat *)(void *)host;
+    g->chat = CONTAINER_OF(host, struct chat, host);
     g->endpoint = endpoint;
     g->created = time(NULL);
     g->n_logprobs = -1;

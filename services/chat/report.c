@@ -139,7 +139,7 @@ static void metrics_vllm(const struct chat *chat, struct str *out)
 
 void chat_metrics(struct model_host *host, struct http_request *request)
 {
-    const struct chat *chat = (const struct chat *)(void *)host;
+    const struct chat *chat = CONTAINER_OF(host, struct chat, host);
     const struct totals t = report_totals(host);
     _cleanup_str_ struct str out = {};
 

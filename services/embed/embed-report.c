@@ -86,7 +86,7 @@ static void metrics_tei(const struct model_host *host, uint64_t n_answered, stru
 
 void embed_metrics(struct model_host *host, struct http_request *request)
 {
-    const struct embed_stats *s = &((const struct embed *)(void *)host)->stats;
+    const struct embed_stats *s = &CONTAINER_OF(host, struct embed, host)->stats;
     _cleanup_str_ struct str out = {};
 
     model_host_put_metrics(host, model_metrics, ARRAY_SIZE(model_metrics), &out);

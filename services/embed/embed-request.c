@@ -31,7 +31,7 @@ static void call_free_texts(struct call *c)
 
 static struct call *call_of(struct model_request *request)
 {
-    return (struct call *)(void *)request;
+    return CONTAINER_OF(request, struct call, request);
 }
 
 static void call_done(struct model_request *request)
@@ -358,7 +358,7 @@ void call_new(struct model_host *host, const void *endpoint, struct http_request
 
     if (!request)
         return;
-    c->embed = (struct embed *)(void *)host;
+    c->embed = CONTAINER_OF(host, struct embed, host);
     c->endpoint = endpoint;
     c->tei = c->endpoint->tei;
     c->kind = c->endpoint->kind;

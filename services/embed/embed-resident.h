@@ -33,7 +33,7 @@ extern const struct residents_ops embed_residents_ops;
 
 static inline struct embed_resident *embed_resident_of(const struct resident *resident)
 {
-    return (struct embed_resident *)(void *)resident;
+    return CONTAINER_OF(resident, struct embed_resident, base);
 }
 
 /* Whether the model, which must be open, ranks by vectors of single tokens, as models for late

@@ -173,8 +173,7 @@ static void request_on_timer(struct loop_timer *timer)
 static void request_on_ready(struct resident_waiter *waiter, struct resident *resident,
                              const struct problem *problem)
 {
-    struct model_request *request =
-        (struct model_request *)((char *)waiter - offsetof(struct model_request, waiter));
+    struct model_request *request = CONTAINER_OF(waiter, struct model_request, waiter);
 
     if (!resident) {
         model_request_refuse(request, problem);
@@ -188,7 +187,7 @@ static void request_on_ready(struct resident_waiter *waiter, struct resident *re
 
 static struct model_request *request_of(struct job *job)
 {
-    return (struct model_request *)((char *)job - offsetof(struct model_request, job));
+    return CONTAINER_OF(job, struct model_request, job);
 }
 
 static void request_job_run(struct job *job)

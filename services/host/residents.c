@@ -61,7 +61,7 @@ static void residents_free_dropped(struct residents *pool)
 
 static struct resident *resident_of(struct job *job)
 {
-    return (struct resident *)((char *)job - offsetof(struct resident, job));
+    return CONTAINER_OF(job, struct resident, job);
 }
 
 /* Runs on a thread. */

@@ -54,14 +54,14 @@ static uint64_t mix_hash(uint64_t x)
 
 static uint64_t null_kv_max_blocks(struct backend *b, const struct kv_layout *layout UNUSED)
 {
-    const struct null_options *options = &((const struct null_backend *)b)->options;
+    const struct null_options *options = &CONTAINER_OF(b, struct null_backend, base)->options;
 
     return options->max_blocks > 0 ? options->max_blocks : UINT32_MAX;
 }
 
 static uint64_t null_memory(struct backend *b)
 {
-    const uint64_t memory = ((const struct null_backend *)b)->options.memory;
+    const uint64_t memory = CONTAINER_OF(b, struct null_backend, base)->options.memory;
 
     return memory > 0 ? memory : UINT64_MAX;
 }
@@ -69,7 +69,7 @@ static uint64_t null_memory(struct backend *b)
 static int null_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
                        struct kv_store **ret_store)
 {
-    struct null_backend *nb = (struct null_backend *)b;
+    struct null_backend *nb = CONTAINER_OF(b, struct null_backend, base);
     const size_t n_cells = (size_t)n_blocks * layout->block_tokens;
     struct kv_store *store;
 
@@ -91,7 +91,7 @@ static int null_kv_new(struct backend *b, const struct kv_layout *layout, uint32
 
 static void null_kv_free(struct backend *b, struct kv_store *store)
 {
-    struct null_backend *nb = (struct null_backend *)b;
+    struct null_backend *nb = CONTAINER_OF(b, struct null_backend, base);
 
     if (store->prev)
         store->prev->next = store->next;
@@ -141,7 +141,7 @@ static int null_compile(struct backend *b, const struct graph *g, const struct p
                         struct kv_store *store UNUSED, struct plan **ret_plan,
                         struct inf_err *reterr)
 {
-    const struct null_backend *nb = (const struct null_backend *)b;
+    const struct null_backend *nb = CONTAINER_OF(b, struct null_backend, base);
     uint32_t n_vocab = nb->options.n_vocab;
     struct plan *plan;
 
@@ -286,7 +286,7 @@ static void answer_row(struct null_backend *nb, const struct plan *plan, uint32_
 static int null_run(struct backend *b, struct plan *plan, struct kv_store *store,
                     const struct batch *batch, float *logits, struct top_row *tops)
 {
-    struct null_backend *nb = (struct null_backend *)b;
+    struct null_backend *nb = CONTAINER_OF(b, struct null_backend, base);
     uint32_t i_logit = 0;
 
     check_batch(plan, batch);
@@ -320,7 +320,7 @@ static int null_run(struct backend *b, struct plan *plan, struct kv_store *store
 
 static int null_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row)
 {
-    struct null_backend *nb = (struct null_backend *)b;
+    struct null_backend *nb = CONTAINER_OF(b, struct null_backend, base);
 
     assert(i < plan->limits.max_logits);
     if (is_lost(nb, false))
@@ -340,7 +340,7 @@ static void poison_stores(struct null_backend *nb)
 
 static int null_recover(struct backend *b, struct inf_err *reterr)
 {
-    struct null_backend *nb = (struct null_backend *)b;
+    struct null_backend *nb = CONTAINER_OF(b, struct null_backend, base);
 
     assert(nb->lost);
     nb->counts.n_recovers++;
@@ -410,7 +410,7 @@ int null_new(struct backend **ret_backend)
 
 void null_configure(struct backend *b, const struct null_options *options)
 {
-    struct null_backend *nb = (struct null_backend *)b;
+    struct null_backend *nb = CONTAINER_OF(b, struct null_backend, base);
 
     assert(b->ops->run == null_run);
     nb->options = *options;
@@ -421,11 +421,11 @@ void null_configure(struct backend *b, const struct null_options *options)
 uint64_t null_n_steps(const struct backend *b)
 {
     assert(b->ops->run == null_run);
-    return ((const struct null_backend *)b)->n_steps;
+    return CONTAINER_OF(b, struct null_backend, base)->n_steps;
 }
 
 struct null_counts null_count(const struct backend *b)
 {
     assert(b->ops->run == null_run);
-    return ((const struct null_backend *)b)->counts;
+    return CONTAINER_OF(b, struct null_backend, base)->counts;
 }

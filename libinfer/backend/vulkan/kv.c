@@ -56,7 +56,7 @@ int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_e
 
 uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout)
 {
-    const struct vkb_caps *caps = &((struct vkb_backend *)b)->info->caps;
+    const struct vkb_caps *caps = &CONTAINER_OF(b, struct vkb_backend, base)->info->caps;
     const uint64_t all = kv_layout_block_bytes(layout);
     const uint64_t one = MAX(all / 2 / MAX(layout->n_layers, 1u), 1u);
 
@@ -75,7 +75,7 @@ static void store_free(struct kv_store *store)
 int vkb_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blocks,
                struct kv_store **ret_store)
 {
-    struct vkb_backend *vkb = (struct vkb_backend *)b;
+    struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
     const uint64_t all = kv_layout_block_bytes(layout);
     struct kv_store *store;
     int r;
@@ -104,7 +104,7 @@ int vkb_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blo
 
 void vkb_kv_free(struct backend *b, struct kv_store *store)
 {
-    struct vkb_backend *vkb = (struct vkb_backend *)b;
+    struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
     struct kv_store **at = &vkb->stores;
 
     while (*at != store)
@@ -118,7 +118,7 @@ void vkb_kv_free(struct backend *b, struct kv_store *store)
 /* If the device is lost meanwhile, the next step notices it. */
 void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src)
 {
-    struct vkb_device *dev = ((struct vkb_backend *)b)->dev;
+    struct vkb_device *dev = CONTAINER_OF(b, struct vkb_backend, base)->dev;
     const VkBufferCopy copy = {
         .srcOffset = src * store->block_bytes,
         .dstOffset = dst * store->block_bytes,
@@ -230,7 +230,7 @@ static int move_block(struct vkb_device *dev, struct kv_store *store, uint32_t b
 
 int vkb_kv_export(struct backend *b, struct kv_store *store, uint32_t block, void *to)
 {
-    struct vkb_device *dev = ((struct vkb_backend *)b)->dev;
+    struct vkb_device *dev = CONTAINER_OF(b, struct vkb_backend, base)->dev;
     int r = make_staging(dev, store);
 
     if (r == 0)
@@ -242,7 +242,7 @@ int vkb_kv_export(struct backend *b, struct kv_store *store, uint32_t block, voi
 
 int vkb_kv_import(struct backend *b, struct kv_store *store, uint32_t block, const void *from)
 {
-    struct vkb_device *dev = ((struct vkb_backend *)b)->dev;
+    struct vkb_device *dev = CONTAINER_OF(b, struct vkb_backend, base)->dev;
     int r = make_staging(dev, store);
 
     if (r < 0)

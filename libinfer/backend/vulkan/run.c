@@ -258,7 +258,7 @@ static void take_list(const struct plan *plan, uint32_t i, struct top_row *top)
 
 int vkb_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row)
 {
-    const struct vkb_backend *vkb = (struct vkb_backend *)b;
+    const struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
     const uint64_t row = (uint64_t)plan->output_width * sizeof(float);
 
     if (!vkb->dev || vkb->dev->lost)
@@ -270,7 +270,7 @@ int vkb_logits(struct backend *b, struct plan *plan, uint32_t i, float *ret_row)
 int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const struct batch *batch,
             float *logits, struct top_row *tops)
 {
-    struct vkb_backend *vkb = (struct vkb_backend *)b;
+    struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
     const enum vkb_class class = class_of(batch);
     const struct vkb_list *list = &plan->lists[class];
     const uint32_t n_top = plan->tops_size > 0 ? longest_list(batch, tops) : 0;

@@ -20,7 +20,7 @@
 static int vkb_plan_new(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                         struct kv_store *store, struct plan **ret_plan, struct inf_err *reterr)
 {
-    struct vkb_backend *vkb = (struct vkb_backend *)b;
+    struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
     struct plan *plan = NEW(struct plan, 1);
     int r;
 
@@ -47,7 +47,7 @@ static int vkb_plan_new(struct backend *b, const struct graph *g, const struct p
 
 static void vkb_plan_free(struct backend *b, struct plan *plan)
 {
-    struct vkb_backend *vkb = (struct vkb_backend *)b;
+    struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
     struct plan **at = &vkb->plans;
 
     while (*at != plan)
@@ -101,7 +101,7 @@ static int open_device(struct vkb_backend *vkb, struct inf_err *reterr)
 
 static int vkb_recover(struct backend *b, struct inf_err *reterr)
 {
-    struct vkb_backend *vkb = (struct vkb_backend *)b;
+    struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
 
     drop_device(vkb);
     return open_device(vkb, reterr);
@@ -109,7 +109,7 @@ static int vkb_recover(struct backend *b, struct inf_err *reterr)
 
 static void vkb_free(struct backend *b)
 {
-    struct vkb_backend *vkb = (struct vkb_backend *)b;
+    struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
 
     assert(!vkb->plans && !vkb->stores);
     vkb->dev = vkb_device_free(vkb->dev);
@@ -121,13 +121,13 @@ static void vkb_free(struct backend *b)
 
 static void vkb_parallel(struct backend *b, workers_fn fn, void *arg)
 {
-    workers_run(((struct vkb_backend *)b)->workers, fn, arg);
+    workers_run(CONTAINER_OF(b, struct vkb_backend, base)->workers, fn, arg);
 }
 
 /* Leaves a tenth to other users: a display, or a driver that counts differently. */
 static uint64_t vkb_free_memory(struct backend *b)
 {
-    const struct vkb_backend *vkb = (const struct vkb_backend *)b;
+    const struct vkb_backend *vkb = CONTAINER_OF(b, struct vkb_backend, base);
     uint64_t total, left;
 
     if (vkb->info->caps.kind == VKB_SOFTWARE)
@@ -143,7 +143,7 @@ static uint32_t vkb_max_rows(struct backend *b UNUSED, const struct plan *plan)
 
 static unsigned vkb_n_threads(const struct backend *b)
 {
-    return workers_count(((const struct vkb_backend *)b)->workers);
+    return workers_count(CONTAINER_OF(b, struct vkb_backend, base)->workers);
 }
 
 static const char *vkb_isa(const struct backend *b UNUSED)

@@ -48,7 +48,7 @@ static void counter_add(atomic_uint_fast64_t *counter, uint64_t n)
 
 static struct cache_client *client_of(struct inf_tier *tier)
 {
-    return (struct cache_client *)(void *)tier;
+    return CONTAINER_OF(tier, struct cache_client, tier);
 }
 
 /* Starts a pause after an error. */

@@ -111,7 +111,7 @@ void *kv_store_head(const struct kv_store *store, enum kv_part part, uint32_t i_
 
 static void cpu_free(struct backend *b)
 {
-    struct cpu_backend *cpu = (struct cpu_backend *)b;
+    struct cpu_backend *cpu = CONTAINER_OF(b, struct cpu_backend, backend);
 
     workers_free(cpu->workers);
     free(cpu);
@@ -119,7 +119,7 @@ static void cpu_free(struct backend *b)
 
 static void cpu_parallel(struct backend *b, workers_fn fn, void *arg)
 {
-    workers_run(((struct cpu_backend *)b)->workers, fn, arg);
+    workers_run(CONTAINER_OF(b, struct cpu_backend, backend)->workers, fn, arg);
 }
 
 static unsigned n_threads(const struct backend *b)

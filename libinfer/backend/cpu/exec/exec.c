@@ -264,7 +264,7 @@ static void run_stages(struct exec *x)
 int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
              const struct batch *batch, float *logits, struct top_row *tops UNUSED)
 {
-    const struct cpu_backend *cpu = (const struct cpu_backend *)b;
+    const struct cpu_backend *cpu = CONTAINER_OF(b, struct cpu_backend, backend);
     struct exec x = {.cpu = cpu, .plan = plan, .store = store, .batch = batch, .logits = logits};
 
     x.end = plan->n_stages;
@@ -275,7 +275,7 @@ int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
 int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
                   const struct batch *batch, float *logits, uint32_t *i_stage)
 {
-    const struct cpu_backend *cpu = (const struct cpu_backend *)b;
+    const struct cpu_backend *cpu = CONTAINER_OF(b, struct cpu_backend, backend);
     struct exec x = {.cpu = cpu, .plan = plan, .store = store, .batch = batch, .logits = logits};
 
     x.begin = x.end = *i_stage;

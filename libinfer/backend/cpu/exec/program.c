@@ -203,7 +203,7 @@ static int alloc_parts(struct plan *plan)
 int program_compile(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                     struct kv_store *store UNUSED, struct plan **ret_plan, struct inf_err *reterr)
 {
-    const struct cpu_backend *cpu = (const struct cpu_backend *)b;
+    const struct cpu_backend *cpu = CONTAINER_OF(b, struct cpu_backend, backend);
     const unsigned flags = limits->many_rows ? cpu->flags_many : cpu->flags;
     struct plan *plan;
     int r;
