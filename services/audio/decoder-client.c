@@ -51,7 +51,7 @@ struct decoding {
     const struct decoding_events *events;
     void *user;
     int pipe;
-    struct loop_watch *watch; /* NULL: it rests, or the pipe is at its end */
+    struct loop_watch *watch; /* NULL: paused, or at the end of the pipe */
     struct loop_timer stall;
     struct loop_task again; /* offers refused samples again */
     bool resting, at_end, has_status;

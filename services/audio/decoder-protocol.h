@@ -28,7 +28,7 @@ enum decoder_order_kind { DECODER_START = 1, DECODER_STOP };
 
 struct decoder_order {
     uint32_t kind, id;
-    /* Of DECODER_START: */
+    /* For DECODER_START only: */
     uint64_t size;        /* bytes of the file */
     uint64_t max_samples; /* beyond this, the decoding fails */
     uint64_t max_memory;  /* bytes in addition to the file and the memory of the program */

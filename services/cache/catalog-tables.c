@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* At least this many digests of files are kept. */
+/* At least this many digests of files are stored. */
 #define DIGESTS 4096
 
 int catalog_load_state(struct catalog *c, struct catalog_state *ret_state)

@@ -72,8 +72,8 @@ struct store {
     struct store_stats stats; /* only the counters */
 };
 
-/* Most uses that are kept in memory, and most that one transaction for other changes writes with
- * it. */
+/* Limits of uses that are pending in memory, and of those that a transaction for other changes
+ * writes too. */
 #define TOUCHES_MAX  8192
 #define TOUCHES_STEP 1024
 
