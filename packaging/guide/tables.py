@@ -65,9 +65,15 @@ def nouns():
 @functools.cache
 def routes():
     """(path, method) pairs of the gateway; paths that go on are left out."""
-    rows = table("services/gateway/handler.c", "route routes[]")
-    return [(path, method) for path, method in re.findall(r'\{"([^"]+)", METHOD_(\w+)', rows)
-            if not path.endswith("/")]
+    rows = []
+    for section in source("services/services.ini").split("\n[")[1:]:
+        if re.search(r"^routes = yes$", section, re.M):
+            text = source("services/%s/routes.h" % section.partition("]")[0])
+            rows += [(path, method) for method, path in
+                     re.findall(r'\bROUTE\((\w+),\s+"([^"]+)"', text)]
+    own = table("services/gateway/handler.c", "route own_routes[]")
+    rows += re.findall(r'\{"([^"]+)", METHOD_(\w+)', own)
+    return [(path, method) for path, method in rows if not path.endswith("/")]
 
 
 @functools.cache

@@ -52,9 +52,9 @@ static char *chat_cache_socket(const struct options *options)
 
     if (!options->config->cache.enabled)
         return NULL;
-    if (options->cache_socket)
-        return strdup(options->cache_socket);
-    return config_socket_path("cache", &path) < 0 ? NULL : path;
+    if (options->sockets[SERVICE_CACHE])
+        return strdup(options->sockets[SERVICE_CACHE]);
+    return config_socket_path(service_rows[SERVICE_CACHE].name, &path) < 0 ? NULL : path;
 }
 
 static int chat_confined(struct chat *chat, struct options *options)

@@ -16,6 +16,7 @@
 #include "core/macros.h"
 
 struct config;
+struct service_row;
 
 enum {
     CLI_OK = 0,
@@ -59,14 +60,9 @@ const char *cli_size(uint64_t bytes);
 /* Reads all of a file, or of standard input ("-"), at most 64 MiB; the caller frees it. */
 int cli_read(const char *verb, const char *file, char **ret_text, size_t *ret_len);
 
-/* Finds the program of a service, for example folder "gateway" and name "sconce-gateway": beside
- * this program in a build tree or an installation, else in the configured installation directory.
- * The caller frees the path; NULL: not found. */
-char *serve_program(const char *folder, const char *name);
-/* The name of the optional package that holds a service ("audio"), static; NULL: the service is in
- * the main package.
- */
-const char *serve_package(const char *service);
+/* Finds the program of a service: beside this program in a build tree or an installation, else in
+ * the configured installation directory. The caller frees the path; NULL: not found. */
+char *serve_program(const struct service_row *row);
 
 /* Options that choose models: --config FILE, --models DIR (may be given several times). */
 struct cli_models {

@@ -29,7 +29,7 @@
 
 static void forward_mark_awake(struct gw_request *r)
 {
-    const uint64_t idle = gw_service_idle_usec(r->gateway, r->target);
+    const uint64_t idle = service_row_idle_usec(service_backends[r->target], r->gateway->config);
 
     if (!idle)
         r->gateway->awake_until_usec[r->target] = UINT64_MAX;
@@ -137,7 +137,8 @@ static void forward_break(struct gw_request *r, const char *message)
 
 static void forward_refuse(struct gw_request *r, enum http_call_result result, int error)
 {
-    const char *name = gw_service_name(r->target);
+    const struct service_row *row = service_backends[r->target];
+    const char *name = row->name;
 
     if (result == HTTP_CALL_TIMEOUT) {
         r->note = "service timed out";
@@ -155,13 +156,13 @@ static void forward_refuse(struct gw_request *r, enum http_call_result result, i
         r->note = "service busy";
         api_error_send(r->http, 503, "service_busy", NULL, 1,
                        "The %s service has too many connections waiting; try again later.", name);
-    } else if (error == ENOENT && gw_service_package(r->target)) {
+    } else if (error == ENOENT && row->package) {
         r->note = "service not installed";
         api_error_send(r->http, 501, "service_not_installed", NULL, 0,
                        "The %s service is not installed here: it is in the package %s. If that is "
                        "installed, `sconce doctor` on the server tells why the service has no "
                        "socket.",
-                       name, gw_service_package(r->target));
+                       name, row->package);
     } else {
         r->note = "service unreachable";
         api_error_send(r->http, 502, "service_unreachable", NULL, 0,
@@ -224,7 +225,7 @@ static void forward_start(struct gw_request *r, const struct http_call_params *p
         forward_end(r, HTTP_CALL_NO_CONNECT, ENOMEM);
 }
 
-void gw_forward(struct gw_request *r, enum gw_service target)
+void gw_forward(struct gw_request *r, enum service_backend target)
 {
     static const char *const passed[] = {"content-type", "accept", SESSION_ID_HEADER};
     const struct http_text method = http_request_method(r->http);
@@ -266,7 +267,7 @@ static void forward_on_patience(struct loop_timer *timer)
     forward_end(r, HTTP_CALL_TIMEOUT, 0);
 }
 
-void gw_ask(struct gw_request *r, enum gw_service target, const char *path)
+void gw_ask(struct gw_request *r, enum service_backend target, const char *path)
 {
     r->target = target;
     r->patience = (struct loop_timer){.fire = forward_on_patience, .data = r};
@@ -286,7 +287,7 @@ void gw_forward_cancel(struct gw_request *r)
 
 void gw_forward_give_up(struct gw_request *r)
 {
-    const char *name = gw_service_name(r->target);
+    const char *name = service_backends[r->target]->name;
 
     gw_forward_cancel(r);
     r->gateway->n_failures[r->target][GW_FAIL_SILENT]++;
@@ -298,30 +299,7 @@ void gw_forward_give_up(struct gw_request *r)
                    name);
 }
 
-const char *gw_service_name(enum gw_service target)
-{
-    static const char *const names[GW_N_SERVICES] = {
-        [GW_CHAT] = "chat", [GW_EMBED] = "embed", [GW_AUDIO] = "audio"};
-
-    return names[target];
-}
-
-const char *gw_service_package(enum gw_service target)
-{
-    return target == GW_AUDIO ? "sconce-audio" : NULL;
-}
-
-uint64_t gw_service_idle_usec(const struct gateway *gateway, enum gw_service target)
-{
-    const struct config *config = gateway->config;
-    const uint64_t times[GW_N_SERVICES] = {[GW_CHAT] = config->chat.idle_timeout_usec,
-                                           [GW_EMBED] = config->embed.idle_timeout_usec,
-                                           [GW_AUDIO] = config->audio.idle_timeout_usec};
-
-    return times[target];
-}
-
-bool gw_service_is_awake(const struct gateway *gateway, enum gw_service target)
+bool gw_service_is_awake(const struct gateway *gateway, enum service_backend target)
 {
     return gateway->n_forwarded[target] || clock_usec() < gateway->awake_until_usec[target];
 }

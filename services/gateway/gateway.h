@@ -9,6 +9,7 @@
  */
 
 #include "common/config/rights.h"
+#include "common/config/service-table.h"
 #include "common/http/http.h"
 #include "common/http/request-id.h"
 #include "common/service/loop.h"
@@ -20,13 +21,6 @@ struct gw_request;
 struct gw_route;
 struct key_list;
 struct service;
-
-enum gw_service {
-    GW_CHAT,
-    GW_EMBED,
-    GW_AUDIO,
-    GW_N_SERVICES,
-};
 
 enum gw_failure {
     GW_FAIL_CONNECT,
@@ -41,7 +35,7 @@ enum gw_failure {
 /* Requests that wait for the first byte of a service, and the health check of that service. */
 struct gw_liveness {
     struct gateway *gateway;
-    enum gw_service target;
+    enum service_backend target;
     struct gw_request *waiting;
     struct loop_timer tick;
     struct http_call *call;
@@ -54,15 +48,15 @@ struct gateway {
     uid_t own_uid;               /* user that runs this gateway */
     uid_t unmapped_uid;          /* id of users that the user namespace does not map */
     struct service *service;
-    struct http_upstream *upstreams[GW_N_SERVICES];
-    struct gw_liveness liveness[GW_N_SERVICES];
+    struct http_upstream *upstreams[N_BACKENDS];
+    struct gw_liveness liveness[N_BACKENDS];
     /* Until then a service that answered cannot have exited when idle; 0: it has not answered
      * yet. */
-    uint64_t awake_until_usec[GW_N_SERVICES];
-    uint32_t n_forwarded[GW_N_SERVICES]; /* calls in progress */
-    uint64_t n_answers[6];               /* by status / 100; [0]: none, because the client left */
+    uint64_t awake_until_usec[N_BACKENDS];
+    uint32_t n_forwarded[N_BACKENDS]; /* calls in progress */
+    uint64_t n_answers[6];            /* by status / 100; [0]: none, because the client left */
     uint64_t n_unauthorized;
-    uint64_t n_failures[GW_N_SERVICES][GW_N_FAILURES];
+    uint64_t n_failures[N_BACKENDS][GW_N_FAILURES];
     struct metrics_histogram duration;
 };
 
@@ -83,7 +77,7 @@ struct gw_request {
     const char *note;        /* static, for the access line */
     struct gw_access access; /* zeroed before gw_auth_check(), and if that is not called */
     struct http_call *call;
-    enum gw_service target;
+    enum service_backend target;
     struct gw_request *prev_waiting, *next_waiting;
     bool waits;      /* waits for the first byte; in the list of gw_liveness */
     struct str body; /* an answer that is forwarded in one piece */
@@ -97,7 +91,7 @@ struct gw_request {
     struct loop_timer patience;             /* timeout of that call */
     struct str text;                        /* text of the answer so far */
     bool any_ill;                           /* health: a service did not answer correctly */
-    bool is_up[GW_N_SERVICES];              /* metrics: the service answered */
+    bool is_up[N_BACKENDS];                 /* metrics: the service answered */
 };
 
 /* handler.c: gw_admit() is called for a complete head, gw_handle() for a complete admitted
@@ -127,21 +121,16 @@ bool gw_cors_is_foreign(const struct config *config, const struct http_request *
 bool gw_cors_handle(const struct config *config, struct http_request *request);
 
 /* forward.c: forwards the request, and its answer as it arrives. */
-void gw_forward(struct gw_request *r, enum gw_service target);
+void gw_forward(struct gw_request *r, enum service_backend target);
 /* Sends a GET request for @path to a service on behalf of @r. At the end r->answered() is called
  * with r->status (0: no answer) and r->body. */
-void gw_ask(struct gw_request *r, enum gw_service target, const char *path);
+void gw_ask(struct gw_request *r, enum service_backend target, const char *path);
 /* Cancels the call to the service. */
 void gw_forward_cancel(struct gw_request *r);
 /* The same, and answers that the service does not start, or hangs. */
 void gw_forward_give_up(struct gw_request *r);
-const char *gw_service_name(enum gw_service target);
-/* Returns the package of an optional service; NULL: it is always installed. Static. */
-const char *gw_service_package(enum gw_service target);
-/* Returns the idle timeout of a service; 0: it never exits. */
-uint64_t gw_service_idle_usec(const struct gateway *gateway, enum gw_service target);
 /* Whether the service is running, as far as is known without starting it. */
-bool gw_service_is_awake(const struct gateway *gateway, enum gw_service target);
+bool gw_service_is_awake(const struct gateway *gateway, enum service_backend target);
 
 /* liveness.c: a request waits from when it is sent until its first byte arrives or it is over. */
 void gw_liveness_init(struct gateway *gateway);

@@ -2,8 +2,8 @@
 /*
  * Handling requests: CORS, key, route, method, right, in this order
  *
- * All checks run when the head is complete, so the body of a refused request is not read. A new
- * endpoint of a service is one row of the table.
+ * All checks run when the head is complete, so the body of a refused request is not read.
+ * The routes of a service are in its routes.h, which the service reads too.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "common/service/service.h"
 #include "core/clock.h"
 #include "gateway/gateway.h"
+#include "service-routes.h"
 
 enum {
     METHOD_GET = 1,
@@ -24,44 +25,55 @@ enum {
 struct gw_route {
     const char *path;
     unsigned methods;
-    unsigned right; /* enum right; 0: none, so no key is needed */
-    bool is_prefix; /* a longer path is required */
-    bool is_large;  /* its bodies are audio files */
-    enum gw_service service;
+    unsigned right;                       /* enum right; 0: none, so no key is needed */
+    bool is_prefix;                       /* a longer path is required */
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
 };
 
-static const struct gw_route routes[] = {
-    {"/v1/chat/completions", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
-    {"/v1/completions", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
-    {"/v1/models", METHOD_GET, RIGHT_INFER, .service = GW_CHAT},
-    {"/v1/models/", METHOD_GET, RIGHT_INFER, .is_prefix = true, .service = GW_CHAT},
-    {"/tokenize", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
-    {"/detokenize", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
-    {"/apply-template", METHOD_POST, RIGHT_INFER, .service = GW_CHAT},
-    {"/v1/embeddings", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
-    {"/v1/rerank", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
-    {"/v1/similarity", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
-    {"/embed", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
-    {"/embed_all", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
-    {"/rerank", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
-    {"/similarity", METHOD_POST, RIGHT_INFER, .service = GW_EMBED},
-    {"/v1/audio/transcriptions", METHOD_POST, RIGHT_INFER, .is_large = true, .service = GW_AUDIO},
-    {"/v1/audio/translations", METHOD_POST, RIGHT_INFER, .is_large = true, .service = GW_AUDIO},
+static const struct gw_route own_routes[] = {
     {"/health", METHOD_GET, 0, .handle = gw_health},
     {"/metrics", METHOD_GET, RIGHT_OBSERVE, .handle = gw_metrics},
 };
 
-static const struct gw_route *route_find(struct http_text path)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
-        const size_t len = strlen(routes[i].path);
+#define ROUTE_ROW(method, path, right, match, handler)                                             \
+    {path, METHOD_##method, RIGHT_##right, .is_prefix = ROUTE_##match},
+#define ROUTE_ROWS(name, NAME, ROUTES)                                                             \
+    static const struct gw_route name##_routes[] = {ROUTES(ROUTE_ROW)};
+SERVICE_ROUTES(ROUTE_ROWS)
 
-        if (routes[i].is_prefix ? path.len > len && memcmp(path.data, routes[i].path, len) == 0
-                                : http_text_is(path, routes[i].path))
-            return &routes[i];
+#define ROUTE_LIST(name, NAME, ROUTES)                                                             \
+    [BACKEND_##NAME] = {name##_routes, ARRAY_SIZE(name##_routes)},
+static const struct {
+    const struct gw_route *rows;
+    size_t n;
+} service_routes[N_BACKENDS] = {SERVICE_ROUTES(ROUTE_LIST)};
+
+static const struct gw_route *route_find_in(const struct gw_route *rows, size_t n,
+                                            struct http_text path)
+{
+    for (size_t i = 0; i < n; i++) {
+        const size_t len = strlen(rows[i].path);
+
+        if (rows[i].is_prefix ? path.len > len && memcmp(path.data, rows[i].path, len) == 0
+                              : http_text_is(path, rows[i].path))
+            return &rows[i];
     }
     return NULL;
+}
+
+/* *ret_target is the service of the route, where the gateway does not answer itself. */
+static const struct gw_route *route_find(struct http_text path, enum service_backend *ret_target)
+{
+    for (unsigned i = 0; i < N_BACKENDS; i++) {
+        const struct gw_route *route =
+            route_find_in(service_routes[i].rows, service_routes[i].n, path);
+
+        if (route) {
+            *ret_target = (enum service_backend)i;
+            return route;
+        }
+    }
+    return route_find_in(own_routes, ARRAY_SIZE(own_routes), path);
 }
 
 /* A deep health check starts services and shows the activity of all clients, so it needs a
@@ -161,12 +173,14 @@ static void request_lacks_right(struct gw_request *r, enum right right)
 /* Sets the largest body for the route. */
 static void request_limit_body(const struct gw_request *r)
 {
-    const struct config *config = r->gateway->config;
+    const uint64_t own =
+        r->route->handle ? 0
+                         : service_row_max_body(service_backends[r->target], r->gateway->config);
 
     if (r->route->methods != METHOD_POST)
         http_request_limit_body(r->http, 0);
-    else if (r->route->is_large)
-        http_request_limit_body(r->http, config->audio.max_body);
+    else if (own)
+        http_request_limit_body(r->http, own);
 }
 
 /* Checks the request and answers it if it is refused. */
@@ -174,7 +188,7 @@ static void request_check(struct gw_request *r)
 {
     const struct http_text method = http_request_method(r->http);
     const struct http_text path = http_request_path(r->http);
-    const struct gw_route *route = route_find(path);
+    const struct gw_route *route = route_find(path, &r->target);
     const unsigned right = route ? route_right(route, r) : 0;
 
     if (!route || right) {
@@ -225,5 +239,5 @@ void gw_handle(void *data, struct http_request *request)
     if (r->route->handle)
         r->route->handle(r);
     else
-        gw_forward(r, r->route->service);
+        gw_forward(r, r->target);
 }

@@ -36,26 +36,26 @@ static void health_end(struct gw_request *r)
     http_respond(r->http, r->any_ill ? 503 : 200, "application/json", out.data, out.len);
 }
 
-static void health_ask(struct gw_request *r, enum gw_service target);
+static void health_ask(struct gw_request *r, enum service_backend target);
 
 /* Adds the result of one service; then requests the next. */
 static void health_answer(struct gw_request *r)
 {
-    const bool missing = r->is_absent && gw_service_package(r->target);
+    const bool missing = r->is_absent && service_backends[r->target]->package;
 
     r->any_ill |= r->status != 200 && !missing;
-    str_printf(&r->text, "%s\"%s\":", r->target ? "," : "", gw_service_name(r->target));
+    str_printf(&r->text, "%s\"%s\":", r->target ? "," : "", service_backends[r->target]->name);
     if (r->status && r->body.len)
         str_append(&r->text, r->body.data, r->body.len);
     else
         str_printf(&r->text, "{\"status\":\"%s\"}", missing ? "not_installed" : "unreachable");
-    if (r->target + 1 < GW_N_SERVICES)
+    if (r->target + 1 < N_BACKENDS)
         health_ask(r, r->target + 1);
     else
         health_end(r);
 }
 
-static void health_ask(struct gw_request *r, enum gw_service target)
+static void health_ask(struct gw_request *r, enum service_backend target)
 {
     str_clear(&r->body);
     r->status = 0;
@@ -76,7 +76,7 @@ void gw_health(struct gw_request *r)
     if (service_is_draining(r->gateway->service)) {
         http_respond(r->http, 503, "application/json", stopping, sizeof(stopping) - 1);
     } else if (gw_health_is_deep(r)) {
-        health_ask(r, (enum gw_service)0);
+        health_ask(r, (enum service_backend)0);
     } else {
         http_respond(r->http, 200, "application/json", ok, sizeof(ok) - 1);
     }
@@ -91,21 +91,21 @@ static void metrics_services(const struct gw_request *r, struct str *out)
 
     metrics_head(out, "sconce_gateway_service_failures_total", "counter",
                  "Failed calls of services, by kind of failure.");
-    for (unsigned i = 0; i < GW_N_SERVICES; i++)
+    for (unsigned i = 0; i < N_BACKENDS; i++)
         for (unsigned k = 0; k < GW_N_FAILURES; k++) {
-            snprintf(labels, sizeof(labels), "service=\"%s\",kind=\"%s\"", gw_service_name(i),
-                     failures[k]);
+            snprintf(labels, sizeof(labels), "service=\"%s\",kind=\"%s\"",
+                     service_backends[i]->name, failures[k]);
             metrics_sample(out, "sconce_gateway_service_failures_total", labels,
                            (double)gateway->n_failures[i][k]);
         }
     metrics_head(out, "sconce_gateway_service_calls_active", "gauge", "Running calls of services.");
-    for (unsigned i = 0; i < GW_N_SERVICES; i++) {
-        snprintf(labels, sizeof(labels), "service=\"%s\"", gw_service_name(i));
+    for (unsigned i = 0; i < N_BACKENDS; i++) {
+        snprintf(labels, sizeof(labels), "service=\"%s\"", service_backends[i]->name);
         metrics_sample(out, "sconce_gateway_service_calls_active", labels, gateway->n_forwarded[i]);
     }
     metrics_head(out, "sconce_service_up", "gauge", "Whether a service is known to run.");
-    for (unsigned i = 0; i < GW_N_SERVICES; i++) {
-        snprintf(labels, sizeof(labels), "service=\"%s\"", gw_service_name(i));
+    for (unsigned i = 0; i < N_BACKENDS; i++) {
+        snprintf(labels, sizeof(labels), "service=\"%s\"", service_backends[i]->name);
         metrics_sample(out, "sconce_service_up", labels, r->is_up[i]);
     }
 }
@@ -152,9 +152,9 @@ static void metrics_ask(struct gw_request *r, unsigned target)
 {
     _cleanup_str_ struct str out = {};
 
-    while (target < GW_N_SERVICES && !gw_service_is_awake(r->gateway, target))
+    while (target < N_BACKENDS && !gw_service_is_awake(r->gateway, target))
         target++;
-    if (target < GW_N_SERVICES) {
+    if (target < N_BACKENDS) {
         str_clear(&r->body);
         r->status = 0;
         r->answered = metrics_answer;

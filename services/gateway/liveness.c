@@ -63,7 +63,7 @@ static void liveness_give_up(struct gw_liveness *live)
     if (n)
         log_event(LOG_ID_UNANSWERED, LOG_ERR, NULL,
                   "the %s service does not answer: %u requests were refused after %u probes",
-                  gw_service_name(live->target), n, live->n_failed);
+                  service_backends[live->target]->name, n, live->n_failed);
 }
 
 static void liveness_tick(struct loop_timer *timer)
@@ -88,10 +88,10 @@ static void liveness_tick(struct loop_timer *timer)
 
 void gw_liveness_init(struct gateway *gateway)
 {
-    for (unsigned i = 0; i < GW_N_SERVICES; i++) {
+    for (unsigned i = 0; i < N_BACKENDS; i++) {
         struct gw_liveness *live = &gateway->liveness[i];
 
-        *live = (struct gw_liveness){.gateway = gateway, .target = (enum gw_service)i};
+        *live = (struct gw_liveness){.gateway = gateway, .target = (enum service_backend)i};
         live->tick = (struct loop_timer){.fire = liveness_tick, .data = live};
     }
 }

@@ -22,22 +22,30 @@
  * raises this limit when the first body is freed, and then keeps the memory of later ones. */
 #define GATEWAY_LARGE_BLOCK (256 * 1024)
 
+/* Bytes of all bodies at a time: at least one of the largest that a service takes. */
+static uint64_t gateway_max_bodies(const struct config *config)
+{
+    uint64_t most = config->gateway.max_bodies;
+
+    for (unsigned i = 0; i < N_BACKENDS; i++)
+        most = MAX(most, service_row_max_body(service_backends[i], config));
+    return most;
+}
+
 static int gateway_connect(struct gateway *gateway, const struct options *options)
 {
-    const char *const given[GW_N_SERVICES] = {[GW_CHAT] = options->chat_socket,
-                                              [GW_EMBED] = options->embed_socket,
-                                              [GW_AUDIO] = options->audio_socket};
     int r = 0;
 
-    for (unsigned i = 0; i < GW_N_SERVICES && r == 0; i++) {
+    for (unsigned i = 0; i < N_BACKENDS && r == 0; i++) {
+        const struct service_row *row = service_backends[i];
+        const char *given = options_socket(options, row);
         _cleanup_free_ char *path = NULL;
 
-        if (!given[i] && (r = config_socket_path(gw_service_name(i), &path)) < 0) {
-            log_error("cannot find the socket of the %s service: %s", gw_service_name(i),
-                      strerror(-r));
+        if (!given && (r = config_socket_path(row->name, &path)) < 0) {
+            log_error("cannot find the socket of the %s service: %s", row->name, strerror(-r));
             return r;
         }
-        r = http_upstream_new(service_loop(gateway->service), given[i] ? given[i] : path,
+        r = http_upstream_new(service_loop(gateway->service), given ? given : path,
                               gateway->config->gateway.backend_timeout_usec, GATEWAY_KEEP_USEC,
                               &gateway->upstreams[i]);
         if (r < 0)
@@ -79,8 +87,7 @@ int main(int argc, char **argv)
                 {
                     .max_header = options.config->gateway.max_header,
                     .max_body = options.config->gateway.max_body,
-                    .max_bodies =
-                        MAX(options.config->gateway.max_bodies, options.config->audio.max_body),
+                    .max_bodies = gateway_max_bodies(options.config),
                     .max_connections = options.config->gateway.max_connections,
                     .head_timeout_usec = options.config->gateway.header_timeout_usec,
                     .body_timeout_usec = options.config->gateway.body_timeout_usec,
@@ -101,7 +108,7 @@ int main(int argc, char **argv)
     }
     if (gateway.service)
         http_server_close(service_server(gateway.service));
-    for (size_t i = 0; i < GW_N_SERVICES; i++)
+    for (size_t i = 0; i < N_BACKENDS; i++)
         http_upstream_free(gateway.upstreams[i]);
     service_free(gateway.service);
     options_done(&options);

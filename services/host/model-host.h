@@ -12,6 +12,7 @@
  * Each model has separate lanes there, so slow requests to one model delay no other model.
  */
 
+#include "common/config/service-table.h"
 #include "common/service/metrics.h"
 #include "host/residents.h"
 
@@ -30,6 +31,10 @@ struct model_route {
     /* Such requests do not restart the idle timeout: monitoring must not keep models in memory. */
     void (*answer)(struct model_host *host, struct http_request *request);
 };
+
+/* A row of such a table, of a row of a service's routes.h. */
+#define MODEL_ROUTE(method, path, right, match, handler)                                           \
+    {#method, path, .is_prefix = ROUTE_##match, handler},
 
 struct model_host_params {
     const char *name; /* "chat"; static, like everything that this structure points to */

@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, os.path.dirname(__file__))
 from activator import Service, listen_tcp, listen_unix  # noqa: E402
 from gguf_template import CHATML, set_chat_template  # noqa: E402
+from services import service  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SCONCE_BUILD", ROOT / "build"))
@@ -28,6 +29,12 @@ EMBED = BUILD / "services/embed/sconce-embed"
 AUDIO = BUILD / "services/audio/sconce-audio"
 # Sanitizers make everything slower; limits of time grow with this.
 SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
+
+
+def taken(name, args):
+    """The options of @args, each with its value, that the service takes."""
+    pairs = zip(args[::2], args[1::2])
+    return [word for pair in pairs if service(name).takes(pair[0]) for word in pair]
 
 
 @pytest.fixture(scope="session")
@@ -73,15 +80,16 @@ class Suite:
         self.port = tcp.getsockname()[1]
         self.url = "http://127.0.0.1:%d" % self.port
         env = {"XDG_RUNTIME_DIR": self.dir, "HOME": self.dir}
-        self.chat = Service([str(CHAT), "--config", config, *args], [listen_unix(self.chat_sock)],
+        self.chat = Service([str(CHAT), "--config", config, *taken("chat", args)], [listen_unix(self.chat_sock)],
                             env, self.log)
-        self.embed = Service([str(EMBED), "--config", config, *args],
+        self.embed = Service([str(EMBED), "--config", config, *taken("embed", args)],
                              [listen_unix(self.embed_sock)], env, self.log)
-        self.audio = Service([str(audio_program or AUDIO), "--config", config, *args],
+        self.audio = Service([str(audio_program or AUDIO), "--config", config, *taken("audio", args)],
                              [listen_unix(self.audio_sock)], env, self.log)
         self.gateway = Service(
             [str(GATEWAY), "--config", config, "--chat-socket", self.chat_sock,
-             "--embed-socket", self.embed_sock, "--audio-socket", self.audio_sock, *args],
+             "--embed-socket", self.embed_sock, "--audio-socket", self.audio_sock,
+             *taken("gateway", args)],
             [tcp, listen_unix(self.gateway_sock)], env, self.log)
 
     def close(self):

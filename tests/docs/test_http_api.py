@@ -20,11 +20,18 @@ def table(head):
 
 def test_routes():
     source = (TREE / "services/gateway/handler.c").read_text()
-    part = re.search(r"struct gw_route routes\[\] = \{\n(.*?)^\};", source, re.M | re.S).group(1)
+    part = re.search(r"struct gw_route own_routes\[\] = \{\n(.*?)^\};", source, re.M | re.S).group(1)
+    rows = re.findall(r'\{"([^"]+)", METHOD_(\w+), (\w+),', part)
+    assert len(rows) == part.count('{"')
+    for file in (TREE / "services").glob("*/routes.h"):
+        text = file.read_text()
+        found = re.findall(r'\bROUTE\((\w+),\s+"([^"]+)",\s+(\w+),', text)
+        assert len(found) == text.count('"/')
+        rows += [(path, method, right) for method, path, right in found]
     there = {(path.replace("/models/", "/models/{id}"), method,
               right.removeprefix("RIGHT_").lower() if right != "0" else "none")
-             for path, method, right in re.findall(r'\{"([^"]+)", METHOD_(\w+), (\w+),', part)}
-    assert len(there) == part.count('{"')
+             for path, method, right in rows}
+    assert len(there) == len(rows)
     written = {(path, method, right) for paths, method, right, _ in table("| route |")
                for path in re.findall(r"`([^`]+)`", paths)}
     assert written == there

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the services under test, one row per service.
+"""The table of the services under test, one row per service, made of services/services.ini.
 
 The tests of policies (system calls of a service), of attacks (actions it must not be able to take)
-and of units (its life under systemd) all use this table, so one row adds a new service to all of
-them.
+and of units (its life under systemd) all use this table, so one section of that file adds a new
+service to all of them.
 """
 import dataclasses
+import importlib.util
+import pathlib
 import socket
+
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "services/table.py"
+spec = importlib.util.spec_from_file_location("services_table", TABLE)
+table = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(table)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +31,10 @@ class ServiceRow:
     answers: bool = True  # whether requests to a chat model pass through it
     # It distinguishes the users of the machine by UID, so its system unit has no user namespace.
     sees_users: bool = False
+    options: tuple = ()  # of its program, in addition to those of all services; without "--"
+
+    def takes(self, option):
+        return option in ("--config", "--drain-timeout") or option.removeprefix("--") in self.options
 
     @property
     def unit(self):
@@ -61,19 +72,20 @@ class ServiceRow:
         return "%s.sock" % self.name
 
 
-SERVICES = (
-    ServiceRow("gateway", ("gateway", "gateway-tcp"), may_connect=("chat", "embed", "audio"),
-               sees_users=True),
-    ServiceRow("chat", ("chat",), needs_models=True, may_connect=("cache",),
-               makes_memory=True),
-    ServiceRow("embed", ("embed",), needs_models=True, answers=False),
-    ServiceRow("audio", ("audio",), needs_models=True, makes_memory=True, answers=False),
-    ServiceRow("cache", ("cache",), socket_type=socket.SOCK_SEQPACKET, keeps_files=True,
-               answers=False),
-)
+def row(service):
+    """The row of a section of services.ini."""
+    return ServiceRow(
+        service.name, service.sockets + service.extra_sockets,
+        needs_models="models" in service.options, may_connect=service.connects,
+        socket_type=socket.SOCK_SEQPACKET if service.socket == "packets" else socket.SOCK_STREAM,
+        keeps_files=service.writes, may_network=service.network, makes_memory=service.memory,
+        answers=service.needed, sees_users=service.users, options=service.options)
+
+
+SERVICES = tuple(row(service) for service in table.load())
 
 # Socket units that are not enabled by default.
-OPTIONAL_SOCKETS = ("sconce-gateway-tcp.socket",)
+OPTIONAL_SOCKETS = tuple(table.words("extra-sockets"))
 # Units that belong to no single service.
 COMMON_UNITS = ("sconce.target", "sconce.slice")
 

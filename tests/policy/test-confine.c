@@ -18,9 +18,9 @@
 #include "common/confine/landlock.h"
 #include "common/confine/policy.h"
 #include "confined.h"
+#include "service-rows.h"
 
-static const char *const services[] = {"audio",         "cache",   "chat",  "chat-gpu",
-                                       "chat-lavapipe", "decoder", "embed", "gateway"};
+static const char *const services[] = {SERVICE_POLICIES};
 
 static bool was_killed(int status)
 {

@@ -7,9 +7,9 @@
 
 #include "common/confine/policy.h"
 #include "lib/test.h"
+#include "service-rows.h"
 
-static const char *const services[] = {"audio",   "cache", "chat",   "chat-gpu",
-                                       "decoder", "embed", "gateway"};
+static const char *const services[] = {SERVICE_POLICIES};
 
 enum {
     NUMBERS = 700, /* beyond those that any kernel has */

@@ -5,9 +5,9 @@
 #include "common/confine/policy.h"
 
 #include "lib/test.h"
+#include "service-rows.h"
 
-static const char *const services[] = {"audio",         "cache",   "chat",  "chat-gpu",
-                                       "chat-lavapipe", "decoder", "embed", "gateway"};
+static const char *const services[] = {SERVICE_POLICIES};
 
 static bool is_chat(const char *service)
 {

@@ -21,6 +21,7 @@
 #include "cli/setup/setup.h"
 #include "common/config/config.h"
 #include "common/config/key-file.h"
+#include "common/config/service-table.h"
 #include "core/file.h"
 
 /* True if a process listens on the unix socket @path. */
@@ -43,9 +44,6 @@ static bool listens(const char *path)
     return found;
 }
 
-/* Services whose sockets listen whenever the target is active */
-static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
-
 /* Whether no socket listens and none has failed: somebody stopped them all. */
 static bool all_are_stopped(const struct doctor_side *side)
 {
@@ -54,10 +52,10 @@ static bool all_are_stopped(const struct doctor_side *side)
 
     if (units_state(side->units, SETUP_TCP_SOCKET, &tcp) && strcmp(tcp.active, "inactive") != 0)
         return false;
-    for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
+    for (size_t i = 0; i < N_SERVICES; i++) {
         struct unit_state s;
 
-        if (!units_state(side->units, doctor_text("sconce-%s.socket", services[i]), &s) ||
+        if (!units_state(side->units, service_rows[i].socket_unit, &s) ||
             strcmp(s.load, "loaded") != 0)
             continue;
         if (strcmp(s.active, "inactive") != 0)
@@ -108,17 +106,17 @@ static bool is_masked(const struct doctor_side *side, const char *unit)
 }
 
 /* A socket cannot start while its service runs, so the command stops the service first. */
-static void check_socket(struct doctor *d, const struct doctor_side *side, const char *service)
+static void check_socket(struct doctor *d, const struct doctor_side *side,
+                         const struct service_row *row)
 {
-    const char *socket = doctor_text("sconce-%s.socket", service);
-    const char *command =
-        doctor_text("%s stop sconce-%s.service && %s restart %s", doctor_systemctl(side), service,
-                    doctor_systemctl(side), socket);
+    const char *socket = row->socket_unit;
+    const char *command = doctor_text("%s stop %s && %s restart %s", doctor_systemctl(side),
+                                      row->unit, doctor_systemctl(side), socket);
     struct unit_state s;
     struct stat st;
 
     if (!units_state(side->units, socket, &s) || strcmp(s.load, "loaded") != 0 ||
-        is_masked(side, doctor_text("sconce-%s.service", service)))
+        is_masked(side, row->unit))
         return;
     if (strcmp(s.active, "active") != 0)
         doctor_tell(d, FINDING_BROKEN, "doors", command, "%s %s is %s%s%s", doctor_whose(side),
@@ -145,9 +143,9 @@ static void check_groups(struct doctor *d, const struct doctor_side *side)
 /* Services behind the gateway trust every client. An older version gave the group sconce access to
  * their sockets. */
 static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
-                               const char *service)
+                               const struct service_row *row)
 {
-    const char *path = doctor_text("%s/%s.sock", side->places.socket_dir, service);
+    const char *path = doctor_text("%s/%s", side->places.socket_dir, row->socket);
     const struct group *group = getgrnam("sconce");
     struct stat st;
 
@@ -232,11 +230,10 @@ void doctor_doors(struct doctor *d)
         check_groups(d, side);
         if (!check_target(d, side))
             continue;
-        for (size_t k = 0; k < ARRAY_SIZE(services); k++)
-            check_socket(d, side, services[k]);
-        check_inner_socket(d, side, "chat");
-        check_inner_socket(d, side, "embed");
-        check_inner_socket(d, side, "audio");
+        for (size_t k = 0; k < N_SERVICES; k++)
+            check_socket(d, side, &service_rows[k]);
+        for (size_t k = 0; k < N_BACKENDS; k++)
+            check_inner_socket(d, side, service_backends[k]);
         check_port(d, side);
         check_group(d, side);
     }

@@ -18,6 +18,7 @@
 
 #include "cli/doctor/doctor.h"
 #include "cli/machine/audit-line.h"
+#include "common/config/service-table.h"
 
 enum {
     JOURNAL_HOURS = 24,
@@ -31,8 +32,6 @@ enum {
 #define ID_UNIT_SUCCESS "7ad2d189f7e94e70a38c781354912448"
 #define ID_UNIT_STARTED "39f53479d3a045ac8e11786248231fbf"
 #define ID_UNIT_RESTART "5eb03494b6584870a536b337290809b3"
-
-static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
 
 /* The last failure of a service that has not ended normally since */
 struct failure {
@@ -51,8 +50,8 @@ struct refusal {
 };
 
 struct refusals {
-    struct refusal seccomp[ARRAY_SIZE(services)];
-    struct refusal apparmor[ARRAY_SIZE(services)];
+    struct refusal seccomp[N_SERVICES];
+    struct refusal apparmor[N_SERVICES];
     bool seen; /* the kernel's messages could be read */
 };
 
@@ -117,14 +116,14 @@ static bool manager_is_visible(sd_journal *j, bool user)
            sd_journal_previous(j) > 0;
 }
 
-static void read_unit(sd_journal *j, bool user, const char *service, struct failure *ret)
+static void read_unit(sd_journal *j, bool user, const char *unit, struct failure *ret)
 {
     struct failure f = {0};
     char match[96];
     unsigned n = 0;
 
     sd_journal_flush_matches(j);
-    snprintf(match, sizeof(match), "%s=sconce-%s.service", user ? "USER_UNIT" : "UNIT", service);
+    snprintf(match, sizeof(match), "%s=%s", user ? "USER_UNIT" : "UNIT", unit);
     if (sd_journal_add_match(j, match, 0) < 0 || match_manager(j, user) < 0 || seek_window(j) < 0)
         return;
     while (sd_journal_next(j) > 0 && n++ < JOURNAL_MAX_LINES)
@@ -133,14 +132,13 @@ static void read_unit(sd_journal *j, bool user, const char *service, struct fail
 }
 
 /* Reads the last error that the service logged in the minute before it failed. */
-static void read_last_error(sd_journal *j, bool user, const char *service, struct failure *f)
+static void read_last_error(sd_journal *j, bool user, const char *unit, struct failure *f)
 {
     char match[96];
     uint64_t usec;
 
     sd_journal_flush_matches(j);
-    snprintf(match, sizeof(match), "%s=sconce-%s.service",
-             user ? "_SYSTEMD_USER_UNIT" : "_SYSTEMD_UNIT", service);
+    snprintf(match, sizeof(match), "%s=%s", user ? "_SYSTEMD_USER_UNIT" : "_SYSTEMD_UNIT", unit);
     if (sd_journal_add_match(j, match, 0) < 0 || sd_journal_add_match(j, "PRIORITY=3", 0) < 0 ||
         sd_journal_seek_realtime_usec(j, f->usec + 1) < 0 || sd_journal_previous(j) <= 0 ||
         sd_journal_get_realtime_usec(j, &usec) < 0 || usec + 60000000 < f->usec)
@@ -153,14 +151,10 @@ static void take_refusal(struct refusals *r, const char *text, uint64_t usec)
     struct audit_line line;
 
     audit_line_parse(text, &line);
-    for (size_t i = 0; i < ARRAY_SIZE(services) && line.kind != REFUSAL_NONE; i++) {
-        char program[32];
-
-        snprintf(program, sizeof(program), "sconce-%s", services[i]);
-        if (strcmp(line.program, program) == 0)
+    for (size_t i = 0; i < N_SERVICES && line.kind != REFUSAL_NONE; i++)
+        if (strcmp(line.program, service_rows[i].program) == 0)
             *(line.kind == REFUSAL_SYSCALL ? &r->seccomp[i] : &r->apparmor[i]) =
                 (struct refusal){line, usec};
-    }
 }
 
 static void read_kernel_journal(sd_journal *j, struct refusals *r)
@@ -220,7 +214,7 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
         {"core-dump", "it crashed"},
         {"signal", "it was killed"},
     };
-    const char *unit = doctor_text("sconce-%s.service", services[i]), *what = NULL;
+    const char *unit = service_rows[i].unit, *what = NULL;
     const char *command = doctor_text("%s restart %s", doctor_systemctl(side), unit);
     const char *times = f->n > 1 ? doctor_text(" (%u times)", f->n) : "";
 
@@ -233,7 +227,7 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
                     "killed%s; if it happens again, report it with `sconce policy explain %s`",
                     doctor_whose(side), unit, same ? ": " : "", same ? refusal->line.call : "",
                     same ? "" : " (`sudo journalctl -k -g type=1326` shows which)", times,
-                    services[i]);
+                    service_rows[i].name);
         return;
     }
     for (size_t k = 0; k < ARRAY_SIZE(rows); k++)
@@ -254,24 +248,25 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
 /* Reports refusals without a failed unit: under `sconce serve`, or if the service continued. */
 static void tell_refusals(struct doctor *d, const struct refusals *r, const bool *told)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
+    for (size_t i = 0; i < N_SERVICES; i++) {
         if (r->seccomp[i].line.kind != REFUSAL_NONE && !told[i])
             doctor_tell(d, FINDING_ADVICE, "journal",
-                        doctor_text("sconce policy explain %s", services[i]),
+                        doctor_text("sconce policy explain %s", service_rows[i].name),
                         "the policy of sconce-%s refused the system call %s; if it happens again, "
                         "report it",
-                        services[i], r->seccomp[i].line.call);
+                        service_rows[i].name, r->seccomp[i].line.call);
         if (r->apparmor[i].line.kind != REFUSAL_NONE)
             doctor_tell(d, FINDING_ADVICE, "journal",
-                        doctor_text("sudo aa-complain sconce-%s", services[i]),
-                        "AppArmor refused sconce-%s: %s", services[i], r->apparmor[i].line.what);
+                        doctor_text("sudo aa-complain sconce-%s", service_rows[i].name),
+                        "AppArmor refused sconce-%s: %s", service_rows[i].name,
+                        r->apparmor[i].line.what);
     }
 }
 
 void doctor_journal(struct doctor *d)
 {
     struct refusals refusals = {0};
-    bool told[ARRAY_SIZE(services)] = {0};
+    bool told[N_SERVICES] = {0};
     sd_journal *j = NULL;
     const int r = sd_journal_open(&j, SD_JOURNAL_LOCAL_ONLY);
 
@@ -284,12 +279,12 @@ void doctor_journal(struct doctor *d)
 
         if (!side->used || !side->units)
             continue;
-        for (size_t k = 0; k < ARRAY_SIZE(services) && r >= 0; k++) {
+        for (size_t k = 0; k < N_SERVICES && r >= 0; k++) {
             struct failure f = {0};
 
-            read_unit(j, side->places.user, services[k], &f);
+            read_unit(j, side->places.user, service_rows[k].unit, &f);
             if (f.result[0]) {
-                read_last_error(j, side->places.user, services[k], &f);
+                read_last_error(j, side->places.user, service_rows[k].unit, &f);
                 tell_failure(d, side, k, &f, &refusals.seccomp[k]);
                 told[k] = true;
             }

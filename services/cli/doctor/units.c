@@ -12,7 +12,9 @@
 
 #include "cli/doctor/doctor.h"
 #include "cli/machine/units.h"
+#include "cli/setup/setup.h"
 #include "cli/suite/http-get.h"
+#include "common/config/service-table.h"
 #include "core/file.h"
 #include "core/text.h"
 
@@ -20,13 +22,15 @@ enum {
     OLDEST_SYSTEMD = 252, /* the units use its directives */
 };
 
-static const char *const all_units[] = {
-    "sconce.target",          "sconce-gateway.socket", "sconce-gateway-tcp.socket",
-    "sconce-chat.socket",     "sconce-embed.socket",   "sconce-cache.socket",
-    "sconce-gateway.service", "sconce-chat.service",   "sconce-embed.service",
-    "sconce-audio.socket",    "sconce-audio.service",  "sconce-cache.service",
+/* The target, then the units of services. */
+enum {
+    N_ALL_UNITS = 1 + N_SERVICE_UNITS,
 };
-static const char *const services[] = {"gateway", "chat", "embed", "audio", "cache"};
+
+static const char *unit_name(size_t i)
+{
+    return i == 0 ? SETUP_TARGET : service_units[i - 1];
+}
 
 /* The command that installs @package; NULL: the package manager is not known. */
 static const char *install_command(const char *package)
@@ -36,24 +40,22 @@ static const char *install_command(const char *package)
 
 void doctor_install(struct doctor *d)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
-        char name[64];
-        _cleanup_free_ char *path = NULL;
+    for (size_t i = 0; i < N_SERVICES; i++) {
+        const struct service_row *row = &service_rows[i];
+        _cleanup_free_ char *path = serve_program(row);
 
-        snprintf(name, sizeof(name), "sconce-%s", services[i]);
-        path = serve_program(services[i], name);
-        if (!path && serve_package(services[i]))
-            doctor_tell(d, FINDING_ADVICE, "install", install_command(serve_package(services[i])),
-                        "the %s service is not installed; it is in the package %s", services[i],
-                        serve_package(services[i]));
+        if (!path && row->package)
+            doctor_tell(d, FINDING_ADVICE, "install", install_command(row->package),
+                        "the %s service is not installed; it is in the package %s", row->name,
+                        row->package);
         else if (!path)
             doctor_tell(d, FINDING_BROKEN, "install", NULL,
-                        "%s is not installed in %s: install the package of sconce again", name,
-                        SCONCE_LIBEXECDIR);
+                        "%s is not installed in %s: install the package of sconce again",
+                        row->program, SCONCE_LIBEXECDIR);
     }
     for (size_t i = 0; i < d->n_sides; i++) {
         const struct doctor_side *side = &d->sides[i];
-        _cleanup_free_ char *unit = places_find_unit(&side->places, "sconce-gateway.service");
+        _cleanup_free_ char *unit = places_find_unit(&side->places, SETUP_GATEWAY);
 
         if (!unit && side->units)
             doctor_tell(
@@ -121,14 +123,14 @@ static void check_masks(struct doctor *d, const struct doctor_side *side)
     bool needed = false;
     size_t n = 0;
 
-    for (size_t i = 0; i < ARRAY_SIZE(all_units); i++) {
+    for (size_t i = 0; i < N_ALL_UNITS; i++) {
         struct unit_state s;
 
-        if (!units_state(side->units, all_units[i], &s) || strcmp(s.load, "masked") != 0)
+        if (!units_state(side->units, unit_name(i), &s) || strcmp(s.load, "masked") != 0)
             continue;
-        needed |= is_needed(all_units[i]);
-        str_printf(&names, "%s%s", n ? ", " : "", all_units[i]);
-        str_printf(&words, " %s", all_units[i]);
+        needed |= is_needed(unit_name(i));
+        str_printf(&names, "%s%s", n ? ", " : "", unit_name(i));
+        str_printf(&words, " %s", unit_name(i));
         n++;
     }
     if (!names.data || !words.data)
@@ -160,10 +162,10 @@ void doctor_managers(struct doctor *d)
                         "leave out parts of "
                         "the sandbox",
                         version, OLDEST_SYSTEMD);
-        for (size_t k = 0; k < ARRAY_SIZE(all_units); k++) {
+        for (size_t k = 0; k < N_ALL_UNITS; k++) {
             struct unit_state s;
 
-            reload |= units_state(side->units, all_units[k], &s) && s.needs_reload;
+            reload |= units_state(side->units, unit_name(k), &s) && s.needs_reload;
         }
         if (reload)
             doctor_tell(d, FINDING_BROKEN, "managers",
@@ -213,8 +215,8 @@ void doctor_versions(struct doctor *d)
     for (size_t i = 0; i < d->n_sides; i++) {
         const struct doctor_side *side = &d->sides[i];
 
-        for (size_t k = 0; k < ARRAY_SIZE(services) && side->units; k++) {
-            const char *unit = doctor_text("sconce-%s.service", services[k]);
+        for (size_t k = 0; k < N_SERVICES && side->units; k++) {
+            const char *unit = service_rows[k].unit;
             struct unit_state s;
 
             if (!units_state(side->units, unit, &s) || strcmp(s.active, "active") != 0)
@@ -223,7 +225,7 @@ void doctor_versions(struct doctor *d)
                 doctor_tell(d, FINDING_ADVICE, "versions",
                             doctor_text("%s try-restart %s", doctor_systemctl(side), unit),
                             "%s runs a program whose file was replaced since it started", unit);
-            else if (strcmp(services[k], "gateway") == 0)
+            else if (k == SERVICE_GATEWAY)
                 check_gateway(d, side);
         }
     }

@@ -14,6 +14,7 @@
 #include "cli/machine/sandbox.h"
 #include "cli/setup/setup.h"
 #include "common/config/config.h"
+#include "common/config/service-table.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"
@@ -137,8 +138,7 @@ static int drop_in(struct setup *s, const char *unit, const char *body, struct i
 
 int setup_models(struct setup *s, int argc, char **argv)
 {
-    static const char *const units[] = {SETUP_CHAT, SETUP_EMBED, SETUP_AUDIO};
-    struct manager_job restart[ARRAY_SIZE(units)];
+    struct manager_job restart[N_SERVICES];
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_str_ struct str body = {0};
     struct inf_err err;
@@ -153,12 +153,16 @@ int setup_models(struct setup *s, int argc, char **argv)
     if (bind_dirs(s, config, &body) < 0)
         return cli_error("setup", "out of memory");
     /* A service that is installed later uses the drop-in then. */
-    for (size_t i = 0; i < ARRAY_SIZE(units) && r >= 0; i++) {
-        _cleanup_free_ char *unit = places_find_unit(&s->places, units[i]);
+    for (size_t i = 0; i < N_SERVICES && r >= 0; i++) {
+        const struct service_row *row = &service_rows[i];
+        _cleanup_free_ char *unit = NULL;
 
-        r = drop_in(s, units[i], body.data ? body.data : "", &err);
+        if (!(row->options & SERVICE_OPTION_MODELS))
+            continue;
+        unit = places_find_unit(&s->places, row->unit);
+        r = drop_in(s, row->unit, body.data ? body.data : "", &err);
         if (unit)
-            restart[n_restart++] = (struct manager_job){"TryRestartUnit", units[i]};
+            restart[n_restart++] = (struct manager_job){"TryRestartUnit", row->unit};
     }
     if (r >= 0 && s->edits.n_changes)
         r = manager_reload(s->manager, &err);

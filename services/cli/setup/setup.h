@@ -23,8 +23,6 @@ enum {
 #define SETUP_UNIX_SOCKET "sconce-gateway.socket"
 #define SETUP_GATEWAY     "sconce-gateway.service"
 #define SETUP_CHAT        "sconce-chat.service"
-#define SETUP_EMBED       "sconce-embed.service"
-#define SETUP_AUDIO       "sconce-audio.service"
 #define SETUP_TARGET      "sconce.target"
 
 struct setup {

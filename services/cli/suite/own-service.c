@@ -148,16 +148,15 @@ static int take_model(struct own *own)
 static int find_program(struct own *own)
 {
     const struct own_service *params = own->params;
-    char name[64];
+    const struct service_row *row = params->service;
 
-    snprintf(name, sizeof(name), "sconce-%s", params->service);
-    own->program = serve_program(params->service, name);
+    own->program = serve_program(row);
     if (own->program)
         return CLI_OK;
-    if (serve_package(params->service))
-        return cli_error(params->verb, "%s is not installed; it is in the package %s", name,
-                         serve_package(params->service));
-    return cli_error(params->verb, "%s is not installed in %s", name, SCONCE_LIBEXECDIR);
+    if (row->package)
+        return cli_error(params->verb, "%s is not installed; it is in the package %s", row->program,
+                         row->package);
+    return cli_error(params->verb, "%s is not installed in %s", row->program, SCONCE_LIBEXECDIR);
 }
 
 static void fill_args(struct own *own)
@@ -186,13 +185,14 @@ static int open_socket(struct own *own, struct inf_err *reterr)
     unsigned port;
     int fd;
 
-    snprintf(own->address, sizeof(own->address), "unix:%s/%s.sock", own->dir, own->params->service);
+    snprintf(own->address, sizeof(own->address), "unix:%s/%s", own->dir,
+             own->params->service->socket);
     fd = supervisor_listen(own->address, &port, reterr);
     if (fd < 0)
         return fd;
-    own->service.name = own->params->service;
+    own->service.name = own->params->service->name;
     own->service.sockets[own->service.n_sockets++] =
-        (struct supervisor_socket){own->params->service, fd};
+        (struct supervisor_socket){own->params->service->name, fd};
     return 0;
 }
 
@@ -220,7 +220,8 @@ static int supervise(struct own *own,
     if (pid < 0 || supervisor_run(sup, &err) < 0)
         return cli_error(own->params->verb, "%s", err.text);
     if (!supervisor_ended(sup, &status))
-        return cli_error(own->params->verb, "the %s service does not start", own->params->service);
+        return cli_error(own->params->verb, "the %s service does not start",
+                         own->params->service->name);
     return exit_status(status);
 }
 

@@ -10,10 +10,11 @@
  */
 
 #include "cli/cli.h"
+#include "common/config/service-table.h"
 
 struct own_service {
-    const char *verb;                /* for messages */
-    const char *service;             /* "embed" or "audio" */
+    const char *verb; /* for messages */
+    const struct service_row *service;
     const struct cli_models *models; /* the options --models and --config */
     const char *model;               /* a name or a path; NULL: the service's default */
 };

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "cli/suite/http-get.h"
+#include "common/config/service-table.h"
 
 pid_t running_supervisor(const char *address)
 {
@@ -22,9 +23,9 @@ pid_t running_supervisor(const char *address)
     return peer.pid;
 }
 
-static bool is_program(pid_t pid, const char *service)
+static bool is_program(pid_t pid, const struct service_row *service)
 {
-    char path[64], name[32] = "", wanted[32];
+    char path[64], name[32] = "";
     FILE *f;
 
     snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
@@ -34,11 +35,10 @@ static bool is_program(pid_t pid, const char *service)
     if (f)
         fclose(f);
     /* The kernel limits names to 15 characters. */
-    snprintf(wanted, sizeof(wanted), "sconce-%.8s", service);
-    return strcmp(name, wanted) == 0;
+    return strncmp(name, service->program, 15) == 0;
 }
 
-int running_child(pid_t supervisor, const char *service)
+int running_child(pid_t supervisor, const struct service_row *service)
 {
     bool found = false;
     char path[64];

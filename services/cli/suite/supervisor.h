@@ -17,7 +17,7 @@
 #include "core/macros.h"
 
 enum {
-    SUPERVISOR_MAX_SERVICES = 8,
+    SUPERVISOR_MAX_SERVICES = 16,
     SUPERVISOR_MAX_SOCKETS = 4,
     SUPERVISOR_MAX_ARGS = 80,
 };

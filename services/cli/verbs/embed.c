@@ -304,7 +304,8 @@ static int embed_at(const char *address, const char *model, void *data)
 
 static int embed(struct request *q)
 {
-    const struct own_service own = {"embed", "embed", &q->models, q->ask.model};
+    const struct own_service own = {"embed", &service_rows[SERVICE_EMBED], &q->models,
+                                    q->ask.model};
     _cleanup_free_ char *address = q->ask.address ? strdup(q->ask.address) : cli_find_gateway();
 
     if (!address)

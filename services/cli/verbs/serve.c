@@ -19,6 +19,7 @@
 #include "cli/suite/supervisor.h"
 #include "common/config/config.h"
 #include "common/config/key-file.h"
+#include "common/config/service-table.h"
 #include "common/models/models.h"
 #include "core/err.h"
 #include "core/file.h"
@@ -36,19 +37,6 @@ enum {
     SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 1,
 };
 
-/* The services in the order in which they are stopped: a client stops before its server */
-enum part_id { GATEWAY, CHAT, EMBED, AUDIO, CACHE, N_PARTS };
-
-static const struct {
-    const char *name, *program, *file, *kind;
-} part_rows[N_PARTS] = {
-    [GATEWAY] = {"gateway", "sconce-gateway", "gateway.sock", "unix"},
-    [CHAT] = {"chat", "sconce-chat", "chat.sock", "unix"},
-    [EMBED] = {"embed", "sconce-embed", "embed.sock", "unix"},
-    [AUDIO] = {"audio", "sconce-audio", "audio.sock", "unix"},
-    [CACHE] = {"cache", "sconce-cache", "cache.sock", "seqpacket"},
-};
-
 struct part {
     struct supervisor_service service;
     char *program; /* NULL: not installed */
@@ -62,16 +50,17 @@ struct serve {
     size_t n_listen;
     char *dir;
     bool own_dir;
+    char socket_options[N_SERVICES][32]; /* "--chat-socket" */
     char *no_socket; /* a path in dir without a listener, for services that are not installed */
-    struct part parts[N_PARTS];
-    unsigned port; /* port of the first address; 0: unix */
+    struct part parts[N_SERVICES]; /* by enum service_id */
+    unsigned port;                 /* port of the first address; 0: unix */
 };
 
 /* Removes the sockets that this process created; also closes their descriptors, unless the
  * supervisor owns them. */
 static void drop_sockets(struct serve *s, bool close_too)
 {
-    for (size_t i = 0; i < N_PARTS; i++) {
+    for (size_t i = 0; i < N_SERVICES; i++) {
         struct part *part = &s->parts[i];
 
         if (!part->socket)
@@ -87,7 +76,7 @@ static void drop_sockets(struct serve *s, bool close_too)
 static void serve_done(struct serve *s)
 {
     drop_sockets(s, false);
-    for (size_t i = 0; i < N_PARTS; i++)
+    for (size_t i = 0; i < N_SERVICES; i++)
         free(s->parts[i].program);
     if (s->own_dir)
         rmdir(s->dir);
@@ -95,7 +84,7 @@ static void serve_done(struct serve *s)
     free(s->dir);
 }
 
-char *serve_program(const char *folder, const char *name)
+char *serve_program(const struct service_row *row)
 {
     char exe[PATH_MAX], path[PATH_MAX + 128];
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -106,20 +95,15 @@ char *serve_program(const char *folder, const char *name)
         slash = strrchr(exe, '/');
         if (slash)
             *slash = 0;
-        snprintf(path, sizeof(path), "%s/../%s/%s", exe, folder, name);
+        snprintf(path, sizeof(path), "%s/../%s/%s", exe, row->name, row->program);
         if (access(path, X_OK) == 0)
             return strdup(path);
-        snprintf(path, sizeof(path), "%s/../libexec/sconce/%s", exe, name);
+        snprintf(path, sizeof(path), "%s/../libexec/sconce/%s", exe, row->program);
         if (access(path, X_OK) == 0)
             return strdup(path);
     }
-    snprintf(path, sizeof(path), "%s/%s", SCONCE_LIBEXECDIR, name);
+    snprintf(path, sizeof(path), "%s/%s", SCONCE_LIBEXECDIR, row->program);
     return access(path, X_OK) == 0 ? strdup(path) : NULL;
-}
-
-const char *serve_package(const char *service)
-{
-    return strcmp(service, "audio") == 0 ? "sconce-audio" : NULL;
 }
 
 static int open_in_dir(struct serve *s, struct inf_err *reterr)
@@ -131,22 +115,23 @@ static int open_in_dir(struct serve *s, struct inf_err *reterr)
     s->no_socket = path_join(s->dir, "not-installed.sock");
     if (!s->no_socket)
         return err_set(reterr, ENOMEM, "out of memory");
-    for (size_t i = 0; i < N_PARTS && r >= 0; i++) {
+    for (size_t i = 0; i < N_SERVICES && r >= 0; i++) {
         struct part *part = &s->parts[i];
-        _cleanup_free_ char *path = path_join(s->dir, part_rows[i].file);
+        _cleanup_free_ char *path = path_join(s->dir, service_rows[i].socket);
         char address[PATH_MAX + 16];
         unsigned port;
 
         if (!part->program)
             continue;
-        snprintf(address, sizeof(address), "%s:%s", part_rows[i].kind, path ? path : "");
+        snprintf(address, sizeof(address), "%s:%s",
+                 service_rows[i].has_packets ? "seqpacket" : "unix", path ? path : "");
         r = path ? supervisor_listen(address, &port, reterr) : -ENOMEM;
         if (r < 0)
             break;
         /* Only sockets that this process created are removed at the end. */
         part->socket = STEAL(path);
-        part->service.sockets[part->service.n_sockets++] =
-            (struct supervisor_socket){i == GATEWAY ? "gateway-unix" : part_rows[i].name, r};
+        part->service.sockets[part->service.n_sockets++] = (struct supervisor_socket){
+            i == SERVICE_GATEWAY ? "gateway-unix" : service_rows[i].name, r};
     }
     if (r < 0)
         drop_sockets(s, true);
@@ -190,43 +175,53 @@ static void add_option(struct part *part, const char *option, const char *value)
     add_arg(part, value);
 }
 
+/* The sockets of the services that @row connects to. */
+static void add_sockets(struct serve *s, struct part *part, const struct service_row *row)
+{
+    for (size_t i = 0; i < N_SERVICES; i++) {
+        if (!service_row_connects(row, i))
+            continue;
+        /* Where a service is not installed, nobody listens, and its client says what to install. */
+        add_option(part, s->socket_options[i],
+                   s->parts[i].socket ? s->parts[i].socket : s->no_socket);
+    }
+}
+
 /* Fills the arguments of the services; @open: TCP requires no key. */
 static void fill_args(struct serve *s, bool open)
 {
-    struct part *gateway = &s->parts[GATEWAY], *chat = &s->parts[CHAT], *embed = &s->parts[EMBED],
-                *audio = &s->parts[AUDIO];
+    /* More do not fit into a command line. */
+    const size_t n_dirs = MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5);
 
-    for (size_t i = 0; i < N_PARTS; i++) {
-        s->parts[i].service.name = part_rows[i].name;
-        if (!s->parts[i].program)
+    for (size_t i = 0; i < N_SERVICES; i++)
+        snprintf(s->socket_options[i], sizeof(s->socket_options[i]), "--%s-socket",
+                 service_rows[i].name);
+    for (size_t i = 0; i < N_SERVICES; i++) {
+        const struct service_row *row = &service_rows[i];
+        struct part *part = &s->parts[i];
+
+        part->service.name = row->name;
+        if (!part->program)
             continue;
-        add_arg(&s->parts[i], s->parts[i].program);
+        add_arg(part, part->program);
         if (s->models.config)
-            add_option(&s->parts[i], "--config", s->models.config);
-    }
-    add_option(gateway, "--chat-socket", chat->socket);
-    add_option(gateway, "--embed-socket", embed->socket);
-    /* If the service is not installed, the gateway finds no listener here, and says what to
-     * install. */
-    add_option(gateway, "--audio-socket", audio->socket ? audio->socket : s->no_socket);
-    if (open)
-        add_option(gateway, "--tcp-access", "open");
-    add_option(chat, "--cache-socket", s->parts[CACHE].socket);
-    if (s->device)
-        add_option(chat, "--device", s->device);
-    for (size_t i = 0; i < MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 5); i++) {
-        add_option(chat, "--models", s->models.dirs[i]);
-        add_option(embed, "--models", s->models.dirs[i]);
-        add_option(audio, "--models", s->models.dirs[i]);
+            add_option(part, "--config", s->models.config);
+        add_sockets(s, part, row);
+        if (open && row->options & SERVICE_OPTION_TCP_ACCESS)
+            add_option(part, "--tcp-access", "open");
+        if (s->device && row->options & SERVICE_OPTION_DEVICE)
+            add_option(part, "--device", s->device);
+        for (size_t k = 0; row->options & SERVICE_OPTION_MODELS && k < n_dirs; k++)
+            add_option(part, "--models", s->models.dirs[k]);
     }
 }
 
 static int find_programs(struct serve *s)
 {
-    for (size_t i = 0; i < N_PARTS; i++) {
-        s->parts[i].program = serve_program(part_rows[i].name, part_rows[i].program);
-        if (!s->parts[i].program && !serve_package(part_rows[i].name))
-            return cli_error("serve", "%s is not installed in %s", part_rows[i].program,
+    for (size_t i = 0; i < N_SERVICES; i++) {
+        s->parts[i].program = serve_program(&service_rows[i]);
+        if (!s->parts[i].program && !service_rows[i].package)
+            return cli_error("serve", "%s is not installed in %s", service_rows[i].program,
                              SCONCE_LIBEXECDIR);
     }
     return CLI_OK;
@@ -260,7 +255,7 @@ static void greet(const struct serve *s, const struct config *config, bool open,
                     (int)(strrchr(s->listen[i], ':') - s->listen[i]), s->listen[i],
                     i == 0 ? s->port : (unsigned)atoi(strrchr(s->listen[i], ':') + 1));
     }
-    fprintf(stderr, "Listening on unix:%s\n", s->parts[GATEWAY].socket);
+    fprintf(stderr, "Listening on unix:%s\n", s->parts[SERVICE_GATEWAY].socket);
     for (size_t i = 0; i < s->n_listen && open; i++)
         if (is_remote(s->listen[i]))
             fprintf(stderr, "Everybody who can reach %s may send requests without an API key.\n",
@@ -275,10 +270,10 @@ static void greet(const struct serve *s, const struct config *config, bool open,
         return;
     }
     fprintf(stderr, "Models: %s\n", names ? names : "");
-    for (size_t i = 0; i < N_PARTS; i++)
+    for (size_t i = 0; i < N_SERVICES; i++)
         if (!s->parts[i].program)
             fprintf(stderr, "The %s service is not installed; it is in the package %s.\n",
-                    part_rows[i].name, serve_package(part_rows[i].name));
+                    service_rows[i].name, service_rows[i].package);
     if (s->port && first) {
         const int n_host = (int)(strrchr(s->listen[0], ':') - s->listen[0]);
         const bool any = n_host == 0 || text_starts_with(s->listen[0], "0.0.0.0") ||
@@ -299,7 +294,7 @@ static int serve(struct serve *s, const char *runtime_dir)
     _cleanup_(models_freep) struct models *models = NULL;
     _cleanup_(supervisor_freep) struct supervisor *sup = NULL;
     _cleanup_(key_list_done) struct key_list keys = {0};
-    struct supervisor_service *gateway = &s->parts[GATEWAY].service;
+    struct supervisor_service *gateway = &s->parts[SERVICE_GATEWAY].service;
     struct inf_err err = {.text = "out of memory"};
     bool open;
     int r;
@@ -334,7 +329,7 @@ static int serve(struct serve *s, const char *runtime_dir)
         config->gateway.api_keys.n + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
     fill_args(s, open);
     r = supervisor_new(s->dir, &sup, &err);
-    for (size_t i = 0; i < N_PARTS && r == 0; i++)
+    for (size_t i = 0; i < N_SERVICES && r == 0; i++)
         if (s->parts[i].program)
             r = supervisor_add(sup, &s->parts[i].service);
     if (r < 0)

@@ -18,6 +18,7 @@
 #include "cli/suite/http-get.h"
 #include "cli/suite/running.h"
 #include "common/config/config.h"
+#include "common/config/service-table.h"
 #include "core/text.h"
 
 static const char help[] = "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"
@@ -35,12 +36,6 @@ struct model_line {
     char name[256];
     double running, waiting, decode_tok_s, prefill_tok_s, threads;
 };
-
-/* The services behind the gateway */
-enum { CHAT, EMBED, AUDIO, N_SERVICES };
-
-static const char *const services[N_SERVICES] = {
-    [CHAT] = "chat", [EMBED] = "embed", [AUDIO] = "audio"};
 
 enum state {
     STATE_UNKNOWN, /* the gateway has not connected to it, and there is no other source */
@@ -63,7 +58,7 @@ struct report {
     char closed[512];    /* address of a gateway that this process may not use; "": none */
     const char *manager; /* the manager of that gateway, "user" or "system"; NULL: neither */
     int status;          /* status of /metrics; 0: no listener */
-    enum state states[N_SERVICES];
+    enum state states[N_BACKENDS];
     char device[32], description[256]; /* device of the chat service; "" if it does not run */
     struct model_line models[STATUS_MAX_MODELS];
     size_t n_models;
@@ -105,10 +100,11 @@ static void take_up(struct report *r, const char *line)
     if (strncmp(line, up, sizeof(up) - 1) != 0)
         return;
     line += sizeof(up) - 1;
-    for (size_t i = 0; i < N_SERVICES; i++) {
-        const size_t n = strlen(services[i]);
+    for (size_t i = 0; i < N_BACKENDS; i++) {
+        const char *name = service_backends[i]->name;
+        const size_t n = strlen(name);
 
-        if (strncmp(line, services[i], n) == 0 && strncmp(line + n, "\"} 1", 4) == 0)
+        if (strncmp(line, name, n) == 0 && strncmp(line + n, "\"} 1", 4) == 0)
             r->states[i] = STATE_RUNS;
     }
 }
@@ -207,13 +203,11 @@ static const char *unit_state(const struct report *r, const char *manager, const
 }
 
 /* The state of a service according to the systemd of @manager; STATE_UNKNOWN: not known. */
-static enum state state_of_unit(const struct report *r, const char *manager, const char *service)
+static enum state state_of_unit(const struct report *r, const char *manager, const char *name)
 {
     const json_t *unit;
     const char *state;
-    char name[64];
 
-    snprintf(name, sizeof(name), "sconce-%s.service", service);
     unit = find_unit(r, manager, name);
     state = unit_state(r, manager, name);
     if (!unit)
@@ -227,23 +221,18 @@ static enum state state_of_unit(const struct report *r, const char *manager, con
 }
 
 /* Whether an optional service is not installed. */
-static bool is_missing(const char *service)
+static bool is_missing(const struct service_row *row)
 {
-    _cleanup_free_ char *program = NULL;
-    char name[64];
+    _cleanup_free_ char *program = row->package ? serve_program(row) : NULL;
 
-    if (!serve_package(service))
-        return false;
-    snprintf(name, sizeof(name), "sconce-%s", service);
-    program = serve_program(service, name);
-    return !program;
+    return row->package && !program;
 }
 
 /* If no gateway answered: whether the service runs under any manager. */
-static enum state state_of_any_unit(const struct report *r, const char *service)
+static enum state state_of_any_unit(const struct report *r, const char *name)
 {
-    const enum state user = state_of_unit(r, "user", service);
-    const enum state system = state_of_unit(r, "system", service);
+    const enum state user = state_of_unit(r, "user", name);
+    const enum state system = state_of_unit(r, "system", name);
 
     return user == STATE_RUNS || system == STATE_UNKNOWN ? user : system;
 }
@@ -255,17 +244,18 @@ static void find_states(struct report *r)
     const pid_t supervisor =
         !r->manager && text_starts_with(r->address, "unix:") ? running_supervisor(r->address) : 0;
 
-    for (size_t i = 0; i < N_SERVICES; i++) {
+    for (size_t i = 0; i < N_BACKENDS; i++) {
+        const struct service_row *row = service_backends[i];
         enum state state = STATE_UNKNOWN;
 
         if (!r->address[0])
-            state = state_of_any_unit(r, services[i]);
+            state = state_of_any_unit(r, row->unit);
         else if (r->manager)
-            state = state_of_unit(r, r->manager, services[i]);
+            state = state_of_unit(r, r->manager, row->unit);
         else if (supervisor > 0)
             state = (enum state[]){STATE_UNKNOWN, STATE_SLEEPS,
-                                   STATE_RUNS}[running_child(supervisor, services[i]) + 1];
-        if (state == STATE_SLEEPS && !r->manager && is_missing(services[i]))
+                                   STATE_RUNS}[running_child(supervisor, row) + 1];
+        if (state == STATE_SLEEPS && !r->manager && is_missing(row))
             state = STATE_ABSENT;
         if (state != STATE_UNKNOWN && r->states[i] != STATE_RUNS)
             r->states[i] = state;
@@ -280,9 +270,11 @@ static void ask_chat(struct report *r)
     struct inf_err err;
     char address[600];
 
-    if (r->states[CHAT] != STATE_RUNS || r->device[0] || !text_starts_with(r->address, "unix:"))
+    if (r->states[BACKEND_CHAT] != STATE_RUNS || r->device[0] ||
+        !text_starts_with(r->address, "unix:"))
         return;
-    snprintf(address, sizeof(address), "%.*s/chat.sock", (int)(slash - r->address), r->address);
+    snprintf(address, sizeof(address), "%.*s/%s", (int)(slash - r->address), r->address,
+             service_backends[BACKEND_CHAT]->socket);
     if (http_get(address, "/metrics", NULL, &body, &err) == 200)
         take_metrics(r, &body);
 }
@@ -314,14 +306,13 @@ static json_t *doors(const struct unit_state *s, bool user, bool is_gateway)
 /* Adds a line for a service whose package is not installed, for users who search for it. */
 static void add_absent(struct report *r, const char *manager, const char *unit)
 {
-    for (size_t i = 0; i < N_SERVICES; i++) {
-        char name[64], text[128];
+    for (size_t i = 0; i < N_BACKENDS; i++) {
+        const struct service_row *row = service_backends[i];
+        char text[128];
 
-        snprintf(name, sizeof(name), "sconce-%s.service", services[i]);
-        if (strcmp(unit, name) != 0 || !serve_package(services[i]) || !has_units(r, manager))
+        if (strcmp(unit, row->unit) != 0 || !row->package || !has_units(r, manager))
             continue;
-        snprintf(text, sizeof(text), "not installed; it is in the package %s",
-                 serve_package(services[i]));
+        snprintf(text, sizeof(text), "not installed; it is in the package %s", row->package);
         json_array_append_new(r->units, json_pack("{s:s, s:s, s:s, s:s, s:I, s:[]}", "manager",
                                                   manager, "unit", unit, "state", "not-found",
                                                   "status", text, "pid", (json_int_t)0, "doors"));
@@ -343,28 +334,24 @@ static void add_unit(struct report *r, bool user, const char *name, const struct
 /* Reads the units of one manager; true if its gateway runs, so that a request does not start it. */
 static bool take_units(struct report *r, bool user)
 {
-    static const char *const names[] = {
-        "sconce-gateway.socket", "sconce-gateway-tcp.socket", "sconce-gateway.service",
-        "sconce-chat.socket",    "sconce-chat.service",       "sconce-embed.socket",
-        "sconce-embed.service",  "sconce-audio.socket",       "sconce-audio.service",
-        "sconce-cache.socket",   "sconce-cache.service"};
     _cleanup_(units_closep) struct units *u = NULL;
     bool active = false;
 
     if (units_open(user, &u) < 0)
         return false;
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+    for (size_t i = 0; i < N_SERVICE_UNITS; i++) {
         struct unit_state s;
 
-        if (!units_state(u, names[i], &s))
+        if (!units_state(u, service_units[i], &s))
             continue;
         if (strcmp(s.load, "not-found") == 0)
-            add_absent(r, user ? "user" : "system", names[i]);
+            add_absent(r, user ? "user" : "system", service_units[i]);
         if (strcmp(s.load, "loaded") != 0 && strcmp(s.load, "masked") != 0)
             continue;
-        if (strcmp(names[i], "sconce-gateway.service") == 0 && strcmp(s.active, "active") == 0)
+        if (strcmp(service_units[i], service_rows[SERVICE_GATEWAY].unit) == 0 &&
+            strcmp(s.active, "active") == 0)
             active = true;
-        add_unit(r, user, names[i], &s);
+        add_unit(r, user, service_units[i], &s);
     }
     return active;
 }
@@ -413,12 +400,14 @@ static int print_json(const struct report *r)
                                                 "decode_tok_s", m->decode_tok_s, "prefill_tok_s",
                                                 m->prefill_tok_s, "threads", m->threads));
     }
-    for (size_t i = 0; i < N_SERVICES; i++)
-        json_object_set_new(states, services[i], json_string(state_names[r->states[i]]));
+    for (size_t i = 0; i < N_BACKENDS; i++)
+        json_object_set_new(states, service_backends[i]->name,
+                            json_string(state_names[r->states[i]]));
     j = json_pack("{s:O, s:s?, s:o, s:o, s:s?, s:o}", "units", r->units, "gateway",
                   r->address[0] ? r->address : NULL, "services", states, "chat_running",
-                  r->states[CHAT] == STATE_UNKNOWN ? json_null()
-                                                   : json_boolean(r->states[CHAT] == STATE_RUNS),
+                  r->states[BACKEND_CHAT] == STATE_UNKNOWN
+                      ? json_null()
+                      : json_boolean(r->states[BACKEND_CHAT] == STATE_RUNS),
                   "device", r->device[0] ? r->device : NULL, "models", models);
     bad = j ? json_dumpf(j, stdout, JSON_INDENT(2)) : -1;
     json_decref(j);
@@ -469,8 +458,8 @@ static void print_nobody(const struct report *r)
 /* Prints the states of services that have no units, which have lines of their own. */
 static void print_services(const struct report *r)
 {
-    for (size_t i = 0; i < N_SERVICES && !r->manager; i++) {
-        const char *package = serve_package(services[i]);
+    for (size_t i = 0; i < N_BACKENDS && !r->manager; i++) {
+        const char *package = service_backends[i]->package;
         const char *text = r->states[i] == STATE_SLEEPS    ? "; the first request starts it"
                            : r->states[i] == STATE_UNKNOWN ? ": the gateway has not used it lately"
                            : package && r->states[i] == STATE_ABSENT ? "; it is in the package "
@@ -479,7 +468,7 @@ static void print_services(const struct report *r)
         /* Without the metrics of the gateway nothing is known. */
         if (r->states[i] == STATE_UNKNOWN && r->status != 200)
             continue;
-        printf("%-7s  %s%s%s\n", services[i], state_names[r->states[i]], text,
+        printf("%-7s  %s%s%s\n", service_backends[i]->name, state_names[r->states[i]], text,
                r->states[i] == STATE_ABSENT && package ? package : "");
     }
 }

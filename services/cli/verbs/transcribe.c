@@ -251,7 +251,8 @@ int verb_transcribe(int argc, char **argv)
 {
     struct request q = {.ask = {.key = getenv("SCONCE_API_KEY"), .format = "text"}};
     const int r = read_options(argc, argv, &q);
-    const struct own_service own = {"transcribe", "audio", &q.models, q.ask.model};
+    const struct own_service own = {"transcribe", &service_rows[SERVICE_AUDIO], &q.models,
+                                    q.ask.model};
     _cleanup_free_ char *address = NULL;
 
     if (r != CLI_OK)

@@ -17,38 +17,70 @@
 #define OPTIONS_MAX_DIRS 32
 
 enum {
-    OPTION_AUDIO_SOCKET = 256,
-    OPTION_CACHE_SOCKET,
-    OPTION_CHAT_SOCKET,
-    OPTION_DEVICE,
+    OPTION_DEVICE = 256,
     OPTION_DRAIN,
-    OPTION_EMBED_SOCKET,
     OPTION_TCP_ACCESS,
     OPTION_VERSION,
+    OPTION_SOCKETS, /* and the service whose socket it is */
+    OPTIONS_MAX = N_SERVICES + 8,
 };
 
-static void options_help(const char *service)
+/* What getopt_long() is to know of one service. */
+struct options_known {
+    struct option list[OPTIONS_MAX];
+    size_t n;
+    char socket_names[N_SERVICES][32]; /* "chat-socket" */
+};
+
+static void options_know(struct options_known *known, const char *name, int has_arg, int value)
 {
-    printf("Usage: sconce-%s [OPTION]...\n"
+    known->list[known->n++] = (struct option){name, has_arg, NULL, value};
+}
+
+static void options_know_service(struct options_known *known, const struct service_row *row)
+{
+    *known = (struct options_known){};
+    options_know(known, "config", required_argument, 'c');
+    options_know(known, "drain-timeout", required_argument, OPTION_DRAIN);
+    options_know(known, "help", no_argument, 'h');
+    options_know(known, "version", no_argument, OPTION_VERSION);
+    if (row->options & SERVICE_OPTION_MODELS)
+        options_know(known, "models", required_argument, 'm');
+    if (row->options & SERVICE_OPTION_DEVICE)
+        options_know(known, "device", required_argument, OPTION_DEVICE);
+    if (row->options & SERVICE_OPTION_TCP_ACCESS)
+        options_know(known, "tcp-access", required_argument, OPTION_TCP_ACCESS);
+    for (unsigned i = 0; i < N_SERVICES; i++) {
+        if (!service_row_connects(row, i))
+            continue;
+        snprintf(known->socket_names[i], sizeof(known->socket_names[i]), "%s-socket",
+                 service_rows[i].name);
+        options_know(known, known->socket_names[i], required_argument, OPTION_SOCKETS + (int)i);
+    }
+}
+
+static void options_help(const struct service_row *row)
+{
+    printf("Usage: %s [OPTION]...\n"
            "A service of sconce: it is started by its socket unit, or by `sconce serve`.\n\n"
            "  --config FILE         read only this file\n",
-           service);
-    if (strcmp(service, "gateway") == 0)
-        printf("  --chat-socket PATH    where the chat service listens\n"
-               "  --embed-socket PATH   where the embed service listens\n"
-               "  --audio-socket PATH   where the audio service listens\n"
-               "  --tcp-access KIND     key: requests over TCP must show a key; open: they need\n"
-               "                        none\n");
-    else if (strcmp(service, "chat") == 0)
-        printf("  --models DIR          look for models here first; may be given more than once\n"
-               "  --device NAME         instead of chat.device of the configuration\n"
-               "  --cache-socket PATH   where the cache service listens\n");
-    else if (strcmp(service, "embed") == 0 || strcmp(service, "audio") == 0)
+           row->program);
+    if (row->options & SERVICE_OPTION_MODELS)
         printf("  --models DIR          look for models here first; may be given more than once\n");
+    if (row->options & SERVICE_OPTION_DEVICE)
+        printf("  --device NAME         instead of %s.device of the configuration\n", row->name);
+    for (unsigned i = 0; i < N_SERVICES; i++) {
+        if (service_row_connects(row, i))
+            printf("  --%s-socket PATH%*swhere the %s service listens\n", service_rows[i].name,
+                   MAX(1, 8 - (int)strlen(service_rows[i].name)), "", service_rows[i].name);
+    }
+    if (row->options & SERVICE_OPTION_TCP_ACCESS)
+        printf("  --tcp-access KIND     key: requests over TCP must show a key; open: they need\n"
+               "                        none\n");
     printf("  --drain-timeout SEC   how long running %s may take after SIGTERM (30)\n"
            "  -h, --help            this text\n"
            "  --version             the version\n",
-           strcmp(service, "cache") == 0 ? "writes" : "answers");
+           row->has_packets ? "writes" : "answers");
 }
 
 int options_set_wrong(struct options *options, const char *text)
@@ -60,20 +92,8 @@ int options_set_wrong(struct options *options, const char *text)
 
 int options_read(const char *service, int argc, char **argv, struct options *ret_options)
 {
-    static const struct option long_options[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"models", required_argument, NULL, 'm'},
-        {"audio-socket", required_argument, NULL, OPTION_AUDIO_SOCKET},
-        {"cache-socket", required_argument, NULL, OPTION_CACHE_SOCKET},
-        {"chat-socket", required_argument, NULL, OPTION_CHAT_SOCKET},
-        {"device", required_argument, NULL, OPTION_DEVICE},
-        {"drain-timeout", required_argument, NULL, OPTION_DRAIN},
-        {"embed-socket", required_argument, NULL, OPTION_EMBED_SOCKET},
-        {"tcp-access", required_argument, NULL, OPTION_TCP_ACCESS},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, OPTION_VERSION},
-        {},
-    };
+    const struct service_row *row = service_row_find(service);
+    struct options_known known;
     struct options o = {.drain_timeout_usec = 30 * 1000000u};
     const char *file = NULL, *device = NULL, *tcp_access = NULL, *dirs[OPTIONS_MAX_DIRS];
     struct inf_err err = {};
@@ -81,7 +101,8 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
     char *end;
     int c;
 
-    while ((c = getopt_long(argc, argv, "h", long_options, NULL)) >= 0)
+    options_know_service(&known, row);
+    while ((c = getopt_long(argc, argv, "h", known.list, NULL)) >= 0)
         switch (c) {
         case 'c':
             file = optarg;
@@ -93,20 +114,8 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
             }
             dirs[n_dirs++] = optarg;
             break;
-        case OPTION_CACHE_SOCKET:
-            o.cache_socket = optarg;
-            break;
-        case OPTION_CHAT_SOCKET:
-            o.chat_socket = optarg;
-            break;
         case OPTION_DEVICE:
             device = optarg;
-            break;
-        case OPTION_AUDIO_SOCKET:
-            o.audio_socket = optarg;
-            break;
-        case OPTION_EMBED_SOCKET:
-            o.embed_socket = optarg;
             break;
         case OPTION_DRAIN:
             o.drain_timeout_usec = (uint64_t)(strtod(optarg, &end) * 1e6);
@@ -122,11 +131,14 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
             fprintf(stderr, "sconce-%s: --tcp-access is \"key\" or \"open\"\n", service);
             return 2;
         case 'h':
-            options_help(service);
+            options_help(row);
             return 0;
         case OPTION_VERSION:
             printf("sconce-%s %s\n", service, SCONCE_VERSION);
             return 0;
+        case OPTION_SOCKETS ... OPTION_SOCKETS + N_SERVICES - 1:
+            o.sockets[c - OPTION_SOCKETS] = optarg;
+            break;
         default:
             return 2;
         }
@@ -159,6 +171,11 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         }
     *ret_options = o;
     return -1;
+}
+
+const char *options_socket(const struct options *options, const struct service_row *row)
+{
+    return options->sockets[row - service_rows];
 }
 
 void options_done(struct options *options)

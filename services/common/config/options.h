@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The command line that all services share */
+/* The command line of a service: options that all services share, and those of its row */
 
 #include "common/config/key-file.h"
+#include "common/config/service-table.h"
 
 struct config;
 
@@ -11,21 +12,22 @@ struct options {
     struct config *config;       /* loaded, or the defaults if the configuration is wrong */
     char *wrong;                 /* error text of a wrong configuration; NULL: it is correct */
     struct key_list keys;        /* of the key file; for the gateway */
-    const char *audio_socket;    /* --audio-socket; NULL: not given */
-    const char *cache_socket;    /* --cache-socket; NULL: not given */
-    const char *chat_socket;     /* --chat-socket; NULL: not given */
-    const char *embed_socket;    /* --embed-socket; NULL: not given */
     uint64_t drain_timeout_usec; /* --drain-timeout; 30 s */
+    /* --NAME-socket of the services that it connects to; NULL: not given. */
+    const char *sockets[N_SERVICES];
 };
 
 /*
- * Reads argv, the configuration, and for the gateway the key file. Returns -1: continue, and call
- * options_done() later; else the exit status: 0 after -h and --version, 2 for wrong usage, 78 for a
- * wrong configuration (EX_CONFIG). A service with sockets does not exit for a wrong configuration:
- * `wrong` has the error, and misconfigured_serve() sends it to clients.
+ * Reads argv of the service named @service, the configuration, and for the gateway the key file.
+ * Returns -1: continue, and call options_done() later; else the exit status: 0 after -h and
+ * --version, 2 for wrong usage, 78 for a wrong configuration (EX_CONFIG). A service with sockets
+ * does not exit for a wrong configuration: `wrong` has the error, and misconfigured_serve() sends
+ * it to clients.
  */
 int options_read(const char *service, int argc, char **argv, struct options *ret_options);
 /* Sets `wrong` and resets the configuration to the defaults, which are enough to report the error.
  * -ENOMEM. */
 int options_set_wrong(struct options *options, const char *text);
+/* The socket of @row, a service that it connects to, as an option names it; else NULL. */
+const char *options_socket(const struct options *options, const struct service_row *row);
 void options_done(struct options *options);
