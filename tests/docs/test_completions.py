@@ -2,6 +2,7 @@
 """Completions offer the verbs and options that `--help` names, in each shell that is here."""
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import select
@@ -13,7 +14,7 @@ import pytest
 from blocks import TREE
 from commands import found_shell, options, verbs
 
-FILES = TREE / "packaging/completions"
+FILES = pathlib.Path(os.environ.get("SCONCE_BUILD", TREE / "build")) / "packaging/completions"
 
 
 @pytest.mark.parametrize("shell,name", [("bash", "sconce"), ("zsh", "_sconce"),

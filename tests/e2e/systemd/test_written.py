@@ -5,6 +5,7 @@ import json
 import pytest
 
 from client import chat_body
+from services import SERVICES
 
 SYSTEM = "/var/cache/private/sconce-cache"
 USER = "/home/ada/.cache/sconce-cache"
@@ -75,6 +76,6 @@ def test_nothing_is_written_where_the_cache_is_off(machine, configure):
     configure("cache:\n  enabled: false\n")
     stamp(machine)
     work(machine, None)
-    for name in ("gateway", "chat", "embed", "audio", "cache"):
-        machine.systemctl("stop", "sconce-%s.service" % name)
+    for row in SERVICES:
+        machine.systemctl("stop", row.unit)
     assert changed(machine) == {}
