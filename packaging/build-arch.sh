@@ -25,6 +25,7 @@ version=$(sed -n 's/^pkgver=//p' packaging/arch/PKGBUILD)
 git -c safe.directory='*' archive --prefix="sconce-$version/" HEAD |
     gzip -n >"$work/sconce-$version.tar.gz"
 cp packaging/arch/* "$work"
+python3 services/table.py fill packaging/arch/sconce.install.in >"$work/sconce.install"
 cp packaging/subprojects/packagecache/* "$work" 2>/dev/null || true
 if ! command -v pacman >/dev/null 2>&1 || ! pacman -Q glibc >/dev/null 2>&1; then
     # Not on Arch, where the packages have other names: do not check dependencies.

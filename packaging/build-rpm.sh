@@ -6,7 +6,7 @@ set -eu
 case ${1-} in
 -h | --help)
     echo "Usage: sh packaging/build-rpm.sh [OUTDIR] [RPMBUILD-OPTION]..."
-    echo "Builds packaging/rpm/sconce.spec and puts the packages into OUTDIR (rpms). Options such as"
+    echo "Builds packaging/rpm/sconce.spec.in and puts the packages into OUTDIR (rpms). Options such as"
     echo "--without tests, --with bundled_h2o and --nodeps go to rpmbuild."
     exit 0
     ;;
@@ -21,16 +21,17 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 cd "$tree"
-version=$(sed -n 's/^Version: *//p' packaging/rpm/sconce.spec)
+version=$(sed -n 's/^Version: *//p' packaging/rpm/sconce.spec.in)
 mkdir -p "$work/SOURCES"
 git -c safe.directory='*' archive --prefix="sconce-$version/" HEAD |
     gzip -n >"$work/SOURCES/sconce-$version.tar.gz"
+python3 services/table.py fill packaging/rpm/sconce.spec.in >"$work/sconce.spec"
 cp packaging/subprojects/packagecache/* "$work/SOURCES/" 2>/dev/null || true
 if [ -z "$(rpm --eval '%{?_unitdir}')" ]; then
     # Not on a distribution with RPM packages: package names differ, and rpmbuild has fewer macros.
     set -- --nodeps --load packaging/rpm/macros "$@"
 fi
-rpmbuild -bb --define "_topdir $work" --define "_rpmdir $out" "$@" packaging/rpm/sconce.spec \
+rpmbuild -bb --define "_topdir $work" --define "_rpmdir $out" "$@" "$work/sconce.spec" \
     >"$out/build.log" 2>&1 || {
     tail -n 60 "$out/build.log" >&2
     exit 1

@@ -7,6 +7,7 @@ import pytest
 
 import packages
 from conftest import LATER, find
+from services import SERVICES
 
 TCP_LINK = "/etc/systemd/system/sconce.target.wants/sconce-gateway-tcp.socket"
 KEYS = "/etc/sconce/api-keys"
@@ -20,12 +21,10 @@ def enabled(chroot, unit):
 def test_installation_opens_the_doors_that_are_the_default(installed_chroot):
     root = installed_chroot
     assert enabled(root, "sconce.target") == "enabled"
-    for unit in ("sconce-gateway.socket", "sconce-chat.socket", "sconce-embed.socket", "sconce-audio.socket",
-                 "sconce-cache.socket", "sconce-gateway-tcp.socket"):
-        assert enabled(root, unit) == "enabled"
-    for unit in ("sconce-gateway.service", "sconce-chat.service", "sconce-embed.service", "sconce-audio.service",
-                 "sconce-cache.service"):
-        assert enabled(root, unit) == "static"
+    for row in SERVICES:
+        for unit in row.socket_units:
+            assert enabled(root, unit) == "enabled"
+        assert enabled(root, row.unit) == "static"
     assert root.run("systemctl --global is-enabled sconce.target", check=False).strip() != "enabled"
     keys = root.file(KEYS)
     assert stat.S_IMODE(keys.stat().st_mode) == 0o600

@@ -9,8 +9,7 @@ from client import Crowd, Stream, ask, chat_body, long_body, wake
 from conftest import LATER
 from services import SERVICES, all_units, service
 
-SOCKETS = ("sconce-gateway.socket", "sconce-chat.socket", "sconce-embed.socket", "sconce-audio.socket",
-           "sconce-cache.socket", "sconce-gateway-tcp.socket")
+SOCKETS = tuple(unit for row in SERVICES for unit in row.socket_units)
 
 
 def apt(machine, command):
