@@ -6,6 +6,7 @@
  * code is generic. libyaml reads a document; every message carries file:line:column.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/config/kv-type.h"
@@ -164,6 +165,19 @@ static int apply_section(const struct config_source *s, const char *section, con
     return 0;
 }
 
+static int bad_section(const struct config_source *s, const yaml_node_t *node, const char *section)
+{
+    char names[256] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < config_n_keys && len < sizeof(names); i++)
+        if (i == 0 || strcmp(config_keys[i].section, config_keys[i - 1].section) != 0)
+            len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "",
+                                    config_keys[i].section);
+    return config_bad(s, &node->start_mark, "unknown section \"%s\"; the sections are %s",
+                      section ? section : "?", names);
+}
+
 static int apply_document(const struct config_source *s, struct config *config)
 {
     const yaml_node_t *root = yaml_document_get_root_node(s->doc);
@@ -183,11 +197,7 @@ static int apply_document(const struct config_source *s, struct config *config)
         if (section)
             key_find(section, NULL, &known);
         if (!known)
-            return config_bad(
-                s, &key_node->start_mark,
-                "unknown section \"%s\"; the sections are models, gateway, chat, embed, "
-                "audio, cache, confinement",
-                section ? section : "?");
+            return bad_section(s, key_node, section);
         if (config_is_double(s, root, p))
             return config_bad(s, &key_node->start_mark, "section \"%s\" is given twice", section);
         if (config_is_null(value))
