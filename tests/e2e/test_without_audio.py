@@ -10,6 +10,7 @@ import urllib.request
 
 import pytest
 
+from services import SERVICES
 from test_cli import Serve, run
 
 
@@ -17,10 +18,11 @@ from test_cli import Serve, run
 def parts(build, home, guide, monkeypatch):
     """The programs of a build, as they lie in its directory, but for those of the audio service."""
     root = home / "programs"
-    for name in ("sconce", "sconce-gateway", "sconce-chat", "sconce-embed", "sconce-cache"):
-        folder = "cli" if name == "sconce" else name.removeprefix("sconce-")
-        (root / folder).mkdir(parents=True)
-        shutil.copy(build / "services" / folder / name, root / folder)
+    programs = ["services/cli/sconce"] + [row.build_path for row in SERVICES if row.name != "audio"]
+    for path in programs:
+        folder = root / path.split("/")[1]
+        folder.mkdir(parents=True)
+        shutil.copy(build / path, folder)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(build / "libinfer"))
     store = home / "data/sconce/models"
     store.mkdir(parents=True)

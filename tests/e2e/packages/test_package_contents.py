@@ -10,7 +10,7 @@ import pytest
 
 import conftest
 from roots import TREE, own_suite, suite
-from services import SERVICES, all_units
+from services import SERVICES, all_units, table
 
 # What together is a sconce that can do everything.
 RUNTIME = ("sconce", "sconce-audio")
@@ -100,10 +100,10 @@ def test_sockets_are_never_restarted_by_scripts(controls, name):
 def test_configuration_files_are_known(controls):
     def conffiles(name):
         return set((controls[name] / "conffiles").read_text().split())
-    assert conffiles("sconce") == {
-        "/etc/sconce/sconce.yaml", "/etc/apparmor.d/sconce-cache", "/etc/apparmor.d/sconce-chat",
-        "/etc/apparmor.d/sconce-embed", "/etc/apparmor.d/sconce-gateway"}
-    assert conffiles("sconce-audio") == {"/etc/apparmor.d/sconce-audio"}
+    profiles = {name: {"/etc/apparmor.d/sconce-" + service for service in table.words("names", name)}
+                for name in table.words("packages")}
+    assert conffiles("sconce") == profiles["sconce"] | {"/etc/sconce/sconce.yaml"}
+    assert conffiles("sconce-audio") == profiles["sconce-audio"]
 
 
 def test_only_the_audio_service_needs_ffmpeg_and_nothing_recommends_a_desktop(files, controls):
