@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small socket activator: what systemd and `sconce serve` do, for tests.
+"""A small socket activator for tests, which does the work of systemd or `sconce serve`.
 
 It holds listening sockets, starts a service by the LISTEN_FDS protocol when one of them becomes
-readable, and starts it again after it ended, on the next connection.
+readable, and restarts the service on the next connection after it has ended.
 """
 import os
 import select
@@ -24,7 +24,7 @@ class Service:
         self.log = log or subprocess.DEVNULL
         self.process = None
         self.starts = 0
-        self.status = None  # of the last one that ended
+        self.status = None  # exit status of the last process that ended
         self._stop = os.pipe()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -32,7 +32,8 @@ class Service:
 
     def _spawn(self):
         n = len(self.sockets)
-        # The child moves the sockets to 3…; dup2 clears close-on-exec, and LISTEN_PID must be its own.
+        # The child moves the sockets to descriptors from 3 on; dup2 clears close-on-exec.
+        # LISTEN_PID must be the PID of the child.
         high = [os.dup(s.fileno()) for s in self.sockets]
         script = ("import os,sys;fds=[int(x) for x in sys.argv[1].split(',')];"
                   "up=[__import__('fcntl').fcntl(f,0,100) for f in fds];"
@@ -69,7 +70,7 @@ class Service:
         return process.pid if process else None
 
     def wait_pid(self, timeout=10):
-        """The process id, once the service itself runs (and not the script that starts it)."""
+        """The process ID, once the service itself runs instead of the script that starts it."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             pid = self.pid or 0

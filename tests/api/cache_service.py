@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sconce-cache of its own for each test, and blocks to keep in it."""
+"""Starts a sconce-cache for each test, and makes blocks to store in it."""
 import os
 import random
 import shutil
@@ -53,7 +53,7 @@ class Cache:
             time.sleep(0.01)
 
     def wait_starts(self, n):
-        """The activator counts a start a moment after it."""
+        """Waits until the activator has counted the starts, which it does with a short delay."""
         end = time.monotonic() + 10 * SLOW
         while self.service.starts != n:
             assert time.monotonic() < end

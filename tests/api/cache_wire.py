@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients of sconce-cache say, packet by packet, for tests (services/common/wire/cache-protocol.h)."""
+"""A client of sconce-cache in Python, packet by packet (services/common/wire/cache-protocol.h)."""
 import array
 import ctypes
 import fcntl
@@ -15,7 +15,7 @@ HEAD = struct.Struct("<IHHIiII")
 ANSWER = 0x8000
 FOUND = struct.Struct("<2Q")
 STEP = struct.Struct("<5Q")
-# F_ADD_SEALS; shrink, grow, write.
+# F_ADD_SEALS; seals against shrinking, growing and writing.
 ADD_SEALS, SEALS = 1033, 2 | 4 | 8
 COUNTERS = ("blocks bytes max_bytes free_bytes index_bytes segments clients pending_blocks "
             "pending_bytes found_blocks_total missed_blocks_total found_bytes_total "
@@ -62,7 +62,7 @@ class Answer:
 
 
 class Client:
-    """One connection. `greet=False`: it does not say hello."""
+    """One connection. `greet=False` sends no hello packet."""
 
     def __init__(self, path, greet=True, timeout=20):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -91,7 +91,7 @@ class Client:
                                       array.array("i", fds).tobytes())] if fds else [])
 
     def receive(self):
-        """None: the end of the connection."""
+        """Receives one packet; None at the end of the connection."""
         try:
             data, extra, flags, _ = self.socket.recvmsg(1 << 16, socket.CMSG_SPACE(64 * 4))
         except ConnectionResetError:
@@ -110,7 +110,7 @@ class Client:
         return answer
 
     def put(self, blocks, parent=None, first=0, **where):
-        """@blocks: pairs of a name and bytes. How many were taken, or a negative errno."""
+        """@blocks: pairs of a name and bytes. Returns how many were stored, or a negative errno."""
         body, offset = b"", 0
         parent = parent or bytes(32)
         for i, (name, data) in enumerate(blocks):
@@ -125,7 +125,7 @@ class Client:
         return answer.status or answer.n
 
     def find(self, wanted, **where):
-        """(size, sum) of the first of @wanted that are there; a negative errno."""
+        """Returns (size, sum) of the leading blocks of @wanted that exist, or a negative errno."""
         answer = self.call(FIND, origin(**where) + b"".join(wanted), len(wanted))
         if answer.status:
             return answer.status
@@ -133,7 +133,7 @@ class Client:
         return list(FOUND.iter_unpack(answer.body))
 
     def read(self, wanted, n_ahead=0):
-        """The pipe by which blocks come; a negative errno."""
+        """Returns the pipe that delivers the blocks, or a negative errno."""
         answer = self.call(READ, struct.pack("<I", len(wanted) - n_ahead) + b"".join(wanted),
                            len(wanted))
         if answer.status:
@@ -143,7 +143,7 @@ class Client:
         return answer.fds[0]
 
     def get(self, wanted, **where):
-        """The bytes of the first of @wanted that are there; a negative errno."""
+        """Returns the bytes of the leading blocks of @wanted that exist, or a negative errno."""
         found = self.find(wanted, **where)
         if not isinstance(found, list) or not found:
             return found
@@ -168,7 +168,8 @@ class Client:
         return values
 
     def manage(self, lock):
-        """Shows that the caller can open the file `lock` of the directory: 0, or a negative errno."""
+        """Proves to the service that the caller can open the file `lock` of the directory. Returns
+        0 or a negative errno."""
         fd = os.open(lock, os.O_RDWR)
         try:
             return self.call(MANAGE, fds=[fd]).status
@@ -176,7 +177,7 @@ class Client:
             os.close(fd)
 
     def steps(self, kind, body=b""):
-        """PURGE or VERIFY to the end: seen, blocks, bytes, total."""
+        """Runs PURGE or VERIFY to its end; returns seen, blocks, bytes, total."""
         step = bytes(STEP.size)
         while True:
             answer = self.call(kind, body + step)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts sconce-chat, sconce-embed and sconce-gateway on sockets of their own, for each module or test.
+"""Starts sconce-chat, sconce-embed and sconce-gateway on private sockets, per module or per test.
 
-SCONCE_BUILD names the build directory. The model is SCONCE_TEST_MODEL (GGUF), or stories260K of the
-data directory (SCONCE_DATA), or the bundled one.
+SCONCE_BUILD names the build directory. The model is SCONCE_TEST_MODEL (GGUF), or stories260K from
+the data directory (SCONCE_DATA), or the bundled model.
 """
 import os
 import pathlib
@@ -27,7 +27,7 @@ GATEWAY = BUILD / "services/gateway/sconce-gateway"
 CHAT = BUILD / "services/chat/sconce-chat"
 EMBED = BUILD / "services/embed/sconce-embed"
 AUDIO = BUILD / "services/audio/sconce-audio"
-# Sanitizers make everything slower; limits of time grow with this.
+# Sanitizers slow everything down; time limits are multiplied by this.
 SLOW = float(os.environ.get("SCONCE_TEST_SLOW", "1"))
 
 
@@ -39,7 +39,8 @@ def taken(name, args):
 
 @pytest.fixture(scope="session")
 def model_dir(tmp_path_factory):
-    """A directory with one model twice: `tiny` (with a chat template) and `plain` (without)."""
+    """A directory with one model under two names: `tiny` (with a chat template), `plain`
+    (without)."""
     if not GATEWAY.exists() or not CHAT.exists():
         pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
     candidates = [os.environ.get("SCONCE_TEST_MODEL"),
@@ -55,7 +56,7 @@ def model_dir(tmp_path_factory):
 
 
 class Suite:
-    """All of them; `url` is the gateway's, `chat_sock` the chat service's own socket."""
+    """All services together. `url` is the gateway's, `chat_sock` the chat service's own socket."""
 
     def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s", embed="",
                  audio="", audio_program=None):
@@ -65,7 +66,7 @@ class Suite:
         config = os.path.join(self.dir, "sconce.yaml")
         with open(config, "w") as f:
             f.write("models:\n  directories: [%s]\n  default: tiny\n" % models)
-            # Unless a test is about doors and keys, TCP is open, as with `sconce serve`.
+            # TCP needs no key, as with `sconce serve`, except in tests of endpoints and keys.
             if "api_keys" not in gateway and "access" not in gateway:
                 gateway += "  tcp_access: open\n"
             f.write("gateway:\n  idle_timeout: %s\n%s" % (gateway_idle, gateway))
@@ -107,17 +108,17 @@ class Suite:
         return s
 
     def raw(self, data, timeout=10):
-        """Sends bytes and reads until the connection ends."""
+        """Sends bytes and reads until the peer closes the connection."""
         with self.connect(timeout) as s:
             s.sendall(data)
             return read_all(s)
 
     def observe(self, path):
-        """The body of a GET by the unix socket, where the owner of the gateway has all rights."""
+        """The body of a GET over the unix socket, where the gateway's own user has all rights."""
         return get_unix(self.gateway_sock, path)
 
     def metrics(self):
-        """All samples, by name with labels; those of chat are asked at its own socket."""
+        """All samples, by name with labels; those of chat come from its own socket."""
         return {**own_metrics(self.gateway_sock), **self.chat_metrics()}
 
     def chat_metrics(self):
@@ -130,7 +131,7 @@ class Suite:
         return own_metrics(self.audio_sock)
 
     def wait_metric(self, name, value, timeout=10):
-        """Seconds until a metric of chat has a value."""
+        """The seconds until a metric of chat has a value."""
         start = time.monotonic()
         while True:
             now = self.chat_metrics().get(name)
@@ -153,7 +154,7 @@ def read_all(s):
 
 
 def get_unix(sock, path):
-    """The body of a GET at a unix socket."""
+    """The body of a GET over a unix socket."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(60 * SLOW)
         s.connect(sock)
@@ -162,7 +163,7 @@ def get_unix(sock, path):
 
 
 def own_metrics(sock):
-    """What the service at a unix socket says of itself."""
+    """The metrics of the service at a unix socket."""
     return parse_metrics(get_unix(sock, "/metrics"))
 
 

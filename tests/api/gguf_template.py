@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes copies of a GGUF file with another chat template, or with none."""
+"""Writes copies of a GGUF file with a different chat template, or with none."""
 import struct
 
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}

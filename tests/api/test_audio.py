@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transcriptions over HTTP, with the official client where there is one.
+"""Transcriptions over HTTP, with the official client where it is installed.
 
-The transcriber is a stand-in that hears how much sound there is (tests/audio/fake-transcriber.c), so
-that what the service does with segments is known to the letter; decoding is the real thing.
+The transcriber is a stand-in that reports the length of the sound (tests/audio/fake-transcriber.c),
+so tests know the exact text of each segment. The decoder is the real one.
 """
 import array
 import concurrent.futures
@@ -201,7 +201,7 @@ def test_fields_are_honoured_or_refused_by_name(audio_suite):
 
 
 def test_silence_is_skipped_where_that_can_be_done(audio_suite, model_dir, tmp_path):
-    """Who asks for it gets it or an error; who lets the service choose gets what there is."""
+    """A request for server VAD gets it or an error; chunking "auto" uses it if it is available."""
     server_vad = ("chunking_strategy", '{"type": "server_vad", "prefix_padding_ms": 0}')
     openai_fields = [("chunking_strategy[type]", "server_vad"), ("chunking_strategy[threshold]", "0.6"),
                      ("chunking_strategy[silence_duration_ms]", "500")]
@@ -329,7 +329,8 @@ def test_health_and_metrics(audio_suite):
 
 
 def test_a_thousand_broken_files(audio_suite, capsys):
-    """Each gets an answer, those that are refused by name, and the service lives."""
+    """Every random body gets an answer, rejected ones with an error code, and the service
+    survives."""
     import random
     rng = random.Random(3)
     whole = [p.read_bytes() for p in sorted(CORPUS.iterdir())]
@@ -369,7 +370,7 @@ def test_a_thousand_broken_files(audio_suite, capsys):
 
 
 def test_with_a_model(tmp_path):
-    """The service as it is, and a tiny random model of Whisper in both of its forms."""
+    """The real service with a tiny random Whisper model in both of its file formats."""
     golden = ROOT / "tests/golden/audio/whisper"
     shutil.copytree(golden, tmp_path / "models/random")
     shutil.copy(golden / "ggml.bin", tmp_path / "models/ggml-random.bin")
@@ -398,7 +399,7 @@ def test_with_a_model(tmp_path):
         assert "".join(e.get("delta", "") for e in events) == events[-1]["text"]
         error(post(suite, [file(1), ("model", "random"), ("language", "klingonese")]), 400,
               "invalid_value")
-        # The models of the tree have nothing to do with speech.
+        # The models of the tree are not speech models.
         shutil.copy(ROOT / "packaging/guide/sconce-guide.gguf", tmp_path / "models/guide.gguf")
         time.sleep(1.1)
         error(post(suite, [file(1), ("model", "guide")]), 400, "unsupported_model")
@@ -464,7 +465,7 @@ def test_draining_answers_what_runs(model_dir):
         time.sleep(0.4)
         pid = suite.audio.pid
         [decoder] = open("/proc/%d/task/%d/children" % (pid, pid)).read().split()
-        os.kill(int(decoder), 15)  # systemd tells all processes of a unit
+        os.kill(int(decoder), 15)  # systemd sends SIGTERM to all processes of a unit
         os.kill(pid, 15)
         thread.join()
         assert answers[0][0] == 200

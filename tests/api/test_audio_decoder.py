@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder of the audio service, confined as it is in use, through the service's side of it.
+"""The decoder process of the audio service, confined as in production, used through the service's
+code.
 
-Its samples are compared with ffmpeg's own, as the reference implementation of Whisper takes them:
-16 kHz, mono, 16 bits.
+Its samples are compared with ffmpeg's output in the format that Whisper's reference implementation
+uses: 16 kHz, mono, 16 bits.
 """
 import array
 import concurrent.futures
@@ -27,7 +28,7 @@ TOLERANCE = 1e-3
 pytestmark = [pytest.mark.long, pytest.mark.sanitize,
               pytest.mark.skipif(not FILES.exists(), reason="a build without libav")]
 
-# Name: encoder and muxer options of ffmpeg, and what decode-files calls format and codec.
+# Name: encoder and muxer options of ffmpeg, then the format and codec that decode-files prints.
 CONTAINERS = {
     "aac.aac": ("-c:a aac -b:a 64k", "aac", "aac"),
     "aac.m4a": ("-c:a aac -b:a 64k", "mov", "aac"),
@@ -65,7 +66,7 @@ def ffmpeg(*args):
 
 @pytest.fixture(scope="module")
 def speech(tmp_path_factory):
-    """Some seconds of a voice, or of something like it where there is none."""
+    """A few seconds of speech, or a synthetic signal if there is no recording."""
     source = DATA / "speech/jfk.wav"
     path = tmp_path_factory.mktemp("speech") / "speech.wav"
     if source.exists():
@@ -89,7 +90,7 @@ def containers(speech, tmp_path_factory):
 
 
 def decode(files, *options, limit=60):
-    """What decode-files says of each file: outcome, result, format, codec, samples."""
+    """The results of decode-files for each file: outcome, result, format, codec, samples."""
     out = subprocess.run([str(FILES), *map(str, options), str(DECODER), *map(str, files)],
                          capture_output=True, text=True, timeout=limit * SLOW)
     assert out.returncode == 0, out.stderr
@@ -143,7 +144,7 @@ def test_what_is_no_sound_is_named(speech, tmp_path):
     codec = tmp_path / "tta.mka"
     ffmpeg("-i", speech, "-c:a", "tta", codec)
     said = decode([tmp_path / name for name in files] + [codec])
-    # Nothing can be mapped of an empty file: the service refuses it by itself.
+    # An empty file cannot be mapped, so the service rejects it without the decoder.
     assert said[0][0] == "crashed"
     for name, result in list(zip(files, said))[1:6]:
         assert result == ("told", "unknown", "-", "-", 0), name
@@ -171,14 +172,14 @@ def test_a_stream_that_is_cut_is_heard_as_far_as_it_goes(containers, tmp_path):
 
 
 def ffmpeg_takes(path):
-    """Whether ffmpeg makes sound of a file, and says that it went well."""
+    """Whether ffmpeg decodes a file to sound and reports success."""
     done = subprocess.run(["ffmpeg", "-v", "quiet", "-nostdin", "-i", str(path), "-f", "s16le",
                            "-ac", "1", "-ar", "16000", "-"], capture_output=True)
     return done.returncode == 0 and len(done.stdout) > 0
 
 
 def test_a_file_is_broken_when_more_than_two_packets_in_three_are(speech, tmp_path):
-    """As ffmpeg has it. The packets are FLAC's, of which each begins with a mark of its own."""
+    """Compared with ffmpeg. The packets are FLAC's, each of which begins with its own sync mark."""
     whole = tmp_path / "whole.mka"
     ffmpeg("-i", speech, "-c:a", "flac", "-frame_size", 576, "-f", "matroska", whole)
     data = whole.read_bytes()
@@ -199,7 +200,7 @@ def test_a_file_is_broken_when_more_than_two_packets_in_three_are(speech, tmp_pa
 
 
 def broken(rng, data):
-    """One way to break a file."""
+    """Damages a file in a random way."""
     data = bytearray(data)
     kind = rng.randrange(5)
     if kind == 0:
@@ -220,7 +221,7 @@ def broken(rng, data):
 
 
 def test_a_thousand_broken_files(containers, speech, tmp_path, capsys):
-    """Each ends in a word, and the decoder goes on: the last file is whole."""
+    """Each damaged file gets an outcome, and the decoder survives: the last file is valid."""
     rng = random.Random(7)
     short = tmp_path / "short.wav"
     ffmpeg("-i", speech, "-t", 1, "-c:a", "pcm_s16le", short)
@@ -244,8 +245,8 @@ def test_a_thousand_broken_files(containers, speech, tmp_path, capsys):
     with capsys.disabled():
         print("\n%s in %.1f s" % (counts, took), end=" ")
     assert "lost" not in counts and "slow" not in counts
-    # Every seventh, compared with ffmpeg, which looks further for the beginning of a stream, and
-    # wants to know more of it.
+    # Every seventh file is compared with ffmpeg, which searches further for the start of a stream
+    # and demands more of its headers.
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         theirs = list(pool.map(ffmpeg_takes, files[::7]))
     differ = sum((s[:2] == ("told", "ok")) != t for s, t in zip(said[:-1:7], theirs))
@@ -261,7 +262,7 @@ def children(pid):
 
 @pytest.fixture
 def resting(containers):
-    """A decoder with a child that waits for its samples to be taken: (tool, decoder, child)."""
+    """A decoder whose child waits for a reader of its samples: (tool, decoder, child)."""
     tool = subprocess.Popen([str(FILES), "-w", str(DECODER), str(containers / "mp3.mp3"),
                              str(containers / "pcm.wav")], stdout=subprocess.PIPE, text=True)
     try:
@@ -269,7 +270,7 @@ def resting(containers):
         while time.monotonic() < deadline:
             decoders = children(tool.pid)
             child = decoders and children(decoders[0])
-            # It is sealed, and writes into a full pipe.
+            # The child is confined, and blocks on a full pipe.
             if child and "pipe_write" in pathlib.Path("/proc/%d/wchan" % child[0]).read_text():
                 break
             time.sleep(0.02)
@@ -303,7 +304,7 @@ def test_a_child_has_nothing_but_its_pipe(resting):
     targets = [os.readlink("/proc/%d/fd/%s" % (child, fd)) for fd in links]
     assert [t for t in targets if t != "/dev/null"] == [t for t in targets if "pipe:" in t]
     assert sum("pipe:" in t for t in targets) == 1
-    # Builds with sanitizers are not confined; tests/policy sees what the others call.
+    # Builds with sanitizers are not confined; tests/policy checks the system calls of the others.
     filters = n_filters(child) - n_filters(os.getpid())
     assert filters in (0, 2)
     if filters:
@@ -316,13 +317,13 @@ def test_a_child_that_is_killed_is_one_failed_file(resting):
     tool, _, child = resting
     os.kill(child, signal.SIGSEGV)
     assert gone(child)
-    # The tool rests with the first file and never reads its pipe's end.
+    # The tool blocks at the first file and never reads its end of the pipe.
     assert tool.poll() is None
 
 
 def test_children_and_decoder_end_with_the_service(resting):
     tool, decoder, child = resting
-    os.kill(decoder, signal.SIGTERM)  # as systemd does with all of a service: it is left to that
+    os.kill(decoder, signal.SIGTERM)  # systemd signals a whole unit; the decoder ignores it
     time.sleep(0.1)
     assert os.path.exists("/proc/%d" % decoder)
     tool.kill()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said, heard by the service as it is: packaging/ears/sconce-ears, speech in every container, silence.
+"""The whole audio service with packaging/ears/sconce-ears: speech in every container, and silence.
 
-The recordings are sentences that the model was not trained on (tests/golden/make_ears.py). What is
-asked of it is a share of right words, so that another training may change a word.
+The recordings are sentences that the model was not trained on (tests/golden/make_ears.py). The
+tests require a share of correct words, so that a retrained model may differ in a word.
 """
 import array
 import concurrent.futures
@@ -22,7 +22,7 @@ from test_audio_decoder import CONTAINERS, FILES, ffmpeg
 
 
 def module(name, path):
-    """A script under a name of its own: another module of the tests has a corpus too."""
+    """Loads a script under a unique module name: other tests also have a module `corpus`."""
     spec = importlib.util.spec_from_file_location(name, path)
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
@@ -122,7 +122,7 @@ def test_times_of_segments_and_words(suite):
         for word in told["words"]:
             assert at <= word["start"] <= word["end"] <= told["duration"] + 0.1
             at = word["start"]
-        # There is a quarter of a second of silence at the end.
+        # The recording ends with a quarter of a second of silence.
         told = json.loads(ask(suite, (SPEECH / name).read_bytes(), ("response_format", "verbose_json")))
         assert "words" not in told
         assert 0.15 < told["duration"] - told["segments"][-1]["end"] < 0.35
@@ -162,7 +162,7 @@ def test_silence_and_noise_have_no_text(suite, sound):
 
 
 def test_silence_is_skipped_and_times_stay(suite):
-    """Speech after half a minute of nothing, and again after noise."""
+    """Speech after half a minute of silence, and after noise."""
     if not VAD.exists():
         assert "Silero" in error(post(suite, [("file", ("a", wav(noise(1)))), ("vad_filter", "true")]),
                                  400, "no_vad_model")
@@ -185,7 +185,7 @@ def test_silence_is_skipped_and_times_stay(suite):
 
 
 def test_a_person_s_voice_is_found_by_real_weights(suite):
-    """The model does not know his words; when he speaks is seen in what is left of the file."""
+    """The model does not know these words, but the segment times show when he speaks."""
     speech = DATA / "speech/jfk.wav"
     if not VAD.exists() or not speech.exists():
         pytest.skip("no weights of Silero VAD, or no speech (SCONCE_DATA)")
@@ -218,7 +218,7 @@ def test_whisper_cpp_weights_of_silero_serve_as_well(tmp_path):
 
 
 def q8_0(data):
-    """Blocks of 32 numbers of F16 as a scale and integers."""
+    """Converts blocks of 32 F16 numbers to a scale and integers (Q8_0)."""
     out = []
     for block in struct.iter_unpack("<32e", data):
         scale = max(map(abs, block)) / 127
@@ -227,7 +227,7 @@ def q8_0(data):
 
 
 def as_gguf(path):
-    """The weights of a directory with Hugging Face's names and without a key, matrices as Q8_0."""
+    """The weights of a directory by Hugging Face names, without key biases, matrices as Q8_0."""
     data = path.read_bytes()
     size = struct.unpack_from("<Q", data)[0]
     head, infos, body = json.loads(data[8:8 + size]), b"", b""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service that answers what is not HTTP: its client is told, and the gateway goes on."""
+"""A backend that answers with invalid HTTP: the client gets an error, and the gateway goes on."""
 import http.client
 import json
 import os
@@ -22,8 +22,8 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class Liar:
-    """A chat service that gives each connection the same bytes once it has read a head, and hangs up
-    unless it is to keep the connection."""
+    """A chat service that sends the same bytes on each connection after it has read a request head.
+    It then closes the connection, unless told to keep it open."""
 
     def __init__(self, path):
         self.listener = listen_unix(path)
@@ -163,7 +163,7 @@ def test_odd_answers_pass(lying, answer, status, body):
 
 
 def test_what_comes_behind_an_answer_is_nobodys(lying):
-    """A kept connection on which a second answer lies is not used again."""
+    """A kept-alive connection with an unread second answer is not reused."""
     suite, liar = lying
     liar.keep = True
     liar.answer = (OK + JSON + b"Content-Length: 2\r\n\r\n{}" +

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large and odd bodies: what they take in memory is bounded, and NUL characters end no name."""
+"""Large and odd bodies: their memory use is bounded, and a NUL character does not end a name."""
 import http.client
 import json
 import threading
@@ -10,8 +10,8 @@ import pytest
 from conftest import ROOT, SLOW, Suite, check_log, own_metrics
 
 MIB = 1 << 20
-BODY = 16 * MIB - 400  # the largest that the gateway passes, but for what stands around
-PEAK = 256 * MIB       # what a request may take at most, as docs/security.md says
+BODY = 16 * MIB - 400  # the largest body that the gateway passes, less the text around the content
+PEAK = 256 * MIB       # the most memory for one request, as docs/security.md says
 CHAT = b'{"model":"tiny","messages":[{"role":"user","content":"%s"%s}]%s}'
 VALUES = b"{}," * (BODY // 3) + b"{}"
 
@@ -22,7 +22,7 @@ def arguments(n):
 
 
 BODIES = {
-    # Two bytes of text are 230 of memory.
+    # Two bytes of text take 230 bytes of memory.
     "messages": ("/v1/chat/completions", b'{"model":"tiny","messages":[%s]}' % VALUES,
                  "too_many_values"),
     "annotations": ("/v1/chat/completions", CHAT % (b"x", b',"annotations":[%s]' % VALUES, b""),
@@ -35,7 +35,7 @@ BODIES = {
                   arguments(BODY), "too_many_values"),
     "ids": ("/v1/completions", b'{"model":"tiny","prompt":[%s1]}' % (b"1," * (BODY // 2)),
             "too_many_values"),
-    # Text that cannot fit is not made into tokens.
+    # Text that cannot fit the context is not tokenized.
     "text": ("/v1/chat/completions", CHAT % (b"some words " * (BODY // 11), b"", b""),
              "context_length_exceeded"),
     "digits": ("/v1/chat/completions", CHAT % (b"1" * BODY, b"", b""), "context_length_exceeded"),
@@ -101,7 +101,7 @@ def test_no_body_takes_much_memory_or_stops_the_service(suite, name):
     status, answer = answers[0]
     assert status == 400 and answer["error"]["code"] == code, answer
     assert worst < 1 * SLOW
-    if SLOW == 1:  # sanitizers have memory of their own
+    if SLOW == 1:  # sanitizers use additional memory
         assert memory(service, "VmHWM") - before < PEAK
 
 

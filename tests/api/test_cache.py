@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sconce-cache by itself: what it keeps and finds again, what it refuses, and that nothing a client
-or a signal does makes it lose more than what was not yet written."""
+"""sconce-cache alone: what it stores and finds again, what it rejects, and that neither a client
+nor a signal makes it lose more than the data that was not yet written."""
 import errno
 import json
 import os
@@ -28,7 +28,7 @@ def test_what_was_put_is_found(cache):
         assert c.put(blocks) == 5
         cache.wait_written(c, 5)
         assert c.get(names(7)) == [data for _, data in blocks]
-        # A chain has no holes: what comes after a missing block does not count.
+        # A chain has no holes: blocks after a missing one do not count.
         assert c.find([bytes(32)] + names(5)) == []
         status = c.status()
         assert status["found_blocks_total"] == 5 and status["problem"] == ""
@@ -42,7 +42,7 @@ def test_a_restart_finds_everything(cache):
     blocks = chain(20)
     with cache.client() as c:
         assert c.put(blocks) == 20
-    # What was taken is written before the service ends.
+    # Blocks that the service accepted are written before it ends.
     cache.service.kill(signal.SIGTERM)
     cache.service.wait_gone(30 * SLOW)
     assert cache.service.status == 0
@@ -60,7 +60,7 @@ def test_kill_loses_nothing_that_was_written(cache):
             assert c.put(blocks[:10]) == 10
             cache.wait_written(c, before + 10)
             kept.update(blocks[:10])
-            # These are on their way.
+            # These blocks are still being transferred.
             assert c.put(blocks[10:], parent=blocks[9][0], first=10) == 20
             time.sleep(random.random() * 0.05)
         cache.service.kill(signal.SIGKILL)
@@ -80,7 +80,7 @@ def test_an_index_damaged_while_it_runs_is_made_again(cache):
     cache.service.kill(signal.SIGTERM)
     cache.service.wait_gone(30 * SLOW)
     with cache.client() as c:
-        # What the service has not read of its index yet becomes rubbish.
+        # The part of the index that the service has not read yet is overwritten with garbage.
         assert c.status()["blocks"] == 5
         with open(os.path.join(cache.blocks, "index.db"), "r+b") as f:
             size = f.seek(0, os.SEEK_END)
@@ -94,7 +94,8 @@ def test_an_index_damaged_while_it_runs_is_made_again(cache):
 
 
 def test_what_it_keeps_is_for_its_owner_alone(make_cache):
-    """Files that others could read are closed to them at the start, and none is made open."""
+    """Files that others could read become private at the start, and no new file is readable by
+    others."""
     old_mask = os.umask(0)
     try:
         cache = make_cache()
@@ -167,7 +168,7 @@ def test_memory_that_can_change_is_not_taken(cache):
             f.write(data)
             f.flush()
             assert c.call(wire.PUT, origin() + block, 1, [f.fileno()]).status == -errno.EPERM
-        # Sealed, but smaller than it is said to be.
+        # Sealed, but smaller than the packet says.
         fd = wire.memfd(data[:-1])
         assert c.call(wire.PUT, origin() + block, 1, [fd]).status == -errno.EPERM
         os.close(fd)
@@ -284,7 +285,7 @@ def test_digests_are_remembered(cache):
     cache.service.wait_gone(10 * SLOW)
     with cache.client() as c:
         assert c.call(wire.RECALL, file).n == 1
-    # They may be wrong where somebody had the chat service: who removes everything removes them.
+    # A compromised chat service may have stored wrong records; only a full purge removes them.
     assert cache.run("purge", "--older-than", "1d").returncode == 0
     with cache.client() as c:
         assert c.call(wire.RECALL, file).n == 1
@@ -313,7 +314,7 @@ def test_it_leaves_when_idle_and_clients_find_the_next_one(make_cache):
     with cache.client() as c:
         c.put(chain(2))
         cache.wait_written(c, 2)
-        # A connection that is only kept open does not keep it.
+        # An idle connection does not keep the service running.
         cache.service.wait_gone(10 * SLOW)
         assert cache.service.status == 0
         assert c.receive() is None
@@ -372,7 +373,7 @@ def test_the_command_line_shows_checks_and_removes(cache):
 
 
 def on_disk(cache, blocks):
-    """How many of these blocks have bytes in the files of the cache."""
+    """How many of these blocks occur in the files of the cache."""
     files = [open(os.path.join(at, name), "rb").read()
              for at, _, names in os.walk(cache.blocks) for name in names]
     return sum(any(data[1000:1064] in file for file in files) for _, data in blocks)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client of sconce-cache cannot do, whatever it says: read what it cannot name, take all of
-the service's room, or fill its log. The chat service is such a client, and so is who took it over."""
+"""What no client of sconce-cache can do, whatever it sends: read blocks that it cannot name, take
+all of the service's memory, or flood its log. The chat service is such a client, and so is an
+attacker who has taken it over."""
 import errno
 import fcntl
 import os
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.sanitize
 
 
 def read_all(fd):
-    """What comes by a pipe until it ends."""
+    """All bytes from a pipe until its end."""
     os.set_blocking(fd, True)
     with open(fd, "rb") as pipe:
         return pipe.read()
@@ -33,7 +34,8 @@ def wait(condition, seconds=10):
 
 
 def test_a_reader_gets_what_it_named_and_nothing_else(cache):
-    """Blocks of two tenants lie side by side in one file. No descriptor of it leaves the service."""
+    """Blocks of two tenants are adjacent in one file. The service sends no descriptor of that
+    file."""
     alice, bob = chain(3, salt=1), chain(3, salt=2)
     with cache.client() as c:
         for i in range(3):
@@ -54,10 +56,10 @@ def test_a_reader_gets_what_it_named_and_nothing_else(cache):
             with pytest.raises(OSError):
                 wrong()
         assert read_all(fd) == alice[0][1]
-        # What is only said to be wanted next is not sent.
+        # Blocks that are only announced for a later read are not sent.
         fd = c.read([name for name, _ in alice], n_ahead=2)
         assert read_all(fd) == alice[0][1]
-        # A tenant that is claimed opens nothing: a block is found by its name.
+        # Claiming a tenant gives no access: a block is found by its name only.
         assert c.find(names(1, 7), tenant="bob") == []
         assert c.read(names(1, 7)) == -errno.ENOENT
 
@@ -67,7 +69,8 @@ ADMIN = {"list": (wire.LIST, struct.pack("<Q", 2) + bytes(40)),
 
 
 def test_only_who_can_open_the_directory_manages_it(cache):
-    """The chat service cannot. It would learn tenants and sessions, and could remove all of them."""
+    """The chat service cannot list or purge: it would learn tenants and sessions, and could delete
+    all."""
     with cache.client() as c:
         c.put(chain(3), tenant="alice", session="secret-talk")
         cache.wait_written(c, 3)
@@ -92,19 +95,20 @@ def test_only_who_can_open_the_directory_manages_it(cache):
         answer = c.call(*ADMIN["list"])
         assert answer.status == 0 and b"secret-talk" in answer.body
         assert c.steps(wire.VERIFY)[0] == 3
-        # For this connection alone, and not after a descriptor that is wrong.
+        # The right is for this connection alone, and a wrong descriptor does not give it.
         with cache.client() as another:
             assert another.call(*ADMIN["list"]).status == -errno.EPERM
         fd = os.open(lock, os.O_RDONLY)
         assert c.call(wire.MANAGE, fds=[fd]).status == -errno.EPERM
         os.close(fd)
         assert c.call(*ADMIN["list"]).status == -errno.EPERM
-    # The service holds the file still.
+    # The service still has the lock file open.
     assert cache.run("ls", "--sessions").returncode == 0
 
 
 def test_a_block_that_cannot_be_read_goes(cache):
-    """Its reader is told by the end of what comes, and the next one does not find it."""
+    """The pipe ends early for the reader of a damaged block, and the next reader does not find
+    it."""
     with cache.client() as c:
         c.put(chain(4))
         cache.wait_written(c, 4)
@@ -122,7 +126,7 @@ def test_a_block_that_cannot_be_read_goes(cache):
 
 
 def test_who_does_not_read_keeps_nobody_waiting(cache):
-    """And loses what it asked for: the oldest when it asks for more, all of it after a while."""
+    """It loses its reads: the oldest when it starts more, and all of them after a timeout."""
     size = 4 * MIB
     with cache.client() as c, cache.client() as other:
         c.put(chain(2, size=size))
@@ -131,7 +135,7 @@ def test_who_does_not_read_keeps_nobody_waiting(cache):
         waiting = [c.read(names(2)) for _ in range(4)]
         begin = time.monotonic()
         assert read_all(other.read(names(2))) == data
-        # A fifth ends the first, of which there was no more than a pipe holds.
+        # The fifth read ends the first, which delivered no more than the pipe holds.
         waiting.append(c.read(names(2)))
         first = read_all(waiting.pop(0))
         assert 0 < len(first) < len(data) and data.startswith(first)
@@ -144,7 +148,7 @@ def test_who_does_not_read_keeps_nobody_waiting(cache):
 
 
 def test_many_readers_are_limited(cache):
-    """The one that waits longest makes room for another."""
+    """The read that has waited longest is dropped to make room for another."""
     size = 2 * MIB
     clients = [cache.client() for _ in range(20)]
     clients[0].put(chain(1, size=size))
@@ -165,7 +169,7 @@ def test_many_readers_are_limited(cache):
 
 
 def test_memory_that_is_not_there_yet_is_not_taken(cache):
-    """Its pages would be made when the service reads them, and counted as the service's."""
+    """The pages of a hole are allocated when the service reads them, and charged to the service."""
     fd = os.memfd_create("holes", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, 64 * MIB)
     fcntl.fcntl(fd, wire.ADD_SEALS, wire.SEALS)
@@ -181,7 +185,7 @@ def block_of(name, size, total, offset=0):
 
 
 def test_puts_that_wait_are_limited_in_number(cache):
-    """For each process, so that one with many small blocks leaves others room."""
+    """The limit is per process, so one process with many small blocks leaves room for others."""
     size = 64 * MIB
     large = bytes(size)
     total = wire.xxh3(large)
@@ -189,7 +193,7 @@ def test_puts_that_wait_are_limited_in_number(cache):
     small = wire.xxh3(b"small")
     connections = [cache.client() for _ in range(4)]
     with cache.client() as c:
-        # While these are written the others wait.
+        # Other clients wait while these are written.
         for name in names(3, 1):
             assert c.call(wire.PUT, origin() + block_of(name, size, total), 1, [large_fd]).n == 1
         taken = [connections[i % 4].call(wire.PUT, origin() + block_of(name, 5, small), 1,
@@ -214,7 +218,7 @@ def test_puts_that_wait_are_limited_in_number(cache):
 
 
 def test_one_process_cannot_take_all_connections(cache):
-    """Who opens too many loses its own, the silent ones first."""
+    """A process that opens too many connections loses its own, silent ones first."""
     with cache.client() as other:
         assert other.status()["clients"] == 1
         child = os.fork()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of models that are cut short or written to while services use them: requests of that model end
-with a reason, others go on, and the service stays. The file as it is then answers the next request.
-"""
+"""Model files that are truncated or overwritten while services use them. Requests to that model
+fail with a reason, others continue, and the service stays up. The next request gets the new
+file."""
 import http.client
 import json
 import os
@@ -22,14 +22,14 @@ SOUND = ROOT / "tests/golden/audio/ears"
 
 @pytest.fixture
 def suite(tmp_path, model_dir):
-    """Models that may be spoiled."""
+    """A copy of the models, which tests may damage."""
     models = tmp_path / "models"
     shutil.copytree(model_dir, models)
     shutil.copytree(GOLDEN / "bert-mean", models / "bert")
     shutil.copytree(GOLDEN / "bert-cls-dense", models / "other")
     shutil.copytree(ROOT / "packaging/ears/sconce-ears", models / "ears")
     for path in models.rglob("*"):
-        if path.is_file():  # so that any write shows
+        if path.is_file():  # an old mtime, so that any write shows
             os.utime(path, (1000000000, 1000000000))
     suite = Suite(models, chat="  max_models: 2\n  context: 2048\n", embed="  max_models: 2\n")
     suite.models = models
@@ -38,7 +38,7 @@ def suite(tmp_path, model_dir):
 
 
 class Stream:
-    """One streamed completion; `text` and `error` are what it told, `over` whether it ended well."""
+    """One streamed completion: `text` and `error` as received, `over` whether it ended properly."""
 
     def __init__(self, suite, body):
         self.http = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=60 * SLOW)
@@ -48,7 +48,7 @@ class Stream:
         self.text, self.error, self.over = "", None, False
 
     def read(self, n):
-        """Up to n events, or all."""
+        """Reads up to n events, or all."""
         while n:
             try:
                 line = self.answer.readline()
@@ -75,7 +75,7 @@ def complete(suite, **body):
 
 
 def spoil(path, size=40000):
-    """As `cp` of a file over another begins: the same inode, and shorter."""
+    """The start of `cp` onto an existing file: the same inode, but shorter."""
     whole = path.read_bytes()
     os.truncate(path, size)
     return whole
@@ -101,7 +101,7 @@ def test_a_stream_whose_model_is_cut_short_ends_with_an_error_and_others_go_on(s
     assert "tiny.gguf was cut short while it was in use" in lost.error["message"]
     goes_on.read(-1)
     assert goes_on.over and goes_on.error is None and goes_on.text == other
-    # As long as the file is cut, it cannot be loaded.
+    # The model cannot be loaded while its file is truncated.
     status, answer, _ = complete(suite, model="tiny")
     assert (status, answer["error"]["code"]) == (400, "model_unusable"), answer
     assert complete(suite, model="plain")[0] == 200
@@ -130,7 +130,7 @@ def test_a_request_that_is_no_stream_is_told_to_try_again(suite):
 
 
 def test_a_file_that_was_written_to_is_loaded_anew(suite):
-    """In place, with weights of the same size: nothing of the old ones is answered with."""
+    """Overwritten in place with weights of the same size: no answer uses the old weights."""
     tiny, plain = suite.models / "tiny.gguf", suite.models / "plain.gguf"
     expected = complete(suite, model="tiny")[1]["choices"][0]["text"]
     data = bytearray(tiny.read_bytes())

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chat service on devices: what it says when there is none, and that Vulkan answers as the CPU.
+"""The chat service on devices: its error when there is none, and that Vulkan answers match the
+CPU's.
 
-Where there is no GPU these tests take lavapipe, for which the service follows a policy of its own.
+Without a GPU these tests use lavapipe, for which the service has a policy of its own.
 """
 import concurrent.futures
 import json
@@ -33,7 +34,7 @@ def refusal(suite):
 
 @pytest.fixture(scope="module")
 def vulkan():
-    """The devices of this machine by `sconce info --devices`, one of Vulkan among them."""
+    """The devices of this machine from `sconce info --devices`, if Vulkan is among them."""
     if SLOW > 1:
         pytest.skip("drivers are not built for sanitizers")
     sconce = BUILD / "services/cli/sconce"
@@ -92,7 +93,7 @@ def test_two_models_share_a_device(make_suite, vulkan):
 
 
 def test_without_executable_memory_software_is_refused(make_suite, vulkan, tmp_path):
-    """As under our units."""
+    """The environment that our units set."""
     if vulkan[0]["kind"] != "software":
         pytest.skip("there is a GPU, which is taken")
     walled = tmp_path / "sconce-chat"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask, by door; and what clients see of a configuration that is wrong."""
+"""Access control per endpoint, and what clients see of an invalid configuration."""
 import http.client
 import json
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.sanitize
 
 
 def ask(suite, door, key=None, path=MODELS, scheme="Bearer"):
-    """(status, decoded body) of a GET by one of the doors."""
+    """(status, decoded body) of a GET over one of the endpoints."""
     c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=30 * SLOW)
     if door == "unix":
         c.sock = socket.socket(socket.AF_UNIX)
@@ -38,7 +38,7 @@ def ask(suite, door, key=None, path=MODELS, scheme="Bearer"):
 
 @pytest.fixture
 def make_keyed(model_dir):
-    """A suite whose gateway finds a key file where systemd puts credentials, or at home."""
+    """A suite whose gateway finds a key file in systemd's credentials directory or in the home."""
     suites = []
 
     def make(keys=None, credentials=False, gateway="  tcp_access: key\n", args=()):
@@ -69,7 +69,7 @@ def test_tcp_is_closed_until_there_is_a_key(make_keyed):
     assert "sconce setup tcp" in body["error"]["message"]
     assert ask(suite, "tcp", "anything")[0] == 401
     assert ask(suite, "tcp", path="/health")[0] == 200
-    # Nobody wakes a service, or learns what it does, through a closed door.
+    # Without a key nobody starts a service through the gateway, or learns its state.
     assert ask(suite, "tcp", path="/health?deep=1")[0] == 401 and suite.chat.starts == 0
     assert ask(suite, "unix", path="/health?deep=1")[0] == 200
     assert ask(suite, "unix")[0] == 200
@@ -94,7 +94,7 @@ def test_keys_of_file_and_configuration_stand_together(make_keyed):
 
 
 def lacks(answer, right):
-    """Whether a request was refused for want of this right."""
+    """Whether a request was refused because this right is missing."""
     status, body = answer
     return status == 403 and body["error"]["code"] == "insufficient_rights" and \
         body["error"]["type"] == "permission_error" and \
@@ -114,10 +114,10 @@ def test_a_key_may_do_what_its_line_says(make_keyed):
         for path in (MODELS, "/v1/models/tiny"):
             answer = ask(suite, "tcp", key, path)
             assert answer[0] == 200 if infers else lacks(answer, "infer"), (key, path, answer)
-        # What does not exist needs no right, and what is open to all needs none either.
+        # A route that does not exist needs no right, nor does a public one.
         assert ask(suite, "tcp", key, "/nothing")[0] == 404
         assert ask(suite, "tcp", key, "/health")[0] == 200
-    # A key that nobody knows is told no more than before.
+    # An unknown key gets no more than a request without a key.
     assert ask(suite, "tcp", "wrong", "/metrics")[0] == 401
 
 
@@ -127,10 +127,10 @@ def test_without_a_key_a_port_lets_nobody_observe(make_keyed):
     for path in ("/metrics", "/health?deep=1"):
         assert lacks(ask(suite, "tcp", path=path), "observe")
         assert lacks(ask(suite, "tcp", "wrong", path), "observe")
-        # A key counts at a door that asks for none.
+        # A key also counts at an endpoint that requires none.
         assert ask(suite, "tcp", "graphs", path)[0] == 200
     assert lacks(ask(suite, "tcp", "graphs"), "infer")
-    # Nobody who may not see it wakes a service by it.
+    # Requests without the right did not start the service.
     assert suite.embed.starts == 1
 
 
@@ -143,7 +143,7 @@ def test_what_is_missing_is_told_as_rfc_6750_does(make_keyed):
 
 
 def connect_as(suite, uid):
-    """A connection to the unix socket that another user of this machine has made."""
+    """A connection to the unix socket made by another user of this machine."""
     os.chmod(suite.dir, 0o711)
     os.chmod(suite.gateway_sock, 0o666)
     s = socket.socket(socket.AF_UNIX)
@@ -163,7 +163,7 @@ def connect_as(suite, uid):
 
 
 def ask_as(suite, uid, path, body=None):
-    """(status, body) of a request by the unix socket as another user of this machine."""
+    """(status, body) of a request over the unix socket by another user of this machine."""
     c = http.client.HTTPConnection("localhost")
     c.sock = connect_as(suite, uid)
     c.request("POST" if body else "GET", path, json.dumps(body) if body else None)
@@ -177,7 +177,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be oth
 
 
 def in_user_namespace(suite, option):
-    """The gateway has a user namespace of its own, with the map that this option of unshare makes."""
+    """A suite whose gateway runs in a user namespace with the map that this option of unshare
+    makes."""
     words = [shutil.which("unshare"), "--user", option]
     if not words[0] or subprocess.run([*words, "true"]).returncode:
         pytest.skip("no user namespaces here")
@@ -188,7 +189,7 @@ def in_user_namespace(suite, option):
 def test_by_the_unix_socket_root_and_the_owner_observe_and_others_ask(make_keyed):
     for owner in (None, 4321):
         suite = make_keyed()
-        if owner:  # who is root out here is that user in there
+        if owner:  # root outside the namespace is this user inside
             in_user_namespace(suite, "--map-user=%d" % owner)
         assert ask_as(suite, 0, "/metrics")[0] == 200
         assert ask_as(suite, 0, "/health?deep=1")[0] == 200
@@ -217,18 +218,18 @@ def test_users_at_the_unix_socket_find_their_own_prompts_alone(make_keyed):
 
 @needs_root
 def test_users_who_cannot_be_told_apart_find_nothing(make_keyed):
-    """In a user namespace that maps root alone all other users look like one."""
+    """In a user namespace that maps only root, all other users have the same UID."""
     suite = make_keyed()
     in_user_namespace(suite, "--map-root-user")
     assert [cached_for(suite, uid) for uid in (1234, 1235, 1234)] == [0, 0, 0]
-    # Whom it can tell apart finds what is his own, and may see all.
+    # A user with a distinct UID finds its own cached prefix, and may see all routes.
     assert [cached_for(suite, 0), cached_for(suite, 0) > 0] == [0, True]
     assert ask_as(suite, 0, "/metrics")[0] == 200
     assert lacks(ask_as(suite, 1234, "/metrics"), "observe")
 
 
 def test_services_see_no_key_and_few_fields_of_a_head(make_keyed):
-    """What a service is told of a request's head; fields of the same names are not the client's."""
+    """The head that a backend receives; a client cannot forge the fields that the gateway adds."""
     suite = make_keyed(b"secret-key\n")
     suite.chat.close()
     os.unlink(suite.chat_sock)
@@ -307,9 +308,9 @@ def test_an_unreadable_key_file_lets_nobody_in(make_keyed):
 
 
 def wait_left(service):
-    """Until a misconfigured service, which answered just now, has left."""
+    """Waits until a misconfigured service, which has just answered, has exited."""
     end = time.monotonic() + 10 * SLOW
-    # It may answer before the activator's thread has seen it start.
+    # The service may answer before the activator's thread has recorded its start.
     while service.pid is None and time.monotonic() < end:
         time.sleep(0.005)
     service.wait_gone(10 * SLOW)
@@ -333,7 +334,7 @@ def test_a_wrong_configuration_is_told_and_mended_without_a_restart(make_suite):
     status, body = ask(suite, "unix", path="/v1/messages")
     assert status == 503 and body["type"] == "error" and body["error"]["type"] == "api_error"
     assert "gatewy" in body["error"]["message"]
-    # A client that would keep its connection does not keep the mistake.
+    # A keep-alive client does not keep the misconfigured service running.
     with suite.connect() as s:
         s.sendall(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"connection: close" in read_all(s).lower()
@@ -356,7 +357,7 @@ def test_each_request_is_one_line_of_the_log(make_suite):
         s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nx-request-id: first\r\n"
                   b"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
         assert b" 400 " in read_all(s)
-    # What a service answers whose configuration is wrong is told as well, by the gateway alone.
+    # A request to a misconfigured backend is logged too, by the gateway only.
     write_config(suite, good + "gatewy: {}\n")
     suite.chat.kill()
     suite.chat.wait_gone(10 * SLOW)
@@ -378,7 +379,7 @@ def test_each_request_is_one_line_of_the_log(make_suite):
 def test_chat_tells_its_own_mistakes_by_the_gateway(make_suite):
     suite = make_suite()
     good = open(os.path.join(suite.dir, "sconce.yaml")).read()
-    assert ask(suite, "tcp", path="/health")[0] == 200  # the gateway read the good one
+    assert ask(suite, "tcp", path="/health")[0] == 200  # the gateway started with the valid file
     write_config(suite, good + "  threads: 1\n")
     status, body = ask(suite, "tcp")
     assert status == 503 and "chat.threads" in body["error"]["message"]
@@ -388,7 +389,7 @@ def test_chat_tells_its_own_mistakes_by_the_gateway(make_suite):
     assert status == 200, body
 
 
-# Has landlock_create_ruleset() fail as in a container that refuses it, then becomes the service.
+# Makes landlock_create_ruleset() fail as in some containers, then executes the service.
 NO_LANDLOCK = """
 import ctypes, os, struct, sys
 code = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | 1), (0x06, 0, 0, 0x7fff0000)]
@@ -404,7 +405,8 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def test_without_landlock_clients_are_told(make_suite):
-    """A policy that cannot be applied is no crash loop behind a door that never answers."""
+    """A policy that cannot be applied gives an error, not a crash loop and an endpoint without
+    answers."""
     suite = make_suite()
     if not confined(suite):
         pytest.skip("this build does not confine its services")
@@ -426,7 +428,7 @@ def test_without_landlock_clients_are_told(make_suite):
 
 
 def confined(suite):
-    """Whether the gateway filters its system calls."""
+    """Whether the gateway runs under a seccomp filter."""
     assert ask(suite, "tcp", path="/health")[0] == 200
     return "Seccomp:\t2" in open("/proc/%d/status" % suite.gateway.wait_pid()).read()
 

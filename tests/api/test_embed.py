@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors, rankings and similarities over HTTP, with the official client where there is one.
+"""Vectors, rankings and similarities over HTTP, with the official client where it is installed.
 
-The models are the tiny ones of tests/golden/embed; one of real weights is used where it is installed.
+The models are the tiny ones in tests/golden/embed, and one with real weights where it is installed.
 """
 import base64
 import importlib.util
@@ -31,7 +31,7 @@ def copy_models(directory, *names):
 
 
 def add_separators(directory):
-    """Gives a tokenizer the two tokens that BERT puts around texts."""
+    """Gives a tokenizer the two tokens that BERT adds around texts."""
     path = directory / "tokenizer.json"
     tok = json.loads(path.read_text())
     tok["post_processor"] = {"type": "BertProcessing", "sep": ["~", 93], "cls": ["}", 92]}
@@ -39,7 +39,7 @@ def add_separators(directory):
 
 
 def make_questioner(directory):
-    """qwen3-rank with the marks of a dialogue, and as a name what it is for."""
+    """A copy of qwen3-rank with chat markers, under a name that tells its purpose."""
     shutil.copytree(GOLDEN / "qwen3-rank", directory / "questioner-reranker")
     path = directory / "questioner-reranker/tokenizer.json"
     tok = json.loads(path.read_text())
@@ -110,7 +110,7 @@ def test_the_official_client_gets_the_same_from_both_formats(client):
     answer = client.embeddings.create(model="bert-mean", input=texts, encoding_format="float")
     assert answer.object == "list" and answer.model == "bert-mean"
     assert answer.usage.prompt_tokens == answer.usage.total_tokens > len(texts)
-    # Without a word the client asks for base64.
+    # Without encoding_format the client asks for base64.
     packed = client.embeddings.create(model="bert-mean", input=texts)
     for one, other in zip(answer.data, packed.data):
         assert one.object == other.object == "embedding" and one.index == other.index
@@ -272,7 +272,7 @@ RETRIEVE = "Given a web search query, retrieve relevant passages that answer the
 
 
 def test_a_decoder_is_asked_for_yes_and_no(embed_suite, tmp_path):
-    """As the card of Qwen3-Reranker says."""
+    """Prompts as the model card of Qwen3-Reranker defines them."""
     make_questioner(tmp_path)
     suite = Suite(tmp_path, embed="  context: 2048\n")
     try:
@@ -289,10 +289,10 @@ def test_a_decoder_is_asked_for_yes_and_no(embed_suite, tmp_path):
         assert 0 < plain < 1 and score(documents=["def"]) == plain
         assert score(documents=["def"], instruction=RETRIEVE) == plain
         assert score(documents=["def"], instruction="xyz") != plain
-        # What is cut is the document's end; the question stays whole.
+        # Truncation removes the end of the document; the query stays whole.
         long = "abcdefg" * 400
         assert score(documents=[long]) == score(documents=[long + "xyz"])
-        # Marks in a document are letters.
+        # Chat markers inside a document are plain text.
         assert score(documents=["d"]) != plain
         status, answer, _ = post(suite, "/v1/rerank", {
             "query": "a", "documents": ["<|im_end|>", "|im_end|"]})
@@ -410,7 +410,7 @@ def test_what_is_wrong_is_named_in_the_other_shape(embed_suite, path, body, para
 
 
 def test_defaults(make_suite, models, tmp_path):
-    """Without one in the configuration the only model for a task is taken."""
+    """Without a configured default, the only model for a task is used."""
     suite = Suite(models)
     try:
         status, answer, _ = post(suite, "/v1/embeddings", {"input": "a"})

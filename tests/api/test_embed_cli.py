@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce embed`: files to vectors through the gateway, errors by line, and runs that go on."""
+"""`sconce embed`: vectors of files through the gateway, errors with line numbers, resumed runs."""
 import json
 import os
 import pathlib
@@ -41,7 +41,7 @@ def run(suite, *words, text=None):
 
 
 def rows(path):
-    """An array of NumPy, as its format is described, without NumPy."""
+    """Reads a NumPy array file by its published format, without NumPy."""
     data = pathlib.Path(path).read_bytes()
     assert data[:8] == b"\x93NUMPY\x01\x00"
     n_head, = struct.unpack("<H", data[8:10])
@@ -131,7 +131,7 @@ def test_an_interrupted_run_goes_on(suite, tmp_path, kind):
     p.wait()
     size = out.stat().st_size
     assert size < whole.stat().st_size and out.with_suffix("." + kind + ".part").exists()
-    # Other work does not go on there, nor does a row or line that is not whole stay.
+    # A run with another model does not resume there, and an incomplete row or line is removed.
     r = run(suite, tmp_path / "in.txt", "-o", out, "-m", "other")
     assert r.returncode == 1 and "--anew" in r.stderr
     with open(out, "ab") as f:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the files of a model say about its vectors: lengths of texts, shorter vectors, kinds of texts in a
-pair."""
+"""What the files of a model say about its vectors: lengths of texts, shorter vectors, token types
+of text pairs."""
 import json
 import shutil
 
@@ -11,7 +11,7 @@ from test_embed import GOLDEN, add_config, copy_models, post, vectors
 
 
 def mark_pairs(directory, kind):
-    """The template of a pair, whose second text and last separator are of @kind."""
+    """The template of a text pair; its second text and last separator have the token type @kind."""
     path = directory / "tokenizer.json"
     tok = json.loads(path.read_text())
     special = lambda name, k: {"SpecialToken": {"id": name, "type_id": k}}
@@ -47,7 +47,7 @@ def suite(models):
 
 
 def test_dimensions_are_for_models_that_were_trained_for_them(suite):
-    """By its files, by its family's name, or by a manifest."""
+    """The dimensions come from the model's files, from its family's name, or from a manifest."""
     for name in ("bert-mean", "jina-embeddings-v3-tiny", "nested"):
         assert len(vectors(suite, input="abc", model=name, dimensions=8)[0]) == 8
     for path, body in (("/v1/embeddings", {"input": "abc"}), ("/embed", {"inputs": "abc"}),
@@ -57,7 +57,7 @@ def test_dimensions_are_for_models_that_were_trained_for_them(suite):
         assert status == 400, path
         error = answer["error"] if isinstance(answer["error"], dict) else answer
         assert error["code"] == "unsupported_parameter" and error["param"] == "dimensions"
-    # All of them are no beginning.
+    # The full dimension is allowed for every model: nothing is cut off.
     assert len(vectors(suite, input="abc", model="bert-cls-dense", dimensions=16)[0]) == 16
 
 
@@ -71,7 +71,7 @@ def test_texts_are_cut_where_sentence_transformers_cuts_them(suite):
 
 
 def test_rerankers_without_types_read_marked_pairs(suite):
-    """The kind of the second text, which the template tells and the model has no table for."""
+    """The token type of the second text, which the template uses but the model has no table for."""
     plain, marked = (post(suite, "/v1/rerank", {
         "model": "marked-%d-reranker" % kind, "query": "abc", "documents": ["first", "other"]})
         for kind in (0, 1))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten thousand requests for vectors, good and bad ones mixed: each is answered, and rightly.
+"""Ten thousand requests for vectors, valid and invalid ones mixed: each gets the right answer.
 
-They go over many connections at the same time, and a part of the bad ones is no HTTP or no JSON. A
-good one gets the same vector each time; a bad one a status 4xx with a code that a program can read.
+They use many connections at the same time, and some of the invalid ones are not HTTP or not JSON. A
+valid request gets the same vector each time; an invalid one gets a 4xx status and an error code.
 """
 import asyncio
 import json
@@ -18,7 +18,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def good(rng):
-    """A request, and what must be in its answer."""
+    """A random request, and what its answer must contain."""
     text = "".join(rng.choice(LETTERS) for _ in range(rng.randint(1, 12)))
     kind = rng.randrange(6)
     if kind == 0:

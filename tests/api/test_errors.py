@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong is said: status, code, the field's name, and a sentence."""
+"""Error answers: status, code, the field's name, and a sentence that says what is wrong."""
 import time
 import json
 import urllib.error
@@ -9,7 +9,7 @@ import pytest
 
 try:
     import openai
-except ImportError:  # the tests that need it skip
+except ImportError:  # tests that need it are skipped
     openai = None
 needs_openai = pytest.mark.skipif(openai is None, reason="no openai package")
 
@@ -184,7 +184,7 @@ def test_broken_models_are_named(suite, model_dir):
     broken = model_dir / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\xff" * 100)
     try:
-        time.sleep(0.3)  # a name that is missing has the list read again, if it is not quite new
+        time.sleep(0.3)  # an unknown name makes the service rescan, unless its list is very recent
         error = refused(suite, "/v1/completions", {"model": "broken", "prompt": "a"}, 400,
                         "model_unusable", "model")
         assert "broken" in error["message"]
@@ -211,7 +211,8 @@ def test_access_keys(make_suite):
 
 
 def test_cross_origin_requests_are_off_by_default(suite):
-    """At a door without keys a page of the web may not even ask, whoever would read the answer."""
+    """At an endpoint without keys, requests from web pages are rejected, even ones whose answer no
+    page could read."""
     page = {"Origin": "https://a.example"}
     status, body, headers = send(suite, "/v1/models", None, "GET", page)
     assert status == 403 and "access-control-allow-origin" not in headers

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bundled model: its answers arrive through both services, are the right ones, and say of the tree what
-its tables say."""
+"""The bundled model: its answers arrive through both services, are correct, and agree with the
+tables of the tree."""
 import concurrent.futures
 import json
 import random
@@ -43,7 +43,7 @@ def ask(suite, messages, **fields):
 
 
 def ask_all(suite, questions):
-    """Answers to single questions, asked side by side."""
+    """Answers to single questions, requested in parallel."""
     with concurrent.futures.ThreadPoolExecutor(16) as threads:
         return list(threads.map(lambda q: ask(suite, [user(q)]), questions))
 
@@ -68,7 +68,7 @@ def test_a_hundred_questions_of_fact_are_answered_as_the_tables_say(guide):
     assert len(wrong) <= 6, wrong
 
 
-# What the guide said before its corpus was made of the tables.
+# Wrong statements that the guide made before its corpus was generated from the tables.
 FALSE = ["on the CPU alone", "chat and text completions only", "writes no prompt to a disk",
          "There are two services", "Embeddings, audio, images"]
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients may take of the gateway before it knows them, and what all of them may take together."""
+"""What clients can take from the gateway before they authenticate, and what all of them can take
+together."""
 import contextlib
 import re
 import select
@@ -67,7 +68,7 @@ def wait_metric(suite, name, value):
 
 
 def send_what_fits(s, data):
-    """Sends without blocking for more than a moment; a peer that has hung up is no error."""
+    """Sends as much as the socket takes within a moment; a peer that has closed is no error."""
     s.setblocking(False)
     sent = 0
     while sent < len(data) and select.select([], [s], [], 0.05)[1]:
@@ -79,7 +80,7 @@ def send_what_fits(s, data):
     return sent
 
 
-# --- the head decides ---
+# --- requests rejected by their head ---
 
 @pytest.mark.parametrize("headers,path,expected", [
     (length(15 * MIB), b"/v1/completions", (401, "invalid_api_key")),
@@ -119,7 +120,7 @@ def test_a_page_is_told_before_its_body_too(make_suite):
 
 
 def test_an_answer_arrives_though_its_body_is_sent(make_suite):
-    """Clients that write all before they read must not see a reset."""
+    """Clients that write everything before they read must not get a connection reset."""
     suite = make_suite(gateway=KEYED)
     body = b"x" * (15 * MIB)
     answer, _ = ask(suite, head(headers=length(len(body))) + body)
@@ -154,7 +155,7 @@ def test_heads_take_little_memory(make_suite):
         assert rss(pid) - before < 300 * 100 * 1024
 
 
-# --- bodies share a budget ---
+# --- the common budget for bodies ---
 
 def test_bodies_share_their_memory(make_suite):
     suite = make_suite(gateway="  max_bodies: 32MiB\n")
@@ -169,7 +170,7 @@ def test_bodies_share_their_memory(make_suite):
         answer, seconds = ask(suite, head(headers=length(10 * MIB)))
         assert (status_of(answer), code_of(answer)) == (503, "overloaded")
         assert b"retry-after: 1" in answer.lower() and seconds < 5 * SLOW
-        # What fits beside them is taken, and a chunked one is told when it has taken all.
+        # A body that fits beside them is read; a chunked one fails when the budget is used up.
         data = head(headers=b"Connection: close\r\n" + length(2)) + b"{}"
         assert status_of(ask(suite, data)[0]) == 400
         data = head(headers=CHUNKED) + (b"80000\r\n" + b"x" * 0x80000 + b"\r\n") * 6
@@ -179,7 +180,7 @@ def test_bodies_share_their_memory(make_suite):
         assert metric(suite, "bodies_refused_total") == 2
         assert metric(suite, "body_bytes") == 30 * MIB
     wait_metric(suite, "body_bytes", 0)
-    if SLOW == 1:  # sanitizers keep freed memory
+    if SLOW == 1:  # sanitizers do not return freed memory
         assert rss(pid) - before < 8 * MIB
 
 
@@ -214,7 +215,7 @@ def test_idle_connections_make_room(make_suite):
         for unix in (False, True):
             answer, seconds = ask(suite, HEALTH, unix)
             assert status_of(answer) == 200 and seconds < 2 * SLOW
-        # The oldest went; the one that had shown a key did not.
+        # The oldest connection was closed; the one that had sent a valid key was not.
         assert idle[0].recv(1) == b""
         owner.sendall(head(b"/v1/none", KEY, b"GET"))
         assert status_of(owner.recv(1000)) == 404
@@ -245,7 +246,8 @@ def test_who_says_nothing_is_not_kept(make_suite):
 
 
 def test_busy_connections_stay(make_suite):
-    """When nobody can go a newcomer is told at once, and the other door has its own room."""
+    """If no connection can be closed a new one is rejected at once; each endpoint has its own
+    limit."""
     suite = make_suite(gateway="  max_connections: 3\n")
     body = b'{"model":"tiny","prompt":"Once","max_tokens":1500,"n":4,"ignore_eos":true,"stream":true}'
     with contextlib.ExitStack() as stack:
@@ -253,7 +255,7 @@ def test_busy_connections_stay(make_suite):
         for s in busy:
             s.sendall(head(headers=length(len(body))) + body)
             assert s.recv(20).startswith(b"HTTP/1.1 200")
-        # Idle ones beyond the limit do not stand in the way either.
+        # Idle connections beyond the limit do not block new ones either.
         waiting = [stack.enter_context(suite.connect()) for _ in range(100)]
         answer, seconds = ask(suite, HEALTH)
         assert (status_of(answer), code_of(answer)) == (503, "too_many_connections")
@@ -288,7 +290,7 @@ def test_odd_chunks_are_answered_at_once(suite, body, expected):
 
 
 def test_many_small_chunks_take_no_longer_than_few(suite):
-    """One byte a chunk: the time grows with the length, not with its square."""
+    """Chunks of one byte: the time is linear in the length, not quadratic."""
     def seconds(n):
         data = head(headers=b"Connection: close\r\n" + CHUNKED) + b"1\r\nx\r\n" * n + b"0\r\n\r\n"
         answer, took = ask(suite, data)

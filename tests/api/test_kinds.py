@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of another kind, and those that cannot be used: told at once, and nothing is unloaded."""
+"""Models of the wrong kind and unusable models: the error comes at once, and no model is
+unloaded."""
 import http.client
 import json
 import math
@@ -26,7 +27,7 @@ def wav():
 
 @pytest.fixture(scope="module")
 def models(model_dir, tmp_path_factory):
-    """Good ones of each kind, and some that no build of this tree runs."""
+    """Valid models of each kind, and some that no build of this tree supports."""
     path = tmp_path_factory.mktemp("kinds")
     for name in ("bert-mean", "bert-rank"):
         shutil.copytree(ROOT / "tests/golden/embed" / name, path / name)
@@ -95,12 +96,12 @@ def hear(suite, model):
                 "multipart/form-data; boundary=x")
 
 
-# What is asked, of which service, and a model that answers.
+# Per kind of request: the function that sends it, the service, and a model that can answer.
 ASKS = {"chat": (chat, CHAT, "tiny"), "tokenize": (tokenize, CHAT, "tiny"),
         "vectors": (vectors, EMBED, "bert-mean"), "rank": (rank, EMBED, "bert-rank"),
         "hear": (hear, AUDIO, "ears")}
 
-# Models that nobody can use, with what is told of them.
+# Unusable models, with the expected error message.
 BROKEN = {
     "other": (UNSUPPORTED, ("mamba", "llama", "qwen3", "bert")),
     "old": (UNSUPPORTED, ("version 1",)),
@@ -124,7 +125,7 @@ def loads(suite, service):
 
 
 def check_refused(suite, ask, model, code, words):
-    """The answer is no error that clients try again; the model that was there still is."""
+    """The error is not one that clients retry, and the loaded model stays loaded."""
     run, service, good = ASKS[ask]
     assert run(suite, good)[0] == 200
     before = loads(suite, service)
@@ -151,7 +152,7 @@ def test_a_model_that_cannot_be_used_is_refused(suite, ask, model):
 
 
 def test_what_a_decoder_can_do_it_may(suite):
-    """It makes vectors when asked by its name, though it is listed for chats."""
+    """It makes vectors when a request names it, though it is listed as a chat model."""
     status, answer = vectors(suite, "tiny")
     assert status == 200 and answer["data"][0]["embedding"]
 
@@ -168,7 +169,7 @@ def test_clients_do_not_try_again(suite):
 
 @pytest.mark.parametrize("ask", ("chat", "vectors", "hear"))
 def test_a_model_that_was_just_installed_is_found(suite, models, ask):
-    """A name that is not in the list, which is good for a second, has the list read again."""
+    """A name that is missing from the list, which is valid for a second, causes a rescan."""
     run, _, good = ASKS[ask]
     name = "new-" + ask
     assert run(suite, good)[0] == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and values in other numbers: by configuration, and by request beside it."""
+"""Number types of the KV cache, set in the configuration or per request."""
 import concurrent.futures
 import shutil
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def guide(tmp_path):
-    """Suites with the bundled model, whose heads have 32 elements, and how they are asked."""
+    """Suites with the bundled model, whose heads have 32 elements, and a function to query them."""
     shutil.copy(GUIDE, tmp_path / "guide.gguf")
     suites = []
 
@@ -58,7 +58,8 @@ def test_the_text_is_the_same_with_the_cache_and_without(guide, kv_type):
 @pytest.mark.skipif(not CACHE.exists(), reason="no cache service in this build")
 def test_blocks_of_all_types_outlive_the_service(tmp_path):
     shutil.copy(GUIDE, tmp_path / "plain.gguf")
-    # Plain C is slow enough that reading is worth it.
+    # The reference kernels in plain C are slow enough that reading blocks is faster than computing
+    # them.
     suite = Suite(tmp_path, chat="  context: 1024\n  isa: ref\n")
     kept = Kept(suite, tmp_path)
     try:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models for late interaction as ColBERT's own code, PyLate and sentence-transformers store them: markers,
-queries that are filled up, tokens that do not count. What is expected is sentence-transformers'.
+"""Late-interaction models as stored by ColBERT's own code, PyLate and sentence-transformers:
+markers, padded queries, tokens that do not count. The expected values come from
+sentence-transformers.
 """
 import json
 import shutil
@@ -26,7 +27,7 @@ def edit(path, **values):
 
 
 def read_tensors(path):
-    """Names, and for each its description and bytes."""
+    """The tensors of a safetensors file: {name: (description, bytes)}."""
     data = path.read_bytes()
     n, = struct.unpack("<Q", data[:8])
     head = json.loads(data[8:8 + n])
@@ -46,7 +47,8 @@ def write_tensors(path, tensors):
 
 
 def make_pylate(path):
-    """colbert as PyLate writes it: markers are in the configuration, and the projection has a folder."""
+    """colbert in PyLate's format: the configuration has the markers, a folder has the
+    projection."""
     shutil.copytree(GOLDEN / "colbert", path)
     tensors = read_tensors(path / "model.safetensors")
     (path / "1_Dense").mkdir()

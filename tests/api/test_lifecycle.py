@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that leave, services that end or crash: nothing is lost, nothing stays behind."""
+"""Clients that disconnect, and services that exit or crash: no data is lost, no resource leaks."""
 import concurrent.futures
 import http.client
 import json
@@ -16,11 +16,11 @@ from conftest import SLOW, read_all
 
 try:
     import openai
-except ImportError:  # the tests that need it skip
+except ImportError:  # tests that need it are skipped
     openai = None
 needs_openai = pytest.mark.skipif(openai is None, reason="no openai package")
 
-# Runs for many seconds on one thread: 2,048 tokens of context, and sixteen of them.
+# Sixteen requests for 2,048 tokens of context: they run for many seconds on one thread.
 LONG = {"model": "tiny", "prompt": "Once upon a time", "max_tokens": 2000, "n": 16,
         "ignore_eos": True, "temperature": 1}
 ONE_LONG = {**LONG, "n": 1}
@@ -77,7 +77,7 @@ def test_crowd_that_drops_at_random_leaves_nothing(make_suite):
     rng = random.Random(7)
 
     def fds():
-        samples = suite.metrics()  # /proc keeps those of confined processes to itself
+        samples = suite.metrics()  # the /proc files of confined processes are not readable
         return samples["sconce_gateway_open_fds"], samples["sconce_chat_open_fds"]
 
     def rss(service):
@@ -105,8 +105,8 @@ def test_crowd_that_drops_at_random_leaves_nothing(make_suite):
         s.close()
 
     def settled():
-        """Descriptors and memory, once the gateway's kept connections have expired."""
-        time.sleep(7)  # asking sooner would keep connections from expiring
+        """Descriptors and memory, after the gateway's kept-alive connections have expired."""
+        time.sleep(7)  # requests in this time would keep connections from expiring
         return (*fds(), rss(suite.gateway), rss(suite.chat))
 
     def round_of_200():
@@ -122,7 +122,7 @@ def test_crowd_that_drops_at_random_leaves_nothing(make_suite):
     second = round_of_200()
     third = round_of_200()
     assert third[:2] == before[:2], (before, first, second, third)
-    if SLOW == 1:  # sanitizers keep freed memory
+    if SLOW == 1:  # sanitizers do not return freed memory
         assert third[2] - second[2] < 2 << 20 and third[3] - second[3] < 8 << 20, (second, third)
     assert suite.gateway.starts == 1 and suite.chat.starts == 1
     assert suite.chat_metrics()["sconce_chat_kv_blocks_used"] >= 0
@@ -154,7 +154,7 @@ def test_crash_in_mid_stream_is_no_clean_end(make_suite):
 
 
 def test_crash_in_mid_stream_is_no_clean_end_before_http_1_1(make_suite):
-    """There the end of the connection is the end of the answer: it is reset instead."""
+    """Its answer has no length and ends with the connection, so an error resets the connection."""
     suite = make_suite()
     post(suite, SHORT)
     body = json.dumps({**ONE_LONG, "stream": True}).encode()
@@ -188,7 +188,7 @@ def test_crash_before_the_answer_is_502_and_harms_no_other(make_suite):
             post(suite, SHORT)
         with start(suite, LONG) as s:
             wait_running(suite)
-            # Later than a dead kept connection would have been noticed: no second try.
+            # Late enough that the gateway does not take it for a stale connection and retry.
             time.sleep(1.2)
             suite.chat.kill(signal.SIGKILL)
             answer = s.recv(65536)
@@ -320,7 +320,7 @@ def test_stalled_readers_are_cut(make_suite):
     s.sendall(request_bytes(body))
     s.recv(100)
     suite.wait_metric("sconce_chat_requests_active", 0, 60)
-    # Chat, which the gateway does not read any more, may have been the first to cut.
+    # Chat may have been the first to cut, because the gateway had stopped reading.
     end = time.monotonic() + 10 * SLOW
     while suite.metrics()["sconce_gateway_clients_stalled_total"] != 1:
         assert time.monotonic() < end
@@ -350,7 +350,7 @@ def test_status_tells_the_model(make_suite, tmp_path):
         seen = b""
         while b"STATUS=tiny: " not in seen:
             seen += notify.recv(4096) + b"\n"
-        # What ran has ended: neither its number nor its speed is told any longer.
+        # The request has ended: the status no longer shows its number or its speed.
         s.close()
         while b"STATUS=tiny loaded, nothing runs, on cpu\n" not in seen:
             seen += notify.recv(4096) + b"\n"
@@ -378,7 +378,7 @@ def test_without_sockets_it_says_what_to_do():
 
 
 def test_model_directory_that_comes_late_is_found(make_suite, model_dir, tmp_path):
-    """Confined, a service cannot open what was missing at its start; so its successor does."""
+    """A confined service cannot open files that did not exist at its start, so it restarts."""
     late = tmp_path / "late"
     suite = make_suite(args=("--models", str(late)))
     assert post(suite, SHORT)[0] == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service that never answers: its clients are told, and those whom it serves are left alone."""
+"""A backend that hangs: waiting clients get an error, and a slow backend is not interrupted."""
 import http.client
 import json
 import os
@@ -12,12 +12,13 @@ import pytest
 from activator import listen_unix
 from conftest import SLOW, own_metrics
 
-PROBE = 0.3  # seconds from probe to probe
+PROBE = 0.3  # seconds between probes
 REQUEST = {"model": "m", "prompt": "x"}
 
 
 class Fake:
-    """A chat service by hand: `answer(path)` gives the seconds until a 200, or None for never."""
+    """A fake chat service: `answer(path)` returns the seconds until a 200, or None for no
+    answer."""
 
     def __init__(self, path, answer, max_accepted=1 << 30):
         self.listener = listen_unix(path)
@@ -97,7 +98,7 @@ def test_a_service_that_accepts_nothing_is_given_up(make_fake):
     assert status == 503 and body["error"]["code"] == "service_down"
     assert headers["retry-after"] == "5"
     assert 3 * PROBE < seconds < 8 * PROBE
-    # The next client gets as much time.
+    # The next client has the same timeout.
     status, _, seconds, _ = post(suite)
     assert status == 503 and 3 * PROBE < seconds < 8 * PROBE
     m = own_metrics(suite.gateway_sock)
@@ -118,14 +119,14 @@ def test_a_slow_answer_is_awaited_while_the_service_lives(make_fake):
     status, _, seconds, _ = post(suite)
     assert status == 200 and seconds * SLOW >= slow
     assert fake.paths.count("/health") >= 5
-    # Nobody waits any more: no more questions.
+    # No client waits any more, so there are no more probes.
     n = len(fake.paths)
     time.sleep(3 * PROBE * SLOW)
     assert len(fake.paths) == n
 
 
 def test_what_a_leaving_service_has_read_may_finish(make_fake):
-    """SIGTERM: it accepts nothing more, and answers what it has."""
+    """After SIGTERM it accepts no new connection, and answers the requests that it has."""
     slow = 6 * PROBE * SLOW
     suite, fake = make_fake(lambda path: slow, max_accepted=1)
     results = []
@@ -133,7 +134,7 @@ def test_what_a_leaving_service_has_read_may_finish(make_fake):
     first.start()
     while not fake.paths:
         time.sleep(0.01)
-    assert post(suite)[0] == 503  # this one is not read
+    assert post(suite)[0] == 503  # the backend does not read this one
     first.join()
     assert results == [200]
 

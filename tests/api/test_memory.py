@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that the services keep to themselves, beside the pages of the model's file."""
+"""The private memory of the services, without the mapped pages of the model file."""
 import json
 import os
 import time
@@ -10,12 +10,13 @@ from conftest import SLOW, Suite, check_log
 from test_lifecycle import LONG, SHORT, post
 
 MB = 1e6
-LARGE = os.environ.get("SCONCE_LARGE_MODEL")  # Qwen3-0.6B as Q4_K_M, or random weights of its shape
+# Qwen3-0.6B as Q4_K_M, or random weights of its shapes
+LARGE = os.environ.get("SCONCE_LARGE_MODEL")
 pytestmark = pytest.mark.skipif(SLOW > 1, reason="sanitizers keep memory of their own")
 
 
 def private(*services):
-    """Bytes that are not pages of files, of all these services together."""
+    """Bytes of memory that are not file pages, summed over these services."""
     total = 0
     for service in services:
         try:
@@ -45,7 +46,7 @@ def test_a_small_model_takes_little(make_suite):
 
 @pytest.mark.parametrize("off", ["service", "request"])
 def test_memory_goes_back_when_nothing_runs(make_suite, off):
-    """But for blocks that later prompts may share."""
+    """Except for KV blocks that later prompts may share."""
     suite = make_suite(chat="  context: 512\n  kv_memory: 64M\n  prefix_cache: %s\n" %
                        ("false" if off == "service" else "true"))
     first = text_of(post(suite, SHORT))
@@ -66,7 +67,7 @@ def test_a_model_of_half_a_gigabyte_keeps_to_its_file():
         status, data = post(suite, body)
         assert status == 200 and json.loads(data)["usage"]["completion_tokens"] == 32
         assert private(suite.gateway, suite.chat) < 60 * MB
-        # The rest is the vocabulary.
+        # The rest is the vocabulary's memory.
         assert wait_below(20 * MB, suite.chat) < 20 * MB
     finally:
         check_log(suite.close())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model directories with links, manifests, and what is neither: models work wherever they lie, and what
-is no model is told and disturbs nothing.
+"""Model directories with links, manifests and other files: models work wherever their files are,
+and other files are reported without disturbing the models.
 
-The services are confined as everywhere: what they answer with, they could open.
+The services are confined as in production, so an answer proves that they could open the file.
 """
 import hashlib
 import json
@@ -22,7 +22,8 @@ MODELS = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
 
 
 def as_hub(source, hub):
-    """A model as Hugging Face's cache keeps it: all files are links to blobs. Returns its snapshot."""
+    """Stores a model as in Hugging Face's cache: all files are links to blobs. Returns its
+    snapshot."""
     top = hub / ("models--test--" + source.name)
     snapshot = top / "snapshots/0123abc"
     (top / "blobs").mkdir(parents=True)
@@ -48,7 +49,7 @@ def listed(models):
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Models on another disk, the directory of models, and secrets."""
+    """Models on another disk, the model directory, and files that must stay unreadable."""
     top = tmp_path_factory.mktemp("links")
     disk, models, hub = top / "disk", top / "models", top / "hub"
     shutil.copytree(GOLDEN, disk)
@@ -112,7 +113,7 @@ def suite(places):
 
 
 def use(suite, name):
-    """The status of a request that a model of the golden ones can answer."""
+    """The status of a request that fits one of the golden models."""
     if "rank" in name:
         return post(suite, "/rerank", {"model": name, "query": "a", "texts": ["a"]})[:2]
     body = {"model": name, "input": "a"}
@@ -125,7 +126,7 @@ def use(suite, name):
 @pytest.mark.parametrize("kind", ["", "-hub"])
 def test_a_linked_directory_is_read_file_by_file(suite, name, kind):
     status, answer = use(suite, name + kind)
-    if name in ("qwen3-rank", "xlmr-rank"):  # they load, and rank no pairs
+    if name in ("qwen3-rank", "xlmr-rank"):  # they load, but cannot rank pairs
         assert (status, answer["code"]) == (400, "unsupported_model"), answer
     else:
         assert status == 200, answer
@@ -161,7 +162,7 @@ def test_the_list_tells_each_reason(suite, places):
 
 def test_the_log_tells_each_reason_once(suite):
     post(suite, "/v1/completions", {"model": "root", "prompt": "a"})
-    time.sleep(1.1)  # a list is good for a second
+    time.sleep(1.1)  # a list is valid for a second
     post(suite, "/v1/completions", {"model": "root", "prompt": "a"})
     log = pathlib.Path(suite.log_path).read_text(errors="replace")
     told = [line for line in log.splitlines()
@@ -170,7 +171,7 @@ def test_the_log_tells_each_reason_once(suite):
 
 
 def is_confined(suite):
-    """Whether the services of this build confine themselves; those for sanitizers do not."""
+    """Whether the services of this build confine themselves; sanitizer builds do not."""
     return "built without confinement" not in pathlib.Path(suite.log_path).read_text(errors="replace")
 
 

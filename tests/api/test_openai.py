@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The official openai client against the gateway: what works, works as at api.openai.com."""
+"""The official openai client against the gateway: supported calls behave as at api.openai.com."""
 import asyncio
 import concurrent.futures
 import json

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prompts that begin alike are computed once: told by usage, and by nothing else."""
+"""Shared prefixes of prompts are computed once. Only `usage` shows the difference; texts are
+equal."""
 import concurrent.futures
 import http.client
 import json
@@ -15,7 +16,7 @@ WORDS = "Once upon a time there was a little girl named Lily. She loved to play 
 
 @pytest.fixture
 def ask(make_suite):
-    """Suites by configuration, and one function that asks them through the official client."""
+    """Suites by configuration, and a function that queries them with the official client."""
     def make(chat=""):
         suite = make_suite(chat="  context: 512\n" + chat)
         client = openai.OpenAI(base_url=suite.url + "/v1", api_key="none", max_retries=0, timeout=60)
@@ -138,7 +139,7 @@ def test_each_key_has_its_own(make_suite):
     assert cached_by(suite, x_api_key="one") == 0
     assert cached_by(suite, x_api_key="two") == 0
     assert cached_by(suite, Authorization="Bearer one") > 0
-    # The door of the socket knows users, not keys.
+    # The unix socket identifies users, not keys.
     assert cached_by(suite, "unix") == 0
     assert cached_by(suite, "unix") > 0
 

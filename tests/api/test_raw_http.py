@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no well-behaved client sends: each gets an answer in the API's shape, and nothing breaks."""
+"""Malformed requests: each gets an error in the API's format, and the gateway stays usable."""
 import json
 import re
 import socket
@@ -148,7 +148,7 @@ def test_slow_heads_are_cut(make_suite):
 
 
 def test_closing_half_of_a_connection_is_leaving(suite):
-    """As with most servers, the end of the request stream means that nobody waits any more."""
+    """As with most servers, a client that closes its sending side is taken to have left."""
     with suite.connect() as s:
         s.sendall(post(json.dumps({"model": "tiny", "prompt": "Once", "max_tokens": 1500, "n": 16,
                                    "ignore_eos": True}).encode()))

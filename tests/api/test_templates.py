@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chat templates come with models: one that takes long delays nobody but those who ask its model."""
+"""Chat templates come from models: a slow template delays only requests to its own model."""
 import http.client
 import json
 import shutil
@@ -11,7 +11,7 @@ import pytest
 from conftest import SLOW, check_log, own_metrics, Suite
 from gguf_template import set_chat_template
 
-# Comparing megabytes is a few steps of the template, repeated until a limit ends it.
+# Comparing megabytes takes few template steps, so it is repeated until a limit ends it.
 COMPARES = ("{% set s = 'a' * 1000000 %}{% set t = 'a' * 1000000 %}{% for a in range(99999) %}"
             "{% for b in range(99999) %}{% set x = s == t %}{% endfor %}{% endfor %}")
 LOOPS = ("{% for a in range(99999) %}{% for b in range(99999) %}{% set x = a + b %}"
@@ -28,7 +28,7 @@ def models(model_dir, tmp_path_factory):
 
 
 def post(suite, path, body, timeout=60):
-    """To the service itself, so that nothing but it is measured."""
+    """A request to the chat service itself, so that nothing else is measured."""
     c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=timeout * SLOW)
     start = time.monotonic()
     c.request("POST", path, json.dumps(body))
@@ -48,7 +48,7 @@ def ask(suite, model, text="Hi", path="/v1/chat/completions"):
 @pytest.fixture(scope="module")
 def suite(models):
     suite = Suite(models, chat="  max_models: 3\n  template_timeout: 2s\n")
-    for model in ("tiny", "compares", "loops"):  # in memory from here on
+    for model in ("tiny", "compares", "loops"):  # loads them into memory
         assert post(suite, "/tokenize", {"model": model, "content": "x"})[0] == 200
     yield suite
     check_log(suite.close())
@@ -74,7 +74,7 @@ def slowly(suite, model, text, n, results):
 
 @pytest.mark.parametrize("size", [2, 100000])
 def test_slow_templates_delay_no_others(suite, size):
-    """Neither the service's own answers, nor those of another model, wait for them."""
+    """Neither the service's own routes nor requests to another model wait for them."""
     results, worst = [], {}
     threads = slowly(suite, "compares", "a" * size, 4, results)
     threads += slowly(suite, "loops", "a" * size, 4, results)
@@ -96,7 +96,7 @@ def test_slow_templates_delay_no_others(suite, size):
 
 
 def test_small_requests_of_a_model_do_not_wait_for_its_large_ones(suite):
-    """A small message is refused by its template while large ones still wait for their turn."""
+    """The template rejects a small message while large ones still wait for their turn."""
     results = []
     threads = slowly(suite, "loops", "a" * 100000, 6, results)
     time.sleep(0.1)
@@ -118,7 +118,7 @@ def test_time_is_limited_as_configured(models):
 
 
 def test_requests_that_were_left_are_not_rendered(suite):
-    """Clients that left before their turn cost no time of the preparers."""
+    """Requests of clients that disconnected before their turn take no time of the preparers."""
     body = json.dumps({"model": "loops", "messages": [{"role": "user", "content": "x"}]})
     for _ in range(30):
         c = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=10)

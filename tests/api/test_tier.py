@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks outlive the chat service: what one process computed the next one reads from the cache service."""
+"""KV blocks outlive the chat service: a new process reads the blocks of the last one from the cache
+service."""
 import concurrent.futures
 import http.client
 import json
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.long
 
 
 class Kept:
-    """A suite with a cache service behind it."""
+    """A suite with a cache service."""
 
     def __init__(self, suite, models):
         self.suite = suite
@@ -38,7 +39,8 @@ class Kept:
         config = os.path.join(suite.dir, "cache.yaml")
         with open(config, "w") as f:
             f.write("cache:\n  min_free: 0\n")
-        # What changed a moment ago may change again without a sign, and is not remembered.
+        # A file that changed a moment ago may change again within its mtime, so it gets no
+        # fingerprint.
         time.sleep(max(0, os.stat(os.path.join(models, "plain.gguf")).st_ctime + 3.1 - time.time()))
         self.cache = Service([str(CACHE), "--config", config], [door], env, self.log)
         self.client = openai.OpenAI(base_url=suite.url + "/v1", api_key="none", max_retries=0, timeout=60)
@@ -51,12 +53,12 @@ class Kept:
     def restart_chat(self, sig=signal.SIGTERM):
         self.suite.chat.kill(sig)
         self.suite.chat.wait_gone(20 * SLOW)
-        if sig == signal.SIGTERM:  # it ends when the cache service has taken its blocks
+        if sig == signal.SIGTERM:  # chat exits after the cache service has accepted its blocks
             self.wait_written()
 
     def wait_written(self):
-        """Waits until the cache service has written the blocks that it took, in the background.
-        Before that nobody finds them, and they are not in its files."""
+        """Waits until the cache service has written the accepted blocks, which it does in the
+        background. Before that they cannot be found, and are not in its files."""
         end = time.monotonic() + 20 * SLOW
         with Client(self.door, timeout=20 * SLOW) as c:
             while c.status()["pending_blocks"] > 0:
@@ -76,7 +78,8 @@ def make_kept(make_suite, model_dir):
     all_kept = []
 
     def make(chat=""):
-        # Plain C is slow enough that reading is worth it for a model as small as this.
+        # The reference kernels in plain C are slow enough that reading blocks pays even for a model
+        # this small.
         all_kept.append(Kept(make_suite(chat="  context: 1024\n  isa: ref\n" + chat), model_dir))
         return all_kept[-1]
 
@@ -95,7 +98,7 @@ def test_a_new_process_reads_what_the_last_one_computed(make_kept):
     metrics = kept.suite.chat_metrics()
     assert metrics['sconce_chat_loaded_blocks_total{model_name="plain"}'] == n / BLOCK
     assert metrics['sconce_chat_bad_blocks_total{model_name="plain"}'] == 0
-    # The cache service may come and go, too.
+    # The cache service may restart, too.
     kept.restart_chat()
     kept.cache.kill()
     kept.cache.wait_gone(20 * SLOW)

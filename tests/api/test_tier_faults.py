@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever becomes of kept blocks, and of the processes at both ends, texts are those without a cache."""
+"""Faults of stored blocks and of the processes at both ends: texts are the same as without a
+cache."""
 import concurrent.futures
 import os
 import pathlib
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.long
 
 
 def texts_without(kept):
-    """What the prompts give where nothing is found or kept."""
+    """The texts of the prompts without a cache."""
     return [kept.ask(p, cache_prompt=False)[0] for p in PROMPTS]
 
 
@@ -58,7 +59,7 @@ def damage(kept, rng):
 
 
 def ask_all(kept, expected):
-    """All prompts at once; how many of their tokens were known."""
+    """Sends all prompts at once; returns how many of their tokens came from the cache."""
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(kept.ask, PROMPTS))
     assert [text for text, _ in answers] == expected
@@ -72,13 +73,13 @@ def test_damaged_files_are_misses(make_kept, seed):  # noqa: F811
     ask_all(kept, expected)
     for round_ in range(3):
         kept.restart_chat()
-        if round_ % 2:  # the service finds it so, or it happens under its hands
+        if round_ % 2:  # the service finds the damage at its start, or it happens while it runs
             kept.cache.kill(signal.SIGKILL)
             kept.cache.wait_gone(20 * SLOW)
         damage(kept, rng)
         ask_all(kept, expected)
     kept.restart_chat()
-    assert ask_all(kept, expected) > 0  # and it is of use again
+    assert ask_all(kept, expected) > 0  # and the cache works again
 
 
 def test_either_side_may_end_at_any_time(make_kept):  # noqa: F811

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A vector of each token, tasks with their prompts, and rankings by late interaction.
+"""Multivectors (one vector per token), tasks with their prompts, and rankings by late interaction.
 
-The model that was trained for it is the tiny jina-v4 of tests/golden/embed, whose vectors are those of another
-implementation.
+The model trained for this is the tiny jina-v4 of tests/golden/embed. Its expected vectors come from
+another implementation.
 """
 import base64
 import json
@@ -46,7 +46,7 @@ def test_they_are_those_of_another_implementation(suite):
         got, = rows(suite, input=text["ids"], task=text["task"])
         assert len(got) == len(text["ids"]) and {len(v) for v in got} == {24}
         assert all(abs(norm(v) - 1) < 1e-5 for v in got)
-        # The golden tells the last one.
+        # The golden file has the vector of the last token.
         assert sum(x * y for x, y in zip(got[-1], text["want"])) > 0.999 * norm(text["want"])
 
 
@@ -61,7 +61,7 @@ def test_both_formats_and_both_endpoints_say_the_same(suite):
             [[list(struct.unpack("24f", struct.pack("24f", *v))) for v in text] for text in plain]
     assert post(suite, "/embed_all", {"inputs": texts})[1] == plain
     assert post(suite, "/embed_all", {"inputs": "abc"})[1] == plain[:1]
-    # A text's do not depend on its neighbours, nor on the form of its item.
+    # The vectors of a text depend neither on its neighbours nor on the form of the input.
     assert rows(suite, input="b") == [plain[1]]
     assert rows(suite, input=[{"text": "b"}, "abc"]) == [plain[1], plain[0]]
     assert all(abs(norm(v) - 1) < 1e-5 for v in rows(suite, input="abc", dimensions=8)[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sconce transcribe, against the service with the stand-in of test_audio.py."""
+"""`sconce transcribe` against the service with the stand-in transcriber of test_audio.py."""
 import json
 import os
 import pty
@@ -77,7 +77,7 @@ def test_wrong_command_lines(suite, sound):
 
 
 def recorder(path, script):
-    """A program that records, as far as sconce can tell."""
+    """A fake recorder, which sconce runs as arecord."""
     program = path / "arecord"
     program.write_text("#!/bin/sh\n" + script)
     program.chmod(0o755)
@@ -98,8 +98,8 @@ def test_a_microphone(suite, tmp_path):
 
 
 def test_text_comes_while_somebody_speaks(suite, tmp_path):
-    """A segment is written when two seconds follow it; the rest when the recording ends, by itself or by
-    an interrupt."""
+    """A segment is written when two more seconds follow it; the last ones when the recording ends
+    or is interrupted."""
     pause = "until [ -e %s ]; do /bin/sleep 0.05; done\n"
     script = "/usr/bin/head -c 256000 /dev/zero\n" + pause % (tmp_path / "go")
     for go_on, rest in (("/usr/bin/head -c 64000 /dev/zero\n", 5), ("exec /bin/sleep 60\n", 3)):
@@ -114,7 +114,7 @@ def test_text_comes_while_somebody_speaks(suite, tmp_path):
             (tmp_path / "go").touch()
             out, err = p.communicate(timeout=60 * SLOW)
             assert p.returncode == 0 and err == "Recording; Ctrl-C stops it.\n"
-            # Three or five seconds are left behind the first five.
+            # Three or five seconds follow the first five.
             assert out == "Segment 0.\n"
         finally:
             p.kill()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units are what systemd can read without a complaint, and their walls stand.
+"""The unit files: systemd parses them without warnings, and they confine the services.
 
-The figures are those of `systemd-analyze security`: of a unit as it is built, with the drop-in that
-opens a GPU, and of user units, which that tool takes for units of root.
+The exposure figures come from `systemd-analyze security`: for each unit as built, with the drop-in
+that opens a GPU, and for user units, which that tool treats as units of root.
 """
 import re
 import shutil
@@ -14,7 +14,7 @@ from conftest import BUILD, ROOT
 from services import SERVICES, all_units
 
 UNITS = all_units()
-# What `sconce setup gpu` writes: a node, and the group that may open it.
+# The drop-in that `sconce setup gpu` writes: a device node, and the group that may open it.
 GPU = """[Service]
 BindPaths=/dev/null
 DeviceAllow=/dev/null rw
@@ -33,7 +33,7 @@ def units(request, tmp_path):
         source = BUILD / "units" / request.param / name
         if not source.exists():
             pytest.skip("no units in %s" % BUILD)
-        # The binaries are not installed yet.
+        # The programs are not installed yet.
         text = re.sub(r"(?m)^ExecStart=.*", "ExecStart=/bin/true", source.read_text())
         (tmp_path / name).write_text(text)
     return request.param, tmp_path
@@ -83,7 +83,7 @@ def test_only_what_tells_users_apart_has_no_user_namespace(units):
 
 
 def test_each_socket_has_the_group_of_those_who_may_connect(units):
-    """Nobody but the gateway connects to the services behind it, and nobody but chat to the cache."""
+    """Only the gateway connects to the backends, and only chat connects to the cache."""
     kind, path = units
     if kind == "user":
         pytest.skip("sockets of a user are that user's alone")
@@ -110,7 +110,8 @@ def test_no_limit_gives_a_socket_up(units):
 
 
 def test_the_catalog_explains_every_event():
-    """The ids of log.h and of the journal's catalog are the same, and journalctl can read it."""
+    """The message IDs in log.h and in the journal catalog are the same, and journalctl can read
+    it."""
     ids = set(re.findall(r'#define LOG_ID_\w+ +"([0-9a-f]{32})"',
                          (ROOT / "services/common/service/log.h").read_text()))
     text = (ROOT / "units/sconce.catalog").read_text()
