@@ -7,8 +7,6 @@
 
 #include "quant/dtype.h"
 
-#include <strings.h>
-
 #include "quant/block.h"
 
 /*       dtype  stem  label   elements and bytes of a block */
@@ -35,14 +33,6 @@ static_assert(ARRAY_SIZE(dtypes) == INF_DTYPE_N, "a row for each format");
 const struct dtype_info *dtype_info(enum inf_dtype dtype)
 {
     return (unsigned)dtype < INF_DTYPE_N ? &dtypes[dtype] : NULL;
-}
-
-enum inf_dtype dtype_from_name(const char *name)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++)
-        if (strcasecmp(name, dtypes[i].name) == 0)
-            return (enum inf_dtype)i;
-    return INF_DTYPE_INVALID;
 }
 
 bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes)

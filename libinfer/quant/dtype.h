@@ -24,8 +24,6 @@ struct dtype_info {
 
 /* Never NULL for values below INF_DTYPE_N. */
 const struct dtype_info *dtype_info(enum inf_dtype dtype);
-/* Finds a format by name, ignoring case. INF_DTYPE_INVALID if it is unknown. */
-enum inf_dtype dtype_from_name(const char *name);
 /* Bytes of a row of @n_elems. Returns false if that is not a whole number of blocks, or on
  * overflow. */
 bool dtype_row_bytes(enum inf_dtype dtype, uint64_t n_elems, uint64_t *ret_bytes);

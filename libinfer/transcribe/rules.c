@@ -102,11 +102,6 @@ void rules_apply(const struct rules *r, const int32_t *said, size_t n_said, floa
         apply_times(r, said, n_said, logits);
 }
 
-double rules_log_probability(const float *logits, uint32_t n, int32_t id)
-{
-    return (double)logits[id] - log_sum(logits, n);
-}
-
 int32_t rules_likeliest(const float *logits, const int32_t *ids, size_t n_ids)
 {
     int32_t best = -1;

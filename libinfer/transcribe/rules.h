@@ -31,7 +31,5 @@ struct rules {
 /* Applies all rules to @logits, [n_vocab]. @said: the tokens after the prompt so far. */
 void rules_apply(const struct rules *r, const int32_t *said, size_t n_said, float *logits);
 
-/* Log of the softmax of @logits at @id; its exp() is the probability. */
-double rules_log_probability(const float *logits, uint32_t n, int32_t id);
 /* Index of the most likely of the @n_ids tokens @ids; -1 if there are none. */
 int32_t rules_likeliest(const float *logits, const int32_t *ids, size_t n_ids);

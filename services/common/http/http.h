@@ -132,8 +132,6 @@ void http_request_drop_body(struct http_request *request);
 /* Finds a header, ignoring case. False: absent. */
 bool http_request_header(const struct http_request *request, const char *name,
                          struct http_text *ret_value);
-size_t http_request_n_headers(const struct http_request *request);
-struct http_header http_request_header_at(const struct http_request *request, size_t i);
 /* For `admit`: the server refuses the request, whose head may be known only in part. */
 bool http_request_is_refused(const struct http_request *request);
 /* For `admit`: sets the largest accepted body, instead of max_body. 0: none; a small body is read

@@ -307,16 +307,6 @@ bool http_request_header(const struct http_request *request, const char *name,
     return false;
 }
 
-size_t http_request_n_headers(const struct http_request *request)
-{
-    return request->head.n_headers;
-}
-
-struct http_header http_request_header_at(const struct http_request *request, size_t i)
-{
-    return request->head.headers[i];
-}
-
 uint64_t http_request_start_usec(const struct http_request *request)
 {
     return request->start_usec;

@@ -4,17 +4,6 @@
 
 #include "quant/dtype.h"
 
-TEST(names_are_found_in_any_case)
-{
-    for (int d = 0; d < INF_DTYPE_N; d++) {
-        assert_int_equal(dtype_from_name(dtype_info((enum inf_dtype)d)->name), d);
-        assert_int_equal(dtype_from_name(dtype_info((enum inf_dtype)d)->label), d);
-    }
-    assert_int_equal(dtype_from_name("q4_K"), INF_DTYPE_Q4_K);
-    assert_int_equal(dtype_from_name("q4"), INF_DTYPE_INVALID);
-    assert_int_equal(dtype_from_name(""), INF_DTYPE_INVALID);
-}
-
 TEST(values_outside_the_enum_have_no_row)
 {
     assert_null(dtype_info(INF_DTYPE_N));
@@ -43,7 +32,6 @@ TEST(a_row_too_large_for_64_bits_is_refused)
     assert_false(dtype_row_bytes(INF_DTYPE_Q8_0, UINT64_MAX - 31, &bytes));
 }
 
-RUN_TESTS(cmocka_unit_test(names_are_found_in_any_case),
-          cmocka_unit_test(values_outside_the_enum_have_no_row),
+RUN_TESTS(cmocka_unit_test(values_outside_the_enum_have_no_row),
           cmocka_unit_test(rows_are_whole_blocks),
           cmocka_unit_test(a_row_too_large_for_64_bits_is_refused))

@@ -67,15 +67,6 @@ TEST(without_times_only_lists_count)
         assert_int_equal(isinf(logits[i]) != 0, i == 1 || i == 2 || i == 5);
 }
 
-TEST(probabilities_are_those_of_a_softmax)
-{
-    const float logits[] = {1, 3, -INFINITY, 2};
-    const double sum = exp(1) + exp(3) + exp(2);
-
-    assert_true(fabs(exp(rules_log_probability(logits, 4, 1)) - exp(3) / sum) < 1e-12);
-    assert_true(exp(rules_log_probability(logits, 4, 2)) == 0);
-}
-
 TEST(the_likeliest_of_some_is_found)
 {
     const float logits[] = {9, 3, 1, 4};
@@ -86,5 +77,4 @@ TEST(the_likeliest_of_some_is_found)
 
 RUN_TESTS(cmocka_unit_test(what_is_forbidden_is_what_the_reference_forbids),
           cmocka_unit_test(without_times_only_lists_count),
-          cmocka_unit_test(probabilities_are_those_of_a_softmax),
           cmocka_unit_test(the_likeliest_of_some_is_found))

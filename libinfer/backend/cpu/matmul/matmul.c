@@ -51,13 +51,6 @@ static const struct matmul_kernel *kernel_get(const struct matmul_ops *ops, enum
     return &ops->kernels[dtype];
 }
 
-const char *matmul_kernel_name(const struct matmul_ops *ops, enum inf_dtype dtype)
-{
-    const struct matmul_kernel *kernel = kernel_get(ops, dtype);
-
-    return kernel->decode ? kernel->name : "matmul_ref";
-}
-
 static bool is_float(enum inf_dtype dtype)
 {
     return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;

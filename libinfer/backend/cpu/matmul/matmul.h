@@ -63,8 +63,6 @@ struct matmul_args {
 const struct matmul_ops *matmul_ops_get(unsigned flags);
 /* "ref", "avx2", …; static. */
 const char *matmul_ops_name(const struct matmul_ops *ops);
-/* Name of the kernel that computes products with weights of @dtype, for logs and benches. */
-const char *matmul_kernel_name(const struct matmul_ops *ops, enum inf_dtype dtype);
 
 enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype);
 /* Bytes of one prepared row of K elements; a multiple of MATMUL_ALIGN. */
