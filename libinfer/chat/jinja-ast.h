@@ -70,7 +70,7 @@ struct ref {
 
 enum load_action { LOAD_PARAM, LOAD_RESOLVE, LOAD_ALIAS, LOAD_UNDEF };
 
-/* What to do with a scope's names when it is entered. */
+/* An action on a name of a scope when the scope is entered. */
 struct load {
     enum load_action action;
     uint32_t slot;

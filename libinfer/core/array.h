@@ -34,5 +34,5 @@
         r_;                                                                                        \
     })
 
-/* What the macros call where @n is more than *@cap. The capacity never exceeds @cap_max. */
+/* The macros call this function if @n is more than *@cap. The capacity never exceeds @cap_max. */
 int array_grow(void **array, size_t *cap, size_t n, size_t cap_max, size_t size, bool zeroed);

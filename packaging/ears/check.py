@@ -31,7 +31,7 @@ class Listener:
 
     @torch.no_grad()
     def texts(self, clips, **how):
-        """Of clips of at most 30 seconds, and the times of the segments."""
+        """Texts of clips of at most 30 seconds, and the times of their segments."""
         out = []
         for i in range(0, len(clips), 10):
             x = self.processor(clips[i:i + 10], sampling_rate=RATE, return_tensors="pt").input_features

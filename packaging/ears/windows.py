@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sconce-ears is trained on: windows of sentences with pauses, noise and other hardships, and the
+"""The training data of sconce-ears: windows of sentences with pauses, noise and other hardships, and the
 tokens that Whisper would write for them."""
 import dataclasses
 import random

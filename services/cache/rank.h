@@ -4,8 +4,8 @@
 /*
  * The cache policy (rank-rules.h) of a store
  *
- * The policy is notified of each put and use, and of how many blocks fit. What it learned is saved
- * in a file of its own.
+ * The policy is notified of each put and use, and of how many blocks fit. Its
+ * statistics are saved in a file of their own.
  */
 
 #include "cache/store-inner.h"
