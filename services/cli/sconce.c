@@ -27,7 +27,7 @@ static const struct cli_verb verbs[] = {
     {"bench", verb_bench, "measure how fast a model runs on this machine"},
 };
 
-static int help(FILE *f)
+static int sconce_help(FILE *f)
 {
     fputs("Usage: sconce VERB [OPTION]...\n"
           "Local AI for Linux: chat with models, and serve them to OpenAI clients.\n\n",
@@ -48,11 +48,11 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     inf_files_guard();
     if (!name) {
-        help(stderr);
+        sconce_help(stderr);
         return CLI_USAGE;
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-        return help(stdout);
+        return sconce_help(stdout);
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return printf("sconce %s\n", SCONCE_VERSION) < 0 ? CLI_FAILED : CLI_OK;
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)

@@ -17,8 +17,8 @@
 #include "core/file.h"
 #include "core/text.h"
 
-static int parse(const char *verb, const char *name, const char *text, size_t len,
-                 struct template_source *ret)
+static int template_parse(const char *verb, const char *name, const char *text, size_t len,
+                          struct template_source *ret)
 {
     struct inf_err err;
 
@@ -75,9 +75,10 @@ static int open_config(const char *verb, const char *path, const char *template_
     }
     template = config_template(config);
     if (template_file && file_read(template_file, 16 << 20, &jinja, &jinja_len, &err) == 0)
-        r = parse(verb, template_file, jinja, jinja_len, ret);
+        r = template_parse(verb, template_file, jinja, jinja_len, ret);
     else if (json_is_string(template))
-        r = parse(verb, path, json_string_value(template), json_string_length(template), ret);
+        r = template_parse(verb, path, json_string_value(template), json_string_length(template),
+                           ret);
     else
         r = cli_error(verb, "%s has no chat_template", path);
     ret->bos_token = token_text(config, "bos_token");
@@ -88,7 +89,7 @@ static int open_config(const char *verb, const char *path, const char *template_
     return r;
 }
 
-static char *piece(const struct inf_tokenizer *tok, int32_t id)
+static char *template_piece(const struct inf_tokenizer *tok, int32_t id)
 {
     size_t len;
     const char *text = id >= 0 ? inf_tokenizer_token_text(tok, id, &len) : NULL;
@@ -111,12 +112,12 @@ static int open_model(const char *verb, const char *path, struct template_source
         return cli_error(verb, "%s has no chat template", path);
     tok = inf_model_tokenizer(model);
     if (tok) {
-        ret->bos_token = piece(tok, inf_tokenizer_bos(tok));
-        ret->eos_token = piece(tok, inf_tokenizer_eos(tok));
-        ret->pad_token = piece(tok, inf_tokenizer_pad(tok));
+        ret->bos_token = template_piece(tok, inf_tokenizer_bos(tok));
+        ret->eos_token = template_piece(tok, inf_tokenizer_eos(tok));
+        ret->pad_token = template_piece(tok, inf_tokenizer_pad(tok));
     }
-    return parse(verb, path, inf_chat_template_text(tmpl), strlen(inf_chat_template_text(tmpl)),
-                 ret);
+    return template_parse(verb, path, inf_chat_template_text(tmpl),
+                          strlen(inf_chat_template_text(tmpl)), ret);
 }
 
 int template_source_open(const char *verb, const struct cli_models *m, const char *name,
@@ -133,7 +134,7 @@ int template_source_open(const char *verb, const struct cli_models *m, const cha
     if (text_ends_with(path, ".jinja") || text_ends_with(path, ".jinja2")) {
         if (file_read(path, 16 << 20, &text, &len, &err) < 0)
             return cli_error(verb, "%s", err.text);
-        return parse(verb, path, text, len, ret);
+        return template_parse(verb, path, text, len, ret);
     }
     if (text_ends_with(path, ".json"))
         return open_config(verb, path, NULL, ret);

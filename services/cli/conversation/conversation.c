@@ -30,7 +30,7 @@ struct conversation {
     size_t n_forgotten; /* messages after the system message that are dropped from the prompt */
 };
 
-static json_t *message(const char *role, const char *text, size_t len)
+static json_t *conversation_message(const char *role, const char *text, size_t len)
 {
     return json_pack("{s:s, s:s%}", "role", role, "content", text, len);
 }
@@ -42,7 +42,7 @@ int conversation_reset(struct conversation *c, const char *system)
     int r = fresh ? 0 : -1;
 
     if (r == 0 && system)
-        r = json_array_append_new(fresh, message("system", system, strlen(system)));
+        r = json_array_append_new(fresh, conversation_message("system", system, strlen(system)));
     else if (r == 0 && role && strcmp(role, "system") == 0)
         r = json_array_append(fresh, first);
     if (r < 0) {
@@ -132,8 +132,8 @@ static char *told_messages(const struct conversation *c)
 }
 
 /* Renders the prompt from the messages that are not dropped; the caller frees it. */
-static int render(const struct conversation *c, char **ret_text, size_t *ret_len,
-                  struct inf_err *reterr)
+static int conversation_render(const struct conversation *c, char **ret_text, size_t *ret_len,
+                               struct inf_err *reterr)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(c->params.model);
     _cleanup_free_ char *messages = told_messages(c);
@@ -164,8 +164,8 @@ static void drop_double_bos(const struct inf_tokenizer *tok, int32_t *ids, size_
 }
 
 /* Streams the answer of a submitted request into @answer and @out. */
-static int stream(struct conversation *c, uint64_t id, FILE *out, struct str *answer,
-                  struct conversation_stats *stats, struct inf_err *reterr)
+static int conversation_stream(struct conversation *c, uint64_t id, FILE *out, struct str *answer,
+                               struct conversation_stats *stats, struct inf_err *reterr)
 {
     const uint64_t start = clock_usec();
     bool cancelled = false;
@@ -205,8 +205,8 @@ static int stream(struct conversation *c, uint64_t id, FILE *out, struct str *an
 }
 
 /* Tokenizes a prompt; the caller frees the tokens. */
-static int encode(const struct conversation *c, const char *prompt, size_t len, int32_t **ret_ids,
-                  size_t *ret_n, struct inf_err *reterr)
+static int conversation_encode(const struct conversation *c, const char *prompt, size_t len,
+                               int32_t **ret_ids, size_t *ret_n, struct inf_err *reterr)
 {
     const struct inf_tokenizer *tok = inf_model_tokenizer(c->params.model);
     const int r = inf_tokenizer_encode(
@@ -239,7 +239,7 @@ static int answer_prompt(struct conversation *c, const int32_t *ids, size_t n, F
     r = inf_engine_submit(c->engine, &request, &id, reterr);
     if (r > 0)
         return err_set(reterr, EAGAIN, "the engine is busy");
-    return r < 0 ? r : stream(c, id, out, answer, stats, reterr);
+    return r < 0 ? r : conversation_stream(c, id, out, answer, stats, reterr);
 }
 
 /* Drops the oldest question that is in the prompt, and all messages up to the next question.
@@ -277,9 +277,9 @@ static int make_prompt(struct conversation *c, int32_t **ret_ids, size_t *ret_n,
         _cleanup_free_ char *prompt = NULL;
         _cleanup_free_ int32_t *ids = NULL;
         size_t len, n;
-        int r = render(c, &prompt, &len, reterr);
+        int r = conversation_render(c, &prompt, &len, reterr);
 
-        r = r < 0 ? r : encode(c, prompt, len, &ids, &n, reterr);
+        r = r < 0 ? r : conversation_encode(c, prompt, len, &ids, &n, reterr);
         if (r < 0)
             return r;
         /* If the prompt still does not fit, the engine refuses it with an error that states its
@@ -299,7 +299,7 @@ static int say_raw(struct conversation *c, const char *text, FILE *out,
     _cleanup_free_ int32_t *ids = NULL;
     _cleanup_str_ struct str answer = {0};
     size_t n;
-    const int r = encode(c, text, strlen(text), &ids, &n, reterr);
+    const int r = conversation_encode(c, text, strlen(text), &ids, &n, reterr);
 
     return r < 0 ? r : answer_prompt(c, ids, n, out, &answer, stats, reterr);
 }
@@ -314,9 +314,9 @@ static int say_message(struct conversation *c, FILE *out, struct conversation_st
 
     if (r == 0)
         r = answer_prompt(c, ids, n, out, &answer, stats, reterr);
-    if (r == 0 &&
-        json_array_append_new(c->messages,
-                              message("assistant", answer.data ? answer.data : "", answer.len)) < 0)
+    if (r == 0 && json_array_append_new(
+                      c->messages, conversation_message("assistant", answer.data ? answer.data : "",
+                                                        answer.len)) < 0)
         r = err_set(reterr, ENOMEM, "out of memory");
     return r;
 }
@@ -330,7 +330,8 @@ int conversation_say(struct conversation *c, const char *text, FILE *out,
 
     if (c->params.raw) {
         r = say_raw(c, text, out, &stats, reterr);
-    } else if (json_array_append_new(c->messages, message("user", text, strlen(text))) < 0) {
+    } else if (json_array_append_new(c->messages,
+                                     conversation_message("user", text, strlen(text))) < 0) {
         return err_set(reterr, EINVAL, "the text is not valid UTF-8");
     } else {
         r = say_message(c, out, &stats, reterr);

@@ -83,7 +83,7 @@ static int no_home(struct inf_err *reterr)
     return err_set(reterr, ENOENT, "there is no directory for conversations: set HOME");
 }
 
-static json_t *pack(const struct saved *s)
+static json_t *saved_pack(const struct saved *s)
 {
     const struct inf_sampling *p = &s->sampling;
     json_t *options =
@@ -103,7 +103,7 @@ static json_t *pack(const struct saved *s)
 }
 
 /* Writes a temporary file beside @path, flushes it to disk, and renames it to @path. */
-static int replace(const char *path, const char *text, struct inf_err *reterr)
+static int saved_replace(const char *path, const char *text, struct inf_err *reterr)
 {
     _cleanup_str_ struct str temporary = {0};
     _cleanup_close_ int fd = -1;
@@ -140,12 +140,12 @@ int saved_write(const struct saved *s, struct inf_err *reterr)
 
     if (!path)
         return no_home(reterr);
-    doc = pack(s);
+    doc = saved_pack(s);
     text = doc ? json_dumps(doc, JSON_INDENT(1)) : NULL;
     json_decref(doc);
     if (!text)
         return err_set(reterr, ENOMEM, "out of memory");
-    return replace(path, text, reterr);
+    return saved_replace(path, text, reterr);
 }
 
 /* Checks that each message has a role and a text. */
@@ -165,7 +165,7 @@ static bool messages_are_good(const json_t *messages)
     return true;
 }
 
-static bool unpack(json_t *doc, struct saved *s)
+static bool saved_unpack(json_t *doc, struct saved *s)
 {
     const char *model, *arch, *kv_type = NULL;
     double temperature, top_p, min_p, penalty;
@@ -220,7 +220,7 @@ static int read_file(const char *path, const char *name, struct saved *ret, stru
         return r;
     doc = json_loadb(text, len, 0, NULL);
     s.name = strdup(name);
-    if (!doc || !s.name || !unpack(doc, &s)) {
+    if (!doc || !s.name || !saved_unpack(doc, &s)) {
         json_decref(doc);
         saved_done(&s);
         return err_set(reterr, EBADMSG, "%s: not a conversation of this version of sconce", path);
@@ -257,7 +257,7 @@ static bool take_entry(int dir, const char *file, struct listed *ret)
 }
 
 /* Lists the conversations, newest first; the caller frees *ret. */
-static int list(struct listed **ret, size_t *ret_n, struct inf_err *reterr)
+static int saved_list(struct listed **ret, size_t *ret_n, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = sessions_dir();
     DIR *dir = path ? opendir(path) : NULL;
@@ -295,7 +295,7 @@ int saved_read(const char *name, struct saved *ret_saved, struct inf_err *reterr
     int r;
 
     if (!name) {
-        r = list(&all, &n, reterr);
+        r = saved_list(&all, &n, reterr);
         if (r < 0)
             return r;
         if (n == 0)
@@ -342,7 +342,7 @@ int saved_print(bool json, struct inf_err *reterr)
     size_t n;
     int r;
 
-    r = list(&all, &n, reterr);
+    r = saved_list(&all, &n, reterr);
     for (size_t i = 0; r == 0 && i < n; i++) {
         struct saved s;
 

@@ -19,7 +19,7 @@ enum {
     CLI_BAR_STEP_USEC = 100000,
 };
 
-static void tell(const char *verb, const char *format, va_list ap)
+static void terminal_tell(const char *verb, const char *format, va_list ap)
 {
     fprintf(stderr, "sconce %s: ", verb);
     vfprintf(stderr, format, ap);
@@ -31,7 +31,7 @@ int cli_error(const char *verb, const char *format, ...)
     va_list ap;
 
     va_start(ap, format);
-    tell(verb, format, ap);
+    terminal_tell(verb, format, ap);
     va_end(ap);
     return CLI_FAILED;
 }
@@ -41,7 +41,7 @@ int cli_usage(const char *verb, const char *format, ...)
     va_list ap;
 
     va_start(ap, format);
-    tell(verb, format, ap);
+    terminal_tell(verb, format, ap);
     va_end(ap);
     fprintf(stderr, "See `sconce %s --help`.\n", verb);
     return CLI_USAGE;

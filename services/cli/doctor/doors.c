@@ -25,7 +25,7 @@
 #include "core/file.h"
 
 /* True if a process listens on the unix socket @path. */
-static bool listens(const char *path)
+static bool doors_listens(const char *path)
 {
     FILE *f = fopen("/proc/net/unix", "re");
     bool found = false;
@@ -241,7 +241,7 @@ void doctor_doors(struct doctor *d)
         any |= d->sides[i].masked;
     for (size_t i = 0; i < d->n_sides && !any; i++)
         if (d->sides[i].places.socket_dir &&
-            listens(doctor_text("%s/gateway.sock", d->sides[i].places.socket_dir)))
+            doors_listens(doctor_text("%s/gateway.sock", d->sides[i].places.socket_dir)))
             d->other_door = true;
     if (!any && !d->other_door)
         doctor_tell(

@@ -55,7 +55,7 @@ struct refusals {
     bool seen; /* the kernel's messages could be read */
 };
 
-static bool get(sd_journal *j, const char *field, char *out, size_t size)
+static bool journal_get(sd_journal *j, const char *field, char *out, size_t size)
 {
     const void *data;
     size_t n, skip = strlen(field) + 1;
@@ -76,7 +76,7 @@ static void take_entry(sd_journal *j, struct failure *f)
 {
     char id[64] = "", code[16] = "", status[16] = "", result[32] = "";
 
-    get(j, "MESSAGE_ID", id, sizeof(id));
+    journal_get(j, "MESSAGE_ID", id, sizeof(id));
     if (strcmp(id, ID_UNIT_SUCCESS) == 0 || (strcmp(id, ID_UNIT_STARTED) == 0 && !f->restarts)) {
         *f = (struct failure){0};
     } else if (strcmp(id, ID_UNIT_STARTED) == 0) {
@@ -84,11 +84,12 @@ static void take_entry(sd_journal *j, struct failure *f)
     } else if (strcmp(id, ID_UNIT_RESTART) == 0) {
         f->restarts = true;
     } else if (strcmp(id, ID_PROCESS_EXIT) == 0) {
-        get(j, "EXIT_CODE", code, sizeof(code));
-        get(j, "EXIT_STATUS", status, sizeof(status));
+        journal_get(j, "EXIT_CODE", code, sizeof(code));
+        journal_get(j, "EXIT_STATUS", status, sizeof(status));
         f->signal = strcmp(code, "exited") == 0 ? 0 : atoi(status);
         f->status = strcmp(code, "exited") == 0 ? atoi(status) : 0;
-    } else if (strcmp(id, ID_UNIT_FAILED) == 0 && get(j, "UNIT_RESULT", result, sizeof(result))) {
+    } else if (strcmp(id, ID_UNIT_FAILED) == 0 &&
+               journal_get(j, "UNIT_RESULT", result, sizeof(result))) {
         snprintf(f->result, sizeof(f->result), "%s", result);
         sd_journal_get_realtime_usec(j, &f->usec);
         f->n++;
@@ -143,7 +144,7 @@ static void read_last_error(sd_journal *j, bool user, const char *unit, struct f
         sd_journal_seek_realtime_usec(j, f->usec + 1) < 0 || sd_journal_previous(j) <= 0 ||
         sd_journal_get_realtime_usec(j, &usec) < 0 || usec + 60000000 < f->usec)
         return;
-    get(j, "MESSAGE", f->said, sizeof(f->said));
+    journal_get(j, "MESSAGE", f->said, sizeof(f->said));
 }
 
 static void take_refusal(struct refusals *r, const char *text, uint64_t usec)
@@ -168,7 +169,8 @@ static void read_kernel_journal(sd_journal *j, struct refusals *r)
         sd_journal_add_match(j, "_TRANSPORT=audit", 0) < 0 || seek_window(j) < 0)
         return;
     while (sd_journal_next(j) > 0 && n++ < JOURNAL_MAX_LINES)
-        if (get(j, "MESSAGE", text, sizeof(text)) && sd_journal_get_realtime_usec(j, &usec) >= 0)
+        if (journal_get(j, "MESSAGE", text, sizeof(text)) &&
+            sd_journal_get_realtime_usec(j, &usec) >= 0)
             take_refusal(r, text, usec);
     r->seen |= n > 0;
 }

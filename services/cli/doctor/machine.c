@@ -179,7 +179,7 @@ void doctor_devices(struct doctor *d)
 }
 
 /* Reads a number from a file in /proc/sys; @absent if there is none. */
-static long setting(const char *path, long absent)
+static long machine_setting(const char *path, long absent)
 {
     FILE *f = fopen(path, "re");
     long value = absent;
@@ -223,16 +223,16 @@ static void check_landlock(struct doctor *d)
 /* A user's systemd sets up the sandbox of a service in a user namespace. */
 static void check_namespaces(struct doctor *d)
 {
-    if (setting("/proc/sys/user/max_user_namespaces", 1) == 0)
+    if (machine_setting("/proc/sys/user/max_user_namespaces", 1) == 0)
         doctor_tell(
             d, FINDING_BROKEN, "kernel", "sudo sysctl user.max_user_namespaces=16384",
             "user namespaces are disabled (user.max_user_namespaces is 0): your services cannot "
             "be sandboxed and do not start");
-    if (setting("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0)
+    if (machine_setting("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0)
         doctor_tell(d, FINDING_BROKEN, "kernel", "sudo sysctl kernel.unprivileged_userns_clone=1",
                     "only root can create user namespaces (kernel.unprivileged_userns_clone is 0): "
                     "your services do not start");
-    if (setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 1)
+    if (machine_setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 1)
         doctor_tell(d, FINDING_ADVICE, "kernel",
                     "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
                     "AppArmor restricts user namespaces; if your services do not start, this is "

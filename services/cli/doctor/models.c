@@ -56,7 +56,7 @@ static bool is_configured(const struct config *config, const char *real)
     return false;
 }
 
-static const char *folder(const char *path)
+static const char *model_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
@@ -154,7 +154,8 @@ static void check_model(const struct models_check *c, const struct models_entry 
     if (c->confined && sandbox_hides(&c->sandbox, real) && !is_configured(c->side->config, real))
         doctor_tell(
             c->d, FINDING_BROKEN, "models",
-            doctor_text("%s %s", setup, doctor_quote(path_is_dir(real) ? real : folder(real))),
+            doctor_text("%s %s", setup,
+                        doctor_quote(path_is_dir(real) ? real : model_folder(real))),
             "model %s: %s is outside of all model directories, and the unit of the chat service "
             "hides it",
             e->name, real);

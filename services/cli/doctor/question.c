@@ -18,7 +18,7 @@ enum {
     QUESTION_SECONDS = 300, /* enough to read a large model from a slow disk */
 };
 
-static char *question(const char *model)
+static char *question_text(const char *model)
 {
     json_t *j = json_pack("{s:s, s:i, s:[{s:s, s:s}]}", "model", model, "max_tokens", 1, "messages",
                           "role", "user", "content", "Say yes.");
@@ -39,7 +39,7 @@ static const char *message_of(const struct str *body)
     return copy;
 }
 
-static void ask(struct doctor *d, const struct doctor_side *side)
+static void question_ask(struct doctor *d, const struct doctor_side *side)
 {
     const char *address = doctor_text("unix:%s/gateway.sock", side->places.socket_dir);
     _cleanup_(models_freep) struct models *models = NULL;
@@ -57,7 +57,7 @@ static void ask(struct doctor *d, const struct doctor_side *side)
     for (size_t i = 0; !e && i < models_count(models); i++)
         if (models_at(models, i)->task == MODELS_CHAT)
             e = models_at(models, i);
-    text = e ? question(e->name) : NULL;
+    text = e ? question_text(e->name) : NULL;
     if (!text)
         return;
     api_keys_load(side->places.key_file, &keys, &err);
@@ -81,5 +81,5 @@ void doctor_question(struct doctor *d)
     for (size_t i = 0; i < d->n_sides; i++)
         if ((d->sides[i].used || (d->other_door && i == 0)) && d->sides[i].config &&
             d->sides[i].places.socket_dir)
-            ask(d, &d->sides[i]);
+            question_ask(d, &d->sides[i]);
 }

@@ -101,7 +101,7 @@ static int letter_value(char c)
 }
 
 /* Decodes floats in base64; false: invalid, or not @width floats. */
-static bool decode(const char *text, size_t len, float *out, uint32_t width)
+static bool batch_decode(const char *text, size_t len, float *out, uint32_t width)
 {
     const size_t size = width * sizeof(float);
     unsigned char *bytes = (unsigned char *)out;
@@ -177,8 +177,8 @@ static int take_item(struct embed_batch *batch, const json_t *item, size_t i)
         const json_t *vector = item_vector(batch, item, j - batch->first[i]);
 
         if (!json_is_string(vector) ||
-            !decode(json_string_value(vector), json_string_length(vector),
-                    batch->vectors + j * batch->width, batch->width))
+            !batch_decode(json_string_value(vector), json_string_length(vector),
+                          batch->vectors + j * batch->width, batch->width))
             return -EBADMSG;
     }
     return 0;
@@ -207,7 +207,7 @@ static int take_vectors(struct embed_batch *batch, const json_t *answer)
 }
 
 /* Marks the line that the service refused; false: the error is not about a line. */
-static bool mark(struct embed_batch *batch, const json_t *error)
+static bool batch_mark(struct embed_batch *batch, const json_t *error)
 {
     const char *param = json_string_value(json_object_get(error, "param"));
     const char *message = json_string_value(json_object_get(error, "message"));
@@ -258,7 +258,7 @@ static int ask_once(struct embed_batch *batch)
     }
     error = json_object_get(answer, "error");
     message = json_string_value(json_object_get(error, "message"));
-    if (status == 400 && mark(batch, error))
+    if (status == 400 && batch_mark(batch, error))
         return 1;
     if (status == 429)
         return -EAGAIN;

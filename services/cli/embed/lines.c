@@ -54,7 +54,7 @@ static ssize_t read_line(struct embed_lines *lines)
     return n;
 }
 
-static int bad(struct embed_line *line, const char *why)
+static int line_set_error(struct embed_line *line, const char *why)
 {
     snprintf(line->error, sizeof(line->error), "%s", why);
     return 1;
@@ -63,9 +63,9 @@ static int bad(struct embed_line *line, const char *why)
 static int take_text(struct embed_line *line, const char *text, size_t len)
 {
     if (len == 0)
-        return bad(line, "the text is empty");
+        return line_set_error(line, "the text is empty");
     if (memchr(text, 0, len))
-        return bad(line, "the text has a NUL character");
+        return line_set_error(line, "the text has a NUL character");
     line->text = strndup(text, len);
     return line->text ? 1 : -ENOMEM;
 }
@@ -80,7 +80,7 @@ static int take_json(struct embed_lines *lines, struct embed_line *line, size_t 
     if (r == -ENOMEM)
         return r;
     if (r < 0)
-        return bad(line, err.text);
+        return line_set_error(line, err.text);
     text = json_is_object(json) ? json_object_get(json, lines->field) : json;
     if (!json_is_string(text)) {
         snprintf(line->error, sizeof(line->error),

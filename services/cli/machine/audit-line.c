@@ -11,7 +11,7 @@
 #include "core/text.h"
 
 /* Extracts the value of @key= without quotes; false: the line has no such key. */
-static bool field(const char *text, const char *key, char *out, size_t size)
+static bool audit_field(const char *text, const char *key, char *out, size_t size)
 {
     const size_t n = strlen(key);
 
@@ -35,10 +35,10 @@ static void take_program(const char *text, struct audit_line *line)
 {
     char path[512];
 
-    if (field(text, "exe", path, sizeof(path)) && strchr(path, '/'))
+    if (audit_field(text, "exe", path, sizeof(path)) && strchr(path, '/'))
         snprintf(line->program, sizeof(line->program), "%.63s", strrchr(path, '/') + 1);
     else
-        field(text, "comm", line->program, sizeof(line->program));
+        audit_field(text, "comm", line->program, sizeof(line->program));
 }
 
 static void take_call(const char *text, struct audit_line *line)
@@ -47,12 +47,12 @@ static void take_call(const char *text, struct audit_line *line)
     _cleanup_free_ char *name = NULL;
     unsigned token = 0;
 
-    if (!field(text, "syscall", number, sizeof(number)))
+    if (!audit_field(text, "syscall", number, sizeof(number)))
         return;
     line->kind = REFUSAL_SYSCALL;
     line->syscall = atoi(number);
     /* libseccomp uses the kernel's numbers for architectures. */
-    if (field(text, "arch", arch, sizeof(arch)))
+    if (audit_field(text, "arch", arch, sizeof(arch)))
         token = (unsigned)strtoul(arch, NULL, 16);
     name = seccomp_syscall_resolve_num_arch(token ? token : seccomp_arch_native(), line->syscall);
     snprintf(line->call, sizeof(line->call), "%s", name ? name : number);
@@ -63,15 +63,15 @@ void audit_line_parse(const char *text, struct audit_line *ret_line)
     struct audit_line line = {0};
     char type[24], verdict[24], operation[64] = "", name[160] = "";
 
-    if (field(text, "apparmor", verdict, sizeof(verdict))) {
+    if (audit_field(text, "apparmor", verdict, sizeof(verdict))) {
         if (strcmp(verdict, "DENIED") == 0) {
             line.kind = REFUSAL_APPARMOR;
-            field(text, "operation", operation, sizeof(operation));
-            field(text, "name", name, sizeof(name));
+            audit_field(text, "operation", operation, sizeof(operation));
+            audit_field(text, "name", name, sizeof(name));
             snprintf(line.what, sizeof(line.what), "%s %s", operation, name);
             take_program(text, &line);
         }
-    } else if ((field(text, "type", type, sizeof(type)) && strcmp(type, "1326") == 0) ||
+    } else if ((audit_field(text, "type", type, sizeof(type)) && strcmp(type, "1326") == 0) ||
                text_starts_with(text, "SECCOMP ")) {
         take_call(text, &line);
         take_program(text, &line);

@@ -58,7 +58,7 @@ static char *old_text(const char *path)
     return file_read(path, EDIT_MAX_FILE, &text, &len, NULL) < 0 ? NULL : text;
 }
 
-static int failed(const char *path, struct inf_err *reterr)
+static int edit_failed(const char *path, struct inf_err *reterr)
 {
     const int code = errno;
 
@@ -75,7 +75,7 @@ static int make_parents(const char *path, struct inf_err *reterr)
         *p = 0;
         if (mkdir(copy, 0755) < 0) {
             if (errno != EEXIST)
-                return failed(copy, reterr);
+                return edit_failed(copy, reterr);
         } else if (geteuid() == 0) {
             /* The machine's services must read there, whatever root's umask is. */
             chmod(copy, 0755);
@@ -115,7 +115,7 @@ static int write_file(const char *path, mode_t mode, const char *text, struct in
     }
     fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
-        return failed(path, reterr);
+        return edit_failed(path, reterr);
     r = fchmod(fd, mode) < 0 ? -errno : write_all(fd, text);
     if (r == 0 && rename(temporary, path) < 0)
         r = -errno;
@@ -149,7 +149,7 @@ static int keep_old(struct edits *e, const char *path, struct inf_err *reterr)
            old);
     if (e->dry_run)
         return 0;
-    return rename(path, old) < 0 ? failed(path, reterr) : 0;
+    return rename(path, old) < 0 ? edit_failed(path, reterr) : 0;
 }
 
 int edit_replace(struct edits *e, const char *path, mode_t mode, const char *text,
@@ -213,7 +213,7 @@ int edit_link(struct edits *e, const char *target, const char *path, struct inf_
     r = make_parents(path, reterr);
     if (r < 0)
         return r;
-    return symlink(target, path) < 0 && errno != EEXIST ? failed(path, reterr) : 0;
+    return symlink(target, path) < 0 && errno != EEXIST ? edit_failed(path, reterr) : 0;
 }
 
 int edit_unlink(struct edits *e, const char *path, struct inf_err *reterr)
@@ -221,11 +221,11 @@ int edit_unlink(struct edits *e, const char *path, struct inf_err *reterr)
     struct stat st;
 
     if (lstat(path, &st) < 0)
-        return errno == ENOENT || errno == ENOTDIR ? 0 : failed(path, reterr);
+        return errno == ENOENT || errno == ENOTDIR ? 0 : edit_failed(path, reterr);
     e->n_changes++;
     if (!e->quiet || e->dry_run)
         printf("%s %s\n", e->dry_run ? "would remove" : "removed", path);
     if (e->dry_run)
         return 0;
-    return unlink(path) < 0 && errno != ENOENT ? failed(path, reterr) : 0;
+    return unlink(path) < 0 && errno != ENOENT ? edit_failed(path, reterr) : 0;
 }

@@ -22,8 +22,8 @@ static const struct {
     {"/dev", "nvidia-uvm"},        {"/dev", "nvidia-modeset"},
 };
 
-static void take(const char *root, const char *dir, const char *name, struct gpu_node *nodes,
-                 size_t *n)
+static void gpu_nodes_take(const char *root, const char *dir, const char *name,
+                           struct gpu_node *nodes, size_t *n)
 {
     char path[4096];
     struct stat st;
@@ -58,7 +58,7 @@ size_t gpu_nodes_find(const char *root, struct gpu_node nodes[GPU_MAX_NODES])
         d = opendir(path);
         while (d && (e = readdir(d)))
             if (fnmatch(rows[i].pattern, e->d_name, 0) == 0)
-                take(root, rows[i].dir, e->d_name, nodes, &n);
+                gpu_nodes_take(root, rows[i].dir, e->d_name, nodes, &n);
         if (d)
             closedir(d);
     }

@@ -190,7 +190,7 @@ bool manager_is_enabled(const struct places *places, const char *unit)
     return with_links(&m, unit, is_linked, NULL) > 0;
 }
 
-static const char *option(const struct manager *m)
+static const char *manager_option(const struct manager *m)
 {
     return m->places->user ? " --user" : "";
 }
@@ -205,7 +205,7 @@ int manager_reload(struct manager *m, struct inf_err *reterr)
     if (!m->units)
         return 0;
     if (m->edits->dry_run) {
-        printf("would run: systemctl%s daemon-reload\n", option(m));
+        printf("would run: systemctl%s daemon-reload\n", manager_option(m));
         return 0;
     }
     /* systemd runs all generators during a reload, which can take long on a busy machine. */
@@ -217,13 +217,13 @@ int manager_reload(struct manager *m, struct inf_err *reterr)
     sd_bus_message_unref(call);
     sd_bus_message_unref(reply);
     if (r < 0)
-        err_set(reterr, -r, "systemctl%s daemon-reload: %s", option(m),
+        err_set(reterr, -r, "systemctl%s daemon-reload: %s", manager_option(m),
                 error.message ? error.message : strerror(-r));
     sd_bus_error_free(&error);
     return r < 0 ? r : 0;
 }
 
-static const char *verb(const char *method)
+static const char *manager_verb(const char *method)
 {
     static const char *const verbs[][2] = {{"StartUnit", "start"},
                                            {"StopUnit", "stop"},
@@ -236,7 +236,7 @@ static const char *verb(const char *method)
     return method;
 }
 
-static int queue(struct manager *m, const struct manager_job *job, struct inf_err *reterr)
+static int manager_queue(struct manager *m, const struct manager_job *job, struct inf_err *reterr)
 {
     sd_bus_error error = SD_BUS_ERROR_NULL;
     sd_bus_message *reply = NULL;
@@ -253,8 +253,8 @@ static int queue(struct manager *m, const struct manager_job *job, struct inf_er
     if (r >= 0)
         r = sd_bus_message_read(reply, "o", &path);
     if (r < 0) {
-        err_set(reterr, -r, "systemctl%s %s %s: %s", option(m), verb(job->method), job->unit,
-                error.message ? error.message : strerror(-r));
+        err_set(reterr, -r, "systemctl%s %s %s: %s", manager_option(m), manager_verb(job->method),
+                job->unit, error.message ? error.message : strerror(-r));
     } else {
         m->jobs[m->n_jobs].path = strdup(path);
         m->jobs[m->n_jobs].unit = job->unit;
@@ -288,7 +288,7 @@ static int wait_for_jobs(struct manager *m, struct inf_err *reterr)
             return err_set(reterr, ETIMEDOUT,
                            "systemd does not finish its jobs; see "
                            "`systemctl%s list-jobs`",
-                           option(m));
+                           manager_option(m));
     }
     for (size_t i = 0; i < m->n_jobs; i++) {
         struct unit_state s = {0};
@@ -297,13 +297,13 @@ static int wait_for_jobs(struct manager *m, struct inf_err *reterr)
             continue;
         units_state(m->units, m->jobs[i].unit, &s);
         return err_set(reterr, EPROTO, "%s did not start (%s); see `systemctl%s status %s`",
-                       m->jobs[i].unit, s.result[0] ? s.result : "failed", option(m),
+                       m->jobs[i].unit, s.result[0] ? s.result : "failed", manager_option(m),
                        m->jobs[i].unit);
     }
     return 0;
 }
 
-static int subscribe(struct manager *m)
+static int manager_subscribe(struct manager *m)
 {
     int r;
 
@@ -327,15 +327,16 @@ int manager_run(struct manager *m, const struct manager_job *jobs, size_t n_jobs
         return 0;
     if (m->edits->dry_run) {
         for (size_t i = 0; i < n_jobs; i++)
-            printf("would run: systemctl%s %s %s\n", option(m), verb(jobs[i].method), jobs[i].unit);
+            printf("would run: systemctl%s %s %s\n", manager_option(m),
+                   manager_verb(jobs[i].method), jobs[i].unit);
         return 0;
     }
-    r = subscribe(m);
+    r = manager_subscribe(m);
     if (r < 0)
         return err_set(reterr, -r, "systemd: %s", strerror(-r));
     m->n_jobs = 0;
     for (size_t i = 0; i < n_jobs; i++) {
-        r = queue(m, &jobs[i], reterr);
+        r = manager_queue(m, &jobs[i], reterr);
         if (r < 0)
             break;
     }

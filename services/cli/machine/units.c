@@ -76,8 +76,8 @@ struct sd_bus *units_bus(struct units *u)
     return u->bus;
 }
 
-static bool text(struct units *u, const char *path, const char *interface, const char *property,
-                 char *out, size_t size)
+static bool units_text(struct units *u, const char *path, const char *interface,
+                       const char *property, char *out, size_t size)
 {
     _cleanup_free_ char *value = NULL;
 
@@ -92,8 +92,8 @@ static bool text(struct units *u, const char *path, const char *interface, const
 
 bool units_manager_text(struct units *u, const char *property, char *out, size_t size)
 {
-    return text(u, "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", property, out,
-                size);
+    return units_text(u, "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", property,
+                      out, size);
 }
 
 static void take_listen(struct units *u, const char *path, struct unit_state *s)
@@ -121,20 +121,20 @@ bool units_state(struct units *u, const char *name, struct unit_state *ret_state
 
     if (sd_bus_path_encode("/org/freedesktop/systemd1/unit", name, &path) < 0)
         return false;
-    if (!text(u, path, unit, "LoadState", s.load, sizeof(s.load)) ||
-        !text(u, path, unit, "ActiveState", s.active, sizeof(s.active)))
+    if (!units_text(u, path, unit, "LoadState", s.load, sizeof(s.load)) ||
+        !units_text(u, path, unit, "ActiveState", s.active, sizeof(s.active)))
         return false;
     if (sd_bus_get_property_trivial(u->bus, "org.freedesktop.systemd1", path, unit,
                                     "NeedDaemonReload", NULL, 'b', &reload) >= 0)
         s.needs_reload = reload;
     if (text_ends_with(name, ".service")) {
-        text(u, path, service, "StatusText", s.status, sizeof(s.status));
-        text(u, path, service, "Result", s.result, sizeof(s.result));
+        units_text(u, path, service, "StatusText", s.status, sizeof(s.status));
+        units_text(u, path, service, "Result", s.result, sizeof(s.result));
         if (sd_bus_get_property_trivial(u->bus, "org.freedesktop.systemd1", path, service,
                                         "MainPID", NULL, 'u', &s.pid) < 0)
             s.pid = 0;
     } else if (text_ends_with(name, ".socket")) {
-        text(u, path, socket, "Result", s.result, sizeof(s.result));
+        units_text(u, path, socket, "Result", s.result, sizeof(s.result));
         take_listen(u, path, &s);
     }
     *ret_state = s;

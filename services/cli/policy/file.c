@@ -35,7 +35,8 @@ static void files_done(struct files *files)
 }
 
 /* Adds a file; takes ownership of @name and @text. */
-static int add(struct files *files, char *name, char *text, size_t len, struct inf_err *reterr)
+static int policy_file_add(struct files *files, char *name, char *text, size_t len,
+                           struct inf_err *reterr)
 {
     if (!name || !text || files->n == FILES_MAX) {
         free(name);
@@ -55,7 +56,7 @@ static int add_file(struct files *files, const char *folder, const char *path,
     size_t len = 0;
     const int r = file_read(path, FILE_MAX, &text, &len, reterr);
 
-    return r < 0 ? r : add(files, path_join(folder, base), text, len, reterr);
+    return r < 0 ? r : policy_file_add(files, path_join(folder, base), text, len, reterr);
 }
 
 /* Adds the files in "@dir/fragments" as fragments of @folder. */
@@ -87,7 +88,8 @@ static int add_paths(struct files *files, const char *dir, const char *base, str
 
         return r < 0 ? r : add_fragments(files, folder, "landlock", reterr);
     }
-    return add(files, path_join("landlock", base), strdup(none), sizeof(none) - 1, reterr);
+    return policy_file_add(files, path_join("landlock", base), strdup(none), sizeof(none) - 1,
+                           reterr);
 }
 
 int policy_file_load(const char *path, struct policy **ret_policy, struct inf_err *reterr)

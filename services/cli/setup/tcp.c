@@ -163,7 +163,7 @@ int setup_write_access(struct setup *s, bool open, struct inf_err *reterr)
 }
 
 /* Tests the port that was just opened: that it answers, and that it accepts the key. */
-static int prove(const struct setup *s, unsigned port, const char *key)
+static int tcp_prove(const struct setup *s, unsigned port, const char *key)
 {
     _cleanup_str_ struct str body = {0};
     struct inf_err err;
@@ -263,7 +263,7 @@ int setup_tcp(struct setup *s, int argc, char **argv)
     if (r < 0)
         return setup_failed(s, &err);
     setup_tell_offline(s);
-    if (prove(s, port, key) != CLI_OK)
+    if (tcp_prove(s, port, key) != CLI_OK)
         return CLI_FAILED;
     printf("Base URL  http://127.0.0.1:%u/v1\n", port);
     if (open && own)

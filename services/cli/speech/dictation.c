@@ -116,7 +116,7 @@ static const char *prompt_of(const struct dictation *d)
     return space ? space + 1 : d->first_prompt;
 }
 
-static int parse(const char *answer, json_t **ret_segments, struct inf_err *reterr)
+static int dictation_parse(const char *answer, json_t **ret_segments, struct inf_err *reterr)
 {
     json_t *json = json_loads(answer, 0, NULL);
     json_t *segments = json_object_get(json, "segments");
@@ -126,7 +126,8 @@ static int parse(const char *answer, json_t **ret_segments, struct inf_err *rete
     return json_is_array(segments) ? 0 : err_set(reterr, EBADMSG, "the answer has no segments");
 }
 
-static int ask(struct dictation *d, uint64_t n, json_t **ret_segments, struct inf_err *reterr)
+static int dictation_ask(struct dictation *d, uint64_t n, json_t **ret_segments,
+                         struct inf_err *reterr)
 {
     _cleanup_free_ char *answer = NULL;
     _cleanup_close_ int fd = -1;
@@ -144,7 +145,7 @@ static int ask(struct dictation *d, uint64_t n, json_t **ret_segments, struct in
     d->ask.prompt = prompt_of(d);
     r = speech_ask(&d->ask, fd, size, "microphone.wav", out, reterr);
     fclose(out);
-    return r < 0 ? r : parse(answer, ret_segments, reterr);
+    return r < 0 ? r : dictation_parse(answer, ret_segments, reterr);
 }
 
 /* The number of segments of @seconds of sound that will not change any more. */
@@ -161,10 +162,10 @@ static size_t count_settled(json_t *segments, double seconds)
 }
 
 /* Requests the text of @n samples; @last: the recording has ended after them. */
-static int take(struct dictation *d, uint64_t n, bool last, struct inf_err *reterr)
+static int dictation_take(struct dictation *d, uint64_t n, bool last, struct inf_err *reterr)
 {
     json_t *segments = NULL;
-    int r = ask(d, n, &segments, reterr);
+    int r = dictation_ask(d, n, &segments, reterr);
     const size_t n_all = json_array_size(segments);
     const size_t n_settled = last ? n_all : count_settled(segments, (double)n / MICROPHONE_RATE);
     uint64_t done = 0;
@@ -204,7 +205,7 @@ int dictation_run(const struct speech_ask *ask_as, struct microphone *mic, FILE 
         ended = microphone_wait(mic, d.start + n + STEP, &n_all);
         n = MIN(n_all - d.start, (uint64_t)LONGEST);
         if (n > 0)
-            r = take(&d, n, ended && d.start + n == n_all, reterr);
+            r = dictation_take(&d, n, ended && d.start + n == n_all, reterr);
         n = n_all - d.start;
     }
     if (d.at_terminal)

@@ -58,7 +58,7 @@ static void set_blocked(int how)
 }
 
 /* Starts the first installed recorder. -ENOENT: none is installed. */
-static int start(int out, pid_t *ret_pid)
+static int microphone_start(int out, pid_t *ret_pid)
 {
     static const char *const parec[] = {"parec",        "--raw",          "--rate=16000",
                                         "--channels=1", "--format=s16le", NULL};
@@ -79,7 +79,7 @@ static int start(int out, pid_t *ret_pid)
 }
 
 /* Reads samples until the recorder ends, an interrupt arrives, or the maximum is reached. */
-static void *record(void *data)
+static void *microphone_record(void *data)
 {
     struct microphone *mic = data;
     char buf[8192];
@@ -109,7 +109,7 @@ static void *record(void *data)
 }
 
 /* The recording thread receives interrupts, which end its read(). */
-static int begin(struct microphone *mic, struct inf_err *reterr)
+static int microphone_begin(struct microphone *mic, struct inf_err *reterr)
 {
     const struct sigaction catch = {.sa_handler = on_interrupt};
     _cleanup_close_ int in = -1;
@@ -120,7 +120,7 @@ static int begin(struct microphone *mic, struct inf_err *reterr)
         return err_set(reterr, errno, "%s", strerror(errno));
     mic->pipe = fds[0];
     in = fds[1];
-    r = start(in, &mic->pid);
+    r = microphone_start(in, &mic->pid);
     if (r < 0) {
         mic->pid = 0;
         return err_set(
@@ -131,7 +131,7 @@ static int begin(struct microphone *mic, struct inf_err *reterr)
     interrupted = 0;
     sigaction(SIGINT, &catch, &mic->before);
     set_blocked(SIG_BLOCK);
-    r = -pthread_create(&mic->thread, NULL, record, mic);
+    r = -pthread_create(&mic->thread, NULL, microphone_record, mic);
     mic->has_thread = r == 0;
     return r < 0 ? err_set(reterr, -r, "%s", strerror(-r)) : 0;
 }
@@ -147,7 +147,7 @@ int microphone_open(unsigned seconds, struct microphone **ret_microphone, struct
     mic->max = (uint64_t)(seconds ? seconds : MAX_SECONDS) * MICROPHONE_RATE * SAMPLE;
     pthread_mutex_init(&mic->lock, NULL);
     pthread_cond_init(&mic->more, NULL);
-    r = begin(mic, reterr);
+    r = microphone_begin(mic, reterr);
     if (r == 0)
         *ret_microphone = STEAL(mic);
     return r;

@@ -236,7 +236,7 @@ static int read_answer(int sock, const char *name, bool counts, struct answer *a
     return r;
 }
 
-static int finish(struct answer *a, struct inf_err *reterr)
+static int speech_finish(struct answer *a, struct inf_err *reterr)
 {
     if (!a->in_body)
         return err_set(reterr, EBADMSG, "the gateway closed the connection without an answer");
@@ -275,7 +275,7 @@ int speech_ask(const struct speech_ask *ask, int fd, uint64_t size, const char *
             ? sent
             : read_answer(sock, name, counts, &answer);
     r = r < 0 && !answer.in_body ? err_set(reterr, -r, "%s: %s", ask->address, strerror(-r))
-                                 : finish(&answer, reterr);
+                                 : speech_finish(&answer, reterr);
     str_done(&answer.head);
     str_done(&answer.body);
     return r;

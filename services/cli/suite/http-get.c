@@ -107,7 +107,7 @@ struct request {
     unsigned seconds;
 };
 
-static int transfer(int fd, const struct request *q, struct str *head)
+static int http_transfer(int fd, const struct request *q, struct str *head)
 {
     const struct timeval limit = {.tv_sec = q->seconds};
     _cleanup_str_ struct str request = {0};
@@ -142,8 +142,8 @@ static int transfer(int fd, const struct request *q, struct str *head)
     return n < 0 ? (errno == EAGAIN ? -ETIMEDOUT : -errno) : 0;
 }
 
-static int ask(const char *address, const struct request *q, struct str *body,
-               struct inf_err *reterr)
+static int http_ask(const char *address, const struct request *q, struct str *body,
+                    struct inf_err *reterr)
 {
     _cleanup_close_ int fd = -1;
     _cleanup_str_ struct str all = {0};
@@ -153,7 +153,7 @@ static int ask(const char *address, const struct request *q, struct str *body,
     fd = http_connect(address);
     if (fd < 0)
         return err_set(reterr, -fd, "%s: %s", address, strerror(-fd));
-    r = transfer(fd, q, &all);
+    r = http_transfer(fd, q, &all);
     if (r < 0)
         return err_set(reterr, -r, "%s: %s", address, strerror(-r));
     end = all.data ? memmem(all.data, all.len, "\r\n\r\n", 4) : NULL;
@@ -169,7 +169,7 @@ int http_get(const char *address, const char *path, const char *key, struct str 
 {
     const struct request q = {.path = path, .key = key, .seconds = HTTP_GET_SECONDS};
 
-    return ask(address, &q, body, reterr);
+    return http_ask(address, &q, body, reterr);
 }
 
 int http_post(const char *address, const char *path, const char *key, const char *json,
@@ -177,5 +177,5 @@ int http_post(const char *address, const char *path, const char *key, const char
 {
     const struct request q = {.path = path, .key = key, .json = json, .seconds = seconds};
 
-    return ask(address, &q, body, reterr);
+    return http_ask(address, &q, body, reterr);
 }

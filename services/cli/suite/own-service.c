@@ -201,8 +201,9 @@ static int exit_status(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static int supervise(struct own *own,
-                     int (*work)(const char *address, const char *model, void *data), void *data)
+static int own_service_supervise(struct own *own,
+                                 int (*work)(const char *address, const char *model, void *data),
+                                 void *data)
 {
     _cleanup_(supervisor_freep) struct supervisor *sup = NULL;
     struct inf_err err = {.text = "out of memory"};
@@ -242,5 +243,5 @@ int own_service_run(const struct own_service *params,
     fill_args(&own);
     /* The requests of one command need no log. */
     setenv("SCONCE_LOG", "warning", 0);
-    return supervise(&own, work, data);
+    return own_service_supervise(&own, work, data);
 }

@@ -232,7 +232,7 @@ static void worker_give_up(struct supervisor *s)
     s->gave_up = true;
 }
 
-static void reap(struct supervisor *s)
+static void supervisor_reap(struct supervisor *s)
 {
     int status;
     pid_t pid;
@@ -315,7 +315,7 @@ static void on_signal(struct supervisor *s)
                     kill(s->children[i].pid, SIGKILL);
         s->stopping = true;
     }
-    reap(s);
+    supervisor_reap(s);
 }
 
 /* Fills the poll set; returns its size and the timeout in milliseconds. */

@@ -44,7 +44,7 @@ struct bench {
     bool json;
 };
 
-static json_t *speed(uint32_t tokens, double tok_s, double stddev)
+static json_t *bench_speed(uint32_t tokens, double tok_s, double stddev)
 {
     return json_pack("{s:i, s:f, s:f}", "tokens", (int)tokens, "tok_s", tok_s, "stddev", stddev);
 }
@@ -54,8 +54,8 @@ static void add_model(const struct bench *b, json_t *j)
     const struct inf_bench_params *p = &b->params;
     const struct inf_bench_result *r = &b->result;
     const struct inf_model_info *info = inf_model_info(p->model);
-    json_t *pp = speed(p->n_prompt, r->pp_tok_s, r->pp_stddev);
-    json_t *tg = speed(p->n_generate, r->tg_tok_s, r->tg_stddev);
+    json_t *pp = bench_speed(p->n_prompt, r->pp_tok_s, r->pp_stddev);
+    json_t *tg = bench_speed(p->n_generate, r->tg_tok_s, r->tg_stddev);
 
     if (p->n_prompt > 0 && p->peak)
         json_object_set_new(pp, "of_peak", json_real(r->pp_of_peak));
@@ -66,7 +66,7 @@ static void add_model(const struct bench *b, json_t *j)
         json_object_set_new(tg, "streams", json_integer(p->n_streams));
     json_object_set_new(j, "tg", tg);
     if (p->n_depth > 0)
-        json_object_set_new(j, "depth", speed(p->n_depth, r->fill_tok_s, 0));
+        json_object_set_new(j, "depth", bench_speed(p->n_depth, r->fill_tok_s, 0));
     json_object_set_new(j, "model", json_string(b->name));
     json_object_set_new(j, "bytes", json_integer((json_int_t)info->n_bytes));
     json_object_set_new(j, "bytes_per_token", json_integer((json_int_t)info->n_bytes_token));
@@ -152,7 +152,7 @@ static void print_text(const struct bench *b)
 }
 
 /* Parses a number; false: invalid, after printing an error. */
-static bool number(const char *option, const char *text, uint32_t *ret)
+static bool bench_number(const char *option, const char *text, uint32_t *ret)
 {
     uint64_t n;
 
@@ -166,7 +166,7 @@ static bool number(const char *option, const char *text, uint32_t *ret)
 
 /* Parses the command line. Returns CLI_OK, BENCH_HELP, or the exit status. @m: the model options.
  */
-static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
+static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models *m)
 {
     static const struct option options[] = {
         {"model", required_argument, NULL, 'm'},
@@ -193,19 +193,19 @@ static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
         if (c == 'm')
             b->name = optarg;
         else if (c == 'p')
-            ok &= number("-p", optarg, &p->n_prompt);
+            ok &= bench_number("-p", optarg, &p->n_prompt);
         else if (c == 'n')
-            ok &= number("-n", optarg, &p->n_generate);
+            ok &= bench_number("-n", optarg, &p->n_generate);
         else if (c == 'd')
-            ok &= number("-d, --depth", optarg, &p->n_depth);
+            ok &= bench_number("-d, --depth", optarg, &p->n_depth);
         else if (c == 't')
-            ok &= number("-t, --threads", optarg, &p->n_threads);
+            ok &= bench_number("-t, --threads", optarg, &p->n_threads);
         else if (c == 'r')
-            ok &= number("-r, --repeat", optarg, &p->n_repeat);
+            ok &= bench_number("-r, --repeat", optarg, &p->n_repeat);
         else if (c == 'b')
-            ok &= number("-b, --batch", optarg, &p->n_batch);
+            ok &= bench_number("-b, --batch", optarg, &p->n_batch);
         else if (c == 'S')
-            ok &= number("--streams", optarg, &p->n_streams);
+            ok &= bench_number("--streams", optarg, &p->n_streams);
         else if (c == 'D')
             b->device_name = optarg;
         else if (c == 'i')
@@ -232,7 +232,7 @@ static int parse(int argc, char **argv, struct bench *b, struct cli_models *m)
     return CLI_OK;
 }
 
-static int measure(struct bench *b, struct inf_model *model)
+static int bench_measure(struct bench *b, struct inf_model *model)
 {
     struct cli_progress progress = {.label = "measuring"};
     struct inf_err err;
@@ -262,7 +262,7 @@ int verb_bench(int argc, char **argv)
     struct cli_models m = {0};
     int r;
 
-    r = parse(argc, argv, &b, &m);
+    r = bench_parse(argc, argv, &b, &m);
     if (r == BENCH_HELP)
         return cli_help(help);
     if (r != CLI_OK)
@@ -271,7 +271,7 @@ int verb_bench(int argc, char **argv)
     if (r == CLI_OK && b.name)
         r = cli_open_model("bench", &m, b.name, false, &model);
     if (r == CLI_OK)
-        r = measure(&b, model);
+        r = bench_measure(&b, model);
     cli_device_done(&b.device);
     return r;
 }

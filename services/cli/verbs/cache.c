@@ -93,7 +93,7 @@ static int ask_with(struct request *q, int fd)
     return CLI_OK;
 }
 
-static int ask(struct request *q)
+static int cache_ask(struct request *q)
 {
     return ask_with(q, -1);
 }
@@ -156,7 +156,7 @@ static int ask_status(struct request *q, struct cache_status *ret_status)
     int r;
 
     cache_conn_ask(&q->conn, CACHE_STATUS, 0);
-    r = ask(q);
+    r = cache_ask(q);
     if (r == CLI_OK && cache_read_status(&q->conn.body, q->conn.head.n, ret_status) < 0)
         return bad_answer();
     return r;
@@ -165,7 +165,7 @@ static int ask_status(struct request *q, struct cache_status *ret_status)
 /* Proves to the service that this process may open its files, which it requires for listing and
  * removing.
  */
-static int manage(struct request *q)
+static int cache_manage(struct request *q)
 {
     _cleanup_free_ char *path = NULL;
     _cleanup_close_ int fd = -1;
@@ -252,7 +252,7 @@ static int list_page(struct request *q, struct cache_step *step, json_t *list)
     cache_conn_ask(&q->conn, CACHE_LIST, 0);
     cache_put_kind(&q->conn.packet, q->kind);
     cache_put_step(&q->conn.packet, step);
-    r = ask(q);
+    r = cache_ask(q);
     if (r != CLI_OK)
         return r;
     if (cache_read_step(&q->conn.body, step) < 0 ||
@@ -292,7 +292,7 @@ static int run_steps(struct request *q, enum cache_type type, struct cache_step 
         if (type == CACHE_PURGE)
             cache_put_filter(&q->conn.packet, &q->filter);
         cache_put_step(&q->conn.packet, step);
-        r = ask(q);
+        r = cache_ask(q);
         if (r == CLI_OK && cache_read_step(&q->conn.body, step) < 0)
             r = bad_answer();
         if (step->total > 0)
@@ -445,7 +445,7 @@ int verb_cache(int argc, char **argv)
         if (strcmp(argv[optind], words[i].name) == 0) {
             r = connect_to(&q);
             if (r == CLI_OK && words[i].manages)
-                r = manage(&q);
+                r = cache_manage(&q);
             if (r == CLI_OK)
                 r = words[i].run(&q);
             cache_conn_close(&q.conn);

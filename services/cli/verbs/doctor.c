@@ -81,7 +81,7 @@ const char *doctor_whose(const struct doctor_side *side)
 
 /* Copies @text and replaces control characters and invalid UTF-8, which could control the terminal
  * or make the JSON invalid. Text from others may also have been cut within a character. */
-static char *clean(const char *text)
+static char *doctor_clean(const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
     size_t left = copy ? strlen(copy) : 0, n;
@@ -111,7 +111,8 @@ void doctor_tell(struct doctor *d, enum finding_kind kind, const char *check, co
     va_start(ap, what);
     vsnprintf(text, sizeof(text), what, ap);
     va_end(ap);
-    list[d->n_findings++] = (struct finding){kind, check, clean(text), clean(command)};
+    list[d->n_findings++] =
+        (struct finding){kind, check, doctor_clean(text), doctor_clean(command)};
 }
 
 static void add_side(struct doctor *d, bool user)
@@ -200,7 +201,7 @@ static void print_text(const struct doctor *d, size_t n_broken)
         puts("Nothing is broken.");
 }
 
-static int examine(struct doctor *d, int only, bool json)
+static int doctor_examine(struct doctor *d, int only, bool json)
 {
     static void (*const checks[])(struct doctor *) = {
         doctor_install, doctor_managers, doctor_config, doctor_keys,
@@ -247,7 +248,7 @@ int verb_doctor(int argc, char **argv)
     }
     if (optind < argc)
         return cli_usage("doctor", "unexpected argument \"%s\"", argv[optind]);
-    status = examine(&d, only, json);
+    status = doctor_examine(&d, only, json);
     for (size_t i = 0; i < d.n_findings; i++) {
         free(d.findings[i].what);
         free(d.findings[i].command);

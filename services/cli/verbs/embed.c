@@ -68,7 +68,7 @@ struct request {
     uint64_t n_bad;
 };
 
-static int failed(const struct request *q, int r, const struct inf_err *err)
+static int embed_failed(const struct request *q, int r, const struct inf_err *err)
 {
     if (cli_tell_no_gateway("embed", q->ask.address, r))
         return CLI_FAILED;
@@ -88,7 +88,7 @@ static int one_text(struct request *q)
     }
     r = r < 0 ? r : embed_batch_wait(&batch);
     if (r < 0)
-        r = failed(q, r, &batch.err);
+        r = embed_failed(q, r, &batch.err);
     else if (!batch.vectors)
         r = cli_error("embed", "%s", batch.lines[0].error);
     else if (embed_found_put(&out, &(struct embed_found){batch.vectors, batch.first[1], batch.width,
@@ -101,7 +101,7 @@ static int one_text(struct request *q)
 }
 
 /* Reads lines until the batch is full; 0: there are no more. */
-static int fill(struct embed_lines *lines, struct embed_batch *batch)
+static int embed_fill(struct embed_lines *lines, struct embed_batch *batch)
 {
     int r = 1;
 
@@ -114,14 +114,14 @@ static int fill(struct embed_lines *lines, struct embed_batch *batch)
 }
 
 /* Writes the results of a batch; prints errors itself. */
-static int put(struct request *q, const struct embed_lines *lines, struct embed_store *store,
-               struct embed_batch *batch)
+static int embed_put(struct request *q, const struct embed_lines *lines, struct embed_store *store,
+                     struct embed_batch *batch)
 {
     size_t n = 0;
     int r = embed_batch_wait(batch);
 
     if (r < 0)
-        return failed(q, r, &batch->err);
+        return embed_failed(q, r, &batch->err);
     for (size_t i = 0; i < batch->n && r == 0; i++) {
         const struct embed_line *line = &batch->lines[i];
         struct embed_found found = {.width = batch->width, .of_tokens = q->ask.token_vectors};
@@ -148,8 +148,8 @@ static int put(struct request *q, const struct embed_lines *lines, struct embed_
     return r < 0 ? cli_error("embed", "cannot write: %s", strerror(-r)) : CLI_OK;
 }
 
-static int run(struct request *q, struct embed_lines *lines, struct embed_store *store,
-               struct embed_batch *batches)
+static int embed_batches(struct request *q, struct embed_lines *lines, struct embed_store *store,
+                         struct embed_batch *batches)
 {
     struct cli_progress progress = {.label = "embedding"};
     size_t first = 0, n = 0; /* batches in flight, in a ring */
@@ -159,7 +159,7 @@ static int run(struct request *q, struct embed_lines *lines, struct embed_store 
         struct embed_batch *next = &batches[(first + n) % N_BATCHES];
 
         if (r > 0 && n < N_BATCHES) {
-            r = fill(lines, next);
+            r = embed_fill(lines, next);
             if (r > 0)
                 r = embed_batch_start(next) < 0 ? -EAGAIN : 1;
             n += r > 0;
@@ -168,7 +168,7 @@ static int run(struct request *q, struct embed_lines *lines, struct embed_store 
             status = cli_error("embed", "%s: %s", lines->name, strerror(-r));
             break;
         }
-        status = put(q, lines, store, &batches[first]);
+        status = embed_put(q, lines, store, &batches[first]);
         first = (first + 1) % N_BATCHES;
         n--;
         if (lines->size)
@@ -204,7 +204,7 @@ static int with_store(struct request *q, struct embed_lines *lines, struct embed
         return cli_error("embed", "%s has fewer lines than %s", lines->name, q->output);
     for (size_t i = 0; i < N_BATCHES && r == 0; i++)
         r = embed_batch_init(&batches[i], &q->ask, q->batch);
-    status = r < 0 ? cli_error("embed", "out of memory") : run(q, lines, store, batches);
+    status = r < 0 ? cli_error("embed", "out of memory") : embed_batches(q, lines, store, batches);
     for (size_t i = 0; i < N_BATCHES; i++)
         embed_batch_done(&batches[i]);
     if (status == CLI_OK && (r = embed_store_finish(store)) < 0)
@@ -302,7 +302,7 @@ static int embed_at(const char *address, const char *model, void *data)
     return is_file(q) ? whole_file(q) : one_text(q);
 }
 
-static int embed(struct request *q)
+static int embed_input(struct request *q)
 {
     const struct own_service own = {"embed", &service_rows[SERVICE_EMBED], &q->models,
                                     q->ask.model};
@@ -360,5 +360,5 @@ int verb_embed(int argc, char **argv)
             "embed", optind < argc ? "unexpected argument \"%s\"" : "name a file, `-` or a text%s",
             optind < argc ? argv[optind + 1] : "");
     q.input = argv[optind];
-    return embed(&q);
+    return embed_input(&q);
 }

@@ -49,7 +49,7 @@ static void service_names(char *names, size_t size)
             len += (size_t)snprintf(names + len, size - len, "%s%s", len ? ", " : "", name);
 }
 
-static int load(const char *service, struct policy **ret_policy)
+static int policy_open(const char *service, struct policy **ret_policy)
 {
     struct inf_err err = {0};
     char names[256];
@@ -88,10 +88,10 @@ static int check_arch(const char *service, const struct policy *policy, enum pol
     return r == 0 ? CLI_OK : CLI_FAILED;
 }
 
-static int check(const char *service)
+static int policy_check(const char *service)
 {
     _cleanup_(policy_freep) struct policy *policy = NULL;
-    int status = load(service, &policy);
+    int status = policy_open(service, &policy);
 
     for (enum policy_arch a = 0; policy && a < POLICY_N_ARCHES; a++)
         if (check_arch(service, policy, a) != CLI_OK)
@@ -105,15 +105,15 @@ static int check_all(void)
     int status = CLI_OK;
 
     for (size_t i = 0; i < n_policy_texts; i++)
-        if (service_name(&policy_texts[i], name, sizeof(name)) && check(name) != CLI_OK)
+        if (service_name(&policy_texts[i], name, sizeof(name)) && policy_check(name) != CLI_OK)
             status = CLI_FAILED;
     return status;
 }
 
-static int explain(struct policy_view *view, bool json)
+static int policy_explain(struct policy_view *view, bool json)
 {
     _cleanup_(policy_freep) struct policy *policy = NULL;
-    int r = load(view->service, &policy);
+    int r = policy_open(view->service, &policy);
     json_t *object;
 
     if (r != CLI_OK)
@@ -181,14 +181,14 @@ int verb_policy(int argc, char **argv)
     argv += optind;
     if (argc == 2 && strcmp(argv[0], "explain") == 0) {
         view.service = argv[1];
-        return explain(&view, json);
+        return policy_explain(&view, json);
     }
     if (argc == 0 || strcmp(argv[0], "check") != 0)
         return cli_usage("policy", "`explain SERVICE` or `check` is required");
     if (argc == 1)
         return check_all();
     for (int i = 1; i < argc; i++)
-        if (check(argv[i]) != CLI_OK)
+        if (policy_check(argv[i]) != CLI_OK)
             status = CLI_FAILED;
     return status;
 }

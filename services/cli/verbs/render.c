@@ -39,7 +39,7 @@ static void render_done(struct render *r)
     template_source_done(&r->source);
 }
 
-static int load(const char *file, json_t **ret_json)
+static int render_load(const char *file, json_t **ret_json)
 {
     _cleanup_free_ char *text = NULL;
     json_error_t error;
@@ -98,15 +98,16 @@ static int set_variable(struct render *r, const char *text)
     return CLI_OK;
 }
 
-static char *dump(const json_t *j)
+static char *render_dump(const json_t *j)
 {
     return j ? json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
 }
 
-static int print(struct render *r)
+static int render_print(struct render *r)
 {
-    _cleanup_free_ char *messages = dump(r->messages), *tools = dump(r->tools);
-    _cleanup_free_ char *documents = dump(r->documents), *kwargs = dump(r->kwargs), *text = NULL;
+    _cleanup_free_ char *messages = render_dump(r->messages), *tools = render_dump(r->tools);
+    _cleanup_free_ char *documents = render_dump(r->documents), *kwargs = render_dump(r->kwargs),
+                        *text = NULL;
     const struct inf_chat_input input = {
         .messages = messages,
         .tools = tools,
@@ -156,8 +157,8 @@ int verb_render(int argc, char **argv)
         if (c == 'm')
             name = optarg;
         else if (c == 't')
-            status =
-                r.tools ? cli_usage("render", "--tools is given twice") : load(optarg, &r.tools);
+            status = r.tools ? cli_usage("render", "--tools is given twice")
+                             : render_load(optarg, &r.tools);
         else if (c == 's')
             status = set_variable(&r, optarg);
         else if (c == 'n')
@@ -173,11 +174,11 @@ int verb_render(int argc, char **argv)
         return status;
     if (!name || optind + 1 != argc)
         return cli_usage("render", name ? "name one file with messages" : "-m MODEL is missing");
-    status = load(argv[optind], &body);
+    status = render_load(argv[optind], &body);
     if (status == CLI_OK)
         status = take_body(&r, body);
     json_decref(body);
     if (status == CLI_OK)
         status = template_source_open("render", &m, name, &r.source);
-    return status == CLI_OK ? print(&r) : status;
+    return status == CLI_OK ? render_print(&r) : status;
 }

@@ -79,7 +79,7 @@ struct run {
 
 /* The speed in tokens per second; 0 for few tokens or a very short time, where it would be noise.
  */
-static double speed(const struct conversation_stats *s)
+static double run_speed(const struct conversation_stats *s)
 {
     const double rest = s->total_sec - s->first_sec;
     const uint32_t n = s->n_generated - s->n_first;
@@ -92,8 +92,8 @@ static void tell_stats(const struct conversation_stats *s)
     fprintf(stderr,
             "[%u tokens read, %u of them cached, first text after %.2f s; %u tokens written",
             s->n_prompt, s->n_cached, s->first_sec, s->n_generated);
-    if (speed(s) > 0)
-        fprintf(stderr, ", %.1f tokens/s", speed(s));
+    if (run_speed(s) > 0)
+        fprintf(stderr, ", %.1f tokens/s", run_speed(s));
     fputs("]\n", stderr);
 }
 
@@ -112,7 +112,7 @@ static void tell_context(const struct conversation_stats *s)
                 s->n_ctx);
 }
 
-static int save(struct run *run, struct conversation *c)
+static int run_save(struct run *run, struct conversation *c)
 {
     struct inf_err err;
 
@@ -123,7 +123,7 @@ static int save(struct run *run, struct conversation *c)
     return saved_write(&run->saved, &err) < 0 ? cli_error("run", "%s", err.text) : CLI_OK;
 }
 
-static int say(struct run *run, struct conversation *c, const char *text)
+static int run_say(struct run *run, struct conversation *c, const char *text)
 {
     struct conversation_stats stats;
     struct inf_err err;
@@ -135,7 +135,7 @@ static int say(struct run *run, struct conversation *c, const char *text)
     tell_context(&stats);
     if (run->verbose)
         tell_stats(&stats);
-    return save(run, c);
+    return run_save(run, c);
 }
 
 /* $XDG_STATE_HOME/sconce/history; NULL: there is no history. */
@@ -146,7 +146,7 @@ static char *history_path(void)
     return dir ? path_join(dir, "history") : NULL;
 }
 
-static char *prompt(EditLine *el)
+static char *run_prompt(EditLine *el)
 {
     void *more = NULL;
     static char first[] = "> ", next[] = "… ";
@@ -164,7 +164,7 @@ static bool is_command(const char *line)
 }
 
 /* Runs a command; true if the line was one. *ret_end: it ends the conversation. */
-static bool command(struct conversation *c, const char *line, bool *ret_end)
+static bool run_command(struct conversation *c, const char *line, bool *ret_end)
 {
     if (!is_command(line))
         return false;
@@ -218,7 +218,7 @@ static bool read_input(EditLine *el, bool *more, struct str *out)
     }
 }
 
-static int converse(struct run *run, struct conversation *c)
+static int run_converse(struct run *run, struct conversation *c)
 {
     _cleanup_free_ char *file = history_path();
     EditLine *el = el_init("sconce", stdin, stderr, stderr);
@@ -234,7 +234,7 @@ static int converse(struct run *run, struct conversation *c)
     if (file)
         history(past, &ev, H_LOAD, file);
     el_set(el, EL_CLIENTDATA, &more);
-    el_set(el, EL_PROMPT, prompt);
+    el_set(el, EL_PROMPT, run_prompt);
     el_set(el, EL_EDITOR, "emacs");
     el_set(el, EL_HIST, history, past);
     el_set(el, EL_SIGNAL, 0);
@@ -247,8 +247,8 @@ static int converse(struct run *run, struct conversation *c)
         history(past, &ev, H_ENTER, input.data);
         if (file)
             history(past, &ev, H_SAVE, file);
-        if (!command(c, input.data, &end))
-            say(run, c, input.data);
+        if (!run_command(c, input.data, &end))
+            run_say(run, c, input.data);
     }
     fputc('\n', stderr);
     str_done(&input);
@@ -336,7 +336,7 @@ static bool take_option(struct run *run, int c, const char *arg)
 }
 
 /* Fills the description of the saved conversation; @model is its model. */
-static int describe(struct run *run, const char *model_name, const struct inf_model *model)
+static int run_describe(struct run *run, const char *model_name, const struct inf_model *model)
 {
     const struct inf_model_info *info = inf_model_info(model);
     struct saved *s = &run->saved;
@@ -394,7 +394,7 @@ static void tell_device(const struct run *run)
     fprintf(stderr, "[%s%s%s]\n", cli_device_text(&run->device), why ? ": " : "", why ? why : "");
 }
 
-static int start(struct run *run, const char *model_name, const char *prompt_arg)
+static int run_start(struct run *run, const char *model_name, const char *prompt_arg)
 {
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
@@ -411,7 +411,7 @@ static int start(struct run *run, const char *model_name, const char *prompt_arg
         (r = cli_config("run", &run->models, &config)) != CLI_OK ||
         (r = cli_open_model("run", &run->models, model_name, false, &model)) != CLI_OK ||
         (r = check_template(run, model_name, model)) != CLI_OK ||
-        (r = describe(run, model_name, model)) != CLI_OK)
+        (r = run_describe(run, model_name, model)) != CLI_OK)
         return r;
     tier = cli_tier_new(config);
     run->params.model = model;
@@ -428,8 +428,8 @@ static int start(struct run *run, const char *model_name, const char *prompt_arg
         return r;
     sigaction(SIGINT, &act, NULL);
     if (!from_stdin && !prompt_arg)
-        return converse(run, c);
-    r = say(run, c, from_stdin ? text : prompt_arg);
+        return run_converse(run, c);
+    r = run_say(run, c, from_stdin ? text : prompt_arg);
     return interrupted ? CLI_INTERRUPTED : r;
 }
 
@@ -479,7 +479,7 @@ static int take_options(struct run *run, int argc, char **argv)
 }
 
 /* Loads a saved conversation with its options, which the command line overrides. */
-static int resume(struct run *run, const char *name, int argc, char **argv)
+static int run_resume(struct run *run, const char *name, int argc, char **argv)
 {
     struct saved saved;
     struct inf_err err;
@@ -505,7 +505,7 @@ static int resume(struct run *run, const char *name, int argc, char **argv)
     return CLI_OK;
 }
 
-static int begin(struct run *run, int argc, char **argv)
+static int run_begin(struct run *run, int argc, char **argv)
 {
     char *const *args = argv + optind;
     const int n_args = argc - optind;
@@ -519,8 +519,8 @@ static int begin(struct run *run, int argc, char **argv)
     if (n_args > 2)
         return cli_usage("run", "unexpected argument \"%s\"; put the prompt in quotes", args[2]);
     if (run->resume) {
-        r = resume(run, n_args > 0 ? args[0] : NULL, argc, argv);
-        return r == CLI_OK ? start(run, run->saved.model, n_args > 1 ? args[1] : NULL) : r;
+        r = run_resume(run, n_args > 0 ? args[0] : NULL, argc, argv);
+        return r == CLI_OK ? run_start(run, run->saved.model, n_args > 1 ? args[1] : NULL) : r;
     }
     if (n_args == 0)
         return cli_usage("run", "name a model; `sconce list` shows the installed models");
@@ -532,7 +532,7 @@ static int begin(struct run *run, int argc, char **argv)
             "the conversation \"%s\" already exists; `sconce run --resume %s` continues "
             "it",
             run->saved.name, run->saved.name);
-    return start(run, args[0], n_args > 1 ? args[1] : NULL);
+    return run_start(run, args[0], n_args > 1 ? args[1] : NULL);
 }
 
 int verb_run(int argc, char **argv)
@@ -546,7 +546,7 @@ int verb_run(int argc, char **argv)
     if (r == 'h')
         return cli_help(help);
     if (r == CLI_OK)
-        r = begin(&run, argc, argv);
+        r = run_begin(&run, argc, argv);
     cli_device_done(&run.device);
     saved_done(&run.saved);
     return r;

@@ -238,8 +238,8 @@ static bool is_remote(const char *address)
     return true;
 }
 
-static void greet(const struct serve *s, const struct config *config, bool open,
-                  const struct models *models)
+static void serve_greet(const struct serve *s, const struct config *config, bool open,
+                        const struct models *models)
 {
     _cleanup_free_ char *names = models_names(models);
     const struct models_entry *first = models_default(models, config);
@@ -288,7 +288,7 @@ static void greet(const struct serve *s, const struct config *config, bool open,
     }
 }
 
-static int serve(struct serve *s, const char *runtime_dir)
+static int serve_run(struct serve *s, const char *runtime_dir)
 {
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(models_freep) struct models *models = NULL;
@@ -334,7 +334,7 @@ static int serve(struct serve *s, const char *runtime_dir)
             r = supervisor_add(sup, &s->parts[i].service);
     if (r < 0)
         return cli_error("serve", "%s", err.text);
-    greet(s, config, open, models);
+    serve_greet(s, config, open, models);
     sd_notify(0, "READY=1");
     if (supervisor_run(sup, &err) < 0)
         return cli_error("serve", "%s", err.text);
@@ -390,5 +390,5 @@ int verb_serve(int argc, char **argv)
     }
     if (s.n_listen == 0)
         s.listen[s.n_listen++] = "127.0.0.1:7266";
-    return serve(&s, runtime_dir);
+    return serve_run(&s, runtime_dir);
 }

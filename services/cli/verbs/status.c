@@ -149,7 +149,7 @@ static void take_metrics(struct report *r, struct str *text)
 }
 
 /* Reads /metrics from @address; true if a gateway answered. */
-static bool ask(struct report *r, const char *address)
+static bool status_ask(struct report *r, const char *address)
 {
     _cleanup_str_ struct str body = {0};
     struct inf_err err;
@@ -280,7 +280,7 @@ static void ask_chat(struct report *r)
 }
 
 /* The addresses of a socket unit, and whether the gateway requires a key there. */
-static json_t *doors(const struct unit_state *s, bool user, bool is_gateway)
+static json_t *status_doors(const struct unit_state *s, bool user, bool is_gateway)
 {
     _cleanup_(config_freep) struct config *config = NULL;
     struct places places;
@@ -328,7 +328,7 @@ static void add_unit(struct report *r, bool user, const char *name, const struct
         r->units, json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "manager", user ? "user" : "system",
                             "unit", name, "state", is_masked ? s->load : s->active, "status",
                             s->pid ? s->status : "", "pid", (json_int_t)s->pid, "doors",
-                            doors(s, user, strstr(name, "gateway") != NULL)));
+                            status_doors(s, user, strstr(name, "gateway") != NULL)));
 }
 
 /* Reads the units of one manager; true if its gateway runs, so that a request does not start it. */
@@ -360,7 +360,7 @@ static bool take_units(struct report *r, bool user)
 static bool ask_at(struct report *r, const char *manager, const char *address)
 {
     r->manager = has_units(r, manager) ? manager : NULL;
-    return ask(r, address);
+    return status_ask(r, address);
 }
 
 /* Tries the gateways in order: the user's, the system's, the default port. */
@@ -547,7 +547,7 @@ int verb_status(int argc, char **argv)
     r.units = json_array();
     if (!r.units)
         return cli_error("status", "out of memory");
-    if (address && !ask(&r, address))
+    if (address && !status_ask(&r, address))
         status = r.closed[0] ? cli_error("status", "you have no permission to use %s: " CLI_WAYS_IN,
                                          address)
                              : cli_error("status", "no gateway answers at %s", address);

@@ -60,7 +60,8 @@ struct request {
     char **files;
 };
 
-static int failed(const struct request *q, const char *name, int r, const struct inf_err *err)
+static int transcribe_failed(const struct request *q, const char *name, int r,
+                             const struct inf_err *err)
 {
     if (cli_tell_no_gateway("transcribe", q->ask.address, r))
         return CLI_FAILED;
@@ -80,10 +81,10 @@ static int one_file(const struct request *q, const char *path)
     if (!S_ISREG(st.st_mode))
         return cli_error("transcribe", "%s is not a file", path);
     r = speech_ask(&q->ask, fd, (uint64_t)st.st_size, name, stdout, &err);
-    return r < 0 ? failed(q, path, r, &err) : CLI_OK;
+    return r < 0 ? transcribe_failed(q, path, r, &err) : CLI_OK;
 }
 
-static int files(const struct request *q)
+static int transcribe_files(const struct request *q)
 {
     int status = CLI_OK;
 
@@ -112,7 +113,7 @@ static int ask_at_end(const struct request *q, struct microphone *mic, struct in
                  : speech_ask(&q->ask, fd, size, "microphone.wav", stdout, reterr);
 }
 
-static int microphone(const struct request *q)
+static int transcribe_microphone(const struct request *q)
 {
     _cleanup_(microphone_closep) struct microphone *mic = NULL;
     struct inf_err err = {0};
@@ -124,7 +125,7 @@ static int microphone(const struct request *q)
     fprintf(stderr, q->seconds ? "Recording.\n" : "Recording; Ctrl-C stops it.\n");
     r = strcmp(q->ask.format, "text") == 0 ? dictation_run(&q->ask, mic, stdout, &err)
                                            : ask_at_end(q, mic, &err);
-    return r < 0 ? failed(q, "microphone", r, &err) : CLI_OK;
+    return r < 0 ? transcribe_failed(q, "microphone", r, &err) : CLI_OK;
 }
 
 /* The API's name of a format; NULL: unknown format. */
@@ -244,7 +245,7 @@ static int transcribe_at(const char *address, const char *model, void *data)
 
     q->ask.address = address;
     q->ask.model = model;
-    return q->mic ? microphone(q) : files(q);
+    return q->mic ? transcribe_microphone(q) : transcribe_files(q);
 }
 
 int verb_transcribe(int argc, char **argv)
