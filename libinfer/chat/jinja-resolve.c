@@ -20,8 +20,8 @@ struct resolver {
 
 static bool resolve_node(struct node *n, void *data);
 
-static _Noreturn void fail(struct jinja *j, uint32_t line, const char *what,
-                           const struct jstr *name)
+static _Noreturn void fail_at(struct jinja *j, uint32_t line, const char *what,
+                              const struct jstr *name)
 {
     j->line = line;
     jinja_raise(j, EBADMSG, "%s '%.*s'", what, (int)MIN(name->len, (size_t)80), name->data);
@@ -41,7 +41,7 @@ static struct ref name_ref(struct resolver *r, const struct jstr *name, uint32_t
     const struct sym_ref *ref = symbols_find(r->frame.s, name);
 
     if (!ref)
-        fail(r->j, line, "a name has no place here:", name);
+        fail_at(r->j, line, "a name has no place here:", name);
     return ref_from(r->frame.s->fn, ref);
 }
 
@@ -105,7 +105,7 @@ static void resolve_macro(struct resolver *r, struct node *n)
             if (jstr_is(n->args.v[i]->name, special[k])) {
                 named[k] = true;
                 if (k == 0 && (used & 1) && n->args.n - i > n->kw.n)
-                    fail(r->j, n->line, "this parameter needs a default:", n->args.v[i]->name);
+                    fail_at(r->j, n->line, "this parameter needs a default:", n->args.v[i]->name);
             }
     n->has_caller = used & 1;
     if (n->has_caller && !named[0])
@@ -129,7 +129,7 @@ static bool stores_loop(struct node *n, void *data)
 {
     jinja_charge(data, COST_CHAR);
     if (n->type == N_NAME && n->op == CTX_STORE && jstr_is(n->name, "loop"))
-        fail(data, n->line, "Can't assign to special loop variable", n->name);
+        fail_at(data, n->line, "Can't assign to special loop variable", n->name);
     return node_each(n, stores_loop, data);
 }
 
@@ -296,7 +296,8 @@ static bool resolve_node(struct node *n, void *data)
     case N_FILTER:
     case N_TEST:
         if (!n->fn && !r->frame.soft)
-            fail(r->j, n->line, n->type == N_FILTER ? "No filter named" : "No test named", n->name);
+            fail_at(r->j, n->line, n->type == N_FILTER ? "No filter named" : "No test named",
+                    n->name);
         break;
     case N_COND:
         soft = *r;

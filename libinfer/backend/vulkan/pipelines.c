@@ -123,7 +123,7 @@ void vkb_pipelines_free(struct vkb_device *dev, struct vkb_pipelines *p)
     free(p);
 }
 
-static VkResult compile(struct vkb_device *dev, struct entry *e)
+static VkResult compile_entry(struct vkb_device *dev, struct entry *e)
 {
     const VkShaderModuleCreateInfo code = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
@@ -189,7 +189,7 @@ int vkb_pipeline_get(struct vkb_device *dev, const struct vkb_kernel *kernel, co
     e->kernel = kernel;
     e->n_spec = n_spec;
     memcpy(e->spec, spec, n_spec * sizeof(*spec));
-    result = compile(dev, e);
+    result = compile_entry(dev, e);
     if (result != VK_SUCCESS) {
         free(e);
         return vkb_fail(dev, result, kernel->name, reterr);

@@ -37,7 +37,7 @@ struct step {
     bool adds;
 };
 
-ALWAYS_INLINE void *line(const void *p, size_t ld, uint32_t n)
+ALWAYS_INLINE void *line_at(const void *p, size_t ld, uint32_t n)
 {
     return (char *)p + n * ld;
 }
@@ -47,16 +47,16 @@ ALWAYS_INLINE struct step part_of(const struct step *all, uint32_t m, uint32_t j
 {
     struct step s = *all;
 
-    s.a = line(all->a, all->lda, m);
+    s.a = line_at(all->a, all->lda, m);
     s.b = all->b + j;
-    s.c = (float *)line(all->c, all->ldc, m) + j;
+    s.c = (float *)line_at(all->c, all->ldc, m) + j;
     return s;
 }
 
 /* 32 rows × 32 columns in tiles 0 … 3. */
 ALWAYS_INLINE void step_32_32(const struct step *s)
 {
-    float *lower = line(s->c, s->ldc, TILE_N);
+    float *lower = line_at(s->c, s->ldc, TILE_N);
 
     if (s->adds) {
         _tile_loadd(0, s->c, s->ldc);
@@ -70,10 +70,10 @@ ALWAYS_INLINE void step_32_32(const struct step *s)
         _tile_zero(3);
     }
     for (uint32_t k = 0; k < s->n_pairs; k += TILE_PAIRS) {
-        const uint32_t *b = line(s->b, s->ldb, k);
+        const uint32_t *b = line_at(s->b, s->ldb, k);
 
         _tile_loadd(4, s->a + k, s->lda);
-        _tile_loadd(5, line(s->a + k, s->lda, TILE_N), s->lda);
+        _tile_loadd(5, line_at(s->a + k, s->lda, TILE_N), s->lda);
         _tile_loadd(6, b, s->ldb);
         _tile_loadd(7, b + TILE_N, s->ldb);
         _tile_dpbf16ps(0, 4, 6);
@@ -96,7 +96,7 @@ ALWAYS_INLINE void step_16_16(const struct step *s)
         _tile_zero(0);
     for (uint32_t k = 0; k < s->n_pairs; k += TILE_PAIRS) {
         _tile_loadd(4, s->a + k, s->lda);
-        _tile_loadd(6, line(s->b, s->ldb, k), s->ldb);
+        _tile_loadd(6, line_at(s->b, s->ldb, k), s->ldb);
         _tile_dpbf16ps(0, 4, 6);
     }
     _tile_stored(0, s->c, s->ldc);
@@ -109,18 +109,18 @@ static void step_rest(const struct step *s, uint32_t n_rows)
     float c[TILE_N][TILE_N] __attribute__((aligned(64))) = {0};
 
     for (uint32_t m = 0; s->adds && m < n_rows; m++)
-        memcpy(c[m], line(s->c, s->ldc, m), sizeof(c[m]));
+        memcpy(c[m], line_at(s->c, s->ldc, m), sizeof(c[m]));
     _tile_loadd(0, c, sizeof(c[0]));
     for (uint32_t k = 0; k < s->n_pairs; k += TILE_PAIRS) {
         for (uint32_t m = 0; m < n_rows; m++)
-            memcpy(a[m], line(s->a + k, s->lda, m), sizeof(a[m]));
+            memcpy(a[m], line_at(s->a + k, s->lda, m), sizeof(a[m]));
         _tile_loadd(4, a, sizeof(a[0]));
-        _tile_loadd(6, line(s->b, s->ldb, k), s->ldb);
+        _tile_loadd(6, line_at(s->b, s->ldb, k), s->ldb);
         _tile_dpbf16ps(0, 4, 6);
     }
     _tile_stored(0, c, sizeof(c[0]));
     for (uint32_t m = 0; m < n_rows; m++)
-        memcpy((float *)line(s->c, s->ldc, m), c[m], sizeof(c[m]));
+        memcpy((float *)line_at(s->c, s->ldc, m), c[m], sizeof(c[m]));
 }
 
 /* Any number of rows, @n columns: a multiple of 16. */
