@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Growth of heap arrays, behind the macros of array.h.
+ */
 #include "core/array.h"
 
 #include <errno.h>

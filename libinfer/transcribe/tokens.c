@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding Whisper's special tokens, and the lists of tokens that it must not write.
+ */
 #include "transcribe/tokens.h"
 
 #include <errno.h>

@@ -93,7 +93,7 @@ void transcriber_stats(struct transcriber *t, struct inf_transcriber_stats *ret_
 /* transcriber-work.c; called on the thread, without the lock. */
 /* Advances a request as far as possible without the device. Returns true if something changed. */
 bool transcriber_listen(struct transcriber *t, struct hearing *h);
-/* transcriber_encode() runs a slice of the encoder, transcriber_decode() a step of all texts.
+/* transcriber_encode() runs a slice of the encoder, transcriber_step() a step of all texts.
  * Return true if there was work. */
 bool transcriber_encode(struct transcriber *t);
 bool transcriber_step(struct transcriber *t);

@@ -38,7 +38,7 @@ static const struct read_way {
     const char *name;
     unsigned n_streams;
     size_t ahead;
-    bool shared; /* threads take neighbouring pieces */
+    bool shared; /* threads take neighboring pieces */
 } read_ways[] = {
     {"1 stream per thread", 1, 0, false},
     {"1 stream per thread, prefetched 1 KiB ahead", 1, 1024, false},

@@ -92,7 +92,7 @@ static void whole_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
     put_rows(t, m0, n, sums);
 }
 
-/* Fewer than 16 rows, or k that is no multiple of 32: by way of a copy with zeros. */
+/* Fewer than 16 rows, or a k that is not a multiple of 32: uses a copy padded with zeros. */
 static void part_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
 {
     uint16_t copy[TILE_ROWS][PANEL_K_PAIRS] __attribute__((aligned(64)));

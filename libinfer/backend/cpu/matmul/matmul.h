@@ -24,7 +24,7 @@
 
 #include "core/macros.h"
 
-/* Best granularity of n0 and n1. Other borders are correct too, but compute some columns twice. */
+/* Best granularity of n0 and n1. Other borders are correct too, but waste some work. */
 #define MATMUL_N_STEP 32u
 /* Best granularity of rows of x with packed weights. */
 #define MATMUL_TILE_STEP 32u
