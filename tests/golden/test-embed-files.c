@@ -65,7 +65,7 @@ TEST(adapters_that_add_otherwise_are_refused)
         {"{\"r\":4,\"peft_type\":\"IA3\"}", "peft_type", -EOPNOTSUPP},
         {"{\"r\":0}", "r is 0", -EBADMSG},
         {"{\"r\":5}", "expected 5 x 64", -EBADMSG},
-        {"{\"r\":4,\"lora_alpha\":\"x\"}", "no number", -EBADMSG},
+        {"{\"r\":4,\"lora_alpha\":\"x\"}", "not a number", -EBADMSG},
     };
     char dir[] = "/tmp/test-embed-XXXXXX";
     const struct inf_model_params params = {.path = dir};

@@ -307,7 +307,7 @@ static int get_rope(struct reader *r, struct hparams *hp)
     if (!rope)
         rope = config_get(r->config, "rope_scaling");
     if (rope && !json_is_object(rope))
-        return err_set(r->err, EBADMSG, "config.json: the rope parameters are no object");
+        return err_set(r->err, EBADMSG, "config.json: the rope parameters are not an object");
     rc = get_number(r, r->config, "rope_theta", theta, &theta);
     if (rc == 0)
         rc = get_number(r, rope, "rope_theta", theta, &hp->rope_theta);

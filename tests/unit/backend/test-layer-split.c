@@ -279,7 +279,7 @@ static void check_loss(struct backend *lost, struct backend *backend)
     ASSERT_ERROR(run_some(&b, &rng), ENODEV);
     assert_int_equal(null_n_steps(lost), 2);
     ASSERT_ERROR(backend->ops->recover(backend, &err), EIO);
-    ASSERT_CONTAINS(err.text, "at home");
+    ASSERT_CONTAINS(err.text, "there is no device");
     ASSERT_ERROR(run_some(&b, &rng), ENODEV);
     ASSERT_OK(backend->ops->recover(backend, &err));
     ASSERT_OK(run_some(&b, &rng));

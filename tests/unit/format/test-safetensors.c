@@ -105,7 +105,7 @@ TEST(bad_headers_are_refused_by_name)
         const char *message;
     } table[] = {
         {"", 0, "header"},
-        {"[]", 0, "no JSON object"},
+        {"[]", 0, "not a JSON object"},
         {"{\"a\":1}", 0, "unknown dtype"},
         {"{\"a\":{}}", 0, "unknown dtype"},
         {"{" T("a", "F33", "[1]", "[0,4]") "}  ", 4, "unknown dtype F33"},

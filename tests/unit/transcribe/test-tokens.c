@@ -160,7 +160,7 @@ TEST(configurations_that_lie_are_refused)
 {
     assert_refused("d_model", "0", EBADMSG, "d_model is not a count");
     assert_refused("d_model", "\"32\"", EBADMSG, "d_model is not a count");
-    assert_refused("d_model", "33", EBADMSG, "no multiple of its heads");
+    assert_refused("d_model", "33", EBADMSG, "not a multiple of its heads");
     assert_refused("decoder_layers", "1000000", EBADMSG, "layers");
     assert_refused("max_source_positions", "100", EOPNOTSUPP, "100 rows");
     assert_refused("num_mel_bins", "200", EOPNOTSUPP, "200 mel bins");
