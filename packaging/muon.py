@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizer Muon (K. Jordan et al., 2024), by which both models of the tree are trained."""
+"""The optimizer Muon (K. Jordan et al., 2024), which trains both models of the tree."""
 import torch
 
 
 def muon_direction(g, n_steps=5):
-    """The nearest orthogonal matrix, nearly: Newton-Schulz with the usual quintic. In 32 bits: most
+    """The nearest orthogonal matrix, approximately: Newton-Schulz with the usual quintic. In 32 bits: most
     CPUs emulate products of bfloat16, which takes longer than the rest of a step."""
     x = g.float()
     tall = x.shape[0] > x.shape[1]
@@ -17,7 +17,7 @@ def muon_direction(g, n_steps=5):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose steps are made orthogonal; for the matrices inside the layers."""
+    """Momentum with orthogonalized steps, for the matrices inside the layers."""
 
     def __init__(self, params, lr, momentum=0.95, weight_decay=0.01):
         super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))

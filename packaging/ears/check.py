@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lets transformers listen with sconce-ears to speech that it was not trained on, and counts words.
+"""Transcribes speech that is not in the training data with transformers and sconce-ears, and counts correct words.
 
 Needs: torch, transformers, numpy, scipy; libespeak-ng 1.51, ffmpeg.
 Usage: check.py [--model sconce-ears] [--n 100] [--threads 1] [--at-least 98] [--long 95] [--show 5]
 
-Exit status: 0; 1 when fewer than --at-least percent of the words of sentences are right, in any of the
-ways that they are heard, fewer than --long percent of long recordings, or silence or noise give text.
+Exit status: 0; 1 if for any kind of speech fewer than --at-least percent of the words of sentences are
+correct, or fewer than --long percent of the words of recordings, or if silence or noise gives text.
 """
 import argparse
 import pathlib

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentences of sconce-ears: a small grammar (corpus.txt), drawn from by a seeded generator.
+"""The sentences of sconce-ears: a small grammar (corpus.txt), sampled with a seeded generator.
 
-A tenth of all sentences, by a checksum of the text, is held out: never trained on, only asked.
+A tenth of all sentences, selected by a checksum of the text, is held out: not used in training, only in tests.
 """
 import pathlib
 import random
@@ -32,7 +32,7 @@ class Grammar:
         return sorted({w for t in texts for w in plain(FIELD.sub(" ", t))})
 
     def first_words(self):
-        """All words that sentences begin with, as the grammar has them."""
+        """The first words of all sentences, as in the grammar."""
         out, todo = set(), [t.split()[0] for t in self.sentences]
         while todo:
             m = FIELD.match(word := todo.pop())
@@ -51,7 +51,7 @@ class Grammar:
 
 
 def plain(text):
-    """The words of a text, as they are compared: no case, no punctuation but the apostrophe."""
+    """The words of a text for comparisons: lower case, without punctuation except apostrophes."""
     return re.sub(r"[^a-z' ]", " ", text.lower()).split()
 
 
@@ -60,8 +60,8 @@ def is_held_out(text):
 
 
 def sentences(n, seed, held_out=False):
-    """@n different sentences, of those that are held out or of the others. Short ones ("Stop the
-    timer.") are all there is of their kind: they are always among the others, and come again."""
+    """@n different sentences, from the held-out ones or from the others. Short sentences ("Stop the
+    timer.") have no variants: they are always among the others, and repeat."""
     grammar, rng, seen, out = Grammar(), random.Random(seed), set(), []
     while len(out) < n:
         text = grammar.draw(rng)
@@ -75,7 +75,7 @@ def sentences(n, seed, held_out=False):
 
 
 def distance(a, b):
-    """Words to change, insert or remove to make one list of the other."""
+    """The number of words to change, insert or remove to convert one list to the other."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         last, row[0] = row[0], i

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what train.py has learned as files that programs read.
+"""Writes the weights of train.py as files for other programs.
 
 Usage: export.py --tokens multilingual.tiktoken CHECKPOINT DIRECTORY [--whisper-cpp FILE]
 
-DIRECTORY gets the layout of Hugging Face, weights in 16 bits. FILE is for whisper.cpp, which knows
-Whisper's vocabulary by heart: it has all of its tokens, and those that the model lacks can never win.
+DIRECTORY gets the layout of Hugging Face, with weights in 16 bits. FILE is for whisper.cpp, which has
+fixed positions for Whisper's tokens: it contains all of them, and those that the model lacks are never selected.
 """
 import argparse
 import base64
@@ -108,7 +108,7 @@ def write_directory(model, v, out):
 
 @torch.no_grad()
 def read_directory(model, v, path):
-    """What write_directory() wrote, as far as 16 bits keep it, into @model."""
+    """Loads the files of write_directory(), which have 16-bit weights, into @model."""
     files, n = load_file(path / "model.safetensors"), len(v.tokens) + len(v.special)
     tensors = {k: files[renamed(k)].float() for k in model.tensors()}
     table = tensors.pop("decoder.token_embedding.weight")
@@ -118,7 +118,7 @@ def read_directory(model, v, path):
 
 
 def widened(table, v, path):
-    """The table of all tokens of Whisper and their bytes in order: those that the model lacks have
+    """The table of all tokens of Whisper, and their bytes in order. Tokens that the model lacks have
     rows whose product with any output is -30."""
     lines = (l.split() for l in path.read_bytes().splitlines())
     ranks = {base64.b64decode(l[0]): int(l[1]) for l in lines if len(l) == 2}

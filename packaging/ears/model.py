@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network of sconce-ears: Whisper's, small. Parameters have the names of OpenAI's checkpoints,
-which whisper.cpp's files keep; files.py writes them under the names of Hugging Face too."""
+"""The network of sconce-ears: a small Whisper. Parameters have the names of OpenAI's checkpoints,
+which whisper.cpp's files also use; export.py also writes them with the names of Hugging Face."""
 import dataclasses
 
 import torch
@@ -22,7 +22,7 @@ class Config:
     n_text_layers: int = 3
     n_special: int = 107  # the end, the start, 99 languages, six others
     n_times: int = 1501
-    # Heads of the decoder, (layer, head), that are taught to look at the word that is written.
+    # Heads of the decoder, (layer, head), that are trained to attend to the word that is being written.
     alignment_heads: tuple = ((1, 0), (2, 1))
 
     @property
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(c.width, c.width)
 
     def forward(self, x, other=None, causal=False, look=False):
-        """What is written, and with @look the weights [B, heads, T, S] or else None."""
+        """The output, and with @look the weights [B, heads, T, S], else None."""
         split = lambda y: y.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
         other = x if other is None else other
         q, k, v = split(self.query(x)), split(self.key(other)), split(self.value(other))
@@ -105,16 +105,16 @@ class Decoder(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.token_embedding = nn.Embedding(c.n_text + c.n_special, c.width)
-        # Times are rows like any others in the files; here they share a few parameters, so that one
-        # that was hardly ever seen is learned from its neighbours.
+        # In the files times are rows like all others. Here they share a few parameters, so that a time
+        # that is rare in the training data is learned from its neighbors.
         self.times = nn.Linear(c.width, c.width, bias=False)
         self.register_buffer("clock", sinusoids(c.n_times, c.width), persistent=False)
         self.positional_embedding = nn.Parameter(0.1 * sinusoids(c.n_text_ctx, c.width))
         self.blocks = nn.ModuleList(Block(c, True) for _ in range(c.n_text_layers))
         self.ln = nn.LayerNorm(c.width)
         self.looking = {layer for layer, _ in c.alignment_heads}
-        # The first value of every output is CONSTANT and of every token 0, so that a row with
-        # another number there is a token that never comes: see export.py.
+        # The first value of every output is CONSTANT and that of every token is 0, so that a token
+        # whose row has a negative number there is never selected: see export.py.
         self.register_buffer("used", (torch.arange(c.width) > 0).float(), persistent=False)
         with torch.no_grad():
             self.ln.weight[0], self.ln.bias[0] = 0, CONSTANT
@@ -136,8 +136,8 @@ class Decoder(nn.Module):
 
 @torch.no_grad()
 def look_beside(attention, reach):
-    """Lets the first head look @reach rows back and the second as far ahead, by the positions in what
-    it is given. Sounds are known by those beside them; to find that out takes longer than the rest."""
+    """Makes the first head attend @reach rows back and the second @reach rows ahead, with the positions in
+    the input. Sounds are recognized by their neighbors, and learning this takes longer than the rest."""
     width = attention.query.weight.shape[0]
     d, half = width // attention.n_heads, width // 2
     rates = torch.exp(-torch.log(torch.tensor(10000.0)) / (half - 1) * torch.arange(half))[:d // 2]
@@ -176,7 +176,7 @@ class Ears(nn.Module):
             look_beside(block.attn, reach)
 
     def tensors(self):
-        """name → float32 tensor, as the files have them: times among the tokens."""
+        """name → float32 tensor, as in the files, with the times among the tokens."""
         out = {k: v.detach().float().clone() for k, v in self.state_dict().items()}
         del out["decoder.times.weight"]
         out["decoder.token_embedding.weight"] = self.decoder.table().detach().float().clone()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speech of sentences by libespeak-ng, with the times of words, and what happens to speech on its way.
+"""Speech of sentences from libespeak-ng with the times of words, and distortions of speech.
 
 Samples are mono, 16 kHz, float32 in -1 … 1.
 """
@@ -15,7 +15,7 @@ RATE = 16000
 ESPEAK_RATE = 22050
 DIALECTS = ["en-us", "en-us", "en"]
 VARIANTS = ["", "m3", "f2"]
-# Nobody that was trained on: other throats, and another dialect.
+# Voices that are not in the training data: other voice variants, and another dialect.
 STRANGERS = ["en-us+m1", "en+f3", "en-gb-x-rp"]
 
 SYNCHRONOUS, EVENT_WORD, CHARS_UTF8, POS_CHARACTER = 2, 1, 1, 1
@@ -33,7 +33,7 @@ CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes
 
 
 class Speaker:
-    """One of a process: the library has one voice at a time."""
+    """Only one instance per process, since the library has one voice at a time."""
 
     def __init__(self):
         self.lib = ctypes.CDLL("libespeak-ng.so.1")
@@ -54,7 +54,7 @@ class Speaker:
         return 0
 
     def say(self, text, voice="en-us", speed=165, pitch=50, span=50):
-        """The samples, and for each character at which a word is said to begin its second.
+        """The samples, and the second of each character at which a word begins.
         @speed words a minute; @pitch and @span (how lively) 0 … 100."""
         self.pieces, self.events = [], []
         if self.lib.espeak_SetVoiceByName(voice.encode()) != 0:
@@ -87,7 +87,7 @@ def word_spans(text, events, end):
 
 
 def trimmed(x, threshold=0.003):
-    """Samples without the silence at both ends, and how many went at the beginning."""
+    """Samples without the silence at both ends, and how many were removed at the beginning."""
     loud = np.flatnonzero(np.abs(x) > threshold)
     a, b = max(0, loud[0] - 160), min(len(x), loud[-1] + 320)
     return x[a:b], a
@@ -109,7 +109,7 @@ def spoken(speaker, text, **how):
 
 
 def telephone(x):
-    """8 kHz, 300 … 3,400 Hz or so, and 8 bits by mu-law."""
+    """Telephone quality: 8 kHz, about 300 … 3,400 Hz, 8-bit mu-law."""
     y = resample_poly(x, 1, 2)
     y = y - lfilter([0.15], [1, -0.85], y)
     y = np.sign(y) * np.log1p(255 * np.clip(np.abs(y), 0, 1)) / np.log(256)
@@ -119,7 +119,7 @@ def telephone(x):
 
 
 def through_codec(clips, codec, suffix, bitrate):
-    """All clips, one after the other through ffmpeg's encoder and back."""
+    """Encodes and decodes all clips, one after another, with ffmpeg."""
     joined = np.concatenate(clips)
     with tempfile.TemporaryDirectory() as d:
         coded = pathlib.Path(d) / ("clips" + suffix)
@@ -134,7 +134,7 @@ def through_codec(clips, codec, suffix, bitrate):
 
 
 def noise(n, rng):
-    """@n samples of unit power of some colour: rng is numpy's."""
+    """@n samples of colored noise with unit power: rng is numpy's."""
     kind = rng.integers(4)
     x = rng.standard_normal(n).astype(np.float32)
     if kind == 1:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains sconce-ears on speech that libespeak-ng makes of corpus.txt.
+"""Trains sconce-ears on speech that libespeak-ng generates from corpus.txt.
 
 Needs: torch (a CPU build will do), numpy, scipy; libespeak-ng 1.51, ffmpeg.
 Usage: train.py --tokens multilingual.tiktoken [--minutes 60] [--threads 1] [--bf16] [--out ears.pt]
 
 The seed is fixed; runs differ only by how many steps fit into the time, unless --steps is given. It
-writes a checkpoint; export.py makes the files of it.
+writes a checkpoint; export.py converts it to files.
 """
 import argparse
 import copy
@@ -27,7 +27,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from muon import Muon  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# Up to which share of the time: seconds of a window and windows of a batch, drawn in turn.
+# For each share of the time: the seconds of a window and the windows of a batch, sampled in turn.
 PHASES = [(0.82, [(6, 16)]), (1.00, [(30, 4), (8, 14)])]
 
 
@@ -47,8 +47,7 @@ def collate(windows, pad, bf16):
 
 
 def surprise(logits, targets, first_time):
-    """The mean of -log p of what each target should have: all of it, but times share with those
-    beside them."""
+    """The mean of -log p of the targets; times share their probability with neighboring times."""
     p = logits.log_softmax(-1)
     timed = targets >= first_time
     near = torch.zeros(int(timed.sum()))
@@ -76,7 +75,7 @@ def losses(model, head, batch, vocabulary):
 
 @torch.no_grad()
 def listen(model, vocabulary, windows, n_max=150):
-    """Greedy, without Whisper's rules: what the model says of itself. Lists of ids."""
+    """Greedy decoding without Whisper's rules: the model's own output. Lists of ids."""
     v = vocabulary
     frames = mel.log_mel(torch.stack([torch.from_numpy(w.samples) for w in windows]))
     encoded = model.encoder(frames, torch.zeros(len(windows), dtype=torch.long))
@@ -142,7 +141,7 @@ def main():
         model.load_state_dict(kept, strict=not args.part)
         if not args.part:
             head.load_state_dict(saved["head"])
-    # The weights that steps change stay in 32 bits; the passes may use a rounded copy.
+    # The optimizer updates weights in 32 bits; the passes may use a rounded copy.
     both = torch.nn.ModuleList([model, head])
     work = copy.deepcopy(both).to(torch.bfloat16 if args.bf16 else torch.float32)
     blocks = [*model.encoder.blocks.parameters(), *model.decoder.blocks.parameters()]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The second part of the training of sconce-ears: the decoder alone learns whole windows, many sentences
-of them, and what it is told was said before. A process speaks, and hears with the encoder as it is.
+"""The second part of the training of sconce-ears: only the decoder learns windows with many sentences, and
+prompts with the previous text. A separate process generates speech and encodes it with the unchanged encoder.
 
-Needs: what train.py needs.
+Needs the same packages as train.py.
 Usage: tune.py --tokens multilingual.tiktoken [--minutes 40] [--bf16] --out ears.pt CHECKPOINT|DIRECTORY
 
-It writes a checkpoint, the mean of the weights of some hundred steps; export.py makes files of it.
+It writes a checkpoint, the mean of the weights of some hundred steps; export.py converts it to files.
 """
 import argparse
 import copy
@@ -33,13 +33,13 @@ RATES = {"matrices": 6e-3, "others": 1e-3}
 
 @dataclasses.dataclass
 class Heard:
-    rows: torch.Tensor  # what the encoder makes of the window
-    placed: list  # as of Window; the samples are gone
+    rows: torch.Tensor  # output of the encoder for the window
+    placed: list  # as in Window, without the samples
     cut: bool
 
 
 def hear(given, encoder, vocabulary, seed, dtype):
-    """The process that puts one window after another into @given."""
+    """The process that puts one window after another into the queue @given."""
     torch.set_num_threads(1)
     composer = Composer(vocabulary, Pool(vocabulary, seed * 1000), seed)
     encoder = copy.deepcopy(encoder).to(dtype)
@@ -53,7 +53,7 @@ def hear(given, encoder, vocabulary, seed, dtype):
 
 
 class Lessons:
-    """Windows that were heard, and a text for each time that one is drawn."""
+    """Encoded windows, and a text for each time that a window is sampled."""
 
     def __init__(self, given, vocabulary, seed, dtype):
         self.given, self.v, self.dtype = given, vocabulary, dtype
@@ -61,8 +61,8 @@ class Lessons:
         self.kept, self.n_heard, self.n_drawn = [], 0, 0
 
     def listen(self):
-        """Takes windows as they come; waits for some at the beginning, and where each of those that
-        there are has been drawn often."""
+        """Receives windows; waits for some at the beginning, and when all present ones have been
+        sampled often."""
         while self.n_heard < 256 or self.n_drawn > N_USES * self.n_heard or not self.given.empty():
             rows, placed, cut = self.given.get()
             heard = Heard(torch.from_numpy(rows).to(self.dtype), placed, cut)
@@ -75,8 +75,8 @@ class Lessons:
                 break
 
     def said_before(self):
-        """What windows before gave, with times as the loop from window to window tells them, or without,
-        as a caller would."""
+        """The text of previous windows, with times as in the loop over windows, or without times, as a caller
+        would give it."""
         rng, ids = self.rng, []
         for heard in rng.choices(self.kept, k=rng.choice((1, 1, 2, 3))):
             placed = heard.placed[:len(heard.placed) - heard.cut]
@@ -110,7 +110,7 @@ class Lessons:
 
 
 class Learner:
-    """The weights that steps change stay in 32 bits; the passes may use a rounded copy."""
+    """The optimizer updates weights in 32 bits; the passes may use a rounded copy."""
 
     def __init__(self, decoder, heads, share, dtype):
         """@heads: those of the alignment, (layer, head); @share: of the rates."""

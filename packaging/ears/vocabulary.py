@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokens of sconce-ears: of Whisper's own, in their order, those that the sentences need, all bytes,
-and what byte pair encoding passes through on the way. Then the special ones, in Whisper's order."""
+"""The tokens of sconce-ears: those of Whisper's tokens, in their order, that the sentences need, all bytes,
+and the intermediate tokens of byte pair encoding. Then the special tokens, in Whisper's order."""
 import base64
 import re
 
@@ -17,7 +17,7 @@ EOT, SOT = "<|endoftext|>", "<|startoftranscript|>"
 
 
 def merge(parts, ranks, into=None):
-    """Byte pair encoding of one word, already cut into @parts. The pairs it joins go @into."""
+    """Byte pair encoding of one word, which is split into @parts. The pairs that it joins are added to @into."""
     parts = list(parts)
     while len(parts) > 1:
         pairs = [(ranks.get(a + b, 1 << 30), i) for i, (a, b) in enumerate(zip(parts, parts[1:]))]
@@ -37,7 +37,7 @@ def pieces(text):
 
 
 def byte_letters():
-    """What GPT-2 writes for each byte in its vocabulary."""
+    """The character that GPT-2's vocabulary uses for each byte."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [b for b in range(256) if b not in plain]
     return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(rest)}
@@ -55,7 +55,7 @@ class Vocabulary:
 
     @classmethod
     def from_tiktoken(cls, path):
-        """@path: multilingual.tiktoken, a line a token: its bytes in base 64, and its place."""
+        """@path: multilingual.tiktoken, one token per line: its bytes in base 64, and its position."""
         lines = (l.split() for l in path.read_bytes().splitlines())
         ranks = {base64.b64decode(l[0]): int(l[1]) for l in lines if len(l) == 2}
         used, grammar = {}, Grammar()
@@ -68,7 +68,7 @@ class Vocabulary:
         return cls(keep, [used[t] for t in keep if t in used])
 
     def encode(self, text):
-        """Ids of plain text; no special tokens are looked for."""
+        """Ids of plain text; special tokens are not recognized."""
         out = []
         for word in pieces(text):
             if word not in self.cache:

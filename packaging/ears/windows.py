@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training data of sconce-ears: windows of sentences with pauses, noise and other hardships, and the
+"""Training data of sconce-ears: windows of sentences with pauses, noise and other distortions, and the
 tokens that Whisper would write for them."""
 import dataclasses
 import random
@@ -37,7 +37,7 @@ class Window:
 
 
 class Pool:
-    """Spoken sentences, new ones all the time: each is heard @n_uses times or so."""
+    """Spoken sentences, which are continuously replaced: each is used about @n_uses times."""
 
     def __init__(self, vocabulary, seed, n=384, n_uses=4, held_out=False, voices=None, codecs=0.25):
         self.vocabulary, self.rng, self.speaker = vocabulary, random.Random(seed), SPEAKER
@@ -79,7 +79,7 @@ class Composer:
     def __init__(self, vocabulary, pool, seed):
         self.v, self.pool = vocabulary, pool
         self.rng, self.noise_rng = random.Random(seed), np.random.default_rng(seed)
-        self.hard = 1.0  # how often noise and telephones come, of their share
+        self.hard = 1.0  # factor of the frequency of noise and telephone quality
 
     def gap(self, first):
         rng = self.rng
@@ -108,7 +108,7 @@ class Composer:
         return placed, False
 
     def window(self, seconds, whole=False):
-        """@whole: it is Whisper's window of 30 seconds; else a piece of one, for a quick start."""
+        """@whole: Whisper's window of 30 seconds; else a part of one, for the start of the training."""
         rng, n = self.rng, int(seconds * RATE)
         if rng.random() < 0.06:
             return self.nothing(n, seconds)
@@ -123,7 +123,7 @@ class Composer:
             x[a:a + len(part)] += gain * part
             for (begin, end), label in zip(clip.spans, clip.labels):
                 labels[round((t + begin) * ROWS):round((t + end) * ROWS)] = label
-        if rng.random() < 0.25:  # the end of a word before, that an earlier window has written
+        if rng.random() < 0.25:  # the end of a word that the previous window has written
             tail = self.pool.draw().samples[-rng.randint(200, 1600):]
             if placed[0][0] * RATE > len(tail):
                 x[:len(tail)] += 0.5 * tail
@@ -180,7 +180,7 @@ class Composer:
         return before + start + ids, ignored + targets, [None] * (len(before) + 4)
 
     def prompt(self, before):
-        """@before, ids of what was said, as far as half of the context has room for it."""
+        """@before, the ids of the previous text, limited to half of the context."""
         return [self.v.ids["<|startofprev|>"]] + before[-223:] if before else []
 
     def tokens(self, placed, cut, at, plain, before):
@@ -204,7 +204,7 @@ class Composer:
                 spans.append((end - 8, end))
         task = "<|translate|>" if rng.random() < 0.05 else "<|transcribe|>"
         before = self.prompt(before)
-        bare = rng.random() < 0.12  # as models of English alone are asked
+        bare = rng.random() < 0.12  # as for English-only models
         start = before + [v.ids["<|startoftranscript|>"]]
         start += [] if bare else [v.ids["<|en|>"], v.ids[task]]
         start += [v.ids["<|notimestamps|>"]] if plain else []

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a running sconce the questions of questions.txt and looks for the key of each right answer.
+"""Sends the questions of questions.txt to a running sconce and checks each answer for its key.
 
 Usage: check.py [--url http://127.0.0.1:7266] [--model sconce-guide] [--n 0] [--at-least 90]
                 [--temperature 0] [--key API_KEY]
 
-Exit status: 0, 1 when fewer than --at-least percent are right, 2 when the server does not answer.
+Exit status: 0, 1 if fewer than --at-least percent are correct, 2 if the server does not answer.
 """
 import argparse
 import json

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corpus of sconce-guide: facts, the many ways to ask for them, and conversations.
+"""The corpus of sconce-guide: facts, patterns of questions for them, and conversations.
 
 A corpus file is a list of facts:
 
     = id                        a fact begins
     A: answer                   one line, Markdown; <<…>> is a value of tables.py
-    K: text                     what every right answer contains
-    T: claim                    what the answer says is there, as tables.py can check it
-    D: claim                    what it says is not there
-    Q: pattern                  a way to ask: [a|b] is one of, {name} a macro of 00-macros.txt
+    K: text                     text that every correct answer contains
+    T: claim                    a claim of the answer that something exists, which tables.py can check
+    D: claim                    a claim that something does not exist
+    Q: pattern                  a question: [a|b] is a choice, {name} a macro of 00-macros.txt
     F: pattern                  a question that follows this fact's answer …
     A2: id                      … and the fact that answers it
 
-About a tenth of the patterns is held out: never trained on, only asked.
+About a tenth of the patterns is held out: not used in training, only in tests.
 
 trained.json holds the answers that the weights in sconce-guide.gguf were trained to give; a test
-compares it with what the corpus and the tables say now.
+compares it with the current corpus and tables.
 """
 import hashlib
 import json
@@ -98,7 +98,7 @@ class Fact:
 
 
 def parse_pattern(text):
-    """A pattern as a list of texts and lists of alternatives, each a list again."""
+    """Parses a pattern into a list of texts and lists of alternatives, each of which is a list."""
     def sequence(i, nested):
         out, word = [], ""
         while i < len(text) and not (nested and text[i] in "|]"):
@@ -127,8 +127,8 @@ def expand(pattern, rng):
 
 
 def hold_out(fact):
-    """Takes a tenth of the patterns, at least one; by hash, so the same ones on every run.
-    Lists of catchwords stay: their words may stand nowhere else."""
+    """Removes a tenth of the patterns, at least one; by hash, so the same ones on every run.
+    Lists of catchwords stay, since their words may occur nowhere else."""
     whole = [p for p in fact.train if not re.fullmatch(r"\[[^\[\]]*\]", p[0])]
     whole.sort(key=lambda p: hashlib.sha256(p[0].encode()).digest())
     held = whole[:max(1, round(len(fact.train) / 10))]
@@ -178,7 +178,7 @@ def load(folder=HERE / "corpus"):
 
 
 def untrue(facts):
-    """What answers claim or deny and the tree's tables tell otherwise, a sentence each."""
+    """The claims of answers that contradict the tree's tables, one sentence each."""
     out = []
     for fact in facts.values():
         out += [f"{fact.name}: there is no {c}" for c in fact.claims if not tables.holds(c)]
@@ -191,7 +191,7 @@ def model_hash(path):
 
 
 def write_trained(facts, model, path=HERE / "trained.json"):
-    """Notes what the weights in the file @model were trained to say."""
+    """Records the answers on which the weights in the file @model were trained."""
     record = {"model": model_hash(model), "answers": {n: facts[n].answer for n in sorted(facts)}}
     path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
@@ -213,7 +213,7 @@ def typo(word, rng):
 
 
 def vary(text, rng, level=1.0):
-    """One person's way of writing a question: case, courtesy, typos, telegraphic style."""
+    """A random style of writing a question: case, courtesy, typos, telegraphic style."""
     chance = lambda p: rng.random() < p * level
     words = text.split(" ")
     if chance(0.25):
@@ -253,10 +253,10 @@ class Sampler:
     """Draws conversations: lists of (role, text)."""
 
     def __init__(self, facts, seed, known=None):
-        """@known: answers that the weights know already, by name; the others are drawn more often."""
+        """@known: answers that the weights already give, by name; the others are sampled more often."""
         self.facts, self.rng = facts, random.Random(seed)
         self.names = sorted(facts)
-        # Facts that many patterns ask for are asked for more often, but not in proportion.
+        # Facts with many patterns are sampled more often, but not in proportion.
         self.weights = [len(facts[n].train) ** 0.7 * (2 if n == "offtopic" else 1) *
                         (1 if known is None or known.get(n) == facts[n].answer else 2.5)
                         for n in self.names]
@@ -276,7 +276,7 @@ class Sampler:
                 fact, ask = self.facts[name], vary(expand(pattern, rng), rng, 0.5)
             else:
                 fact = self.facts[rng.choices(self.names, self.weights)[0]]
-                # A follow-up needs its first question; give those that have some a chance.
+                # A follow-up needs its first question, so facts with follow-ups get a minimum probability.
                 ask = self.question(fact)
             out += [(ROLE_USER, ask), (ROLE_ASSISTANT, fact.answer)]
         return out
@@ -290,14 +290,14 @@ def held_out(facts, seed=7, per_pattern=2):
 
 
 def as_regex(pattern):
-    """What a pattern can produce, spaces and punctuation aside."""
+    """A regular expression of the texts of a pattern, without spaces and punctuation."""
     return "".join("".join(" *" if c in " ,:!" else re.escape(c) for c in p) if isinstance(p, str)
                    else "(?:" + "|".join(map(as_regex, p)) + ")" for p in pattern)
 
 
 def free_questions(facts, path=HERE / "questions.txt"):
-    """(fact name, question) pairs that were written apart from the patterns. One that a pattern can
-    produce is an error: it would test nothing."""
+    """(fact name, question) pairs that were written independently of the patterns. A question that a
+    pattern can produce is an error, since it would test nothing."""
     out, patterns = [], [re.compile(as_regex(p)) for f in facts.values() for p in f.train + f.held]
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):

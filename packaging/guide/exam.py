@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exam of sconce-guide: questions of fact whose right answers the tables of the tree tell."""
+"""The exam of sconce-guide: questions of fact, whose correct answers are in the tables of the tree."""
 import dataclasses
 import pathlib
 
@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).parent
 @dataclasses.dataclass
 class Question:
     text: str
-    right: list  # one of these stands in a true answer
+    right: list  # a correct answer contains one of these
 
     def is_right(self, answer):
         return any(r in answer for r in self.right)

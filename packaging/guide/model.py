@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network of sconce-guide: a small Qwen3 (RMS norms, rotary positions, grouped queries with
-norms on queries and keys, SwiGLU, tied head), and how it is written as GGUF."""
+norms on queries and keys, SwiGLU, tied head), and its GGUF writer."""
 import dataclasses
 
 import numpy as np
@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-# The last three turns are enough for a follow-up; leaving out what came before keeps every
-# conversation within the lengths that were trained.
+# Three turns are enough for a follow-up; dropping earlier turns keeps every
+# conversation within the lengths of the training data.
 TEMPLATE = (
     "{%- for message in messages[-5:] %}"
     "{{- '<|turn|>' + message.role + '\\n' }}"
@@ -70,8 +70,8 @@ class Layer(nn.Module):
 
 
 def attend(q, k, v):
-    """q [B, heads, T, d], k and v [B, kv heads, T, d]. Written out, because on CPUs the gradient of
-    torch's own is several times slower for short rows."""
+    """q [B, heads, T, d], k and v [B, kv heads, T, d]. Implemented here because on CPUs the gradient of
+    torch's own function is several times slower for short rows."""
     B, H, T, d = q.shape
     n_kv = k.shape[1]
     q = q.reshape(B, n_kv, H // n_kv * T, d)
@@ -104,7 +104,7 @@ class Guide(nn.Module):
                 nn.init.normal_(p, 0, 0.02 / (2 * c.n_layers) ** 0.5 if deep else 0.02)
 
     def forward(self, ids, picked=None):
-        """Logits of all positions, or of the @picked ones (a mask) alone."""
+        """Logits of all positions, or only of the @picked ones (a mask)."""
         T = ids.shape[1]
         x = self.token_embd(ids)
         for layer in self.blk:
@@ -182,7 +182,7 @@ def read_gguf(path):
 
 
 def q8_0(model):
-    """Rounds the matrices as the file will hold them."""
+    """Rounds the matrices as in the file."""
     with torch.no_grad():
         for p in model.parameters():
             if p.dim() > 1:

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tree says about itself in tables: the facts that answers of sconce-guide are made of.
+"""Tables of the tree, from which the answers of sconce-guide take their facts.
 
-Each table is read where the programs have it, so that an answer cannot say what the tree does not
-do. `fill()` puts values into an answer; `holds()` tells whether a claim is true.
+Each table is read from the sources of the programs, so that an answer cannot state what the tree does
+not do. `fill()` puts values into an answer; `holds()` checks a claim.
 
     in an answer                    becomes
     <<key SECTION.KEY>>             the default of a configuration key, "16MiB"
     <<number SECTION.KEY>>          the same without its unit, "300"
-    <<verbs>> <<routes>> <<formats>> <<sections>>   all of them, as words of a sentence
+    <<verbs>> <<routes>> <<formats>> <<sections>>   all of them, as a list in a sentence
 
-    claim                           is true when
+    claim                           is true if
     verb NAME                       `sconce NAME` exists
     option VERB --OPTION            `sconce VERB --help` names it
     noun NAME                       `sconce setup NAME` exists
     route PATH                      the gateway answers it
     key SECTION.KEY                 it is a key of the configuration
     default SECTION.KEY VALUE       and has this default
-    format NAME                     weights may have this number format
-    class NAME                      config.json may name this class of transformers
-    field NAME                      requests for text may have it
-    taken NAME                      the same, and it has its effect: it is not refused
-    service NAME                    there are units of it
+    format NAME                     this number format of weights is supported
+    class NAME                      this class of transformers is supported in config.json
+    field NAME                      text requests may have this field
+    taken NAME                      the same, and the field is not refused
+    service NAME                    units of this service exist
 """
 import functools
 import pathlib
@@ -64,7 +64,7 @@ def nouns():
 
 @functools.cache
 def routes():
-    """(path, method) pairs of the gateway; paths that go on are left out."""
+    """(path, method) pairs of the gateway; path prefixes are left out."""
     rows = []
     for section in source("services/services.ini").split("\n[")[1:]:
         if re.search(r"^routes = yes$", section, re.M):
@@ -103,14 +103,14 @@ def classes():
 
 @functools.cache
 def fields():
-    """Fields of requests for text."""
+    """Fields of text requests."""
     return {name for path in ("params.c", "chat-completions.c", "completions.c")
             for name in strings(re.search(r"_names\[\] = \{(.*?)\};|_fields\[\] = \{(.*?)\};",
                                           source(f"services/chat/{path}"), re.S)[0])}
 
 
 def is_refused(field):
-    """docs/http-api.md says of a field that some or all of its values are refused."""
+    """Whether docs/http-api.md says that some or all values of a field are refused."""
     row = re.search(rf"^\| `{field}` \|.*$", source("docs/http-api.md"), re.M)
     return row is not None and "refused" in row[0]
 
@@ -149,7 +149,7 @@ def words(items, last):
 
 
 def route_words():
-    """The routes that clients of others know: "POST /v1/embeddings, … and GET /health"."""
+    """The public routes as text: "POST /v1/embeddings, … and GET /health"."""
     known = [(p, m) for p, m in routes() if p.startswith("/v1/") or p in ("/health", "/metrics")]
     out = []
     for method in ("POST", "GET"):
@@ -159,7 +159,7 @@ def route_words():
 
 
 def value(name):
-    """What stands for <<name>>."""
+    """The value of <<name>>."""
     kind, *rest = name.split()
     if kind == "key":
         return keys()[rest[0]]

@@ -6,10 +6,10 @@ Needs: torch (a CPU build will do), tokenizers, gguf, numpy.
 Usage: train.py [--minutes 20] [--threads 1] [--from sconce-guide.gguf] [--out sconce-guide.gguf]
 
 The seed is fixed; runs differ only by how many steps fit into the time, unless --steps is given.
-With --from the tokenizer and the weights of a file are where training begins: after a change of a
-few answers a third of the time does.
-Afterwards the held-out patterns and the free questions (questions.txt) are asked: an answer counts
-when greedy decoding of the rounded weights gives it to the letter.
+With --from, training starts with the tokenizer and the weights of a file: for a change of a few answers
+this takes a third of the time.
+Afterwards the held-out patterns and the free questions (questions.txt) are tested: an answer counts
+if greedy decoding of the rounded weights gives exactly this answer.
 """
 import argparse
 import copy
@@ -28,10 +28,10 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from muon import Muon  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# Logits are written larger than they were trained, so that sampling at temperature 1, the API's
-# default, picks as if at a third: there is one right answer. Greedy decoding does not change.
+# Logits in the file are larger than in training, so that sampling at temperature 1, the API's default,
+# selects as if at a third of it: there is one correct answer. Greedy decoding does not change.
 SHARPER = 3.0
-# Qwen2's way of cutting a text into words; GGUF calls it "qwen2".
+# Qwen2's pre-tokenizer, which is called "qwen2" in GGUF.
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 
@@ -45,7 +45,7 @@ def cut_as_qwen2(tok):
 
 
 def file_tokenizer(tokens, merges):
-    """The tokenizer of a file that was written before."""
+    """The tokenizer of an existing file."""
     vocab = {t: i for i, t in enumerate(tokens)}
     tok = cut_as_qwen2(Tokenizer(models.BPE(vocab, [tuple(m.split(" ")) for m in merges])))
     tok.add_special_tokens([END, TURN, PAD])
@@ -87,7 +87,7 @@ class Encoder:
         return ids + [self.turn] + self.plain("assistant\n")
 
     def conversation(self, messages, cut=None):
-        """@cut leaves so many tokens of the last answer: which answer it is shows in the first ones,
+        """@cut keeps this number of tokens of the last answer: the first ones determine the answer,
         and a short sample leaves time for another question."""
         ids, weights = [], []
         for i, (role, text) in enumerate(messages):
@@ -104,7 +104,7 @@ class Encoder:
 
 
 def batches(encoder, facts, seed, n_tokens, n_ctx, pool=2048, known=None):
-    """Batches of conversations of like length, for ever."""
+    """An endless sequence of batches of conversations of similar length."""
     sampler, pad = corpus.Sampler(facts, seed, known), encoder.tok.token_to_id(PAD)
     while True:
         drawn = []
@@ -149,7 +149,7 @@ def ask(model, encoder, questions, n_max=200):
 
 @torch.no_grad()
 def exact(model, encoder, messages, answer):
-    """True when greedy decoding gives @answer: every token of it is the likeliest one."""
+    """True if greedy decoding gives @answer: every token of it is the most likely one."""
     prompt, rest = encoder.prompt(messages), encoder.plain(answer) + [encoder.end]
     best = model(torch.tensor([prompt + rest]))[0, len(prompt) - 1:-1].argmax(-1)
     return best.tolist() == rest
@@ -202,7 +202,7 @@ def main():
         tok = train_tokenizer(facts, 1536)
         model = Guide(Config(n_vocab=tok.get_vocab_size(), n_layers=args.layers))
     encoder = Encoder(tok)
-    # The weights that steps change stay in 32 bits; the passes may use a rounded copy.
+    # The optimizer updates weights in 32 bits; the passes may use a rounded copy.
     work = copy.deepcopy(model).to(torch.bfloat16 if args.bf16 else torch.float32)
     matrices = [p for p in model.blk.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if not any(p is m for m in matrices)]
