@@ -8,7 +8,7 @@ set -eu
 usage() {
     cat <<EOF
 Usage: sh packaging/build-deb.sh [OUTDIR]
-Builds the Debian packages of the last commit (of the tree as it lies where git is absent) and puts
+Builds the Debian packages of the last commit (without git: of the current tree) and puts
 them into OUTDIR (debs).
 
 DEB_BUILD_OPTIONS   nocheck runs no tests, noautodbgsym makes no debug packages

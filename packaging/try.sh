@@ -158,7 +158,7 @@ build_all() {
     wait "$ninja"
 }
 build_all ||
-    fail "the build failed; \`ninja -C $build\` shows all of it, and removing $build starts anew" \
+    fail "the build failed; \`ninja -C $build\` shows the full output; remove $build to start again" \
         "$work/log"
 done_step
 sconce=$build/services/cli/sconce
