@@ -2,9 +2,10 @@
 /*
  * Stubs for functions that the used parts of libh2o reference but sconce does not build
  *
- * HTTP/2 (2.2 has no protection against rapid resets), the reverse proxy, TLS sessions in memcached and
- * configuration files are not in this library. These functions are never called: HTTP/2 is not offered,
- * each request has a handler, and connections do not use TLS. If one were called, it would abort the process.
+ * HTTP/2 (2.2 has no protection against rapid resets), the reverse proxy, TLS sessions in memcached
+ * and configuration files are not in this library. These functions are never called: HTTP/2 is not
+ * offered, each request has a handler, and connections do not use TLS. If one were called, it would
+ * abort the process.
  */
 #include <stdlib.h>
 
