@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures for tests of the command line and of the suite as a whole."""
+"""Fixtures for tests of the command line and of all services together."""
 
 import os
 import pathlib

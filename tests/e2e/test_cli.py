@@ -153,7 +153,7 @@ def test_conversations_are_saved_and_resumed(sconce, installed, home):
 
     first = run(sconce, "run", "--resume", "talk-1", "How do I install it?")
     assert first.returncode == 0 and first.stdout
-    # The same question from the same beginning has the same answer: options are the conversation's.
+    # The same question after the same history has the same answer: the session keeps its options.
     path.write_text(json.dumps(saved))
     path.with_name("talk-2.json").write_text(json.dumps(dict(saved, messages=[])))
     os.utime(path.with_name("talk-2.json"), (1, 1))
@@ -253,7 +253,7 @@ def test_bad_configuration_is_told_with_line_and_column(sconce, installed):
 
 
 class Serve:
-    """A foreground suite on a port of its own."""
+    """`sconce serve` on a port of its own."""
 
     def __init__(self, sconce, *args):
         self.process = subprocess.Popen(
@@ -293,7 +293,7 @@ def test_serve_starts_services_on_their_first_connection(sconce, installed):
         assert len(s.children()) == 1
         answer = s.ask("What is sconce?", temperature=0)
         assert len(answer["choices"][0]["message"]["content"]) > 10
-        # The gateway, the chat service, and the cache service that it asked.
+        # The gateway, the chat service, and the cache service that chat uses.
         assert len(s.children()) == 3
         other = Serve(sconce)
         assert other.ask("What is sconce?", temperature=0)["choices"] == answer["choices"]
@@ -320,7 +320,7 @@ def test_status_knows_services_that_this_gateway_never_asked(sconce, installed):
         assert told["chat_running"] and [m["name"] for m in told["models"]] == ["sconce-guide"]
         text = run(sconce, "status").stdout
         assert "chat     runs\n" in text and "embed    sleeps" in text and " wrote " in text
-        # By TCP the gateway does not tell, and nobody else can be asked.
+        # Over TCP the gateway does not say, and there is no other source.
         told = json.loads(run(sconce, "status", "--json", "--address", s.base + "/v1").stdout)
         assert told["services"]["chat"] == "unknown" and told["chat_running"] is None
     finally:

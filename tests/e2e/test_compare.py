@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/bench/compare.sh and gpu.sh run to their end, whatever the figures are, and write what they
-found."""
+"""tests/bench/compare.sh and gpu.sh run to their end, whatever the figures are, and write their
+results."""
 import json
 import shutil
 import subprocess
@@ -39,17 +39,17 @@ def test_every_part_prints_its_figures(build, guide, tmp_path):
         assert "<!-- compare: %s -->" % section in real
 
 
-# Without a GPU both are lavapipe, which takes most of a minute of both processors.
+# Without a GPU both runs use lavapipe, which occupies both processors for most of a minute.
 @pytest.mark.parametrize("software", [pytest.param(False, marks=pytest.mark.full), True])
 def test_the_gpu_is_judged(build, tmp_path, software):
-    """On whatever Vulkan device there is."""
+    """Runs on any Vulkan device that exists."""
     copy = build / "tests/bench/bench-copy"
     if not copy.exists() or subprocess.run([copy], capture_output=True).returncode:
         pytest.skip("no Vulkan device")
     sections = [("lavapipe" if software else "gpu") + part for part in ("-machine", "", "-start")]
     marks = "".join("<!-- compare: %s -->\nto be replaced\n<!-- end -->\n" % s for s in sections)
     (tmp_path / "docs.md").write_text(marks)
-    # What llama.cpp's bench would print.
+    # A script that prints output in the format of llama-bench.
     peer = tmp_path / "llama-bench"
     peer.write_text("#!%s\nprint('[{\"n_prompt\": 16, \"n_gen\": 0, \"avg_ts\": 1},"
                     " {\"n_prompt\": 0, \"n_gen\": 4, \"avg_ts\": 1e9}]')\n" % sys.executable)

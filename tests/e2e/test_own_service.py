@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce embed` and `sconce transcribe` where no gateway answers: with a service of their own."""
+"""`sconce embed` and `sconce transcribe` without a gateway: they start a service of their own."""
 
 import json
 import pathlib

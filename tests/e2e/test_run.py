@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce run` as a person meets it: interrupted, with a full context, with words it does not know."""
+"""`sconce run` in a terminal: interrupts, a full context, unknown commands."""
 
 import os
 import pty
@@ -25,7 +25,7 @@ def installed(home, guide):
     store = home / "data/sconce/models"
     store.mkdir(parents=True)
     shutil.copy(guide, store / "sconce-guide.gguf")
-    # The guide's own template tells the last messages alone.
+    # The guide's own template renders only the last messages.
     set_chat_template(guide, store / "talker.gguf", CHATML)
     return home
 
@@ -91,10 +91,10 @@ def test_a_full_context_is_told_and_the_kept_beginning_is_in_the_cache(talk):
     full = [i for i, text in enumerate(said) if "The context of 256 tokens was full" in text]
     known = [int(re.search(r"(\d+) of them cached", text).group(1)) for text in said]
     assert len(full) >= 2, [re.findall("[0-9]+ tokens read.*cached", t) for t in said]
-    # Much is left out at once, so that not every question is the first after a cut.
+    # Much history is dropped at once, so that most questions do not follow a cut directly.
     assert all(b - a > 1 for a, b in zip(full, full[1:])), full
     for i in full:
-        # The system's message is where it was, and what follows the cut goes on from it.
+        # The system message stays in place, and questions after a cut reuse the cached prefix.
         assert known[i] >= 64, known
         assert i + 2 >= len(known) or known[i + 2] > known[i], known
 
@@ -125,7 +125,7 @@ def test_words_that_are_unknown_are_said_to_be(talk):
     assert 'no command "/foo"' in t.read_until("stops an answer")
     os.write(t.fd, b"/system\n")
     t.read_until("needs a text")
-    # A path is something to say.
+    # A path is a message and not a command.
     assert "command" not in t.say("/usr/bin/sconce is what?")
 
 

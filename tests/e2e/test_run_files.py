@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `sconce run` leaves on the disk of its user."""
+"""What `sconce run` writes to the user's disk."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ def installed(home, guide):
 
 
 def files(home):
-    """What was made below the home, beside the model: {path: mode}."""
+    """The files that were created in the home beside the model: {path: mode}."""
     found = {}
     for path in home.rglob("*"):
         if "data" not in path.relative_to(home).parts and path.is_file():
@@ -31,7 +31,7 @@ def files(home):
 
 
 def talk(argv, lines, seconds=60):
-    """Types lines at a terminal; what stood on standard output, which is no terminal."""
+    """Types lines at a terminal; returns standard output, which is not a terminal."""
     try:
         master, slave = pty.openpty()
     except OSError:
@@ -41,7 +41,7 @@ def talk(argv, lines, seconds=60):
     os.close(slave)
     end = time.monotonic() + seconds
     seen = b""
-    # The line is typed once the prompt stands there: what comes before may be thrown away.
+    # The line is typed after the prompt appears: earlier input may be discarded.
     for line in (*lines, "/exit"):
         while b"> " not in seen:
             assert time.monotonic() < end, seen

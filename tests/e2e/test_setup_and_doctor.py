@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce doctor` and `sconce setup` where no systemd answers: beside `sconce serve`, in images, and
-with all that a user can get wrong in files."""
+"""`sconce doctor` and `sconce setup` without systemd: with `sconce serve`, in images, and with
+every mistake that a user can make in files."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from test_cli import Serve, run
 
 @pytest.fixture
 def alone(home, guide, monkeypatch):
-    """A user with one model, away from any service manager."""
+    """A user with one model and no service manager."""
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
     store = home / "data/sconce/models"
     store.mkdir(parents=True)
@@ -40,7 +40,7 @@ def of(findings, check, kind="broken"):
 def test_no_door_is_found_and_serve_is_one(sconce, alone):
     findings = doctor(sconce)
     found = of(findings, "doors")
-    # One line, whatever else is missing where no systemd runs.
+    # The command appears only once, whatever else is missing without systemd.
     assert [f["command"] for f in findings].count(found[0]["command"]) == 1
     assert len(found) == 1 and "no socket of sconce is open" in found[0]["what"]
     s = Serve(sconce)
@@ -49,7 +49,7 @@ def test_no_door_is_found_and_serve_is_one(sconce, alone):
         assert s.children() == []
         assert run(sconce, "doctor", "--user").stdout.endswith("Nothing is broken.\n")
         assert [f for f in doctor(sconce, "--deep") if f["kind"] == "broken"] == []
-        assert len(s.children()) in (2, 3)  # the cache service comes when it is needed
+        assert len(s.children()) in (2, 3)  # the cache service starts on demand
     finally:
         s.stop()
 
@@ -160,7 +160,7 @@ def test_root_writes_nothing_into_the_home_of_another(sconce, home):
     assert files(home) == before
 
 
-# Setup into an image: no systemd is asked, and the files are all that happens.
+# Setup in an image: it writes files only, and does not call systemd.
 
 UNITS = {
     "sconce.target": "[Unit]\n[Install]\nWantedBy=multi-user.target\n",
@@ -238,5 +238,5 @@ def test_a_mistake_in_the_configuration_stops_setup(sconce, image):
 def test_a_port_that_is_taken_here_is_free_in_an_image(sconce, image):
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
-        # An image is not this machine: its port may be taken here.
+        # An image is not this machine, so it does not matter whether the port is in use here.
         assert run_setup(sconce, image, "tcp", "--port", str(port)).returncode == 0

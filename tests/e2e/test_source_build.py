@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`meson setup` on systems that lack what only some of the build needs, and what the scripts say of
-packages while they install them. Nothing is compiled here."""
+"""`meson setup` on systems without the optional dependencies, and the messages of the scripts that
+install packages. Nothing is compiled here."""
 
 import os
 import pathlib
@@ -14,8 +14,8 @@ TREE = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def setup(tmp_path):
-    """Runs meson setup where pkg-config knows neither cmocka nor systemd, which is so on a minimal
-    Debian 12 and 13."""
+    """Runs meson setup with a pkg-config that finds neither cmocka nor systemd, as on a minimal
+    Debian 12 or 13."""
     if not shutil.which("meson") or not shutil.which("pkg-config"):
         pytest.skip("no meson")
     wrapper = tmp_path / "pkg-config"
@@ -50,7 +50,7 @@ def test_a_prefix_where_systemd_finds_no_units_is_refused(setup):
 
 @pytest.fixture
 def debian(tmp_path):
-    """Runs shell code with packages.sh, where apt-get is a script that installs nothing."""
+    """Runs shell code with packages.sh and a fake apt-get that installs nothing."""
     (tmp_path / "dpkg-query").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "id").write_text("#!/bin/sh\necho 0\n")
     (tmp_path / "apt-get").write_text(r"""#!/bin/sh

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests of the packages: those of machines, and
+"""Fixtures of the package tests, in addition to those of machines (booted containers):
 
 files      what each package installs: {package: {path: Entry}}
 unpacked   a directory with all packages unpacked over each other
-chroot     a root without a running systemd, in which the packages alone are missing
-later      the packages of a later version, whose default configuration is another one
-single     the packages as they were when the audio service was in the package sconce
+chroot     a root without a running systemd, in which only the packages are missing
+later      the packages as a later version, with a different default configuration
+single     the packages as before the split, with the audio service in the package sconce
 """
 import dataclasses
 import importlib.util
@@ -41,7 +41,7 @@ def debs():
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    mode: str  # as ls writes it
+    mode: str  # in the notation of ls
     owner: str
     target: str  # of a symbolic link
 
@@ -138,7 +138,7 @@ def single(debs, tmp_path_factory):
 
 
 class Chroot:
-    """Commands in a root in which no systemd runs."""
+    """Runs commands in a root in which no systemd runs."""
 
     def __init__(self, root):
         self.path = root.path
@@ -166,7 +166,7 @@ class Chroot:
         return self.path / name.lstrip("/")
 
     def snapshot(self):
-        """Paths of everything that is named after sconce, but for logs and apt's and dpkg's own."""
+        """Paths whose name contains sconce, except logs and the files of apt and dpkg."""
         out = self.run("find / -xdev ( -path /proc -o -path /root -o -path /var/log "
                        "-o -path /var/cache/apt -o -path /tmp ) -prune -o -print"
                        .replace("(", "\\(").replace(")", "\\)"))
@@ -183,7 +183,7 @@ def chroot(ready):  # noqa: F811
 
 @pytest.fixture(scope="session")
 def installed_base(base, debs):  # noqa: F811
-    """A base in which the packages are installed, with what they ask for."""
+    """A base in which the packages and their dependencies are installed."""
     root = roots.Root(base)
     layer = root.place.with_name(root.name + "-installed")
     try:

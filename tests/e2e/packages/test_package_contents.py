@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the packages contain, how it was built, and what Debian's own checkers say."""
+"""What the packages contain, how they were built, and the results of Debian's own checkers."""
 import os
 import pathlib
 import re
@@ -12,7 +12,7 @@ import conftest
 from roots import TREE, own_suite, suite
 from services import SERVICES, all_units, table
 
-# What together is a sconce that can do everything.
+# The packages of a complete installation.
 RUNTIME = ("sconce", "sconce-audio")
 MAN = "/usr/share/man/man%s/%s.%s.gz"
 
@@ -214,14 +214,14 @@ def test_the_compiler_was_told_to_harden(debs):
     log = debs / "build.log"
     if not shutil.which("blhc") or not log.exists():
         pytest.skip("no blhc, or no build.log beside the packages")
-    # How programs are linked, test_hardening reads from them.
+    # test_hardening checks the linker options in the programs themselves.
     r = subprocess.run(["blhc", "--ignore-line", r".*\] \S+  -o .*", str(log)],
                        capture_output=True, text=True)
     assert r.returncode == 0, r.stdout
 
 
 def test_lintian_has_nothing_to_say(debs):
-    """That of Debian 12: later ones ask for what this one does not know."""
+    """With the lintian of Debian 12: later versions have checks that these packages do not meet."""
     if not shutil.which("lintian") or suite() != "bookworm":
         pytest.skip("no lintian of Debian 12")
     changes = next(debs.glob("sconce_*.changes"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From installation to purge, in a root without a running systemd; test_package_upgrade.py does it
-under one."""
+"""From installation to purge, in a root without a running systemd. test_package_upgrade.py tests
+the same with one."""
 import stat
 
 import pytest
@@ -87,7 +87,7 @@ def test_an_upgrade_keeps_what_is_configured(installed_chroot, later):
     root.file("/var/lib/sconce/models/own.gguf").write_text("a model")
     root.install(later)
     assert LATER in root.run("dpkg-query -W sconce libinfer0")
-    # What nobody changed is the new version's.
+    # A default that the administrator did not change is replaced by the new version's.
     assert "later version" in root.file(CONFIG).read_text()
     assert root.file(KEYS).read_text() == keys
     assert enabled(root, "sconce-gateway-tcp.socket") == "disabled"

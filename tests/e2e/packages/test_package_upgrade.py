@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upgrade, removal and purge under a running systemd, with clients at the doors."""
+"""Upgrade, removal and purge under a running systemd, with clients connected."""
 import threading
 
 import pytest
@@ -30,7 +30,7 @@ def own(make_machine):
 
 def test_an_upgrade_loses_no_request_and_no_socket(own, later):
     machine = own
-    # The doors of TCP are open too by the default answer.
+    # The default answer of debconf also opens the TCP endpoint.
     opened = {unit: machine.show(unit, "ActiveEnterTimestampMonotonic") for unit in SOCKETS}
     assert ask(machine).status == 200
     pids = {row: wake(machine, row) for row in SERVICES}
@@ -40,7 +40,7 @@ def test_an_upgrade_loses_no_request_and_no_socket(own, later):
         return None if answer.status == 200 else repr(answer)
 
     stream = Stream(machine, long_body(300, stream=True)).first()
-    # A client that stops reading would be cut.
+    # A client that stopped reading would be disconnected.
     reader = threading.Thread(target=stream.rest)
     reader.start()
     with Crowd(work, threads=3, pause=lambda: 0.05) as crowd:
@@ -94,7 +94,7 @@ def test_removal_stops_everything_and_purge_leaves_nothing(own):
     out = apt(machine, "purge sconce sconce-audio libinfer0")
     found = machine.run("find /etc /run /usr /var/lib /var/cache -xdev -name '*sconce*' "
                         "-not -path '/var/cache/apt/*'").stdout.split()
-    # Of users nothing is taken: their runtime directories are theirs, and go when they log out.
+    # Users keep their files: their runtime directories are removed when they log out.
     assert [path for path in found if not path.startswith("/run/user/")] == []
     assert machine.systemctl("--failed", "--no-legend").stdout == ""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP requests to a machine's doors, and crowds of them."""
+"""HTTP requests to the endpoints of a machine, and many clients at once."""
 import http.client
 import json
 import threading
@@ -21,7 +21,7 @@ class Answer:
 
     @property
     def whole_stream(self):
-        """Whether a streamed answer came to its proper end."""
+        """Whether a streamed answer ended properly."""
         return self.status == 200 and self.data.rstrip().endswith(b"data: [DONE]")
 
     def __repr__(self):
@@ -35,7 +35,7 @@ class Connection(http.client.HTTPConnection):
 
 
 def request(sock, path, body=None, key=None, headers=None):
-    """One request on a new connection, which it closes."""
+    """One request on a new connection, which is closed afterwards."""
     connection = Connection(sock)
     try:
         head = {"Connection": "close", **(headers or {})}
@@ -63,7 +63,7 @@ def long_body(tokens=400, **more):
 
 def ask(machine, body=None, user=None, port=None, key=None, path="/v1/chat/completions",
         timeout=60, headers=None):
-    """One question through a machine's gateway: its unix socket, or @port of its loopback."""
+    """One chat request through a machine's gateway: its unix socket, or @port of its loopback."""
     sock = machine.connect_tcp(port, timeout) if port else \
         machine.connect(user=user, timeout=timeout)
     return request(sock, path, chat_body() if body is None else body, key, headers)
@@ -76,8 +76,8 @@ def get(machine, path, **how):
 
 
 def wake(machine, row, user=None):
-    """Has a client of its own start the service of @row when it does not run; its process, as the
-    machine numbers it."""
+    """Starts the service of @row by a request if it is not running; returns its PID in the
+    machine."""
     if machine.show(row.unit, "MainPID", user) == "0":
         if row.name == "cache":
             machine.run(["sconce", "cache", "status"], user=user)
@@ -91,7 +91,7 @@ def wake(machine, row, user=None):
 
 
 class Stream:
-    """A streamed answer that is read piece by piece."""
+    """A streamed answer that is read in pieces."""
 
     def __init__(self, machine, body, user=None, timeout=60):
         self.connection = Connection(machine.connect(user=user, timeout=timeout))
@@ -101,7 +101,7 @@ class Stream:
         self.data = b""
 
     def first(self):
-        """Reads until text has come."""
+        """Reads until the stream has delivered text."""
         while b'"content":"' not in self.data.replace(b'"content":""', b""):
             piece = self.response.read1(65536)
             if not piece:
@@ -110,7 +110,7 @@ class Stream:
         return self
 
     def rest(self):
-        """Everything to the end; a cut is no error here."""
+        """Reads to the end; a broken connection is no error here."""
         try:
             while True:
                 piece = self.response.read1(65536)
@@ -128,8 +128,8 @@ class Stream:
 
 
 class Crowd:
-    """Threads that each call work() again and again until stop(); work returns None or what went
-    wrong, and a raised error counts as wrong too."""
+    """Threads that call work() repeatedly until stop(). work returns None or what went wrong; an
+    exception also counts as wrong."""
 
     def __init__(self, work, threads=4, pause=None):
         self.work = work
@@ -147,7 +147,7 @@ class Crowd:
             began = time.time()
             try:
                 wrong = self.work()
-            except Exception as e:  # what a client sees is the result
+            except Exception as e:  # any exception is a failed call
                 wrong = repr(e)
             with self.lock:
                 self.done += 1

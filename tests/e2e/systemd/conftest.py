@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the tests under a real systemd.
 
-installed     (session) a machine in which the packages were installed while it ran; .output is what
-              apt said. Tests may change its configuration if they put it back.
+installed     (session) a machine in which the packages were installed while it ran; .output is the
+              output of apt. Tests may change its configuration if they restore it.
 machine       the machine of `installed`, with no sconce service running when the test begins.
-make_machine  makes further machines, bare or with the packages, which end with the test.
+make_machine  makes more machines, with or without the packages, which are removed after the test.
 """
 import os
 import pathlib
@@ -30,7 +30,7 @@ def possible():
 
 @pytest.fixture(scope="session")
 def debs():
-    """The files of the packages; None when a build directory stands in for them."""
+    """The directory of the packages; None when a build directory is installed instead."""
     if os.environ.get("SCONCE_BUILD_USR"):
         return None
     return packages.built()
@@ -38,13 +38,13 @@ def debs():
 
 @pytest.fixture(scope="session")
 def base(debs):
-    """A root without the packages; what they need can be had from apt's cache."""
+    """A root without the packages; their dependencies are in apt's cache."""
     return packages.layers(roots.make_base(), debs)
 
 
 @pytest.fixture(scope="session")
 def ready(base, debs):
-    """The same with what the packages need."""
+    """The same with the dependencies installed."""
     return packages.ready(base) if debs else base
 
 
@@ -55,7 +55,7 @@ class Installed:
 
 
 def install(machine, debs):
-    """Installs the packages in a machine that runs, and returns what apt said."""
+    """Installs the packages in a running machine, and returns the output of apt."""
     if debs is None:
         packages.install_build(machine, os.environ["SCONCE_BUILD_USR"])
         return ""
@@ -75,7 +75,7 @@ def installed(ready, debs):
 
 
 def settle(machine):
-    """Ends what runs, and clears what failed, so that a test begins from nothing."""
+    """Stops all services and resets failed units, so that a test starts from a clean state."""
     units = [row.unit for row in SERVICES]
     for user in (None, *machine.lingering):
         machine.systemctl("stop", *units, user=user, check=False)
@@ -91,7 +91,7 @@ def machine(installed):
 
 @pytest.fixture(scope="module")
 def own_machine(ready, debs):
-    """A machine for one file of tests, which may turn it upside down."""
+    """A machine for one file of tests, which may change anything in it."""
     with Machine(roots.Root(ready)) as machine:
         machine.boot()
         install(machine, debs)
@@ -116,8 +116,8 @@ def make_machine(base, ready, debs):
 
 @pytest.fixture
 def configure(machine):
-    """configure(YAML): puts a file into /etc/sconce/sconce.d, and ends what runs so that the next
-    request reads it; "" takes it away, as the end of the test does."""
+    """configure(YAML): writes a file to /etc/sconce/sconce.d, and stops the services so that the
+    next request reads it; "" removes the file, as the end of the test does."""
     name = "/etc/sconce/sconce.d/90-test.yaml"
 
     def put(text, restart=True):
@@ -149,7 +149,8 @@ class DropIn:
 
 @pytest.fixture
 def drop_in(machine):
-    """drop_in(UNIT, TEXT, user=None): adds to a unit until the end of the test, or its remove()."""
+    """drop_in(UNIT, TEXT, user=None): adds a drop-in to a unit until the test ends or calls
+    remove()."""
     made = []
 
     def add(unit, text, user=None):
@@ -163,7 +164,7 @@ def drop_in(machine):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What tests that passed have to say: figures."""
+    """Prints the figures that passed tests reported."""
     lines = [line for report in terminalreporter.getreports("passed")
              for name, text in report.sections if name == "Captured stdout call"
              for line in text.splitlines() if line]

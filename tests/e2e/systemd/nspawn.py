@@ -8,15 +8,16 @@
         machine.run(["systemctl", "--user", "start", "sconce.target"], user="ada")
         machine.show("sconce-chat.service", "MainPID", user="ada")
         machine.journal(_SYSTEMD_UNIT="sconce-chat.service", SCONCE_SERVICE="chat")
-        machine.host_pid("sconce-chat.service")        # as this system numbers processes
+        machine.host_pid("sconce-chat.service")        # its PID on this system
         machine.path("/etc/sconce/sconce.yaml")        # a file of the machine, seen from here
         with machine.connect() as s: ...               # its gateway's unix socket, from here
         with machine.connect_tcp(7266) as s: ...       # a port on its loopback address, from here
 
-Programs run in the machine by way of nsenter: all namespaces of its PID 1, with the groups of the
-user. They are no unit of the machine; `systemd-run` makes one where that matters. Several machines
-may run at the same time: each has its own root, cgroup, network and names. Whatever happens,
-stop() ends all processes of the machine and removes its root; leaving the `with` block calls it.
+Programs run in the machine through nsenter: in all namespaces of its PID 1, with the groups of the
+user. They do not belong to a unit of the machine; `systemd-run` makes one where that matters.
+Several machines may run at the same time: each has its own root, cgroup, network and names. In any
+case stop() ends all processes of the machine and removes its root; leaving the `with` block calls
+it.
 """
 import ctypes
 import errno
@@ -43,17 +44,17 @@ class MachineError(RuntimeError):
 
 
 class Machine:
-    """One machine over a Root, which it frees. See the head of the file."""
+    """One machine with a Root, which it frees. See the docstring of the module."""
 
     def __init__(self, root):
         self.root = root
         self.name = root.name
         self.nspawn = None  # the container's manager, a child of this process
-        self.leader = None  # its PID 1, as this system numbers it
+        self.leader = None  # the PID on this system of its PID 1
         self.console = root.place / "console"
         self.cgroups = []
         self.uids = {}
-        self.lingering = []  # users whose systemd runs
+        self.lingering = []  # users with a running user manager
 
     def __enter__(self):
         return self
@@ -61,11 +62,11 @@ class Machine:
     def __exit__(self, *_):
         self.stop()
 
-    # Life
+    # Start and stop
 
     def boot(self, timeout=60):
-        """Returns once systemd says that all is started; units that failed are no error here.
-        The machine ends with the thread that calls this, as with stop()."""
+        """Returns once systemd reports that startup is finished; failed units are no error here.
+        The machine ends with the thread that calls this, and on stop()."""
         argv, env = container(self.name, self.root.path)
         self.cgroups = make_cgroups(self.name)
         with open(self.console, "ab") as console:
@@ -123,8 +124,8 @@ class Machine:
         return command + [str(word) for word in argv]
 
     def run(self, argv, user=None, check=True, input=None, timeout=120, env=None):
-        """Runs a program and returns what subprocess.run does, with text output. @argv may be a
-        string: a command line of sh."""
+        """Runs a program and returns the result of subprocess.run with text output. @argv may be a
+        string: a command line for sh."""
         if isinstance(argv, str):
             argv = ["sh", "-c", argv]
         r = subprocess.run(self.argv(argv, user, env), input=input, text=True, timeout=timeout,
@@ -140,12 +141,12 @@ class Machine:
     # Files
 
     def path(self, name):
-        """A file of the machine as a path of this system, by what its PID 1 sees."""
+        """The path on this system of a file of the machine, as its PID 1 sees it."""
         root = "/proc/%d/root" % self.leader if self.leader else str(self.root.path)
         return pathlib.Path(root + "/" + str(name).lstrip("/"))
 
     def write(self, name, text, mode=0o644, user=None):
-        """Writes a file and the directories above it, which belong to @user too."""
+        """Writes a file and creates missing parent directories, all owned by @user if given."""
         owner = (self.uid(user),) * 2 if user else (0, 0)
         path = self.path(name)
         for parent in reversed(path.parents):
@@ -162,12 +163,12 @@ class Machine:
     # Users
 
     def add_user(self, name, groups=(), linger=True):
-        """Makes a user; with @linger its `systemctl --user` runs when this returns."""
+        """Creates a user; with @linger its `systemctl --user` runs when this returns."""
         self.run(["useradd", "-m", "-s", "/bin/sh", *(["-G", ",".join(groups)] if groups else []),
                   name])
         if linger:
-            # What `loginctl enable-linger` does, which newer versions do not do for processes of
-            # a cgroup outside, as ours are.
+            # Does the work of `loginctl enable-linger`, which newer versions refuse to processes
+            # of a cgroup outside the machine, as ours are.
             self.write("/var/lib/systemd/linger/" + name, "")
             self.lingering.append(name)
             self.systemctl("start", "user@%d.service" % self.uid(name))
@@ -193,7 +194,7 @@ class Machine:
         return self.show(unit, "ActiveState", user) == "active"
 
     def host_pid(self, unit, user=None):
-        """The main process of a service as this system numbers it; None: it does not run."""
+        """The PID on this system of a service's main process; None if it does not run."""
         pid = int(self.show(unit, "MainPID", user) or 0)
         return self.to_host(pid) if pid else None
 
@@ -201,7 +202,7 @@ class Machine:
         return next((p for p, inner in self.processes() if inner == pid), None)
 
     def processes(self):
-        """(pid here, pid there) of all processes of the machine."""
+        """(PID in the machine, PID on this system) of all processes of the machine."""
         own = os.readlink("/proc/%d/ns/pid" % self.leader)
         found = []
         for entry in os.listdir("/proc"):
@@ -210,12 +211,12 @@ class Machine:
             try:
                 if os.readlink("/proc/%s/ns/pid" % entry) == own:
                     found.append((int(entry), inner_pid(int(entry))))
-            except OSError:  # it ended in between
+            except OSError:  # the process has ended
                 continue
         return found
 
     def programs(self, prefix="sconce", but=()):
-        """Names of the running programs that begin so; those in @but come and go as they like."""
+        """Names of running programs with this prefix; those in @but are ignored."""
         names = []
         for pid, _ in self.processes():
             try:
@@ -227,12 +228,12 @@ class Machine:
         return sorted(names)
 
     def wait_inactive(self, *units, user=None, timeout=30):
-        """Until these services have left by themselves."""
+        """Waits until these services have exited by themselves."""
         self.wait(lambda: all(self.show(u, "ActiveState", user) in ("inactive", "failed")
                               for u in units), "%s inactive" % " ".join(units), timeout)
 
     def wait(self, condition, what, timeout=30):
-        """Until condition() is true, and returns its value."""
+        """Waits until condition() is true, and returns its value."""
         end = time.monotonic() + timeout
         while True:
             value = condition()
@@ -245,17 +246,17 @@ class Machine:
     # Journal
 
     def journal(self, after=None, **match):
-        """Entries as dictionaries, oldest first: those that have these fields, such as
-        SCONCE_SERVICE="chat"; @after is what cursor() said."""
+        """Journal entries as dictionaries, oldest first, that match these fields, such as
+        SCONCE_SERVICE="chat"; @after is a result of cursor()."""
         self.run(["journalctl", "--sync"])
-        # journalctl leaves out an entry too many when it has both a cursor and a match.
+        # journalctl skips one entry too many when it gets both a cursor and a match.
         args = ["--after-cursor=" + after] if after else []
         out = self.run(["journalctl", "-o", "json", "--all", "--no-pager", "-q", *args]).stdout
         entries = [json.loads(line) for line in out.splitlines()]
         return [e for e in entries if all(e.get(name) == match[name] for name in match)]
 
     def cursor(self):
-        """The end of the journal now, for journal(after=…)."""
+        """The current end of the journal, for journal(after=…)."""
         self.run(["journalctl", "--sync"])
         out = self.run(["journalctl", "-n0", "--show-cursor", "--no-pager", "-q"]).stdout
         return out.partition("cursor: ")[2].strip()
@@ -263,14 +264,14 @@ class Machine:
     def recent(self, lines=40):
         return self.run(["journalctl", "-n", str(lines), "--no-pager"], check=False).stdout
 
-    # Doors
+    # Connections
 
     def socket_path(self, service="gateway", user=None):
         directory = "/run/user/%d/sconce" % self.uid(user) if user else "/run/sconce"
         return "%s/%s.sock" % (directory, service)
 
     def connect(self, service="gateway", user=None, timeout=60):
-        """A connection to a service's unix socket, as root of this system."""
+        """A connection to a service's unix socket, made by root of this system."""
         s = socket.socket(socket.AF_UNIX)
         s.settimeout(timeout)
         try:
@@ -297,7 +298,7 @@ class Machine:
 
 
 class Network:
-    """While it is entered, this thread's new sockets belong to the machine's network."""
+    """A context manager in which this thread's new sockets belong to the machine's network."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -319,7 +320,7 @@ def set_network(fd):
 
 
 def inner_pid(pid):
-    """The number of a process in its own PID namespace."""
+    """The PID of a process in its own PID namespace."""
     for line in pathlib.Path("/proc/%d/status" % pid).read_text().splitlines():
         if line.startswith("NSpid:"):
             return int(line.split()[-1])
@@ -334,15 +335,15 @@ def children(pid):
 
 
 def container(name, root):
-    """How systemd-nspawn runs something in @root: its words, and its environment."""
+    """The arguments and environment of systemd-nspawn for a program in @root."""
     argv = ["systemd-nspawn", "-q", "-D", str(root), "--console=pipe", "--machine=" + name,
             "--register=no", "--link-journal=no", "--private-network", "--resolv-conf=off",
             "--timezone=off", "--kill-signal=SIGKILL",
-            # nspawn's own filter is older than Landlock, and stands in front of the services'.
+            # nspawn's own filter is older than Landlock, and applies in addition to the services'.
             "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self"]
     if not systemd_runs():
         argv.append("--keep-unit")
-    # The pure hierarchy is the one that every systemd of interest can live in.
+    # Every supported systemd works with the unified cgroup hierarchy.
     return argv, {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",
                   "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
 
@@ -367,8 +368,8 @@ def kill(pid):
 
 
 def make_cgroups(name):
-    """A cgroup for this machine below our own, in each hierarchy that systemd uses: two machines in
-    one cgroup would take each other's units for their own. None where systemd gives us a scope."""
+    """Makes a cgroup for this machine below our own, in each hierarchy that systemd uses: two
+    machines in one cgroup would confuse each other's units. None where systemd gives us a scope."""
     made = []
     if not systemd_runs():
         for path in cgroup_paths(name):
@@ -393,7 +394,7 @@ def cgroup_paths(name):
 
 
 def enter(cgroups):
-    """In the child: into its cgroups; and it ends when this process does."""
+    """Runs in the child: moves it into its cgroups, and makes it end with this process."""
     for path in cgroups:
         (path / "cgroup.procs").write_text(str(os.getpid()))
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages under test: of the last commit, built unless they lie there already.
+"""The packages under test: built from the last commit, unless they exist already.
 
-SCONCE_DEBS       a directory with packages that are built already
-SCONCE_BUILD_USR  a build directory with the prefix /usr: `meson install` of it takes the place of
-                  the packages, for a quick look at work in progress
+SCONCE_DEBS       a directory with packages that are already built
+SCONCE_BUILD_USR  a build directory with the prefix /usr: `meson install` of it replaces the
+packages,
+                  for a quick test of work in progress
 """
 import hashlib
 import os
@@ -22,7 +23,7 @@ RUNTIME = {
 
 
 def state():
-    """A name for what the packages are made of: the last commit, but for its tests."""
+    """A hash of the source of the packages: the last commit without its tests."""
     git = ["git", "-c", "safe.directory=*", "ls-tree", "HEAD"]
     try:
         lines = subprocess.run(git, cwd=TREE, capture_output=True, text=True,
@@ -34,7 +35,7 @@ def state():
 
 
 def built():
-    """The directory with the packages; they are built when they are of another state."""
+    """The directory with the packages, which are rebuilt if the source has changed."""
     if os.environ.get("SCONCE_DEBS"):
         return pathlib.Path(os.environ["SCONCE_DEBS"])
     out = BUILD_ROOT / ("debs-" + suite())
@@ -62,13 +63,13 @@ def build(tree, out):
 
 
 def runtime(directory):
-    """The packages of a running sconce that can do everything."""
+    """The packages of a complete installation."""
     return [next(iter(sorted(directory.glob(name + "_*.deb"))))
             for name in ("libinfer0", "sconce", "sconce-audio")]
 
 
 def install_build(machine, build):
-    """`meson install` of a build directory into a machine, in the place of packages."""
+    """Runs `meson install` of a build directory into a machine, instead of installing packages."""
     env = {**os.environ, "DESTDIR": str(machine.path("/"))}
     subprocess.run(["meson", "install", "-C", str(build), "--no-rebuild", "--quiet"], env=env,
                    check=True)
@@ -77,8 +78,8 @@ def install_build(machine, build):
 
 
 def layers(base, debs):
-    """@base with what the packages need, not yet installed: their archives in apt's cache. Without
-    packages: the libraries of a sconce that comes by `meson install`."""
+    """@base with the archives of the packages' dependencies in apt's cache, not installed. Without
+    packages: with the libraries that an installation by `meson install` needs."""
     if not debs:
         return make_layer(base, "", "install", *RUNTIME[suite()])
     files = runtime(debs)
@@ -92,13 +93,13 @@ def dependencies(deb):
 
 
 def ready(layer):
-    """@layer of layers() with what the packages need installed, so that only they are missing."""
+    """@layer of layers() with the dependencies installed, so that only the packages are missing."""
     archives = (layer[0] / "var/cache/apt/archives").glob("*.deb")
     return make_layer(layer, "", "install", *sorted({a.name.partition("_")[0] for a in archives}))
 
 
 if __name__ == "__main__":
-    # Ahead of the tests, if they will have machines.
+    # Builds the roots before the tests, if the tests can use machines.
     debs = built()
     if not missing():
         ready(layers(make_base(), debs))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether machines can run on this system, found out by starting a small one.
+"""Finds out whether machines can run on this system, by starting a small one.
 
-As a program it prints why they cannot, and exits 1; where they can, it says nothing and exits 0.
+As a program it prints the reason and exits with 1 if they cannot; otherwise it prints nothing and
+exits with 0.
 """
 import functools
 import os
@@ -16,13 +17,13 @@ from nspawn import container, enter, make_cgroups, remove_cgroup
 from roots import own_suite, suite
 
 PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nsenter", "unshare", "dpkg-deb")
-# What systemd does in a machine before anything else, and a chroot inside a chroot may not.
+# The first actions of systemd in a machine; a chroot inside a chroot may not be allowed to do them.
 TRIAL = "mount -t tmpfs tmpfs /mnt && mkdir /sys/fs/cgroup/trial && rmdir /sys/fs/cgroup/trial"
 
 
 @functools.cache
 def missing():
-    """Why no machine can run here; None: one can."""
+    """The reason why no machine can run here; None if one can."""
     if os.geteuid() != 0:
         return "needs root"
     for program in PROGRAMS:
@@ -36,8 +37,8 @@ def missing():
 
 
 def refusal():
-    """What systemd-nspawn says when it cannot run a program; None: it can. The program belongs to
-    this system, whose /usr it sees."""
+    """The error of systemd-nspawn if it cannot run a program; None if it can. The program is one of
+    this system, whose /usr is visible in the container."""
     name = "trial" + uuid.uuid4().hex[:8]  # tempfile's names are none that a machine may have
     with tempfile.TemporaryDirectory(prefix="sconce-trial-") as root:
         skeleton(pathlib.Path(root))
@@ -60,7 +61,7 @@ def refusal():
 
 
 def skeleton(root):
-    """The directories and links that a root with the /usr of this system has beside it."""
+    """Creates the directories and links that a root needs beside the /usr of this system."""
     for name in ("usr", "etc", "mnt", "proc", "sys", "dev", "run", "tmp", "var"):
         (root / name).mkdir()
     for link in pathlib.Path("/").iterdir():

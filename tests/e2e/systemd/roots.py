@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Root directories for machines: made once, kept, and laid under each machine as a layer.
+"""Root directories for machines: made once, kept, and stacked below each machine as layers.
 
-A base is a minimal Debian with systemd, made by mmdebstrap, with apt's lists. A layer is what one
-command of apt adds to it: above all the archives that the packages of this tree depend on, so that
-a machine without network can install them. A root lies over layers and a base as an overlay (or is
-a copy, where that is asked for or the kernel refuses), and belongs to one machine.
+A base is a minimal Debian with systemd and apt's lists, made by mmdebstrap. A layer is the result
+of one apt command on top of it, above all the archives of the packages' dependencies, so that a
+machine without network can install them. A root is an overlay over layers and a base (or a copy,
+where that is requested or the kernel refuses overlays), and belongs to one machine.
 """
 import hashlib
 import os
@@ -20,19 +20,19 @@ STORE = BUILD_ROOT / "machines"
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd",
             "libnss-systemd", "procps", "curl", "ca-certificates", "iproute2", "strace",
             "python3-minimal")
-# What a machine for tests has no use for, and what would touch the network or wait for it.
+# Units that a test machine does not need, and units that use the network or wait for it.
 MASKED = ("console-getty.service", "getty.target", "systemd-networkd-wait-online.service",
           "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
           "fstrim.timer", "systemd-tmpfiles-clean.timer")
 
 
 def suite():
-    """The distribution of the machines: SCONCE_SUITE, or the one of this system."""
+    """The Debian release of the machines: SCONCE_SUITE, or that of this system."""
     return os.environ.get("SCONCE_SUITE") or own_suite()
 
 
 def own_suite():
-    """The distribution of this system, where it is Debian; else Debian 12."""
+    """The Debian release of this system; Debian 12 if it is not Debian."""
     release = {}
     for line in pathlib.Path("/etc/os-release").read_text().splitlines():
         name, _, value = line.partition("=")
@@ -47,7 +47,7 @@ def say(text):
 
 
 def apt_options():
-    """How apt reaches its mirrors here (proxies, limits), for a root of the same kind."""
+    """The apt configuration of this system (proxies, limits), for a root of the same kind."""
     r = subprocess.run(["apt-config", "dump"], capture_output=True, text=True)
     return "".join(line + "\n" for line in r.stdout.splitlines()
                    if line.startswith("Acquire::") and not line.endswith('"";'))
@@ -71,7 +71,7 @@ def systemd_runs():
 
 
 def make_base(name=None):
-    """A base, made unless it exists, as a tuple of one directory that nothing writes to."""
+    """A base, made if it does not exist, as a tuple of one directory that is never written to."""
     name = name or suite()
     key = hashlib.sha256(" ".join((name, *PACKAGES, *MASKED, "1")).encode()).hexdigest()[:12]
     base = STORE / ("base-%s-%s" % (name, key))
@@ -98,7 +98,7 @@ def make_base(name=None):
         (part / "etc/hosts").write_text("127.0.0.1 localhost machine\n")
         try:
             part.rename(base)
-        except OSError:  # another test run made it meanwhile
+        except OSError:  # another test run has made it in the meantime
             if not base.exists():
                 raise
     finally:
@@ -108,8 +108,9 @@ def make_base(name=None):
 
 
 def make_layer(base, key, *args, files=()):
-    """@base, a tuple of directories, and before them what `apt-get @args` adds to it. @files are
-    put into /var/cache/sconce while it runs. @key names all that the result depends on."""
+    """Returns @base, a tuple of directories, with the result of `apt-get @args` in front. @files
+    are copied to /var/cache/sconce while it runs. @key names everything that the result depends
+    on."""
     digest = hashlib.sha256(" ".join((*(str(b) for b in base), key, *args)).encode())
     layer = STORE / ("layer-%s" % digest.hexdigest()[:12])
     if not layer.exists():
@@ -130,7 +131,7 @@ def make_layer(base, key, *args, files=()):
 
 class Root:
     """A writable root over @base, a tuple of directories with the topmost first. free() unmounts
-    and removes it. With @copy it is one directory of a plain file system."""
+    and removes it. With @copy it is a single directory on a plain file system."""
 
     def __init__(self, base, copy=False):
         self.name = "m" + uuid.uuid4().hex[:8]
@@ -148,17 +149,17 @@ class Root:
             for layer in reversed(base):
                 subprocess.run(["cp", "-a", "--reflink=auto", "%s/." % layer, str(self.path)],
                                check=True)
-        # An empty one would make this the first boot, which enables units by preset.
+        # An empty machine-id would make this the first boot, which enables units by preset.
         (self.path / "etc/machine-id").write_text(uuid.uuid4().hex + "\n")
 
     def keep(self, layer):
-        """Makes what was written since a directory of its own."""
+        """Moves what was written to the root to a directory of its own, which becomes a layer."""
         if self.mounted:
             subprocess.run(["umount", str(self.path)], check=True)
         source = self.place / ("upper" if self.mounted else "root")
         try:
             source.rename(layer)
-        except OSError:  # another test run made it meanwhile
+        except OSError:  # another test run has made it in the meantime
             if not layer.exists():
                 raise
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the first client waits: from connect() to the first byte of text, while no process of
-sconce runs. The files lie in the page cache, on a plain file system: systemd reads the table of
-mounts dozens of times for each start, and that of an overlay is several times as long. Where this
-system does other work at the same time, the managers of units, and so what they start, go before it,
-and half as much again is allowed."""
+"""How long the first client waits: from connect() to the first byte of text, when no process of
+sconce runs. The files are in the page cache and on a plain file system, because systemd reads the
+mount table dozens of times per start, and an overlay makes that table several times as long. If
+this system does other work at the same time, the unit managers and the services that they start get
+a higher priority, and the limit is half as high again."""
 import os
 import statistics
 import time
@@ -40,14 +40,15 @@ def user(request, machine):
 
 
 def starting(machine, unit, user):
-    """Milliseconds from the decision to start a service until it said that it is ready."""
+    """Milliseconds from the start of a service until it reported that it is ready."""
     begin, end = (int(machine.show(unit, name + "TimestampMonotonic", user))
                   for name in ("InactiveExit", "ActiveEnter"))
     return (end - begin) / 1e3
 
 
 def hurry(machine):
-    """Gives priority to the managers of units, and to this process; returns what undoes it."""
+    """Raises the priority of the unit managers and of this process; returns a function that
+    restores it."""
     pids = [os.getpid()] + [pid for pid, _ in machine.processes()
                             if os.path.exists("/proc/%d/exe" % pid) and
                             os.readlink("/proc/%d/exe" % pid).endswith("/systemd")]
@@ -55,7 +56,7 @@ def hurry(machine):
         for pid in pids:
             try:
                 os.sched_setscheduler(pid, policy, os.sched_param(priority))
-            except OSError:  # this system gives its groups no time for that
+            except OSError:  # this system gives its groups no realtime budget
                 return
 
     schedule(os.SCHED_RR, 1)
@@ -75,7 +76,7 @@ def one_start(machine, user):
 
 @pytest.fixture
 def limit(machine, user):
-    """Seconds."""
+    """The waiting time in seconds."""
     busy = os.getloadavg()[0] >= os.cpu_count() / 2
     if not busy:
         yield LIMIT

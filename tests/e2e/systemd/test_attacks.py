@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service that somebody took over can do: nothing, for two reasons each.
+"""What an attacker who has taken over a service can do: nothing, and each attack fails for two
+reasons.
 
-tests/attack makes the running service itself try; tests/lib/walls.py says what counts. The table of
-each service, in system and user mode, is printed. State is asked of the process, not of its unit:
-systemd may leave out what a unit asks for.
+tests/attack makes the running service itself try the attacks; tests/lib/walls.py judges the results
+and prints a table per service, in system and user mode. The state is read from the process and not
+from its unit, because systemd may silently ignore settings of a unit.
 """
 import os
 import pathlib
@@ -21,7 +22,7 @@ USER = "bob"
 PROGRAM = "/usr/lib/sconce-attack"
 TCP = "sconce-gateway-tcp.socket"
 MODES = ("system", "user")
-# A service that leaves because nobody asks it anything would look like one that an attack ended.
+# A service that exits because it is idle would look like one that an attack ended.
 STAY_FILE = "/etc/sconce/sconce.d/90-stay.yaml"
 STAY = "".join("%s:\n  idle_timeout: 0\n" % row.name for row in SERVICES)
 EACH = [pytest.param(mode, row, id="%s-%s" % (mode, row.name))
@@ -34,7 +35,7 @@ def excuses(row):
             **(walls.HANDING if row.makes_memory else {})}
 
 
-# A machine beyond the cable; its first line is its process, for who lays the cable.
+# A peer at the other end of a virtual cable. It first prints its PID, for attaching the cable.
 OUTSIDE = """
 import os, socket
 print(os.getpid(), flush=True)
@@ -47,7 +48,7 @@ while True:
 
 
 class Field:
-    """A machine with files to attack, and services that run."""
+    """A machine with files to attack, and running services."""
 
     def __init__(self, machine):
         self.machine = machine
@@ -56,7 +57,7 @@ class Field:
         return USER if mode == "user" else None
 
     def pid(self, mode, row):
-        """The service's process as the machine numbers it; starts it when it does not run."""
+        """The PID of the service in the machine; starts the service if it is not running."""
         return wake(self.machine, row, self.user(mode))
 
     def socket(self, mode, row):
@@ -86,7 +87,7 @@ class Field:
         return walls.attack(PROGRAM, self.pid(mode, row), self.machine.run, **options)
 
     def alone(self, mode, row, **more):
-        """The same on the service without a unit, as root."""
+        """The same attacks on the service without a unit, as root."""
         directory = "/run/attack"
         self.machine.run(["mkdir", "-p", directory])
         options = self.options(mode, row)
@@ -97,7 +98,7 @@ class Field:
             return walls.attack(PROGRAM, serve.pid(row.name), self.machine.run, **options)
 
     def status(self, mode, row):
-        """/proc/PID/status of the service, by key."""
+        """/proc/PID/status of the service as a dictionary."""
         text = self.machine.path("/proc/%d/status" % self.pid(mode, row)).read_text()
         return {line.partition(":")[0]: line.partition(":")[2].split()
                 for line in text.splitlines()}
@@ -123,17 +124,17 @@ def field(installed, program):
     machine.write("/var/lib/sconce/other/entry", "secret\n")
     machine.write("/home/%s/.local/state/other/entry" % USER, "secret\n", 0o600, USER)
     machine.write(PROGRAM, program.read_bytes(), 0o755)
-    # A graphics device, as far as permissions and namespaces go: there is no driver.
+    # A graphics device, as far as permissions and namespaces matter: there is no driver.
     machine.run("mkdir /dev/dri && mknod -m 666 /dev/dri/renderD128 c 226 128")
     machine.write(STAY_FILE, STAY)
-    stop_services(machine)  # the next ones read it
+    stop_services(machine)  # the next processes read the configuration
     machine.systemctl("start", "sconce.target", user=USER)
     outside = lay_cable(machine)
     yield Field(machine)
     outside.kill()
     outside.wait()
     machine.run("ip link del out0; rm -r /dev/dri", check=False)
-    # What is no model would be told as a broken one.
+    # A file that is no model would be reported as a broken one.
     machine.run("rm -f /var/lib/sconce/models/decoy.gguf "
                 "/home/%s/.local/share/sconce/models/decoy.gguf" % USER)
     machine.remove(STAY_FILE)
@@ -147,7 +148,7 @@ def stop_services(machine):
 
 
 def lay_cable(machine):
-    """Gives the machine a neighbour 192.0.2.2 to connect to."""
+    """Connects the machine to a neighbour at 192.0.2.2."""
     outside = machine.popen(["unshare", "-n", "python3", "-c", OUTSIDE], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, text=True)
     there = outside.stdout.readline().strip()
@@ -183,7 +184,7 @@ def test_walls_as_the_process_sees_them(field, mode, row):
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(status[name][0], 16) == 0, name
     assert status["NoNewPrivs"] == ["1"]
-    # What limits processes, for seccomp cannot tell them from threads in every case.
+    # TasksMax limits processes, because seccomp cannot distinguish them from threads in every case.
     assert machine.show(row.unit, "TasksMax", field.user(mode)) not in ("infinity", "")
     assert "0" not in status["Uid"]
     for space in row.namespaces(field.user(mode)):
@@ -200,7 +201,7 @@ def test_every_thread_is_sealed(field, mode, row):
         lines = dict(line.split(":\t") for line in (task / "status").read_text().splitlines()
                      if line.startswith(("Seccomp", "NoNewPrivs")))
         assert lines["Seccomp"] == "2" and lines["NoNewPrivs"] == "1", task
-        # The unit's, and two of the service's own.
+        # The unit's filter, and two of the service's own.
         assert int(lines["Seccomp_filters"]) > len(row.phases), task
 
 
@@ -215,7 +216,7 @@ def test_each_attack_meets_two_walls(field, mode, row, capsys):
     assert table.problems(excuses(row)) == []
     missing = [name for name in (*walls.PROMISED, "dev-gpu") if name not in table.rows]
     assert missing == []
-    # It was its copies that tried; the service itself noticed nothing.
+    # Copies of the service ran the attacks; the service itself still works.
     assert ask(field.machine, user=field.user(mode)).status == 200
     assert field.pid(mode, row) == pid
 
@@ -239,7 +240,7 @@ def test_a_graphics_device_opens_no_other_wall(field, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_inherited_tcp_listener_leads_nowhere(field, mode, capsys):
-    """The door of TCP belongs to the machine's network, in which it was made."""
+    """The TCP listening socket belongs to the machine's network, in which it was created."""
     row = next(r for r in SERVICES if "gateway-tcp" in r.sockets)
     machine, user = field.machine, field.user(mode)
     machine.systemctl("stop", row.unit, user=user)
@@ -253,7 +254,7 @@ def test_inherited_tcp_listener_leads_nowhere(field, mode, capsys):
     table = walls.Table("%s, %s, listener" % (row.name, mode), result, alone)
     with capsys.disabled():
         table.show()
-    # Nothing leaves the machine from the address to which this door is bound.
+    # No connection leaves the machine from the address to which this socket is bound.
     assert list(table.rows) == ["listener-local"]
     assert table.problems() == []
 

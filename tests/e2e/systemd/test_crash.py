@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that crash, hang or cannot start: one request sees it, the next one is answered."""
+"""Services that crash, hang or cannot start: one request fails, the next one succeeds."""
 import os
 import signal
 import time
@@ -24,7 +24,7 @@ def test_a_crash_is_one_failed_request(machine, row, name):
     data = stream.rest()
     assert not stream.whole
     if row.name != "gateway":
-        # The gateway still stands and says so in the stream's own words.
+        # The gateway survives and ends the stream with an error event.
         assert b'"error"' in data and b'"service_failed"' in data
     answer = ask(machine)
     assert answer.status == 200, answer
@@ -38,7 +38,7 @@ def test_a_crash_is_one_failed_request(machine, row, name):
 
 @ROWS
 def test_an_unanswered_request_fails_alone(machine, row):
-    """The crash comes before the answer has begun: the client hears it as an error."""
+    """The crash comes before the answer has begun: the client gets it as an error."""
     import threading
     assert ask(machine).status == 200
     got = []
@@ -50,7 +50,7 @@ def test_an_unanswered_request_fails_alone(machine, row):
             got.append(e)
     thread = threading.Thread(target=client)
     thread.start()
-    # Sooner, the gateway would take the kept connection for a dead one, and ask again.
+    # Earlier, the gateway would take this for a stale kept-alive connection and retry.
     time.sleep(1.3)
     assert got == [], "the request was answered too soon for this test"
     os.kill(machine.host_pid(row.unit), signal.SIGKILL)
@@ -92,7 +92,8 @@ CRASH = "[Service]\nExecStart=\nExecStart=/usr/libexec/sconce/sconce-chat --no-s
 
 
 def test_a_service_that_never_starts_is_told_and_mended(machine, drop_in):
-    """Chat dies at each start: clients get 503, the gateway stays, and no socket fails."""
+    """Chat crashes at each start: clients get 503, the gateway stays up, and no socket unit
+    fails."""
     crash = drop_in("sconce-chat.service", CRASH)
     began = time.monotonic()
     answer = ask(machine, timeout=90)
@@ -120,7 +121,8 @@ BROKEN = "chat:\n  threads: many\n"
 
 
 def test_a_broken_configuration_is_answered_and_mended(machine, configure):
-    """No manual restart: the service says what is wrong to each request, and leaves soon."""
+    """No manual restart is needed: the service answers each request with the error, and exits
+    soon."""
     configure(BROKEN, restart=False)
     answer = ask(machine, timeout=30)
     assert answer.status == 503, answer
@@ -137,7 +139,7 @@ def test_a_broken_configuration_is_answered_and_mended(machine, configure):
 def test_a_configuration_that_breaks_while_services_run(machine, configure):
     assert ask(machine).status == 200
     configure(BROKEN, restart=False)
-    # What runs goes on with what it read; after its restart it tells.
+    # A running service keeps its configuration; after a restart it reports the error.
     assert ask(machine).status == 200
     machine.systemctl("restart", *(row.unit for row in SERVICES))
     assert ask(machine, timeout=30).status == 503

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that leave when they are idle, under load: no request is lost, no socket dies."""
+"""Services that exit when idle, under load: no request is lost, and no socket unit fails."""
 import random
 import time
 
@@ -11,14 +11,14 @@ IDLE = "".join("%s:\n  idle_timeout: %%s\n" % row.name for row in SERVICES)
 
 
 def starts(machine, cursor):
-    """How often each service was started since that questions pass through."""
+    """How often each service on the path of chat requests was started since."""
     entries = machine.journal(cursor)
     return {unit: sum(e.get("UNIT") == unit and e["MESSAGE"].startswith("Started ")
                       for e in entries) for unit in UNITS}
 
 
 def one_request(machine, rng):
-    """A request of a random kind; None, or what is wrong with the answer."""
+    """Sends a request of a random kind; returns None, or what is wrong with the answer."""
     kind = rng.random()
     if kind < 0.4:
         answer = ask(machine, chat_body(rng.choice([1, 4, 16]), stream=True))
@@ -37,8 +37,8 @@ def test_fifty_idle_exits_under_load_lose_no_request(machine, configure):
     n, wrong, n_rounds = 0, [], 0
     end = time.monotonic() + 150
     while time.monotonic() < end:
-        # A burst of four clients, then silence about as long as the limit: the next connection
-        # comes a little before, in, or after the exit.
+        # A burst of four clients, then silence of about the idle timeout: the next connection comes
+        # shortly before, during or after the exit.
         crowd = Crowd(lambda: one_request(machine, rng), 4, lambda: rng.random() * 0.05)
         time.sleep(rng.random() * 0.1)
         done, bad = crowd.stop()
@@ -55,7 +55,8 @@ def test_fifty_idle_exits_under_load_lose_no_request(machine, configure):
 
 
 def test_heavy_idle_cycling_trips_no_limit(machine, configure):
-    """Far more starts than systemd's own limits allow: the sockets stay, and so do the clients."""
+    """Far more starts than systemd's own limits allow: the sockets stay usable, and no client
+    fails."""
     configure(IDLE % (("10ms",) * len(SERVICES)))
     rng = random.Random(5)
     cursor = machine.cursor()
@@ -74,7 +75,7 @@ def test_heavy_idle_cycling_trips_no_limit(machine, configure):
 def test_idle_services_leave_and_the_sockets_stay(machine, configure):
     configure(IDLE % (("300ms",) * len(SERVICES)))
     assert ask(machine).status == 200
-    # The cache's idle time begins when the last of the others has left.
+    # The idle time of the cache begins when the last of the other services has exited.
     machine.wait_inactive(*[row.unit for row in SERVICES], timeout=15)
     assert machine.programs() == []
     for row in SERVICES:

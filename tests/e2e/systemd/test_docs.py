@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of documents and manual pages that are about systemd, run where it is."""
+"""Runs the examples in documents and manual pages that need systemd."""
 import pathlib
 import sys
 
@@ -14,7 +14,7 @@ KEYS = "/etc/sconce/api-keys"
 
 @pytest.fixture(scope="module")
 def reader(installed):
-    """An ordinary user, whose systemd runs."""
+    """An ordinary user with a running user manager."""
     installed.machine.add_user("reader")
     installed.machine.run(["mkdir", "-p", "/srv/models"])
     installed.machine.run("mkdir -p ~/ai/models", user="reader")
@@ -23,7 +23,8 @@ def reader(installed):
 
 @pytest.fixture
 def kept(machine, reader):
-    """The machine, whose doors and keys are put back, and the reader's port closed."""
+    """The machine; afterwards its sockets and keys are restored, and the reader's port is
+    closed."""
     keys = machine.path(KEYS).read_bytes() if machine.path(KEYS).exists() else None
     yield machine
     if keys is None:
@@ -42,7 +43,7 @@ def kept(machine, reader):
 @pytest.mark.parametrize("block", BLOCKS, ids=repr)
 def test_example(kept, reader, block):
     user = reader if block.mode == "user" else None
-    # Who is root already needs no sudo, and a bare machine has none.
+    # Root needs no sudo, and a minimal machine has none.
     text = block.text if user else 'sudo() { "$@"; }\n' + block.text
     result = kept.run(["sh", "-e", "-u", "-c", text], user=user, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce doctor` under a real systemd: each fault is found, and the command that it says mends it.
+"""`sconce doctor` under a real systemd: it finds each fault, and the command it prints repairs it.
 
-Each test breaks one thing, finds it named, runs the command as it stands, and finds nothing broken.
+Each test breaks one thing, checks the finding, runs the command unchanged, and checks that nothing
+is found any more.
 """
 import json
 import signal
@@ -36,14 +37,14 @@ def broken(m, *words, user=None):
 
 
 def only_one(m, part, user=None, kind="broken"):
-    """The only finding of its kind, which must say this."""
+    """The only finding of its kind, whose text must contain this."""
     found = [f for f in doctor(m, user=user)["findings"] if f["kind"] == kind]
     assert len(found) == 1 and part in found[0]["what"], found
     return found[0]
 
 
 def mend(m, finding, user=None):
-    """Runs the command as a person would; sudo is what the tests are already."""
+    """Runs the command as a person would; the tests are root already, so without sudo."""
     command = finding["command"]
     if command.startswith("sudo "):
         user = None
@@ -103,7 +104,7 @@ def test_a_mistake_in_the_configuration_has_line_and_column(m):
     try:
         found = only_one(m, name + ":2:12: chat.threads must be a whole number")
         assert found["command"] == "${EDITOR:-vi} +2 " + name
-        # A user's services read the file too.
+        # The services of users read the file too.
         assert name + ":2:12" in only_one(m, name, "alice")["what"]
     finally:
         m.remove(name)
@@ -188,7 +189,7 @@ def test_a_socket_file_that_somebody_removed(m):
 
 
 def test_a_socket_behind_the_gateway_that_the_group_opens(m):
-    """As an older version left it: doctor tells what an upgrade does, too."""
+    """The state that an older version left: doctor also reports what an upgrade would fix."""
     m.run("chgrp sconce /run/sconce/chat.sock")
     found = assert_mends(m, "the group sconce may use /run/sconce/chat.sock")
     assert found["command"] == "systemd-tmpfiles --create sconce.conf"
@@ -198,7 +199,7 @@ def test_a_socket_behind_the_gateway_that_the_group_opens(m):
 
 
 def test_a_group_that_is_missing(m):
-    # It comes back with another number, which sockets that are open do not have.
+    # The group comes back with another GID, which the open sockets do not have.
     m.run("groupdel sconce-services")
     assert_mends(m, "the group sconce-services does not exist")
     m.run("systemd-tmpfiles --create sconce.conf; systemctl stop sconce-gateway.service")
@@ -210,7 +211,7 @@ def test_a_group_that_is_missing(m):
 
 @pytest.fixture
 def store(m):
-    """/var/lib/sconce/models, emptied afterwards."""
+    """/var/lib/sconce/models, which is emptied afterwards."""
     yield "/var/lib/sconce/models"
     m.run("rm -rf /var/lib/sconce/models/*")
 
@@ -277,10 +278,10 @@ def test_a_default_model_that_is_not_there(m):
     m.remove("/etc/sconce/sconce.d/90-default.yaml")
 
 
-# What the journal tells
+# What doctor finds in the journal
 
 def end_by(m, name, user=None, service="chat"):
-    """Ends the running service by a signal, as the kernel or a fault would."""
+    """Ends the running service by a signal, as the kernel or a bug would."""
     path = "/health" if service == "gateway" else "/v1/models"
     unit = "sconce-%s.service" % service
     assert client.get(m, path, user=user).status == 200
@@ -321,7 +322,7 @@ def test_a_service_that_cannot_start_says_why_itself(m):
     assert broken(m) == []
 
 
-# The manager and who asks
+# The unit manager and the calling user
 
 def test_units_that_changed_on_disk(m):
     unit = m.show("sconce-chat.service", "FragmentPath")
@@ -341,12 +342,12 @@ def test_a_program_that_was_replaced_while_it_runs(m):
 
 
 def test_lingering_that_is_off(m):
-    # As it is for a user who is logged in and never asked for more.
+    # The state of a user who is logged in and has not enabled lingering.
     m.run("rm /var/lib/systemd/linger/alice && systemctl start user@%d.service" % m.uid("alice"))
     m.wait(lambda: m.is_active("sconce.target", "alice"), "the doors of alice")
     found = only_one(m, "lingering is off", "alice", "advice")
     assert found["command"] == "loginctl enable-linger"
-    # As a unit: newer versions of logind ask to which one the caller belongs.
+    # Run as a unit: newer versions of logind need to know to which unit the caller belongs.
     m.run(["systemd-run", "-q", "--wait", *found["command"].split(), "alice"])
     assert not any("lingering" in f["what"] for f in doctor(m, user="alice")["findings"])
     m.wait(lambda: m.is_active("sconce.target", "alice"), "the doors of alice")
@@ -381,7 +382,7 @@ def test_a_session_without_a_runtime_directory(m):
 
 def test_no_door_at_all(m):
     m.systemctl("disable", "--now", "sconce.target")
-    # systemctl waits for the target alone; what is part of it stops meanwhile.
+    # systemctl waits only for the target; its parts stop in the meantime.
     m.systemctl("stop", "sconce-gateway.service", "sconce-gateway.socket",
                 "sconce-gateway-tcp.socket", "sconce-chat.service", "sconce-chat.socket")
     try:
@@ -402,7 +403,7 @@ def test_a_gpu_that_is_gone(m):
     assert found["command"] == "sconce setup gpu --system --off"
 
 
-# What `sconce status` says
+# `sconce status`
 
 def status(m, *words, user=None):
     return json.loads(m.run(["sconce", "status", "--json", *words], user=user).stdout)
@@ -413,7 +414,7 @@ def test_the_state_of_a_service_does_not_depend_on_what_the_gateway_knows(m, use
     assert client.ask(m, user=user).status == 200
     assert status(m, user=user)["services"]["chat"] == "runs"
     m.systemctl("stop", "sconce-gateway.service", user=user)
-    # This gateway is new, and has asked chat nothing yet.
+    # This gateway is new, and has sent no request to chat yet.
     assert client.get(m, "/health", user=user).status == 200
     told = status(m, user=user)
     assert told["services"]["chat"] == "runs" and told["chat_running"]
@@ -422,7 +423,7 @@ def test_the_state_of_a_service_does_not_depend_on_what_the_gateway_knows(m, use
     m.systemctl("stop", "sconce-chat.service", user=user)
     told = status(m, user=user)
     assert told["services"]["chat"] == "sleeps"
-    # What it said while it ran, or as it went, is not true any more.
+    # Its status from the time when it ran no longer applies.
     unit = next(u for u in told["units"] if u["unit"] == "sconce-chat.service" and
                 u["manager"] == ("user" if user else "system"))
     assert (unit["state"], unit["status"]) == ("inactive", "")
@@ -442,7 +443,7 @@ def test_states_are_told_to_whom_the_gateway_does_not_tell_them(m):
     assert told["gateway"] is None and told["chat_running"] is True
     m.systemctl("stop", "sconce-chat.service")
     assert status(m, user="eve")["chat_running"] is False
-    # By TCP it is not known, and not guessed.
+    # Over TCP this is unknown, and the status does not guess.
     told = status(m, "--address", "http://127.0.0.1:7266/v1", user="eve")
     assert told["services"]["chat"] == "unknown" and told["chat_running"] is None
     m.run(["gpasswd", "-d", "eve", "sconce"])

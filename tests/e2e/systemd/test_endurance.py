@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crashes, idle exits and broken programs for longer than any patience: no socket dies, clients are
-told, and a loop costs little.
+"""Crashes, idle exits and broken programs for a long time: no socket unit fails, clients get
+errors, and a crash loop costs little CPU time.
 
-SCONCE_ENDURANCE  seconds of each scenario (8), and as many kills
+SCONCE_ENDURANCE  seconds per scenario (8), and the number of kills
 """
 import os
 import random
@@ -26,7 +26,7 @@ def sockets_live(machine):
 
 
 def cpu_seconds(machine):
-    """Of the machine's systemd with all that it has waited for, and of its journal."""
+    """Processor time of the machine's systemd, including its ended children, and of its journal."""
     used = 0
     for pid, _ in machine.processes():
         try:
@@ -42,7 +42,7 @@ def cpu_seconds(machine):
 
 
 def test_kill_after_kill(machine):
-    """Each request that begins after a kill is answered, by the next process."""
+    """Each request that begins after a kill is answered, by a new process."""
     pids = set()
     for i in range(int(SECONDS)):
         row = SERVICES[i % len(SERVICES)]
@@ -50,7 +50,7 @@ def test_kill_after_kill(machine):
         pids.add((row.name, wake(machine, row)))
         machine.systemctl("kill", "--signal=SIGKILL", row.unit)
         began = time.monotonic()
-        # The gateway may have sent the request to the process that died just now.
+        # The gateway may have sent the request to the process that was just killed.
         machine.wait(lambda: ask(machine, chat_body(1)).status == 200, "an answer", 15)
         assert time.monotonic() - began < 10
     assert len(pids) == int(SECONDS)
@@ -67,7 +67,7 @@ def test_idle_exits_under_load(machine, configure):
         ok = answer.whole_stream if answer.data.startswith(b"data:") else answer.status == 200
         return None if ok else repr(answer)
 
-    # Each client rests about as long as the services do before they leave.
+    # Each client pauses for about the idle timeout of the services.
     with Crowd(work, 2, lambda: rng.random() * 0.5) as crowd:
         time.sleep(SECONDS)
         n, wrong = crowd.stop()
@@ -101,6 +101,6 @@ def test_a_broken_program_costs_little_and_is_mended(machine, drop_in, row):
     print("%s: %.1f %% of a processor; %s; the first answer %.1f s after the repair" % (
         row.name, share * 100, {s: told.count(s) for s in set(told)}, after))
     assert share < 0.15
-    # A gateway that cannot start answers nothing, but what waits is served in the end.
+    # A gateway that cannot start answers nothing, but waiting requests are answered in the end.
     assert wrong == [] and set(told) <= {200, 503}
     assert ask(machine).status == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a bare system to a first answer, and what runs in between: nothing."""
+"""From a system without sconce to a first answer; in between, no process runs."""
 import re
 import shlex
 
@@ -18,7 +18,7 @@ def packaged(debs):
 def test_apt_installs_without_a_complaint(installed, packaged):
     for word in ("warning", "error", "cannot", "failed", "not found"):
         lines = [line for line in installed.output.splitlines() if word in line.lower()]
-        # apt itself speaks of its sandbox user and of debconf's frontends here.
+        # Here apt itself prints messages about its sandbox user and debconf's frontends.
         assert [line for line in lines if "_apt" not in line and "debconf" not in line] == []
 
 
@@ -42,7 +42,7 @@ def test_nothing_of_ours_runs_until_somebody_connects(machine):
     slices = machine.run("find /sys/fs/cgroup/sconce.slice -name cgroup.procs -exec cat {} +",
                          check=False).stdout
     assert slices == ""
-    # Listening sockets of systemd alone hold the doors.
+    # Only systemd holds the listening sockets.
     listening = machine.run(["ss", "-xlp"]).stdout
     lines = [line for line in listening.splitlines() if "/run/sconce/" in line]
     assert len(lines) == 5 and all('"systemd",pid=1' in line for line in lines), listening
@@ -72,11 +72,11 @@ def test_the_group_opens_the_unix_socket(machine):
     assert MODEL in machine.run(curl, user="member").stdout
     refused = machine.run(curl, user="other", check=False)
     assert refused.returncode == 7 and refused.stdout == ""
-    # What is kept is the chat service's and root's alone.
+    # Only the chat service and root may use the cache.
     status = ["sconce", "cache", "status"]
     assert machine.run(status, user="member", check=False).returncode == 1
     assert "/var/cache/sconce-cache" in machine.run(status).stdout
-    # Root shows the service that it can open the directory, which is another's inside of it.
+    # Root proves to the service that it can open the directory, which belongs to another user.
     for words in (["ls", "--sessions"], ["verify"], ["purge", "--older-than", "9d"]):
         machine.run(["sconce", "cache", *words])
 
@@ -84,7 +84,7 @@ def test_the_group_opens_the_unix_socket(machine):
 @pytest.mark.parametrize("row", [row for row in SERVICES if row.name != "gateway"],
                          ids=lambda row: row.name)
 def test_members_of_the_group_reach_no_service_behind_the_gateway(machine, row):
-    """They would say there whose caches they use."""
+    """Members of the group could otherwise learn there whose caches are in use."""
     machine.run("id member || useradd -m -G sconce member")
     refused = machine.run(["python3", "-c", CONNECT, "/run/sconce/" + row.socket_file,
                            str(int(row.socket_type))], user="member").stdout
@@ -92,7 +92,7 @@ def test_members_of_the_group_reach_no_service_behind_the_gateway(machine, row):
     assert not machine.is_active(row.unit)
 
 
-# Connects to a unix socket of some type, and says what comes of it.
+# Connects to a unix socket of a given type, and prints the result.
 CONNECT = """
 import socket, sys
 try:
@@ -118,13 +118,13 @@ def test_tcp_asks_for_the_key_of_the_installation(machine, packaged):
         assert refused.status == 401 and "API key" in refused.json["error"]["message"], refused
     assert machine.programs(but=("sconce-cache",)) == ["sconce-gateway"]
     assert ask(machine, port=7266, key=key).status == 200
-    # The port is open on the loopback address alone.
+    # The port is open only on the loopback address.
     assert "127.0.0.1:7266" in machine.run(["ss", "-tln"]).stdout
     assert not re.search(r"(0\.0\.0\.0|\*|\[::\]):7266", machine.run(["ss", "-tln"]).stdout)
 
 
 def test_three_commands_from_a_bare_system_to_the_first_token(make_machine, debs, packaged):
-    """apt install, add oneself to the group, ask: as a user of a new machine does it."""
+    """apt install, adding oneself to the group, a first question: the steps of a new user."""
     import packages
     machine = make_machine(packages=False)
     machine.run("useradd -m ada")
@@ -140,7 +140,7 @@ def test_three_commands_from_a_bare_system_to_the_first_token(make_machine, debs
     for command in commands:
         out = machine.run("cd /root && " + command, env={"DEBIAN_FRONTEND": "noninteractive"})
     assert len(out.stdout.split()) > 3, out
-    # And by HTTP, as any client asks.
+    # And over HTTP, as any client would.
     body = '{"model":"%s","messages":[{"role":"user","content":"Hello"}]}' % MODEL
     out = machine.run(["curl", "-sS", "--unix-socket", "/run/sconce/gateway.sock", "-d", body,
                        "http://localhost/v1/chat/completions"], user="ada")

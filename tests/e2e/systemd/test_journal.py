@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal: fields that programs can go by, and never a word of what people write."""
+"""The journal: it has fields for programs, and never contains text of users."""
 from client import ask, chat_body, get
 from roots import TREE
 from services import SERVICES
@@ -88,7 +88,7 @@ def test_keys_are_named_and_never_shown(machine):
 
 
 def test_libraries_write_nothing_into_the_journal(machine):
-    """libav brings one that warns of memory that it cannot lock."""
+    """libav contains a function that warns if it cannot lock memory."""
     models = "/var/lib/sconce/models/speech"
     machine.run(["mkdir", "-p", models])
     for file in (AUDIO / "whisper").iterdir():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of resources, and the exposure that systemd finds in what really runs."""
+"""Resource limits, and the exposure that systemd computes for the running units."""
 import os
 import re
 
@@ -72,6 +72,7 @@ def test_descriptors_and_core_files_are_limited(running, row, user):
     limits = open("/proc/%d/limits" % pid).read()
     files = re.search(r"Max open files\s+(\d+)\s+(\d+)", limits)
     assert 1024 <= int(files.group(1)) <= 65536
-    # A core would hold what people wrote: there is none of a process whose memory is root's alone.
+    # A core dump would contain users' text: none is made of a process whose memory only root may
+    # read.
     assert os.stat("/proc/%d/mem" % pid).st_uid == 0
     assert open("/proc/%d/oom_score_adj" % pid).read().strip() != "0"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce setup` under a real systemd: doors, keys, access, GPUs, model directories.
+"""`sconce setup` under a real systemd: endpoints, keys, access, GPUs, model directories.
 
-The tests share one machine and stand in the order in which they build on each other: the system's
-instance and two users with instances of their own.
+The tests share one machine and build on each other in this order. There are the system's instance
+and two users with instances of their own.
 """
 import json
 import re
@@ -40,7 +40,7 @@ def status(m, path="/v1/models", port=None, key=None, user=None):
 
 
 def can_connect(m, user):
-    """Whether this user of the machine gets an answer at the system's unix socket."""
+    """Whether this user of the machine gets an answer on the system's unix socket."""
     r = m.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket",
                "/run/sconce/gateway.sock", "http://x/health"], user=user, check=False)
     return r.stdout == "200"
@@ -94,7 +94,8 @@ def test_running_it_again_changes_nothing(m):
 
 def test_a_dry_run_tells_and_changes_nothing(m):
     def files():
-        """Blocks of prompts are written whenever a service has time."""
+        """The files that changed since; blocks of prompts are written whenever a service has
+        time."""
         return m.run("find /etc /home -newer /tmp/stamp -not -type d "
                      "-not -path '*/sconce-cache/*' | sort").stdout
 
@@ -141,7 +142,7 @@ def test_a_new_key_works_at_once_and_its_name_once(m):
     assert status(m, "/metrics", 7266, graphs) == 200 and status(m, port=7266, key=graphs) == 403
     out = run_setup(m, "tcp").stdout
     assert key_of(out) == old
-    # Withdrawn by hand, as the file says.
+    # Removed by hand, as the file explains.
     m.run("sed -i \"/bob's laptop/d\" /etc/sconce/api-keys && systemctl restart sconce-gateway")
     assert status(m, port=7266, key=new) == 401
     assert status(m, port=7266, key=old) == 200
@@ -154,7 +155,7 @@ def test_access_is_what_its_name_says(m):
     assert "share the prefix cache of prompts" in out
     assert can_connect(m, "eve") and status(m, port=7266) == 200
     assert status(m, "/metrics", port=7266) == 403
-    # A user's own door does not open with the machine's.
+    # Opening the machine's TCP endpoint does not open that of a user.
     m.systemctl("stop", "sconce-gateway.service", user="bob")
     assert status(m, port=7268) == 401
     run_setup(m, "access", "group")
@@ -174,7 +175,7 @@ def test_doors_that_were_opened_alone_close_too(m):
     run_setup(m, "access", "open")
     m.systemctl("stop", "sconce.target")
     m.systemctl("start", "sconce-gateway-tcp.socket", "sconce-gateway.socket")
-    # The gateway alone listens: who is let in is told that there is no such thing.
+    # Only the gateway listens: an authorized client gets a 404.
     assert status(m, "/nothing", port=7266) == 404 and can_connect(m, "eve")
     run_setup(m, "access", "group")
     assert not can_connect(m, "eve")
@@ -254,14 +255,14 @@ def test_an_image_is_set_up_from_outside(m):
 # Devices and directories
 
 def fake_gpu(m):
-    """A node that looks like a GPU's and is /dev/null."""
+    """A device node with a GPU's name that is /dev/null."""
     m.run("mkdir -p /dev/dri && mknod /dev/dri/renderD128 c 1 3 && "
           "mknod /dev/dri/card0 c 1 3 && groupadd -f render && chgrp render /dev/dri/* && "
           "chmod 660 /dev/dri/*")
 
 
 def seen_by_chat(m, path, user=None):
-    """What the running chat service has there: the names in it."""
+    """The names in this directory as the running chat service sees it."""
     assert status(m, "/v1/models", user=user) == 200
     pid = m.show("sconce-chat.service", "MainPID", user)
     return m.run("ls /proc/%s/root%s" % (pid, path), check=False).stdout.split()

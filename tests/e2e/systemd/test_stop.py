@@ -50,7 +50,7 @@ def test_the_limit_ends_what_takes_too_long(machine, drop_in):
     drop_in(row.unit, "[Service]\nExecStart=\nExecStart=%s --drain-timeout 0.5\n" % row.binary)
     assert ask(machine).status == 200
     stream = Stream(machine, long_body(2000, n=8, temperature=1, stream=True)).first()
-    # A client that reads: the last words do not pass what the sockets hold already.
+    # A client that reads: the last tokens fit into the socket buffers.
     with concurrent.futures.ThreadPoolExecutor(1) as reader:
         rest = reader.submit(stream.rest)
         began = time.monotonic()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two users with instances of their own, and the system's: all at once, and none in another's."""
+"""The system's instance and two users' own ones at the same time, none of which reaches
+another's."""
 import concurrent.futures
 import json
 import os
@@ -15,7 +16,7 @@ UNITS = [row.unit for row in SERVICES]
 
 
 class Instance:
-    """One instance of sconce: the system's when it has no user."""
+    """One instance of sconce: the system's if it has no user."""
 
     def __init__(self, machine, user, port):
         self.machine = machine
@@ -31,7 +32,7 @@ class Instance:
         return {row.name: self.machine.host_pid(row.unit, self.user) for row in SERVICES}
 
     def wake(self):
-        """All its services run then."""
+        """Starts all its services."""
         for row in SERVICES:
             wake(self.machine, row, self.user)
         return self.processes()
@@ -97,7 +98,7 @@ def members(instances):
 
 
 def ask_as(machine, user, path, body=None):
-    """(status, answer) of a request at the machine's unix socket, made by that user."""
+    """(status, answer) of a request by that user over the machine's unix socket."""
     post = ["--data-binary", "@-"] if body else []
     r = machine.run(["curl", "-sS", "-m", "60", "-w", "\n%{http_code}", "--unix-socket",
                      "/run/sconce/gateway.sock", "http://localhost" + path, *post], user=user,
@@ -107,7 +108,7 @@ def ask_as(machine, user, path, body=None):
 
 
 def cached_for(machine, user, prompt=STORY):
-    """How much of a prompt was computed before, as the answer tells the user who asks."""
+    """How many tokens of a prompt came from the cache, by the answer that this user gets."""
     status, answer = ask_as(machine, user, "/v1/completions",
                             {"model": MODEL, "prompt": prompt, "max_tokens": 1})
     assert status == 200, answer
@@ -132,7 +133,7 @@ def test_members_ask_and_root_observes(instances, members):
     out = machine.run(["sconce", "status"], user=members[0]).stdout
     assert "API keys with the right observe" in out and "model " not in out
     assert "model    sconce-guide" in machine.run(["sconce", "status"]).stdout
-    # Of the own services everybody sees all.
+    # Users have all rights on their own services.
     assert instances["ada"].ask().status == 200
     assert "model    sconce-guide" in machine.run(["sconce", "status"], user="ada").stdout
 
@@ -192,7 +193,7 @@ def test_services_of_users_have_namespaces_of_their_own(instances):
                 assert space != os.readlink("/proc/%d/ns/%s" % (machine.leader, kind)), (user, name)
                 assert space not in seen, (user, name, kind, seen.get(space))
                 seen[space] = (user, name)
-            # The network namespace has a loopback device and nothing else, and no address to reach.
+            # The network namespace has only a loopback device, and no address that can be reached.
             devices = open("/proc/%d/net/dev" % pid).read().splitlines()[2:]
             assert [d.split(":")[0].strip() for d in devices] == ["lo"]
 
@@ -208,7 +209,7 @@ def test_services_run_as_nobody_of_importance(instances):
             if user:
                 assert uids == {machine.uid(user)}
             else:
-                # One of systemd's dynamic users.
+                # A UID from systemd's range for dynamic users.
                 assert len(uids) == 1 and 61184 <= uids.pop() <= 65519
             assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
             assert int(status["CapEff"], 16) == 0 and int(status["CapBnd"], 16) == 0
@@ -230,7 +231,7 @@ def test_one_instance_ends_alone(instances):
 
 
 def test_an_instance_lives_as_long_as_its_users_manager(instances):
-    """Doors of users who enabled them open again with their session; nothing else starts."""
+    """The sockets that a user enabled are opened again with the session; nothing else starts."""
     machine = instances[None].machine
     machine.run(["systemctl", "restart", "user@%d.service" % machine.uid("bob")])
     machine.wait(lambda: machine.systemctl("is-active", "sconce.target", user="bob",

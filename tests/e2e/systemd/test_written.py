@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What services leave on the disk: kept blocks in their cache directory, and nothing else."""
+"""What services leave on the disk: KV blocks in the cache directory, and nothing else."""
 import json
 
 import pytest
@@ -9,7 +9,7 @@ from services import SERVICES
 
 SYSTEM = "/var/cache/private/sconce-cache"
 USER = "/home/ada/.cache/sconce-cache"
-# What systemd and its journal write, whatever runs.
+# Paths that systemd and its journal write, with or without sconce.
 MANAGERS = ("/run/systemd/", "/run/log/", "/run/udev/", "/run/user/", "/var/log/", "/var/lib/systemd/",
             "/var/lib/dbus/")
 
@@ -28,15 +28,16 @@ def stamp(machine):
 
 
 def post(machine, user, path, command):
-    """Posts what a command prints; the status. By the user, for root is nobody that a user's gateway
-    knows, and shares no cache there."""
+    """Posts the output of a command and returns the HTTP status. Runs as the user, because a user's
+    gateway does not know root and shares no cache with it."""
     return machine.run("%s | curl -sS -m 60 -o /dev/null -w '%%{http_code}' --data-binary @- "
                        "-H 'Content-Type: application/json' --unix-socket %s http://localhost%s"
                        % (command, machine.socket_path("gateway", user), path), user=user).stdout
 
 
 def work(machine, user):
-    """Requests of every kind, so long that blocks are kept, and so large that memory is felt."""
+    """Requests of every kind, long enough that blocks are stored, and large enough to use much
+    memory."""
     text = "Hello there, this is a story about a lamp. " * 60
     for stream in (False, True):
         body = json.dumps(chat_body(8, stream=stream, prompt=text))
@@ -68,7 +69,7 @@ def test_services_write_into_the_cache_directory_and_nowhere_else(machine, user)
     assert set(files.values()) == {"600"}
     directories = machine.run(["find", home, "-type", "d", "-printf", "%m\\n"]).stdout.split()
     assert set(directories) == {"700"}
-    # Not as text: keys and values, under names that are hashes.
+    # Blocks contain keys and values and no text, and their names are hashes.
     assert machine.run(["grep", "-rla", "about a lamp", home], check=False).stdout == ""
 
 
