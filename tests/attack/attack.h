@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * What somebody who took over a service would try
+ * What an attacker who has taken over a service would try.
  *
- * An attack is a few system calls of the victim. It returns 0 when it reached its aim, a negative
- * errno when a call on the way was denied (the victim may be dead by then), ATTACK_ABSENT when this
- * machine has nothing of the kind to attack. Success does no harm to the machine: what would is
- * asked for in a way that the kernel turns down after it looked at the rights.
+ * An attack is a few system calls of the victim. It returns 0 if it succeeded, a negative errno if
+ * a call was denied (the victim may be dead by then), or ATTACK_ABSENT if this machine lacks the
+ * target. Success does no harm to the machine: a harmful call gets arguments that the kernel
+ * rejects after it has checked the rights.
  */
 
 #include <netinet/in.h>
@@ -20,29 +20,29 @@ enum {
     ATTACK_ABSENT = 1,
 };
 
-/* What there is to attack. Strings may be NULL: absent. */
+/* The targets of the attacks. Strings may be NULL: no such target. */
 struct scene {
-    const char *other_file;  /* of another user, readable by its owner alone */
+    const char *other_file;  /* of another user, readable only by its owner */
     const char *home_file;   /* in another user's home, readable by everybody */
-    const char *homes;       /* the directory of homes, with that of home_file */
+    const char *homes;       /* the directory that contains the home of home_file */
     const char *root_file;   /* in root's home */
-    const char *own_file;    /* of the service's user, and none of the service's business */
+    const char *own_file;    /* of the service's user, but not needed by the service */
     const char *cache_dir;   /* of the system, with a file `entry` */
     const char *state_dir;   /* of another service, with a file `entry` */
     const char *user_cache;  /* of the user, with a file `entry` */
-    const char *store;       /* where models are */
+    const char *store;       /* the model directory */
     const char *outside_dir; /* writable for everybody */
     const char *neighbour_socket;
     const char *bus;                     /* the socket of the message bus */
-    const char *kept_socket, *kept_lock; /* of the cache service, and the lock of its directory */
+    const char *kept_socket, *kept_lock; /* the cache service's socket, its directory's lock */
     pid_t neighbour;
-    uint64_t neighbour_address;    /* readable memory of it */
+    uint64_t neighbour_address;    /* readable memory of @neighbour */
     int listener;                  /* inherited TCP socket of the service, or -1 */
-    struct sockaddr_in tcp4, udp4; /* tcp4 is outside of this machine, if there is an outside */
+    struct sockaddr_in tcp4, udp4; /* tcp4 is on another machine, if --out names one */
     struct sockaddr_in local;      /* a port of this machine */
-    int udp_fd;                    /* what is bound to udp4 */
+    int udp_fd;                    /* the socket that is bound to udp4 */
     struct sockaddr_in6 tcp6;      /* family 0: this machine has no IPv6 */
-    const char *abstract;          /* a listening socket's name, without the zero */
+    const char *abstract;          /* a listening socket's name, without the leading NUL */
 };
 
 struct attack {
@@ -60,5 +60,5 @@ extern const struct attack attacks_memory[];
 extern const struct attack attacks_kernel[];
 extern const struct attack attacks_kept[];
 
-/* openat() by the victim; a descriptor or a negative errno. */
+/* openat() by the victim; returns a descriptor or a negative errno. */
 long attack_open(struct victim *victim, const char *path, int flags);

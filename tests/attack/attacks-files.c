@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on files: what is not the service's business to read, and every write
+ * Attacks on files: reading files that the service does not need, and all kinds of writes.
  *
- * Attacks on the model store work on a decoy of their own, which is made anew before each.
+ * Attacks on the model store use a decoy file, which is created again before each attack.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ long attack_open(struct victim *v, const char *path, int flags)
     return CALL(v, SYS_openat, (uint64_t)AT_FDCWD, victim_text(v, path), (uint64_t)flags, 0600);
 }
 
-/* Opening alone is no harm yet: a byte must come. */
+/* Opening a file is not enough for success: a byte must be read. */
 static int read_file(struct victim *v, const char *path)
 {
     char byte = 0;
@@ -34,7 +34,7 @@ static int read_file(struct victim *v, const char *path)
     return n < 0 ? (int)n : n == 0 ? -ENODATA : 0;
 }
 
-/* Listing a directory counts when it shows what is there: a wall may leave an empty one. */
+/* Listing a directory succeeds if it shows an entry: a wall may leave an empty directory. */
 static int list_directory(struct victim *v, const char *path, const char *name)
 {
     char entries[2048] = {};
@@ -124,7 +124,7 @@ static int dev_gpu(struct victim *v, const struct scene *s UNUSED)
 {
     const int r = device(v, "/dev/dri/renderD128", O_RDWR);
 
-    /* A node without a driver behind it: whoever may open it is told so. */
+    /* A node without a driver: a process that may open it gets one of these errors. */
     return r == -ENXIO || r == -ENODEV ? 0 : r;
 }
 
@@ -147,7 +147,7 @@ static int write_outside(struct victim *v, const struct scene *s)
     return (int)CALL(v, SYS_unlinkat, (uint64_t)AT_FDCWD, victim_text(v, path), 0);
 }
 
-/* The name of the decoy in the store; makes it, by our own rights. */
+/* The name of the decoy in the store, which this creates with our own rights. */
 static const char *decoy(const struct scene *s, const char *name)
 {
     static char path[512];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on what the cache service keeps of others, by its socket
+ * Attacks through the cache service's socket on blocks that it stores for others.
  *
- * They ask what any client may ask, and look at every descriptor that comes with an answer for more
- * than was named. The name of one block is known, as it is to who can guess the beginning of a
- * prompt: 32 bytes 'A'. KEPT_SECRET stands in a block of another name.
+ * They send requests that any client may send, and search every descriptor that comes with an
+ * answer for more than the requested block. The name of one block is known, as it is to anybody who
+ * can guess the beginning of a prompt: 32 bytes 'A'. KEPT_SECRET is in a block with another name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,22 +19,22 @@
 #include "common/wire/cache-protocol.h"
 
 #define KEPT_SECRET "sconce-attack-secret"
-#define KEPT_LOOK   (8u << 20) /* bytes of a descriptor that are looked at */
+#define KEPT_LOOK   (8u << 20) /* bytes of a descriptor that are searched */
 #define KEPT_AREA   (256u << 10)
 #define KEPT_PIECE  (64u << 10)
-#define KEPT_TRIES  20 /* for bytes that have not come yet */
+#define KEPT_TRIES  20 /* retries while no bytes have arrived */
 
-/* A connection of the victim, and memory of it that is used for each call anew. */
+/* A connection of the victim, and memory of the victim that each call reuses. */
 struct kept {
     struct victim *victim;
     long fd;
     uint64_t area;
-    struct cache_packet packet; /* the question, then the answer */
+    struct cache_packet packet; /* the request, then the answer */
     struct cache_head head;     /* of the answer */
-    int given;                  /* the descriptor that came with it; -1: none */
+    int given;                  /* the descriptor that came with the answer, or -1 */
 };
 
-/* A message in the memory of the victim, whose pointers are the victim's. */
+/* Writes a message into the victim's memory, with pointers in the victim's address space. */
 static uint64_t put_message(struct kept *k, const void *data, size_t size, int *fd)
 {
     union {
@@ -56,7 +56,7 @@ static uint64_t put_message(struct kept *k, const void *data, size_t size, int *
     return victim_put(k->victim, &msg, sizeof(msg));
 }
 
-/* Reads what the victim received by the message at @there. */
+/* Reads what the victim received with the message at @there. */
 static int get_message(struct kept *k, uint64_t there, size_t size)
 {
     union {
@@ -80,7 +80,8 @@ static int get_message(struct kept *k, uint64_t there, size_t size)
     return cache_read_head(&body, k->packet.data, size, &k->head);
 }
 
-/* Asks what stands in the packet, @fd (-1: none) with it. 0, or what the service said or a call. */
+/* Sends the packet, with @fd unless it is -1. Returns 0, or the errno of a call or of the answer.
+ * */
 static int ask(struct kept *k, int fd)
 {
     static const uint8_t room[CACHE_PACKET_MAX];
@@ -147,7 +148,7 @@ static int list(struct kept *k)
     return ask(k, -1);
 }
 
-/* As any client, then as somebody who manages the cache. */
+/* First as an ordinary client, then with the rights to manage the cache. */
 static int kept_list(struct victim *v, const struct scene *s)
 {
     static struct kept k;
@@ -170,7 +171,7 @@ static int kept_list(struct victim *v, const struct scene *s)
     return r < 0 ? r : list(&k);
 }
 
-/* Bytes of the descriptor, from anywhere in its file, else what comes next. */
+/* Reads bytes of the descriptor: at any offset of a file, or the next bytes of a pipe. */
 static long read_some(struct kept *k, int fd, uint64_t at, uint64_t there)
 {
     const long n = CALL(k->victim, SYS_pread64, (uint64_t)fd, there, KEPT_PIECE, at);
@@ -178,7 +179,7 @@ static long read_some(struct kept *k, int fd, uint64_t at, uint64_t there)
     return n == -ESPIPE ? CALL(k->victim, SYS_read, (uint64_t)fd, there, KEPT_PIECE) : n;
 }
 
-/* 0: the secret comes out of the descriptor; -ENODATA: it does not. */
+/* 0: the descriptor reveals the secret; -ENODATA: it does not. */
 static int look(struct kept *k, int fd)
 {
     static char bytes[KEPT_PIECE], both[2 * KEPT_PIECE];
@@ -197,7 +198,7 @@ static int look(struct kept *k, int fd)
             break;
         if (victim_get(k->victim, k->area, bytes, (size_t)n) < 0)
             return -EIO;
-        /* It may lie across two pieces. */
+        /* The secret may lie across two pieces. */
         memmove(both, both + KEPT_PIECE, KEPT_PIECE);
         memset(both + KEPT_PIECE, 0, KEPT_PIECE);
         memcpy(both + KEPT_PIECE, bytes, (size_t)n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks that make memory executable, and parts of the kernel that no service needs
+ * Attacks that make memory executable, or use parts of the kernel that no service needs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "attack.h"
 
 #define PAGE 4096
-/* A page of it is mapped: addresses are never taken for an errno. */
+/* The results are mapped addresses, the last page of which would be taken for an errno. */
 #define IS_ERROR(r) ((r) < 0 && (r) > -PAGE)
 
 static long map(struct victim *v, int prot, int flags, long fd)
@@ -33,7 +33,7 @@ static int map_writable_code(struct victim *v, const struct scene *s UNUSED)
     return IS_ERROR(at) ? (int)at : 0;
 }
 
-/* As a compiler at run time does: write first, execute then. */
+/* What a JIT compiler does: write first, then make it executable. */
 static int protect_code(struct victim *v, const struct scene *s UNUSED)
 {
     const long at = map(v, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -52,7 +52,7 @@ static int protect_code_by_key(struct victim *v, const struct scene *s UNUSED)
     return (int)CALL(v, SYS_pkey_mprotect, (uint64_t)at, PAGE, PROT_READ | PROT_EXEC, (uint64_t)-1);
 }
 
-/* A personality under which every readable page is code. */
+/* A personality in which every readable page is executable. */
 static int readable_is_code(struct victim *v, const struct scene *s UNUSED)
 {
     long r = CALL(v, SYS_personality, READ_IMPLIES_EXEC);
@@ -63,7 +63,7 @@ static int readable_is_code(struct victim *v, const struct scene *s UNUSED)
     return IS_ERROR(r) ? (int)r : 0;
 }
 
-/* Written as a file, mapped as code: never writable and executable at one address. */
+/* Written as a file, mapped as code: no address is ever both writable and executable. */
 static int map_memfd_code(struct victim *v, const struct scene *s UNUSED)
 {
     const unsigned char code[16] = {0xc3};
@@ -81,7 +81,7 @@ static int map_memfd_code(struct victim *v, const struct scene *s UNUSED)
 
 static int mount_files(struct victim *v, const struct scene *s UNUSED)
 {
-    /* No file system that there is: whoever may mount is told ENODEV, and nothing happens. */
+    /* No such file system: a process that may mount gets ENODEV, and nothing happens. */
     const uint64_t type = victim_text(v, "sconce-none");
     const long r = CALL(v, SYS_mount, type, victim_text(v, "/"), type, MS_NOSUID, 0);
 
@@ -98,7 +98,7 @@ static int load_bpf(struct victim *v, const struct scene *s UNUSED)
     return fd < 0 ? (int)fd : 0;
 }
 
-/* Of every process on CPU 0. */
+/* Performance events of every process on CPU 0. */
 static int observe_machine(struct victim *v, const struct scene *s UNUSED)
 {
     const struct perf_event_attr event = {
@@ -135,7 +135,7 @@ static int keyring(struct victim *v, const struct scene *s UNUSED)
 
 static int set_clock(struct victim *v, const struct scene *s UNUSED)
 {
-    /* No tick that there can be: whoever may set the clock is told EINVAL, and nothing happens. */
+    /* An invalid tick: a process that may set the clock gets EINVAL, and nothing happens. */
     const struct timex timex = {.modes = ADJ_TICK};
     const long r = CALL(v, SYS_adjtimex, victim_put(v, &timex, sizeof(timex)));
 
@@ -144,7 +144,7 @@ static int set_clock(struct victim *v, const struct scene *s UNUSED)
 
 static int load_module(struct victim *v, const struct scene *s UNUSED)
 {
-    /* No module at all: refused for its format, or before it is looked at. */
+    /* Not a module: rejected for its format, or before the kernel reads it. */
     const long r = CALL(v, SYS_init_module, victim_text(v, "none"), 4, victim_text(v, ""));
 
     return r == -ENOEXEC ? 0 : (int)r;

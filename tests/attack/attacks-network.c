@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on the network, and on the sockets of others
+ * Attacks on the network, and on the sockets of other processes.
  *
- * The ports that are called listen in the network namespace of this program. A connection counts
- * when the kernel made it.
+ * The target ports listen in the network namespace of this program. A connection succeeds when the
+ * kernel has established it.
  */
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -59,7 +59,7 @@ static int udp(struct victim *v, const struct scene *s)
     n = CALL(v, SYS_sendto, (uint64_t)fd, text, 3, 0, to, sizeof(s->udp4));
     if (n < 0)
         return (int)n;
-    /* Sent is not arrived: a namespace has a loopback device of its own. */
+    /* A successful send is not enough: another namespace has its own loopback device. */
     return recv(s->udp_fd, got, sizeof(got), MSG_DONTWAIT) == 3 ? 0 : -EHOSTUNREACH;
 }
 
@@ -153,7 +153,7 @@ static int bus(struct victim *v, const struct scene *s)
     return connect_to_path(v, s->bus);
 }
 
-/* An inherited listener belongs to the network outside: dissolved, it can connect from there. */
+/* An inherited listener belongs to the host network: a disconnected one can connect from there. */
 static int reuse_listener(struct victim *v, int fd, const struct sockaddr_in *to)
 {
     const struct sockaddr none = {.sa_family = AF_UNSPEC};
@@ -167,7 +167,7 @@ static int reuse_listener(struct victim *v, int fd, const struct sockaddr_in *to
     r = CALL(v, SYS_connect, (uint64_t)fd, victim_put(v, to, sizeof(*to)), sizeof(*to));
     if (r != -EINPROGRESS)
         return (int)r;
-    /* It does not block; asked again, it tells how it went. */
+    /* The socket does not block; the second call returns the result of the first. */
     usleep(200000);
     r = CALL(v, SYS_connect, (uint64_t)fd, victim_put(v, to, sizeof(*to)), sizeof(*to));
     return r == -EISCONN ? 0 : (int)r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on other processes, and new programs
+ * Attacks on other processes, and attempts to execute new programs.
  */
 #include <elf.h>
 #include <errno.h>
@@ -28,7 +28,8 @@ static int exec_sh(struct victim *v, const struct scene *s UNUSED)
     return (int)CALL(v, SYS_execve, victim_text(v, "/bin/sh"), arguments(v), 0);
 }
 
-/* A program that needs no other file: it would crash at its first instruction, had it the time. */
+/* A program that needs no other file. It would crash at its first instruction, if it got that far.
+ * */
 struct program {
     Elf64_Ehdr header;
     Elf64_Phdr segment;
@@ -58,7 +59,7 @@ static int program_make(struct program *ret)
     return 0;
 }
 
-/* A program that lies in no file system. */
+/* Executes a program that is in no file system. */
 static int exec_memfd(struct victim *v, const struct scene *s UNUSED)
 {
     struct program program;
@@ -123,7 +124,7 @@ static int take_descriptor(struct victim *v, const struct scene *s)
     return fd < 0 ? (int)fd : 0;
 }
 
-/* Signal 0 asks for the permission alone. */
+/* Signal 0 only checks the permission. */
 static int signal_neighbour(struct victim *v, const struct scene *s)
 {
     if (!s->neighbour)

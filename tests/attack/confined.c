@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * confined POLICY: a process that has the walls of a policy and writes until nobody takes it
+ * confined POLICY: a process that applies the walls of a policy and writes until its reader leaves.
  *
- * For policies of processes that are not services of their own, such as decoders.
+ * For policies of processes that are not services, such as decoders.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "confined: %s\n", err.text);
         return 1;
     }
-    /* It waits in a full pipe: all that is confined so may write. */
+    /* It blocks on a full pipe: every confined process may write to its standard output. */
     while (write(STDOUT_FILENO, "sealed\n", 7) == 7)
         ;
     return 0;

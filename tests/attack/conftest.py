@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that attacks, and what it aims at on this machine."""
+"""Fixtures: the attack program, and its targets on this machine."""
 import os
 import pathlib
 import subprocess
@@ -23,7 +23,7 @@ def build():
 
 @pytest.fixture(scope="session")
 def program(build):
-    """tests/attack, where it can work: as root, and where ptrace can suspend seccomp."""
+    """The path of tests/attack; skips unless we are root and ptrace can suspend seccomp."""
     path = build / "tests/attack/attack"
     if os.geteuid() != 0:
         pytest.skip("attacks on processes need root")
@@ -44,7 +44,7 @@ def neighbour():
 
 @pytest.fixture(scope="session")
 def scene(tmp_path_factory):
-    """Files to attack, below one directory; options of the program."""
+    """Files to attack, below one directory, as options of the program."""
     top = tmp_path_factory.mktemp("scene")
 
     def write(name, mode=0o644):
@@ -67,7 +67,7 @@ def scene(tmp_path_factory):
 
 
 def put_bad_links(models, scene):
-    """What a hostile archive of models might hold: no link opens anything but a model."""
+    """A hostile model archive: its links must not open anything but models."""
     whole = models / "whole"
     whole.mkdir()
     (whole / "model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
@@ -84,7 +84,7 @@ def put_bad_links(models, scene):
 
 @pytest.fixture(scope="session")
 def serve(build, tmp_path_factory, scene):
-    """The services without systemd, whose walls are those that they give themselves."""
+    """The services without systemd, with only the walls that they raise themselves."""
     here = tmp_path_factory.mktemp("serve")
     models = here / "models"
     models.mkdir()

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seccomp filters carried from one process to another
+ * Copies seccomp filters from one process to another.
  *
- * PTRACE_SECCOMP_GET_FILTER gives the classic BPF of each filter as it was loaded, the oldest
- * first. Loaded into a process that nothing else confines they show what seccomp alone denies.
+ * PTRACE_SECCOMP_GET_FILTER returns the classic BPF of each filter as it was loaded, the oldest
+ * first. In a process without other restrictions, they show what seccomp alone denies.
  */
 #include "filters.h"
 
@@ -47,7 +47,7 @@ int filters_read(struct victim *victim, struct filters **ret_filters)
         if (ptrace(PTRACE_SECCOMP_GET_FILTER, pid, f->n, program->filter) < 0)
             return -errno;
     }
-    /* ENOENT ends the list; EINVAL: there is none at all. */
+    /* ENOENT marks the end of the list; EINVAL means that there is no filter. */
     if (f->n < FILTERS_MAX && errno != ENOENT && errno != EINVAL)
         return -errno;
     *ret_filters = STEAL(f);

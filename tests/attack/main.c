@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attack: makes a running service try what it must not, wall by wall
+ * attack: makes a running service try forbidden actions, wall by wall.
  *
  *   attack [OPTION]... PID      each attack in a copy of the process, in six ways
- *   attack [OPTION]...          against a process without walls: each attack must reach its aim
- *   attack --state PID          what the process is told of its own walls
- *   attack --kill-self PID      one forbidden call by the process itself, which dies of it
+ *   attack [OPTION]...          against a process without walls: each attack must succeed
+ *   attack --state PID          prints the walls as the kernel reports them to the process
+ *   attack --kill-self PID      one forbidden call by the process itself, which is killed for it
  *
- * One line per attack and way: NAME, WAY and OUTCOME, with tabs between. Ways: `none` (no wall),
- * `own` (the last --own filters of the service alone), `unit` (its other filters alone), `spaces`
- * (its namespaces and credentials alone), `unfiltered` (everything but seccomp), `all`. Outcomes:
+ * One line per attack and way: NAME, WAY and OUTCOME, separated by tabs. Ways: `none` (no wall),
+ * `own` (only the last --own filters, the service's own), `unit` (only its other filters), `spaces`
+ * (only its namespaces and credentials), `unfiltered` (everything but seccomp), `all`. Outcomes:
  * `done`, `absent`, the name of an errno, or of the signal that ended the process.
  */
 #include <errno.h>
@@ -51,11 +51,11 @@ static const struct attack *const tables[] = {
 struct run {
     pid_t pid;
     size_t n_own;
-    const char *only; /* names with commas, or NULL */
-    const char *out;  /* a listener outside of this machine, or NULL */
+    const char *only; /* names separated by commas, or NULL */
+    const char *out;  /* a listener on another machine, or NULL */
     struct scene scene;
     int our_listener;
-    /* What attacks are copied from; NULL where this run has no such way. */
+    /* The processes that attacks copy, by way; NULL if this run does not use the way. */
     struct victim *bases[N_WAYS];
     struct standin *none, *own, *unit, *spaces;
 };
@@ -85,7 +85,7 @@ static void print_outcome(const struct attack *a, enum way way, int r, const str
     fflush(stdout);
 }
 
-/* -EPIPE: the victim itself could not be copied, so nothing was learnt. */
+/* -EPIPE: the victim itself could not be copied, so there is no result. */
 static int run_attack(struct run *run, const struct attack *a, enum way way)
 {
     const bool filtered = way == WAY_OWN || way == WAY_UNIT || way == WAY_ALL;
@@ -124,7 +124,7 @@ static int run_attacks(struct run *run)
     return failed;
 }
 
-/* What PID 1 has already: filters of a container, which are no wall of a unit. */
+/* The number of PID 1's filters: those belong to a container and not to a unit. */
 static size_t outer_filters(void)
 {
     char line[256];
@@ -138,7 +138,7 @@ static size_t outer_filters(void)
     return n;
 }
 
-/* A stand-in that has filters @first to @first + @n - 1 of the service and no other wall. */
+/* A stand-in with filters @first to @first + @n - 1 of the service and no other wall. */
 static int filtered_new(const struct filters *filters, size_t first, size_t n,
                         struct standin **ret_standin, struct victim **ret_victim)
 {
@@ -153,7 +153,7 @@ static int filtered_new(const struct filters *filters, size_t first, size_t n,
     return filters_load(filters, first, n, *ret_victim);
 }
 
-/* What this kernel has to offer beside seccomp. */
+/* Prints which other mechanisms than seccomp this kernel has. */
 static void print_kernel(void)
 {
     const long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1);
@@ -161,7 +161,7 @@ static void print_kernel(void)
     printf("#\tlandlock\t%ld\n#\tmdwe\t%d\n", MAX(abi, 0), prctl(PR_GET_MDWE, 0, 0, 0, 0) >= 0);
 }
 
-/* The service itself is stopped last, after everything that reads /proc or its descriptors. */
+/* The service itself is stopped last, after all reads of /proc and of its descriptors. */
 static int run_open(struct run *run)
 {
     _cleanup_(filters_freep) struct filters *filters = NULL;
@@ -219,7 +219,7 @@ static int show_state(pid_t pid)
     return r < 0 ? r : state_print(copy);
 }
 
-/* No copy here: the process makes the call, its filters in force, and its end shows. */
+/* Makes the process itself, not a copy, do the call under its filters, and reports how it ends. */
 static int kill_self(pid_t pid)
 {
     _cleanup_(victim_freep) struct victim *victim = NULL;

@@ -10,7 +10,8 @@ void registers_set_call(struct user_regs_struct *regs, uint64_t pc, long nr,
 {
     regs->rip = pc;
     regs->rax = (uint64_t)nr;
-    /* Not within a call any more: else the kernel would restart the one that it interrupted. */
+    /* Marks the thread as outside of a system call, so the kernel does not restart the interrupted
+     * one. */
     regs->orig_rax = (uint64_t)-1;
     regs->rdi = args[0];
     regs->rsi = args[1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The registers of a stopped thread, as far as a system call needs them; one file per machine. */
+/* The registers of a stopped thread that a system call uses; one .c file per architecture. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,8 +11,8 @@
 extern const unsigned char registers_trap[];
 extern const size_t registers_trap_size;
 
-/* As if the thread had just reached a system call instruction at @pc. */
+/* Sets the registers as if the thread had just reached a system call instruction at @pc. */
 void registers_set_call(struct user_regs_struct *regs, uint64_t pc, long nr,
                         const uint64_t args[static 6]);
-/* Negative errno, or what the call returned. */
+/* The result of the call, or a negative errno. */
 long registers_result(const struct user_regs_struct *regs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The targets of attacks that are not files
+ * Targets of attacks that are not files: sockets, processes and memory.
  */
 #include "scene.h"
 
@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-/* Above the descriptors of a service, so that stand-ins can take those over. */
+/* Above the descriptors of a service, whose numbers stand-ins reuse. */
 #define OUR_FDS 256
 
 static int lift(int fd)
@@ -24,7 +24,8 @@ static int lift(int fd)
     return high;
 }
 
-/* Binds and, for streams, listens; the port is told in @address. Keeps it open for good. */
+/* Binds and, for streams, listens; writes the port to @address. The socket stays open until exit.
+ * */
 static int open_port(int type, void *address, socklen_t size)
 {
     struct sockaddr *a = address;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What attacks aim at, beside files: ports that listen here, memory of a neighbour, a listener. */
+/* Targets of attacks that are not files: listening ports, memory of a neighbour, a listener. */
 
 #include "attack.h"
 
-/* Opens the ports, which live as long as this program. */
+/* Opens the ports, which stay open as long as this program runs. */
 int scene_open_ports(struct scene *scene);
-/* "ADDRESS:PORT" of a listener outside of this machine, in place of one here. */
+/* @address: "ADDRESS:PORT" of a listener on another machine, which replaces the local one. */
 int scene_set_out(struct scene *scene, const char *address);
-/* A readable address of the neighbour. */
+/* Finds a readable address in the memory of the neighbour. */
 int scene_find_memory(struct scene *scene);
-/* The first TCP listener among the descriptors of @pid. -ENOENT: it has none. */
+/* Finds the first TCP listener among the descriptors of @pid. -ENOENT: it has none. */
 int scene_find_listener(pid_t pid, int *ret_fd);
-/* A TCP listener of our own, for the stand-ins that inherit from us. */
+/* Makes a TCP listener of our own, which stand-ins inherit. */
 int scene_make_listener(int *ret_fd);

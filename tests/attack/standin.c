@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Children that take on the namespaces and credentials of a service
+ * Children that take on the namespaces and credentials of a service.
  *
- * The order is that of systemd: descriptors and namespaces while we may still do everything, then
- * user and groups, by their numbers outside, with the capabilities kept, then the user namespace,
- * and the capabilities last.
+ * The order is that of systemd: descriptors and namespaces first, while we still have all rights;
+ * then user and groups, by their IDs outside of the user namespace, keeping the capabilities; then
+ * the user namespace; and the capabilities last.
  */
 #include "standin.h"
 
@@ -28,7 +28,7 @@ struct standin {
     struct victim *victim;
 };
 
-/* Who a process is, as /proc/PID/status tells it. */
+/* The credentials of a process, from /proc/PID/status. */
 struct identity {
     unsigned uid, gid;
     gid_t groups[GROUPS_MAX];
@@ -36,7 +36,7 @@ struct identity {
     uint64_t capabilities, bounding;
 };
 
-/* Where calls find their strings, structs and filters; the children have it at the same place. */
+/* Memory for the strings, structs and filters of calls; it has the same address in the children. */
 static unsigned char standin_yard[1 << 20];
 
 static int identity_read(pid_t pid, struct identity *ret)
@@ -75,7 +75,7 @@ static int namespace_open(pid_t pid, const char *name)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Where it is ours already, entering a user namespace is an error and not needed. */
+/* Entering a user namespace fails if we are in it already; then it is not needed either. */
 static bool same_namespace(pid_t pid, const char *name)
 {
     char path[64], ours[64] = "", theirs[64] = "";
@@ -144,7 +144,7 @@ static int put_on_walls(pid_t pid, int fd)
     return put_on_capabilities(&id);
 }
 
-/* The child says through the pipe how it went, and waits to be stopped. */
+/* The child reports its result through the pipe, and waits until it is stopped. */
 static int standin_start(pid_t pid, int fd, struct standin **ret_standin)
 {
     _cleanup_(standin_freep) struct standin *s = NEW(struct standin, 1);
@@ -158,7 +158,7 @@ static int standin_start(pid_t pid, int fd, struct standin **ret_standin)
     if (s->pid < 0)
         return -errno;
     if (s->pid == 0) {
-        /* Out of the way of the numbers that descriptors of the service have. */
+        /* Moved away from the numbers of the service's descriptors. */
         pipes[1] = fcntl(pipes[1], F_DUPFD_CLOEXEC, 512);
         r = pid ? put_on_walls(pid, fd) : 0;
         prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a process as it is told by the kernel to the process itself
+ * The state of a process as the kernel reports it to the process itself.
  *
- * A directive of a unit is a wish. What counts is what the process gets when it asks: its network
- * devices are listed by a netlink request that the process makes.
+ * systemd may ignore a directive of a unit, so the process itself makes the calls. Its network
+ * devices come from a netlink request that the process sends.
  */
 #include "state.h"
 
@@ -33,7 +33,7 @@ static void print_name(struct nlmsghdr *header)
     }
 }
 
-/* One datagram of the answer; 0 when it was the last. */
+/* Prints one datagram of the answer; returns 0 if it was the last. */
 static long print_reply(struct victim *v, long fd, uint64_t there)
 {
     _Alignas(8) char reply[REPLY_SIZE];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a process says of its own walls, asked inside of it. */
+/* The walls of a process, queried by calls of the process itself. */
 
 #include "victim.h"
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cache service keeps of others, tried by services that somebody took over.
+"""Attacks on stored blocks of the cache service by compromised services.
 
-Blocks of two tenants are kept side by side. The attacks run inside the services, with their rights:
-as they are (`all`), and with some of their walls alone.
+The cache has blocks of two tenants. The attacks run inside the services, with their rights: with
+all walls (`all`), and with only some of them.
 """
 import os
 import pathlib
@@ -22,7 +22,7 @@ SECRET = b"sconce-attack-secret"
 
 @pytest.fixture(scope="module")
 def kept(serve):
-    """Options of the program: where the cache service is, and the lock of its directory."""
+    """Options of the program: the socket of the cache service, and the lock of its directory."""
     serve.pid("cache")
     socket = os.path.join(serve.runtime, "cache.sock")
     with cache_wire.Client(socket) as c:
@@ -45,11 +45,11 @@ def outcomes(program, serve, service, kept):
 
 def test_who_owns_chat_reads_what_it_names_and_nothing_else(program, serve, kept):
     lists, reads = outcomes(program, serve, "chat", kept)
-    # Without walls the directory can be opened, and who can do that manages what is in it.
+    # Without walls the directory can be opened, which gives the right to manage the cache.
     assert lists["none"] == "done"
     for way in ("own", "unfiltered", "all"):
         assert walls.denied(lists[way]), lists
-    # The block that was named came, and nothing of another tenant: no wall is needed for that.
+    # The requested block came, and no data of another tenant: this needs no wall.
     assert set(reads.values()) == {"ENODATA"}
 
 

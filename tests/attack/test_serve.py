@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walls that services give themselves, without systemd: seccomp, Landlock, MDWE.
+"""The walls that services raise themselves, without systemd: seccomp, Landlock, MDWE.
 
-They run as root here, with all capabilities: what is denied, these walls deny. The walls that units
-add are the matter of tests/e2e/systemd/test_attacks.py.
+The services run as root here, with all capabilities, so only these walls can deny anything.
+tests/e2e/systemd/test_attacks.py tests the walls that units add.
 """
 import subprocess
 
@@ -10,11 +10,11 @@ import pytest
 
 import walls
 from services import SERVICES
-# Landlock knows TCP alone.
+# Landlock restricts TCP only.
 UDP = {"udp"}
-# Who reads models may open files; which ones, Landlock says.
+# Services that read models may open files; Landlock restricts which ones.
 READS = {"other-file", "home-file", "root-file", "shadow", "cache", "state", "proc-mem"}
-# Who keeps files may change some, too.
+# Services that write files may also change some.
 KEEPS = READS | {"write", "store-create", "store-write", "store-unlink"}
 
 
@@ -55,7 +55,7 @@ def test_a_forbidden_call_ends_the_service_and_the_next_client_starts_it(row, pr
     assert serve.pid(row.name) != pid
 
 
-# Policies of processes that are no services, and one that a service has where there is a GPU.
+# Policies of processes that are not services, and the policy of chat with a GPU.
 @pytest.mark.parametrize("policy", ["decoder", "chat-gpu"])
 def test_a_child_denies_each_attack(policy, program, build, scene, neighbour, tmp_path, capsys):
     confined = build / "tests/attack/confined"
@@ -72,6 +72,6 @@ def test_a_child_denies_each_attack(policy, program, build, scene, neighbour, tm
     with capsys.disabled():
         table.show()
     assert [p for p in table.problems(with_unit=False) if not p.startswith("dev-gpu")] == []
-    # Nodes of GPUs are opened for writing; Landlock says that it is nodes alone.
+    # GPU device nodes are opened for writing; Landlock allows that for those nodes only.
     opens = READS | {"store-write"} if policy == "chat-gpu" else set()
     assert denied_once(table) == UDP | opens

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls executed by another process, through ptrace
+ * Makes another process execute system calls, through ptrace.
  *
  * The thread's registers are pointed at a system call instruction of its vDSO, which every process
- * has, and which needs no writing of code; arguments lie at the far end of its stack, whose bytes
- * are put back. PTRACE_SYSCALL stops before and after the call. A thread is let go out of a stop
- * within the kernel's signal code, so that the call that we interrupted is restarted as after any
- * signal.
+ * has, so no code needs to be written. Arguments are written to the far end of its stack, whose
+ * bytes are restored afterwards. PTRACE_SYSCALL stops before and after the call. A thread is
+ * released from a stop in the kernel's signal code, so that the call that we interrupted is
+ * restarted as after any signal.
  */
 #include "victim.h"
 
@@ -41,15 +41,15 @@ struct victim {
     bool dead;
     bool replaced;
     int killed_by;
-    pid_t child; /* of the last call */
+    pid_t child; /* the process that the last call created */
     uint64_t trap;
     struct user_regs_struct saved;
     uint64_t scratch;
     size_t scratch_size, used;
-    unsigned char *kept; /* what lay in the scratch memory */
+    unsigned char *kept; /* the former content of the scratch memory */
 };
 
-/* Waits for the next stop or the end. 0: stopped, with its status; -ESRCH; -ETIME. */
+/* Waits for the next stop or the end. 0: stopped, with its status; else -ESRCH or -ETIME. */
 static int victim_wait(struct victim *v, int *ret_status)
 {
     const struct timespec pause = {.tv_nsec = 100 * 1000};
@@ -91,7 +91,8 @@ static int is_event(int status)
     return status >> 16;
 }
 
-/* Runs to the next edge of a system call; what else stops it on the way is noted and passed. */
+/* Runs to the next entry to or exit from a system call; other stops on the way are recorded and
+ * passed. */
 static int victim_run_to_edge(struct victim *v)
 {
     unsigned long message;
@@ -121,7 +122,7 @@ static int victim_run_to_edge(struct victim *v)
     }
 }
 
-/* The last mapping of the process that is called so, and its bounds. */
+/* The last mapping of the process with this name, and its bounds. */
 static int mapping_find(pid_t pid, const char *name, uint64_t *ret_start, uint64_t *ret_end)
 {
     _cleanup_free_ char *line = NULL;
@@ -244,7 +245,7 @@ int victim_copy(struct victim *v, bool filtered, struct victim **ret_copy)
     pid = CALL(v, SYS_clone, CLONE_PARENT | SIGCHLD);
     if (pid < 0)
         return (int)pid;
-    /* The call's own result is the number within the process's namespace. */
+    /* The result of the call is the PID in the process's own namespace. */
     copy->pid = v->child;
     copy->is_copy = true;
     copy->trap = v->trap;
@@ -266,7 +267,7 @@ int victim_set_filtered(struct victim *v)
     return ptrace(PTRACE_SETOPTIONS, v->pid, 0, OPTIONS) < 0 ? -errno : 0;
 }
 
-/* Back to where it was found: out of a stop within the kernel's signal code. */
+/* Restores the thread and releases it from a stop in the kernel's signal code. */
 static void victim_release(struct victim *v)
 {
     int status;
@@ -304,7 +305,7 @@ struct victim *victim_free(struct victim *v)
     return NULL;
 }
 
-/* A filter that kills sends SIGSYS, and the way out of the call comes before the signal. */
+/* A filter that kills sends SIGSYS; the stop at the exit from the call comes before the signal. */
 static bool is_doomed(const struct victim *v)
 {
     struct __ptrace_peeksiginfo_args args = {.nr = 8};
@@ -339,7 +340,7 @@ long victim_call(struct victim *v, long nr, const uint64_t args[static 6])
     if (r < 0)
         return r;
     v->child = 0;
-    /* The first edge is the way in, the second the way out. */
+    /* The first stop is the entry to the call, the second its exit. */
     for (int edge = 0; edge < 2; edge++) {
         r = victim_run_to_edge(v);
         if (r < 0)
