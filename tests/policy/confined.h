@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Attempts in processes that confine themselves. The directory `dir` has what they shall see:
+/* Runs attempts in processes that confine themselves. They see the directory `dir`, in which
  * models/ is the only model directory. */
 
 #include "common/confine/confine.h"
@@ -32,8 +32,8 @@ static struct config *config_here(void)
     return c;
 }
 
-/* The status of a process that did @attempt when it was confined; what @attempt returns is its exit
- * status. */
+/* The wait status of a process that ran @attempt after it was confined; the result of @attempt is
+ * its exit status. */
 static int confined(const char *service, enum phase phase, int (*attempt)(const void *arg),
                     const void *arg)
 {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service really calls: strace's record of it, split where each filter came into force.
+"""Records the system calls of a service with strace, split where each filter is installed.
 
-What came before the first filter is no policy's business. strace stands beside the service (-D), so
-that the service keeps the process id that LISTEN_PID names; the records of all its lives are one
-file.
+Calls before the first filter are not covered by any policy. strace runs beside the service (-D), so
+that the service keeps the PID that LISTEN_PID names. All processes of the service are recorded in
+one file.
 """
 import re
 import shutil
@@ -16,15 +16,15 @@ FILTER_SIZE_LEAST = 0x1000  # a pointer: libseccomp's probes of the kernel pass 
 
 
 def available():
-    """Whether strace is there and may look at processes."""
+    """Whether strace is installed and may trace processes."""
     strace = shutil.which("strace")
     return bool(strace) and subprocess.run([strace, "-D", "-f", "-o", "/dev/null", "true"],
                                            stderr=subprocess.DEVNULL).returncode == 0
 
 
 def wrap(argv, output):
-    """The command that runs @argv and writes its calls, arguments as plain numbers; not those of
-    programs that it starts, which have policies of their own."""
+    """The command that runs @argv and records its calls with arguments as plain numbers. It omits
+    programs that the service starts, which have policies of their own."""
     return [shutil.which("strace"), "-D", "-f", "-b", "execve", "-A", "-qq", "-s", "0", "-e", "raw=all",
             "-o", str(output), *argv]
 
@@ -46,7 +46,7 @@ class Life:
     def __init__(self, pid):
         self.pid = pid
         self.phase = 0
-        self.end = None  # how the kernel killed it
+        self.end = None  # the signal that killed it
         self.calls = {}  # (phase, name, arguments): the line
 
     def add(self, name, args, line):
@@ -61,13 +61,13 @@ class Life:
 
 def read(path):
     """The lives of a service, in order."""
-    lives, owner = [], {}  # owner: the life of each thread
+    lives, owner = [], {}  # owner: the process of each thread
     with open(path, errors="replace") as lines:
         for line in lines:
             match = CALL.match(line)
             thread = int(line.split(None, 1)[0])
             if match and match.group(2) == "execve" and not line.rstrip().endswith("= 0"):
-                continue  # another program, which strace leaves alone
+                continue  # another program, which strace does not trace
             if match and match.group(2) == "execve":
                 lives.append(Life(thread))
                 owner[thread] = lives[-1]
@@ -80,7 +80,7 @@ def read(path):
 
 
 class Policy:
-    """The rules of one phase as `sconce policy explain --json` tells them."""
+    """The rules of one phase, from `sconce policy explain --json`."""
 
     def __init__(self, explained):
         self.rules = explained["calls"]
@@ -88,7 +88,7 @@ class Policy:
         self.used = [False] * len(self.rules)
 
     def allows(self, name, args, pid):
-        """Whether a rule is for this call; the rule counts as used."""
+        """Whether a rule allows this call; marks the rule as used."""
         found = False
         for i, rule in enumerate(self.rules):
             if rule["name"] == name and all(self._holds(c, args, pid) for c in rule["conditions"]):

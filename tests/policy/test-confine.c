@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confinement from inside: each attempt is a process of its own that confines itself and tries
+ * Confinement from inside: each attempt runs in its own process, which confines itself and tries
+ * it.
  *
- * Every call that a policy does not allow is tried by number, with arguments that could do no harm.
+ * Every system call that a policy does not allow is tried by number, with harmless arguments.
  */
 #include <fcntl.h>
 #include <seccomp.h>
@@ -46,7 +47,7 @@ static bool is_mentioned(const struct policy *policy, enum policy_phase phase,
     return false;
 }
 
-/* Calls of the kernel's own probes, which it lets pass every filter and which fail elsewhere. */
+/* Calls that probe the kernel: it lets them pass every filter, and they fail elsewhere. */
 static bool is_probe(enum policy_arch arch, int number)
 {
     return arch == POLICY_X86_64 && (number == 335 || number == 336);
@@ -125,7 +126,7 @@ TEST(conditions_hold)
         killed(service, SYS_setsockopt, 0, IPPROTO_IP, 64 /* IPT_SO_SET_REPLACE */);
         killed(service, SYS_ioctl, 0, 0x5412 /* TIOCSTI */, 0);
     }
-    /* Each reaches sockets of one type, or none. */
+    /* Each service can make sockets of one type only, or none. */
     killed("cache", SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0);
     killed("cache", SYS_socket, AF_UNIX, SOCK_STREAM, 0);
     killed("cache", SYS_connect, -1, 0, 0);
@@ -149,7 +150,7 @@ TEST(conditions_hold)
     gets("chat", EACCES, SYS_openat, AT_FDCWD, (long)"/etc/passwd", O_RDONLY);
 }
 
-/* A GPU's policy lets nodes be opened and commanded, and nothing be made. */
+/* The policy for a GPU allows opening device nodes and ioctls on them, and no new files. */
 TEST(conditions_of_drivers_hold)
 {
     static const int flags[] = {O_WRONLY, O_RDWR | O_TRUNC, O_RDWR | O_TMPFILE};
@@ -175,7 +176,7 @@ TEST(conditions_of_drivers_hold)
     killed("chat-lavapipe", SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR);
 }
 
-/* The cache service makes files, where Landlock says. */
+/* The cache service may create files; Landlock restricts where. */
 TEST(conditions_of_the_cache_service_hold)
 {
     killed("cache", SYS_openat, AT_FDCWD, (long)"/tmp", O_TMPFILE | O_RDWR);
@@ -186,7 +187,7 @@ TEST(conditions_of_the_cache_service_hold)
     killed("cache", SYS_clone, SIGCHLD, 0, 0);
 }
 
-/* Opens @path for writing, makes it when it is missing. */
+/* Opens @path for writing, and creates it if it is missing. */
 static int try_create(const void *arg)
 {
     const int fd = open(arg, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -214,7 +215,7 @@ TEST(compiled_kernels_are_written_before_the_end_of_the_start)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EACCES);
     assert_true(was_killed(confined("chat", STARTED, try_create, path)));
-    /* Kept blocks are written at any time, and nothing else is. */
+    /* Writing blocks is allowed in every phase, and no other file can be written. */
     status = confined("cache", SEALED, try_create, path);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
@@ -251,7 +252,7 @@ TEST(other_abis_of_the_machine_kill)
 
 static char decoded[3 << 20];
 
-/* What a decoder does: needs memory, for what it has in its memory already, and writes. */
+/* The actions of a decoder: it allocates, reads a file that is already in memory, and writes. */
 static int decode(const void *arg)
 {
     const int *out = arg;
@@ -291,7 +292,7 @@ static int try_read(const void *arg)
     return read(*(const int *)arg, &c, 1) == 1 ? 0 : 1;
 }
 
-/* The file is in its memory before it is sealed; the process that makes children reads orders. */
+/* The file is in memory before the process is sealed; the parent of the children reads orders. */
 TEST(decoder_reads_nothing)
 {
     int in[2];
@@ -320,7 +321,8 @@ TEST(a_broken_invariant_still_aborts)
     }
 }
 
-/* 0: confined; else what the error is, after a filter that has @call fail with @error. */
+/* Starts under a filter that makes @call fail with @error. Returns 0 if confined, else the error.
+ * */
 static int start_without(const char *call, int error, const char *landlock, char *text, size_t size)
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);

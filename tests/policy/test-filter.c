@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filters of every architecture, run by an interpreter of their few instructions: what they decide
- * is what the rules say, also for machines that are not this one
+ * Seccomp filters of every architecture, run by an interpreter of the few BPF instructions that
+ * they use: their decisions match the rules, also for other architectures than that of this
+ * machine.
  */
 #include <linux/seccomp.h>
 
@@ -12,7 +13,7 @@
 static const char *const services[] = {SERVICE_POLICIES};
 
 enum {
-    NUMBERS = 700, /* beyond those that any kernel has */
+    NUMBERS = 700, /* more than the largest system call number of any kernel */
 };
 
 static uint32_t load(const struct seccomp_data *data, uint32_t offset)
@@ -107,7 +108,7 @@ static void decide(const struct filter *f, const struct seccomp_data *data)
                  data->args[1], data->args[2], policy_arch_name(f->arch), is, should);
 }
 
-/* The arguments that a rule wants, and each of them with one bit changed. */
+/* Tries the arguments that a rule allows, and each of them with one bit changed. */
 static void try_rule(const struct filter *f, const struct policy_rule *rule)
 {
     struct seccomp_data data = {.nr = policy_call_number(rule->name, f->arch),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a confined service can read of what links and manifests in a model directory lead to. */
+/* What a confined service can read through links and manifests in a model directory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,7 +38,7 @@ static void put_text(const char *name, const char *text, size_t len)
     close(fd);
 }
 
-/* It begins as a model does, as far as links need it. */
+/* Writes a file that starts like a model, as far as link resolution looks at it. */
 static void put(const char *name)
 {
     put_text(name, "GGUF\3 and more", 14);
@@ -61,7 +61,7 @@ static void put_dir(const char *name)
     ASSERT_OK(mkdir(path, 0700));
 }
 
-/* A link that comes when the process is confined already. */
+/* Makes a link after the process is confined, and opens it. */
 static int link_then_open(const void *arg)
 {
     const int *fds = arg;

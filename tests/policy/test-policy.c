@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policies: what the reader refuses, and what no policy of ours may allow
+ * Policies: what the parser rejects, and what none of our policies may allow.
  */
 #include "common/confine/policy.h"
 
@@ -14,13 +14,13 @@ static bool is_chat(const char *service)
     return strncmp(service, "chat", 4) == 0;
 }
 
-/* Drivers are loaded, and what they compiled is kept: before READY alone. */
+/* Whether drivers are loaded and their compiled code cached, which is only allowed before READY. */
 static bool has_drivers(const char *service)
 {
     return strncmp(service, "chat-", 5) == 0;
 }
 
-/* Loads a service "t" from three texts: its calls, a fragment "f", its files. */
+/* Loads a service "t" from three texts: its system calls, a fragment "f", its files. */
 static int load(const char *calls, const char *fragment, const char *files,
                 struct policy **ret_policy, struct inf_err *err)
 {
@@ -141,7 +141,7 @@ TEST(start_has_all_that_serve_has)
     assert_int_equal(policy_count(p, POLICY_START, POLICY_X86_64), 3);
     policy_free(p);
 
-    /* A wider rule of the start takes the place of the narrower one. */
+    /* A wider rule of the start phase replaces the narrower one. */
     p = loaded(HEAD "  serve:\n    allow: [{name: prctl, args: [{arg: 0, eq: PR_SET_NAME}]}]\n"
                     "  start:\n    allow: [prctl]\n",
                NOTHING, NOTHING);
@@ -242,8 +242,8 @@ static const struct policy_condition *condition_of(const struct policy_rule *rul
     return NULL;
 }
 
-/* Calls that are what a service is for: the cache service changes its files, and blocks are given
- * to it in sealed memory over a connection. */
+/* Calls that are the task of a service: the cache service changes its files, and receives blocks in
+ * sealed memory over a connection. */
 static bool is_its_task(const char *service, const char *name)
 {
     static const struct {
@@ -263,8 +263,8 @@ static bool is_its_task(const char *service, const char *name)
     return false;
 }
 
-/* Rules that only policies with drivers have: nodes are opened, machine code is mapped from files
- * and, of lavapipe alone, made; and before READY the cache is written. */
+/* Rules that only policies with drivers have: opening device nodes, mapping machine code from
+ * files, generating it (lavapipe only), and writing the cache before READY. */
 static bool is_of_drivers(const char *service, enum policy_phase phase,
                           const struct policy_rule *rule)
 {
@@ -282,7 +282,7 @@ static bool is_of_drivers(const char *service, enum policy_phase phase,
            flags->mask == 0x20 /* MAP_ANONYMOUS */ && flags->value == 0;
 }
 
-/* Calls of the process that makes the decoder's children, each with one meaning. */
+/* Calls of the decoder's parent process, each for one purpose. */
 static bool is_of_children(const char *service, enum policy_phase phase,
                            const struct policy_rule *rule)
 {
@@ -306,7 +306,7 @@ static bool is_of_children(const char *service, enum policy_phase phase,
     return false;
 }
 
-/* What may come with conditions alone. */
+/* Checks that a rule allows certain calls with conditions only. */
 static void check_rule(const char *service, const struct policy_rule *rule)
 {
     static const struct {
@@ -330,7 +330,7 @@ static void check_rule(const char *service, const struct policy_rule *rule)
 
         if (strcmp(rule->name, needed[i].name) != 0)
             continue;
-        /* Its own files are written; Landlock says where. */
+        /* The service writes its own files; Landlock restricts where. */
         if (strcmp(service, "cache") == 0 && strcmp(rule->name, "openat") == 0 &&
             needed[i].mask != 020000000)
             continue;
@@ -419,7 +419,7 @@ TEST(no_own_policy_allows_what_confinement_is_against)
     }
 }
 
-/* What drivers may write: nodes of GPUs, and the cache. */
+/* What drivers may write: device nodes of GPUs, and the cache. */
 static bool may_write(const char *service, const struct policy_path *path)
 {
     static const uint64_t node = 2 /* write_file */ | 4 | 1 << 15 /* ioctl_dev */;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies and what services do must not drift apart, in either direction.
+"""Policies match what services do: they allow everything that is needed, and nothing else.
 
-Every service lives through a whole life under strace. A call that its policy does not allow fails
-the test (and would have killed the service); so does a rule that was never needed, unless the policy
-says why it is rare.
+Every service runs through its whole life under strace. A call that its policy does not allow fails
+the test (and would have killed the service). A rule that was never needed fails it too, unless the
+policy says why the call is rare.
 """
 import concurrent.futures
 import http.client
@@ -51,16 +51,16 @@ chat:
   idle_timeout: 4s
   threads: 2
 """
-# Vulkan, on the GPU if there is one; else lavapipe, which is slow, and slower under strace. The
-# gateway must not take it for a service that hangs.
+# Vulkan, on the GPU if there is one; else on lavapipe, which is slow, and slower under strace, but
+# must not look like a service that hangs to the gateway.
 VULKAN = CONFIG.replace("  probe_interval: 200ms\n", "") + "  device: vulkan\n"
-PATIENCE = 60  # seconds for an answer; only what hangs takes longer
+PATIENCE = 60  # seconds for an answer; only a hanging service takes longer
 VULKAN_PATIENCE = 300
 DRIVERS = tuple("seccomp/fragments/%s" % name for name in ("drivers", "gpu", "lavapipe"))
 
 
 def form(file, **fields):
-    """A form with a file, as the audio service takes it."""
+    """A multipart form with a file, as the audio service expects it."""
     parts = [("file\"; filename=\"a", file)] + [(k, v.encode()) for k, v in fields.items()]
     return b"".join(b"--drift\r\ncontent-disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n" %
                     (name.encode(), data) for name, data in parts) + b"--drift--\r\n"
@@ -71,7 +71,7 @@ HEAR = "/v1/audio/transcriptions"
 
 
 class Life:
-    """All services on sockets of their own, each under strace, told when and by whom to notify."""
+    """All services on private sockets, each under strace, with their notification sockets."""
 
     def __init__(self, path, traces, config, journal=False, patience=PATIENCE):
         self.path = path
@@ -156,7 +156,7 @@ class Life:
 
 
 def ordinary(life):
-    """Answers of every kind."""
+    """Requests to every kind of route."""
     assert life.request("GET", "/health")[0] == 200
     assert life.request("GET", "/v1/models")[0] == 200
     assert life.request("POST", "/v1/completions", SHORT)[0] == 200
@@ -173,7 +173,7 @@ def ordinary(life):
     assert life.request("POST", HEAR, form(SOUND))[0] == 200
     assert life.request("POST", HEAR, form(SOUND, stream="true"), unix="audio.sock")[0] == 200
     assert life.request("POST", HEAR, form(SOUND, chunking_strategy="auto"))[0] == 200
-    # Its blocks are kept, and found by the next life.
+    # Its blocks are stored, and the next process finds them.
     story = {**SHORT, "prompt": "Once upon a time there was a lamp. " * 60}
     assert life.request("POST", "/v1/completions", story)[0] == 200
     for unix in ("gateway.sock", "chat.sock", "embed.sock", "audio.sock"):
@@ -186,11 +186,11 @@ def ordinary(life):
 
 
 def keep(life):
-    """Everything that the cache service is asked, by a client that is no chat service."""
+    """All requests to the cache service, by a client that is not the chat service."""
     blocks = [(name, name * 20000) for name in wire.names(6)]
     file = bytes(40)
     with wire.Client(life.path / "cache.sock") as c:
-        for salt in range(4):  # more than there may be
+        for salt in range(4):  # more than the limit
             part = [(name, data + b"%d" % salt) for name, data in zip(wire.names(6, salt), dict(
                 blocks).values())]
             assert c.put(part, session="drift") == 6
@@ -207,11 +207,11 @@ def keep(life):
         c.steps(wire.PURGE, bytes(192 + 64) + wire.text("drift", 128) + bytes(8))
         c.send(b"no question")
         assert c.receive() is None
-    time.sleep(0.5)  # upkeep comes when nobody asks
+    time.sleep(0.5)  # maintenance runs when there are no requests
 
 
 def errors(life):
-    """What is refused, and clients that leave."""
+    """Rejected requests, and clients that disconnect."""
     assert life.request("GET", "/nothing")[0] == 404
     assert life.request("POST", "/v1/completions", "{")[0] == 400
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "none"})[0] == 404
@@ -231,7 +231,7 @@ def errors(life):
 
 
 def new_models(life):
-    """A model that comes later, and a link that leads out of the model directories."""
+    """A model that is added later, and a link that leads out of the model directories."""
     tiny = life.path / "models/tiny.gguf"
     assert life.request("POST", "/v1/embeddings", {"input": "a"})[0] == 200
     assert life.request("POST", HEAR, form(SOUND))[0] == 200
@@ -239,7 +239,7 @@ def new_models(life):
     shutil.copy(tiny, life.path / "outside.gguf")
     (life.path / "models/link.gguf").symlink_to(life.path / "outside.gguf")
     (life.path / "models/broken.gguf").write_bytes(b"GGUF")
-    time.sleep(1.1)  # a listing is good for a second
+    time.sleep(1.1)  # a listing is valid for a second
     status, text = life.request("POST", "/v1/embeddings", {"input": "a", "model": "link"})
     assert status == 500 and b"leads out of the model directories" in text
     status, text = life.request("POST", HEAR, form(SOUND, model="link"))
@@ -249,13 +249,13 @@ def new_models(life):
     assert status == 500 and b"leads out of the model directories" in text
     assert str(life.path / "outside.gguf").encode() in text
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "broken"})[0] == 500
-    # The service leaves when nothing runs, and the next one follows the link.
+    # The idle service exits, and the next process follows the link.
     life.services["chat"].wait_gone(life.patience)
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "link"})[0] == 200
 
 
 def silence(life):
-    """A chat service that hangs is noticed by the gateway."""
+    """The gateway notices a chat service that hangs."""
     pid = life.services["chat"].pid
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -265,7 +265,7 @@ def silence(life):
 
 
 def drain(life):
-    """SIGTERM while an answer runs: it is finished."""
+    """SIGTERM during an answer: the answer is finished."""
     s = life.stream({**LONG, "max_tokens": 100})
     assert life.request("POST", "/v1/embeddings", {"input": "a"})[0] == 200
     assert life.request("POST", HEAR, form(SOUND))[0] == 200
@@ -290,7 +290,7 @@ def skip_unless_possible():
 
 
 def drain_idle(life):
-    """SIGTERM while nothing runs."""
+    """SIGTERM without a running request."""
     assert life.request("POST", "/v1/completions", SHORT)[0] == 200
     for one in life.services.values():
         one.kill(signal.SIGTERM)
@@ -334,7 +334,7 @@ def traces(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def vulkan(tmp_path_factory):
-    """The traces of a life on a Vulkan device, and the name of the policy that chat follows there."""
+    """The traces of processes on a Vulkan device, and the name of chat's policy there."""
     skip_unless_possible()
     devices = json.loads(subprocess.run([str(BUILD / "services/cli/sconce"), "info", "--devices",
                                          "--json"], capture_output=True, check=True).stdout)
@@ -374,7 +374,7 @@ def test_policy_and_use_are_the_same_with_vulkan(vulkan, phase):
 
 
 def check_policy(trace, explained, row, phase, n_lives, files=""):
-    """@files: the beginning of the names of those whose rules must be needed."""
+    """@files: prefixes of the policy files whose rules must be needed."""
     policy = recorder.Policy(explained)
     lives = recorder.read(trace)
     assert len(lives) >= n_lives, "the scenario did not run"
@@ -382,7 +382,8 @@ def check_policy(trace, explained, row, phase, n_lives, files=""):
     for life in lives:
         assert not life.end or "SIGSYS" not in life.end, "%s: %s" % (row.name, life.end)
         for (where, name, args), line in life.calls.items():
-            # What serves is also allowed to the start, so the start needs not do all of it.
+            # The start phase also allows all calls of the serve phase, so it need not use all
+            # rules.
             if where == phase or phase == "start":
                 if not policy.allows(name, args, life.pid):
                     denied.setdefault(name, line.strip())
@@ -396,7 +397,7 @@ def check_policy(trace, explained, row, phase, n_lives, files=""):
 
 
 def test_the_recorder_finds_both_kinds_of_drift(traces):
-    """The test itself: a rule taken away and a rule added are both noticed."""
+    """Tests the check itself: it notices a rule that is removed and a rule that is added."""
     explained = json.loads(subprocess.run(
         [str(BUILD / "services/cli/sconce"), "policy", "explain", "gateway", "--json"],
         capture_output=True, text=True, check=True).stdout)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder's policy and what it does are the same; see test_drift.py.
+"""The decoder's policy matches the calls that the decoder makes; see test_drift.py.
 
-The phase `start` is of the process that makes children, the phase `serve` of the children.
+The phase `start` applies to the process that makes children, the phase `serve` to the children.
 """
 import math
 import os
@@ -22,7 +22,7 @@ FILES = BUILD / "tests/audio/decode-files"
 
 
 def sound(path, rate, seconds):
-    """A WAV file of float samples, which is resampled unless its rate is 16 kHz."""
+    """A WAV file of float samples, which the decoder resamples unless its rate is 16 kHz."""
     n = int(rate * seconds)
     data = struct.pack("<%df" % n, *(0.5 * math.sin(i / 9) for i in range(n)))
     path.write_bytes(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " +
@@ -41,7 +41,7 @@ def calls(tmp_path_factory):
     path = tmp_path_factory.mktemp("decoder")
     trace = path / "trace"
     traced = path / "decoder"
-    # Beside it (-D) strace would not be waited for.
+    # With -D, strace runs beside the program, and nothing would wait for strace to end.
     words = recorder.wrap([str(DECODER)], trace)
     words.remove("-D")
     traced.write_text("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(words))
@@ -64,7 +64,7 @@ def split(trace):
     killed = {line.split()[0] for line in lines if "+++ killed by SIGKILL" in line}
     for line in lines:
         match = recorder.CALL.match(line)
-        # What strace tells of a process that is being killed is another's call.
+        # strace reports a wrong call for a process that is being killed.
         if match and match.group(1) in killed and "unfinished" in line and "kill(" in line:
             continue
         if not match:
@@ -84,12 +84,12 @@ def split(trace):
 
 @pytest.mark.parametrize("phase", ("start", "serve"))
 def test_policy_and_use_are_the_same(calls, phase):
-    """Of the rules, its own must be needed: others are for all processes."""
+    """Only the decoder's own rules must be needed; the others apply to all processes."""
     policy = recorder.Policy(explain("decoder", phase))
     denied = {name: line for (name, args), line in calls[phase].items()
               if not policy.allows(name, args, 0)}
     assert not denied, "calls that no rule allows:\n" + "\n".join(denied.values())
-    if phase == "start":  # what serves is also allowed to the start
+    if phase == "start":  # the start phase also allows the calls of the serve phase
         for name, args in calls["serve"]:
             policy.allows(name, args, 0)
     unused = [recorder.describe(rule) for rule in policy.unused()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of docs/security.md are those of the policies."""
+"""The figures in docs/security.md match the policies."""
 import json
 import os
 import pathlib
