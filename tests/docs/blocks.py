@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the documents: fenced blocks of Markdown, .EX blocks of manual pages.
+"""The examples in the documents: fenced blocks of Markdown, .EX blocks of manual pages.
 
-The first word of a fence is the language, the rest says how a block is treated:
+The first word of a fence is the language, the rest says how the tests treat the block:
 
-    sh                  run beside a `sconce serve`; it must succeed
-    sh server           runs until it is told to stop: it must listen, and end well on SIGTERM
-    sh system           run as root in a machine of its own, by the tests of real systemd
+    sh                  run while `sconce serve` runs; it must succeed
+    sh server           run until SIGTERM: it must listen, and exit with success on SIGTERM
+    sh system           run as root in a machine of its own, by the tests under systemd
     sh user             the same as an ordinary user of that machine
     sh norun: REASON    not run
-    python              run beside a `sconce serve`
+    python              run while `sconce serve` runs
     yaml                a configuration; `yaml manifest`: a model's manifest; `yaml policy`: a policy
-    json                is JSON; `json above`: has the shape of what the last `sh` block printed
-    text                no example
+    json                valid JSON; `json above`: the shape of what the last `sh` block printed
+    text                not an example
 
 In a manual page a comment before .EX says the same: .\\" block: server
 """
@@ -39,7 +39,7 @@ class Block:
         return "%s:%d" % (self.path.relative_to(TREE), self.line)
 
     def problem(self):
-        """Why the block is neither run nor excused; None when all is well."""
+        """The problem of a block that is neither run nor excused; None if it has no problem."""
         if self.language not in MODES:
             return "the language \"%s\" is not one of %s" % (self.language, ", ".join(MODES))
         if self.mode not in MODES[self.language]:
@@ -66,7 +66,7 @@ def markdown_blocks(path):
 
 
 def manual_text(line):
-    """A line of roff as it is shown."""
+    """A line of roff as the reader sees it."""
     line = re.sub(r"\\f(\[\w*\]|.)", "", line)
     return line.replace("\\-", "-").replace("\\(aq", "'").replace("\\&", "").replace("\\e", "\\")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `sconce --help` says: verbs, and the options of each."""
+"""Parses `sconce --help`: verbs, and the options of each."""
 import re
 import shutil
 
@@ -18,7 +18,7 @@ def options(user, verb):
     out = user.run(["sconce", verb, "--help"]).stdout
     found = set()
     for line in out.split("\n"):
-        # Where a line begins with options, or with words and options in brackets.
+        # A line that begins with options, or with arguments and options in brackets.
         head = re.match(r"  (-.*|\w.*)", line)
         if head and not line.startswith("   "):
             text = re.split(r" {2,}", head.group(1))[0]

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the key table of the configuration, a line for each key:
+ * Prints the key table of the configuration, one line per key:
  *
- *   section.name TAB type TAB least TAB most TAB default
+ *   section.name TAB type TAB minimum TAB maximum TAB default
  *
- * Sizes are bytes, times are microseconds, lists are joined by blanks, nothing is empty. A choice
- * has its words in place of a range.
+ * Sizes are in bytes, times in microseconds, lists are joined by spaces, no field is empty. A
+ * choice has its words in place of the range.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void print_default(const struct config_key *key, const struct config *con
         for (size_t i = 0; i < *(const size_t *)((const char *)config + key->n_offset); i++)
             printf("%s%s", i ? " " : "", (*(char **const *)field)[i]);
         break;
-    case KEY_API_KEYS: /* none, ever */
+    case KEY_API_KEYS: /* keys have no default */
         break;
     case KEY_CHOICE:
         printf("%s", key->choices[*(const unsigned *)field]);

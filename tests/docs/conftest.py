@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user who has installed sconce, and a `sconce serve` of that user."""
+"""A user who has installed sconce, and that user's `sconce serve`."""
 import json
 import os
 import pathlib
@@ -28,7 +28,7 @@ def build():
 
 
 class User:
-    """A home with the bundled model, `sconce` on PATH, and nothing configured."""
+    """A home with the bundled model, `sconce` on PATH, and no configuration."""
 
     def __init__(self, home, build):
         self.home = home
@@ -48,7 +48,7 @@ class User:
                         PATH="%s:/usr/bin:/bin:/usr/sbin:/sbin" % (home / "bin"))
 
     def text(self, block):
-        """The block, with the usual port replaced by the one that is served here."""
+        """The text of the block, with the default port replaced by that of this server."""
         return re.sub(r"\b7266\b", str(self.port), block.text)
 
     def run(self, argv, timeout=180, **kw):
@@ -63,7 +63,7 @@ class User:
 
 
 def wait_listening(process, seconds=20):
-    """The port that `sconce serve` says it has."""
+    """The port that `sconce serve` prints."""
     end = time.monotonic() + seconds
     seen = ""
     while time.monotonic() < end:
@@ -98,12 +98,12 @@ def served(user):
     """The user, while `sconce serve` runs on user.port."""
     process = user.start(["sconce", "serve", "--listen", "127.0.0.1:0"])
     user.port = wait_listening(process)
-    # Documents show a model that is loaded.
+    # The examples show a loaded model.
     question = {"model": "sconce-guide", "messages": [{"role": "user", "content": "Hello"}]}
     request = urllib.request.Request("http://127.0.0.1:%d/v1/chat/completions" % user.port,
                                      json.dumps(question).encode())
     urllib.request.urlopen(request, timeout=60).close()
-    # What it logs from here on must not fill the pipe.
+    # Reads its further log messages, so that the pipe does not fill up.
     drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
     yield user
     stop(process)

@@ -26,8 +26,8 @@ def run_shell(user, block):
 
 
 def marked(block):
-    """The block as a parameter. What `sconce bench` computes takes all processors, and minutes where
-    it has to share them."""
+    """The block as a parameter. `sconce bench` uses all processors, and takes minutes if it has to
+    share them, so it runs alone."""
     alone = "sconce bench" in block.text
     return pytest.param(block, marks=pytest.mark.alone if alone else ())
 
@@ -40,7 +40,7 @@ def test_shell(served, block):
 
 @pytest.mark.parametrize("block", chosen("sh", "server"), ids=repr)
 def test_server(user, block):
-    """As it stands, but for the port, which may be taken on this machine."""
+    """Runs the block unchanged, except for the port, which may be in use on this machine."""
     text = block.text.replace(":8080", ":0")
     if "--listen" not in text:
         text = text.replace("sconce serve", "sconce serve --listen 127.0.0.1:0")

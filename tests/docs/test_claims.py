@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Promises of the documents name the tests that hold them, as FILE::TEST, and these tests exist."""
+"""Claims of the documents name the tests that prove them, as FILE::TEST, and these tests exist."""
 import re
 import sys
 
@@ -45,7 +45,7 @@ def sections(text):
 
 
 def rows(text):
-    """Rows of tables, each as a dictionary by the words at the head of its column."""
+    """Rows of tables as dictionaries, with the column headings as keys."""
     head = None
     for line in text.split("\n"):
         cells = [c.strip() for c in line.strip().strip("|").split("|")] if line[:1] == "|" else None
@@ -71,7 +71,7 @@ def test_no_row_is_without_its_test(document):
 
 
 def test_the_attempts_are_those_that_are_made():
-    """The tables of walls name what tests/attack tries and what tests/lib/walls.py promises."""
+    """The tables name the attacks of tests/attack, and the promises of tests/lib/walls.py."""
     promised, fewer = set(), set()
     for row in rows(SECURITY):
         (fewer if "meets" in row else promised).update(re.findall(r"`([\w-]+)`",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completions offer the verbs and options that `--help` names, in each shell that is here."""
+"""Completions offer the verbs and options that `--help` lists, in each shell that is installed."""
 import fcntl
 import os
 import pathlib
@@ -58,7 +58,7 @@ def ask_fish(user, *words):
 
 
 def ask_zsh(user, *words):
-    """What the options in the file are: the shell itself is asked in test_zsh_completes."""
+    """Checks the options in the file; test_zsh_completes runs the shell itself."""
     text = (FILES / "_sconce").read_text()
     if len(words) == 1:
         return set(re.findall(r"^        '([a-z]+):", text, re.M))
@@ -105,7 +105,7 @@ def test_words(user, ask):
 
 
 def test_zsh_completes(user):
-    """Types at a terminal of zsh, and reads what the line becomes."""
+    """Types at a terminal with zsh, and reads the completed line."""
     if not found_shell("zsh"):
         pytest.skip("no zsh")
     try:
@@ -121,7 +121,7 @@ def test_zsh_completes(user):
     seen = ""
 
     def read_until(word, seconds=60):
-        """Takes what was printed up to this word; the rest is for the next call."""
+        """Takes the output up to this word; the next call gets the rest."""
         nonlocal seen
         end = time.monotonic() + seconds
         while word not in seen:

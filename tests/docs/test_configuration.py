@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written about configuration keys is what the key table of services/common says."""
+"""The documents describe configuration keys as in the key table of services/common."""
 import re
 import subprocess
 
@@ -20,7 +20,7 @@ class Key:
         self.name, self.type, self.least, self.most, self.default = row.split("\t")
 
     def number(self, text):
-        """A value of this key as the number that the table has."""
+        """A value of this key, as a number in the unit of the table."""
         units = {"size": SIZES, "time": TIMES, "number": {"": 1}}[self.type]
         digits, unit = re.fullmatch(r"([\d,]+) ?(\w*)", str(text)).groups()
         return int(digits.replace(",", "")) * units[unit]
@@ -37,14 +37,14 @@ def keys(build, user):
 
 
 def data_directories(text):
-    """Model directories with the installation's own place named as packages have it."""
+    """Model directories, with the directory of this installation replaced by that of packages."""
     return [re.sub(r".*/share/sconce/models$", "/usr/share/sconce/models", d)
             if not d.startswith("~") else d for d in text]
 
 
 def check_default(key, words):
     if key.type == "list" and key.name == "models.directories":
-        # HOME is no absolute path here, so the user's own directory is left out of the table.
+        # HOME is not an absolute path here, so the table leaves out the user's own directory.
         assert [w for w in words if not w.startswith("~")] == data_directories(key.default.split())
         assert words[0] == "~/.local/share/sconce/models"
     elif key.is_number():
@@ -116,7 +116,7 @@ def test_the_shipped_file_sets_nothing():
 
 
 def uncommented():
-    """The shipped file with every key in force; a comment of words has a blank after its #."""
+    """The shipped file with every key enabled; in a comment a space follows the #."""
     return re.sub(r"^#(?=\w|  )", "", shipped(), flags=re.M)
 
 
@@ -144,7 +144,7 @@ def test_the_shipped_file_is_accepted_with_every_key_in_force(user, tmp_path):
 
 
 def tries(key):
-    """Values at and beyond the borders of a key: (text, whether it is taken)."""
+    """Values at and beyond the limits of a key: (text, whether it is valid)."""
     if key.type == "choice":
         return [(w, True) for w in key.least.split()] + [("other", False)]
     if not key.is_number():

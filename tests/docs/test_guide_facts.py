@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sconce-guide was trained to say is what the tables of the tree say; no model is run."""
+"""The training corpus of sconce-guide agrees with the tables of the tree; no model is run."""
 import re
 import sys
 
@@ -38,7 +38,8 @@ def test_nothing_is_claimed_or_denied_against_the_tables(facts):
 
 
 def test_a_table_that_changes_is_noticed(monkeypatch, facts):
-    """The guard itself: a new verb and a new default change answers, a verb that was denied is told."""
+    """Tests the check itself: new verbs and defaults change answers, and false denials are
+    found."""
     verbs, keys = [*tables.verbs(), "pull"], {**tables.keys(), "chat.max_queue": "17"}
     monkeypatch.setattr(tables, "verbs", lambda: verbs)
     monkeypatch.setattr(tables, "keys", lambda: keys)

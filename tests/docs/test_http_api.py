@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/http-api.md against the services' sources: routes, error codes, metrics, log fields."""
+"""Compares docs/http-api.md with the services' sources: routes, error codes, metrics, log
+fields."""
 import re
 
 from blocks import TREE

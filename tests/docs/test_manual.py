@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Manual pages: well formed, one for each command, unit and file, with the options there are."""
+"""Manual pages: well formed, one per command, unit and file, with all existing options."""
 import re
 import subprocess
 
@@ -38,7 +38,7 @@ def test_lint(page, argv):
         pytest.skip("no " + argv[0])
     result = subprocess.run(argv + [page], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = result.stderr if argv[0] == "man" else result.stdout
-    # Pages that sconce refers to are checked below; those of others may not be installed here.
+    # References to our own pages are checked below; other pages may not be installed here.
     said = "\n".join(line for line in said.split("\n") if "referenced manual not found" not in line)
     assert result.returncode <= 1 and not said.strip(), said
 

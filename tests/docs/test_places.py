@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links lead somewhere, and files of the tree that documents name are there."""
+"""Links in the documents have targets, and files of the tree that they name exist."""
 import re
 
 import pytest
@@ -30,8 +30,8 @@ def test_links(page):
 
 
 def candidates(page):
-    """Words in backticks that begin with a folder of the tree and name a place in it; what is
-    in capitals stands for something else."""
+    """Words in backticks that are paths below a folder of the tree; words in capitals are
+    placeholders."""
     for word in re.findall(r"`([\w./-]+/[\w./-]*)`", prose(page)):
         if word.split("/")[0] in FOLDERS and not re.search("[A-Z]{4}", word):
             yield word
