@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of models that change while they are opened and used: bytes that flip while they are
- * parsed, files that are cut short or written to while requests run. What is computed with them
- * fails with a reason, and nothing else does.
+ * Model files that change while they are opened and used: bytes that flip during parsing, files
+ * that are truncated or overwritten while requests run. Only requests that use the changed file
+ * fail, with a reason.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@
 #define N_TOKENS 20000
 #define N_LOADS  120
 #define N_LONG   15000 /* tokens of an answer that is always disturbed before its end */
-#define N_SOME   1500  /* and of one that is, but ends */
+#define N_SOME   1500  /* tokens of an answer that is disturbed but may finish */
 
 static const char *const whisper_files[] = {"config.json", "generation_config.json",
                                             "tokenizer.json", "model.safetensors", NULL};
@@ -35,14 +35,14 @@ static const char *const bert_files[] = {"config.json",           "modules.json"
 
 static char path[256];
 
-/* The test's file @name; lives until the next call. */
+/* The path of the test's file @name, valid until the next call. */
 static const char *file_of(const char *name)
 {
     snprintf(path, sizeof(path), "%s/%s", dir, name);
     return path;
 }
 
-/* Its time is set back, so that whatever is written shows. */
+/* Sets its mtime back, so that any write changes it. */
 static const char *copy(const char *from, const char *to)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000}};
@@ -90,13 +90,13 @@ static struct inf_model *open_model(const char *at)
 
 struct flipper {
     unsigned char *data; /* of the file, shared and writable */
-    size_t size, end;    /* bytes of it; those that may flip */
-    size_t at;           /* the one that does; 0: random ones */
+    size_t size, end;    /* its size; bytes before @end may flip */
+    size_t at;           /* the byte that flips; 0: random bytes */
     atomic_bool stop;
     pthread_t thread;
 };
 
-/* One byte at a time, there and back, as long here as there. */
+/* Flips a byte and restores it, one at a time; both states last equally long. */
 static void *flip(void *arg)
 {
     struct flipper *f = arg;
@@ -138,7 +138,7 @@ static void flipper_stop(struct flipper *f)
     munmap(f->data, f->size);
 }
 
-/* Opens it, and encodes with what came of it. Many loads fail; none crashes. */
+/* Opens the file, and encodes with the model if that succeeds. Many loads fail; none crashes. */
 static void load_often(const char *at, bool vocab_only)
 {
     const struct inf_model_params params = {.path = at, .vocab_only = vocab_only};
@@ -157,8 +157,8 @@ static void load_often(const char *at, bool vocab_only)
     }
 }
 
-/* A GGUF file of a large vocabulary with merges; returns where the length of a string in the middle
- * of the list @key lies. */
+/* Makes a GGUF file with a large vocabulary and merges. Returns the offset of the length of a
+ * string in the middle of the list @key. */
 static size_t write_vocabulary(const char *key)
 {
     static char texts[2][N_TOKENS][16];
@@ -195,7 +195,7 @@ static void flip_length(const char *key)
     const size_t at = write_vocabulary(key);
     struct flipper f;
 
-    /* Of a gigabyte more. */
+    /* The length grows by a gigabyte. */
     flipper_start(&f, file_of("vocabulary.gguf"), 0, at + 3);
     load_often(path, true);
     flipper_stop(&f);
@@ -303,7 +303,7 @@ static uint64_t ask(struct inf_engine *engine, uint32_t n)
     return id;
 }
 
-/* Until text comes, or the end; true: the end. */
+/* Waits for text or the end; returns true at the end. */
 static bool read_event(struct inf_engine *engine, struct answer *a)
 {
     const size_t len = strlen(a->text);
@@ -328,7 +328,7 @@ static void read_all(struct inf_engine *engine, struct answer *a)
         ;
 }
 
-/* Refused, with the reason. */
+/* The request is rejected with a reason. */
 static void assert_refused(struct inf_engine *engine, const char *why)
 {
     const int32_t token = 5;
@@ -370,7 +370,7 @@ TEST(a_file_that_is_cut_ends_the_requests_of_its_model_alone)
     ASSERT_OK(inf_model_check(model_b, &err));
     inf_engine_free(on_a);
     inf_model_unref(model_a);
-    /* The file is whole again. */
+    /* The file is restored. */
     model_a = open_model(copy(GUIDE, "a.gguf"));
     on_a = new_engine(model_a, 2);
     a = (struct answer){0};
@@ -393,7 +393,7 @@ TEST(a_file_that_is_written_to_ends_requests_at_their_end_at_the_latest)
 
     ask(engine, N_SOME);
     assert_false(read_event(engine, &a));
-    /* The same byte: only its time tells. */
+    /* The same byte is written: only the mtime shows it. */
     assert_int_equal(pread(fd, &byte, 1, 1000000), 1);
     assert_int_equal(pwrite(fd, &byte, 1, 1000000), 1);
     close(fd);
@@ -471,7 +471,7 @@ TEST(vectors_are_not_told_when_the_file_changed)
     ASSERT_ERROR(
         inf_model_open(&(struct inf_model_params){.path = file_of("bert")}, &params.model, &err),
         EBADMSG);
-    /* It is cut while requests wait. */
+    /* The file is truncated while requests wait. */
     copy_dir(BERT, bert_files, "bert");
     params.model = open_model(file_of("bert"));
     ASSERT_OK_ERR(inf_embedder_new(&params, &e, &err), err);
@@ -534,7 +534,7 @@ TEST(speech_is_not_told_when_the_file_changed)
     hear(t, &first);
     inf_transcriber_finish(t, first);
     assert_int_equal(heard(t), 0);
-    /* One runs and waits for sound, another waits for it. */
+    /* One request runs and waits for sound, another waits for the first. */
     hear(t, &first);
     hear(t, &second);
     ASSERT_OK(truncate(file_of("whisper/model.safetensors"), 8192));

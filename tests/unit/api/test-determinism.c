@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same request gives the same tokens and the same log-probabilities, bit for bit, whatever the
- * number of threads, the size of steps and the company: greedy and with a seed, with each kind of
- * sampling, after prompts that are computed at once, in pieces, or not at all since they are known.
- * On the CPU or on $SCONCE_DEVICE.
+ * The same request gives the same tokens and log-probabilities, bit for bit, for any number of
+ * threads, size of steps and set of concurrent requests: greedy and with a seed, with each kind of
+ * sampling, after prompts that are computed at once, in pieces, or found in the prefix cache. Runs
+ * on the CPU or on $SCONCE_DEVICE.
  */
 #include "lib/device.h"
 
@@ -15,7 +15,7 @@
 #include "core/str.h"
 
 #define N_ASKED   8 /* requests whose answers are compared */
-#define N_COMPANY 9 /* others, which come and go */
+#define N_COMPANY 9 /* concurrent other requests, which come and go */
 #define N_TOKENS  40
 #define MAX_TOP   5
 
@@ -45,7 +45,7 @@ static const struct inf_sampling kinds[N_ASKED] = {
     {.temperature = 0.7f, .top_p = 0.5f, .presence_penalty = 0.5f},
 };
 
-/* A question of random tokens: its length, too, follows from the seed. */
+/* A prompt of random tokens; its length also follows from the seed. */
 static void make_question(struct question *w, uint64_t seed, uint32_t n_vocab)
 {
     struct rng rng;
@@ -86,7 +86,7 @@ struct way {
     uint32_t n_threads, max_seqs, max_batch_tokens;
     bool company;
     const char *kv_type;
-    unsigned n_known; /* times that all was asked before */
+    unsigned n_known; /* how often all prompts were sent before */
 };
 
 static void submit(struct inf_engine *engine, struct question *w, struct answer *a)
@@ -98,7 +98,7 @@ static void submit(struct inf_engine *engine, struct question *w, struct answer 
     ASSERT_OK_ERR(inf_engine_submit(engine, &w->q, &id, &err), err);
 }
 
-/* Asks all questions, in company of others; whether some of their tokens were known is told. */
+/* Sends all prompts beside other requests; returns whether some of their tokens were cached. */
 static void ask_all(struct inf_engine *engine, uint32_t n_vocab, bool company, bool known,
                     struct answer *answers)
 {
@@ -173,8 +173,8 @@ static void compare(const struct way *way, const struct answer *a, const struct 
     }
 }
 
-/* Whether a way is tried: all are on the CPU, and one of four on a device, as lavapipe takes
- * seconds for each. SCONCE_TEST_FULL tries all. */
+/* Whether a variant runs: on the CPU all do; on a device one of four, because lavapipe takes
+ * seconds for each. SCONCE_TEST_FULL runs all. */
 static bool way_is_drawn(const struct test_target *on)
 {
     static struct rng rng;
@@ -184,7 +184,7 @@ static bool way_is_drawn(const struct test_target *on)
     return strcmp(on->device, "cpu") == 0 || test_full() || rng_u32(&rng) % 4 == 0;
 }
 
-/* The first way is the measure of the others. */
+/* The results of the first variant are the reference for the others. */
 static void check_ways(struct inf_model *model, const struct test_target *on,
                        const struct way *ways, size_t n_ways)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public engine on a real model: alone and in company, choices, ends, log-probabilities
- * against plain forward passes, and what it refuses.
+ * The public engine with a real model: requests alone and in parallel, choices, ends,
+ * log-probabilities compared with plain forward passes, and rejected requests.
  */
 #include "lib/test.h"
 
@@ -335,7 +335,8 @@ TEST(engines_refuse_what_they_cannot_be)
     p = (struct inf_engine_params){.model = model, .n_ctx = 1};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
     ASSERT_ERROR(inf_engine_new(&(struct inf_engine_params){0}, &engine, &err), EINVAL);
-    /* Memory for less than the model's context shortens it, unless that was asked for. */
+    /* Too little memory for the model's context shortens it, unless the caller requested a length.
+     * */
     p = (struct inf_engine_params){.model = model, .kv_bytes = 200000};
     ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     assert_in_range(inf_engine_n_ctx(engine), 64, 192);
@@ -343,7 +344,7 @@ TEST(engines_refuse_what_they_cannot_be)
     p = (struct inf_engine_params){.model = model, .kv_type = "fp8:bf16"};
     ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     inf_engine_free(engine);
-    /* The fake device works through the front door, too. */
+    /* The fake device also works through the public API. */
     p = (struct inf_engine_params){.model = model, .device = "null"};
     ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     ASSERT_STREQ(inf_engine_isa(engine), "null");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening models through the front door, benchmarks and logits. */
+/* Opening models through the public API, benchmarks and logits. */
 #include "lib/test.h"
 
 #include <errno.h>

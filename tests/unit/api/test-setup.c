@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How large a KV pool is, from what is asked for and what the device holds. */
+/* The size of a KV pool, computed from the requested size and the memory of the device. */
 #include "lib/test.h"
 
 #include "api/handle.h"
@@ -14,7 +14,7 @@ static const struct row {
     uint64_t kv_bytes;
     uint32_t n_ctx, max_seqs;
     uint64_t max_blocks;
-    const char *error; /* part of it; NULL: fits */
+    const char *error; /* a part of the message; NULL: it fits */
     uint32_t n_blocks, got_ctx;
 } rows[] = {
     {"four sequences", 1024, 0, 1024, 16, UINT32_MAX, NULL, 64, 1024},
@@ -86,7 +86,7 @@ TEST(a_runner_has_the_blocks_that_its_device_holds)
     inf_model_unref(model);
 }
 
-/* Layers go where there is memory: with less and less of it from the device to the CPU. */
+/* Layers are placed where memory is: the less the device has, the more go to the CPU. */
 TEST(a_device_with_little_memory_gets_some_layers)
 {
     static const char *const stages[] = {"null", "cpu+null", "cpu"};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of a real model on the CPU allocate nothing and call the kernel for nothing but sleep and
- * wake-ups. The linker routes malloc and its kin through a counter; a seccomp filter on all threads
- * of a child ends it at any other system call. Sampling, text, log-probabilities and events are
- * part of a step here.
+ * Steps of a real model on the CPU allocate nothing, and make no system calls but sleep and
+ * wake-up. The linker routes malloc and related functions through a counter; a seccomp filter on
+ * all threads of a child kills it at any other system call. A step includes sampling, text,
+ * log-probabilities and events.
  */
 #include "lib/test.h"
 
@@ -49,14 +49,14 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
-/* From here on only futexes, the eventfd and the end of the process are allowed. */
+/* From here on only futexes, the eventfd and process exit are allowed. */
 static void allow_nothing(int event_fd)
 {
     const struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 7, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 6, 0),
-        /* The clock is the kernel's business on machines without a clock in the vDSO. */
+        /* Reading the clock is a system call on machines without a clock in the vDSO. */
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clock_gettime, 5, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_read, 0, 2),
@@ -72,7 +72,7 @@ static void allow_nothing(int event_fd)
         _exit(77);
 }
 
-/* The scheduler of an engine without a thread of its own: this thread ticks. */
+/* The scheduler of an engine without a thread of its own: this thread calls the ticks. */
 static struct sched *new_sched(struct inf_model *model, uint32_t n_threads)
 {
     const struct setup setup = {
@@ -126,7 +126,7 @@ static void submit_all(struct sched *sched)
     }
 }
 
-/* One step and its events, as a service reads them. */
+/* One step and its events, read as a service does. */
 static void step(struct sched *sched)
 {
     struct inf_event event;
@@ -175,7 +175,7 @@ static void check(uint32_t n_threads)
     if (WIFSIGNALED(status))
         fail_msg("a step called the kernel: signal %d", WTERMSIG(status));
     if (WEXITSTATUS(status) == 77)
-        skip(); /* no filters here */
+        skip(); /* seccomp filters are not available */
     if (WEXITSTATUS(status) == 6)
         fail_msg("a step allocated or freed memory");
     assert_int_equal(WEXITSTATUS(status), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiny models of every architecture, with keys and values as each kind of numbers: what one engine
- * computed the next one reads, and tokens and log-probabilities are those of an engine without a
- * tier, bit for bit. On a Vulkan device also with a part of the layers on the CPU.
+ * Tiny models of every architecture, with every number type of keys and values: an engine reads the
+ * blocks that another one computed, and tokens and log-probabilities are those of an engine without
+ * a tier, bit for bit. On a Vulkan device also with some of the layers on the CPU.
  */
 #include "../sched/fake_tier.h"
 #include "lib/test.h"
@@ -59,14 +59,14 @@ static void ask(struct inf_engine *engine, const int32_t *prompt, struct answer 
     a->n_cached = e.n_cached;
 }
 
-/* What an engine is made of. */
+/* The parameters of an engine. */
 struct subject {
     struct inf_model *model;
     const char *device, *kv_type;
     uint64_t device_bytes;
 };
 
-/* On an engine of its own; false: its numbers are none for this model, or for the device. */
+/* On a new engine; false: the model or the device does not support the KV number type. */
 static bool run(const struct subject *s, struct fake_tier *tier, const int32_t *prompt,
                 struct answer *a)
 {
@@ -88,7 +88,8 @@ static bool run(const struct subject *s, struct fake_tier *tier, const int32_t *
     if (r == -EOPNOTSUPP)
         return false;
     ASSERT_OK_ERR(r, err);
-    /* Models as small as these are computed faster than anything is read, and sooner than asked. */
+    /* Computing such small models is faster than reading blocks, and faster than asking for them.
+     * */
     engine->sched->fetching.margin = 0;
     engine->sched->fetching.first_tok_s = 1;
     ask(engine, prompt, a);
@@ -121,7 +122,7 @@ static void check(const struct subject *s)
     fake_tier_done(&tier);
 }
 
-/* What of a GPU's memory holds some of the layers, and not all. */
+/* An amount of GPU memory that holds some of the layers, and not all. */
 static uint64_t part_of_it(const struct subject *s)
 {
     uint64_t least = 0, most = DEVICE_BYTES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thousand requests on a Vulkan device that is lost at random: each gives what it gives without,
- * and memory stays what it was. Without a device the test skips.
+ * A thousand requests on a Vulkan device that is lost at random: each gives the same result as
+ * without losses, and memory use stays constant. Without a device the test skips.
  */
 #include <malloc.h>
 
@@ -57,7 +57,7 @@ static void take(struct job *j, const struct inf_event *e)
         j->tokens[j->n++] = e->tokens[i].token;
 }
 
-/* Bytes in use that are no file's: what drivers compile with is free by then, and goes back. */
+/* Private bytes in use, after the drivers have freed the memory that they compile with. */
 static long anonymous_bytes(void)
 {
     FILE *f = fopen("/proc/self/status", "re");
@@ -74,7 +74,7 @@ static long anonymous_bytes(void)
     return kib << 10;
 }
 
-/* Asks @n of them, some tens at a time, until all are over. */
+/* Submits @n of them, some tens at a time, until all are finished. */
 static void ask_wave(struct inf_engine *engine, struct job *jobs, uint32_t n)
 {
     uint32_t n_in = 0, n_over = 0;
@@ -94,7 +94,7 @@ static void ask_wave(struct inf_engine *engine, struct job *jobs, uint32_t n)
     }
 }
 
-/* All of them. *ret_early, *ret_late: memory after the first wave and after the last. */
+/* Runs all of them. *ret_early, *ret_late: memory use after the first wave and after the last. */
 static void ask_all(struct inf_engine *engine, struct job *jobs, long *ret_early, long *ret_late)
 {
     const uint64_t begin = clock_usec();
@@ -123,7 +123,7 @@ static struct inf_engine *open_engine(struct inf_model *model, const struct test
     return engine;
 }
 
-/* From now on this part of all submissions loses the device. */
+/* From now on this share of all submissions loses the device. */
 static void set_losses(struct inf_engine *engine, uint64_t seed, double rate)
 {
     struct backend *b = engine->sched->runner->backend;

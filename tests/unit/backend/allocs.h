@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Counting what our own code allocates, the C library's insides left out
+ * Counts the allocations of our own code, without those inside the C library.
  *
  * For programs that are linked with --wrap of malloc, calloc, realloc and mmap.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU backend: against the formulas, and against itself bit for bit
+ * The CPU backend, compared with the formulas, and with itself bit for bit.
  */
 #include "backend/cpu/exec/device.h"
 
@@ -27,7 +27,7 @@ static const struct tiny_options llama = {.dtype = INF_DTYPE_F32,
                                           .rope = ROPE_PAIRS,
                                           .seed = 1};
 
-/* Of 16 bits, which some CPUs multiply as they are. */
+/* 16-bit types, which some CPUs multiply without conversion. */
 static const struct tiny_options halves = {.dtype = INF_DTYPE_F16,
                                            .n_layers = 2,
                                            .n_embd = 64,
@@ -39,7 +39,7 @@ static const struct tiny_options halves = {.dtype = INF_DTYPE_F16,
                                            .rope = ROPE_HALF,
                                            .seed = 3};
 
-/* A model on a backend with a pool, and what is needed to run it. */
+/* A model on a backend with a pool, and the buffers to run it. */
 struct bench {
     struct tiny model;
     struct backend *backend;
@@ -174,7 +174,7 @@ TEST(logits_follow_the_formulas_on_every_rung)
 
     for (size_t i = 0; cpu_rung_at(i); i++) {
         check_formulas(&llama, cpu_rung_at(i), 1e-11);
-        /* The input of quantised products is quantised too. */
+        /* Products with quantized weights also quantize their input. */
         check_formulas(&tiny_qwen, cpu_rung_at(i), 1e-3);
         assert_int_equal(cpu_rung_flags(cpu_rung_at(i), &flags), 0);
         check_formulas(&halves, cpu_rung_at(i), flags & CPU_AVX512_FP16 ? 3e-5 : 1e-11);
@@ -188,7 +188,7 @@ static void check_fusing(const struct tiny_options *options, const char *rung)
 
     bench_init(&fused, options, rung, 2, CODEC_F16, CODEC_F16, true);
     bench_init(&plain, options, rung, 2, CODEC_F16, CODEC_F16, false);
-    /* Embedding, head, and q·k·v, attention, its output, gate·up and down of each layer. */
+    /* Embedding and head; and in each layer q·k·v, attention, its output, gate·up and down. */
     assert_int_equal(fused.plan->n_stages, 2 + 5 * options->n_layers);
     assert_true(plain.plan->n_stages > 2 + 12 * options->n_layers);
     a = alone(&fused, 0, 100, 60);
@@ -209,11 +209,11 @@ TEST(fusing_changes_no_bit)
     }
 }
 
-/* The whole prompt at once against steps of each length in @chunks; lists end with 0. */
+/* Compares the whole prompt at once with steps of each length in @chunks; lists end with 0. */
 static void check_chunks(const struct tiny_options *options, const char *rung, enum codec k,
                          enum codec v, const uint32_t *threads, const uint32_t *chunks)
 {
-    /* More than one stretch of blocks, so that threads share a sequence. */
+    /* More than one range of blocks, so that threads share a sequence. */
     const uint32_t n = ATTN_STRETCH_BLOCKS * BLOCK + 24;
     float *expected = NULL;
 
@@ -255,7 +255,7 @@ TEST(chunks_and_threads_change_no_bit)
     check_chunks(&llama, NULL, CODEC_FP8, CODEC_FP8, all_threads, all_chunks);
 }
 
-/* Random steps of all sequences together: every row as if its sequence were alone. */
+/* Random steps of all sequences together: every row is the same as if its sequence ran alone. */
 static void check_batches(const struct tiny_options *options, uint32_t n_threads)
 {
     const uint32_t n = 120, n_vocab = options->n_vocab;
@@ -301,7 +301,7 @@ TEST(rows_do_not_depend_on_their_neighbours)
     check_batches(&halves, 2);
 }
 
-/* Rows of more than one tile of attention, which need not all be computed in the last layer. */
+/* Rows of more than one attention tile, not all of which have to be computed in the last layer. */
 TEST(only_the_rows_asked_for_have_logits)
 {
     enum { N = MAX_ROWS };
@@ -421,7 +421,7 @@ TEST(products_that_no_kernel_can_do_are_refused)
     ASSERT_OK(backend_new(&(struct backend_params){.n_threads = 1}, &backend, &err));
     ASSERT_OK_ERR(backend->ops->compile(backend, t.graph, &limits, NULL, &plan, &err), err);
     backend->ops->plan_free(backend, plan);
-    /* …one that is not whole is not. */
+    /* …an incomplete graph is not. */
     ASSERT_OK(graph_new(&g));
     ASSERT_ERROR(backend->ops->compile(backend, g, &limits, NULL, &plan, &err), EINVAL);
     graph_free(g);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What names of devices mean, in lists that no machine has; and the list of this machine
+ * How device names are resolved, in made-up device lists and in that of this machine.
  */
 #include "backend/devices.h"
 

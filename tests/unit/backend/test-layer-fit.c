@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many layers fit a device
+ * How many layers fit on a device.
  */
 #include "backend/layer-fit.h"
 
@@ -8,7 +8,7 @@
 #include "quant/dtype.h"
 #include "unit/backend/tiny.h"
 
-/* Each number has a digit of its own, so that sums show what is in them. */
+/* Each quantity has its own decimal digit, so that a sum shows which quantities it contains. */
 static uint64_t layers[] = {1000, 2000, 3000};
 static const struct layer_sizes three = {
     .n_layers = 3, .weights = layers, .head = 500, .embd = 400, .kv = 100, .scratch = 7};
@@ -55,7 +55,7 @@ TEST(what_fits_nowhere_fits_no_device)
     assert_fit(&s, UINT64_MAX, 0, false);
 }
 
-/* Bytes of a matrix of Q8_0. */
+/* The size of a Q8_0 matrix in bytes. */
 static uint64_t q8(uint64_t rows, uint64_t cols)
 {
     return rows * cols / 32 * 34;

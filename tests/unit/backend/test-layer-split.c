@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models split between two devices: the same bits as on one, whatever is done to them
+ * Models split between two devices give the same bits as on one, after any operation.
  */
 #include "backend/layer-split.h"
 
@@ -54,7 +54,7 @@ static struct backend *split_make(struct backend *low, struct backend *high, uin
     return b;
 }
 
-/* A model on a device, which is taken over, with some sequences. */
+/* A model on a device, which this struct owns, with some sequences. */
 struct bench {
     struct tiny model;
     struct runner *runner;
@@ -94,7 +94,7 @@ struct rows {
     struct batch batch;
 };
 
-/* Appends @n tokens of sequence @i, some of whose logits are wanted. */
+/* Appends @n tokens to sequence @i, and requests some of their logits. */
 static void rows_add(struct rows *r, struct bench *b, uint32_t i, uint32_t n, struct rng *rng)
 {
     struct kv_table *t = &b->tables[i];
@@ -110,7 +110,7 @@ static void rows_add(struct rows *r, struct bench *b, uint32_t i, uint32_t n, st
     }
 }
 
-/* Forgets some of sequence @i, or makes it go on from where another is. */
+/* Truncates sequence @i, or makes it continue from the state of another one. */
 static void table_change(struct bench *b, uint32_t i, struct rng *rng)
 {
     struct kv_table *t = &b->tables[i], *other = &b->tables[(i + 1) % MAX_SEQS];
@@ -125,9 +125,9 @@ static void table_change(struct bench *b, uint32_t i, struct rng *rng)
 }
 
 /*
- * Steps with chunks of prompts and single tokens of all sequences, between which sequences are cut
- * and shared, so that blocks are copied, and memory is given back. *ret_logits: all that came of
- * it, @return rows.
+ * Steps with chunks of prompts and single tokens of all sequences. Between the steps sequences are
+ * truncated and shared, so that blocks are copied, and memory is released. *ret_logits: all
+ * resulting logits, @return rows.
  */
 static size_t play(struct bench *b, uint64_t seed, float **ret_logits)
 {
@@ -184,7 +184,7 @@ static void check_borders(const struct tiny_options *o, enum codec kv)
         assert_plays_like(o, kv, split_make(cpu_make(2), cpu_make(2), i), expected, n);
         assert_plays_like(o, kv, split_make(cpu_make(1), cpu_make(3), i), expected, n);
     }
-    /* A part may be split itself. */
+    /* A part may be split again. */
     for (uint32_t i = 0; i < o->n_layers; i++) {
         assert_plays_like(o, kv,
                           split_make(cpu_make(1), split_make(cpu_make(2), cpu_make(1), 1), i),
@@ -205,7 +205,7 @@ TEST(a_split_at_any_border_changes_no_bit)
     check_borders(&tiny_qwen, CODEC_Q8_0);
 }
 
-/* The null device reads tokens, positions and blocks, which both parts see as they are. */
+/* The null device reads tokens, positions and blocks, which both parts receive unchanged. */
 TEST(both_parts_see_the_batch)
 {
     struct bench whole, b;
@@ -220,7 +220,7 @@ TEST(both_parts_see_the_batch)
     free(got);
     bench_done(&b);
 
-    /* What it makes of them below is nonsense, but as many numbers as the upper part needs. */
+    /* The lower part computes nonsense here, but as many numbers as the upper part needs. */
     bench_init(&b, &tiny_qwen, CODEC_F16, split_make(null_make(0), cpu_make(2), 1));
     assert_int_equal(play(&b, 1, &got), n);
     for (size_t i = 0; i < n * tiny_qwen.n_vocab; i++)
@@ -323,7 +323,7 @@ TEST(what_no_part_can_do_the_whole_cannot)
     bench_done(&bench);
 }
 
-/* One row, of which @n_wanted logits are wanted, with the lists of the null device. */
+/* One row with @n_wanted requested logits, with the lists of the null device. */
 static void list_some(struct backend *backend, struct backend *lister, uint32_t n_wanted,
                       struct top_row *ret_top, float *ret_row)
 {
@@ -384,7 +384,7 @@ TEST(the_smaller_part_bounds_the_blocks)
     }
 }
 
-/* Steps into one engine's blocks, which another one takes over. */
+/* Steps into the blocks of one engine, which another one takes over. */
 TEST(blocks_go_from_one_to_the_next)
 {
     const uint32_t last = N_BLOCKS - 1;
@@ -482,7 +482,7 @@ TEST(a_model_without_that_border_is_refused)
     struct inf_err err;
     graph_ref x, y;
 
-    /* The embedding is read below and above. */
+    /* Both the lower and the upper part read the embedding. */
     tiny_init(&t, &none);
     table = graph_node(t.graph, 0)->w;
     ASSERT_OK(graph_new(&g));

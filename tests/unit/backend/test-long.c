@@ -68,7 +68,7 @@ static void long_step(struct long_bench *b, struct kv_store *store, uint32_t pos
     const struct batch batch = {n, tokens, 1, &seq, 1, &last};
 
     for (uint32_t i = 0; i < ARRAY_SIZE(blocks); i++)
-        blocks[i] = (i * 5 + 3) % ARRAY_SIZE(blocks); /* anywhere */
+        blocks[i] = (i * 5 + 3) % ARRAY_SIZE(blocks); /* in a scattered order */
     for (uint32_t i = 0; i < n; i++)
         tokens[i] = (int32_t)((pos + i) * 31 % 101 * 7 % N_VOCAB);
     ASSERT_OK(b->backend->ops->run(b->backend, b->plan, store, &batch, logits, NULL));
@@ -85,7 +85,7 @@ static double nmse(const float *x, const float *expected, size_t n)
     return error / sum;
 }
 
-/* Logits of some rows of a short text with a store of @kv. */
+/* Logits of some rows of a short text with a store of type @kv. */
 static void short_text(const struct tiny *model, const char *rung, enum codec k, enum codec v,
                        float logits[SHORT_STEPS][N_VOCAB])
 {
@@ -99,7 +99,7 @@ static void short_text(const struct tiny *model, const char *rung, enum codec k,
 
 TEST(formats_of_the_kv_store_change_little)
 {
-    /* Roundings to 11 and 8 bits, and to 8 bits of the largest of 32. */
+    /* Rounding to 11 bits, to 8 bits, and to 8 bits relative to the largest of 32 values. */
     static const struct {
         enum codec k, v;
         double limit;
@@ -125,7 +125,7 @@ TEST(formats_of_the_kv_store_change_little)
     tiny_done(&model);
 }
 
-/* All rungs read one store that the best one has filled. */
+/* All ISA levels read one store that the best one has filled. */
 TEST(long_contexts_are_exact)
 {
     float expected[N_VOCAB], got[N_VOCAB];
@@ -136,7 +136,7 @@ TEST(long_contexts_are_exact)
     long_init(&best, &model, NULL, 3, LONG, CODEC_F16, CODEC_F16);
     for (uint32_t pos = 0; pos < LONG; pos += LONG_STEP)
         long_step(&best, best.store, pos, LONG_STEP, expected);
-    /* The last row alone, by as many threads and by one: the same bits. */
+    /* The last row alone, computed by several threads and by one: the same bits. */
     long_step(&best, best.store, LONG - 1, 1, got);
     assert_memory_equal(got, expected, sizeof(got));
     for (size_t i = 0; cpu_rung_at(i); i++) {
@@ -150,7 +150,7 @@ TEST(long_contexts_are_exact)
     tiny_done(&model);
 }
 
-/* Of a step over a context eight times as long, nothing but its share of merging grows. */
+/* With an eight times longer context, only the part of a step's memory for merging grows. */
 TEST(memory_of_a_plan_is_linear_in_the_context)
 {
     struct long_bench b;
@@ -168,7 +168,7 @@ TEST(memory_of_a_plan_is_linear_in_the_context)
                   (unsigned long long)bytes[0], LONG, (unsigned long long)bytes[1], 2 * LONG,
                   (unsigned long long)bytes[2]);
     assert_true(bytes[2] - bytes[1] <= bytes[1] - bytes[0] + (bytes[1] - bytes[0]) / 8);
-    /* What 512 rows of scores over the whole context would take. */
+    /* The size of 512 rows of scores over the whole context. */
     assert_true(bytes[1] - bytes[0] < (uint64_t)LONG * LONG_STEP * sizeof(float) / 8);
     tiny_done(&model);
 }

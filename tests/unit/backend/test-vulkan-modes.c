@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways of devices that this machine may not have: memory of their own, storage buffers alone,
- * short submissions. A device in software plays their part.
+ * Device properties that this machine's GPU may not have: separate memory, storage buffers only,
+ * short submissions. A software device simulates them.
  */
 #include <math.h>
 
@@ -26,7 +26,7 @@ static struct inf_model *open_model(void)
     return model;
 }
 
-/* Logits of a fixed text; NULL: there is no such device. */
+/* Logits of a fixed text; NULL: no such device. */
 static float *logits_on(struct inf_model *model, const char *device)
 {
     const struct inf_logits_params params = {.model = model, .device = device, .n_threads = 1};
@@ -82,7 +82,7 @@ TEST(each_mode_gives_the_same_answers)
     inf_model_unref(model);
 }
 
-/* Steps of many rows take longer than is allowed, so they get fewer. */
+/* Steps of many rows take longer than the limit, so later ones get fewer rows. */
 TEST(slow_devices_get_steps_of_few_rows)
 {
     const struct setup setup = {.device = "vulkan",

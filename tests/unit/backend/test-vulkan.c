@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of the Vulkan backend on the first device of this machine: memory, uploads, regions of
- * weights, the file of pipelines, and losses. Without a device these tests skip.
+ * Parts of the Vulkan backend on the first device of this machine: memory, uploads, weight regions,
+ * the pipeline cache file, and device losses. Without a device these tests skip.
  */
 #include <dirent.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@
 
 static struct vkb_instance *instance;
 
-/* The first device that can be used; skips without one. */
+/* The first usable device; skips without one. */
 static struct vkb_device *open_device(const char *cache_dir)
 {
     struct vkb_device *dev = NULL;
@@ -51,7 +51,7 @@ static int close_instance(void **state __attribute__((unused)))
     return 0;
 }
 
-/* Allocations of the device that live. */
+/* The number of live allocations of the device. */
 static int n_allocations;
 static struct vkb_device_fns real;
 
@@ -70,7 +70,7 @@ static VKAPI_ATTR void VKAPI_CALL give_back(VkDevice device, VkDeviceMemory memo
     real.FreeMemory(device, memory, callbacks);
 }
 
-/* No two buffers share bytes, and all begin where they may. */
+/* No two buffers overlap, and all are aligned. */
 static void check_apart(const struct vkb_buffer *buffers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -81,7 +81,7 @@ static void check_apart(const struct vkb_buffer *buffers, uint32_t n)
                             buffers[j].offset >= buffers[i].offset + buffers[i].size);
 }
 
-/* Each holds a pattern of its own as long as it lives. */
+/* Each buffer keeps its own pattern as long as it exists. */
 static void fill(const struct vkb_buffer *b, uint32_t i)
 {
     if (b->map)
@@ -135,7 +135,7 @@ TEST(buffers_lie_apart_and_memory_is_given_back)
     vkb_device_free(dev);
 }
 
-/* Reads a buffer back, whether the host sees it or not. */
+/* Reads a buffer back, whether or not the host can map it. */
 static void check_holds(struct vkb_device *dev, const struct vkb_buffer *b, uint64_t offset,
                         const void *expected, uint64_t size)
 {
@@ -165,7 +165,7 @@ static uint8_t *random_bytes(size_t n)
     return p;
 }
 
-/* More than the ring holds, so that each of its buffers is used again. */
+/* More than the ring holds, so that each of its buffers is reused. */
 TEST(uploads_go_through_the_ring)
 {
     enum { SIZE = (100 << 20) + 12 };
@@ -177,7 +177,7 @@ TEST(uploads_go_through_the_ring)
 
     ASSERT_OK_ERR(vkb_ring_init(dev, &ring, &err), err);
     ASSERT_OK_ERR(vkb_buffer_new(dev, VKB_ON_DEVICE, SIZE + 64, &b, &err), err);
-    /* As on devices whose memory the host cannot reach. */
+    /* As on devices whose memory the host cannot map. */
     unseen = b;
     unseen.map = NULL;
     ASSERT_OK(vkb_upload(dev, &ring, &unseen, 32, data, SIZE));
@@ -227,8 +227,8 @@ TEST(weights_are_joined_without_pages_of_others)
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
         ASSERT_OK(vkb_weights_add(&w, base + parts[i].at, parts[i].size));
     vkb_weights_join(&w, 0x5000);
-    /* The first two share a page; 0x3000 is not the page behind theirs; the last is beyond the
-     * size that regions may have. */
+    /* The first two share a page; 0x3000 is not the page after theirs; the last exceeds the maximum
+     * size of a region. */
     assert_int_equal(w.n, 5);
     assert_ptr_equal(w.regions[0].host, base);
     assert_int_equal(w.regions[0].size, 0x1a10);
@@ -247,7 +247,7 @@ TEST(weights_are_joined_without_pages_of_others)
     vkb_weights_done(&w);
 }
 
-/* Some pipelines; how many of the cache's bytes there were before. */
+/* Makes some pipelines; returns how many bytes the cache had before. */
 static void compile_some(struct vkb_device *dev)
 {
     const size_t n = MIN(vkb_n_kernels(), 4u);
@@ -264,7 +264,7 @@ static void compile_some(struct vkb_device *dev)
     vkb_pipelines_save(dev);
 }
 
-/* The only file of a directory; NULL when there is none. */
+/* The only file of a directory; NULL if there is none. */
 static char *only_file(const char *dir)
 {
     char *path = NULL;
@@ -292,7 +292,7 @@ static void put_file(const char *path, const char *data, size_t size)
     fclose(f);
 }
 
-/* Whatever is in the file, devices open, and a good one is there behind it. */
+/* Whatever the file contains, the device opens, and leaves a valid file. */
 TEST(pipelines_are_kept_in_a_file_that_may_be_torn)
 {
     char dir[] = "/tmp/sconce-pipelines-XXXXXX", *path, *data, *again;
@@ -331,7 +331,7 @@ TEST(pipelines_are_kept_in_a_file_that_may_be_torn)
     }
     unlink(path);
     assert_null(only_file(dir));
-    /* A directory that is gone costs time alone. */
+    /* If the directory is deleted it costs only time. */
     rmdir(dir);
     dev = open_device(dir);
     compile_some(dev);
@@ -340,7 +340,7 @@ TEST(pipelines_are_kept_in_a_file_that_may_be_torn)
     free(path);
 }
 
-/* What models in general need is compiled once, and its file is complete by its own word. */
+/* The pipelines that all models need are compiled once, and the file's header marks it complete. */
 TEST(a_held_device_fills_the_cache_once)
 {
     char dir[] = "/tmp/sconce-pipelines-XXXXXX", *path;
@@ -361,7 +361,7 @@ TEST(a_held_device_fills_the_cache_once)
     vkb_pretend.discrete = false;
     path = only_file(dir);
     assert_non_null(path);
-    /* Nobody opens it for writing again. */
+    /* The file is not opened for writing again. */
     ASSERT_OK(stat(path, &st));
     assert_int_equal(st.st_mode & 0777, 0400);
     dev = open_device(dir);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A tiny random transformer for tests of backends: graph and weights
+ * A tiny random transformer for backend tests: graph and weights.
  *
- * Shapes are odd on purpose. Same options and seed, same model.
+ * Shapes are odd on purpose. The same options and seed give the same model.
  */
 
 #include "core/arena.h"
@@ -15,13 +15,13 @@ struct tiny_options {
     enum inf_dtype dtype; /* of matrices */
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab;
     enum rope_style rope;
-    uint32_t rope_dims; /* 0: head_dim */
-    uint32_t window;    /* of odd layers */
+    uint32_t rope_dims; /* 0 means head_dim */
+    uint32_t window;    /* of layers with odd numbers */
     bool qk_norm, bias, tied;
     uint64_t seed;
 };
 
-/* Whatever a block may have: a window, norms of q and k, biases, rotations of a part of a head. */
+/* All options of a block: a window, norms of q and k, biases, rotation of a part of each head. */
 extern const struct tiny_options tiny_qwen;
 
 struct tiny {

@@ -17,10 +17,10 @@ enum { SECTOR = 512, FDS = 1024 };
 struct faults faults;
 const char faults_vfs[] = "faults";
 
-/* What was there before a write that is not synced, latest last. */
+/* The file's contents before a write that is not synced, latest last. */
 struct undo {
     char path[128];
-    uint64_t offset, n, size; /* of the file then */
+    uint64_t offset, n, size; /* size: that of the file before the write */
     uint8_t *old;
 };
 
@@ -33,7 +33,7 @@ static bool chance(uint32_t one_in)
     return one_in > 0 && rng_u32(&faults.rng) % one_in == 0;
 }
 
-/* Counts a call. 0: it may go on; else the error that it returns. */
+/* Counts a call. Returns 0 if it may proceed, else the error that it returns. */
 static int call(bool writes)
 {
     static const int errors[] = {EIO, ENOSPC, EIO, EINTR};
@@ -55,7 +55,7 @@ static int call(bool writes)
     return -errors[rng_u32(&faults.rng) % (writes ? 3 : 4)];
 }
 
-/* How many bytes of @n a call moves. */
+/* How many of @n bytes a call transfers. */
 static size_t part(size_t n)
 {
     if (n < 2 || !chance(faults.one_in))
@@ -92,7 +92,8 @@ static void remember(const char *path, int fd, uint64_t offset, uint64_t n)
         memset(u->old, 0, n);
 }
 
-/* Forgets writes that are durable now, or of a file that is gone; NULL: all. */
+/* Forgets the saved contents of writes that are durable now, or of a deleted file; NULL: all files.
+ * */
 static void forget(const char *path)
 {
     size_t m = 0;
@@ -105,7 +106,7 @@ static void forget(const char *path)
     n_undos = m;
 }
 
-/* Takes back sectors of a write: all, those after some, or some here and there. */
+/* Undoes sectors of a write: all, those after some point, or random ones. */
 static void take_back(const struct undo *u)
 {
     const int fd = open(u->path, O_RDWR | O_CLOEXEC);
@@ -242,7 +243,7 @@ const struct store_io faults_io = {
 
 struct file {
     sqlite3_file base;
-    int fd; /* for what was there before; SQLite has its own */
+    int fd; /* for reading the former contents; SQLite has its own */
     char path[128];
     sqlite3_file *real;
 };
@@ -357,8 +358,8 @@ static int v_kind(sqlite3_file *f)
     return 0;
 }
 
-/* The first version has no shared memory and no maps, which an index without neighbours needs
- * neither of. */
+/* Version 1 has no shared memory and no memory maps, neither of which an index used by one process
+ * needs. */
 static const sqlite3_io_methods methods = {
     .iVersion = 1,
     .xClose = v_close,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A store in a directory of its own, and blocks whose names and bytes follow from two numbers. */
+/* A store in a temporary directory, and blocks whose names and bytes are made from two numbers. */
 
 #include "cache/store.h"
 
@@ -26,11 +26,11 @@ uint64_t kit_bytes(uint32_t chain, uint32_t index, uint64_t most, uint8_t *ret_b
 /* Describes @n blocks of a chain from @first on, in a memfd that the caller closes. */
 int kit_blocks(uint32_t chain, uint32_t first, uint32_t n, uint64_t most,
                struct store_block *ret_blocks);
-/* Puts them; what store_put() says. */
+/* Puts them; returns the result of store_put(). */
 int kit_put(struct kit *k, const struct store_origin *origin, uint32_t chain, uint32_t first,
             uint32_t n, uint64_t most);
-/* How many of the first @n blocks of a chain are found. Those whose bytes do not have their sum
- * are rejected, and *ret_wrong counts those that have it and are not what was put. */
+/* Returns how many of the first @n blocks of a chain are found. Blocks whose checksum is wrong are
+ * rejected; *ret_wrong counts blocks with a valid checksum that differ from what was put. */
 int kit_find(struct kit *k, uint32_t chain, uint32_t n, uint64_t most, uint32_t *ret_wrong);
-/* Bytes that files in a directory below the kit's take on disk. */
+/* The disk space of the files in a directory below the kit's, in bytes. */
 uint64_t kit_disk(const struct kit *k, const char *name);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores on a disk that fails, by chance: test-cache-faults [FAULTS [SEED]]
+ * Stores on a disk with random faults: test-cache-faults [FAULTS [SEED]]
  *
- * A life is one directory: sessions follow each other, each with faults of one kind, each ended by
- * close or by the loss of power. After each, without faults, the store opens, nothing that is found
- * is wrong, new blocks are kept, and limits hold. Lives without limits and with a disk that is
- * honest but for its power also lose nothing that was put.
+ * A life is a series of sessions in one directory, each with one kind of faults, and each ended by
+ * close or power loss. After each session, without faults, the store opens, no found block is
+ * wrong, new blocks are stored, and limits hold. Lives without limits, on a disk whose only fault
+ * is power loss, also lose nothing that was put.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -33,7 +33,7 @@ enum kind {
     FULL,
     READ_ONLY,
     BAD_READS,
-    ROT, /* bits change while nobody looks */
+    ROT, /* bits change between sessions */
     KINDS,
 };
 
@@ -133,7 +133,7 @@ static void op_digest(struct life *l)
     store_recall(l->kit.store, &file, back);
 }
 
-/* Two writes at once, the first of which may never be run. */
+/* Two writes at once; the first may never run. */
 static void op_two_puts(struct life *l)
 {
     const uint32_t chain = below(l, CHAINS);
@@ -221,7 +221,7 @@ static void rot(struct life *l)
     }
 }
 
-/* A session in which things fail; the store may not even open. */
+/* A session with faults; even opening the store may fail. */
 static void session(struct life *l, enum kind kind)
 {
     struct inf_err err;
@@ -242,7 +242,7 @@ static void session(struct life *l, enum kind kind)
     CHECK(l, l->wrong == 0);
 }
 
-/* Without faults, everything is as it should be. */
+/* Without faults, checks that the store is consistent. */
 static void examine(struct life *l)
 {
     struct store_stats st;
@@ -315,7 +315,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(nothing_wrong_is_found_whatever_fails),
     };
 
-    /* By itself a test of some seconds; with a number, until so many faults were. */
+    /* Without an argument it runs for some seconds; with a number, until so many faults occurred.
+     * */
     want_faults = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000;
     most_usec = argc > 1 ? UINT64_MAX : 15000000;
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;

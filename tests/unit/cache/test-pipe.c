@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of files through pipes: what comes out, and what is said when nothing goes in. */
+/* Parts of files sent through pipes: the received bytes, and the errors when nothing can be sent.
+ * */
 #include "cache/block-pipe.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ static int make_file(void)
     return fd;
 }
 
-/* Sends @n bytes at @offset of @fd, and compares what comes with @want. */
+/* Sends @n bytes at @offset of @fd, and compares the received bytes with @want. */
 static void check(int fd, uint64_t offset, size_t n, const uint8_t *want)
 {
     size_t in = 0, out = 0;
@@ -95,7 +96,7 @@ TEST(what_keeps_bytes_from_going_is_said)
     close(fd);
 }
 
-/* Who has the reading end has nothing else. */
+/* The owner of the reading end can do nothing but read. */
 TEST(the_reading_end_shows_nothing_of_the_file)
 {
     const int fd = make_file();

@@ -34,7 +34,7 @@ static struct store_stats stats(void)
     return st;
 }
 
-/* Finds the first @n blocks of a chain; nothing may be wrong. */
+/* Finds the first @n blocks of a chain; none may be wrong. */
 static int find(uint32_t chain, uint32_t n)
 {
     uint32_t wrong = 0;
@@ -320,7 +320,7 @@ TEST(an_index_of_a_newer_version_is_left_alone)
     assert_int_equal(find(1, 3), 3);
 }
 
-/* Writes over @n bytes at @offset of a file below the directory. */
+/* Overwrites @n bytes at @offset of a file below the directory. */
 static void scribble(const char *name, off_t offset, size_t n)
 {
     char path[128], junk[4096];
@@ -444,7 +444,7 @@ TEST(what_nobody_would_find_is_declined_where_room_is_short)
 
     kit.params.limits.max_bytes = 2 * MIB;
     kit_open(&kit);
-    /* What it continues may still come. */
+    /* Its parent may still arrive. */
     assert_int_equal(put(500, 5, 5), 5);
     assert_int_equal(put(500, 0, 5), 5);
     assert_int_equal(find(500, 10), 10);
@@ -468,7 +468,7 @@ TEST(blocks_are_weighed_one_by_one)
         for (uint32_t chain = 17; chain < 20; chain++)
             assert_int_equal(find(chain, 20), 20);
     declined = stats().declined;
-    /* There is room for some beside what comes back. */
+    /* There is room for some blocks beside those that are restored. */
     assert_int_equal(put(500, 0, 120), 120);
     for (uint32_t chain = 17; chain < 20; chain++)
         assert_int_equal(find(chain, 20), 20);
@@ -532,7 +532,7 @@ TEST(space_that_could_not_be_given_back_is_later)
         ASSERT_OK(store_reject(kit.store, name));
     }
     assert_int_equal(kit_disk(&kit, "segments"), before);
-    /* A store that is opened anew sees what its files take. */
+    /* A newly opened store counts the space of its files. */
     kit_close(&kit);
     kit_open(&kit);
     punch_error = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps stand for time: whatever a template does with large values, a step takes no longer than a
- * microsecond or so. Each row is repeated until the steps are used up, and the processor's time is
- * looked at then.
+ * Steps limit the time of templates: no operation takes much longer than a microsecond per step,
+ * even with large values. Each row is repeated until the steps are used up; then its processor
+ * time is checked.
  */
 #include <infer/chat.h>
 #include <time.h>
 
 #include "lib/test.h"
 
-enum { STEPS = 250000 }; /* of each row, a part of them for the values that it needs */
+enum { STEPS = 250000 }; /* per row, including the steps that make its values */
 
-/* Tools that make programs slower say how much. */
+/* Tools that slow programs down say by how much. */
 static double slowness(void)
 {
     const char *text = getenv("SCONCE_TEST_SLOW");
@@ -31,8 +31,8 @@ static double slowness(void)
               "{% set ns.l = ns.l + [" item "] %}{% endfor %}{% set " name " = ns.l %}"            \
     }
 
-/* Values for a row, made when it names them. `same` equals `s` and is another string; `tail`
- * begins like `s` and is found nowhere in it. */
+/* Values for a row, made when the row uses them. `same` is another string equal to `s`; `tail`
+ * starts like `s` and does not occur in it. */
 static const struct {
     const char *name, *text;
 } values[] = {
@@ -57,13 +57,13 @@ static const struct {
     {"keys", "{% set keys = dict.fromkeys(range(4001)|map('string')) %}"},
 };
 
-/* What an expression has before the loop: names that it needs. */
+/* The text before the loop of an expression: it makes the names that the expression uses. */
 struct row {
     const char *before, *expr;
 };
 
 static const struct row rows[] = {
-    /* Comparing, finding, membership. */
+    /* Comparison, search, membership. */
     {"", "s == same"},
     {"", "s != same"},
     {"", "s < same"},
@@ -110,7 +110,7 @@ static const struct row rows[] = {
     {"", "range(99999).count(7)"},
     {"", "texts.count(s)"},
     {"{% set strings = [s] * 1000 %}", "strings.count(same)"},
-    /* Tables. */
+    /* Dictionaries. */
     {"", "{s: 1}[same]"},
     {"", "{s: 1}.get(same)"},
     {"", "keys[s]"},
@@ -212,7 +212,7 @@ static const struct row rows[] = {
     {"", "'%.100000e' % 1e-300"},
     {"", "'%s %s' % (s, same)"},
     {"", "'%r' % s"},
-    /* What characters are. */
+    /* Character classes. */
     {"", "u.isalpha()"},
     {"", "u.isalnum()"},
     {"", "digits.isdigit()"},
@@ -307,7 +307,7 @@ static char *template_text(const struct row *row)
     return text;
 }
 
-/* Nanoseconds of a step; 0: the row failed for another reason. */
+/* Nanoseconds per step; 0: the row failed for another reason. */
 static double cost_of(const struct row *row)
 {
     const struct inf_chat_limits limits = {.max_steps = STEPS};

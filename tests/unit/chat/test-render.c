@@ -213,7 +213,7 @@ TEST(parsing_is_bounded)
     free(text);
 }
 
-/* Each branch begins with a copy of the names that are known there. */
+/* Each branch starts with a copy of the names that are defined there. */
 TEST(many_names_and_many_branches_are_bounded)
 {
     enum { N = 3000 };
@@ -262,7 +262,8 @@ TEST(long_conversations_take_linear_time)
     in.messages = messages;
     start = clock();
     ASSERT_OK_ERR(render(template, &in, &text, &err), err);
-    /* Ten times what it takes on a slow machine, a hundredth of what quadratic work would. */
+    /* Ten times the time on a slow machine, and a hundredth of the time of a quadratic algorithm.
+     * */
     assert_true(clock() - start < 2 * CLOCKS_PER_SEC);
     assert_non_null(strstr(text, " 10000"));
     free(text);

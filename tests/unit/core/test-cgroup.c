@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of control groups, read from directories that look like those of the kernel, and the
- * processors that they and the affinity leave.
+ * Limits of control groups, read from directories in the kernel's layout, and the processors that
+ * remain by these limits and the affinity.
  */
 #include "lib/test.h"
 
@@ -16,7 +16,7 @@
 
 static char root[64];
 
-/* Writes a file below the root with the directories that it needs. */
+/* Writes a file below the root, and creates the directories that it needs. */
 static void put(const char *path, const char *text)
 {
     char name[512];
@@ -61,7 +61,7 @@ TEST(the_smallest_quota_of_the_unified_hierarchy_holds)
     assert_true(cgroup_cpus(root) == 1.5);
     put("/sys/fs/cgroup/a.slice/b.service/cpu.max", "5000 20000\n");
     assert_true(cgroup_cpus(root) == 0.25);
-    /* Inside of a container the root is a group as well. */
+    /* In a container the root of the mount is a group as well. */
     put("/sys/fs/cgroup/cpu.max", "1000 10000\n");
     assert_true(cgroup_cpus(root) == 0.1);
     end();
@@ -77,11 +77,11 @@ TEST(version_one_has_files_of_its_own)
     assert_true(cgroup_cpus(root) == 0);
     put("/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "250000\n");
     assert_true(cgroup_cpus(root) == 2.5);
-    /* The path of the host does not exist inside: the mount is our group. */
+    /* The host's path does not exist in the container: the mount is our group. */
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
     put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     assert_true(cgroup_cpus(root) == 0.5);
-    /* Another hierarchy's files mean nothing. */
+    /* Files of another hierarchy are ignored. */
     put("/sys/fs/cgroup/cpuset/cpu.cfs_quota_us", "1000\n");
     put("/sys/fs/cgroup/cpuset/cpu.cfs_period_us", "100000\n");
     assert_true(cgroup_cpus(root) == 0.5);

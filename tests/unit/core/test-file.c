@@ -27,7 +27,7 @@ static void put(const char *name, size_t size, unsigned char byte)
     free(data);
 }
 
-/* The file's time is set back, so that whatever is written changes it. */
+/* Sets the file's mtime back, so that any write changes it. */
 static struct file_map map_file(const char *name)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000}};
@@ -42,7 +42,7 @@ static struct file_map map_file(const char *name)
     return map;
 }
 
-/* From then on, whatever becomes of the file. */
+/* The change is remembered from then on, even if the file is restored. */
 static void assert_stale(struct file_map *map, const char *why)
 {
     struct inf_err err;

@@ -11,7 +11,7 @@
 #include "core/workers.h"
 #include "lib/tempdir.h"
 
-/* cmocka has a handler of its own for each test: ours is installed behind it. */
+/* cmocka has a signal handler of its own in each test: ours is installed after it. */
 #define N_PAGES 64
 
 static size_t page;
@@ -66,7 +66,7 @@ TEST(pages_that_went_are_zeros_and_their_guard_is_lost)
     assert_int_equal(sum(a), 10);
     assert_int_equal(errno, 7);
     assert_true(guard_is_lost(of_a));
-    /* All of it from then on, whatever becomes of the file. */
+    /* All pages are replaced from then on, even if the file is restored. */
     ASSERT_OK(ftruncate(fds[0], (off_t)(N_PAGES * page)));
     assert_int_equal(sum(a), 0);
     assert_int_equal(sum(b), N_PAGES);
@@ -78,7 +78,7 @@ TEST(pages_that_went_are_zeros_and_their_guard_is_lost)
     assert_int_equal(guard_n_lost(), before + 2);
     guard_free(of_a);
     guard_free(of_b);
-    /* Places are used again, and begin anew. */
+    /* Slots are reused, and start in a clean state. */
     of_a = guard_new(b, N_PAGES * page);
     assert_false(guard_is_lost(of_a));
     guard_free(of_a);
@@ -117,7 +117,7 @@ static void read_all(void *arg, unsigned i_thread, unsigned n_threads)
         sum(arg);
 }
 
-/* They block other signals, and read the same pages at the same time. */
+/* Threads block other signals, and read the same pages at the same time. */
 TEST(worker_threads_survive_it)
 {
     struct workers *w;
@@ -147,7 +147,7 @@ static void exit_three(int sig)
     _exit(3);
 }
 
-/* The status of a child that reads a page that went, without a guard over it. */
+/* The status of a child that reads a truncated page outside of any guard. */
 static int child_status(void (*handler)(int sig), bool sent)
 {
     const struct rlimit none = {0, 0};

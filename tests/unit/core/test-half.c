@@ -58,7 +58,7 @@ TEST(every_e4m3_survives_a_round_trip)
     assert_true(e4m3_to_f32(0xb8) == -1.0f);
 }
 
-/* Nothing else is nearer, and of two that are as near it is the even one. */
+/* No other value is nearer, and of two equally near ones it is the even one. */
 TEST(e4m3_rounds_to_nearest_even)
 {
     uint32_t u = 1;

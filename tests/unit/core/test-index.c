@@ -38,7 +38,7 @@ TEST(equal_hashes_are_told_apart_while_it_grows)
         assert_true(find(&ix, keys, keys[i], &at));
     assert_false(find(&ix, keys, 1, &at));
 
-    /* A value may be replaced where it was found. */
+    /* A value may be replaced in place. */
     assert_true(find(&ix, keys, keys[17], &at));
     index_put(&ix, at, hash_of(keys[17]), 18);
     assert_int_equal(ix.n, N);

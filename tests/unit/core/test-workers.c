@@ -7,7 +7,7 @@ enum { MAX_THREADS = 9, N_BARRIERS = 50 };
 
 struct job {
     struct workers *w;
-    unsigned seen[MAX_THREADS]; /* each by its thread alone */
+    unsigned seen[MAX_THREADS]; /* each written by its thread only */
     unsigned cells[MAX_THREADS];
     bool good[MAX_THREADS];
 };

@@ -96,7 +96,7 @@ TEST(names_become_canonical)
         {"model.layers.3.post_attention_layernorm.weight", "blk.3.ffn_norm.weight"},
         {"model.layers.3.mlp.down_proj.weight", "blk.3.ffn_down.weight"},
         {"model.layers.3.self_attn.rotary_emb.inv_freq", ""},
-        /* What is not known stays, and the model will not want it. */
+        /* An unknown type is kept; binding the model rejects it. */
         {"model.layers.03.mlp.down_proj.weight", "model.layers.03.mlp.down_proj.weight"},
         {"model.layers.x.mlp.down_proj.weight", "model.layers.x.mlp.down_proj.weight"},
         {"model.layers.3.mlp.gate.weight", "model.layers.3.mlp.gate.weight"},
@@ -138,7 +138,7 @@ TEST(adapters_are_named_by_what_they_add_to)
     assert_false(hf_name_jina("model.layers.3.mlp.gate.lora_B", name) && strstr(name, "lora_b"));
 }
 
-/* The same wherever they lie, another with another number or without a tensor. */
+/* The digest does not depend on the directory, but on every number and tensor. */
 TEST(models_have_an_identity)
 {
     static const char *const names[] = {"lm_head.weight", "model.norm.weight"};
@@ -186,7 +186,7 @@ TEST(shards_are_found_by_their_index)
     t = format_find(f, "output.weight");
     assert_non_null(t);
     ASSERT_STREQ(t->file_name, "lm_head.weight");
-    /* The directory's name serves as the model's. */
+    /* The directory's name becomes the model's name. */
     ASSERT_STREQ(format_hparams(f)->name, strrchr(d.path, '/') + 1);
     format_close(f);
     dir_done(&d);
@@ -335,7 +335,7 @@ TEST(chat_templates_are_found_newest_form_first)
 
     dir_open(&d);
     expect_template(&d, NULL);
-    /* Python writes integers that no C type holds. */
+    /* Python can write integers that fit no C type. */
     dir_puts(&d, "tokenizer_config.json",
              "{\"model_max_length\":1000000000000000019884624838656,\"chat_template\":\"one\"}");
     expect_template(&d, "one");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of whisper.cpp: a good one, the same cut at every byte, and words that may not be. */
+/* whisper.cpp files: a valid one, the same truncated at every byte, and invalid values. */
 #include "format/whisper/ggml-bin.h"
 
 #include <errno.h>
@@ -66,7 +66,7 @@ static struct file build(void)
     return f;
 }
 
-/* From a copy of its exact size. */
+/* Parses a copy of its exact size. */
 static int parse(const struct file *f, size_t size, struct ggml_bin **ret_bin, struct inf_err *err,
                  void **ret_copy)
 {
@@ -129,7 +129,7 @@ TEST(no_cut_is_read_beyond)
         struct inf_err err = {0};
         const int r = parse(&f, size, &bin, &err, &copy);
 
-        /* Between two tensors a file may end. */
+        /* A file may end between two tensors. */
         if (size < head.size)
             assert_int_equal(r, -EBADMSG);
         if (r == 0)

@@ -185,7 +185,7 @@ TEST(what_is_not_understood_is_refused_by_name)
     }
 }
 
-/* Decoders that were converted from models that see both sides. */
+/* Decoders that were converted from models with bidirectional attention. */
 TEST(decoders_that_see_both_sides_are_refused)
 {
     struct gguf_writer w = {0};

@@ -52,7 +52,7 @@ TEST(values_and_tensors_are_found)
     assert_true(gguf_u64(g, "u64", &u) && u == UINT64_MAX);
     assert_true(gguf_f64(g, "u64", &d) && d > 1e19);
     assert_true(gguf_f64(g, "i8", &d) && d == -2);
-    /* No type fits silently. */
+    /* No conversion between types is silent. */
     assert_false(gguf_u64(g, "i8", &u));
     assert_false(gguf_u64(g, "factor", &u));
     assert_false(gguf_u64(g, "yes", &u));
@@ -71,7 +71,7 @@ TEST(values_and_tensors_are_found)
     free(file);
 }
 
-/* The bytes lie at the end of their page's allocation: a read beyond them is seen by ASan. */
+/* The bytes end at the end of their allocation, so that ASan finds any read beyond them. */
 static int parse_copy(const char *file, size_t len, struct inf_err *err)
 {
     char *copy = malloc(len);
@@ -122,7 +122,7 @@ TEST(a_changed_byte_never_crashes)
     free(file);
 }
 
-/* One row: what is wrong, how the file is made, and a word of the message. */
+/* One row: the fault, a function that makes the file, and a part of the message. */
 struct bad {
     const char *what;
     void (*make)(struct gguf_writer *w);
@@ -362,7 +362,7 @@ TEST(files_that_are_no_gguf_are_refused)
     free(path);
 }
 
-/* A terabyte of zeros costs a test nothing, and must cost the reader nothing either. */
+/* A terabyte of zeros takes no disk space here, and must take no time or memory in the reader. */
 TEST(sparse_files_do_not_eat_memory)
 {
     struct gguf_writer w = {0};
@@ -383,7 +383,7 @@ TEST(sparse_files_do_not_eat_memory)
     free(path);
 }
 
-/* A directory with parts i of n, each with one tensor; names[] are put into it. */
+/* Writes a directory with parts i of n, each with one tensor; returns their paths in names[]. */
 static void write_part(const char *dir, const char *name, uint32_t no, uint32_t count,
                        const char *tensor)
 {

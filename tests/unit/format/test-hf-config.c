@@ -83,7 +83,7 @@ TEST(windows_count_from_a_layer_or_by_a_list)
                                    "\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_"       \
                                    "attention_heads\":8" more "}"
 
-/* transformers reads a Mistral that has layer_types as a Ministral. */
+/* transformers loads a Mistral configuration with layer_types as a Ministral. */
 TEST(layers_of_mistral_may_differ)
 {
     struct hf_config c = parse_ok(LAYERS("MistralForCausalLM", ",\"sliding_window\":16"));

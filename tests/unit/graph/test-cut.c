@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs cut at the borders of their layers: what the parts are, and that they compute the same
+ * Graphs cut between layers: the contents of the parts, and that they compute the same.
  */
 #include "graph/graph.h"
 
@@ -32,7 +32,7 @@ static struct weight weight(uint32_t rows, uint32_t cols)
         .data = floats, .dtype = INF_DTYPE_F32, .rows = rows, .cols = cols, .name = "w"};
 }
 
-/* Attention of x to itself, as layer @i_layer. */
+/* Self-attention of x, as layer @i_layer. */
 static graph_ref attend(struct graph *g, graph_ref x, uint32_t i_layer)
 {
     const struct attn_params attn = {i_layer, 1, 1, 8, 1, 0};
@@ -95,7 +95,7 @@ TEST(the_parts_of_a_graph_are_whole_graphs)
     graph_free(low);
     graph_free(high);
 
-    /* Before the first layer, and behind the last one. */
+    /* Cuts before the first layer, and after the last one. */
     ASSERT_OK(graph_cut(g, 0, &low, &high, NULL));
     assert_int_equal(graph_n_nodes(low), 3);
     graph_free(low);
@@ -110,7 +110,7 @@ TEST(the_parts_of_a_graph_are_whole_graphs)
     graph_free(g);
 }
 
-/* Logits of @g, which is cut again at each border of what is left above until @n_cuts are done. */
+/* Logits of @g. The upper part is cut again at each layer until @n_cuts cuts are made. */
 static double *eval_cut(const struct graph *g, const int32_t *tokens, const double *input,
                         uint32_t i_layer, unsigned n_cuts)
 {
@@ -158,20 +158,20 @@ TEST(what_has_no_border_is_not_cut)
 
     assert_uncut(g, 0, EINVAL, "no output");
 
-    /* The embedding is added in every layer: two values cross. */
+    /* The embedding is added in every layer: two values cross the cut. */
     x = start(&g);
     y = graph_add(g, x, attend(g, x, 0));
     y = graph_add(g, x, attend(g, y, 1));
     graph_output(g, graph_rows(g, y));
     assert_uncut(g, 1, EOPNOTSUPP, "layer 1");
 
-    /* The last layer goes on with few rows. */
+    /* The last layer continues with few rows. */
     x = start(&g);
     y = graph_rows(g, graph_attention(g, x, x, x, &attn));
     graph_output(g, graph_add(g, graph_rows(g, x), y));
     assert_uncut(g, 1, EOPNOTSUPP, "layer 1");
 
-    /* Layers in another order than their numbers. */
+    /* Layers whose order differs from their numbers. */
     x = start(&g);
     graph_output(g, graph_rows(g, attend(g, attend(g, x, 1), 0)));
     assert_uncut(g, 1, EOPNOTSUPP, "layer 1");

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of KV blocks as libinfer/kv/prefix.h defines them; prints those that test-prefix.c expects."""
+"""Computes names of KV blocks by the definition in libinfer/kv/prefix.h; prints those for
+test-prefix.c."""
 import hashlib
 import struct
 

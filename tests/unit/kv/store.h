@@ -12,8 +12,8 @@ struct kv_store {
     unsigned n_copies, n_drops;
 };
 
-extern struct kv_store the_store; /* of the pool that was made last */
-extern int store_error;           /* when not 0, what making a store says */
+extern struct kv_store the_store; /* of the most recent pool */
+extern int store_error;           /* if not 0, making a store fails with it */
 extern struct backend store_device;
 extern const struct kv_layout store_layout;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of blocks: what they are made of, who finds a block by its name, and which block goes when
- * room is needed
+ * Names of blocks: how they are computed, which requests find a block by its name, and which block
+ * is evicted.
  */
 #include "store.h"
 
@@ -13,7 +13,7 @@ enum { N_TABLES = 6, MAX_TOKENS = 40, MAX_NAMES = MAX_TOKENS / BLOCK };
 
 static const struct kv_name root = {{1, 2, 3}};
 
-/* A sequence: tokens, their names, and the table that holds them. */
+/* A sequence: tokens, their names, and its table. */
 struct chain {
     int32_t tokens[MAX_TOKENS];
     uint32_t n;
@@ -27,7 +27,8 @@ static void chain_init(struct chain *c, struct kv_pool *pool)
     ASSERT_OK(kv_table_init(&c->table, pool, MAX_TOKENS));
 }
 
-/* Says tokens; blocks that are known are shared and the others computed. Returns the former. */
+/* Appends tokens; known blocks are shared, the others computed. Returns the number of known tokens.
+ * */
 static uint32_t say(struct chain *c, const char *text)
 {
     uint32_t n_known;
@@ -77,7 +78,7 @@ static void assert_name(const struct kv_name *name, const char *hex)
     ASSERT_STREQ(text, hex);
 }
 
-/* Other processes and machines make the same ones: these were made by another implementation,
+/* Other processes and machines compute the same names: these come from another implementation,
  *   python3 tests/unit/kv/names.py */
 TEST(names_are_what_they_always_were)
 {
@@ -138,7 +139,7 @@ TEST(blocks_are_found_while_they_are_used_and_after)
     end(&b);
     assert_int_equal(kv_pool_n_free(pool), 8);
     assert_int_equal(kv_pool_n_idle(pool), 2);
-    /* What has other tokens before it is another block. */
+    /* A block with different tokens before it is a different block. */
     assert_int_equal(known(pool, "efgh"), 0);
     assert_int_equal(say(&a, "abcdefgh"), 2);
     assert_int_equal(kv_pool_n_idle(pool), 0);
@@ -161,7 +162,7 @@ TEST(the_oldest_go_first_and_ends_before_beginnings)
     end(&a);
     end(&b);
     assert_int_equal(kv_pool_n_idle(pool), 4);
-    /* Two that have no name, then the end of what ended first. */
+    /* First two blocks without a name, then the tail of the sequence that ended first. */
     say(&c, "eeeeffffgggg");
     assert_int_equal(known(pool, "aaaabbbbcccc"), 2);
     assert_int_equal(known(pool, "aaaadddd"), 2);
@@ -178,7 +179,7 @@ TEST(the_oldest_go_first_and_ends_before_beginnings)
     kv_pool_free(pool);
 }
 
-/* All of a prompt is known, and its last token is computed again. */
+/* The whole prompt is known, but its last token is computed again. */
 TEST(a_named_block_is_copied_before_it_is_written)
 {
     struct kv_pool *pool = pool_make(3);
@@ -195,7 +196,7 @@ TEST(a_named_block_is_copied_before_it_is_written)
     put(&a.table, 7, 'h');
     assert_int_equal(get(&a.table, 6), 'g');
     assert_int_equal(kv_pool_n_free(pool), 1);
-    /* It has become what is known already. */
+    /* Its new block is the same as a known one. */
     kv_table_name(&a.table, a.names, 2);
     assert_int_equal(kv_pool_n_free(pool), 1);
     assert_int_equal(kv_pool_n_idle(pool), 0);
@@ -246,7 +247,7 @@ TEST(what_is_forgotten_is_not_found_and_not_named_again)
     assert_int_equal(known(pool, "abcdefgh") + known(pool, "ijkl"), 0);
     assert_int_equal(kv_pool_n_idle(pool), 0);
     assert_int_equal(kv_pool_n_free(pool), 6);
-    /* A table of before goes on without names. */
+    /* A table from before continues without names. */
     assert_false(kv_table_is_current(&a.table));
     assert_int_equal(kv_table_extend(&a.table, 4), 0);
     kv_table_name(&a.table, a.names, 3);
@@ -275,7 +276,8 @@ TEST(idle_blocks_keep_their_memory)
     kv_pool_free(pool);
 }
 
-/* Prompts of two words, so that beginnings repeat, over few blocks. say() checks what they hold. */
+/* Prompts of two different words, so that prefixes repeat, with few blocks. say() checks contents.
+ * */
 TEST(random_chains_hold_their_tokens)
 {
     struct kv_pool *pool = pool_make(N_BLOCKS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools and tables of KV blocks, over a device whose blocks are arrays of token numbers
+ * Pools and tables of KV blocks, with a device whose blocks are arrays of token numbers.
  */
 #include "store.h"
 
@@ -50,7 +50,7 @@ TEST(a_shared_open_block_is_copied_before_it_is_written)
     assert_int_equal(the_store.n_copies, 1);
     assert_int_equal(a.blocks[0], b.blocks[0]);
     assert_int_not_equal(a.blocks[1], b.blocks[1]);
-    /* The first table is alone on its block again. */
+    /* The first table is again the only user of its block. */
     assert_int_equal(kv_table_need(&a, 1), 0);
     assert_int_equal(kv_table_extend(&a, 1), 0);
     put(&a, 6, 8);
@@ -72,7 +72,7 @@ TEST(extending_is_all_or_nothing)
     ASSERT_OK(kv_table_init(&b, pool, MAX_TOKENS));
     assert_int_equal(kv_table_extend(&a, 2), 0);
     kv_table_share(&b, &a, 2);
-    /* A copy and one more block would be needed; one is left. */
+    /* This needs a copy and one more block, but only one is free. */
     assert_int_equal(kv_table_need(&b, 4), 2);
     assert_int_equal(kv_table_extend(&b, 4), KV_FULL);
     assert_int_equal(the_store.n_copies, 0);
@@ -95,7 +95,7 @@ TEST(failures_leave_nothing_behind)
     kv_pool_free(NULL);
 }
 
-/* What a table should hold. */
+/* The expected contents of a table. */
 struct model {
     uint32_t n, values[MAX_TOKENS];
 };
@@ -189,7 +189,7 @@ TEST(only_free_blocks_rest)
     assert_int_equal(get(&a, BLOCK), 5);
     assert_int_equal(get(&b, 0), 6);
 
-    /* A hole, and the free ones behind. */
+    /* A gap, and the free blocks at the end. */
     kv_table_truncate(&a, 0);
     kv_pool_rest(pool);
     assert_int_equal(the_store.n_drops, 3);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log-mel frames against the reference's math in double precision (tests/golden/make_audio.py), and
- * bit for bit between the instruction sets of this CPU, however a signal is cut.
+ * Log-mel frames compared with the reference computed in double precision
+ * (tests/golden/make_audio.py), and bit for bit between the instruction sets of this CPU, however
+ * the signal is cut.
  */
 #include "lib/test.h"
 
@@ -113,7 +114,7 @@ TEST(instruction_sets_and_cuts_give_the_same_bits)
         for (uint32_t i = 0; i < FRAMES; i += step, step = step % 11 + 1) {
             const uint32_t n = MIN(step, FRAMES - i);
             const uint64_t at = (uint64_t)i * MEL_HOP;
-            /* No more than these frames reach: around the first one also its mirror. */
+            /* Only these frames are affected; the first frames also see the mirrored start. */
             const uint64_t start = at < MEL_REACH ? 0 : at - MEL_REACH;
             const uint64_t end = MIN((uint64_t)(i + n - 1) * MEL_HOP + MEL_REACH + 1, (uint64_t)N);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network against one of the same weights in double precision (tests/golden/make_audio.py), its
- * products bit for bit between the instruction sets of this CPU, and files that are not its
- * weights.
+ * The VAD network compared with one in double precision with the same weights
+ * (tests/golden/make_audio.py), its products bit for bit between the instruction sets of this CPU,
+ * and invalid weight files.
  */
 #include "lib/test.h"
 
@@ -36,7 +36,7 @@ static float worst_error(const struct vad_model *m, const float *samples, size_t
     return worst;
 }
 
-/* @i_row: 0, the safetensors; 1, the .bin. */
+/* @i_row: 0 for the safetensors file, 1 for the .bin file. */
 static void check_signals(const struct vad_model *m, uint32_t i_row, float tolerance)
 {
     FILE *f = fopen(test_golden("audio/vad.bin"), "rb");

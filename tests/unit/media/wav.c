@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Leaves @f at the samples; their bytes, or 0. */
+/* Moves @f to the samples; returns their size in bytes, or 0. */
 static uint32_t find_data(FILE *f)
 {
     unsigned char head[12], chunk[8];

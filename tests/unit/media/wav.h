@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Speech for tests: files of 16-bit mono samples behind a header of 44 bytes or more. */
+/* Reads speech for tests: files of 16-bit mono samples with a header of at least 44 bytes. */
 
 #include <stddef.h>
 
-/* The samples as -1…1, on the heap; NULL when the file is not such a one. */
+/* The samples from -1 to 1, on the heap; NULL if the file has another format. */
 float *wav_read(const char *path, size_t *ret_n);

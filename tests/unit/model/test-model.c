@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding: what a file must have, in which shape, and what it may not have. */
+/* Binding of models: required tensors and keys, their shapes, and what is rejected. */
 #include "model/model.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum { N_EMBD = 8, N_FF = 16, N_VOCAB = 12, N_LAYERS = 2 };
 
-/* What to leave out, to add, or to misshape. */
+/* The tensor or key to leave out, to add, or to give a wrong shape. */
 struct change {
     const char *drop, *add, *misshape, *retype;
     uint32_t type;
@@ -92,7 +92,7 @@ static char *write_model(const char *arch, const struct change *c)
     return gguf_writer_save(&w);
 }
 
-/* Opens, binds and builds; the dump when all went well. */
+/* Opens, binds and builds the model; returns the dump of the graph on success. */
 static int try_model(const char *arch, const struct change *c, char **ret_dump, struct inf_err *err)
 {
     char *path = write_model(arch, c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Blocks of tests/golden/quant-blocks.bin against what the gguf package makes of them. */
+/* Decodes the blocks of tests/golden/quant-blocks.bin, and compares with the gguf package. */
 
 #include "lib/test.h"
 

@@ -38,7 +38,7 @@ static double round_trip(enum inf_dtype dtype)
     return signal > 0 ? error / signal : error;
 }
 
-/* What the best public encoders reach on normal numbers, and a little more. */
+/* The error of the best public encoders on normally distributed numbers, plus a margin. */
 static const double limit[INF_DTYPE_N] = {
     [INF_DTYPE_F32] = 0,       [INF_DTYPE_F16] = 1e-7,    [INF_DTYPE_BF16] = 4e-6,
     [INF_DTYPE_Q8_0] = 3e-5,   [INF_DTYPE_Q4_0] = 8e-3,   [INF_DTYPE_Q4_1] = 6e-3,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of the largest logits against the whole row: the same tokens by the same draws, and
- * log-probabilities that differ only by how the sum was rounded.
+ * Lists of the largest logits compared with the whole row: the same draws give the same tokens, and
+ * log-probabilities differ only by the rounding of the sum.
  */
 #include "lib/test.h"
 
@@ -22,7 +22,7 @@ static int by_value(const void *a, const void *b)
     return x != y ? (x > y ? -1 : 1) : i - k;
 }
 
-/* What core/top.h says of a list. */
+/* Checks the contract of a list in core/top.h. */
 static struct top_row list_of(const float *row, uint32_t n_row, uint32_t n_wanted)
 {
     struct top_row list = {.n_wanted = n_wanted};
@@ -48,7 +48,7 @@ static struct top_row list_of(const float *row, uint32_t n_row, uint32_t n_wante
     return list;
 }
 
-/* Steps of a sixteenth make equal values; some rows are nearly empty. */
+/* Values are multiples of 1/16, so that some are equal; some rows are nearly empty. */
 static void fill_row(struct rng *rng, float *row, uint32_t n)
 {
     const bool stepped = rng_u32(rng) % 2, sparse = rng_u32(rng) % 4 == 0;
@@ -108,7 +108,7 @@ static void check_equal(const struct picked *a, const struct picked *b)
     }
 }
 
-/* True when the list was enough. */
+/* Returns whether the list was sufficient. */
 static bool check_one(struct rng *rng, uint64_t seed)
 {
     const uint32_t n_row = 1 + rng_u32(rng) % MAX_ROW;
@@ -204,13 +204,13 @@ TEST(lists_that_do_not_suffice_are_told)
 {
     assert_true(suffices(3, (const float[]){1, 3, 2}, 3, 2));
     assert_true(suffices(3, (const float[]){1, -INFINITY, -INFINITY}, 3, 2));
-    /* The third value is no token. */
+    /* The third entry is not a token. */
     assert_true(suffices(2, (const float[]){3, 2, 1}, 3, 2));
     assert_false(suffices(2, (const float[]){3, 1, 2}, 3, 2));
     assert_false(suffices(2, (const float[]){1, 2, 3}, 3, 1));
     assert_true(suffices(2, (const float[]){1, -INFINITY, 3}, 3, 3));
     assert_false(suffices(2, (const float[]){-INFINITY, -INFINITY, 3}, 3, 2));
-    /* Rows that are no numbers. */
+    /* Rows of NaN. */
     assert_false(suffices(2, (const float[]){1, NAN}, 2, 1));
     assert_false(suffices(2, (const float[]){1, INFINITY}, 2, 1));
     assert_false(suffices(2, (const float[]){-INFINITY, -INFINITY}, 2, 1));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chain against a reference that sorts everything and works in double: same support, and
- * frequencies that a chi-square test accepts. Seeds are fixed, so results do not vary.
+ * The sampler chain compared with a reference that sorts everything and computes in double: the
+ * same support, and frequencies that pass a chi-square test. Seeds are fixed, so results do not
+ * vary.
  */
 #include "lib/test.h"
 
@@ -58,7 +59,7 @@ static void sort_by_p(struct ref *r, uint32_t n)
     qsort(r, n, sizeof(*r), by_key);
 }
 
-/* The distribution that the header describes, into @probs [n]. */
+/* The distribution as the header defines it, written to @probs [n]. */
 static void reference(const struct inf_sampling *s, const float *logits, uint32_t n, double *probs)
 {
     static struct ref r[MAX_V];
@@ -107,8 +108,8 @@ static void fill_logits(struct rng *rng, float *logits, uint32_t n, float spread
         logits[i] = (float)(rng_double(rng) + rng_double(rng) + rng_double(rng) - 1.5) * spread;
 }
 
-/* Draws and compares: nothing outside of the support, chi-square within 5 sigma, and more
- * for few bins. */
+/* Draws and compares: nothing outside of the support, and chi-square within 5 sigma, or more if
+ * there are few bins. */
 static void check_distribution(const struct inf_sampling *s, uint32_t n_vocab, float spread,
                                uint64_t seed)
 {
@@ -204,7 +205,7 @@ static int32_t pick(const struct inf_sampling *s, const float *row, uint32_t n,
     ASSERT_OK(sample_params_init(&p, s));
     r = sampler_pick(sampler, &p, tokens, n_tokens, n_prompt, &rng, logits, &t);
     assert_memory_equal(logits, row, n * sizeof(*row));
-    /* Scratch memory must be clean again: a second pick agrees. */
+    /* Scratch memory must have been reset: a second pick gives the same. */
     if (r == 0 && s->temperature == 0) {
         int32_t again = -1;
 
@@ -237,10 +238,10 @@ TEST(repetition_penalty_sees_signs_window_and_prompt)
 
     /* Once per token, however often it occurs: 2 / 1.5 < 1.9. */
     assert_int_equal(pick(&s, logits, 4, tokens, 4, 4, NULL), 1);
-    /* Out of the window. */
+    /* Outside of the window. */
     s.penalty_last_n = 2;
     assert_int_equal(pick(&s, logits, 4, tokens, 4, 4, NULL), 0);
-    /* Negative logits fall, too. */
+    /* Negative logits are reduced as well. */
     s = (struct inf_sampling){
         .repetition_penalty = 1.5f,
         .logit_bias = (const struct inf_logit_bias[]){{0, -100}, {1, -1000}},
@@ -277,7 +278,7 @@ TEST(logit_bias_adds_and_forbids)
     assert_int_equal(pick(&s, logits, 3, tokens, 1, 1, NULL), 0);
     bias[1] = (struct inf_logit_bias){0, -100};
     assert_int_equal(pick(&s, logits, 3, tokens, 1, 1, NULL), 2);
-    /* A token that is forbidden is never drawn, whatever the temperature. */
+    /* A forbidden token is never drawn, at any temperature. */
     s.temperature = 1000;
     s.n_logit_bias = 1;
     bias[0] = (struct inf_logit_bias){1, -100};
@@ -285,7 +286,7 @@ TEST(logit_bias_adds_and_forbids)
         s.top_k = k;
         assert_int_not_equal(pick(&s, logits, 3, tokens, 1, 1, NULL), 1);
     }
-    /* A bias for all tokens but none is left. */
+    /* A bias forbids all tokens but one. */
     s = (struct inf_sampling){
         .logit_bias = (const struct inf_logit_bias[]){{0, -100}, {1, -100}, {2, -100}},
         .n_logit_bias = 3,
@@ -334,7 +335,7 @@ TEST(logprobs_are_those_of_raw_logits)
     rng_seed(&rng, 9);
     fill_logits(&rng, logits, MAX_V, 10);
     logits[17] = logits[5] = 40;
-    logits[MAX_V - 1] = 41; /* no token of the vocabulary, but part of the sum */
+    logits[MAX_V - 1] = 41; /* not a token of the vocabulary, but part of the sum */
     for (uint32_t i = 0; i < MAX_V; i++)
         sum += exp((double)logits[i]);
     ASSERT_OK(sampler_new(MAX_V - 10, MAX_V, &sampler));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Partial selection against sorting everything. */
+/* Partial selection compared with full sorting. */
 #include "lib/test.h"
 
 #include <math.h>

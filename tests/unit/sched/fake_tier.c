@@ -95,7 +95,7 @@ static int stall(struct fake_tier *t)
     return ends[0];
 }
 
-/* What is read at once may as well be a file. */
+/* Data that is complete from the start may also come from a file. */
 static int fake_read(struct inf_tier *base, const uint8_t (*names)[32], uint32_t n,
                      uint32_t n_ahead, int *ret_fd)
 {
@@ -212,7 +212,7 @@ static void fake_reject(struct inf_tier *base, const uint8_t name[32])
 
     t->n_rejects++;
     if (map_find(&t->map, name, 32, &k))
-        t->blocks[k]->size = 0; /* never found again as it is */
+        t->blocks[k]->size = 0; /* this block is never found again */
 }
 
 static int fake_recall(struct inf_tier *base, const struct inf_tier_file *file, uint8_t ret[32])

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * A tier in memory, which can be told to lie
+ * A tier in memory that can inject faults.
  *
- * Blocks lie in one memfd. What the engine hands over is checked: seals, sums, and that a block
- * comes after its parent. One thread calls it, as the contract says; counts are read by others.
+ * Blocks are stored in one memfd. It checks what the engine passes to it: seals, checksums, and
+ * that a block comes after its parent. One thread calls it, as the contract says; others read the
+ * counts.
  */
 
 #include <stdatomic.h>
@@ -15,18 +16,18 @@
 #include "core/map.h"
 #include "core/rng.h"
 
-/* Each happens once in so many calls, or blocks; 0: never. */
+/* Each fault happens once in so many calls or blocks; 0: never. */
 struct fake_lies {
     uint32_t wrong_byte;   /* a stored byte changes before it is read */
-    uint32_t wrong_sum;    /* a sum is not that of the bytes */
-    uint32_t wrong_size;   /* a block is said to have another size */
+    uint32_t wrong_sum;    /* the checksum does not match the bytes */
+    uint32_t wrong_size;   /* the reported size of a block is wrong */
     uint32_t other_block;  /* another block is sent */
-    uint32_t short_stream; /* the stream ends, in the middle of what was sent */
-    uint32_t stall;        /* a byte comes by the stream, and no more */
-    uint32_t count;        /* more is said to be found than was asked for */
+    uint32_t short_stream; /* the stream ends too early */
+    uint32_t stall;        /* the stream delivers one byte and then hangs */
+    uint32_t count;        /* more blocks are reported as found than were requested */
     uint32_t fail_find, fail_read, fail_put, half_put, fail_recall;
-    uint32_t forget; /* blocks */
-    uint32_t usec;   /* that each call takes, at most */
+    uint32_t forget; /* drops blocks */
+    uint32_t usec;   /* the longest delay of each call */
 };
 
 struct fake_block;
@@ -36,7 +37,7 @@ struct fake_tier {
     struct fake_lies lies;
     struct rng rng;
     int fd;
-    int stalled; /* the other end of a stream; -1: none */
+    int stalled; /* the other end of a stream that hangs, or -1 */
     uint64_t size;
     struct map map;
     struct fake_block **blocks; /* [n_blocks] */

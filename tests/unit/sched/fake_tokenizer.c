@@ -57,7 +57,7 @@ int inf_detok_prime(struct inf_detok *d, const int32_t *ids, size_t n)
     return 0;
 }
 
-/* Whole code points leave, bad bytes as U+FFFD, an unfinished one stays. */
+/* Emits whole code points, and bad bytes as U+FFFD; keeps an unfinished code point. */
 static void drain(struct inf_detok *d, bool all)
 {
     while (d->n_tail > 0) {

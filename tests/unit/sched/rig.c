@@ -17,7 +17,7 @@ static int copy_in(struct backend *b, struct kv_store *store, uint32_t block, co
     return 0;
 }
 
-/* The same device with blocks that are had as copies. */
+/* The same device, but with blocks that must be copied to be read. */
 static void take_copies(struct backend *b)
 {
     static struct backend_ops ops;
@@ -218,7 +218,7 @@ void outcomes_equal(const struct outcome *a, const struct outcome *b)
     outcomes_close(a, b, 0);
 }
 
-/* Sums may be -infinity: of a token that is not possible. */
+/* Sums may be -infinity, for an impossible token. */
 static void assert_near(double a, double b, double tolerance)
 {
     assert_true(a == b || fabs(a - b) <= tolerance);

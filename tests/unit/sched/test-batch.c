@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The batch policy: a table of cases, then properties under random wants. */
+/* The batch policy: a table of cases, then properties with random demands. */
 #include "lib/test.h"
 
 #include "core/macros.h"
@@ -47,7 +47,7 @@ TEST(cases)
     }
 }
 
-/* Limits hold, decoding never waits, and every prompt comes to its end in bounded turns. */
+/* Limits hold, decoding never waits, and every prompt finishes within a bounded number of turns. */
 TEST(random_wants_keep_the_limits_and_none_starves)
 {
     struct rng rng;
@@ -107,20 +107,20 @@ TEST(chunks_of_prompts_alone_follow_the_speed)
 
     /* 10 us a row: up to the limit. */
     assert_int_equal(chunk_after(&pace, 512, 10, 10), 512);
-    /* 2 ms a row: 100 rows, in whole tiles. */
+    /* 2 ms a row: 100 rows, rounded to whole tiles. */
     assert_int_equal(chunk_after(&pace, 512, 2000, 10), 96);
-    /* Steps with small last parts change nothing, whatever a row of them took. */
+    /* Steps with a small last chunk change nothing, however long a row of them took. */
     batch_pace_note(&pace, 0, 3, 512, 1);
     batch_pace_note(&pace, 0, 3, 512, 100000);
     assert_int_equal(batch_pace_chunk(&pace, 0, 1, 512), 96);
-    /* A second a row: not below the least. */
+    /* A second a row: not below the minimum. */
     assert_int_equal(chunk_after(&pace, 512, 1000000, 1), BATCH_MIN_CHUNK);
     assert_int_equal(chunk_after(&pace, 16, 1000000, 1), 16);
 }
 
 /*
- * A machine of a simple kind: a step takes some time, more for each row, and for each position
- * that a row looks at. Nanoseconds.
+ * A simple model of a machine: a step takes a fixed time, plus a time per row, plus a time per
+ * position that a row attends to. In nanoseconds.
  */
 struct machine {
     uint64_t step, row, look;
@@ -134,8 +134,8 @@ static uint64_t step_usec(const struct machine *m, uint32_t n_decode, uint32_t c
     return (m->step + m->row * (n_decode + n_prompt) + m->look * looks) / 1000;
 }
 
-/* Prompts come one after the other beside @n_decode streams. Returns how many of a thousand steps
- * took more than three times what the streams alone take. */
+/* Prompts run one after another beside @n_decode streams. Returns how many of a thousand steps took
+ * more than three times as long as a step of the streams alone. */
 static unsigned run_beside(const struct machine *m, uint32_t n_decode, uint32_t n_prompt,
                            unsigned n_prompts, double *ret_share)
 {
@@ -184,7 +184,7 @@ TEST(streams_flow_evenly_beside_prompts)
             if (slow > 5)
                 fail_msg("machine %zu, %u streams: %u of 1000 steps are slow", i, n_decode[k],
                          slow);
-            /* And prompts come on: at a third of their speed without streams, or better. */
+            /* Prompts progress at a third of their speed without streams, or faster. */
             if (share < 0.33)
                 fail_msg("machine %zu, %u streams: prompts have %.2f of their speed", i,
                          n_decode[k], share);
@@ -195,7 +195,7 @@ TEST(what_decoding_takes_is_measured_first_and_again)
 {
     struct batch_pace pace = {0};
 
-    /* For nothing is known, then for another number of streams. */
+    /* First because nothing is known, then for another number of streams. */
     for (uint32_t n = 1; n <= 2; n++) {
         for (unsigned i = 0; i < BATCH_MEASURE; i++) {
             assert_int_equal(batch_pace_chunk(&pace, n, 1, 512), 0);
@@ -208,12 +208,12 @@ TEST(what_decoding_takes_is_measured_first_and_again)
         batch_pace_note(&pace, 3, 8, 512, 20000);
     }
     assert_int_equal(batch_pace_chunk(&pace, 3, 1, 512), 0);
-    /* One late step does not become the measure; a fast one does. */
+    /* One slow step does not change the estimate; a fast one does. */
     batch_pace_note(&pace, 3, 0, 512, 1000000);
     assert_true(pace.classes[1].usec < 15000);
     batch_pace_note(&pace, 3, 0, 512, 2000);
     assert_true(pace.classes[1].usec == 2000);
-    /* What is old is measured anew; what is not is remembered, though others came in between. */
+    /* Old estimates are measured again; recent ones are kept, even if others came in between. */
     for (unsigned i = 0; i < BATCH_FORGET; i++) {
         assert_true(batch_pace_chunk(&pace, 3, 1, 512) > 0);
         batch_pace_note(&pace, 1, 0, 512, 2000);
@@ -239,7 +239,7 @@ TEST(a_crowd_that_waits_gets_more_than_a_single_prompt)
         assert_true(chunk > last);
         last = chunk;
     }
-    assert_int_equal(batch_pace_chunk(&pace, 1, 100, 512), last); /* text goes on flowing */
+    assert_int_equal(batch_pace_chunk(&pace, 1, 100, 512), last); /* streams continue smoothly */
 }
 
 RUN_TESTS(cmocka_unit_test(cases), cmocka_unit_test(random_wants_keep_the_limits_and_none_starves),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheduler step by step on the null device, whose logits show every mistake with blocks and
- * positions: whatever else runs, a request gives what it gives alone.
+ * The scheduler step by step on the null device, whose logits reveal every error in blocks and
+ * positions: a request gives the same result as alone, whatever else runs.
  */
 #include "rig.h"
 
@@ -11,7 +11,7 @@
 
 static const struct null_options plain_null = {.seed = 7};
 
-/* Requests join at random times; everything about each is as if it had run alone. */
+/* Requests join at random times; the result of each is the same as if it had run alone. */
 static void check_joining(const struct rig_params *params, uint64_t seed, uint32_t max_prompt,
                           uint32_t max_tokens, uint64_t *ret_rows)
 {
@@ -74,7 +74,7 @@ TEST(preemption_changes_nothing)
     const struct rig_params roomy = {.null = plain_null, .n_ctx = 64};
 
     for (uint64_t seed = 1; seed < 8; seed++) {
-        /* 16 blocks are one sequence of full length. */
+        /* 16 blocks hold one sequence of full length. */
         const struct rig_params tight = {
             .null = plain_null, .n_ctx = 64, .n_blocks = 15 + (uint32_t)seed};
         uint64_t rows_roomy, rows_tight;
@@ -106,7 +106,7 @@ TEST(choices_share_the_prompt_and_have_seeds_of_their_own)
         many.id = rig_submit(&rig, &r.q);
         rig_finish(&rig, &many, 1);
         rows = rig.sched->stats.n_prompt_tokens;
-        /* The prompt once, and its last token for each other choice. */
+        /* The prompt once, and its last token once for each other choice. */
         if (max_seqs >= 5)
             assert_int_equal(rows, 61 + 4);
         rig_done(&rig);
@@ -125,7 +125,7 @@ TEST(choices_share_the_prompt_and_have_seeds_of_their_own)
     }
 }
 
-/* Says "Hello STOP there" after any prompt of 3 tokens, then ends. */
+/* Generates "Hello STOP there" after any prompt of 3 tokens, then ends. */
 static void scripted(void *data, const struct null_row *row, float *logits, uint32_t n_vocab)
 {
     const char *script = data;
@@ -168,7 +168,7 @@ TEST(ends_are_told_for_what_they_are)
     assert_int_equal(o.choices[0].n_tokens, 6);
     outcome_done(&o);
 
-    /* A beginning of a stop string that max_tokens cuts off is text. */
+    /* The start of a stop string that max_tokens cuts off is part of the text. */
     run_script(
         script,
         &(struct inf_request){.stops = stops, .n_stops = 2, .n_logprobs = -1, .max_tokens = 9}, &o);
@@ -321,7 +321,7 @@ static bool is_live(const struct outcome *o)
     return o->id != 0 && o->n_finished < o->n_choices;
 }
 
-/* Requests are cancelled at random moments, waiting, in their prompt, decoding or gone. */
+/* Requests are cancelled at random moments: waiting, in their prompt, decoding or finished. */
 TEST(ten_thousand_cancellations_leave_nothing_behind)
 {
     enum { N = 40 };
@@ -387,7 +387,7 @@ TEST(a_cancelled_request_says_nothing_more)
     sched_cancel(rig.sched, 12345);
     sched_cancel(rig.sched, o.id);
     rig_finish(&rig, &o, 1);
-    /* What was not read before is dropped, the ends are not. */
+    /* Unread events are dropped, except the end events. */
     assert_int_equal(o.choices[0].n_events, 1);
     assert_int_equal(o.choices[1].n_events, 1);
     assert_int_equal(o.choices[0].finish, INF_FINISH_CANCELLED);
@@ -396,8 +396,8 @@ TEST(a_cancelled_request_says_nothing_more)
     rig_done(&rig);
 }
 
-/* A device whose rows take a tenth of a step: about a dozen of them slow a stream down as much as
- * it may be. Sleeping takes longer on a busy machine, hence the margins. */
+/* A device whose rows take a tenth of a step: about a dozen rows slow a stream down as much as is
+ * allowed. Sleeping takes longer on a busy machine, hence the margins. */
 TEST(a_stream_goes_on_while_a_long_prompt_is_read)
 {
     enum { N = 600 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device is lost, at every step and at random: all requests give what they give without, or
- * end with the reason when the device does not come back.
+ * The device is lost, at every step and at random: all requests give the same result as without
+ * losses, or end with a reason if the device does not come back.
  */
 #include "rig.h"
 
 #define REOPEN "the device was lost and could not be reopened: "
 
-/* Linked with --wrap: pieces of memory in use. */
+/* Linked with --wrap: the number of live allocations. */
 static long n_in_use;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -60,7 +60,7 @@ static void run_all(struct rig *rig, struct random_request *requests, struct out
     rig_finish(rig, outcomes, n);
 }
 
-/* Thousand requests in rounds; between them the memory in use is what it was. */
+/* A thousand requests in rounds; between rounds the memory in use is the same. */
 static void check_thousand(const struct rig_params *params)
 {
     enum { N = 100, N_ROUNDS = 10 };
@@ -105,7 +105,7 @@ TEST(a_thousand_requests_survive_random_losses)
     check_thousand(&params);
 }
 
-/* Losses while whole rows are fetched are among them. */
+/* Some losses happen while whole rows are fetched. */
 TEST(and_so_they_do_with_lists)
 {
     const struct rig_params params = {.null = {.seed = 2, .lose_one_in = 60, .makes_lists = true},
@@ -116,7 +116,7 @@ TEST(and_so_they_do_with_lists)
     check_thousand(&params);
 }
 
-/* One loss, at each step in turn: in the prompt, as choices join it, and while all decode. */
+/* One loss, at each step in turn: in the prompt, as choices join, and while all decode. */
 TEST(a_loss_at_any_step_changes_nothing)
 {
     enum { N = 3 };
@@ -162,7 +162,7 @@ static bool is_live(const struct outcome *o)
     return o->id != 0 && o->n_finished < o->n_choices;
 }
 
-/* Cancelled while they wait, run, or wait for the device. */
+/* Requests are cancelled while they wait, run, or wait for the device. */
 TEST(cancelled_requests_and_losses_leave_nothing_behind)
 {
     enum { N = 40 };
@@ -230,7 +230,7 @@ TEST(opening_is_tried_again)
     rig_done(&rig);
 }
 
-/* All that run and wait end; who comes later finds it tried anew, and a device that is back. */
+/* All running and waiting requests end; a later one makes the engine try the device again. */
 TEST(a_device_that_stays_away_ends_all)
 {
     static struct random_request requests[12];
@@ -284,7 +284,7 @@ TEST(a_device_that_is_lost_at_every_step_ends_what_runs)
     assert_int_equal(losses_until_error(&params, 5), 3);
 }
 
-/* Some steps are done between the losses, but never enough of them. */
+/* Some steps succeed between the losses, but never enough of them. */
 TEST(a_prompt_that_never_comes_to_its_end_is_given_up)
 {
     const struct rig_params params = {

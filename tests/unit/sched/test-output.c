@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that leaves: whole code points, nothing of a stop string, each token once. */
+/* Text output: whole code points, nothing of a stop string, each token once. */
 #include "lib/test.h"
 
 #include "core/macros.h"
@@ -142,7 +142,7 @@ TEST(random_tokens_give_the_text_up_to_the_stop)
         for (size_t i = 0; i < 3; i++) {
             const char *at = strstr(whole.text.data, stops[i].text);
 
-            /* None of these stop strings overlaps another one's end, so first is first. */
+            /* No stop string here overlaps the end of another, so the first match is unique. */
             if (at && (!first || at + stops[i].len < first))
                 first = at + stops[i].len;
         }

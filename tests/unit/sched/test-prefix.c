@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prompts that begin alike: what is known is not computed again, and nothing but the number of rows
- * tells. The null device's logits show every block that is not what its name says.
+ * Prompts with a common prefix: known blocks are not computed again, and only the number of rows
+ * shows it. The null device's logits reveal every block whose contents do not match its name.
  */
 #include "rig.h"
 
-/* A prompt of @n tokens: the first @n_common are those of all prompts of @family. */
-/* Runs one request to its end; rows that it took. */
+/* A prompt of @n tokens: the first @n_common are the same for all prompts of @family. */
+/* Runs one request to its end; returns the number of rows that it took. */
 static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome *o)
 {
     const uint64_t before = rig->sched->stats.n_prompt_tokens;
@@ -19,7 +19,7 @@ static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome
     return rig->sched->stats.n_prompt_tokens - before;
 }
 
-/* The same, compared with what the request gives alone; the answer is dropped. */
+/* The same, and compares with the result of the request alone; the answer is dropped. */
 static void check(struct rig *rig, const struct inf_request *q, uint64_t n_rows, uint32_t n_cached)
 {
     struct outcome o, alone;
@@ -42,7 +42,7 @@ TEST(a_prompt_is_computed_once)
     rig_init(&rig, &params);
     check(&rig, &q, 61, 0);
     check(&rig, &q, 1, 60);
-    /* All of it is known; the last token is computed all the same, into a copy of its block. */
+    /* All of it is known; its last token is still computed, into a copy of its block. */
     q.n_tokens = 60;
     check(&rig, &q, 1, 59);
     q.n_tokens = 30;
@@ -104,7 +104,7 @@ TEST(who_comes_together_computes_once)
     rig_done(&rig);
 }
 
-/* Who waited for another's blocks computes them when that one leaves. */
+/* A request that waited for the blocks of another computes them itself when the other leaves. */
 TEST(nobody_waits_for_who_has_left)
 {
     static int32_t tokens[60];
@@ -173,7 +173,8 @@ TEST(an_engine_may_keep_nothing)
     rig_done(&rig);
 }
 
-/* Each token of a prompt has its log-probability, so each row is computed; others may use them. */
+/* Each token of a prompt needs its log-probability, so each row is computed; others may reuse them.
+ * */
 TEST(log_probabilities_of_a_prompt_take_all_rows)
 {
     const struct rig_params params = {0};
@@ -210,7 +211,7 @@ TEST(choices_take_what_is_known_too)
     rig_done(&rig);
 }
 
-/* The pool holds one sequence of full length and no block more: no copy fits beside it. */
+/* The pool holds exactly one sequence of full length: there is no room for a copy. */
 TEST(a_pool_of_one_sequence_is_enough)
 {
     const struct rig_params params = {.n_ctx = 64, .n_blocks = 16};
@@ -230,7 +231,7 @@ TEST(a_pool_of_one_sequence_is_enough)
     rig_done(&rig);
 }
 
-/* What has to go away comes back by name, where its blocks were not needed meanwhile. */
+/* A preempted request finds its blocks again by name, unless they were evicted meanwhile. */
 TEST(preempted_sequences_come_back_cheaply)
 {
     enum { N = 6 };
@@ -254,7 +255,7 @@ TEST(preempted_sequences_come_back_cheaply)
         rig_finish(&rig, o, N);
         rows[without] = rig.sched->stats.n_prompt_tokens;
         for (uint32_t i = 0; i < N; i++) {
-            /* Its own blocks are no gift of others. */
+            /* Its own blocks do not count as cached tokens. */
             assert_int_equal(o[i].choices[0].n_cached, 0);
             rig_alone(&params.null, 64, &q[i], &alone);
             outcomes_equal(&o[i], &alone);
@@ -267,7 +268,7 @@ TEST(preempted_sequences_come_back_cheaply)
     assert_true(rows[0] < rows[1]);
 }
 
-/* A device that fails or gives nonsense leaves nothing to be found. */
+/* After a device failure or nonsense results, no block can be found. */
 TEST(doubtful_blocks_are_forgotten)
 {
     const struct rig_params params = {
@@ -298,7 +299,7 @@ TEST(doubtful_blocks_are_forgotten)
 
 enum { N_AT_ONCE = 40 };
 
-/* Of few families, so that beginnings repeat; some ask for privacy. */
+/* Requests of few families, so that prefixes repeat; some opt out of sharing. */
 static bool was_cancelled(const struct outcome *o)
 {
     for (uint32_t i = 0; i < o->n_choices; i++)
@@ -307,7 +308,7 @@ static bool was_cancelled(const struct outcome *o)
     return false;
 }
 
-/* Requests come and are cancelled at random; all others give what they give without a cache. */
+/* Requests come and are cancelled at random; all others give the same result as without a cache. */
 static void check_random(const struct rig_params *params, uint32_t n_rounds)
 {
     static struct outcome outcomes[N_AT_ONCE], expected[N_AT_ONCE];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stop strings against a search of the whole text. */
+/* Stop strings compared with a search of the whole text. */
 #include "lib/test.h"
 
 #include "core/macros.h"
@@ -58,7 +58,7 @@ TEST(every_cut_of_the_text_gives_the_same_match)
 
             found = stop_set_scan(&set, states, text + at, part, &match);
             at += found ? match.end : part;
-            /* What is not held back can be the beginning of nothing. */
+            /* Text that is not held back cannot be the start of a stop string. */
             if (!found && w.found)
                 assert_true(at - stop_set_held(&set, states) <= w.begin);
         }

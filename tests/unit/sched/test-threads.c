@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine with its thread: callers submit, cancel and ask for statistics at the same time, one
- * reads events. Built with -Db_sanitize=thread it shows races.
+ * The engine with its thread: several callers submit, cancel and ask for statistics at the same
+ * time; one reads events. A build with -Db_sanitize=thread shows data races.
  */
 #include "fake_tier.h"
 #include "rig.h"
@@ -101,7 +101,7 @@ TEST(an_engine_may_be_freed_while_it_works)
     }
 }
 
-/* The same requests again and again, of engines that come and go over one tier, which lies. */
+/* The same requests repeatedly, on new engines over one tier with injected faults. */
 TEST(an_engine_and_its_tier_agree)
 {
     struct fake_tier tier;
@@ -155,7 +155,7 @@ TEST(an_engine_may_be_freed_while_blocks_travel)
     fake_tier_done(&tier);
 }
 
-/* Without work all that was computed goes out by itself, and memory for it goes back. */
+/* Without work all blocks are stored in the tier, and their memory is released. */
 TEST(an_idle_engine_keeps_what_it_has)
 {
     static int32_t tokens[61];
@@ -176,7 +176,7 @@ TEST(an_idle_engine_keeps_what_it_has)
     fake_tier_done(&tier);
 }
 
-/* A slow device: a long prompt is cut so that its cancellation does not wait for long. */
+/* A slow device: a long prompt is cut into chunks so that cancelling it takes effect soon. */
 TEST(a_long_prompt_is_cancelled_soon)
 {
     enum { N = 4000 };
@@ -195,7 +195,7 @@ TEST(a_long_prompt_is_cancelled_soon)
     id = rig_submit(&rig, &q);
     usleep(500000);
     sched_cancel(rig.sched, id);
-    /* 200 ms are aimed at; the rest is for a machine with other work. */
+    /* The target is 200 ms; the rest is a margin for busy machines. */
     assert_int_equal(poll(&fd, 1, 400), 1);
     assert_int_equal(events_next(&rig.sched->events, &event), 1);
     assert_int_equal(event.kind, INF_EVENT_FINISH);
@@ -203,7 +203,7 @@ TEST(a_long_prompt_is_cancelled_soon)
     rig_done(&rig);
 }
 
-/* Between two tries to open a lost device, cancelling and freeing do not wait. */
+/* Between two attempts to open a lost device, cancelling and freeing do not block. */
 TEST(nobody_waits_for_a_lost_device)
 {
     const struct rig_params params = {.null = {.lose_step = 3, .n_bad_recovers = 1000}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Thousands of random requests on engines that come and go over one tier, whose memory is so small
- * that most blocks live there: each gives what it gives without.
+ * Thousands of random requests on successive engines over one tier, whose pools are so small that
+ * most blocks are in the tier: each request gives the same result as without.
  */
 #include "fake_tier.h"
 #include "rig.h"
@@ -50,7 +50,7 @@ static uint64_t run_round(struct rig *rig, struct rig *without, struct rng *rng,
     return n_cached;
 }
 
-/* Engines come and go over one tier; the pool is so small that most of it lives there. */
+/* Successive engines over one tier; the pool is so small that most blocks are in the tier. */
 static void check_random(const struct rig_params *params, struct fake_tier *tier, uint32_t n_rounds)
 {
     struct rig_params plain = {

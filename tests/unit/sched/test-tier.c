@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that outlive an engine: what one computed the next one reads, and whatever the tier does,
- * the text is that of an engine without.
+ * Blocks outlive an engine: a new engine reads the blocks of the last one. Whatever the tier does,
+ * the text is the same as without a tier.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ static void submit(struct rig *rig, const struct inf_request *q, struct outcome 
     o->id = rig_submit(rig, &copy);
 }
 
-/* Compares what came out with what the request gives alone, and drops it. */
+/* Compares the result with that of the request alone, and drops it. */
 static void check_outcome(struct outcome *o, const struct inf_request *q)
 {
     struct outcome alone;
@@ -57,7 +57,7 @@ static void run_fresh(struct fake_tier *tier, const struct inf_request *q)
     rig_done(&rig);
 }
 
-/* On an engine of its own. */
+/* Runs on a new engine. */
 static void check_fresh(struct fake_tier *tier, const struct inf_request *q, uint32_t n_rows,
                         uint32_t n_cached)
 {
@@ -82,7 +82,7 @@ TEST(the_next_engine_reads_what_this_one_computed)
     assert_int_equal(tier.n_put_blocks, 17);
     q.n_tokens = 60; /* the last token is computed, and nothing else */
     check_fresh(&tier, &q, 1, 59);
-    assert_int_equal(tier.n_put_blocks, 19); /* those of another answer */
+    assert_int_equal(tier.n_put_blocks, 19); /* the new ones belong to another answer */
     q.n_tokens = 30;
     check_fresh(&tier, &q, 2, 28);
     q.n_tokens = 4;
@@ -119,7 +119,7 @@ TEST(strangers_share_nothing_there_either)
     check_fresh(&tier, &q, 41, 0);
     assert_string_equal(tier.tenant, "somebody");
     assert_string_equal(tier.session, "talk-1");
-    q.session = NULL; /* names a conversation, and keeps nobody out */
+    q.session = NULL; /* it names a conversation, and does not restrict access */
     check_fresh(&tier, &q, 1, 40);
     fake_tier_done(&tier);
 }
@@ -142,7 +142,7 @@ TEST(what_is_wrong_is_rejected_and_computed)
         tier.lies = lies[i];
         check_fresh(&tier, &q, is_only_count ? 1 : 41, is_only_count ? 40 : 0);
         tier.lies = (struct fake_lies){0};
-        /* What was rejected was put again; a byte was changed in each block. */
+        /* The rejected blocks were put again; one byte was changed in each block. */
         for (unsigned k = 0; k < 12; k++)
             run_fresh(&tier, &q);
         check_fresh(&tier, &q, 1, 40);
@@ -171,7 +171,7 @@ TEST(what_is_found_here_is_told_there)
     fake_tier_done(&tier);
 }
 
-/* Conversations with a name and what was found twice go first. */
+/* Blocks of named sessions, and blocks that were found twice, are stored first. */
 TEST(the_most_valuable_goes_first)
 {
     struct fake_tier tier;
@@ -195,7 +195,7 @@ TEST(the_most_valuable_goes_first)
     rig_collect(&rig, o, 3);
     for (unsigned i = 0; i < 3; i++)
         outcome_done(&o[i]);
-    /* A part of the time went into copies; what is left has the order of its worth. */
+    /* Some time was spent on copies; the rest is ordered by value. */
     sched_flush(rig.sched, 1000);
     assert_int_equal(tier.n_put_blocks, 3 * 12);
     assert_string_equal(tier.session, "");
@@ -203,7 +203,7 @@ TEST(the_most_valuable_goes_first)
     fake_tier_done(&tier);
 }
 
-/* An answer that comes late is taken at the border of a step. */
+/* A late answer of the tier is taken between two steps. */
 TEST(late_answers_are_taken_too)
 {
     struct fake_tier tier;
@@ -252,7 +252,7 @@ TEST(what_is_computed_faster_is_not_loaded)
     fake_tier_done(&tier);
 }
 
-/* A load that hangs is given up, and its blocks are nobody's but the sequence's. */
+/* A load that hangs is abandoned, and its blocks belong only to the sequence. */
 TEST(a_load_that_hangs_is_given_up)
 {
     struct fake_tier tier;
@@ -283,7 +283,7 @@ TEST(a_load_that_hangs_is_given_up)
     fake_tier_done(&tier);
 }
 
-/* The thread does not wait for bytes that do not come: others ask, too. */
+/* The tier's thread does not block on bytes that do not come, so others can use it. */
 TEST(a_stream_that_stalls_is_given_up)
 {
     struct fake_tier tier;
@@ -348,7 +348,7 @@ TEST(who_leaves_while_blocks_come_leaves_nothing_behind)
     fake_tier_done(&tier);
 }
 
-/* Weights of the same bytes are one model, wherever they lie; they are read once. */
+/* Weights with the same bytes are one model, in any file; they are read once. */
 TEST(weights_are_known_by_their_content)
 {
     static uint8_t weights[3][9 << 20];
@@ -398,7 +398,7 @@ TEST(nothing_is_found_or_kept_until_weights_are_known)
 
     fake_tier_init(&tier, 1);
     rig_init(&rig, &params);
-    tier_work(rig.sched->tier); /* nobody remembers it */
+    tier_work(rig.sched->tier); /* no digest is remembered */
     submit(&rig, &q, &o);
     while (sched_tick(rig.sched))
         ;
@@ -412,7 +412,7 @@ TEST(nothing_is_found_or_kept_until_weights_are_known)
     fake_tier_done(&tier);
 }
 
-/* Who is not there is asked again when there is use for it, and no weights are read for nobody. */
+/* A service that is absent is asked again when it is needed, and no weights are hashed in vain. */
 TEST(a_tier_that_was_away_is_found_later)
 {
     static uint8_t weights[64 << 10];
@@ -443,7 +443,7 @@ TEST(a_tier_that_was_away_is_found_later)
     fake_tier_done(&tier);
 }
 
-/* A file of weights whose time was long ago, so that any write shows. */
+/* A file of weights with an old mtime, so that any write shows. */
 static void put_weights(char *path)
 {
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
@@ -462,7 +462,7 @@ static void write_weights(const char *path)
     close(fd);
 }
 
-/* What is computed may be of either content from then on, and so may a digest. */
+/* After a change, results and digests may come from either content. */
 TEST(nothing_is_kept_when_the_weights_changed)
 {
     for (unsigned before_digest = 0; before_digest < 2; before_digest++) {
@@ -481,7 +481,7 @@ TEST(nothing_is_kept_when_the_weights_changed)
         map.settled = true;
         fake_tier_init(&tier, 1);
         rig_init(&rig, &params);
-        tier_work(rig.sched->tier); /* nobody remembers it */
+        tier_work(rig.sched->tier); /* no digest is remembered */
         if (before_digest)
             write_weights(path);
         while (tier_work(rig.sched->tier))

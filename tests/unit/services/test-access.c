@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may ask at which door, what each may do, and whose caches each uses. */
+/* Access per endpoint: which requests pass, with which rights, and whose cache they use. */
 #include <stdio.h>
 #include <time.h>
 
@@ -13,14 +13,14 @@ enum {
     UNMAPPED = 65534,
 };
 
-/* A request as far as auth.c looks at it. */
+/* The parts of a request that auth.c reads. */
 struct http_request {
     enum http_door door;
     bool has_uid;
     uid_t uid;
-    const char *key;    /* shown as x-api-key; NULL: none */
+    const char *key;    /* sent as x-api-key; NULL: none */
     const char *bearer; /* the whole header; NULL: none */
-    bool is_foreign;    /* of a web page */
+    bool is_foreign;    /* sent by a web page */
 };
 
 enum http_door http_request_door(const struct http_request *request)
@@ -119,7 +119,7 @@ TEST(a_key_has_its_rights_and_no_others)
     assert_null(access.key_name);
     allowed(by_tcp("graphs"), RIGHT_OBSERVE);
     allowed(by_tcp("admin"), RIGHT_MANAGE);
-    /* A user's own rights are not added to those of a key, nor the other way round. */
+    /* A user's own rights are not added to those of a key, or vice versa. */
     allowed(by_unix(1234, "graphs"), RIGHT_OBSERVE);
 }
 
@@ -134,10 +134,10 @@ TEST(without_a_key_a_stranger_may_infer_alone)
     config->gateway.tcp_access = CONFIG_TCP_OPEN;
     allowed(by_tcp(NULL), RIGHT_INFER);
     allowed(by_unix(1234, NULL), RIGHT_INFER);
-    /* What is no key of ours is none: many clients always send something. */
+    /* An unknown key counts as no key: many clients always send one. */
     assert_false(allowed(by_tcp("none"), RIGHT_INFER).by_key);
     allowed(by_unix(1234, "none"), RIGHT_INFER);
-    /* A key that is known counts where none is asked for, too. */
+    /* A known key also counts at an endpoint that requires none. */
     allowed(by_tcp("graphs"), RIGHT_OBSERVE);
 }
 
@@ -148,7 +148,7 @@ TEST(root_and_the_owner_may_do_all_by_the_unix_socket)
     allowed(by_unix(OWN, "ask"), RIGHTS_ALL);
 }
 
-/* Else everybody whom a gateway in a user namespace cannot tell apart would own it. */
+/* Otherwise all users whom a gateway in a user namespace cannot distinguish would be its owner. */
 TEST(who_cannot_be_told_apart_is_no_owner)
 {
     gateway.own_uid = UNMAPPED;
@@ -173,7 +173,7 @@ TEST(a_door_that_asks_for_a_key_takes_no_other_proof)
     assert_int_equal(refused(by_tcp("plain")), GW_AUTH_NO_KEYS);
 }
 
-/* The least processor time of some thousand checks, in nanoseconds. */
+/* The minimum processor time of some thousand checks, in nanoseconds. */
 static int64_t time_of(const char *key)
 {
     int64_t best = INT64_MAX;
@@ -190,7 +190,7 @@ static int64_t time_of(const char *key)
     return best;
 }
 
-/* A comparison that ends at the first wrong byte takes a tenth for the one that begins wrong. */
+/* A comparison that stops at the first wrong byte needs a tenth for a key that starts wrong. */
 TEST(comparing_takes_as_long_wherever_a_key_is_wrong)
 {
     char key[513], early[513], late[513];
@@ -230,7 +230,7 @@ TEST(keys_and_users_have_caches_of_their_own)
     memcpy(first, allowed(by_tcp("ask"), RIGHT_INFER).tenant, sizeof(first));
     assert_memory_equal(first, "key ", 4);
     assert_null(strstr(first, "ask"));
-    /* The same key at another door is the same tenant; another key is another one. */
+    /* The same key at another endpoint is the same tenant; another key is another one. */
     ASSERT_STREQ(allowed(by_unix(1234, "ask"), RIGHT_INFER).tenant, first);
     assert_string_not_equal(allowed(by_tcp("graphs"), RIGHT_OBSERVE).tenant, first);
     ASSERT_STREQ(allowed(by_unix(1234, NULL), RIGHT_INFER).tenant, "uid 1234");

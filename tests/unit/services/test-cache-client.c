@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tier that asks a cache service: one that answers, ends, hangs, speaks another version, or talks
- * nonsense. The service is a thread of the test.
+ * A tier that uses a cache service which answers, exits, hangs, has another protocol version, or
+ * sends invalid answers. The service is a thread of the test.
  */
 #include "common/wire/cache-client.h"
 
@@ -19,7 +19,7 @@
 
 static char dir[64], path[96];
 
-/* What the thread does with its connections; each ends when it returns. */
+/* What the thread does with each connection, which it closes when this returns. */
 struct service {
     pthread_t thread;
     int fd;
@@ -29,7 +29,7 @@ struct service {
 
 static struct cache_packet packet;
 
-/* The head of the next question; false: the end. */
+/* Receives the head of the next request; false: the end. */
 static bool hear(int fd, struct cache_head *head)
 {
     struct cache_reader r;
@@ -142,7 +142,7 @@ static uint64_t now_msec(void)
     return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* One block of two bytes, which come by a pipe. */
+/* One block of two bytes, sent through a pipe. */
 static void serve_blocks(int fd, int n)
 {
     struct cache_head head;
@@ -203,7 +203,7 @@ TEST(blocks_come_by_a_pipe)
     assert_int_equal(service_end(&service), 1);
 }
 
-/* Answers to READ without a descriptor, with one that blocks, and with an error. */
+/* Answers READ without a descriptor, with one that blocks, and with an error. */
 static void serve_no_pipe(int fd, int n)
 {
     struct cache_head head;
@@ -240,7 +240,7 @@ TEST(what_cannot_be_read_is_a_miss)
     assert_int_equal(service_end(&service), 3);
 }
 
-/* The first connection ends after one answer, as of a service that was idle or was killed. */
+/* The first connection ends after one answer, as if the service was idle or killed. */
 static void serve_once(int fd, int n)
 {
     struct cache_head head;
@@ -264,7 +264,7 @@ TEST(a_service_that_left_is_asked_anew)
     service_start(&service, serve_once);
     tier = client();
     assert_int_equal(find(tier, found), 0);
-    /* The loss is not even noticed. */
+    /* The client does not even notice the loss. */
     assert_int_equal(find(tier, found), 1);
     cache_client_free(tier);
     assert_int_equal(service_end(&service), 2);
@@ -344,7 +344,7 @@ TEST(another_version_is_a_miss)
     assert_int_equal(service_end(&service), 1);
 }
 
-/* Answers that do not hold together. */
+/* Inconsistent answers. */
 static void serve_nonsense(int fd, int n)
 {
     const struct inf_tier_found found[3] = {{n > 0 ? 8 : 0, 1}, {8, 1}, {8, 1}};
@@ -354,13 +354,13 @@ static void serve_nonsense(int fd, int n)
     if (!greet(fd) || !hear(fd, &head))
         return;
     if (n == 1)
-        count = 3; /* more than were asked for */
+        count = 3; /* more than were requested */
     if (n == 3)
         head.request++;
     if (n == 4)
         head.type = CACHE_PUT;
     begin(&head, count);
-    cache_put_found(&packet, found, n == 2 ? 0 : count); /* fewer than are said */
+    cache_put_found(&packet, found, n == 2 ? 0 : count); /* fewer entries than the count says */
     if (n == 5)
         packet.len -= 1;
     if (n == 6)

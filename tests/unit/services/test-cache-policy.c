@@ -13,7 +13,7 @@ static struct cache_policy *new_policy(const void *saved, size_t size)
     return p;
 }
 
-/* Puts the chain of @n blocks named from @name on; the rank of its last. */
+/* Puts a chain of @n blocks named from @name on; returns the rank of the last. */
 static uint64_t put_chain(struct cache_policy *p, uint64_t *seq, uint64_t name, uint32_t n)
 {
     uint64_t rank = 0;
@@ -99,8 +99,8 @@ static void prompts_that_come_back(struct cache_policy *p, uint64_t *seq)
             put_chain(p, seq, 10 * i, 10);
 }
 
-/* Prompts that come back after more others than fit, for most of whom nobody asks again: whatever
- * keeps some of them beats LRU, which keeps none long enough. */
+/* Prompts return after more others than fit, most of which never return. Any policy that keeps some
+ * of them beats LRU, which evicts all of them too early. */
 TEST(the_rule_follows_the_workload)
 {
     struct cache_policy *p = new_policy(NULL, 0);
@@ -148,7 +148,7 @@ TEST(what_was_not_saved_by_it_is_as_nothing)
     assert_string_not_equal(cache_policy_rule_name(p), "reused");
     ASSERT_OK(cache_policy_save(p, (void **)&saved, &size));
     cache_policy_free(p);
-    /* Its head is a magic number, the rule, the mean length and scores. */
+    /* The file starts with a magic number, the rule, the mean length and scores. */
     for (size_t i = 0; i < 48; i += 4) {
         char *bad = malloc(size);
 
@@ -183,7 +183,7 @@ TEST(any_size_of_store_will_do)
     cache_policy_free(p);
 }
 
-/* As put_chain(), @pieces blocks at a time, of a chain that was asked for before. */
+/* Like put_chain(), @pieces blocks at a time, of a chain that was requested before. */
 static uint64_t put_pieces(struct cache_policy *p, uint64_t *seq, uint64_t name, uint32_t n,
                            uint32_t pieces)
 {
@@ -208,8 +208,8 @@ TEST(a_chain_that_was_asked_for_is_as_long_when_it_comes_in_pieces)
 
     for (uint32_t i = 0; i < 4000; i++, name += 100) {
         const uint32_t n = i % 3 ? 4 : 60;
-        /* More long chains come back by turns than fit, for which rules that look at lengths are
-         * tried. */
+        /* More long chains return in turn than fit, so the policy tries rules that consider
+         * lengths. */
         const uint64_t of = n > 4 ? UINT64_C(1) << 40 | (uint64_t)(i % 120) << 8 : name;
 
         assert_int_equal(put_chain(whole, &a, of, n), put_pieces(parts, &b, of, n, 2));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets of the cache service: what is written is read, and what is wrong is not. */
+/* Packets of the cache service: written packets can be read, and invalid ones are rejected. */
 #include "common/wire/cache-protocol.h"
 
 #include "lib/test.h"
@@ -72,7 +72,7 @@ TEST(each_packet_that_is_cut_is_refused)
             r0 = cache_read_end(&r);
         ASSERT_ERROR(r0, EBADMSG);
     }
-    /* After a failure nothing more is read, not even nothing. */
+    /* After a failure all reads fail, even of zero bytes. */
     ASSERT_ERROR(cache_read_end(&r), EBADMSG);
 }
 
@@ -147,7 +147,7 @@ TEST(texts_with_other_bytes_are_refused)
         r = (struct cache_reader){packet.data, packet.data + packet.len};
         ASSERT_ERROR(cache_read_hello(&r, &got), EBADMSG);
     }
-    /* No end, and something after it. */
+    /* A missing terminator, and data after it. */
     memset(hello.name, 'x', sizeof(hello.name));
     for (size_t i = 0; i < 2; i++) {
         packet.len = 0;

@@ -5,7 +5,7 @@
 
 #define MAX_BODY 1000
 
-/* Reads @text in pieces of @step bytes; what came of it, and the content behind each other. */
+/* Reads @text in pieces of @step bytes; returns the result and the concatenated content. */
 static int read_all(const char *text, size_t len, size_t step, struct str *out, size_t *ret_used)
 {
     struct chunks c = {.max = MAX_BODY};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a decoder writes, cut at every byte, and what none should write. */
+/* Output of a decoder, cut at every byte, and invalid output. */
 #include "audio/frames.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static void put_end(struct str *s, const struct decoder_end *end)
     ASSERT_OK(str_append(s, end, sizeof(*end)));
 }
 
-/* Reads @s in pieces of at most @step: how many samples came, and what came last. */
+/* Reads @s in pieces of at most @step: the number of samples, and the last result. */
 static int read_all(const struct str *s, size_t step, size_t *ret_n, struct decoder_end *ret_end)
 {
     struct frames frames = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes of jobs: what waits for what. A job named with a capital letter waits for the test. */
+/* Lanes of jobs: which job waits for which. A job with a capital letter waits for the test. */
 #include "common/service/jobs.h"
 
 #include <pthread.h>
@@ -116,7 +116,7 @@ TEST(lanes_take_turns)
     struct jobs *jobs = start(1);
     struct job_lane first = {}, second = {}, third = {};
 
-    queue(jobs, NULL, "A"); /* while it waits, the others queue up */
+    queue(jobs, NULL, "A"); /* the others are queued while it waits */
     queue(jobs, &first, "aaaa");
     queue(jobs, &second, "bb");
     queue(jobs, &third, "c");

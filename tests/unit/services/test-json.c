@@ -35,7 +35,7 @@ TEST(what_clients_must_not_send_is_refused)
     ASSERT_CONTAINS(err.text, "deeper");
 }
 
-/* Bytes of the heap that are in use; 0: it does not say. */
+/* Bytes of the heap in use; 0 if the C library does not report it. */
 static size_t heap(void)
 {
     const struct mallinfo2 m = mallinfo2();

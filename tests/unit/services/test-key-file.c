@@ -44,7 +44,7 @@ TEST(a_line_may_tell_the_rights_of_its_key)
         {"k\trights=manage,infer \t Ada # x", "Ada # x", RIGHT_INFER | RIGHT_MANAGE},
         {"k rights=infer # laptop", "", RIGHT_INFER},
         {"k rights=observe,observe\r", "", RIGHT_OBSERVE},
-        /* Behind a name it is a part of it. */
+        /* After a name it is part of the name. */
         {"k my rights=manage", "my rights=manage", RIGHTS_UNSTATED},
         {"k rights", "rights", RIGHTS_UNSTATED},
     };
@@ -140,7 +140,8 @@ TEST(files_are_found_by_credential_then_home)
     ASSERT_OK_ERR(key_list_load(&list, &err), err);
     assert_int_equal(list.n, 1);
     key_list_done(&list);
-    /* Credentials of something else hide no keys: a door would be open then. */
+    /* A credentials directory without keys does not hide the key file: the endpoint would be open.
+     * */
     setenv("CREDENTIALS_DIRECTORY", dir, 1);
     ASSERT_OK_ERR(key_list_load(&list, &err), err);
     assert_int_equal(list.n, 1);

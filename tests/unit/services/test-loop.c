@@ -8,7 +8,7 @@
 struct fired {
     struct loop *loop;
     char order[16];
-    size_t n, end; /* the loop stops after so many */
+    size_t n, end; /* the loop stops after @end timeouts */
 };
 
 static struct fired fired;
@@ -45,7 +45,7 @@ TEST(waits_end_in_the_order_of_their_beginning)
     loop_wait_start(&queue, &a);
     loop_wait_start(&queue, &b);
     loop_wait_start(&queue, &c);
-    /* One that begins anew stands at the end, one that was stopped never comes. */
+    /* A restarted one moves to the end, a stopped one never fires. */
     loop_wait_start(&queue, &a);
     loop_wait_stop(&b);
     loop_wait_stop(&b);
@@ -72,7 +72,7 @@ TEST(a_wait_may_change_its_queue)
     assert_string_equal(fired.order, "ba");
 }
 
-/* The first wait of a queue sets its timer; when it is gone the others still have their time. */
+/* The first timeout of a queue sets its timer; after its removal the others still fire in time. */
 TEST(later_waits_have_their_whole_time)
 {
     _cleanup_(loop_freep) struct loop *loop = NULL;

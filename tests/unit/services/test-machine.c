@@ -91,7 +91,7 @@ TEST(listeners_in_the_way_are_found_in_lines)
     assert_true(port_line("   1: 00000000000000000000000000000000:1C62 "
                           "00000000000000000000000000000000:0000 0A 0:0 00:0 0 33 0 7 1",
                           7266, &o));
-    /* Another port, a connection, another address, IPv6's own loopback, and the head. */
+    /* Another port, a connection, another address, IPv6's own loopback, and the heading. */
     assert_false(port_line("   0: 0100007F:1C63 00000000:0000 0A 0:0 00:0 0 0 0 1 1", 7266, &o));
     assert_false(port_line("   0: 0100007F:1C62 0100007F:8000 01 0:0 00:0 0 0 0 1 1", 7266, &o));
     assert_false(port_line("   0: 0201A8C0:1C62 00000000:0000 0A 0:0 00:0 0 0 0 1 1", 7266, &o));
@@ -145,7 +145,7 @@ TEST(gpus_are_their_nodes_and_nothing_else)
 
 TEST(the_drop_in_opens_exactly_the_nodes)
 {
-    /* Group 1 is daemon everywhere; a device of root's group gives nobody a group. */
+    /* Group 1 is daemon everywhere; a device of group root grants no group. */
     const struct gpu_node nodes[] = {
         {"/dev/dri/renderD128", 0, 1, 0660},
         {"/dev/dri/renderD129", 0, 0, 0660},

@@ -44,7 +44,7 @@ static enum models_task gguf(const char *arch, uint32_t pooling)
     snprintf(key, sizeof(key), "%s.pooling_type", arch);
     if (pooling < 100)
         n += put(data + n, key, 4, &pooling, 4);
-    /* No beginning of a file is too short to be looked at. */
+    /* The start of a file may be read at any length. */
     for (size_t i = 0; i < n; i++) {
         char *cut = malloc(i + 1);
 

@@ -65,7 +65,7 @@ static struct config *config_here(void)
     return config_of("");
 }
 
-/* Why what is called so cannot be used. */
+/* The reason why a model with this name cannot be used. */
 static const char *why(const struct models *m, const char *name)
 {
     const struct models_broken *b = models_find_broken(m, name);
@@ -183,7 +183,7 @@ TEST(a_manifest_beside_its_own_file_is_one_model)
     ASSERT_OK(models_scan(c, &m));
     assert_int_equal(models_count(m), 4);
     assert_int_equal(models_n_broken(m), 0);
-    /* The file's own name is still understood. */
+    /* The file's own name still works. */
     assert_ptr_equal(models_find(m, "small-q4"), models_find(m, "small"));
     assert_ptr_equal(models_find(m, "hf"), models_find(m, "Pretty"));
     assert_ptr_equal(models_find(m, "p"), models_find(m, "Pretty"));
@@ -207,7 +207,7 @@ TEST(links_to_models_are_models)
     put_link("models/a.gguf", "disk/a.gguf");
     put_link("models/chain.gguf", "models/a.gguf");
     put_link("models/hf", "disk/hf");
-    /* As Hugging Face keeps them. */
+    /* The layout of Hugging Face's cache. */
     put_safetensors("hub/models--o--n/blobs/"
                     "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
     put("hub/models--o--n/blobs/0123456789abcdef0123456789abcdef01234567", "{}");

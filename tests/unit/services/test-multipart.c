@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forms as clients write them, cut at every byte, and forms that nobody should write. */
+/* Multipart forms as clients write them, cut at every byte, and invalid forms. */
 #include "common/http/multipart.h"
 
 #include "core/str.h"
@@ -9,7 +9,7 @@
 
 struct form {
     struct str text; /* "name|filename|data;" of each part */
-    int refuse;      /* what data() returns */
+    int refuse;      /* the result of data() */
 };
 
 static int on_part(void *user, const struct multipart_part *part)

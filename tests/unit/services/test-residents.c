@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool of models, with models that are none
+ * The pool of models, with fake models.
  *
- * Loading a path that begins with "slow" waits for the test, and so does opening one that begins
- * with "held"; "bad" cannot be opened, "none" opens and cannot compute, "weak" fails when it is
- * loaded. What happens is written down: "+a" a is there, "-a" it went.
+ * Loading a path that starts with "slow" waits for the test, and so does opening one that starts
+ * with "held". "bad" cannot be opened, "none" opens but cannot compute, "weak" fails to load.
+ * Events are logged: "+a" when model a is loaded, "-a" when it is unloaded.
  */
 #include "host/residents.h"
 
@@ -22,7 +22,7 @@ struct inf_model {
 
 struct fake {
     struct resident base;
-    char kind; /* 0: as any */
+    char kind; /* 0: any */
     int fd;    /* 0: not open */
 };
 
@@ -37,7 +37,7 @@ static struct residents pool;
 static sem_t gate;
 static pthread_t main_thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char story[256]; /* under the lock */
+static char story[256]; /* protected by the lock */
 static bool closed_beside;
 static unsigned n_read;
 static int n_models;
@@ -52,7 +52,7 @@ static void tell(char sign, const char *name)
     pthread_mutex_unlock(&lock);
 }
 
-/* --- in the place of the library --- */
+/* --- fakes of library functions --- */
 
 int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,
                    struct inf_err *reterr)
@@ -82,7 +82,7 @@ int inf_model_check(const struct inf_model *model, struct inf_err *reterr)
     return model->is_stale ? err_set(reterr, ESTALE, "it was cut short") : 0;
 }
 
-/* --- what a service brings --- */
+/* --- callbacks of a service --- */
 
 static struct fake *fake_of(const struct resident *resident)
 {
@@ -164,7 +164,7 @@ static const struct residents_ops fake_ops = {
     .failed = resident_load_problem,
 };
 
-/* --- who wants them --- */
+/* --- clients --- */
 
 static void on_ready(struct resident_waiter *base, struct resident *resident,
                      const struct problem *problem)
@@ -219,7 +219,7 @@ static void fire(struct loop_timer *timer)
     loop_stop(pool.loop);
 }
 
-/* Lets happen what wants to. */
+/* Runs all pending work. */
 static void settle(void)
 {
     struct loop_timer timer = {.fire = fire};
@@ -355,7 +355,7 @@ TEST(who_waits_for_what_cannot_be_loaded_is_told)
     assert_int_equal(fourth.problem.status, 503);
     assert_null(pool.first);
     assert_null(pool.loading);
-    /* The place is free. */
+    /* The slot is free. */
     take("a", NULL);
     assert_int_equal(pool.n_loads, 1);
     finish();
@@ -450,7 +450,7 @@ TEST(what_nobody_waits_for_any_more_is_not_loaded)
     resident_release(a);
     settle();
     ASSERT_STREQ(story, "+a");
-    /* What is being loaded stays, for the next one. */
+    /* A model that is being loaded stays, for the next request. */
     want(&third, "slow-c");
     settle();
     assert_non_null(pool.loading);
@@ -502,7 +502,7 @@ TEST(a_file_that_changed_is_loaded_anew_at_once_and_goes_with_its_users)
     ASSERT_STREQ(story, "+a+b+a");
     assert_true(a->dropped);
     resident_check(a);
-    /* Its results are still taken, and nobody finds it. */
+    /* Its results are still delivered, but no new request finds it. */
     assert_int_equal(eventfd_write(fake_of(a)->fd, 1), 0);
     settle();
     assert_int_equal(n_read, 1);
@@ -514,7 +514,7 @@ TEST(a_file_that_changed_is_loaded_anew_at_once_and_goes_with_its_users)
     ASSERT_STREQ(story, "+a+b+a-a");
     resident_release(second.got);
     resident_release(third.got);
-    /* Without users it goes as soon as somebody looks. */
+    /* Without users it is unloaded at the next lookup. */
     b->model->is_stale = true;
     resident_check(b);
     resident_release(b);

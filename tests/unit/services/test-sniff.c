@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Containers by their first bytes. */
+/* Detection of containers by their first bytes. */
 #include "audio/sniff.h"
 
 #include "lib/test.h"
@@ -58,7 +58,7 @@ TEST(tags_are_passed_over)
 {
     check(SNIFF("ID3\4\0\0\0\0\0\3abc\xff\xfb\x90\x00"), "mp3");
     check(SNIFF("ID3\3\0\0\0\0\0\0ID3\4\0\0\0\0\0\1x\xff\xf1\x50\x80"), "aac");
-    check(SNIFF("ID3\4\0\x10\0\0\0\1x0123456789fLaC"), "flac"); /* a footer */
+    check(SNIFF("ID3\4\0\x10\0\0\0\1x0123456789fLaC"), "flac"); /* with a footer */
     check(SNIFF("ID3\4\0\0\x7f\x7f\x7f\x7f\xff\xfb\x90\x00"), NULL);
     check(SNIFF("ID3\4\0\0\0\0\0\x80\xff\xfb\x90\x00"), NULL);
     check(SNIFF("ID3\4\0"), NULL);

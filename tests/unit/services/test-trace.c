@@ -125,7 +125,7 @@ TEST(only_whole_prefixes_hit)
         assert_int_equal(result.asked, 11);
         assert_int_equal(result.hits, 6);
     }
-    /* Three fit: the tail goes first, so two of three are put aside for the two that are new. */
+    /* Three blocks fit: tails are evicted first, so two of three make room for the two new ones. */
     ASSERT_OK(sim_run(t, SIM_LRU, 3, &result));
     assert_int_equal(result.hits, 4);
     ASSERT_OK(sim_run(t, SIM_OPTIMAL, 3, &result));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was heard, in every format; texts that formats could trip over. */
+/* Transcripts in every output format, and texts that need escaping in them. */
 #include "audio/transcript.h"
 
 #include "lib/test.h"

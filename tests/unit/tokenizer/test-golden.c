@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replays tests/golden/tokenizers: ids and texts as the reference implementations give them. */
+/* Replays tests/golden/tokenizers: token IDs and texts of the reference implementations. */
 #include "lib/test.h"
 
 #include <dirent.h>
@@ -18,8 +18,7 @@ static json_t *load(const char *path)
     return j;
 }
 
-/* The tokenizer that @cases are for; NULL when it is one of the data directory's and that is not
- * there. */
+/* The tokenizer of @cases; NULL if it belongs to the data directory and is missing there. */
 static struct inf_tokenizer *open_for(const json_t *cases)
 {
     const char *data = json_string_value(json_object_get(cases, "data"));
@@ -75,7 +74,7 @@ static void check_ids(const char *file, size_t i, const struct inf_tokenizer *to
     free(ids);
 }
 
-/* At once, and token by token. */
+/* Decodes all at once, and token by token. */
 static void check_text(const char *file, size_t i, const struct inf_tokenizer *tok,
                        const json_t *want_ids, const json_t *want, bool stream)
 {
@@ -156,7 +155,7 @@ TEST(every_golden_text_has_its_ids_and_comes_back)
     assert_true(files > 90);
 }
 
-/* The file that BERT's ports test themselves with. */
+/* The test file that ports of BERT's tokenizer use. */
 TEST(bert_agrees_with_the_published_cases)
 {
     const char *path = test_data("tokenizers/bert/tokenizer_tests.json");

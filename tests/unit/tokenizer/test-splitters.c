@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The splitters written by hand against the expressions that define them, on random texts. */
+/* The hand-written splitters compared with the regular expressions that define them, on random
+ * texts. */
 #include "lib/test.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts and pairs with the tokens around them: as the reference implementation has them
- * (make_token_pairs.py), and cuts of long texts against the whole.
+ * Texts and pairs with their special tokens, compared with the reference implementation
+ * (make_token_pairs.py), and truncated long texts compared with the whole.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -79,7 +79,7 @@ TEST(pairs_are_those_of_the_reference)
     json_decref(list);
 }
 
-/* The last template of the golden gives A the type 1 and B 2. */
+/* The last template of the golden file gives A the type 1 and B the type 2. */
 TEST(types_are_told_where_the_tokenizer_lists_them)
 {
     static const struct {
@@ -119,7 +119,7 @@ TEST(what_does_not_fit_and_may_not_be_cut_is_refused)
     assert_int_equal(
         inf_tokenizer_encode_texts(tok, &text, NULL, INF_ENCODE_ADD_SPECIAL, INF_CUT_NONE, 5, &e),
         -E2BIG);
-    /* No room for the tokens around. */
+    /* There is no room for the special tokens. */
     assert_int_equal(
         inf_tokenizer_encode_texts(tok, &text, NULL, INF_ENCODE_ADD_SPECIAL, INF_CUT_END, 2, &e),
         -E2BIG);
@@ -131,7 +131,7 @@ TEST(what_does_not_fit_and_may_not_be_cut_is_refused)
     json_decref(list);
 }
 
-/* Unless they are looked for, the names of control tokens are letters of a text. */
+/* By default the names of control tokens in a text are plain text. */
 TEST(no_letters_become_a_control_token)
 {
     static const struct {
@@ -164,7 +164,7 @@ TEST(no_letters_become_a_control_token)
     }
 }
 
-/* Words, numbers, marks, spaces and letters of several bytes, at random. */
+/* Random words, numbers, punctuation, spaces and letters of several bytes. */
 static char *random_text(struct rng *rng, size_t len)
 {
     static const char *const parts[] = {" ",   " ",  " ",  " ",    "the", "wall",   "Bracket",

@@ -45,7 +45,7 @@ TEST(half_a_code_point_never_leaves)
     }
     tokenizer_free(tok);
     tok = open_golden("llama.json");
-    /* This vocabulary's bytes count as special tokens. */
+    /* In this vocabulary byte tokens count as special tokens. */
     ASSERT_OK(inf_detok_new(tok, true, &d));
     for (size_t i = 0; i < n; i++) {
         ASSERT_OK(inf_detok_push(d, ids[i], &part, &len));
@@ -54,7 +54,7 @@ TEST(half_a_code_point_never_leaves)
         strcat(all, part);
     }
     ASSERT_STREQ(all, text);
-    /* The first byte of two ends the text. */
+    /* The text ends after the first of two bytes. */
     ASSERT_OK(inf_detok_push(d, ids[5], &part, &len));
     assert_int_equal(len, 0);
     ASSERT_OK(inf_detok_flush(d, &part, &len));
@@ -147,7 +147,7 @@ TEST(bad_bytes_are_read_as_replacement_characters)
     tokenizer_free(tok);
 }
 
-/* A quadratic step would take minutes here. */
+/* A quadratic algorithm would take minutes here. */
 TEST(long_texts_take_linear_time)
 {
     static const char *const names[] = {"bytes.json",       "bytes-noregex.json", "llama.json",
@@ -178,7 +178,7 @@ TEST(long_texts_take_linear_time)
     assert_true(clock_usec() - start < 60 * 1000000u);
 }
 
-/* The piece that stands for most bytes. */
+/* The token with the longest text. */
 static size_t longest_piece(const struct inf_tokenizer *tok, char *buf, size_t size)
 {
     int32_t longest = 0;
@@ -195,7 +195,7 @@ static size_t longest_piece(const struct inf_tokenizer *tok, char *buf, size_t s
     return inf_tokenizer_token_bytes(tok, longest, (unsigned char *)buf, size);
 }
 
-/* A text of @n tokens fits where so many are allowed, and does not where one less is. */
+/* A text of @n tokens fits if @n tokens are allowed, and does not fit if one less is. */
 static void check_limit(const struct inf_tokenizer *tok, const char *text, size_t len)
 {
     const struct inf_encode_text whole = {text, len};

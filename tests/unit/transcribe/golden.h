@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Reads what tests/golden/make_whisper.py wrote; a file that is too short fails the test. */
+/* Reads the files of tests/golden/make_whisper.py; a file that is too short fails the test. */
 
 #include "core/macros.h"
 #include "lib/test.h"
@@ -38,7 +38,7 @@ static inline void *golden_array(FILE *f, size_t n, size_t size)
     return values;
 }
 
-/* A number of values, then they, on the heap. */
+/* A count, then that many values, on the heap. */
 static inline int32_t *golden_row(FILE *f, size_t *ret_n)
 {
     *ret_n = (size_t)golden_int(f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tiny random model of Whisper against transformers in double precision
- * (tests/golden/make_whisper_text.py): texts alone, together, in pieces, and scores of heads.
+ * A tiny random Whisper model compared with transformers in double precision
+ * (tests/golden/make_whisper_text.py): texts alone, in batches, in pieces, and attention scores.
  */
 #include "transcribe/decode-texts.h"
 
@@ -27,8 +27,8 @@ struct subject {
     struct backend *backend;
     struct encode *encode;
     struct decode decode;
-    float *rows; /* of the encoder */
-    float *want; /* logits of all texts */
+    float *rows; /* output of the encoder */
+    float *want; /* expected logits of all texts */
 };
 
 static const struct format_tensor *find(const void *file, const char *name)
@@ -66,7 +66,7 @@ static int setup(void **state)
 {
     static const struct whisper_shape shape = {N_MELS, N_CTX, N_EMBD, 4, 4 * N_EMBD, 2};
     static const struct whisper_text_shape text = {N_VOCAB, 64, N_EMBD, 4, 4 * N_EMBD, 2};
-    /* One that multiplies F16 as floats. */
+    /* An ISA level that multiplies F16 as floats. */
     const char *rung = cpu_rung_at(1) ? cpu_rung_at(1) : "ref";
     const struct backend_params on = {.device = "cpu", .isa = rung, .n_threads = 2};
     struct subject *s = NEW(struct subject, 1);
@@ -130,7 +130,7 @@ static double nmse(const float *got, const float *want, size_t n)
     return error / power;
 }
 
-/* Tables of a memory, which is remembered, and of texts. */
+/* Block tables of the encoder's output, which is cached, and of texts. */
 static void tables_init(struct subject *s, struct kv_table *memory, struct kv_table *text, int n)
 {
     ASSERT_OK(decode_memory_init(&s->decode, memory));

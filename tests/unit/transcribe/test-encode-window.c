@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tiny random encoder of Whisper against transformers in double precision
- * (tests/golden/make_whisper_model.py), and tensors that are not what they should be.
+ * A tiny random Whisper encoder compared with transformers in double precision
+ * (tests/golden/make_whisper_model.py), and invalid tensors.
  */
 #include "transcribe/encode-window.h"
 
@@ -78,8 +78,8 @@ TEST(rows_are_those_of_transformers)
     assert_memory_equal(got[0], got[1], sizeof(got[0]));
 }
 
-/* Also where some leave in the middle, and on each rung, whose products take rows in other pieces.
- */
+/* Also when some windows leave in between, and on each ISA level, whose products group rows
+ * differently. */
 TEST(windows_together_are_what_each_is_alone)
 {
     enum { N = 3, IN = 2 * N_CTX * N_MELS, OUT = N_CTX * N_EMBD };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rules forbid, against openai-whisper's filters of logits (tests/golden). */
+/* Tokens that the rules forbid, compared with openai-whisper's logit filters (tests/golden). */
 #include "unit/transcribe/golden.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sound that comes in pieces: the same frames however it was cut, and with detection of voice
- * activity only what was said, at its own times.
+ * Sound that arrives in pieces: the frames do not depend on the pieces, and with voice activity
+ * detection only speech remains, with its original times.
  */
 #include "transcribe/sound.h"
 
@@ -69,7 +69,7 @@ TEST(pieces_change_no_frame)
     mel_free(mel);
 }
 
-/* What is held does not grow with the recording. */
+/* The buffered amount does not grow with the recording. */
 TEST(what_was_heard_leaves)
 {
     _cleanup_free_ float *x = noise(N);
@@ -119,7 +119,7 @@ TEST(silence_is_skipped)
     mel_free(mel);
 }
 
-/* Frames of the speech that are heard with @rules. */
+/* The number of frames of the speech that @rules keep. */
 static uint64_t n_heard(const struct vad_model *vad, const struct mel *mel,
                         const struct inf_audio_vad *rules)
 {
@@ -138,7 +138,7 @@ static uint64_t n_heard(const struct vad_model *vad, const struct mel *mel,
     return n_frames;
 }
 
-/* With silence before and after, a word that reaches out of the speech is put into it. */
+/* With silence before and after: a word that extends beyond the speech is clamped to it. */
 TEST(words_lie_in_speech)
 {
     enum { SILENCE = 30 * MEL_RATE };
@@ -164,7 +164,7 @@ TEST(words_lie_in_speech)
     ASSERT_OK(sound_end(&s));
     sound_place_word(&s, &start, &end);
     assert_true(start == sound_time(&s, 0, false) && end == sound_time(&s, 0.5, true));
-    /* The second speech begins in the middle of what is heard, or near it. */
+    /* The second speech starts in the middle of the kept sound, or near it. */
     length = (double)s.n_frames / 100;
     for (double at = length / 2 - 2; at < length / 2 + 2; at += 0.01) {
         start = at;
@@ -177,7 +177,7 @@ TEST(words_lie_in_speech)
     mel_free(mel);
 }
 
-/* A higher threshold, shorter pauses and less padding leave less to hear. */
+/* A higher threshold, shorter pauses and less padding keep less sound. */
 TEST(rules_of_silence_are_kept)
 {
     static const struct inf_audio_vad rules[] = {

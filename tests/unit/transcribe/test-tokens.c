@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two kinds of files of one small model (tests/golden/make_whisper_text.py): the same
- * vocabulary, the same tokens, the same weights; and what such files may not say.
+ * The two file formats of one small model (tests/golden/make_whisper_text.py): the same vocabulary,
+ * tokens and weights; and invalid files.
  */
 #include "transcribe/tokens.h"
 
@@ -61,7 +61,7 @@ TEST(controls_are_found_in_both_files)
     }
 }
 
-/* What openai/whisper forbids is the last item of heard.json. */
+/* The tokens that openai/whisper suppresses are the last item of heard.json. */
 TEST(symbols_are_forbidden)
 {
     _cleanup_(json_decrefpp) json_t *cases =
@@ -89,7 +89,7 @@ TEST(symbols_are_forbidden)
     inf_model_unref(m);
 }
 
-/* Merges that are found again are those that were written down. */
+/* The merges that we derive are those in the file. */
 TEST(both_files_encode_alike)
 {
     static const char *const texts[] = {

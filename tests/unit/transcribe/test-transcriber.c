@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Made sound through the whole of it, against OpenAI's whisper (tests/golden/make_whisper_text.py):
- * the same windows, tokens, times and words. And requests that wait, leave, and ask for too much.
+ * Synthetic sound through the whole transcriber, compared with OpenAI's whisper
+ * (tests/golden/make_whisper_text.py): the same windows, tokens, times and words. Also requests
+ * that wait, leave, and exceed limits.
  */
 #include <infer/audio.h>
 
@@ -28,7 +29,7 @@ static struct inf_model *open_model(const char *name)
 static struct inf_transcriber *open_transcriber(struct inf_model *m, uint32_t n_running,
                                                 uint32_t n_waiting)
 {
-    /* A rung that multiplies F16 as floats. */
+    /* An ISA level that multiplies F16 as floats. */
     const struct inf_transcriber_params params = {
         .model = m,
         .isa = cpu_rung_at(1) ? cpu_rung_at(1) : "ref",
@@ -104,7 +105,7 @@ static void assert_words(const struct inf_audio_event *e, const json_t *want)
         const json_t *w = json_array_get(want, i);
 
         assert_string_equal(e->words[i].text, json_string_value(json_object_get(w, "word")));
-        /* The last bits of scores may move a border by a frame. */
+        /* The last bits of the scores may move a boundary by a frame. */
         assert_true(fabs(e->words[i].start - number(w, "start")) < 0.021);
         assert_true(fabs(e->words[i].end - number(w, "end")) < 0.021);
         assert_true(fabs((double)e->words[i].probability - number(w, "probability")) < 1e-3);
@@ -127,7 +128,7 @@ static void assert_segment(const struct inf_audio_event *e, const json_t *want)
     assert_words(e, json_object_get(want, "words"));
 }
 
-/* The next segment of the reference that has a text. */
+/* The next segment of the reference that is not empty. */
 static const json_t *next_want(const json_t *segments, size_t *i)
 {
     const json_t *s;
@@ -232,7 +233,7 @@ static void begin(struct inf_transcriber *t, struct progress *p, const json_t *w
     ASSERT_OK_ERR(inf_transcriber_submit(t, &request, &p->id, &err), err);
 }
 
-/* One after another, then all at once: nothing of a request depends on others. */
+/* One after another, then all at once: requests do not affect each other. */
 TEST(texts_are_those_of_the_reference)
 {
     _cleanup_(json_decrefpp) json_t *cases = read_cases();
@@ -257,7 +258,7 @@ TEST(texts_are_those_of_the_reference)
         inf_transcriber_stats(t, &stats);
         assert_int_equal(stats.n_requests, n_begun);
         assert_true(stats.n_windows > n_begun && stats.n_tokens > 0 && stats.busy_seconds > 0);
-        /* Windows that take long, as under sanitizers, go one by one. */
+        /* With slow windows, as under sanitizers, requests run one by one. */
         if (n_running == 1)
             assert_int_equal(stats.n_passes, stats.n_windows);
         else if (stats.busy_seconds < 0.2 * (double)stats.n_windows)
@@ -271,7 +272,7 @@ TEST(texts_are_those_of_the_reference)
     inf_model_unref(m);
 }
 
-/* A .bin file of so small a vocabulary is one of English alone. */
+/* A .bin file with so small a vocabulary is an English-only model. */
 TEST(bin_files_are_heard_alike)
 {
     _cleanup_(json_decrefpp) json_t *cases = read_cases();
@@ -337,7 +338,7 @@ TEST(requests_that_cannot_be_are_refused)
     inf_model_unref(english);
 }
 
-/* With one that runs and one that waits there is no room; who leaves makes some. */
+/* With one running and one waiting request the queue is full; one that leaves makes room. */
 TEST(requests_wait_and_leave)
 {
     struct inf_model *m = open_model(DIR);
@@ -376,7 +377,7 @@ TEST(requests_wait_and_leave)
     inf_model_unref(m);
 }
 
-/* More than is held: the caller is told when to go on. */
+/* More than fits the buffer: the caller is notified when it can continue. */
 TEST(long_sound_comes_piece_by_piece)
 {
     struct inf_model *m = open_model(DIR);
@@ -400,7 +401,7 @@ TEST(long_sound_comes_piece_by_piece)
     inf_model_unref(m);
 }
 
-/* Without any sound, and freed while it runs. */
+/* A request without sound, and one that is freed while it runs. */
 TEST(nothing_is_heard_in_nothing)
 {
     struct inf_model *m = open_model(DIR);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words and their times, from scores of attention on, against openai-whisper's
+ * Words and their times, computed from attention scores, compared with openai-whisper's
  * add_word_timestamps() (tests/golden).
  */
 #include "unit/transcribe/golden.h"
@@ -126,7 +126,7 @@ TEST(words_are_those_of_the_reference)
 
 TEST(broken_text_is_cut_all_the_same)
 {
-    /* A code point in two tokens, one that never ends, and a byte that begins none. */
+    /* A code point in two tokens, an unfinished one, and a byte that starts none. */
     static const char bytes[] = "\xc3\xa9 \xe3\x81 \xff";
     static const size_t ends[] = {1, 2, 3, 4, 5, 6, 7};
     const struct words_text text = {bytes, ends, ARRAY_SIZE(ends)};
