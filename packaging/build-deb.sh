@@ -122,7 +122,7 @@ if ! dpkg-checkbuilddeps >"$work/log" 2>&1; then
     update_lists
     $as_root env DEBIAN_FRONTEND=noninteractive DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES-}" \
         apt-get build-dep -y -qq --no-install-recommends ./ >"$work/log" 2>&1 </dev/null ||
-        fail "apt-get could not install what the build needs"
+        fail "apt-get could not install the build dependencies"
 fi
 dpkg-buildpackage -us -uc >"$work/log" 2>&1 </dev/null || fail "the build failed"
 find "$work" -maxdepth 1 -type f -name '*_*' -exec cp -p -t "$out" {} +

@@ -96,7 +96,7 @@ now() { # milliseconds
     n=$(date +%s%N)
     echo "${n%??????}"
 }
-seconds() { # of milliseconds
+seconds() { # converts milliseconds
     printf '%d.%02d' $(($1 / 1000)) $(($1 % 1000 / 10))
 }
 begin=$(now)

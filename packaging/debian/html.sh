@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# html.sh DOCS OUT: the Markdown pages of DOCS as HTML in OUT, links between them included.
+# html.sh DOCS OUT: converts the Markdown pages in DOCS to HTML in OUT, with links between them.
 set -eu
 mkdir -p "$2"
 list=''
