@@ -5,7 +5,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-// Attention for devices in software: a subgroup, no shared memory
+// Attention for software devices: one subgroup per workgroup, no shared memory
 //
 // A workgroup is one subgroup. It computes a tile of rows and some heads of one KV head, M queries
 // together, over their context in blocks of 64 tokens. For scores, each lane has one token (of 64 /

@@ -50,7 +50,7 @@ IN_F32(2, q1)
 OUT_F32(3, y)
 PUSH(push_attention)
 
-// A slice of the queries and of the keys, or values of some tokens.
+// A slice of the queries and of the keys, or the values of some tokens.
 shared vec4 slices[SHARED_KEYS > SHARED_VALUES ? SHARED_KEYS : SHARED_VALUES];
 shared vec4 weights[M * WEIGHTS_LD]; // scores, then weights
 shared float factors[M];             // of the earlier results, then of the final result

@@ -2,7 +2,7 @@
 #ifndef KV_GLSL
 #define KV_GLSL
 
-// The KV store of one layer
+// Layout of the KV store of one layer
 //
 // K and V are two buffers of blocks of 64 tokens: [block][kv head][token][head_dim]. With Q8_0, the int8
 // values of a head in a block are followed by its F16 scales, [token][head_dim / 32].

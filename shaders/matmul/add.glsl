@@ -96,7 +96,7 @@ void add_chunk(const uint at[n_rows], const head heads[n_rows], uint c, const ui
             }
 }
 
-// Adds the products with column @k of x, whose rows begin at elements @x_at.
+// Adds the products with column @k of x, whose rows start at elements @x_at.
 void add_single(const uint at[n_rows], uint k, const uint x_at[tile],
                 inout float sums[n_rows][tile])
 {
