@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A template from anywhere, rendered with a small conversation and two long strings that are equal.
- * However it uses its steps, they stand for time.
+ * Any template, rendered with a small conversation and two long equal strings. The step limit must
+ * bound its time, whatever the template does.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sprintf(vars, "{\"big\":\"%0*d\",\"too\":\"%0*d\",%s", LONG, 0, LONG, 0, small);
     start = clock();
     r = inf_chat_render_vars(tmpl, vars, 1753185600, &limits, &text, &len, &err);
-    /* A hundred times what it takes without sanitizers. */
+    /* A hundred times the time without sanitizers. */
     assert(clock() - start < 3 * CLOCKS_PER_SEC);
     if (r == 0) {
         assert(utf8_valid(text, len));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* modules.json and, behind a NUL, what each folder's config.json is, and that of adapters. */
+/* modules.json and, after a NUL, the config.json of each folder, and the files of adapters. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const folders[] = {"1_Pooling", "2_Dense", "adapters"};
-/* The first takes what stands before the NUL, the others what stands behind it. */
+/* The first file is the text before the NUL, all others the text after it. */
 static const char *const files[] = {"modules.json", "sentence_bert_config.json",
                                     "1_Pooling/config.json", "2_Dense/config.json",
                                     "adapters/adapter_config.json"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a service may answer, or a client may send as a body: heads of answers, then chunks. The
- * first byte says how the rest is cut into pieces, which must change nothing. */
+/* Answers of a service, or bodies of clients: heads of answers, then chunks. The first byte selects
+ * how the rest is cut into pieces, which must not change the result. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A block of its own, so that reading beyond it is seen. */
+/* A separate allocation, so that sanitizers detect reads beyond its end. */
 static char *copy_of(const char *data, size_t size)
 {
     char *copy = malloc(size ? size : 1);
@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_head(copy, size, &head);
         begin = head.size;
     }
-    /* The verdict does not depend on how the bytes arrive. */
+    /* The result does not depend on how the bytes arrive. */
     for (size_t n = 0; n <= size && piece == HEAD_INCOMPLETE; n++)
         piece = head_check_answer(copy, n, MAX_HEADER, to_head, &head);
     if (piece != whole)

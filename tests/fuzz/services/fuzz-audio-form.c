@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forms of transcriptions, with the boundary XyZ: what is taken has a file that is sealed and
- * values within their limits; what is refused says why.
+ * Transcription forms with the boundary XyZ: an accepted form has a sealed file and values within
+ * their limits; a rejected one has an error message.
  */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets as both ends of cache.sock read them; what is read is written again, byte for byte. */
+/* Packets as both ends of cache.sock parse them; a parsed packet is written back unchanged. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void put_origin(const struct cache_origin *origin)
     cache_put_origin(&again, origin);
 }
 
-/* False: the packet is wrong, or the type has no body of this kind. */
+/* False: the packet is invalid, or its type has no body of this kind. */
 static bool read_question(struct cache_reader *r, const struct cache_head *head)
 {
     const uint8_t(*names)[INF_TIER_NAME_BYTES];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of segments, as an index is made from them, and what a policy learned. The sum of a page is
- * made to fit, or nothing behind it would be reached; what is read is written again.
+ * Pages of segments, from which an index is rebuilt, and the saved state of a policy. The checksum
+ * of a page is corrected, so that parsing continues behind it; parsed data is written back
+ * unchanged.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "cache/rank-rules.h"
 #include "cache/record.h"
 
-/* Where a page has the length and the sum of what is checked, and where that begins. */
+/* The offsets of a page's length and checksum, and of the checked bytes. */
 enum { LENGTH_AT = 12, SUM_AT = 16, CHECKED_AT = 24 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

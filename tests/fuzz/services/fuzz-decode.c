@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of sound, as the decoder's children read them. What is looked for is in code of this tree:
- * libav is a library of the system, which crashes in its child alone.
+ * Audio files as the decoder's children read them. The target is the code of this tree: libav is a
+ * system library, and a crash in it ends only its child process.
  */
 #include <math.h>
 #include <stdlib.h>

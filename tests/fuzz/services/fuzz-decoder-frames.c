@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of a decoder that is not what it should be, in pieces of many sizes. */
+/* Output of a compromised decoder, in pieces of many sizes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (r < 0 || r == FRAMES_END)
             break;
         if (r == FRAMES_NONE && !room)
-            abort(); /* it would wait for ever */
+            abort(); /* the service would wait forever */
         for (size_t i = 0; r == FRAMES_SAMPLES && i < n; i++)
             if (!(samples[i] >= -1 && samples[i] <= 1))
                 abort();

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_TEXTS = 16 };
 
-/* What was refused has a reason; what was taken is within limits and named. */
+/* A rejected request has an error; an accepted one is within limits and names its model. */
 static void check(int r, struct inputs *inputs, const struct problem *problem)
 {
     if (r < 0 && (!problem->status || !problem->code || !problem->message[0]))

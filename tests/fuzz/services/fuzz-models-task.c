@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The beginning of a model file, whatever kind it is. */
+/* The start of a model file of any kind. */
 #include <stdint.h>
 #include <stdlib.h>
 

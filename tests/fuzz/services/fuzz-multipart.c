@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forms: the first line is the Content-Type, the rest the body. Read whole and in pieces, they must
- * come to the same parts, or both be refused.
+ * Multipart forms: the first line is the Content-Type, the rest the body. Parsed whole and in
+ * pieces, the parts must be the same, or both must be rejected.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request as it comes from the network: its head, then its body as a chat or completion request.
- */
+/* A request from the network: its head, then its body as a chat or completion request. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(copy, data, size);
     whole = head_check(copy, size, MAX_HEADER, &head);
-    /* The verdict does not depend on how the bytes arrive. */
+    /* The result does not depend on how the bytes arrive. */
     for (size_t n = 0; n <= size && piece == HEAD_INCOMPLETE; n++)
         piece = head_check(copy, n, MAX_HEADER, &head);
     if (piece != whole)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Runs a tokenizer that came out of untrusted bytes over texts with all that is hard. */
+/* Runs a tokenizer that was made from untrusted bytes on difficult texts. */
 
 #include <assert.h>
 #include <stdlib.h>

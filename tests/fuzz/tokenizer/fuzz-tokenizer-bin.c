@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vocabularies of .bin files of Whisper. */
+/* Vocabularies in whisper.cpp's .bin files. */
 #include <stdint.h>
 
 #include "format/whisper/ggml-bin.h"

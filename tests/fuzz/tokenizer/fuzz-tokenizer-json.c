@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.json, and then encoding and decoding with what came of it. */
+/* tokenizer.json, then encoding and decoding with the resulting tokenizer. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
