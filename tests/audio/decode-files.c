@@ -69,7 +69,7 @@ static void on_end(void *user, enum decoding_outcome outcome, const struct decod
     start_next(run);
 }
 
-/* The file in sealed memory; -1: it cannot be read. */
+/* The file as sealed memory; -1 if it cannot be read. */
 static int spool(const char *path, uint64_t *size)
 {
     const int fd = memfd_create("file", MFD_CLOEXEC | MFD_ALLOW_SEALING);

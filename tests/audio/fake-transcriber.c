@@ -109,7 +109,7 @@ static void put_segment(struct inf_transcriber *t, struct fake_request *r, uint6
     put(t, e);
 }
 
-/* With the lock. True: the request is over. */
+/* Called with the lock held. True: the request has ended. */
 static bool step(struct inf_transcriber *t, struct fake_request *r)
 {
     const uint64_t left = r->n_fed - r->n_done;
@@ -176,7 +176,7 @@ static void *run(void *data)
         if (step(t, *at)) {
             struct fake_request *over = *at;
 
-            /* The list may have grown meanwhile, at its end. */
+            /* The list may have grown at its end in the meantime. */
             *at = over->next;
             if (t->end == &over->next)
                 t->end = at;
@@ -188,7 +188,7 @@ static void *run(void *data)
     return NULL;
 }
 
-/* Any model will do. */
+/* Accepts any model. */
 int inf_model_suits(struct inf_model *model, enum inf_model_use use, struct inf_err *reterr)
 {
     (void)model;

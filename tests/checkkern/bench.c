@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Timing on several threads, and what the machine gives at most: backend/cpu/limits.h. */
+/* Timing on several threads, and the limits of the machine as backend/cpu/limits.h measures them.
+ * */
 
 #include "harness.h"
 

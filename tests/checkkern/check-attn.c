@@ -25,7 +25,7 @@ struct block_case {
     struct attn_range *range;
 };
 
-/* One number into the keys or values of a block, F32 and F16 and BF16. */
+/* Writes one number to the keys or values of a block, as F32, F16 or BF16. */
 static void put(enum codec format, void *to, size_t i, float x)
 {
     if (format == CODEC_F32)
@@ -99,7 +99,7 @@ static void block_done(struct check *ck, struct block_case *c)
     ck->n_cases++;
 }
 
-/* Ranges as rows meet them: all of the block, the staircase of causal attention, a window. */
+/* Token ranges that rows can see: all of the block, causal attention's staircase, a window. */
 static void fill_ranges(struct check *ck, struct block_case *c)
 {
     const uint32_t group = 1 + rng_u32(&ck->rng) % 3, kind = rng_u32(&ck->rng) % 3;
@@ -122,7 +122,7 @@ static struct attn_args args_of(const struct block_case *c, const void *kv, void
     return (struct attn_args){c->M, c->hd, c->bt, c->range, q, kv, NULL, s, o};
 }
 
-/* The rows of one call, one by one and with noise where a row must not look. */
+/* The rows of one call, each alone, and with noise in the tokens that the row must not read. */
 static void rows_alone(struct check *ck, const struct block_case *c, bool values, const float *s0,
                        float *s, float *o)
 {
@@ -225,7 +225,7 @@ static void one_block(struct check *ck, const struct attn_fns *fns, enum codec f
     block_done(ck, &c);
 }
 
-/* Tables that this rung may use: some need a flag more. */
+/* Tables that this ISA level can use: some need an additional CPU flag. */
 static size_t tables(const struct check *c, const struct attn_fns *ret[2])
 {
     ret[0] = attn_pick(c->flags);
@@ -280,7 +280,7 @@ void check_quantise(struct check *c)
     }
 }
 
-/* Of e = exp(x): x is a difference that was rounded to float, which moves e by |x| roundings. */
+/* Error of e = exp(x): x is a difference rounded to float, which changes e by |x| roundings. */
 static double exp_tolerance(float e)
 {
     const double x = e > 0 ? -log((double)e) : 104;

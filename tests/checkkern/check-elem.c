@@ -14,7 +14,7 @@
 
 static const uint32_t lengths[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 80, 127, 128, 1024, 1031};
 
-/* Inputs and two outputs of n floats; a kernel that leaves them crashes or is told. */
+/* Inputs and two outputs of n floats; accesses outside of them crash or are reported. */
 struct rows {
     uint32_t n;
     struct guarded a, b, c, y, expected;
@@ -48,7 +48,7 @@ static void rows_done(struct check *c, struct rows *r)
     c->n_cases++;
 }
 
-/* @n_terms float roundings, each of at most @magnitude; @floor for results near 0. */
+/* The bound for @n_terms float roundings, each of at most @magnitude; @floor for results near 0. */
 static void compare(struct check *c, const struct rows *r, unsigned n_terms, float floor,
                     const char *what)
 {
@@ -107,7 +107,7 @@ static void rope_case(struct check *c, const struct elem_fns *fns, uint32_t n, b
                                  (fabsf(((float *)r.b.data)[i]) + fabsf(((float *)r.c.data)[i])));
     (pairs ? elem_ref.rope_pairs : elem_ref.rope_half)(r.expected.data, r.b.data, r.c.data, n);
     (pairs ? fns->rope_pairs : fns->rope_half)(r.y.data, r.b.data, r.c.data, n);
-    /* Terms may cancel: the bound is on their size. */
+    /* Terms may cancel: the bound depends on their magnitudes. */
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t j = pairs ? i ^ 1 : (i + n / 2) % n;
         const float *x = r.a.data, *co = r.b.data, *s = r.c.data;
@@ -228,7 +228,7 @@ void check_gelu(struct check *c)
     }
 }
 
-/* Conversions and sums are exact: the same bits. */
+/* Conversions and sums are exact: the bits must be equal. */
 static void exact_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill)
 {
     struct rows r;
@@ -284,7 +284,7 @@ static void bench_print(const struct check *c, const char *what, uint64_t nsec)
            (double)nsec / ((double)BENCH_ROUNDS * BENCH_N));
 }
 
-/* One kernel on a row in the first-level cache. */
+/* Times one kernel on a row in the L1 cache. */
 #define BENCH(name, what, call)                                                                    \
     void bench_##name(struct check *c)                                                             \
     {                                                                                              \

@@ -17,7 +17,7 @@
 #include "core/half.h"
 #include "harness.h"
 
-/* To nearest even, of 11 bits; nothing here is too large. */
+/* Rounds to nearest even with 11 bits; no number here overflows. */
 static long double round_half(long double v)
 {
     int exp;

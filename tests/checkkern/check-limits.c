@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The loops that measure the machine: each reads every word once, in all its ways. */
+/* The loops that measure the machine: in each variant they read every word exactly once. */
 
 #include <stdio.h>
 #include <string.h>

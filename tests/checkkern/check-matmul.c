@@ -19,7 +19,7 @@
 #include "quant/dtype.h"
 #include "weights.h"
 
-/* One product with all its memory. */
+/* One product with its buffers. */
 struct product {
     enum inf_dtype dtype;
     uint32_t M, N, K;
@@ -132,7 +132,7 @@ static void compare_with_ref(struct check *c, struct product *p, const char *wha
                            : p->args.kind == MATMUL_ACT_Q8 ? 0
                                                            : 256;
     const uint64_t n_terms = chunk ? MIN(p->K, chunk) + p->K / chunk : p->K / 16 * 2;
-    /* The unit for BF16 takes numbers below the normal range as zero. */
+    /* The instruction for BF16 treats numbers below the normal range as zero. */
     const double flushed = p->args.kind == MATMUL_ACT_BF16 ? p->K * 0x1p-126 : 0;
     const float *y = p->y.data;
     struct matmul_args args = p->args;
@@ -172,7 +172,7 @@ static void compare_with_ref(struct check *c, struct product *p, const char *wha
                    sqrt(squares / (double)n_squares) * 0x1p24);
 }
 
-/* Lowest rung that is not the reference. */
+/* The lowest ISA level that is not the reference. */
 static const struct matmul_ops *lowest_ops(void)
 {
     unsigned flags;
@@ -221,7 +221,7 @@ void check_matmul(struct check *c)
     static const uint32_t Ns[] = {1, 15, 16, 17, 32, 33, 63, 71};
     static const uint32_t Ms[] = {1, 2, 3, 5, 7, 13};
 
-    /* Every length; shapes by turns. */
+    /* Every length; shapes alternate. */
     for (int d = 0; d < INF_DTYPE_N; d++)
         for (size_t i = 0; i < ARRAY_SIZE(Ks); i++)
             check_case(c, (enum inf_dtype)d, Ms[rng_u32(&c->rng) % ARRAY_SIZE(Ms)],
@@ -235,7 +235,7 @@ void check_matmul(struct check *c)
     }
 }
 
-/* What is not a number in x is none in y, in its row alone. */
+/* NaN in x gives NaN in y, in the same row only. */
 static void check_nan(struct check *c, enum inf_dtype dtype, float bad)
 {
     const struct matmul_ops *ops = matmul_ops_get(c->flags);
@@ -315,7 +315,7 @@ void check_matmul_invariance(struct check *c)
     check_batches(c, INF_DTYPE_F32, 40, 301);
 }
 
-/* Prepared rows are the reference's, bit for bit. */
+/* Prepared rows have the same bits as the reference's. */
 void check_prepare(struct check *c)
 {
     const uint32_t K = 32 * 37;

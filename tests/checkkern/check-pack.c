@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Keys and values as Q4_0 and FP8: rotating, levels and scales, bit for bit as the reference. */
+/* Keys and values as Q4_0 and FP8: rotation, levels and scales match the reference bit for bit. */
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "core/half.h"
 #include "harness.h"
 
-/* Rotated heads keep their length, and come back; the reference has the same bits. */
+/* Rotation keeps the length of heads and can be undone; the bits match the reference. */
 static void check_rotate(struct check *c, const struct attn_fns *fns, const float *x, uint32_t n)
 {
     float y[ATTN_HEAD_MAX], expected[ATTN_HEAD_MAX];
@@ -115,7 +115,7 @@ void check_pack(struct check *c)
     check_errors(c, fns);
 }
 
-/* Nanoseconds a head of 128. */
+/* Nanoseconds per head of 128. */
 void bench_pack(struct check *c)
 {
     enum { N = 128, ROUNDS = 100000 };

@@ -73,7 +73,7 @@ static void packed_done(struct check *c, struct packed *p)
     free(p->rows);
 }
 
-/* @k of row @m of x, as it goes into a product. */
+/* Element @k of row @m of x, as a product uses it. */
 static double x_at(const struct packed *p, uint32_t m, uint32_t k)
 {
     const float v = ((const float *)p->x.data)[(size_t)m * p->K + k];
@@ -97,7 +97,7 @@ static double w_at(const struct packed *p, uint32_t n, uint32_t k)
     return p->dtype == INF_DTYPE_F32 ? (double)v : (double)bf16_to_f32(bf16_from_f32(v));
 }
 
-/* No number of a block that begins at @k is farther from what it was than half a step. */
+/* No number of a block that starts at @k is off by more than half a quantization step. */
 static void compare_block(struct check *c, const struct packed *p, uint32_t m, uint32_t k,
                           const char *fill)
 {
@@ -117,7 +117,7 @@ static void compare_block(struct check *c, const struct packed *p, uint32_t m, u
     }
 }
 
-/* Rows of F32 are compared with x itself: both of its parts lose a bit. */
+/* F32 rows are compared with x itself: each of the two parts loses a bit. */
 static void compare(struct check *c, const struct packed *p, const char *fill)
 {
     const bool two = p->dtype == INF_DTYPE_F32;
@@ -156,7 +156,7 @@ static void compare(struct check *c, const struct packed *p, const char *fill)
                    sqrt(squares / (double)n_squares));
 }
 
-/* Some of the rows and groups of columns alone are what they were among all. */
+/* Some rows and groups of columns, computed alone, have the same bits as among all. */
 static void check_company(struct check *c, const struct packed *p)
 {
     const struct matmul_ops *ops = matmul_ops_get(c->flags);
@@ -199,7 +199,7 @@ static void check_packed(struct check *c, enum inf_dtype dtype, uint32_t M, uint
     c->n_cases++;
 }
 
-/* What is not a number in x is none in y, in its row alone. */
+/* NaN in x gives NaN in y, in the same row only. */
 static void check_nan(struct check *c, enum inf_dtype dtype, float bad)
 {
     struct packed p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Builds of the kernels alone, without backends (arm64.sh). */
+/* Stubs for builds of the kernels without backends (arm64.sh). */
 
 #include "harness.h"
 

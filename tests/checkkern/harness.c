@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Guarded memory, numbers, and how failures are told; see harness.h. */
+/* Guarded memory, test numbers, and reports of failures; see harness.h. */
 
 #include "harness.h"
 

@@ -56,7 +56,7 @@ struct check {
 CHECKS(X)
 #undef X
 
-/* What of all checks is to be done. */
+/* Options of a run. */
 struct selection {
     const char *test, *rung; /* NULL: all */
     uint64_t seed;
@@ -67,14 +67,14 @@ struct selection {
 /* devices/run.c: the checks of all devices; @current is what runs, for messages. Returns how many
  * ran and adds to *n_failed. */
 unsigned devices_run(const struct selection *sel, struct check *current, unsigned *n_failed);
-/* Their names, one a line. */
+/* Prints their names, one per line. */
 void devices_list(void);
-/* What became of a check. */
+/* The result of a check. */
 void check_report(const struct check *c, double seconds);
 
-/* Whether a case of a long check is among those that are done: the seed decides. */
+/* Whether a case of a long check is part of the sample; the seed decides. */
 bool check_draws(struct check *c);
-/* Says what differs; after ten of a check only counts. */
+/* Reports a difference; after ten per check it only counts. */
 void check_fail(struct check *c, const char *format, ...) PRINTF(2, 3);
 
 /*
@@ -89,10 +89,10 @@ struct guarded {
 };
 
 struct guarded guarded_new(size_t size, bool at_end);
-/* Frees; false when bytes around it were written. */
+/* Frees the memory; false if bytes around it were overwritten. */
 bool guarded_done(struct guarded *g);
 
-/* Numbers that kernels meet, and some that they should not stumble over. */
+/* Numbers that kernels encounter, including difficult ones. */
 enum fill {
     FILL_NORMAL,
     FILL_ZERO,

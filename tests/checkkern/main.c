@@ -60,7 +60,7 @@ static void run_one(const struct selection *sel, size_t i, unsigned *n_failed)
     check_report(&current, (double)(clock_usec() - start) * 1e-6);
 }
 
-/* Every check on every rung. Returns how many ran. */
+/* Runs every check on every ISA level; returns how many ran. */
 static unsigned run_rungs(const struct selection *sel, unsigned *n_failed)
 {
     unsigned n_run = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Weights of every format for checks and benches: encoded numbers, or random and extreme bytes. */
+/* Weights of every format for checks and benchmarks: encoded numbers, or random and extreme bytes.
+ * */
 
 #include "harness.h"
 

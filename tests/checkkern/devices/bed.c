@@ -204,7 +204,7 @@ double bed_compare_row(struct bed *bed, const float *row, const double *expected
         const double y = (double)row[j];
         double part;
 
-        /* What floats cannot hold. */
+        /* Values outside of the range of floats. */
         if (!(fabs(expected[j]) < 0x1p127) || !(errors[j] < 0x1p100))
             continue;
         part = y == expected[j] ? 0 : fabs(y - expected[j]) / errors[j];

@@ -16,7 +16,7 @@
 
 enum { BED_SEQS = 8, BED_BLOCKS = 96, BED_BLOCK_TOKENS = 64 };
 
-/* A sequence: its inputs, where it stands, and its results. */
+/* A sequence: its inputs, its position, and its results. */
 struct bed_seq {
     uint32_t n;            /* rows */
     const int32_t *tokens; /* [n] or NULL */
@@ -49,14 +49,14 @@ void bed_done(struct bed *bed);
 void bed_seq_init(struct bed *bed, struct bed_seq *s, const int32_t *tokens, const float *input,
                   uint32_t n);
 void bed_seq_done(struct bed_seq *s);
-/* One step with @take[i] more rows of sequence i; results go to their `out`. */
+/* One step with @take[i] more rows of sequence i; the results are written to their `out`. */
 void bed_step(struct bed *bed, struct bed_seq *seqs, uint32_t n_seqs, const uint32_t *take);
-/* All of one sequence from its beginning, in steps of at most @chunk rows. */
+/* Computes a whole sequence from its start, in steps of at most @chunk rows. */
 void bed_run(struct bed *bed, struct bed_seq *s, uint32_t chunk);
-/* The next @n rows as if they stood at @pos, behind what lies in @blocks. */
+/* Computes the next @n rows as if they were at @pos, after the tokens in @blocks. */
 void bed_far_step(struct bed *bed, struct bed_seq *s, const uint32_t *blocks, uint32_t pos,
                   uint32_t n);
-/* What this device rounds in steps of @n_rows. */
+/* The roundings of this device in steps of @n_rows. */
 struct bound_rules bed_rules(const struct bed *bed, uint32_t n_rows);
 /* Compares the results of a whole sequence with the formulas, and tells @what differs. Returns the
  * root mean square of the errors' parts of their bounds. */
@@ -69,13 +69,13 @@ double bed_compare_row(struct bed *bed, const float *row, const double *expected
 void bed_same(struct bed *bed, const float *got, const float *expected, uint32_t n_rows,
               const char *what);
 
-/* Numbers that live as long as a case. */
+/* Numbers that are freed at the end of a case. */
 struct case_memory {
     struct guarded blocks[32];
     unsigned n;
 };
 
-/* @size bytes, @offset bytes behind an address that is aligned to 64. */
+/* @size bytes, @offset bytes after an address that is aligned to 64. */
 void *case_bytes(struct case_memory *m, size_t size, size_t offset);
 float *case_floats(struct check *c, struct case_memory *m, enum fill fill, size_t n);
 /* A matrix; numbers have the size that products with rows of K normal numbers stay near 1. */

@@ -69,7 +69,7 @@ static double score(const struct attn *a, size_t q, size_t k, double *ret_error)
     return sum * (double)a->p->scale;
 }
 
-/* Scores become weights that sum to 1, their errors relative ones of the weights. */
+/* Scores become weights with the sum 1; errors of scores are relative errors of the weights. */
 static void soften(struct attn *a, size_t first, size_t pos)
 {
     double max = -INFINITY, worst = 0, sum = 0;

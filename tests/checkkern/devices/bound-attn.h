@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The part of bound.c that is about attention, and what both share. */
+/* Error bounds of attention (a part of bound.c), and what both files share. */
 
 #include "checkkern/devices/bound.h"
 

@@ -32,7 +32,7 @@ static double *new_doubles(size_t n)
     return x;
 }
 
-/* Of the block of 32 that has element @i. */
+/* The maximum of the block of 32 that contains element @i. */
 static double block_max(const double *x, size_t i, size_t n)
 {
     double max = 0;
@@ -42,7 +42,7 @@ static double block_max(const double *x, size_t i, size_t n)
     return max;
 }
 
-/* What rounding adds to the errors of a row of @n numbers. */
+/* Adds the errors of rounding to those of a row of @n numbers. */
 void bound_round(enum bound_rounding how, const double *x, double *error, size_t n)
 {
     double row_max = 0;
@@ -71,7 +71,7 @@ void bound_round(enum bound_rounding how, const double *x, double *error, size_t
             break;
         case BOUND_Q8:
             max = block_max(x, i, n);
-            /* Blocks of nearly nothing count as zero. */
+            /* Blocks of tiny values count as zero. */
             error[i] += max < 0x1p-99 ? max : max / 127 * 0.51;
             break;
         }
@@ -125,7 +125,7 @@ static void rms_norm(const struct bound *b, const struct graph_node *node, const
         }
         mean = squares / n + (double)node->f;
         s = 1 / sqrt(mean);
-        /* Squares may be flushed as well. */
+        /* Squares may be flushed to zero as well. */
         own = (n / 2.0 + 8) * BOUND_UNIT + along / n / mean + BOUND_FLUSH / mean;
         for (uint32_t j = 0; j < n; j++)
             error[at + j] = fabs((double)w[j]) * s * (dx[at + j] + fabs(x[at + j]) * own) +
@@ -139,7 +139,7 @@ static void matmul(const struct bound *b, const struct graph_node *node, enum bo
                    const double *x, const double *dx, double *error)
 {
     const uint32_t K = node->w.cols, N = node->w.rows;
-    /* As for tolerance_half_sum(). */
+    /* The same reasoning as in tolerance_half_sum(). */
     const double units = (K + 8) * BOUND_UNIT + (how == BOUND_F16_ROWS   ? 0x1p-11
                                                  : how == BOUND_F16_SUMS ? 17 * 0x1p-11
                                                                          : 0);
@@ -169,7 +169,7 @@ static void matmul(const struct bound *b, const struct graph_node *node, enum bo
     free(w);
 }
 
-/* Angles are products of floats, so that they are off by u × angle. */
+/* Angles are products of floats, with an error of u × angle. */
 static void rope(const struct bound *b, const struct graph_node *node, const double *x,
                  const double *dx, double *error)
 {
@@ -226,7 +226,7 @@ static double act(enum graph_act kind, double x, double *ret_error)
     return y;
 }
 
-/* How much an activation enlarges errors at most, near x. */
+/* The largest factor by which an activation increases errors near x. */
 static double steepness(enum graph_act kind, double x, double dx)
 {
     return kind == GRAPH_ACT_RELU2 ? 2 * (fabs(x) + dx) : 1.2;

@@ -58,7 +58,7 @@ static graph_ref heads(struct check *c, struct attn_bed *b, const struct attn_ca
     return y;
 }
 
-/* Of two layers, so that layers are told apart; the first has other heads and goes nowhere. */
+/* Two layers with different heads, so that a mix-up shows; the result of the first is not used. */
 static bool attn_init(struct check *c, struct attn_bed *b, const struct attn_case *a,
                       uint32_t max_rows, uint32_t max_ctx)
 {
@@ -131,7 +131,7 @@ static void random_steps(struct bed *bed, struct bed_seq *seqs, uint32_t n_seqs)
     }
 }
 
-/* Several sequences in steps of all kinds, then each alone at once. */
+/* Several sequences in steps of all kinds; then each of them alone in one step. */
 static void attn_case(struct check *c, const struct attn_case *a)
 {
     static const uint32_t lengths[] = {1, 64, 65, 131};
@@ -192,7 +192,7 @@ void check_graph_attention(struct check *c)
                                          .norm = i % 2});
 }
 
-/* One sequence, cut in all ways. */
+/* One sequence, divided into steps in all ways. */
 static void steps_case(struct check *c, const struct attn_case *a)
 {
     static const uint32_t chunks[] = {1, 2, 5, 8, 9, 16, 31, 32, 33, 50, 63, 64, 65, 128, 140};
@@ -240,7 +240,7 @@ void check_graph_steps(struct check *c)
                                       .norm = true});
 }
 
-/* A long context: read in large steps, its last rows in small ones. */
+/* A long context: processed in large steps, its last rows in small ones. */
 static void long_case(struct check *c, const struct attn_case *a, uint32_t n)
 {
     struct attn_bed b;
@@ -300,7 +300,7 @@ static void far_row(const struct attn_bed *b, const struct bound *bound, uint32_
     }
 }
 
-/* Rows at the end of a very long context, whose blocks are the same few again and again. */
+/* Rows at the end of a very long context, which repeats the same few blocks. */
 static void far_case(struct check *c, enum codec kv, uint32_t n_rows)
 {
     enum { MOST = 40 };
@@ -363,7 +363,7 @@ void check_graph_long(struct check *c)
               1100);
 }
 
-/* What blocks held before must not be seen: NaN times a weight of 0 is NaN. */
+/* Old contents of blocks must not be read: NaN times a weight of 0 is NaN. */
 static void stale_case(struct check *c, enum codec kv)
 {
     enum { N = 150 };
@@ -438,7 +438,7 @@ static void nan_case(struct check *c, uint32_t window, uint32_t chunk)
     attn_done(c, &b, opened);
 }
 
-/* A sequence goes on from a copy of another's last block, and the original is left alone. */
+/* A sequence continues from a copy of another's last block, and the original stays unchanged. */
 static void copy_case(struct check *c, enum codec kv)
 {
     enum { N = 100 };
@@ -483,7 +483,7 @@ void check_graph_blocks(struct check *c)
     }
 }
 
-/* Seconds of the fastest of some steps of @n rows behind @pos others. */
+/* Seconds of the fastest of several steps of @n rows after @pos others. */
 static double bench_steps(struct bed *bed, struct bed_seq *s, uint32_t pos, uint32_t n)
 {
     const uint64_t begin = clock_nsec();
@@ -524,7 +524,7 @@ void bench_graph_attention(struct check *c)
             one = bench_steps(&b.bed, &s, n - 1, 1);
             many = bench_steps(&b.bed, &s, n - rows, rows);
             bytes = codec_head_bytes(kv[i], 128);
-            /* Of two layers, K and V. */
+            /* K and V of two layers. */
             printf("%-6s %10.1f %14.1f\n", codec_info(kv[i])->name,
                    2.0 * 2 * 8 * (double)bytes * n / one * 1e-9,
                    2.0 * 2 * 16 * 128 * rows * (n - rows / 2.0) / many * 1e-9);

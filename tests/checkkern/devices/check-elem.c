@@ -13,7 +13,7 @@
 #include "checkkern/devices/checks.h"
 #include "quant/dtype.h"
 
-/* Rows at once, some at a time, and one by one. */
+/* All rows at once, some at a time, and one by one. */
 static void check_graph(struct check *c, const struct graph *g, const int32_t *tokens,
                         const float *input, uint32_t n, const char *what)
 {
@@ -191,7 +191,7 @@ static graph_ref rows_graph(struct graph *g, const struct weight *w, bool norm)
     return graph_scale(g, norm ? graph_rms_norm(g, y, w, 1e-6f, 0) : y, 2);
 }
 
-/* Rows of the logits are those that were asked for, and may be none. */
+/* The rows with logits are the requested ones; there may be none. */
 static void rows_case(struct check *c, uint32_t width, bool norm)
 {
     enum { N = 33 };

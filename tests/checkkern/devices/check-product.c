@@ -18,7 +18,7 @@
 
 enum { ROWS_MOST = 70 };
 
-/* What is computed: y = x · wᵀ, and how it goes on. */
+/* The computation under test: y = x · wᵀ, and the following operations. */
 struct product_case {
     enum inf_dtype dtype;
     uint32_t N, K;
@@ -55,7 +55,7 @@ static graph_ref build(struct check *c, struct case_memory *m, const struct prod
     return p->kept ? y : graph_rows(g, y);
 }
 
-/* Some rows alone, then few and more of them at once: the bits that they have among all. */
+/* Some rows alone, then in small and larger groups: their bits are the same as among all. */
 static void check_company(struct bed *bed, const struct bed_seq *all, const char *what)
 {
     static const uint32_t Ms[] = {1, 1, 2, 3, 5, 8, 9, 16, 33, 64};
@@ -87,7 +87,7 @@ static void check_rows(struct bed *bed, struct bed_seq *s, uint32_t chunk, bool 
     bed_run(bed, s, chunk);
     snprintf(how, sizeof(how), "%s, steps of %u", what, chunk);
     part = bed_compare(bed, s, &bound, how);
-    /* Errors of either sign grow with the root of the number of terms (tolerance.c). */
+    /* Errors of random sign grow with the root of the number of terms (tolerance.c). */
     if (random_errors && part > 4 / sqrt(K + 8.0))
         check_fail(bed->c, "%s: errors are %.2g of their bounds, which is not by chance", how,
                    part);
@@ -222,7 +222,7 @@ static void range_case(struct check *c, enum inf_dtype dtype)
     case_done(c, &m);
 }
 
-/* What is not a number in x is none in y, in its row alone; other rows keep their bits. */
+/* NaN in x gives NaN in y, in the same row only; other rows keep their bits. */
 static void nan_case(struct check *c, enum inf_dtype dtype, float bad, uint32_t chunk)
 {
     const uint32_t N = 40, K = 512, row = 3;
@@ -276,7 +276,7 @@ void bench_graph_hostile(struct check *c)
     (void)c;
 }
 
-/* Seconds of a step with @M rows through a chain of products, of which one row is fetched. */
+/* Seconds of a step with @M rows through a chain of products; one row is fetched. */
 static double bench_step(struct check *c, const struct graph *g, const float *x, uint32_t M)
 {
     const struct kv_layout layout = {1, 1, 32, BED_BLOCK_TOKENS, CODEC_F16, CODEC_F16};

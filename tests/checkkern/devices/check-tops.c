@@ -16,7 +16,7 @@
 
 enum { N_ROWS = 12 };
 
-/* What rows may look like; one of each in a step. */
+/* The kinds of rows; each step has one of each. */
 enum look {
     LOOK_NORMAL,
     LOOK_EQUAL,      /* all the same */
@@ -65,7 +65,7 @@ static float look_at(struct check *c, enum look look, uint32_t i, uint32_t n)
     return x;
 }
 
-/* The definition, one largest after the other. */
+/* The definition: takes the largest value repeatedly. */
 static void expect(const float *x, uint32_t n, uint32_t n_wanted, struct top_row *t)
 {
     double sum = 0;
@@ -150,7 +150,7 @@ static void step(struct bed *bed, const float *x, uint32_t n, const uint32_t *wa
                 check_fail(bed->c, "row %u is not told", i);
             whole = row;
         }
-        /* NaN has many bits, and -0 may become 0. */
+        /* NaN has many bit patterns, and -0 may become 0. */
         for (uint32_t j = 0; j < n; j++)
             if (whole[j] != x[(size_t)i * n + j] &&
                 !(isnan(whole[j]) && isnan(x[(size_t)i * n + j])))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Checks of whole devices, as those of harness.h. */
+/* Checks of whole devices, in the form of those in harness.h. */
 
 #include "checkkern/harness.h"
 
-/* Name, and whether it is about products. */
+/* The name, and whether the check is about products. */
 #define DEVICE_CHECKS(X)                                                                           \
     X(graph_product, true)                                                                         \
     X(graph_hostile, true)                                                                         \

@@ -46,7 +46,7 @@ unsigned devices_names(struct device_name names[DEVICES_MOST], char *why, size_t
     return n;
 }
 
-/* Quantised weights are multiplied by quantised rows. */
+/* Products with quantized weights also quantize the rows. */
 static void cpu_rules(const struct backend *b, struct bound_rules *rules)
 {
     unsigned flags = 0;
@@ -94,7 +94,7 @@ void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *
                                  : choice.pack == VKB_PACK_F16 ? BOUND_F16_ROWS
                                                                : BOUND_EXACT;
     }
-    /* Units that multiply matrices take binary16. */
+    /* Matrix units multiply binary16. */
     if (caps_of(b)->coopmat && class == VKB_MANY)
         rules->attention = BOUND_F16;
 }
@@ -111,7 +111,7 @@ bool device_is_slow(const struct backend *b)
 
 bool device_ends_loops(const struct backend *b)
 {
-    /* The kernels that read texels take a whole context in one loop. */
+    /* Kernels that read texels process a whole context in one loop. */
     return !is_cpu(b) && caps_of(b)->max_loops > 0 && caps_of(b)->texel;
 }
 

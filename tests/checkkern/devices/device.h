@@ -21,16 +21,16 @@ struct device_name {
     enum device_part part;
 };
 
-/* The devices that can be used; 0 and why when there is none. */
+/* The usable devices; 0 and a reason if there is none. */
 unsigned devices_names(struct device_name names[DEVICES_MOST], char *why, size_t why_size);
 int device_open(const struct device_name *device, unsigned n_threads, struct backend **ret_backend,
                 struct inf_err *reterr);
 struct backend *device_close(struct backend *b);
-/* What the device rounds in steps of @n_rows; the rest of @rules is left alone. */
+/* The roundings of the device in steps of @n_rows; sets only its part of @rules. */
 void device_rules(const struct backend *b, uint32_t n_rows, struct bound_rules *rules);
-/* Whether a row must be the same bits whatever rows it is computed with. */
+/* Whether a row must have the same bits whatever rows are computed with it. */
 bool device_same_bits(const struct backend *b);
-/* Whether it computes on the CPU, so that checks of speed take small shapes. */
+/* Whether the device runs on the CPU, so that speed checks use small shapes. */
 bool device_is_slow(const struct backend *b);
-/* Whether its loops end after so many rounds, so that very long contexts are refused. */
+/* Whether the driver limits loop iterations, so that very long contexts are rejected. */
 bool device_ends_loops(const struct backend *b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Each check on each device, which is opened anew for it. */
+/* Runs each check on each device, which is opened again for each check. */
 
 #include <stdio.h>
 #include <string.h>
