@@ -16,34 +16,34 @@ struct api_key_entry {
     unsigned rights;
 };
 
-static int api_key_rights(const struct config_source *s, const yaml_node_t *node,
+static int api_key_rights(const struct yaml_source *s, const yaml_node_t *node,
                           unsigned *ret_rights)
 {
     unsigned rights = 0;
 
     if (node->type != YAML_SEQUENCE_NODE)
-        return config_bad(s, &node->start_mark, "rights must be a list of " RIGHTS_LIST);
+        return yaml_source_bad(s, node, "rights must be a list of " RIGHTS_LIST);
     for (const yaml_node_item_t *i = node->data.sequence.items.start;
          i < node->data.sequence.items.top; i++) {
         const yaml_node_t *item = yaml_document_get_node(s->doc, *i);
-        const char *word = config_scalar(item);
+        const char *word = yaml_source_scalar(item);
         const unsigned right = word ? right_find(word, strlen(word)) : 0;
 
         if (!right)
-            return config_bad(s, &item->start_mark, "the rights are " RIGHTS_LIST);
+            return yaml_source_bad(s, item, "the rights are " RIGHTS_LIST);
         rights |= right;
     }
     if (!rights)
-        return config_bad(s, &node->start_mark,
-                          "a key needs at least one right; the rights are " RIGHTS_LIST);
+        return yaml_source_bad(s, node,
+                               "a key needs at least one right; the rights are " RIGHTS_LIST);
     *ret_rights = rights;
     return 0;
 }
 
-static int api_key_field(const struct config_source *s, const yaml_node_t *name_node,
+static int api_key_field(const struct yaml_source *s, const yaml_node_t *name_node,
                          const yaml_node_t *value, struct api_key_entry *entry)
 {
-    const char *name = config_scalar(name_node), *text = config_scalar(value);
+    const char *name = yaml_source_scalar(name_node), *text = yaml_source_scalar(value);
     const char **field = NULL;
 
     if (name && strcmp(name, "rights") == 0)
@@ -53,15 +53,14 @@ static int api_key_field(const struct config_source *s, const yaml_node_t *name_
     else if (name && strcmp(name, "name") == 0)
         field = &entry->name;
     if (!field)
-        return config_bad(s, &name_node->start_mark,
-                          "an API key has only the fields key, name and rights");
+        return yaml_source_bad(s, name_node, "an API key has only the fields key, name and rights");
     if (!text || !text[0])
-        return config_bad(s, &value->start_mark, "%s of an API key must be a text", name);
+        return yaml_source_bad(s, value, "%s of an API key must be a text", name);
     *field = text;
     return 0;
 }
 
-static int api_key_fields(const struct config_source *s, const yaml_node_t *map,
+static int api_key_fields(const struct yaml_source *s, const yaml_node_t *map,
                           struct api_key_entry *entry)
 {
     int r = 0;
@@ -70,30 +69,30 @@ static int api_key_fields(const struct config_source *s, const yaml_node_t *map,
          r == 0 && p < map->data.mapping.pairs.top; p++) {
         const yaml_node_t *name = yaml_document_get_node(s->doc, p->key);
 
-        r = config_is_double(s, map, p)
-                ? config_bad(s, &name->start_mark, "a field of an API key is given twice")
+        r = yaml_source_is_double(s, map, p)
+                ? yaml_source_bad(s, name, "a field of an API key is given twice")
                 : api_key_field(s, name, yaml_document_get_node(s->doc, p->value), entry);
     }
     return r;
 }
 
-static int api_key_read(const struct config_source *s, const yaml_node_t *node,
+static int api_key_read(const struct yaml_source *s, const yaml_node_t *node,
                         struct api_key_entry *entry)
 {
     int r = 0;
 
-    *entry = (struct api_key_entry){config_scalar(node), "", RIGHTS_UNSTATED};
+    *entry = (struct api_key_entry){yaml_source_scalar(node), "", RIGHTS_UNSTATED};
     if (node->type == YAML_MAPPING_NODE)
         r = api_key_fields(s, node, entry);
     if (r < 0)
         return r;
     if (!entry->key || !entry->key[0])
-        return config_bad(s, &node->start_mark,
-                          "entries of gateway.api_keys must be texts, or mappings with a key");
+        return yaml_source_bad(s, node,
+                               "entries of gateway.api_keys must be texts, or mappings with a key");
     return 0;
 }
 
-int config_set_api_keys(const struct config_source *s, const struct config_key *key,
+int config_set_api_keys(const struct yaml_source *s, const struct config_key *key,
                         const yaml_node_t *node, struct key_list *list)
 {
     struct key_list fresh = {};

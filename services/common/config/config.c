@@ -142,22 +142,22 @@ static const struct config_key *key_find(const char *section, const char *name, 
     return NULL;
 }
 
-static int apply_section(const struct config_source *s, const char *section, const yaml_node_t *map,
+static int apply_section(const struct yaml_source *s, const char *section, const yaml_node_t *map,
                          struct config *config)
 {
     for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top;
          p++) {
         const yaml_node_t *key_node = yaml_document_get_node(s->doc, p->key);
-        const char *name = config_scalar(key_node);
+        const char *name = yaml_source_scalar(key_node);
         bool known;
         const struct config_key *key = name ? key_find(section, name, &known) : NULL;
         int r;
 
         if (!key)
-            return config_bad(s, &key_node->start_mark, "unknown key \"%s.%s\"", section,
-                              name ? name : "?");
-        if (config_is_double(s, map, p))
-            return config_bad(s, &key_node->start_mark, "\"%s.%s\" is given twice", section, name);
+            return yaml_source_bad(s, key_node, "unknown key \"%s.%s\"", section,
+                                   name ? name : "?");
+        if (yaml_source_is_double(s, map, p))
+            return yaml_source_bad(s, key_node, "\"%s.%s\" is given twice", section, name);
         r = config_set(s, key, yaml_document_get_node(s->doc, p->value), config);
         if (r < 0)
             return r;
@@ -165,7 +165,7 @@ static int apply_section(const struct config_source *s, const char *section, con
     return 0;
 }
 
-static int bad_section(const struct config_source *s, const yaml_node_t *node, const char *section)
+static int bad_section(const struct yaml_source *s, const yaml_node_t *node, const char *section)
 {
     char names[256] = "";
     size_t len = 0;
@@ -174,23 +174,22 @@ static int bad_section(const struct config_source *s, const yaml_node_t *node, c
         if (i == 0 || strcmp(config_keys[i].section, config_keys[i - 1].section) != 0)
             len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "",
                                     config_keys[i].section);
-    return config_bad(s, &node->start_mark, "unknown section \"%s\"; the sections are %s",
-                      section ? section : "?", names);
+    return yaml_source_bad(s, node, "unknown section \"%s\"; the sections are %s",
+                           section ? section : "?", names);
 }
 
-static int apply_document(const struct config_source *s, struct config *config)
+/* Reads the root of a file into the struct config @data. */
+static int apply_document(const struct yaml_source *s, const yaml_node_t *root, void *data)
 {
-    const yaml_node_t *root = yaml_document_get_root_node(s->doc);
-
-    if (!root || config_is_null(root))
+    if (!root || yaml_source_is_null(root))
         return 0;
     if (root->type != YAML_MAPPING_NODE)
-        return config_bad(s, &root->start_mark, "the file must be a mapping of sections");
+        return yaml_source_bad(s, root, "the file must be a mapping of sections");
     for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top;
          p++) {
         const yaml_node_t *key_node = yaml_document_get_node(s->doc, p->key);
         const yaml_node_t *value = yaml_document_get_node(s->doc, p->value);
-        const char *section = config_scalar(key_node);
+        const char *section = yaml_source_scalar(key_node);
         bool known = false;
         int r;
 
@@ -198,13 +197,13 @@ static int apply_document(const struct config_source *s, struct config *config)
             key_find(section, NULL, &known);
         if (!known)
             return bad_section(s, key_node, section);
-        if (config_is_double(s, root, p))
-            return config_bad(s, &key_node->start_mark, "section \"%s\" is given twice", section);
-        if (config_is_null(value))
+        if (yaml_source_is_double(s, root, p))
+            return yaml_source_bad(s, key_node, "section \"%s\" is given twice", section);
+        if (yaml_source_is_null(value))
             continue;
         if (value->type != YAML_MAPPING_NODE)
-            return config_bad(s, &value->start_mark, "section \"%s\" must be a mapping", section);
-        r = apply_section(s, section, value, config);
+            return yaml_source_bad(s, value, "section \"%s\" must be a mapping", section);
+        r = apply_section(s, section, value, data);
         if (r < 0)
             return r;
     }
@@ -214,34 +213,5 @@ static int apply_document(const struct config_source *s, struct config *config)
 int config_apply(struct config *config, const char *name, const char *text, size_t len,
                  struct inf_err *reterr)
 {
-    yaml_parser_t parser;
-    yaml_document_t doc, extra;
-    struct config_source s = {.name = name, .doc = &doc, .reterr = reterr};
-    int r;
-
-    if (!yaml_parser_initialize(&parser))
-        return err_set(reterr, ENOMEM, "out of memory");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-    if (!yaml_parser_load(&parser, &doc)) {
-        r = config_bad(&s, &parser.problem_mark, "%s",
-                       parser.problem ? parser.problem : "bad YAML");
-        yaml_parser_delete(&parser);
-        return r;
-    }
-    r = apply_document(&s, config);
-    if (r == 0 && yaml_document_get_root_node(&doc)) {
-        if (!yaml_parser_load(&parser, &extra)) {
-            r = config_bad(&s, &parser.problem_mark, "%s",
-                           parser.problem ? parser.problem : "bad YAML");
-        } else {
-            const yaml_node_t *root = yaml_document_get_root_node(&extra);
-
-            if (root)
-                r = config_bad(&s, &root->start_mark, "a second document; one is allowed");
-            yaml_document_delete(&extra);
-        }
-    }
-    yaml_document_delete(&doc);
-    yaml_parser_delete(&parser);
-    return r;
+    return yaml_source_read(name, text, len, apply_document, config, reterr);
 }

@@ -7,9 +7,8 @@
  * A new key needs a row in config_keys[] and a field in struct config.
  */
 
-#include <yaml.h>
-
 #include "common/config/config.h"
+#include "common/config/yaml-source.h"
 
 enum config_key_type {
     KEY_STRING,
@@ -34,30 +33,14 @@ struct config_key {
 extern const struct config_key config_keys[];
 extern const size_t config_n_keys;
 
-/* The file being read. */
-struct config_source {
-    const char *name;
-    yaml_document_t *doc;
-    struct inf_err *reterr;
-};
-
-/* Fails with a message that begins with file:line:column. */
-int config_bad(const struct config_source *s, const yaml_mark_t *mark, const char *format, ...)
-    PRINTF(3, 4);
-/* Returns the text of a scalar; NULL: it is none, or contains a NUL. */
-const char *config_scalar(const yaml_node_t *node);
-bool config_is_null(const yaml_node_t *node);
-/* Whether the key of @pair is already in the same mapping. */
-bool config_is_double(const struct config_source *s, const yaml_node_t *map,
-                      const yaml_node_pair_t *pair);
 /* Sets the field of @key to the value in @node. */
-int config_set(const struct config_source *s, const struct config_key *key, yaml_node_t *node,
+int config_set(const struct yaml_source *s, const struct config_key *key, yaml_node_t *node,
                struct config *config);
 /* The same for a list of API keys. */
-int config_set_api_keys(const struct config_source *s, const struct config_key *key,
+int config_set_api_keys(const struct yaml_source *s, const struct config_key *key,
                         const yaml_node_t *node, struct key_list *list);
 /* Counts the entries of a list; 0 if the value is empty. Fails if @node is no list, or if it is too
  * long. */
-int config_list_size(const struct config_source *s, const struct config_key *key,
+int config_list_size(const struct yaml_source *s, const struct config_key *key,
                      const yaml_node_t *node, size_t *ret_n);
 void config_strings_free(char **list, size_t n);

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,18 +19,6 @@
 enum {
     CONFIG_MAX_LIST = 256,
 };
-
-int config_bad(const struct config_source *s, const yaml_mark_t *mark, const char *format, ...)
-{
-    char text[200];
-    va_list ap;
-
-    va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
-    va_end(ap);
-    return err_set_at(s->reterr, EINVAL, mark->index, "%s:%zu:%zu: %s", s->name, mark->line + 1,
-                      mark->column + 1, text);
-}
 
 void config_strings_free(char **list, size_t n)
 {
@@ -99,37 +86,7 @@ static bool parse_number(const char *text, const struct unit *units, uint64_t *r
     return false;
 }
 
-const char *config_scalar(const yaml_node_t *node)
-{
-    if (node->type != YAML_SCALAR_NODE ||
-        strlen((const char *)node->data.scalar.value) != node->data.scalar.length)
-        return NULL;
-    return (const char *)node->data.scalar.value;
-}
-
-bool config_is_null(const yaml_node_t *node)
-{
-    const char *text = config_scalar(node);
-
-    return text && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-           (strcmp(text, "") == 0 || strcmp(text, "~") == 0 || strcmp(text, "null") == 0);
-}
-
-bool config_is_double(const struct config_source *s, const yaml_node_t *map,
-                      const yaml_node_pair_t *pair)
-{
-    const char *name = config_scalar(yaml_document_get_node(s->doc, pair->key));
-
-    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < pair; p++) {
-        const char *other = config_scalar(yaml_document_get_node(s->doc, p->key));
-
-        if (name && other && strcmp(name, other) == 0)
-            return true;
-    }
-    return false;
-}
-
-static int set_number(const struct config_source *s, const struct config_key *key,
+static int set_number(const struct yaml_source *s, const struct config_key *key,
                       const yaml_node_t *node, void *field)
 {
     static const struct {
@@ -140,16 +97,16 @@ static int set_number(const struct config_source *s, const struct config_key *ke
         [KEY_BYTES] = {byte_units, "a size such as 16MiB"},
         [KEY_USEC] = {time_units, "a time such as 60s"},
     };
-    const char *text = config_scalar(node);
+    const char *text = yaml_source_scalar(node);
     uint64_t value;
 
     if (!text || !parse_number(text, kinds[key->type].units, &value))
-        return config_bad(s, &node->start_mark, "%s.%s must be %s", key->section, key->name,
-                          kinds[key->type].what);
+        return yaml_source_bad(s, node, "%s.%s must be %s", key->section, key->name,
+                               kinds[key->type].what);
     if (value < key->min || value > key->max)
-        return config_bad(s, &node->start_mark, "%s.%s is %s, outside %" PRIu64 " to %" PRIu64 "%s",
-                          key->section, key->name, text, key->min, key->max,
-                          key->type == KEY_USEC ? " microseconds" : "");
+        return yaml_source_bad(s, node, "%s.%s is %s, outside %" PRIu64 " to %" PRIu64 "%s",
+                               key->section, key->name, text, key->min, key->max,
+                               key->type == KEY_USEC ? " microseconds" : "");
     if (key->type == KEY_U32)
         *(uint32_t *)field = (uint32_t)value;
     else
@@ -157,24 +114,24 @@ static int set_number(const struct config_source *s, const struct config_key *ke
     return 0;
 }
 
-int config_list_size(const struct config_source *s, const struct config_key *key,
+int config_list_size(const struct yaml_source *s, const struct config_key *key,
                      const yaml_node_t *node, size_t *ret_n)
 {
     const size_t n = node->type == YAML_SEQUENCE_NODE
                          ? (size_t)(node->data.sequence.items.top - node->data.sequence.items.start)
                          : 0;
 
-    if (node->type != YAML_SEQUENCE_NODE && !config_is_null(node))
-        return config_bad(s, &node->start_mark, "%s.%s must be a list", key->section, key->name);
+    if (node->type != YAML_SEQUENCE_NODE && !yaml_source_is_null(node))
+        return yaml_source_bad(s, node, "%s.%s must be a list", key->section, key->name);
     if (n > CONFIG_MAX_LIST)
-        return config_bad(s, &node->start_mark, "%s.%s has more than %d entries", key->section,
-                          key->name, CONFIG_MAX_LIST);
+        return yaml_source_bad(s, node, "%s.%s has more than %d entries", key->section, key->name,
+                               CONFIG_MAX_LIST);
     *ret_n = n;
     return 0;
 }
 
-static int set_strings(const struct config_source *s, const struct config_key *key,
-                       yaml_node_t *node, struct config *config)
+static int set_strings(const struct yaml_source *s, const struct config_key *key, yaml_node_t *node,
+                       struct config *config)
 {
     char ***list = (char ***)((char *)config + key->offset);
     size_t *n_list = (size_t *)((char *)config + key->n_offset);
@@ -190,12 +147,12 @@ static int set_strings(const struct config_source *s, const struct config_key *k
     for (size_t i = 0; i < n; i++) {
         const yaml_node_t *item =
             yaml_document_get_node(s->doc, node->data.sequence.items.start[i]);
-        const char *text = config_scalar(item);
+        const char *text = yaml_source_scalar(item);
 
         if (!text || !text[0]) {
             config_strings_free(fresh, i);
-            return config_bad(s, &item->start_mark, "entries of %s.%s must be texts", key->section,
-                              key->name);
+            return yaml_source_bad(s, item, "entries of %s.%s must be texts", key->section,
+                                   key->name);
         }
         fresh[i] = strcmp(key->name, "directories") == 0 ? expand_home(text) : strdup(text);
         if (!fresh[i]) {
@@ -209,10 +166,10 @@ static int set_strings(const struct config_source *s, const struct config_key *k
     return 0;
 }
 
-static int set_choice(const struct config_source *s, const struct config_key *key,
+static int set_choice(const struct yaml_source *s, const struct config_key *key,
                       const yaml_node_t *node, unsigned *field)
 {
-    const char *text = config_scalar(node);
+    const char *text = yaml_source_scalar(node);
     char list[100] = "";
 
     for (unsigned i = 0; key->choices[i]; i++) {
@@ -223,22 +180,21 @@ static int set_choice(const struct config_source *s, const struct config_key *ke
         snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s\"%s\"", i ? " or " : "",
                  key->choices[i]);
     }
-    return config_bad(s, &node->start_mark, "%s.%s must be %s", key->section, key->name, list);
+    return yaml_source_bad(s, node, "%s.%s must be %s", key->section, key->name, list);
 }
 
-static int set_string(const struct config_source *s, const struct config_key *key,
+static int set_string(const struct yaml_source *s, const struct config_key *key,
                       const yaml_node_t *node, char **field)
 {
-    const char *text = config_scalar(node), *form = NULL;
+    const char *text = yaml_source_scalar(node), *form = NULL;
     char *copy = NULL;
 
     if (!text)
-        return config_bad(s, &node->start_mark, "%s.%s must be a text", key->section, key->name);
-    if (!config_is_null(node)) {
+        return yaml_source_bad(s, node, "%s.%s must be a text", key->section, key->name);
+    if (!yaml_source_is_null(node)) {
         form = key->check ? key->check(text) : NULL;
         if (form)
-            return config_bad(s, &node->start_mark, "%s.%s must be %s", key->section, key->name,
-                              form);
+            return yaml_source_bad(s, node, "%s.%s must be %s", key->section, key->name, form);
         copy = strcmp(key->name, "directory") == 0 ? expand_home(text) : strdup(text);
         if (!copy)
             return err_set(s->reterr, ENOMEM, "out of memory");
@@ -248,7 +204,7 @@ static int set_string(const struct config_source *s, const struct config_key *ke
     return 0;
 }
 
-int config_set(const struct config_source *s, const struct config_key *key, yaml_node_t *node,
+int config_set(const struct yaml_source *s, const struct config_key *key, yaml_node_t *node,
                struct config *config)
 {
     void *field = (char *)config + key->offset;

@@ -7,8 +7,7 @@
  * Each file is one YAML document, read by libyaml. Every message carries file:line:column.
  */
 
-#include <yaml.h>
-
+#include "common/config/yaml-source.h"
 #include "common/confine/policy.h"
 #include "core/arena.h"
 
@@ -31,10 +30,8 @@ struct reader {
     struct policy *policy;
     const struct policy_text *texts;
     size_t n_texts;
-    const char *file;
-    yaml_document_t *doc;
+    struct yaml_source source;
     struct policy_rules *rules; /* of the phase being read */
-    struct inf_err *reterr;
 };
 
 /* A key of a mapping and the function that reads its value. */
@@ -43,9 +40,6 @@ struct reader_field {
     int (*read)(struct reader *r, const yaml_node_t *value, void *out);
 };
 
-/* Returns -EINVAL with a message that begins with the place of @node. */
-int reader_bad(const struct reader *r, const yaml_node_t *node, const char *format, ...)
-    PRINTF(3, 4);
 int reader_no_memory(const struct reader *r);
 /* Reads a non-empty text into the policy's arena and sets *(const char **)@out. */
 int reader_text(struct reader *r, const yaml_node_t *node, void *out);

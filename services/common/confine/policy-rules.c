@@ -32,7 +32,7 @@ static int condition_arg(struct reader *r, const yaml_node_t *node, void *out)
     int e = reader_number(r, node, &entry->condition.arg);
 
     if (e == 0 && entry->condition.arg > 5)
-        e = reader_bad(r, node, "the argument must be from 0 to 5");
+        e = yaml_source_bad(&r->source, node, "the argument must be from 0 to 5");
     entry->has_arg = true;
     return e;
 }
@@ -45,7 +45,7 @@ static int condition_mask(struct reader *r, const yaml_node_t *node, void *out)
     if (e < 0)
         return e;
     if (!policy_constant(c->mask_text, &c->mask))
-        return reader_bad(r, node, "\"%s\" has unknown constants", c->mask_text);
+        return yaml_source_bad(&r->source, node, "\"%s\" has unknown constants", c->mask_text);
     return 0;
 }
 
@@ -57,7 +57,7 @@ static int condition_value(struct reader *r, const yaml_node_t *node, struct pol
         return e;
     c->own_pid = strcmp(c->value_text, "own_pid") == 0;
     if (!c->own_pid && !policy_constant(c->value_text, &c->value))
-        return reader_bad(r, node, "\"%s\" has unknown constants", c->value_text);
+        return yaml_source_bad(&r->source, node, "\"%s\" has unknown constants", c->value_text);
     return 0;
 }
 
@@ -75,7 +75,7 @@ static int condition_in(struct reader *r, const yaml_node_t *node, void *out)
 
     if (node->type != YAML_SEQUENCE_NODE ||
         node->data.sequence.items.start == node->data.sequence.items.top)
-        return reader_bad(r, node, "this must be a list of values");
+        return yaml_source_bad(&r->source, node, "this must be a list of values");
     entry->in = node;
     return 0;
 }
@@ -103,15 +103,17 @@ static int rule_condition(struct reader *r, const yaml_node_t *node, void *out)
     if (e < 0)
         return e;
     if (!c.has_arg || c.has_value == (c.in != NULL))
-        return reader_bad(r, node, "a condition has arg, and either eq or in");
+        return yaml_source_bad(&r->source, node, "a condition has arg, and either eq or in");
     if (rule->n_conditions == POLICY_MAX_CONDITIONS)
-        return reader_bad(r, node, "a rule has at most %d conditions", POLICY_MAX_CONDITIONS);
+        return yaml_source_bad(&r->source, node, "a rule has at most %d conditions",
+                               POLICY_MAX_CONDITIONS);
     /* libseccomp accepts only one comparison per argument. */
     for (size_t i = 0; i < rule->n_conditions; i++)
         if (rule->conditions[i].arg == c.condition.arg)
-            return reader_bad(r, node, "argument %u has a condition already", c.condition.arg);
+            return yaml_source_bad(&r->source, node, "argument %u has a condition already",
+                                   c.condition.arg);
     if (c.in && entry->in)
-        return reader_bad(r, node, "a rule has at most one condition with in");
+        return yaml_source_bad(&r->source, node, "a rule has at most one condition with in");
     if (c.in) {
         entry->in = c.in;
         entry->i_in = rule->n_conditions;
@@ -144,7 +146,7 @@ static int rule_error(struct reader *r, const yaml_node_t *node, void *out)
     if (e < 0)
         return e;
     rule->error = policy_errno(text);
-    return rule->error ? 0 : reader_bad(r, node, "unknown error \"%s\"", text);
+    return rule->error ? 0 : yaml_source_bad(&r->source, node, "unknown error \"%s\"", text);
 }
 
 static int rule_arch(struct reader *r, const yaml_node_t *node, void *out)
@@ -160,9 +162,9 @@ static int rule_arch(struct reader *r, const yaml_node_t *node, void *out)
         rule->arches[a] = strcmp(policy_arch_name(a), text) == 0;
         found |= rule->arches[a];
     }
-    return found
-               ? 0
-               : reader_bad(r, node, "unknown architecture \"%s\"; there are x86-64, arm64", text);
+    return found ? 0
+                 : yaml_source_bad(&r->source, node,
+                                   "unknown architecture \"%s\"; there are x86-64, arm64", text);
 }
 
 static int rule_why(struct reader *r, const yaml_node_t *node, void *out)
@@ -194,17 +196,20 @@ static int rule_check(struct reader *r, const struct rule_entry *entry)
     for (enum policy_arch a = 0; a < POLICY_N_ARCHES; a++)
         known |= policy_call_number(rule->name, a) >= 0;
     if (!known)
-        return reader_bad(r, entry->name_node, "unknown system call \"%s\"", rule->name);
+        return yaml_source_bad(&r->source, entry->name_node, "unknown system call \"%s\"",
+                               rule->name);
     for (enum policy_arch a = 0; a < POLICY_N_ARCHES; a++)
         if (rule->arches[a] && policy_call_number(rule->name, a) < 0)
-            return reader_bad(r, entry->name_node, "%s has no system call \"%s\"; name its arch",
-                              policy_arch_name(a), rule->name);
+            return yaml_source_bad(&r->source, entry->name_node,
+                                   "%s has no system call \"%s\"; name its arch",
+                                   policy_arch_name(a), rule->name);
     for (size_t i = 0; i < r->rules->n; i++) {
         const struct policy_rule *other = &r->rules->rules[i];
 
         if (strcmp(other->name, rule->name) == 0 && (!rule->n_conditions || !other->n_conditions))
-            return reader_bad(r, entry->name_node, "\"%s\" is already given at %s:%zu", rule->name,
-                              other->file, other->line);
+            return yaml_source_bad(&r->source, entry->name_node,
+                                   "\"%s\" is already given at %s:%zu", rule->name, other->file,
+                                   other->line);
     }
     return 0;
 }
@@ -216,7 +221,7 @@ static int read_rule(struct reader *r, const yaml_node_t *node, void *out)
         {"arch", rule_arch}, {"why", rule_why},   {"rare", rule_rare},
     };
     struct rule_entry entry = {
-        .rule = {.file = r->file, .line = node->start_mark.line + 1, .arches = {true, true}},
+        .rule = {.file = r->source.name, .line = node->start_mark.line + 1, .arches = {true, true}},
     };
     yaml_node_item_t *item;
     int e;
@@ -228,13 +233,13 @@ static int read_rule(struct reader *r, const yaml_node_t *node, void *out)
     if (e < 0)
         return e;
     if (!entry.rule.name)
-        return reader_bad(r, node, "a rule needs a name");
+        return yaml_source_bad(&r->source, node, "a rule needs a name");
     e = rule_check(r, &entry);
     if (e < 0 || !entry.in)
         return e < 0 ? e : rule_append(r, &entry.rule);
     for (item = entry.in->data.sequence.items.start; item < entry.in->data.sequence.items.top;
          item++) {
-        e = condition_value(r, yaml_document_get_node(r->doc, *item),
+        e = condition_value(r, yaml_document_get_node(r->source.doc, *item),
                             &entry.rule.conditions[entry.i_in]);
         if (e == 0)
             e = rule_append(r, &entry.rule);
@@ -269,7 +274,8 @@ static int read_include_one(struct reader *r, const yaml_node_t *node, void *out
         return e;
     snprintf(file, sizeof(file), "seccomp/fragments/%s.yaml", name);
     e = reader_file(r, file, read_fragment, out);
-    return e == -ENOENT ? reader_bad(r, node, "there is no fragment \"%s\"", name) : e;
+    return e == -ENOENT ? yaml_source_bad(&r->source, node, "there is no fragment \"%s\"", name)
+                        : e;
 }
 
 static int read_include(struct reader *r, const yaml_node_t *node, void *out)
@@ -309,7 +315,7 @@ static int read_phases(struct reader *r, const yaml_node_t *node, void *out)
     const int e = reader_mapping(r, node, fields, ARRAY_SIZE(fields), out);
 
     if (e == 0 && r->policy->phases[POLICY_SERVE].n == 0)
-        return reader_bad(r, node, "the phase serve is missing");
+        return yaml_source_bad(&r->source, node, "the phase serve is missing");
     return e;
 }
 
@@ -340,6 +346,6 @@ int policy_read_seccomp(struct reader *r, const yaml_node_t *root, void *out)
     const int e = reader_mapping(r, root, fields, ARRAY_SIZE(fields), out);
 
     if (e == 0 && (!r->policy->known || !r->policy->limit || !r->policy->phases[POLICY_SERVE].n))
-        return reader_bad(r, root, "a policy needs known, limit and phases");
+        return yaml_source_bad(&r->source, root, "a policy needs known, limit and phases");
     return e;
 }

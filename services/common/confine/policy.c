@@ -26,8 +26,9 @@ static int path_path(struct reader *r, const yaml_node_t *node, void *out)
 
     if (e == 0 && path->path[0] != '/' && strcmp(path->path, "models") != 0 &&
         strcmp(path->path, "cache") != 0 && strcmp(path->path, "blocks") != 0)
-        return reader_bad(
-            r, node, "\"%s\" is neither an absolute path nor \"models\", \"cache\" or \"blocks\"",
+        return yaml_source_bad(
+            &r->source, node,
+            "\"%s\" is neither an absolute path nor \"models\", \"cache\" or \"blocks\"",
             path->path);
     return e;
 }
@@ -43,7 +44,7 @@ static int path_right(struct reader *r, const yaml_node_t *node, void *out)
     if (e < 0)
         return e;
     if (!right)
-        return reader_bad(r, node, "unknown right \"%s\"", name);
+        return yaml_source_bad(&r->source, node, "unknown right \"%s\"", name);
     path->rights |= right;
     snprintf(text, sizeof(text), "%s%s%s", path->rights_text ? path->rights_text : "",
              path->rights_text ? " " : "", name);
@@ -75,9 +76,9 @@ static int read_path(struct reader *r, const yaml_node_t *node, void *out)
     if (e < 0)
         return e;
     if (!path.path || !path.rights)
-        return reader_bad(r, node, "an entry needs path and rights");
+        return yaml_source_bad(&r->source, node, "an entry needs path and rights");
     if (r->policy->n_paths == POLICY_MAX_PATHS)
-        return reader_bad(r, node, "more than %d paths", POLICY_MAX_PATHS);
+        return yaml_source_bad(&r->source, node, "more than %d paths", POLICY_MAX_PATHS);
     if (!r->policy->paths && !(r->policy->paths = NEW(struct policy_path, POLICY_MAX_PATHS)))
         return reader_no_memory(r);
     r->policy->paths[r->policy->n_paths++] = path;
@@ -110,7 +111,8 @@ static int read_path_include(struct reader *r, const yaml_node_t *node, void *ou
         return e;
     snprintf(file, sizeof(file), "landlock/fragments/%s.yaml", name);
     e = reader_file(r, file, read_path_fragment, NULL);
-    return e == -ENOENT ? reader_bad(r, node, "there is no fragment \"%s\"", name) : e;
+    return e == -ENOENT ? yaml_source_bad(&r->source, node, "there is no fragment \"%s\"", name)
+                        : e;
 }
 
 static int read_path_includes(struct reader *r, const yaml_node_t *node, void *out)
@@ -174,7 +176,8 @@ int policy_load(const struct policy_text *texts, size_t n_texts, const char *nam
                 struct policy **ret_policy, struct inf_err *reterr)
 {
     _cleanup_(policy_freep) struct policy *policy = NEW(struct policy, 1);
-    struct reader r = {.policy = policy, .texts = texts, .n_texts = n_texts, .reterr = reterr};
+    struct reader r = {
+        .policy = policy, .texts = texts, .n_texts = n_texts, .source.reterr = reterr};
     char file[128];
     int e;
 
