@@ -11,10 +11,10 @@ tell() {
     status=1
 }
 code=$(echo "$files" | grep -E '\.(c|h|comp|glsl)$')
-tell "tabs" "$(echo "$code" | xargs grep -nP '\t' /dev/null)"
-tell "trailing blanks" "$(echo "$files" | grep -vE '\.(json|txt|out|jinja)$' | xargs grep -nP '[ \t]+$' /dev/null)"
+tell "tabs" "$(echo "$code" | xargs grep -InP '\t' /dev/null)"
+tell "trailing blanks" "$(echo "$files" | grep -vE '\.(json|txt|out|jinja)$' | xargs grep -InP '[ \t]+$' /dev/null)"
 tell "no SPDX line" "$(echo "$code" | xargs grep -L 'SPDX-License-Identifier: Apache-2.0')"
-tell "unfinished words" "$(echo "$code" | xargs grep -nE '\b(TODO|FIXME|XXX|HACK)\b' /dev/null)"
-tell "paths of a machine" "$(echo "$files" | grep -v '^tests/lint/style.sh$' | xargs grep -nE '/(home/[a-z]+|root|work)/[a-z]' /dev/null | grep -vE '/home/(user|you|alice|NAME)/|/root/\.' )"
-tell "exit() in the library" "$(git ls-files 'libinfer/*.c' | xargs grep -nE '\b(exit|abort|printf|perror|puts)\(' /dev/null | grep -vE 'snprintf|asprintf|str_printf|\* ' )"
+tell "unfinished words" "$(echo "$code" | xargs grep -InE '\b(TODO|FIXME|XXX|HACK)\b' /dev/null)"
+tell "paths of a machine" "$(echo "$files" | grep -v '^tests/lint/style.sh$' | xargs grep -InE '/(home/[a-z]+|root|work)/[a-z]' /dev/null | grep -vE '/home/(user|you|alice|NAME)/|/root/\.' )"
+tell "exit() in the library" "$(git ls-files 'libinfer/*.c' | xargs grep -InE '\b(exit|abort|printf|perror|puts)\(' /dev/null | grep -vE 'snprintf|asprintf|str_printf|\* ' )"
 exit $status

@@ -13,9 +13,9 @@
  * as zero). An element does not depend on how many rows and columns are multiplied together.
  *
  * F32 is split into a bfloat16, hi, and the remainder as another, lo. The kernel leaves
- * out lo × lo of the products of two such sums. So a product of x and w has an error of at most 3 × 2^-16 of it, and
- * with random signs a tenth of that as root mean square: sums have an NMSE of 2e-11. This takes
- * three instructions instead of one, and a fifth of the time of floats.
+ * out lo × lo of the products of two such sums. So a product of x and w has an error of at most 3 ×
+ * 2^-16 of it, and with random signs a tenth of that as root mean square: sums have an NMSE of
+ * 2e-11. This takes three instructions instead of one, and a fifth of the time of floats.
  */
 
 #include <immintrin.h>
