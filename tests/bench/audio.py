@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints each figure by which transcription is judged, its target, and whether it is reached.
 
-Programs are compared within one run, in turns; figures are medians over rounds, ratios are medians
-of ratios. Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something
-could not be run.
+Programs take turns within one run. Figures are medians over rounds; ratios are medians of ratios.
+Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something could not be
+run.
 """
 import argparse
 import datetime
@@ -30,12 +30,13 @@ FORMATS = ["F16", "Q8_0", "Q5_0"]
 
 
 class Options(argparse.Namespace):
-    """The command line, and what follows from it."""
+    """The command line, and the values derived from it."""
 
     tree = TREE
 
     def model(self, shape, kind):
-        """A model of random weights that says 100 tokens for a window, made on demand."""
+        """A model of random weights that writes 100 tokens per window. The file is made if
+        needed."""
         path = self.models / ("whisper-%s-%s.bin" % (shape, kind))
         if not path.exists():
             print("making %s" % path, file=sys.stderr, flush=True)
@@ -47,7 +48,7 @@ class Options(argparse.Namespace):
         return path
 
     def peer(self, name):
-        """A program of whisper.cpp; None: it was not given."""
+        """The path of a program of whisper.cpp, or None if it was not given."""
         path = self.whisper and self.whisper / name
         return path if path and os.access(path, os.X_OK) else None
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of recordings by bench-mel beside those of the whisper package.
+"""Compares the frames that bench-mel computes for recordings with those of the whisper package.
 
     audio_peer.py BENCH_MEL BINS WAV...
 
-Prints the largest error of all, the seconds of sound, and how many ms bench-mel took for them.
+Prints the largest error, the seconds of sound, and how many ms bench-mel took for them.
 Needs openai-whisper.
 """
 import subprocess
@@ -26,7 +26,7 @@ def main():
         x = samples_of(path)
         done = subprocess.run([bench, str(bins)], input=x.tobytes(), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, check=True)
-        # As whisper.transcribe() calls it: there is silence behind the end.
+        # whisper.transcribe() also pads the end with silence.
         want = log_mel_spectrogram(x, bins, padding=N_SAMPLES).numpy().T
         got = np.frombuffer(done.stdout, np.float32).reshape(-1, bins)
         if len(got) != len(want) - N_SAMPLES // 160:

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of the cache service at size: bench-cache-index BLOCKS [DIRECTORY]
+ * Benchmark of a large index of the cache service: bench-cache-index BLOCKS [DIRECTORY]
  *
- * Puts that many blocks of one byte, in chains of 512, into a store whose segments are not written,
- * so that the index alone is measured: its bytes on disk, the memory of the process, and the time
- * of looking up a chain. Half of the chains were put whole, half a block at a time and mixed with
- * others, which is the worst that engines can do.
+ * Puts BLOCKS blocks of one byte, in chains of 512, into a store whose segments are not written, so
+ * that only the index is measured: its bytes on disk, the memory of the process, and the time to
+ * look up a chain. Half of the chains are put whole. The other half is put one block at a time,
+ * mixed with other chains, which is the worst order that engines can cause.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static ssize_t no_pwrite(void *data, int fd, const void *bytes, size_t n, uint64
 {
     (void)data;
     (void)bytes;
-    /* The first page is what makes it a segment. */
+    /* Only the first page is written: it identifies the file as a segment. */
     return offset == 0 ? pwrite(fd, bytes, n, 0) : (ssize_t)n;
 }
 
@@ -56,7 +56,7 @@ static struct store_block block_of(uint64_t chain, uint32_t index, uint64_t sum)
     return b;
 }
 
-/* Puts chains first..first+BATCH-1, whole, or a block of each at a time. */
+/* Puts chains first..first+BATCH-1: one whole chain after another, or one block of each in turn. */
 static int put_batch(struct store *s, int fd, uint64_t first, bool mixed)
 {
     static struct store_block blocks[BATCH * CHAIN];
@@ -94,7 +94,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Looks up chains that were put whole (@mixed 0) or mixed (1). */
+/* Times lookups of chains that were put whole (@mixed 0) or mixed (1). */
 static int look_up(struct store *s, uint64_t n_chains, uint64_t mixed, const char *what)
 {
     static uint8_t names[CHAIN][STORE_NAME_BYTES];
@@ -126,7 +126,7 @@ static int look_up(struct store *s, uint64_t n_chains, uint64_t mixed, const cha
     return 0;
 }
 
-/* Resident memory in bytes, now or at most. */
+/* A field of /proc/self/status in bytes: the resident memory, now or its peak. */
 static double memory(const char *field)
 {
     char line[256];
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
     io.pwrite = no_pwrite;
     io.sync = no_sync;
     r = measure(&p, n_chains);
-    /* Once more, as after a start. */
+    /* Measures again after the store was opened anew, as after a start. */
     if (r >= 0)
         r = measure(&p, n_chains);
     if (r < 0)

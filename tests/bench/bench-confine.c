@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What confinement costs at start: each round forks, for it cannot be taken back
+ * Benchmark of the time that confinement takes at the start of a service
  *
  *   bench-confine SERVICE [ROUNDS]
+ *
+ * Each round forks a process, because confinement cannot be undone.
  */
 #include <stdio.h>
 #include <string.h>

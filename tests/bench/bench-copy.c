@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * bench-copy [DEVICE]: how fast a Vulkan device copies within its own memory, as a line of JSON.
- * Every byte is read and written, and counts twice.
+ * Benchmark of copies within the memory of a Vulkan device: bench-copy [DEVICE]
+ *
+ * Prints the speed as a line of JSON. Each byte is read and written, and therefore counts twice.
  */
 
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 #define SIZE (1ull << 30)
 
-/* Seconds of one submission with @n copies; negative when the device fails. */
+/* Seconds of one submission with @n copies; negative if the device fails. */
 static double copy(struct vkb_device *dev, const struct vkb_buffer b[2], uint32_t n)
 {
     const VkBufferCopy all = {.size = b[0].size};

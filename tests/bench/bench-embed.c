@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Benchmark of an embedder
+ *
  * bench-embed MODEL LINES [--batch N] [--seconds S] [--threads N] [--isa NAME] [--pool KIND]
  *             [--kind vectors|rows|scores] [--bulk] [--exact] [--out FILE] [--tokens FILE]
  *
- * Vectors of the lines of a file, in requests of N lines that follow each other, and how fast that
- * is. --out writes the vectors of the first pass as floats, --tokens its ids as int32, a text after
- * the other with its length before it. --bulk keeps a large request in work beside them, and tells
- * the times of the small ones with and without it.
+ * Computes vectors of the lines of a file, in one request of N lines after another, and prints the
+ * speed. --out writes the vectors of the first pass as floats. --tokens writes its token ids as
+ * int32: for each text its length, then its ids. --bulk keeps a large request running at the same
+ * time, and prints the times of the small requests with and without it.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -74,7 +76,7 @@ static uint64_t submit(struct inf_embedder *e, size_t first, size_t n, bool bulk
     return id;
 }
 
-/* The result of @id; that of the bulk job is replaced by a new one. */
+/* Waits for the result of @id. When the bulk job ends meanwhile, a new one is submitted. */
 static struct inf_embed_result *wait_for(struct inf_embedder *e, uint64_t id, uint64_t *bulk)
 {
     struct inf_embed_result *r;

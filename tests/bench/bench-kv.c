@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the numbers that keys and values are kept as cost in precision
+ * The loss of precision by each number format of the KV cache
  *
  * bench-kv MODEL TEXT [N_TOKENS [TYPE…]]
  *
- * Reads the text, a piece of N_TOKENS after the other, with each type of the KV cache, and compares
- * the logits of all rows with those of F32: the mean of squared errors over that of squares (NMSE),
- * the mean Kullback-Leibler divergence in nats, and how many rows have another token on top.
+ * Computes the text in pieces of N_TOKENS with each type of the KV cache, and compares the logits
+ * of all rows with those of F32: the mean squared error divided by the mean square (NMSE), the mean
+ * Kullback-Leibler divergence in nats, and the number of rows whose most likely token differs.
  */
 
 #include <math.h>
@@ -46,7 +46,7 @@ static float *logits_of(struct inf_model *model, const char *kv_type, const int3
     return logits;
 }
 
-/* log Σ exp(x), and the index of the largest in *ret_top. */
+/* log Σ exp(x); *ret_top is the index of the largest x. */
 static double log_sum(const float *x, uint32_t n, uint32_t *ret_top)
 {
     double sum = 0;

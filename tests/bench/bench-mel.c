@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench-mel BINS <SAMPLES >FRAMES
+ * Benchmark of log-mel frames: bench-mel BINS <SAMPLES >FRAMES
  *
- * From floats at 16 kHz to frames as the encoder gets them, [frames][BINS] floats; how many ms that
- * took goes to standard error.
+ * Converts floats at 16 kHz to the frames that the encoder receives, [frames][BINS] floats, and
+ * prints the time in ms to standard error.
  */
 #include <stdio.h>
 #include <stdlib.h>

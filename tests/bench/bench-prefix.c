@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Benchmark of the prefix cache of an engine
+ *
  * bench-prefix MODEL [N_TOKENS [N_ROUNDS [THREADS [DEVICE]]]]
  *
- * What is gained and lost by keeping blocks for later prompts: the time to the first token of a
- * prompt of N_TOKENS that is new, and of one that is known; then prompts that never repeat, with
- * and without the cache in turn, whose ratio is what the cache costs. Times are lower quartiles:
- * what else runs makes them longer.
+ * Measures the gain: the time to the first token of a new prompt of N_TOKENS and of one that is in
+ * the cache. Then it measures the cost: prompts that never repeat, alternately with and without the
+ * cache; the ratio of the times is the cost. Times are lower quartiles, because other load on the
+ * machine only makes them longer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +27,7 @@ static void new_prompt(int32_t *tokens, uint32_t n, uint32_t n_vocab)
         tokens[i] = (int32_t)(rng_u32(&rng) % n_vocab);
 }
 
-/* Seconds to the first token, and to the end; tokens that were known. */
+/* Seconds to the first token, seconds to the end, and the number of tokens from the cache. */
 static double ask(struct inf_engine *engine, const int32_t *tokens, uint32_t n, bool no_cache,
                   double *ret_total, uint32_t *ret_cached)
 {
@@ -88,7 +90,7 @@ static void measure(struct inf_engine *engine, int32_t *tokens, uint32_t n, uint
     if (!cold || !warm || !with || !without)
         exit(1);
     for (uint32_t i = 0; i < n_rounds; i++) {
-        /* Threads fall asleep in rhythms of their own: chance decides who is first. */
+        /* The order is random, so that it does not follow the times at which threads sleep. */
         const bool swap = rng_u32(&rng) % 2;
 
         for (uint32_t k = 0; k < 2; k++) {

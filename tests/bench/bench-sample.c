@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench-sample [N_VOCAB [ROUNDS]]
+ * Benchmark of the sampler: bench-sample [N_VOCAB [ROUNDS]]
  *
- * Times one pick from a row of logits by each kind of sampling, on one thread. Rows take turns, so
- * that none lies in the first cache.
+ * Times the choice of one token from a row of logits by each kind of sampling, on one thread. The
+ * rows alternate, so that no row is in the L1 cache.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -21,7 +21,7 @@ enum {
 static const struct {
     const char *name;
     struct inf_sampling sampling;
-    int n_top; /* alternatives with log-probabilities; -1: none are asked for */
+    int n_top; /* alternatives with log-probabilities; -1: none are requested */
 } kinds[] = {
     {"greedy", {0}, -1},
     {"greedy, penalties", {.repetition_penalty = 1.1f, .presence_penalty = 0.5f}, -1},

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Benchmark of the forward pass on the CPU
+ *
  * bench-step MODEL N_ROWS POS N_STEPS [THREADS [RUNG [KV_TYPE [N_SEQS]]]]
  *
- * Times the forward pass on the CPU, N_ROWS tokens of each sequence at a time with POS tokens
- * before them, and tells where the time goes, stage by stage. RUNG "auto" is the best one.
+ * Times steps with N_ROWS tokens of each sequence after POS earlier ones, and prints the time of
+ * each stage. RUNG is an instruction set level; "auto" is the best one of this CPU.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +41,7 @@ static const char *stage_label(const struct stage *s)
     return "?";
 }
 
-/* What attention read and computed in a step, beside what memory gives right now. */
+/* The bytes and operations of attention per step, compared with the memory bandwidth right now. */
 static void print_attention(const struct plan *plan, const struct kv_layout *layout,
                             const struct hparams *hp, uint32_t n_rows, uint32_t pos,
                             uint32_t n_seqs, uint32_t n_steps, struct limits *limits)
@@ -82,7 +84,8 @@ static void print_stages(const struct plan *plan, const uint64_t *nsec, uint32_t
     }
 }
 
-/* Small numbers in every format: pages that nobody wrote would all be one page in the caches. */
+/* Writes bits that are small numbers in every format. Without it, all pages of the store would be
+ * the same zero page, which stays in the CPU caches. */
 static void fill_store(struct kv_store *store)
 {
     uint64_t x = 88172645463325252u;
@@ -97,7 +100,7 @@ static void fill_store(struct kv_store *store)
     }
 }
 
-/* "K" or "K:V". */
+/* Parses the formats of keys and values: "K" or "K:V". */
 static void kv_codecs(const char *name, struct kv_layout *layout)
 {
     const char *colon = strchr(name, ':'), *v = colon ? colon + 1 : name;
@@ -184,7 +187,7 @@ int main(int argc, char **argv)
         for (uint32_t j = 0; j < n_all; j++)
             tokens[j] = (int32_t)(rng_u32(&rng) % hp->n_vocab);
         backend->ops->run(backend, plan, kv_pool_store(pool), &batch, logits, NULL);
-        if (i == 0) { /* warms up */
+        if (i == 0) { /* the first step only warms up */
             for (uint32_t j = 0; plan->stage_nsec && j < plan->n_stages; j++)
                 plan->stage_nsec[j] = 0;
             continue;

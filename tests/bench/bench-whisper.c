@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Benchmark of transcription, part by part
+ *
  * bench-whisper MODEL [--threads N] [--isa NAME] [--exact] [--windows N] [--tokens N]
  *
- * How long (median, best) a window takes in the encoder, alone and of four at once, keys and values
- * of its memory, a prompt of 256 tokens, and a token of one text and of five at once. MODEL: any
- * file of Whisper; make_whisper.py makes some.
+ * Prints median and best times: of a window in the encoder, alone and with three others at once; of
+ * the keys and values of its memory; of a prompt of 256 tokens; and of a token, for one text and
+ * for five at once. MODEL is any Whisper file; make_whisper.py makes some.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -67,7 +69,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Others on the machine make times longer, never shorter. */
+/* The best time is reported, too: other load makes times longer, never shorter. */
 static void report(struct bench *b, const char *what)
 {
     qsort(b->laps, b->n_laps, sizeof(b->laps[0]), by_value);
@@ -104,7 +106,7 @@ static void open_parts(struct bench *b, const struct backend_params *on, bool ex
         b->mel[i] = (float)(i * 2654435761u % 1000) / 1000 - 0.5f;
 }
 
-/* @n_tokens steps of @n texts, which have a prompt before them. */
+/* Times @n_tokens steps of @n texts that begin with a prompt. */
 static void write_texts(struct bench *b, struct kv_table *memory, uint32_t n, unsigned n_tokens)
 {
     struct kv_table texts[MAX_TEXTS];
@@ -140,7 +142,7 @@ static void write_texts(struct bench *b, struct kv_table *memory, uint32_t n, un
         kv_table_done(&texts[i]);
 }
 
-/* @n at once; the time is that of one. */
+/* Times the encoder with @n windows at once; the time is that of one window. */
 static void encode_windows(struct bench *b, uint32_t n, unsigned n_times)
 {
     check(encode_run(b->encode, b->mel, n, b->rows));

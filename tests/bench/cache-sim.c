@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replays traces of requests in a store of a given size, by the service's policy and by others.
+ * Simulation of caches: replays traces of requests in a store of a given size, with the policy of
+ * the cache service and with other policies.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -27,7 +28,7 @@ static const char usage[] =
 
 struct options {
     bool partial, halves;
-    uint32_t store; /* blocks in a PUT; 0: the store is not asked */
+    uint32_t store; /* blocks in a PUT; 0: the service's own store is not simulated */
     double sizes[MAX_SIZES], need;
     int n_sizes;
 };
@@ -76,7 +77,7 @@ static int size_line(const struct trace *t, const struct options *o, double perc
     return 0;
 }
 
-/* 1: it falls short. */
+/* Replays one trace at all sizes. Returns 1 if the mean gain is below the target. */
 static int replay(const struct trace *t, const struct options *o, const char *path,
                   const char *part)
 {

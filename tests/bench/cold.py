@@ -5,10 +5,10 @@
     cold.py [--build DIR] [--rounds N] [--max-ms N] [--max-mb N] [--copied] [--json] MODEL.gguf...
 
 Holds the sockets of gateway and chat, as systemd does, and starts each service on its first
-connection. The model lies in the page cache, as the first start, which does not count, has left it
-there; with --copied, as a program that reads the whole file leaves it, in smaller pages. After each
-answer the private memory of both services is read: pages that are not those of a file. Exits
-non-zero when the median time, or the memory, is above a limit.
+connection. The model is in the page cache: the first start, which does not count, reads it. With
+--copied, the whole file is read beforehand, which leaves it in the page cache in smaller pages.
+After each answer the program reads the private memory of both services, that is, the pages that
+belong to no file. Exits non-zero when the median time or the memory is above a limit.
 """
 import argparse
 import json
@@ -32,7 +32,7 @@ def listen(path):
 
 
 def start_on_connection(sock, name, argv, log):
-    """Forks a process that becomes the service when somebody connects; returns its id."""
+    """Forks a process that becomes the service when a client connects; returns its id."""
     pid = os.fork()
     if pid:
         return pid
@@ -53,7 +53,7 @@ def start_on_connection(sock, name, argv, log):
 
 
 def forget(path):
-    """Drops the file from the page cache, but for pages that somebody maps."""
+    """Drops the file from the page cache, except pages that a process maps."""
     with open(path, "rb") as f:
         os.fsync(f.fileno())
         os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -66,7 +66,7 @@ def read(path):
 
 
 def first_text(sock, body):
-    """Seconds from connect() to the first event that has text, and the rest of the answer."""
+    """Seconds from connect() to the first event that has text. Reads the whole answer."""
     data = json.dumps(body).encode()
     request = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(data)) + data
@@ -80,7 +80,7 @@ def first_text(sock, body):
             answer += piece
             if seconds is None and has_text(answer):
                 seconds = time.perf_counter() - begin
-                # The caller looks at the services while they still live and hold everything.
+                # The caller reads the memory of the services later, while they still run.
         if seconds is None:
             raise RuntimeError("no text: %r" % answer[:500])
     return seconds
@@ -95,7 +95,7 @@ def has_text(answer):
 
 
 def private_bytes(pid):
-    """What the process holds in memory beside pages of files; None where that is a secret."""
+    """Memory of the process without pages of files; None without the permission to read it."""
     try:
         with open("/proc/%d/smaps_rollup" % pid) as f:
             rows = dict(line.split(":", 1) for line in f if ":" in line and "kB" in line)

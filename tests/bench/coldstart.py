@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From two sleeping services to the first token, and the memory that they then keep to themselves:
-cold.py beside llama-server, which has to be started and to load before it can be asked."""
+"""The time from two services that do not run to the first token, and their private memory then.
+
+The figures of cold.py are compared with llama-server, which must start and load the model before it
+can take a request."""
 import time
 
 import cold
@@ -14,7 +16,7 @@ CONTEXT = 4096
 
 
 def llama_start(options, model):
-    """(seconds, private bytes) of one start."""
+    """(seconds, private bytes) of one start of llama-server."""
     with options.lock:
         begin = time.perf_counter()
         with LlamaServer(options.llama_server, model, options.threads, 1, CONTEXT,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints each figure by which the CPU engine is judged, its target, and whether it is reached.
 
-Two programs are only compared within one run, in turns: machines are shared, and their memory may
-be half as fast a minute later. Figures are medians over rounds, ratios are medians of ratios. Exit
-status: 0 when all targets are reached, 1 when one falls short, 2 when something could not be run.
+Programs are only compared within one run, in which they take turns: machines are shared, and their
+memory may be half as fast a minute later. Figures are medians over rounds; ratios are medians of
+ratios. Exit status: 0 when all targets are reached, 1 when one falls short, 2 when something could
+not be run.
 """
 import argparse
 import datetime
@@ -29,12 +30,12 @@ PARTS = {"decode": engine.decode, "prefill": engine.prefill, "clients": serving.
 
 
 class Options(argparse.Namespace):
-    """The command line, and what follows from it."""
+    """The command line, and the values derived from it."""
 
     forgotten = set()
 
     def model(self, preset):
-        """The model of random weights stored as @preset, made on demand."""
+        """The model of random weights stored as @preset. The file is made if needed."""
         path = self.models / ("%s-%s.gguf" % (self.shape, preset))
         if not path.exists():
             print("making %s" % path, file=sys.stderr, flush=True)
@@ -47,9 +48,9 @@ class Options(argparse.Namespace):
         return path
 
     def forget(self, path):
-        """Empties the page cache of a model before its first use, so that all programs read pages
-        of the same size: what was just written lies in small ones, what a mapping reads in huge
-        ones where the file system has them."""
+        """Drops a model from the page cache before its first use, so that all programs read pages
+        of the same size: a file that was just written has small pages, and a file that is read
+        through a mapping has huge pages where the file system supports them."""
         if path not in self.forgotten:
             self.forgotten.add(path)
             with open(path, "rb") as f:
@@ -121,7 +122,7 @@ def machine(threads):
 
 
 def provenance(options):
-    """A line for the documentation: on what, and when."""
+    """A line for the documentation: the machine, the instruction set, and the date."""
     isa = engine.run_json([options.sconce, "bench", "--peak", "-r", 1, "--json"])["isa"]
     return "%s, %s, %d rounds, %s:" % (machine(options.threads), isa, options.rounds,
                                        datetime.date.today().isoformat())

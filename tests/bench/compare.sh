@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Measures this build beside what the machine gives at most and beside llama.cpp and ik_llama.cpp,
-# prints each figure with its target, and exits non-zero when one falls short.
+# Compares this build with the limits of the machine, with llama.cpp and with ik_llama.cpp, prints
+# each figure with its target, and exits non-zero when one falls short.
 #
 #   compare.sh [--sconce PATH] [--llama-bench PATH] [--ik-bench PATH] [--llama-server PATH]
 #              [--part decode|prefill|clients|cold|growth]... [OPTION]...

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput of an embedder beside others: llama-server on the same GGUF file, and torch.
 
-Sentences of 4 to 60 words go through each in requests of 1, 8, 64 and 512 on two threads, in turns.
-Exits non-zero where a ratio is below the goal: 3 of llama-server, 2 of torch.
+Each program gets sentences of 4 to 60 words in requests of 1, 8, 64 and 512, on two threads; the
+programs take turns. Exits non-zero when a ratio is below its goal: 3 to llama-server, 2 to torch.
 
     embed.py BENCH_EMBED MODEL.gguf [--llama LLAMA_SERVER] [--torch MODEL_DIR] [--seconds S]
 """
@@ -26,7 +26,7 @@ GOALS = {"llama-server": 3.0, "torch": 2.0}
 
 
 def sentences(n=1024):
-    """Lines of the words of this project's documents."""
+    """Lines of words from the documents of this project."""
     docs = pathlib.Path(__file__).resolve().parents[2] / "docs"
     words = " ".join(p.read_text() for p in sorted(docs.rglob("*.md"))).split()
     rng = random.Random(7)
@@ -74,7 +74,7 @@ class Llama:
         try:
             r = self.post(body)
         except (BrokenPipeError, ConnectionResetError, http.client.RemoteDisconnected):
-            self.conn.close()  # it ends connections now and then
+            self.conn.close()  # llama-server sometimes closes connections
             r = self.post(body)
         body = r.read()
         if r.status != 200:
@@ -93,7 +93,8 @@ class Llama:
 
 
 class Torch:
-    """As sentence-transformers does it: padded to the longest of a batch, sorted by length."""
+    """Like sentence-transformers, sorts texts by length and pads each to the longest of its
+    batch."""
 
     def __init__(self, directory):
         import torch
@@ -119,7 +120,7 @@ class Torch:
                 torch.nn.functional.normalize(v)
 
     def rest(self):
-        time.sleep(0.3)  # its threads spin for a while
+        time.sleep(0.3)  # its threads keep spinning for a while
 
     def resume(self):
         pass

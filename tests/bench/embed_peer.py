@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An embedder of Python for embed_service.py, in a process of its own with the Python that has it.
+"""A Python embedder for embed_service.py, run as a process of the Python that has its packages.
 
     embed_peer.py sentence-transformers|onnxruntime MODEL_DIR
 
-Prints its name, then reads objects {"texts": […], "answer": BOOL} line by line, and answers each with
-{"seconds": S}, and with the vectors where they are asked for. Two threads.
+Prints its name, then reads objects {"texts": […], "answer": BOOL}, one per line. It answers each
+with {"seconds": S}, and also with the vectors if "answer" is true. Uses two threads.
 """
 import json
 import os
@@ -15,7 +15,7 @@ import time
 
 os.environ.update(OMP_NUM_THREADS="2", MKL_NUM_THREADS="2", TOKENIZERS_PARALLELISM="false",
                   HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
-PART = 32  # texts that are padded together, as sentence-transformers does
+PART = 32  # texts per padded batch, as in sentence-transformers
 
 
 def tokenizer(directory):
@@ -27,7 +27,7 @@ def tokenizer(directory):
 
 
 def by_length(texts, compute):
-    """Longest first, so that little is padded; vectors in the order of the texts."""
+    """Computes the longest texts first, so that little is padded. Returns vectors in text order."""
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
     out = [None] * len(texts)
     for i in range(0, len(order), PART):
@@ -127,7 +127,7 @@ def export(directory, path):
 def main():
     kinds = {"sentence-transformers": SentenceTransformers, "onnxruntime": OnnxRuntime}
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # libraries print
+    os.dup2(2, 1)  # libraries print to standard output
     peer = kinds[sys.argv[1]](sys.argv[2])
     print(peer.name, file=out, flush=True)
     for line in sys.stdin:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The embed service beside llama-server, sentence-transformers and onnxruntime.
 
-Sentences of 4 to 60 words go through each, on two threads and in turns: ours and llama-server's by
-HTTP, those of Python in their own process. Exits non-zero where a goal is missed.
+Each gets sentences of 4 to 60 words, on two threads; they take turns. The embed service and
+llama-server answer HTTP; the Python libraries run in processes of their own. Exits non-zero when a
+goal is missed.
 """
 import argparse
 import base64
@@ -26,15 +27,15 @@ from programs import Program, free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCHES = [1, 8, 64, 512]
-# How many times as fast as these.
+# How many times as fast as each of these the service must be.
 GOALS = {"llama-server": 3.0, "sentence-transformers": 2.0, "transformers": 2.0, "onnxruntime": 2.0}
 GOAL_COSINE, GOAL_COSINE_Q8 = 0.9999, 0.999
 N_COSINES = 1000
-GOAL_P99 = 2.0  # times that of an idle service, beside a bulk job
+GOAL_P99 = 2.0  # p99 beside a bulk job, as a multiple of that of an idle service
 
 
 def sentences(n=1200):
-    """Lines of the words of this project's documents."""
+    """Lines of words from the documents of this project."""
     words = " ".join(p.read_text() for p in sorted((ROOT / "docs").rglob("*.md"))).split()
     rng = random.Random(7)
     starts = [(rng.randrange(len(words) - 60), rng.randint(4, 60)) for _ in range(n)]
@@ -42,7 +43,7 @@ def sentences(n=1200):
 
 
 class Http:
-    """A server of POST /v1/embeddings; `rest` and `resume` frame its turn."""
+    """A server of POST /v1/embeddings; `resume` begins its turn and `rest` ends it."""
 
     def __init__(self, port):
         self.port = port
@@ -55,7 +56,7 @@ class Http:
                 r = self.conn.getresponse()
                 return r.status, r.read()
             except (OSError, http.client.HTTPException):
-                self.conn.close()  # kept connections end now and then
+                self.conn.close()  # the server sometimes closes idle connections
                 if last:
                     raise
 
@@ -150,7 +151,7 @@ class Python:
 
 
 def rate(peer, texts, batch, seconds):
-    """Texts a second."""
+    """Texts per second."""
     peer.seconds(texts[:batch])
     done, used, i = 0, 0.0, 0
     while used < seconds:
@@ -171,7 +172,7 @@ def part_cosine(ours, peers, texts, args):
         print("cosine: no peer of Python to compare with")
         return True
     worst = 1.0
-    # A directory says where texts are cut, at 256 tokens, a GGUF file does not.
+    # A model directory truncates texts at 256 tokens; a GGUF file has no such limit.
     texts = [t for t in texts if len(t) < 500][:N_COSINES]
     goal = GOAL_COSINE_Q8 if args.q8 else GOAL_COSINE
     for i in range(0, len(texts), 128):
@@ -190,7 +191,7 @@ def part_throughput(ours, peers, texts, args):
         mine = rate(ours, texts, batch, args.seconds)
         line = "requests of %3d: %8.1f texts/s" % (batch, mine)
         for peer in peers:
-            time.sleep(0.3)  # threads spin for a while
+            time.sleep(0.3)  # its threads keep spinning for a while
             other = rate(peer, texts, batch, args.seconds)
             ok = mine >= GOALS[peer.name] * other
             well &= ok
@@ -235,7 +236,7 @@ def part_latency(ours, peers, texts, args):
     return ok
 
 
-# Tests of the build: what they are about, and their names; then files of tests of the services.
+# Tests of the build: subject and names. REQUESTS: subject and file of tests of the services.
 TESTS = [
     ("tokens of all kinds of tokenizers, as tokenizers and sentencepiece make them",
      ["tokenizer-golden", "tokenizer-texts"]),

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding and prefill: `sconce bench` and the others' benches in turns, on the same models."""
+"""Decoding and prefill: `sconce bench` and the benches of peers take turns on the same models."""
 import json
 import subprocess
 
 from figures import median
 
-# Formats with targets, and those that are measured to be known.
+# Formats with targets, and formats that are measured for information.
 TARGETED = ("Q4_K_M", "Q8_0", "Q4_0", "Q5_K", "Q6_K")
 INFORMATION = ("F16", "BF16")
 
@@ -29,14 +29,14 @@ def sconce_bench(sconce, model, threads, *args):
 
 
 def peer_bench(path, model, threads, *args):
-    """Tokens per second of one test of llama-bench, ours or another's fork of it."""
+    """Tokens per second of one test of llama-bench, from llama.cpp or ik_llama.cpp."""
     rows = run_json([path, "-m", model, "-t", threads, "-ngl", "0", "-o", "json", *args])
     return rows[-1]["avg_ts"]
 
 
 class Turns:
-    """Rounds in which each program measures once, one right after the other; every second round
-    goes backwards, so that nobody always comes first."""
+    """Rounds in which each program measures once, one right after the other. Every second round
+    has the reverse order, so that no program always comes first."""
 
     def __init__(self, options, programs):
         self.options = options
@@ -56,7 +56,7 @@ def ratio(ours, theirs):
 
 
 def peers(options, *args):
-    """Functions that measure each peer that is there."""
+    """Functions that measure the peers whose programs were given, by name."""
     found = {}
     for name, path in (("llama.cpp", options.llama_bench), ("ik_llama.cpp", options.ik_bench)):
         if path:
@@ -70,15 +70,16 @@ def cells(results, name):
 
 
 def fractions(measured, steady):
-    """What each run reached of the bound: of that around it, or of the highest of all runs."""
+    """Part of the bound that each run reached: its own bound, or with @steady the highest of
+    all."""
     highest = max(bound for _, _, bound in measured)
     return [part * (bound / highest if steady else 1) for _, part, bound in measured]
 
 
 def compare(options, figures, part, title, measure, extra, targets):
-    """One part for all formats. @measure: model → (tok/s, fraction of the bound, bound);
+    """Measures one part for all formats. @measure: model → (tok/s, fraction of the bound, bound);
     @targets: (percent of the bound, its name, {peer: ratio}, unit of the bound, whether the
-    machine always gives that bound)."""
+    machine always reaches that bound)."""
     percent, bound, ratios, unit, steady = targets
     figures.title(title)
     rows, bounds = [], []
@@ -93,7 +94,7 @@ def compare(options, figures, part, title, measure, extra, targets):
         of_bound = 100 * median(fractions(results["sconce"], steady))
         results["sconce"] = ours
         figures.figure("%s %s" % (part, preset), median(ours), "tok/s")
-        known = not (info and part == "prefill")  # float products have another peak
+        known = not (info and part == "prefill")  # products of floats have a different peak
         if known:
             figures.figure("%s %s, of the %s" % (part, preset, bound), of_bound, "%",
                            least=None if info else percent)

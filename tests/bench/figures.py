@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured, beside what it shall be: lines for people, tables for the documentation."""
+"""Measured figures and their targets: lines for people, and tables for the documentation."""
 import json
 import math
 import os
@@ -15,23 +15,23 @@ def median(values):
 
 
 def percentile(values, part):
-    """The smallest value that at least this part of them does not exceed."""
+    """The smallest of the values that is not exceeded by at least @part of them."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else 0.0
 
 
 def cpu_clock():
-    """Times of all CPUs together, as in proc_stat(5): user, nice, system, idle, …, steal."""
+    """Sums of the times of all CPUs, as in proc_stat(5): user, nice, system, idle, …, steal."""
     with open("/proc/stat") as f:
         return [int(x) for x in f.readline().split()[1:9]]
 
 
 class Figures:
-    """All figures of a run; `n_short` of those with a target fell short of it."""
+    """All figures of a run; `n_short` is how many missed their target."""
 
     def __init__(self):
         self.n_ok = self.n_short = self.n_skipped = 0
-        self.rows = []  # as JSON may show them
+        self.rows = []  # for the JSON file
         self.tables = {}  # section of the documentation → Markdown
 
     def title(self, text):
@@ -39,8 +39,8 @@ class Figures:
         self.clock = cpu_clock()
 
     def tell_machine(self):
-        """Which part of the CPUs was not ours to use since the title: a run in which that is much
-        tells little."""
+        """Prints the part of the CPU time that the host took since the title, and the idle part. A
+        run in which the host took much is not reliable."""
         before, now = self.clock, cpu_clock()
         total = max(1, sum(now) - sum(before))
         self.note("of the CPUs' time the host took %.1f %%, idle were %.1f %%; load %.1f"
@@ -51,7 +51,7 @@ class Figures:
         print("  %s" % text, flush=True)
 
     def figure(self, name, value, unit="", least=None, most=None):
-        """Prints one figure; a target makes it count."""
+        """Prints one figure. With a target (@least or @most) it counts as reached or short."""
         line = "  %-58s %9.4g %-6s" % (name, value, unit)
         verdict = None
         if least is not None or most is not None:
@@ -71,7 +71,7 @@ class Figures:
         self.rows.append({"name": name, "skipped": why})
 
     def failed(self, name, why):
-        """What could not be measured counts as short."""
+        """Reports a figure that could not be measured, which counts as short."""
         self.n_short += 1
         print("  %-58s failed: %s" % (name, why), flush=True)
         self.rows.append({"name": name, "failed": why, "verdict": "short"})
@@ -83,7 +83,7 @@ class Figures:
         self.tables[section] = "\n".join(lines + (["", note] if note else []))
 
     def write_docs(self, path):
-        """Puts each table between its marks in a file."""
+        """Writes each table between its marks in the file @path."""
         with open(path) as f:
             text = f.read()
         for section, table in self.tables.items():
@@ -95,8 +95,8 @@ class Figures:
             f.write(text)
 
     def save(self, docs, rows=None):
-        """Into the files that are named: after each part, so that a run that was ended early leaves
-        what it found."""
+        """Writes the given files. It is called after each part, so that a run that ends early
+        leaves its figures."""
         if rows:
             with open(rows, "w") as f:
                 json.dump(self.rows, f, indent=1)
@@ -108,9 +108,9 @@ class Figures:
 
 
 def run(name, measure):
-    """Is the program called `name`: measure(figures) does its work. Ends with 0 when all targets are
+    """Runs the program @name, whose work measure(figures) does. Exits with 0 when all targets are
     reached, 1 when one falls short, 2 when something could not be run."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # servers are stopped on the way out
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # the exit stops the servers
     figures = Figures()
     try:
         measure(figures)

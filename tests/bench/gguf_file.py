@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes GGUF files with nothing but Python's own library, as fast as the disk takes them."""
+"""Writes GGUF files with only the standard library of Python, as fast as the disk can write."""
 import struct
 
 ALIGNMENT = 32
@@ -25,8 +25,8 @@ def text(s):
 
 
 class GgufWriter:
-    """Keys and tensors are collected, then written at once; a tensor's bytes come from a function
-    that is called while the file is written."""
+    """Collects keys and tensors, then writes them in one pass. A function for each tensor writes
+    its bytes during this pass."""
 
     def __init__(self):
         self.keys = []

@@ -27,19 +27,19 @@ TREE = HERE.parent.parent
 SHAPES = ("qwen3-0.6b", "qwen3-1.7b", "qwen3-8b")
 PRESETS = ("Q4_K_M", "Q8_0", "BF16")
 STREAMS = 16
-STREAM_DEPTH = 128  # tokens that each of them has read
+STREAM_DEPTH = 128  # tokens in the context of each stream
 
 OF_LLAMA = 1.1
 OF_LLAMA_LAVAPIPE = 5
-OF_COPY = 70  # percent, for the largest shape
+OF_COPY = 70  # percent of the copy bandwidth, for the largest shape
 WARM_START = 500  # ms
 
 
 class Options(argparse.Namespace):
-    """The command line, and what follows from it."""
+    """The command line, and the values derived from it."""
 
     def model(self, shape, preset):
-        """The model of random weights, made on demand."""
+        """The model of random weights. The file is made if needed."""
         path = self.models / ("%s-%s.gguf" % (shape, preset))
         if not path.exists():
             begin = time.monotonic()
@@ -53,7 +53,7 @@ class Options(argparse.Namespace):
         return path
 
     def drop(self, path):
-        """Models that this run made are not kept: together they are large."""
+        """Deletes a model that this run made, because all of them together are large."""
         if path in self.made and not self.keep:
             path.unlink()
             self.made.remove(path)
@@ -108,8 +108,8 @@ def parse(argv):
 
 
 def environment(options):
-    """Programs of ours keep compiled kernels in a directory of this run. In software: its driver
-    alone, which llama.cpp takes only when it is told to."""
+    """sconce caches compiled kernels in a directory of this run. With --lavapipe, only the software
+    driver is visible; llama.cpp uses it only if GGML_VK_VISIBLE_DEVICES names it."""
     env = dict(os.environ, XDG_CACHE_HOME=options.cache)
     if options.lavapipe:
         drivers = glob.glob("/usr/share/vulkan/icd.d/lvp_icd*.json")
@@ -125,7 +125,7 @@ def sconce_bench(options, model, *args):
 
 
 def ours(options, model, streams):
-    """{test: tok/s} and the bytes of weights that a token reads."""
+    """{test: tok/s} of sconce, and the bytes of weights that a token reads."""
     found = {}
     for i, n in enumerate(options.prompts):
         decode = options.generate if i == 0 else 0
@@ -141,7 +141,7 @@ def ours(options, model, streams):
 
 
 def theirs(options, model):
-    """The same of llama.cpp, as far as its programs are there."""
+    """{test: tok/s} of llama.cpp, for the programs that were given."""
     found = {}
     if options.llama_bench:
         repeat = 1 if options.lavapipe else options.repeat
@@ -163,7 +163,7 @@ def theirs(options, model):
 
 
 def compare(options, figures, name, mine, others):
-    """Prints both, returns the cells of a table."""
+    """Prints the figures of both programs and returns the cells of a table."""
     least = OF_LLAMA_LAVAPIPE if options.lavapipe else OF_LLAMA
     cells = []
     for test, value in mine.items():
@@ -186,7 +186,7 @@ def copy_speed(options, figures):
 
 
 def one_model(options, figures, copy, shape, preset):
-    """A row of the table."""
+    """Measures one model; returns its tests and its row of the table."""
     name = "%s %s" % (shape, preset)
     model = options.model(shape, preset)
     with options.lock:
@@ -196,7 +196,7 @@ def one_model(options, figures, copy, shape, preset):
     part = 100 * bytes_token * mine["tg%d" % options.generate] / copy
     figures.figure("%s, decoding, of the speed of copies" % name, part, "%",
                    least=OF_COPY if shape == SHAPES[-1] else None)
-    # The first is needed once more.
+    # starts() needs the first model again.
     if (shape, preset) != (options.shapes[0], options.presets[0]):
         options.drop(model)
     return list(mine), [shape, preset, *cells, "%.0f %%" % part]
@@ -223,7 +223,7 @@ def speeds(options, figures, copy):
 
 
 def first_token(options, model):
-    """Milliseconds from nothing to the first text."""
+    """Milliseconds from the start of a new process to the first text."""
     begin = time.perf_counter()
     with subprocess.Popen([str(a) for a in (options.sconce, "run", model, "--device",
                                             options.device, "-n", 1, "--temperature", 0, "Hello")],
@@ -238,7 +238,7 @@ def first_token(options, model):
 
 
 def starts(options, figures):
-    """Of a process that finds its kernels compiled, and the model in the page cache."""
+    """Measures starts of a process with compiled kernels and the model in the page cache."""
     figures.title("From a new process to the first token")
     model = options.model(options.shapes[0], options.presets[0])
     with options.lock:

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Measures the Vulkan backend on a GPU beside llama.cpp's, prints each figure with its target, and
-# exits non-zero when one falls short. All of it in one call of at most 9 minutes.
+# Compares the Vulkan backend on a GPU with that of llama.cpp, prints each figure with its target,
+# and exits non-zero when one falls short. One call measures everything in at most 9 minutes.
 #
 #   gpu.sh [--build DIR] [--llama-bench PATH] [--llama-batched-bench PATH] [OPTION]...
-#   gpu.sh --lavapipe --llama-bench PATH     the same for Vulkan in software, with few tokens
+#   gpu.sh --lavapipe --llama-bench PATH     the same with the software driver, with few tokens
 #
 # gpu.sh --help names all options. Needs python3.
 set -u

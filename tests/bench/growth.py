@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How speed grows and falls: with the length of the context, and with the number of clients."""
+"""How speed depends on the length of the context and on the number of clients."""
 import contextlib
 
 import load

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is heard: frames beside those of the whisper package, tests that compare with other
-implementations, and words that the tree's own model gets right."""
+"""Correctness of transcription: frames compared with those of the whisper package, tests that
+compare with other implementations, and the words that the model of this tree gets right."""
 import os
 import pathlib
 import re
@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def run(argv, **more):
-    """(exit status, all that it prints)"""
+    """(exit status, standard output and standard error)"""
     done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace", **more)
     return done.returncode, done.stdout
@@ -27,7 +27,7 @@ def last_line(text):
 
 
 def recordings(options):
-    """Those of 16 kHz, one channel, 16 bits."""
+    """Paths of the recordings with 16 kHz, one channel, and 16 bits."""
     for path in sorted((options.data / "speech").glob("*.wav")):
         with wave.open(str(path)) as f:
             if (f.getframerate(), f.getnchannels(), f.getsampwidth()) == (16000, 1, 2):
@@ -63,7 +63,7 @@ def front(options, figures):
         figures.failed("samples of all containers", last_line(said))
 
 
-# A test of the build, what it is about, and the figures that it prints.
+# Name of a test of the build, its subject, and a pattern of the figures that it prints.
 TESTS = [
     ("transcribe-encode-window", "the encoder's rows beside transformers", r"NMSE (\S+)"),
     ("transcribe-decode-texts", "the decoder's logits beside transformers", r"NMSE (\S+)"),

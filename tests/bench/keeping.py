@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cache service is judged by without a server: faults, hit rates, its index at size, texts
-of all kinds of models."""
+"""Figures of the cache service that need no server: faults, hit rates, the size and speed of its
+index, and texts of all kinds of models."""
 import pathlib
 import random
 import re
@@ -11,15 +11,15 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 HIT_GAIN = 8  # %, over plain LRU
-MADE_GAIN = 0  # %, in traces that are made, where LRU is near the optimum
+MADE_GAIN = 0  # %, in generated traces, where LRU is near the optimum
 AT_ONCE = 8  # blocks in a PUT
 MADE_REQUESTS = 4000
 INDEX_BYTES = 2500  # MB
-LOOKUP = {100000: 1, 10000000: 3}  # ms, 512 blocks among so many
+LOOKUP = {100000: 1, 10000000: 3}  # number of blocks → ms to look up 512 of them
 
 
 def run(argv, seconds):
-    """(exit status, what it said)."""
+    """(exit status, standard output and standard error)"""
     done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, timeout=seconds,
                           stderr=subprocess.STDOUT, text=True, errors="replace")
     return done.returncode, done.stdout
@@ -51,7 +51,8 @@ def models(options, figures):
 
 
 def made_traces(options):
-    """Traces of a consumers' and of a business' service, where none of a real one are at hand."""
+    """Generated traces of a consumer and of a business service, used when no real ones are
+    given."""
     for kind in ("consumer", "business"):
         path = options.directory / ("made-%s.jsonl" % kind)
         with open(path, "wb") as f:
@@ -61,7 +62,8 @@ def made_traces(options):
 
 
 def trace_of(options, figures, path, least):
-    """Prints the gain in one trace and its halves; rows of a table for the documentation."""
+    """Prints the gain in one trace and in its halves. Returns rows of a table for the
+    documentation."""
     _, said = run([options.build / "tests/bench/cache-sim", "--store", AT_ONCE, "--halves", path],
                   3600)
     rows = []
@@ -90,7 +92,7 @@ def traces(options, figures):
 
 
 def index_of(options, n_blocks):
-    """MB of index on disk, MB of memory at most, worst median of looking up a chain in ms."""
+    """MB of index on disk, peak memory in MB, and the worst median of looking up a chain in ms."""
     directory = options.directory / "index"
     try:
         status, said = run([options.build / "tests/bench/bench-cache-index", n_blocks, directory],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A light load generator: streamed completions over raw HTTP/1.1, many at once, on one thread.
+"""A light load generator: many streamed completions at once over raw HTTP/1.1, on one thread.
 
-It shares the machine with what it measures, so it does little per event and tells which part of a
-CPU it took.
+It shares the machine with the servers that it measures. Therefore it does little work per event,
+and it reports how much of a CPU it used.
 """
 import asyncio
 import json
@@ -14,7 +14,8 @@ from figures import median, percentile
 
 
 def words(seed, n):
-    """Text of n words that nobody asked before: short ones, of a token or two as usual words."""
+    """Text of n short words that no other seed gives. Like usual words, each has one or two
+    tokens."""
     rng = random.Random(seed)
     return " ".join("".join(rng.choices("etaoinshrdlu", k=2)) for _ in range(n))
 
@@ -33,14 +34,14 @@ def chat_request(model, text, n_tokens):
 
 
 def completion_request(model, text, n_tokens):
-    """@text: a string, or a list of tokens."""
+    """@text is a string or a list of tokens."""
     return request("/v1/completions", {
         "model": model, "prompt": text, "stream": True, "max_tokens": n_tokens, "temperature": 0,
         "ignore_eos": True, "stream_options": {"include_usage": True}})
 
 
 class Stream(asyncio.Protocol):
-    """One request and its streamed answer; `times` are when pieces of text arrived."""
+    """One request and its streamed answer; `times` has the time at which each piece arrived."""
 
     def __init__(self, data):
         self.data = data
@@ -68,7 +69,7 @@ class Stream(asyncio.Protocol):
                 return
             self.head, self.buffer = head, rest
         if b" 200 " not in self.head.split(b"\r\n")[0] + b" ":
-            return  # the rest is told when the connection ends
+            return  # this answer is evaluated when the connection ends
         self.take_chunks()
 
     def take_chunks(self):
@@ -148,7 +149,7 @@ async def start(address, data):
 
 
 def one(address, data):
-    """One request, answered to its end."""
+    """Sends one request and waits for the end of its answer."""
 
     async def run():
         stream = await start(address, data)
@@ -158,7 +159,7 @@ def one(address, data):
 
 
 class Wave:
-    """What came of some clients that asked at the same time."""
+    """The results of clients that sent their requests at the same time."""
 
     def __init__(self, streams, cpu):
         self.seconds = max(s.end for s in streams) - min(s.begin for s in streams)
@@ -166,7 +167,7 @@ class Wave:
         self.n_prompt = sum(s.n_prompt for s in streams)
         self.tok_s = self.n_tokens / self.seconds
         self.first = median([s.first for s in streams if s.times])
-        self.cpu = cpu / self.seconds  # of one CPU
+        self.cpu = cpu / self.seconds  # CPU time of this process, as a part of one CPU
 
 
 def cpu_seconds():
@@ -188,8 +189,8 @@ def wave(address, requests):
 
 
 class Gaps:
-    """Gaps between the pieces of one stream: alone, and while others' prompts are read; and how
-    fast those are read meanwhile."""
+    """Gaps between the pieces of one stream, alone and during the prefill of other prompts; and the
+    speed of this prefill."""
 
     def __init__(self, alone, disturbed, others):
         self.n = len(disturbed)
@@ -202,8 +203,8 @@ class Gaps:
 
 
 def gaps(address, streaming, others, n_alone, seconds):
-    """One client streams. Once it has n_alone pieces, the others' requests go out, one after
-    another, for so many seconds."""
+    """One client streams. Once it has n_alone pieces, the other requests are sent, one after
+    another, for this number of seconds."""
 
     async def run():
         stream = await start(address, streaming)
@@ -232,9 +233,9 @@ def gaps(address, streaming, others, n_alone, seconds):
         last = time.perf_counter()
         if not stream.done.done():
             stream.on_piece = None
-            stream.times.append(last)  # a gap that is open is at least that long
+            stream.times.append(last)  # the last gap has not ended, and is at least this long
             stream.done.cancel()
-        # The gap in which the first prompt came counts as disturbed.
+        # The gap in which the first other prompt was sent counts as disturbed.
         before = max([t for t in stream.times if t <= begin], default=begin)
         result = Gaps(stream.gaps(end=begin)[2:], stream.gaps(before, last), answered)
         stream.transport.abort()

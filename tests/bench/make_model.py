@@ -4,10 +4,11 @@
 
     make_model.py --shape qwen3-0.6b --type Q4_K_M OUT.gguf
 
-Quantised blocks are random, not the result of quantising: every block is valid and the numbers are
-of the size that a trained model has. Weights repeat after some 65,000 blocks, which no row of a
-matrix begins with twice. The vocabulary is byte-level BPE in full size, as the time to open a model
-depends on it: of made-up words, or that of --tokenizer, a directory with vocab.json and merges.txt.
+Quantised blocks are random bits, not the result of quantising. Every block is valid, and the
+weights have the magnitude of a trained model's. Weights repeat after 65,521 blocks; this number is
+prime, so that the rows of a matrix begin at different blocks. The vocabulary is byte-level BPE of
+full size, because the time to open a model depends on it. Its words are made up, or read from the
+directory --tokenizer, which has vocab.json and merges.txt.
 """
 import argparse
 import array
@@ -31,7 +32,7 @@ SHAPES = {
 }
 PRESETS = [*KINDS, "Q4_K_M", "Q5_K_M"]
 
-# Where the float16 scales of a block lie, and the span of the numbers that they multiply.
+# The offsets of the float16 scales in a block, and the range of the numbers that they multiply.
 SCALES = {
     "Q8_0": ([0], 127),
     "Q4_0": ([0], 8),
@@ -42,12 +43,12 @@ SCALES = {
     "Q5_K": ([0, 2], 16 * 63),
     "Q6_K": ([208], 32 * 128),
 }
-# Blocks that are different; a prime, so that rows begin at all of them.
+# The number of different blocks. It is prime, so that rows begin at all of them.
 N_BLOCKS = 65521
 
 
 class Weights:
-    """Random weights of one kind and of about one standard deviation, again and again."""
+    """Random weights of one kind with a standard deviation of about @std, repeated endlessly."""
 
     def __init__(self, rng, kind, std):
         self.size = KINDS[kind][2]
@@ -55,7 +56,7 @@ class Weights:
             data = self.blocks(rng, kind, std)
         else:
             data = self.floats(rng, kind, std)
-        # Once more behind its end, so that any stretch is one slice, and many times for large ones.
+        # The data is repeated, so that a stretch past its end is one slice, and so are long ones.
         self.data = memoryview(data * 8)
         self.period = N_BLOCKS * self.size
         self.at = 0
@@ -82,7 +83,7 @@ class Weights:
         return out
 
     def write(self, f, n):
-        """The next n bytes."""
+        """Writes the next @n bytes to @f."""
         while n > 0:
             part = self.data[self.at:self.at + min(n, len(self.data) - self.at)]
             done = f.write(part)
@@ -91,7 +92,7 @@ class Weights:
 
 
 def tensor_type(preset, name, layer, n_layers):
-    """What llama-quantize would choose for this tensor."""
+    """The format that llama-quantize would choose for this tensor."""
     if not preset.endswith("_M"):
         return preset
     base = preset[:-2]
@@ -115,8 +116,8 @@ def byte_tokens():
 
 
 def made_up_merges(n):
-    """The bytes and n pairs of ASCII, each of parts that came before; what came early is taken
-    often."""
+    """The tokens of the 256 bytes and of @n merges, and the merges. Each merge joins two earlier
+    tokens of ASCII; earlier tokens are chosen more often."""
     rng = random.Random(7)
     tokens, merges = byte_tokens(), []
     space = chr(288)
@@ -166,8 +167,8 @@ def is_text(token):
 
 
 def add_tokenizer(w, vocab, directory):
-    """Returns the tokens that an answer must not have: control, padding, parts of characters."""
-    # Qwen has 151,643 tokens of text; what is left of the matrix is never used.
+    """Returns the tokens that an answer must not contain: control, padding, parts of characters."""
+    # Qwen has 151,643 tokens of text; the other rows of the matrix are never used.
     n_text = min(vocab - len(CONTROL), 151643)
     tokens, merges = real_merges(directory) if directory else made_up_merges(n_text - 256)
     end = len(tokens)
@@ -190,7 +191,7 @@ def add_tokenizer(w, vocab, directory):
 
 
 class Model:
-    """A file while it is put together."""
+    """A model file that is being built."""
 
     def __init__(self, shape, preset, seed, tokenizer):
         self.shape = SHAPES[shape]
@@ -218,8 +219,8 @@ class Model:
         w.add_float(arch + ".attention.layer_norm_rms_epsilon", 1e-6)
 
     def write_rows(self, f, weights, rows, size):
-        """A matrix with a row for each token: those that an answer must not have get logits of 0,
-        which are never the highest."""
+        """Writes a matrix with a row for each token. Tokens that an answer must not contain get
+        rows of zeros, whose logits of 0 are never the highest."""
         for i in range(rows):
             if i in self.silent:
                 f.write(bytes(size))

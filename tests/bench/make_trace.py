@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Writes a trace of requests in the format of Qwen-Bailian's, without anybody's requests in it.
+Writes a synthetic trace of requests in the format of the Qwen-Bailian traces.
 
     make_trace.py [--kind consumer|business] [--requests N] [--seed N] > trace.jsonl
 
-It follows what "KVCache Cache in the Wild" (Wang et al., USENIX ATC 2025) tells of a large
-provider's traffic: programs that send a system prompt of theirs and one question, a few of them most
-of all; and people who chat for a few turns, whose turns come after exponentially distributed times.
-Of consumers' traffic some 62 % of the blocks, of businesses' some 54 %, could be had from a cache
-without limit, and a tenth of the blocks makes about three quarters of the reuses. What the trace
-came to is told on stderr.
+It follows the description of a large provider's traffic in "KVCache Cache in the Wild" (Wang et
+al., USENIX ATC 2025). Programs send their own system prompt and one question; a few programs send
+most of these requests. People chat for a few turns, with exponentially distributed times between
+turns. A cache without limit could provide about 62 % of the blocks of consumers' traffic and 54 %
+of those of businesses' traffic. A tenth of the blocks makes about three quarters of the reuses. The
+program prints these figures of its trace on stderr.
 """
 
 import argparse
@@ -23,9 +23,9 @@ import sys
 
 BLOCK = 16  # tokens
 
-# chats: part of the new conversations that are chats; programs: different ones, requested by
-# Zipf's law; system: median tokens of their prompts; turns: mean of a chat's; pause: mean seconds
-# from turn to turn; text: median tokens of what is asked, and of what is answered.
+# chats: the part of new conversations that are chats; programs: the number of different programs,
+# chosen by Zipf's law; system: median tokens of their system prompts; turns: mean turns of a chat;
+# pause: mean seconds between turns; asked, answered: median tokens of a question and of an answer.
 KINDS = {
     "consumer": dict(chats=0.7, programs=60, system=400, turns=2.1, pause=100, asked=170, answered=330),
     "business": dict(chats=0.12, programs=250, system=800, turns=2.5, pause=45, asked=620, answered=160),
@@ -34,7 +34,7 @@ CONVERSATIONS_A_SECOND = 3.0
 
 
 class Names:
-    """Numbers for blocks that nobody else has."""
+    """Gives unique numbers to blocks."""
 
     def __init__(self):
         self.next = 0
@@ -49,13 +49,13 @@ def tokens(rng, median, sigma=1.0, least=8, most=24000):
 
 
 class Chat:
-    """One conversation: what stands before, and what is said next."""
+    """One conversation: the blocks of its text so far, and its next turn."""
 
     def __init__(self, rng, names, kind, programs, weights):
         self.rng, self.names, self.kind = rng, names, kind
         self.is_chat = rng.random() < kind["chats"]
         program = rng.choices(programs, weights)[0]
-        # Chats of consumers mostly begin with the same few words or none.
+        # Half of the chats begin with no system prompt, the others with that of a program.
         self.length, self.blocks = (0, []) if self.is_chat and rng.random() < 0.5 else program
         self.blocks = list(self.blocks)
         self.turns_left = 1
@@ -65,7 +65,7 @@ class Chat:
         self.turn, self.last_id = 0, -1
 
     def extend(self, n):
-        # A block that was not full is another once there is more text.
+        # A block that was not full gets a new number when text is added.
         full = self.length // BLOCK
         self.length += n
         del self.blocks[full:]

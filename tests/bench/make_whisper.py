@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a .bin file of Whisper of a well-known shape with random weights, to measure speed with.
-Other programs that read such files can be measured on the same one.
+"""Writes a Whisper .bin file of a well-known shape with random weights, for measurements of speed.
+Other programs that read this format can be measured on the same file.
 
     make_whisper.py tiny|base|small|large-v3|turbo OUT.bin [F16|Q8_0|Q5_0] [--text]
 
-With --text the positions of the decoder are what comes next: whatever it hears, it says 100 tokens
-for a window, and 219 for the second one. Everything else is as random and costs as much.
+With --text the position alone decides the next token: for any sound the model writes 100 tokens for
+the first window, and 219 for the second one. All other weights are random and cost as much time.
 
 Needs numpy.
 """
@@ -27,18 +27,18 @@ SHAPES = {
 FORMATS = {"F32": (0, 0), "F16": (1, 1), "Q5_0": (6, 2008), "Q8_0": (8, 2007)}
 N_TEXT = 50257
 N_POSITIONS = 448
-END = 50257  # of the text; multilingual vocabularies end with 1501 times
+END = 50257  # the token that ends a text; multilingual vocabularies end with 1501 times
 SAID = 100  # tokens of the first window
-LOUD = 30  # times as large as all else: what positions say
+LOUD = 30  # the factor by which the weights of positions exceed all others
 
 
 def vocabulary():
-    """Bytes, then pairs of them, in order: unlike words, but all different."""
+    """The bytes, then pairs of bytes, in order. They are not words, but all are different."""
     return [bytes([i]) if i < 256 else bytes([i >> 8, i & 255]) for i in range(N_TEXT)]
 
 
 def blocks_of(x, kind):
-    """Rows of blocks of 32: a scale, the fifth bits of Q5_0, the numbers."""
+    """Encodes rows as blocks of 32: a scale, the fifth bits for Q5_0, and the numbers."""
     x = x.reshape(-1, 32)
     top = np.take_along_axis(x, np.abs(x).argmax(1)[:, None], 1)
     scale = np.abs(top) / 127 if kind == "Q8_0" else top / -16
@@ -58,8 +58,8 @@ def encoded(x, kind):
 
 
 def what_comes_next(n_vocab):
-    """The token that each position asks for: the second window follows all that the first one said,
-    later ones the last 223 tokens."""
+    """The token that each position selects. The prompt of the second window has all tokens of the
+    first one; prompts of later windows have the last 223 tokens."""
     begin = n_vocab - 1501
     letters = [a << 8 | b for a in range(ord("a"), ord("z") + 1) for b in range(ord("a"), ord("z") + 1)]
     out = [int(token) for token in np.random.default_rng(5).permutation(letters)[:N_POSITIONS]]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Line plots as SVG, small and without any library; they follow the reader's light or dark mode."""
+"""Small line plots as SVG, made without a library. They follow the light or dark mode of the
+reader."""
 import math
 
 WIDTH, HEIGHT = 300, 210  # of one panel
@@ -31,7 +32,7 @@ def short(x):
 
 
 def panel(x0, title, x_label, lines):
-    """@lines: name → {x: y}; x is drawn in powers of two, y from 0."""
+    """@lines: name → {x: y}. The x axis is logarithmic (powers of two); the y axis starts at 0."""
     xs = sorted({x for line in lines.values() for x in line})
     ys = ticks(max(y for line in lines.values() for y in line.values()))
     low, high = math.log2(xs[0]), math.log2(xs[-1])
@@ -64,7 +65,7 @@ def panel(x0, title, x_label, lines):
 
 
 def svg(panels):
-    """@panels: (title, label of x, {name: {x: y}}); those without a line are left out."""
+    """@panels: (title, label of x, {name: {x: y}}). Panels without a line are left out."""
     panels = [p for p in panels if any(p[2].values())]
     width = WIDTH * len(panels)
     out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">'

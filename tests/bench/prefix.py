@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints each figure by which the two tiers of the KV cache are judged, its target, and whether it
-is reached. Programs are compared within one run, in turns. Exit status: 0 when all targets are
+is reached. Programs take turns within one run. Exit status: 0 when all targets are
 reached, 1 when one falls short, 2 when something could not be run.
 """
 import argparse

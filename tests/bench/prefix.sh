@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Measures what the two tiers of the KV cache are judged by, prints each figure with its target, and
-# exits non-zero when one falls short.
+# Measures the two tiers of the KV cache, prints each figure with its target, and exits non-zero
+# when one falls short.
 #
 #   prefix.sh [--build DIR] [--part PART]... [OPTION]... [MODEL]
 #
 # Parts: restart fresh faults traces index models texts; all of them if none is named.
 #
-# MODEL is a GGUF file, else one of random weights in the shape of Qwen3-0.6B is made. prefix.sh
-# --help names all options. Needs python3; root, to empty the page cache of all files.
+# MODEL is a GGUF file; without it, the script makes one of random weights in the shape of
+# Qwen3-0.6B. prefix.sh --help names all options. Needs python3, and root to empty the page cache of
+# all files.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 command -v "${PYTHON:-python3}" >/dev/null || {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers that are measured: started, warmed up, and stopped with all that they made."""
+"""Starts and warms up the servers that are measured, stops them, and removes their files."""
 import contextlib
 import fcntl
 import http.client
@@ -14,7 +14,7 @@ import time
 
 
 class Lock(contextlib.AbstractContextManager):
-    """Held while something is measured, on machines that others measure on too."""
+    """A lock that is held during a measurement, for machines on which others measure too."""
 
     def __init__(self, path):
         self.file = open(path, "w") if path else None
@@ -35,7 +35,7 @@ def free_port():
 
 
 class Program:
-    """A process with a log; `tell` shows its end when something goes wrong."""
+    """A process with a log; `tell` returns the end of the log for error messages."""
 
     def __init__(self, argv, env=None):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="sconce-bench-"))
@@ -50,7 +50,7 @@ class Program:
         text = (self.dir / "log").read_text(errors="replace")
         return "%s\n%s" % (" ".join(self.argv), text[-3000:])
 
-    patience = 10  # seconds to end in
+    patience = 10  # seconds that it may take to exit
 
     def close(self):
         self.process.send_signal(signal.SIGTERM)
@@ -70,7 +70,7 @@ class Program:
 
 
 def config_text(model, threads, context=0, sequences=0, blocks=None, more=()):
-    """@blocks: where the cache service keeps blocks; None: it is not used. @more: lines of chat."""
+    """@blocks: the directory of the cache service, or None without it. @more: lines for chat."""
     lines = ["models:", "  directories: [%s]" % model.parent, "  default: %s" % model.stem,
              "gateway:", "  tcp_access: open", "chat:", "  threads: %d" % threads]
     if context:
@@ -83,7 +83,7 @@ def config_text(model, threads, context=0, sequences=0, blocks=None, more=()):
 
 
 class Suite(Program):
-    """All services, started by `sconce serve` on a port of their own."""
+    """All services, started by `sconce serve` on a free port."""
 
     name = "sconce"
 
@@ -104,7 +104,7 @@ class Suite(Program):
 
 
 class LlamaServer(Program):
-    """llama-server with as many slots as clients, their contexts, and no copies of prompts."""
+    """llama-server with a slot and a context for each client, and without its prompt cache."""
 
     name = "llama-server"
 
@@ -119,7 +119,7 @@ class LlamaServer(Program):
 
 
 def wait_ready(program, path, seconds=120, pause=0.05):
-    """Until a GET of @path is answered with 200."""
+    """Waits until a GET of @path is answered with 200."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if program.process.poll() is not None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients at once through gateway and chat, beside llama-server; and how evenly text flows
-while others' prompts are read."""
+"""Many clients at once through gateway and chat, compared with llama-server; and how evenly a
+stream of text arrives during the prefill of other prompts."""
 import contextlib
 
 import load
@@ -8,7 +8,7 @@ from figures import median
 from programs import LlamaServer, Suite
 
 OF_LLAMA = {16: 3.0, 1: 1.7}
-GAP = 3.0  # p99 of the gaps while others prefill, in median gaps
+GAP = 3.0  # p99 of the gaps during other prefill, as a multiple of the median gap
 
 SLOT_CONTEXT = 1024
 LONG_WORDS = 2000
@@ -16,7 +16,7 @@ LONG_CONTEXT = 8192
 
 
 def requests(name, model, seed, n_clients, n_words, n_tokens):
-    # No prompt comes twice: llama-server would know it.
+    # No prompt is sent twice, since llama-server would have it cached.
     return [load.chat_request(model, load.words("%s %s %d of %d" % (name, seed, i, n_clients),
                                                 n_words), n_tokens)
             for i in range(n_clients)]

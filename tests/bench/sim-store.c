@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests to the store of the service, as an engine without memory of its own would make them:
- * names are looked up, and what was not found is put, some blocks at a time. Blocks are zeros,
- * which a file that is not written has as well, so that only what stands before them takes memory.
+ * Requests to the store of the service, as an engine without a cache of its own makes them: it
+ * looks up the names and puts the missing blocks, some at a time. The blocks contain zeros.
+ * Unwritten parts of a file are zeros, too, so only the headers of the blocks are written and take
+ * memory.
  */
 #include "sim.h"
 
@@ -22,14 +23,14 @@
 
 enum {
     NAMES_MAX = INF_TIER_MAX_NAMES,
-    BLOCK = 63 * STORE_PAGE, /* with what stands before it, 256 KiB */
+    BLOCK = 63 * STORE_PAGE, /* 256 KiB with its header */
 };
 
 struct service {
     const struct trace *t;
     struct store *store;
     char dir[64];
-    int zeros; /* the bytes of all blocks */
+    int zeros; /* a descriptor of the bytes of every block */
     uint64_t sum;
     uint32_t at_once;
 };
@@ -68,7 +69,7 @@ static void name_of(uint32_t block, uint8_t ret_name[STORE_NAME_BYTES])
 
 static const struct store_origin nobody = {"model", "f16/f16 cpu", "", NULL};
 
-/* How many of the first blocks are kept. */
+/* The number of blocks at the start of @chain that are stored, or a negative errno. */
 static int find(struct service *s, const uint32_t *chain, uint32_t n)
 {
     static uint8_t names[NAMES_MAX][STORE_NAME_BYTES];
@@ -106,7 +107,7 @@ static int put(struct service *s, const uint32_t *chain, uint32_t first, uint32_
     return store_put(s->store, &nobody, s->zeros, blocks, n);
 }
 
-/* How many blocks were found, which are the first of the request. */
+/* Makes one request: the number of its first blocks that were found, or a negative errno. */
 static int request(struct service *s, const struct trace_request *q)
 {
     const uint32_t *chain = s->t->chain + q->first;

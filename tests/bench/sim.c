@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A heap of leaves by rank. The lowest goes when another is put; a block that would go at once is
- * not put, nor is what follows it.
+ * Simulated cache: a heap of the leaves by rank. When a block is put into a full cache, the leaf
+ * with the lowest rank is evicted. A block that would be evicted at once is not put, and neither
+ * are the blocks after it.
  */
 #include "sim.h"
 
@@ -16,8 +17,8 @@ const char *const sim_names[SIM_CONTENDERS] = {"lru", "sconce", "lfu", "gdsf", "
 
 struct block {
     uint64_t rank;
-    uint32_t children; /* that are kept */
-    uint32_t place;    /* in the heap; NOWHERE: it is no leaf, or not kept */
+    uint32_t children; /* number of cached blocks after this one */
+    uint32_t place;    /* in the heap; NOWHERE: not a leaf, or not cached */
     uint32_t hits;
     bool kept;
 };
@@ -29,9 +30,9 @@ struct sim {
     struct block *blocks;
     uint32_t *heap, n_heap;
     struct cache_policy *policy;
-    uint64_t *next;   /* [n_chain], optimal: the request after this one that has the block */
+    uint64_t *next;   /* [n_chain], optimal: the next request that has the block */
     uint64_t seq;     /* uses and puts */
-    uint64_t evicted; /* gdsf: the rank of the last that went */
+    uint64_t evicted; /* gdsf: the highest rank that was evicted */
 };
 
 static bool heap_less(const struct sim *s, uint32_t a, uint32_t b)
@@ -97,7 +98,7 @@ static void evict(struct sim *s)
         heap_add(s, parent);
 }
 
-/* Where a request stands. */
+/* A position in a request. */
 struct at {
     uint64_t request;
     uint64_t chain; /* of its first block */
@@ -122,7 +123,7 @@ static uint64_t rank_of(struct sim *s, uint32_t block, const struct at *at)
     case SIM_LFU:
         return ((uint64_t)b->hits << 40) + at->request;
     case SIM_GDSF:
-        /* Blocks have one size and one cost. Of equal ones the older goes. */
+        /* All blocks have the same size and cost. The older of two equal blocks is evicted. */
         return ((s->evicted >> 32) << 32) + (((uint64_t)b->hits + 1) << 32) + at->request;
     case SIM_OPTIMAL:
         return UINT64_MAX - s->next[at->chain + at->index];
@@ -131,7 +132,7 @@ static uint64_t rank_of(struct sim *s, uint32_t block, const struct at *at)
     }
 }
 
-/* False: it is not kept, so what follows it cannot be. */
+/* False: the block is not cached, so the blocks after it cannot be cached either. */
 static bool put(struct sim *s, uint32_t block, uint64_t rank)
 {
     const uint32_t parent = s->t->parents[block];
@@ -175,14 +176,14 @@ static uint32_t request(struct sim *s, uint64_t number, struct sim_result *resul
         }
         whole = whole && put(s, block, rank);
         result->put += whole;
-        /* The usual kinds of LFU forget what they evict. */
+        /* A block that is not cached loses its count, as usual in LFU. */
         if (!whole)
             b->hits = 0;
     }
     return hits;
 }
 
-/* For each use of a block, the next request that has it. */
+/* Computes for each use of a block the next request that has it. */
 static int look_ahead(struct sim *s)
 {
     _cleanup_free_ uint64_t *seen = NEW(uint64_t, s->t->n_blocks);

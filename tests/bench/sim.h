@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * A store that holds no bytes, and the policies that compete in it
+ * A simulated store without bytes, and the eviction policies that are compared in it
  *
- * As in the service, only leaves go, the lowest rank first, so what is kept is whole prefixes. A
- * request hits the blocks that are kept from its first one on; the others are put behind them.
+ * As in the service, only leaves are evicted, the lowest rank first, so the store always holds
+ * whole prefixes. A request hits its first blocks up to the first one that is missing; the others
+ * are put.
  */
 
 #include "trace.h"
@@ -23,9 +24,9 @@ extern const char *const sim_names[SIM_CONTENDERS];
 
 struct sim_result {
     uint64_t asked, hits;     /* blocks */
-    uint64_t late, late_hits; /* of those, in the second half of the requests */
+    uint64_t late, late_hits; /* the same in the second half of the requests */
     uint64_t put;             /* blocks written */
-    const char *rule;         /* ours: the rule at the end */
+    const char *rule;         /* SIM_OURS: the rule in use at the end */
 };
 
 static inline void sim_count(struct sim_result *result, bool late, uint32_t asked, uint32_t hits)
@@ -36,10 +37,10 @@ static inline void sim_count(struct sim_result *result, bool late, uint32_t aske
     result->late_hits += late ? hits : 0;
 }
 
-/* -ENOMEM. */
+/* Replays @t with the policy @who and room for @capacity blocks. Errors: -ENOMEM. */
 int sim_run(const struct trace *t, enum contender_id who, uint32_t capacity,
             struct sim_result *ret_result);
-/* By the store of the service itself, with room for @capacity blocks and what its files take
- * besides, @at_once blocks in a PUT. Its errors. */
+/* Replays @t in the real store of the service, which has room for @capacity blocks and the overhead
+ * of its files, with @at_once blocks in a PUT. Returns the errors of the store. */
 int sim_run_store(const struct trace *t, uint32_t capacity, uint32_t at_once,
                   struct sim_result *ret_result);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast speech becomes text, beside whisper.cpp: encoder and tokens, several clients at once; and
-what memory hours of it take."""
+"""The speed of transcription compared with whisper.cpp: encoder, tokens, and several clients at
+once; and the memory that hours of speech take."""
 import array
 import contextlib
 import http.client
@@ -21,13 +21,13 @@ from programs import Program, free_port, wait_ready
 
 ENCODER, DECODER = 3.0, 2.0  # times as fast as whisper.cpp
 CLIENTS = 3.0
-FLAT = 1.05  # memory in the last quarter, in that of the first
+FLAT = 1.05  # memory in the last quarter, as a multiple of that in the first
 WINDOW = 30  # seconds
 BOUNDARY = "sconce-bench"
 
 
 def wav(seconds, rate=16000, width=2):
-    """A tone under noise: no silence, and nothing that is said."""
+    """A tone with noise: it has neither silence nor speech."""
     rng = random.Random(1)
     one = [round(6000 * math.sin(i * 0.05) + rng.uniform(-3000, 3000)) for i in range(rate)]
     second = (array.array("h", one).tobytes() if width == 2
@@ -38,11 +38,11 @@ def wav(seconds, rate=16000, width=2):
             struct.pack("<I", len(data)) + data)
 
 
-# One model after the other
+# Models, measured one after the other
 
 def ours(options, model):
-    """(ms of a window, ms of a token, ms of a token of five texts each). A window is the encoder and
-    keys and values of its memory, which whisper.cpp counts among it, too."""
+    """(ms of a window, ms of a token, ms of a token of five texts each). The time of a window
+    includes the encoder and the keys and values of its memory, as in whisper.cpp."""
     argv = [options.bench / "bench-whisper", model, "--threads", str(options.threads), "--windows",
             "3", "--tokens", "100"]
     if options.isa:
@@ -55,7 +55,8 @@ def ours(options, model):
 
 
 def theirs(options, program, model, path):
-    """(ms of a window, ms of a token) as whisper.cpp tells them, greedy; or how it ended."""
+    """(ms of a window, ms of a token) as whisper.cpp reports them with greedy decoding; or a
+    sentence that tells how it ended."""
     done = subprocess.run([program, "-m", model, "-f", path, "-t", str(options.threads), "-l", "en",
                            "-bs", "1", "-bo", "1", "-nf"], capture_output=True, text=True,
                           errors="replace")
@@ -115,7 +116,7 @@ def one_model(options, figures, cli, shape, kind, path):
 # Services
 
 class Ours(Program):
-    """All services; transcription has one model."""
+    """All services, with one model for transcription."""
 
     name, path = "sconce", "/v1/audio/transcriptions"
 
@@ -173,7 +174,8 @@ def post(server, body, timeout=600):
 
 
 def wave_of_clients(server, body, n):
-    """Seconds until all of n clients at once have their answers, and one of the answers."""
+    """Seconds until n clients that start together all have their answers, and one of the
+    answers."""
     texts = []
     threads = [threading.Thread(target=lambda: texts.append(post(server, body))) for _ in range(n)]
     begin = time.perf_counter()
@@ -230,7 +232,7 @@ def clients(options, figures):
 # Memory
 
 def parents():
-    """process → (its parent, its name)"""
+    """{process: (its parent, its name)}"""
     out = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open("/proc/%s/stat" % name) as f:
@@ -240,7 +242,7 @@ def parents():
 
 
 def process_of(root, name):
-    """The process of this name below @root; None: there is none yet."""
+    """The process of this name below @root; None if it does not exist yet."""
     known = parents()
     for pid, (parent, comm) in known.items():
         while parent in known and parent != root:
@@ -284,7 +286,7 @@ def memory(options, figures):
         figures.failed("memory", failed[0][:200] if failed else "it was over too soon")
         return
     quarter = len(samples) // 4
-    # The form, which lies in memory until all of it is decoded, comes with the first samples.
+    # The form arrives during the first samples; it stays in memory until it is decoded.
     first, last = median(samples[quarter // 2:quarter * 3 // 2]), max(samples[-quarter:])
     figures.figure("seconds of sound in one", 3600 * hours / seconds, "×")
     figures.figure("shared and private memory, in its first part", first, "MiB")

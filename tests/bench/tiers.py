@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cache service is judged by with a model: prompts that are known after everything was
-restarted, prompts that never come again, and texts, which must not tell."""
+"""Figures of the cache service with a model: prompts that are cached from before a restart, prompts
+that never repeat, and texts, which must be the same with and without the service."""
 import http.client
 import mmap
 import os
@@ -19,15 +19,15 @@ from programs import Suite
 
 OF_COLD = {"dropped": 20, "warm": 60}  # times faster than computing
 OF_DISK = 70  # % of the bandwidth of the disk
-FRESH = 1.05  # of the time without tiers
+FRESH = 1.05  # time with tiers, as a multiple of that without
 BLOCK = 64  # tokens
-MEMORY = 3 << 30  # bytes: a prefix in the engine, in the page cache, and the model
-TAIL = 32  # tokens behind the last whole block, which are always computed
+MEMORY = 3 << 30  # bytes for a prefix in the engine, the same in the page cache, and the model
+TAIL = 32  # tokens after the last whole block, which are always computed
 TYPES = ["f16", "bf16", "q8_0", "q4_0", "fp8"]
 
 
 class Tiers(Suite):
-    """All services, with blocks in a directory; writes of the last second are waited for."""
+    """All services, with blocks in a directory. Their exit may take time for the last writes."""
 
     patience = 60
 
@@ -37,7 +37,7 @@ class Tiers(Suite):
         self.blocks = blocks
 
     def metric(self, name):
-        """The sum of a metric of the chat service; 0 where it has none."""
+        """The sum of a metric of the chat service; 0 if the service does not report it."""
         path = next(pathlib.Path(self.config_dir).rglob("chat.sock"))
         connection = http.client.HTTPConnection("localhost")
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -49,7 +49,8 @@ class Tiers(Suite):
                    if line.startswith((name + "{", name + " ")))
 
     def wait_kept(self, n_blocks, seconds=120):
-        """Until the service has so many blocks of this start, and its directory grows no more."""
+        """Waits until this start kept or loaded @n_blocks blocks and the directory no longer
+        grows."""
         end = time.monotonic() + seconds
         while (self.metric("sconce_chat_kept_blocks_total") +
                self.metric("sconce_chat_loaded_blocks_total")) < n_blocks:
@@ -65,13 +66,13 @@ class Tiers(Suite):
 
 
 def prompt(seed, n):
-    """Tokens that nobody asked before."""
+    """A prompt of @n tokens that no other seed gives."""
     rng = random.Random(seed)
     return [rng.randrange(1000, 100000) for _ in range(n)]
 
 
 def drop_all(options, blocks):
-    """Empties the page cache: of everything, or of what is known to be read."""
+    """Empties the page cache; without the right to do so, drops only the model and the blocks."""
     os.sync()
     try:
         with open("/proc/sys/vm/drop_caches", "w") as f:
@@ -84,16 +85,16 @@ def drop_all(options, blocks):
 
 
 def have_memory(n_bytes):
-    """Makes the system find memory for what comes next. A virtual machine gives what is free back to
-    its host, which takes a second to give half a gigabyte again: that is not what is measured."""
+    """Makes the system provide memory before a measurement. A virtual machine returns free memory
+    to its host, and needs a second to get half a gigabyte again; this time must not be measured."""
     with mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-        memory.madvise(mmap.MADV_HUGEPAGE)  # as blocks have them
+        memory.madvise(mmap.MADV_HUGEPAGE)  # blocks have huge pages, too
         for at in range(0, n_bytes, mmap.PAGESIZE):
             memory[at] = 1
 
 
 def raw_bandwidth(path, n_times=3):
-    """Bytes/s of reading a file past the page cache, the fastest of some times."""
+    """Bytes/s of reading a file without the page cache: the fastest of @n_times runs."""
     return max(raw_bandwidth_once(path) for _ in range(n_times))
 
 
@@ -118,7 +119,7 @@ def raw_bandwidth_once(path, chunk=4 << 20, n_threads=8):
 
 
 class Known:
-    """A prompt that was computed once, and is asked for after restarts."""
+    """A prompt that is computed once and requested again after restarts."""
 
     def __init__(self, options):
         self.options = options
@@ -130,9 +131,9 @@ class Known:
         return Tiers(self.options, self.blocks, len(self.tokens) + 256)
 
     def compute(self):
-        """Seconds to the first token without knowing anything."""
+        """Seconds to the first token with an empty cache."""
         with self.suite() as s:
-            s.ask(prompt(0, 128))  # the model's pages, and its digest
+            s.ask(prompt(0, 128))  # reads the model's pages and computes its digest
             have_memory(MEMORY)
             with self.options.lock:
                 answer = s.ask(self.tokens)
@@ -143,7 +144,7 @@ class Known:
         return answer.first
 
     def compute_another(self, seed):
-        """Seconds to the first token of a prompt of the same length that nobody asked."""
+        """Seconds to the first token of a new prompt of the same length."""
         with self.suite() as s:
             s.ask(prompt(0, 128))
             have_memory(MEMORY)
@@ -161,8 +162,9 @@ class Known:
             raise RuntimeError("%s: the text is another: %r, not %r" % (what, answer.text, self.text))
 
     def after_restart(self, what, prepare, is_running=False):
-        """Seconds to the first token, and again with the blocks in memory; bytes read between.
-        @is_running: services and model are woken before, by another prompt."""
+        """Seconds to the first token, the same again with the blocks in memory, and the bytes
+        loaded by the first request. @is_running: another prompt starts the services and loads the
+        model before."""
         prepare()
         with self.suite() as s:
             if is_running:
@@ -181,9 +183,9 @@ class Known:
 
 
 def disk_share(known):
-    """Part of the disk's bandwidth at which blocks are read, and that bandwidth. What computing the
-    rest takes is told by the same prompt once more; what starting takes is left out, by a prompt
-    before it."""
+    """The percentage of the disk's bandwidth at which blocks are read, and that bandwidth. The same
+    prompt is sent a second time to measure the computation of the other tokens, which is
+    subtracted. Another prompt before it starts the services, so that the start is not measured."""
 
     def blocks_alone():
         os.sync()
@@ -227,7 +229,7 @@ def restart(options, figures):
 
 
 def turn(suite, seeds, options):
-    """Seconds for prompts one after another, none of which was ever asked."""
+    """Seconds for one new prompt after another."""
     with options.lock:
         begin = time.perf_counter()
         for seed in seeds:
@@ -248,7 +250,7 @@ def fresh(options, figures):
         for i in range(options.fresh_rounds):
             times = {}
             for suite in ((on, off) if i % 2 else (off, on)):
-                time.sleep(3)  # what is written without a request disturbs nobody
+                time.sleep(3)  # writes between requests disturb no measurement
                 times[suite] = turn(suite, range(seed, seed + 4), options)
                 seed += 4
             ratios.append(times[on] / times[off])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of JSON become chains of small numbers. A table of (number of the block before, hash) gives
- * a block its number, so what a trace calls its blocks does not matter.
+ * Parser of traces: converts lines of JSON to chains of small numbers. A hash table maps (number of
+ * the previous block, hash) to the number of a block, so the hashes of a trace may be any numbers.
  */
 #include "trace.h"
 
@@ -17,8 +17,8 @@
 struct format {
     const char *name;
     uint32_t block_tokens;
-    const char *mark; /* a key that only its lines have; NULL: any other */
-    bool whole_times; /* milliseconds as an integer, else seconds */
+    const char *mark; /* a key that only this format has; NULL: the default format */
+    bool whole_times; /* timestamps are integer milliseconds, else seconds */
 };
 
 static const struct format formats[] = {
@@ -28,7 +28,7 @@ static const struct format formats[] = {
 
 struct slot {
     uint64_t hash;
-    uint32_t parent, number; /* number + 1; 0: free */
+    uint32_t parent, number; /* number: that of the block + 1; 0: a free slot */
 };
 
 struct reader {

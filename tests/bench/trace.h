@@ -4,13 +4,13 @@
 /*
  * Public traces of requests to language models, as chains of blocks
  *
- * Two formats are read, both one JSON object a line, both with hashes of the prompt's blocks in
- * place of its text: Mooncake's (timestamp, input_length, output_length, hash_ids; 512 tokens a
- * block) and Qwen-Bailian's (chat_id, parent_chat_id, timestamp, input_length, output_length, type,
- * turn, hash_ids; 16 tokens a block). The first line tells which.
+ * Two formats are supported. Both have one JSON object per line, with hashes of the blocks of a
+ * prompt instead of its text: that of Mooncake (timestamp, input_length, output_length, hash_ids;
+ * 512 tokens per block) and that of Qwen-Bailian (chat_id, parent_chat_id, timestamp, input_length,
+ * output_length, type, turn, hash_ids; 16 tokens per block). The first line decides which it is.
  *
- * A block is numbered by its hash and by the block before it, as the service names blocks, so equal
- * numbers stand for equal prefixes.
+ * The number of a block depends on its hash and on the block before it, like the names of blocks in
+ * the service. Therefore equal numbers mean equal prefixes.
  */
 
 #include <stdio.h>
@@ -33,14 +33,15 @@ struct trace {
     uint64_t n_requests;
     uint32_t *chain; /* numbers of blocks, request after request */
     uint64_t n_chain;
-    uint32_t *parents; /* [n_blocks], TRACE_NO_BLOCK: it begins a chain */
-    uint32_t n_blocks; /* different ones */
+    uint32_t *parents; /* [n_blocks]; TRACE_NO_BLOCK: the block begins a chain */
+    uint32_t n_blocks; /* number of different blocks */
 };
 
-/* @partial: also the last block of a prompt where its tokens do not fill it. The service never
- * keeps such. A line that is not of the format: -EINVAL and its number; -EIO, -ENOMEM. */
+/* Reads a trace. @partial includes the last block of a prompt even if its tokens do not fill it;
+ * the service never stores such blocks. Errors: -EINVAL for a line in a wrong format, with its
+ * number in *reterr; -EIO, -ENOMEM. */
 int trace_read(FILE *f, bool partial, struct trace **ret_trace, struct inf_err *reterr);
-/* The requests from @from up to @to, with numbers of their own. -ENOMEM. */
+/* Copies the requests from @from up to @to; their blocks get new numbers. Errors: -ENOMEM. */
 int trace_slice(const struct trace *t, uint64_t from, uint64_t to, struct trace **ret_trace);
 struct trace *trace_free(struct trace *t);
 DEFINE_CLEANUP(struct trace *, trace_free)
