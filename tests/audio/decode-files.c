@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decode-files [-j N] [-o DIR] [-s SECONDS] [-w] DECODER FILE...: what the audio service does with
- * files, without the service
+ * Test program that decodes files as the audio service does, without the service
  *
- * Starts the decoder, gives it N files at a time, and prints a line for each when it ends: its
- * number among the files, outcome, result, format, codec, samples. -o writes samples (f32) to
- * DIR/NUMBER.f32; -w takes some and then rests for ever, so that a child can be looked at.
+ * decode-files [-j N] [-o DIR] [-s SECONDS] [-w] DECODER FILE...
+ *
+ * Starts the decoder, gives it N files at a time, and prints a line at the end of each file: its
+ * number among the files, outcome, result, format, codec, samples. -o writes the samples (f32) to
+ * DIR/NUMBER.f32. -w reads some samples and then waits forever, so that a child can be examined.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transcriber that hears how much sound there is, for tests of the service around it
+ * A fake transcriber for tests of the service: its text depends only on the length of the sound
  *
- * It stands in the place of the library's when it is linked to a program, takes any model, and
- * makes a segment of every five seconds: " Segment N.", of two words, or in translations " Part
- * N.", or " Speech N." where silence is skipped. The prompt "wait MSEC" makes it slow; "fail" makes
- * it fail; the language must have two letters.
+ * A program that is linked with it uses it instead of the transcriber of the library. It accepts
+ * any model and writes a segment for every five seconds: " Segment N.", which has two words, " Part
+ * N." in translations, or " Speech N." if silence is skipped. The prompt "wait MSEC" makes it slow,
+ * and "fail" makes it fail. The language must have two letters.
  */
 #include <infer/audio.h>
 
