@@ -3,7 +3,7 @@
 #
 # Builds checkkern with the kernels of AArch64 and runs it under qemu-user, on a CPU without and on
 # one with the dot product instructions. Exits 77 (skipped) without a cross compiler or qemu.
-# ARM64_CC and ARM64_RUN name others; arguments go to checkkern.
+# ARM64_CC and ARM64_RUN name other ones. The arguments are passed to checkkern.
 set -eu
 
 cc=${ARM64_CC:-aarch64-linux-gnu-gcc}
@@ -23,7 +23,7 @@ flags="-std=gnu17 -O3 -D_GNU_SOURCE -fno-math-errno -fno-strict-aliasing -ffp-co
 flags="$flags -fno-tree-reassoc -fno-tree-ter -Wall -Wextra -Werror"
 flags="$flags -Wno-missing-field-initializers"
 
-# A family of kernels is its reference, the file that chooses, and one file a rung.
+# A family of kernels has a reference, a file that selects a variant, and one file per rung.
 base=
 for ref in "$kernels"/*-ref.c; do
     base="$base $ref ${ref%-ref.c}.c"
@@ -40,7 +40,7 @@ compile() {
 # shellcheck disable=SC2086
 compile "" $base "$kernels"/*-neon.c "$lib"/quant/*.c "$src"/tests/checkkern/*.c
 for file in "$lib"/core/*.c; do
-    # Kernels hash nothing, and libraries that do are not there for AArch64.
+    # Kernels need no hashes, and the libraries for them do not exist for AArch64 here.
     case ${file##*/} in sha256.c | sum.c) continue ;; esac
     compile "" "$file"
 done

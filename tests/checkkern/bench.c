@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Timing on several threads, and the limits of the machine as backend/cpu/limits.h measures them.
- * */
+/* Timing on several threads, and limits of the machine, measured by backend/cpu/limits.h. */
 
 #include "harness.h"
 

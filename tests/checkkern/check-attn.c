@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels of attention: scores and values of a block against the reference, and bit for bit
- * whichever rows share a call; quantising; steps of the softmax
+ * Check of the attention kernels
+ *
+ * Scores and values of a block are compared with the reference, and must be the same bit for bit
+ * whichever rows share a call. Quantising and the steps of the softmax are checked, too.
  */
 
 #include <math.h>
@@ -36,8 +38,8 @@ static void put(enum codec format, void *to, size_t i, float x)
         elem_ref.bf16_store((uint16_t *)to + i, &x, 1);
 }
 
-/* The order of elements does not matter to noise; where there are scales, any bytes are a block,
- * but for the NaN of FP8, which nobody stores. Numbers are at most about 3. */
+/* Fills a head with noise. Formats with scales get random bytes, since any bytes are a valid block,
+ * except the NaN of FP8, which is never stored. Numbers are at most about 3. */
 static void fill_head(struct check *ck, const struct block_case *c, void *head)
 {
     const size_t n = (size_t)c->hd * c->bt, n_bytes = n * codec_info(c->format)->n_bits / 8;
@@ -122,7 +124,7 @@ static struct attn_args args_of(const struct block_case *c, const void *kv, void
     return (struct attn_args){c->M, c->hd, c->bt, c->range, q, kv, NULL, s, o};
 }
 
-/* The rows of one call, each alone, and with noise in the tokens that the row must not read. */
+/* Computes each row of one call alone, with noise in the tokens that the row must not read. */
 static void rows_alone(struct check *ck, const struct block_case *c, bool values, const float *s0,
                        float *s, float *o)
 {
@@ -250,8 +252,8 @@ void check_attention(struct check *c)
                                   tokens[rng_u32(&c->rng) % ARRAY_SIZE(tokens)]);
 }
 
-/* Whole numbers and their scales: as the reference has them, but where a quotient lies half way
- * and the scale was rounded differently. */
+/* Quantized numbers and their scales equal those of the reference, except where a quotient lies
+ * half way between two integers and the scale was rounded differently. */
 void check_quantise(struct check *c)
 {
     enum { N = 96 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels on single rows against the reference: norm, rope, gated units, number formats
+ * Check of the kernels on single rows against the reference: norm, rope, gated units, number
+ * formats
  */
 
 #include <math.h>
@@ -74,7 +75,7 @@ static void norm_case(struct check *c, const struct elem_fns *fns, uint32_t n, e
     rows_init(c, &r, n, fill);
     elem_ref.rms_norm(r.expected.data, r.a.data, r.b.data, 1e-6f, n);
     fns->rms_norm(r.y.data, r.a.data, r.b.data, 1e-6f, n);
-    /* The largest values square to infinity in float, which gives 0: what float models do. */
+    /* In float the squares of the largest values are infinite, which gives 0 as in models. */
     if (fill != FILL_MAX && fill != FILL_ALL_MIN)
         compare(c, &r, n / 16 + 8, 1e-44f, fill_name(fill));
     memcpy(r.y.data, r.a.data, n * sizeof(float));
@@ -174,7 +175,7 @@ static void layer_norm_case(struct check *c, const struct elem_fns *fns, uint32_
         for (uint32_t i = 0; i < n && fill == FILL_NORMAL; i++) {
             const double y = (double)((float *)r.y.data)[i],
                          e = (double)((float *)r.expected.data)[i];
-            /* The mean's error, in units of the deviation, is that of a sum of n terms. */
+            /* The error of the mean, divided by the deviation, is that of a sum of n terms. */
             const double size = most / sqrt(var + 1e-5) * fabs((double)((float *)r.b.data)[i]);
 
             if (!(fabs(y - e) <= tolerance_sum(n / 16 + 16, 4, size + fabs(e))))
@@ -191,7 +192,7 @@ void check_layer_norm(struct check *c)
             layer_norm_case(c, elem_pick(c->flags), lengths[i], (enum fill)f);
 }
 
-/* What is left of a number beyond which the normal distribution has no more. */
+/* GELU of normal and of extreme numbers, where the tail of the normal distribution is 0. */
 static void gelu_case(struct check *c, const struct elem_fns *fns, uint32_t n, bool erf)
 {
     struct rows r;
@@ -207,8 +208,8 @@ static void gelu_case(struct check *c, const struct elem_fns *fns, uint32_t n, b
     for (uint32_t i = 0; i < n; i++) {
         const double x = (double)((float *)r.a.data)[i], e = (double)((float *)r.expected.data)[i];
         const double y = (double)((float *)r.y.data)[i];
-        /* The exponent is rounded before exp() makes that an error of the factor: @x² / 2 of
-         * erf's, and 1.6 (x + 0.045 x³) of that with tanh. */
+        /* The exponent is rounded before exp(), which makes it a relative error of the result. The
+         * exponent is x² / 2 with erf, and 1.6 (x + 0.045 x³) with tanh. */
         const double exponent = erf ? x * x / 2 : 1.6 * fabs(x) + 0.072 * fabs(x * x * x);
         const double limit = tolerance_sum(8, 4, fabs(e)) * (1 + fmin(exponent, 100)) + 1e-36;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Products of F16 weights with rows of F16, bit for bit against their definition in scalars
+ * Check of products of F16 weights with F16 rows: bit for bit against a definition in scalars
  *
- * The unit for F16 rounds every sum, so that a tolerance alone would be wide. Sums of products
- * are exact in 64 bits: weights of a block are multiples of 2^-24 below 2^16, prepared numbers
- * multiples of 2^-24 up to 2^-6, and sums below 2^15.
+ * The F16 unit rounds every sum, so a tolerance alone would have to be wide. The 64 bits of a long
+ * double hold each sum of products exactly before it is rounded: weights of a block are multiples
+ * of 2^-24 below 2^16, prepared numbers are multiples of 2^-24 up to 2^-6, and sums are below 2^15.
  */
 
 #include <math.h>

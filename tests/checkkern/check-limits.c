@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The loops that measure the machine: in each variant they read every word exactly once. */
+/* Check of the loops that measure the machine: each variant must read every word exactly once. */
 
 #include <stdio.h>
 #include <string.h>

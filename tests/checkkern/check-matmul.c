@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matrix products: against the reference, bit for bit against themselves, and their speed
+ * Check of matrix products against the reference and, bit for bit, against each other; and their
+ * speed
  *
- * All rungs but the reference sum in the same order, so the lowest of them is also what higher
- * ones must equal exactly.
+ * All rungs (instruction set levels) except the reference sum in the same order. Therefore each
+ * must equal the lowest of them exactly.
  */
 
 #include <math.h>
@@ -105,8 +106,8 @@ static double act_value(const struct product *p, uint32_t m, uint32_t k)
     return (double)d * (int8_t)row[k % 32];
 }
 
-/* The sum of magnitudes of element (m, n); @mags: those of row n's weights. And the root of the
- * squares of the sums of blocks of 32. */
+/* The sum of the magnitudes of the terms of element (m, n), and the root of the sum of squares of
+ * the sums of blocks of 32. @mags: the magnitudes of the weights of row n. */
 static double magnitude(const struct product *p, uint32_t m, uint32_t n, const float *mags,
                         double *ret_root)
 {
@@ -221,7 +222,7 @@ void check_matmul(struct check *c)
     static const uint32_t Ns[] = {1, 15, 16, 17, 32, 33, 63, 71};
     static const uint32_t Ms[] = {1, 2, 3, 5, 7, 13};
 
-    /* Every length; shapes alternate. */
+    /* Checks every length; the shapes alternate. */
     for (int d = 0; d < INF_DTYPE_N; d++)
         for (size_t i = 0; i < ARRAY_SIZE(Ks); i++)
             check_case(c, (enum inf_dtype)d, Ms[rng_u32(&c->rng) % ARRAY_SIZE(Ms)],

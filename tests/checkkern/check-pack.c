@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Keys and values as Q4_0 and FP8: rotation, levels and scales match the reference bit for bit. */
+/* Check of keys and values in Q4_0 and FP8: rotation, levels and scales, bit for bit. */
 
 #include <math.h>
 #include <stdio.h>
@@ -37,8 +37,8 @@ static void check_rotate(struct check *c, const struct attn_fns *fns, const floa
                    before);
 }
 
-/* What is stored, against what was to be stored: a table of levels that is off, or a scale that is
- * not the best, has larger errors. */
+/* Compares stored values with the original ones. Wrong levels, or a scale that is not the best,
+ * would give larger errors. */
 static void check_errors(struct check *c, const struct attn_fns *fns)
 {
     enum { N = 128, ROUNDS = 400 };

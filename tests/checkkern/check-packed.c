@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Products with packed weights: against sums in doubles of what was packed, bit for bit against
- * themselves in other company, and their speed
+ * Check of products with packed weights, and their speed
+ *
+ * Results are compared with sums in double precision of the packed weights. A row must have the
+ * same bits whichever other rows and columns are computed in the same call.
  */
 
 #include <math.h>
@@ -17,7 +19,7 @@
 static const enum inf_dtype dtypes[] = {INF_DTYPE_F32, INF_DTYPE_F16, INF_DTYPE_BF16};
 
 struct packed {
-    enum inf_dtype dtype; /* what they are packed as: F32, F16 or BF16 */
+    enum inf_dtype dtype; /* the format of the packed weights: F32, F16 or BF16 */
     uint32_t M, N, K;
     struct guarded w, x, act, bias, y;
     float *rows; /* [N, K]: W before it was packed */
@@ -156,7 +158,7 @@ static void compare(struct check *c, const struct packed *p, const char *fill)
                    sqrt(squares / (double)n_squares));
 }
 
-/* Some rows and groups of columns, computed alone, have the same bits as among all. */
+/* Some rows and groups of columns, computed alone, have the same bits as in the whole product. */
 static void check_company(struct check *c, const struct packed *p)
 {
     const struct matmul_ops *ops = matmul_ops_get(c->flags);

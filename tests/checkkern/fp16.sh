@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # fp16.sh CHECKKERN [ARG]...: runs checkkern on an emulated CPU with AVX-512 FP16: Bochs boots Linux
-# with checkkern as its first process. Exits 77 (skipped) without one of what it needs (Debian 13:
-# bochs, vgabios, xorriso, isolinux, syslinux-common, cpio and any kernel). FP16_KERNEL names a kernel.
+# with checkkern as its first process. Needs (on Debian 13) bochs, vgabios, xorriso, isolinux,
+# syslinux-common, cpio and any kernel; exits 77 (skipped) if one is missing. FP16_KERNEL names a
+# kernel.
 set -eu
 
 checkkern=$1
@@ -23,7 +24,7 @@ for need in "$bochs" xorriso cpio unshare "$bios" "$vga" "$loader" "$menu" "$ker
         exit 77
     }
 done
-# Bochs has a screen on the network; it gets a network of its own.
+# Bochs serves its screen on the network, so it gets its own network namespace.
 alone="unshare -n"
 $alone true 2>/dev/null || alone="unshare -rn"
 if ! $alone true 2>/dev/null || ! "$bochs" --help cpu 2>&1 | grep -q sapphire_rapids; then
@@ -42,7 +43,7 @@ done
 (cd "$work/first" && find . | cpio -o -H newc --quiet) >"$work/cd/isolinux/initrd"
 cp "$kernel" "$work/cd/isolinux/vmlinuz"
 cp "$loader" "$menu" "$work/cd/isolinux/"
-# Linux and Bochs do not agree about how the state of some other units is saved.
+# Linux and Bochs disagree on how the state of some CPU units is saved. These options turn them off.
 without="mitigations=off no5lvl nopku clearcpuid=lass,uintr,ibt,user_shstk,xsaves,xsavec,xsaveopt"
 cat >"$work/cd/isolinux/isolinux.cfg" <<EOF
 default linux
@@ -65,9 +66,9 @@ com1: enabled=1, mode=file, dev=$work/out
 log: $work/log
 panic: action=fatal
 EOF
-# It ends with a triple fault, which is how Linux reboots here.
+# Bochs ends at a triple fault, by which Linux reboots here.
 $alone "$bochs" -q -f "$work/bochsrc" >"$work/screen" 2>&1 </dev/null || true
-# Linux stops when its first process ends, which may cut the last line.
+# Linux panics when its first process ends. Its message may cut the last line.
 sed -n 's/\[.*Kernel panic.*//; /^\(seed\|ok\|not ok\|checkkern\)/p' "$work/out"
 grep -aq 'exitcode=0x00000000' "$work/out" || {
     echo "checkkern failed, or did not run"

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * checkkern: every rung of kernels and every device against the reference, and its speed
+ * checkkern: compares the kernels of every rung and device with the reference, and times them
  *
- * A check is a function that is called once for each rung that this CPU has, lowest first; checks
- * of graphs once for each Vulkan device. It takes its numbers from the given generator, its memory
- * from guarded buffers, and tells what is wrong with check_fail(). To add one: a file, its name in
- * meson.build, a line in CHECKS (for
- * devices: devices/checks.h).
+ * A rung is an instruction set level of the CPU. A check is a function that is called once for each
+ * rung that this CPU supports, lowest first; checks of graphs are called once for each Vulkan
+ * device. A check takes its numbers from the given generator and its memory from guarded buffers,
+ * and reports differences with check_fail(). A new check needs a file, its name in meson.build, and
+ * a line in CHECKS (for devices: in devices/checks.h).
  */
 
 #include <infer/types.h>
@@ -24,14 +24,14 @@ struct check {
     unsigned flags;          /* of the rung, for the *_ops_get functions */
     struct backend *backend; /* the device, for checks of devices */
     unsigned n_failed;
-    unsigned n_cases;   /* that were compared */
-    unsigned n_same;    /* results that were compared bit for bit with others in other company */
-    unsigned n_other;   /* of these, other bits */
+    unsigned n_cases;   /* cases that were compared */
+    unsigned n_same;    /* results compared bit for bit with the same rows in other batches */
+    unsigned n_other;   /* of these, results with different bits */
     unsigned n_threads; /* of benches */
-    unsigned share;     /* of the long checks, one case of so many is done; 0: all */
+    unsigned share;     /* long checks run one case in this many; 0: all */
 };
 
-/* name: a function void check_<name>(struct check *), and its bench_<name>. */
+/* Each name has a function void check_<name>(struct check *) and a bench_<name>. */
 #define CHECKS(X)                                                                                  \
     X(limits)                                                                                      \
     X(prepare)                                                                                     \
@@ -64,23 +64,23 @@ struct selection {
     bool bench;
 };
 
-/* devices/run.c: the checks of all devices; @current is what runs, for messages. Returns how many
- * ran and adds to *n_failed. */
+/* Runs the checks of all devices (devices/run.c). @current is set to the running check, for
+ * messages. Returns how many checks ran, and adds the failed ones to *n_failed. */
 unsigned devices_run(const struct selection *sel, struct check *current, unsigned *n_failed);
-/* Prints their names, one per line. */
+/* Prints the names of the checks of devices, one per line. */
 void devices_list(void);
-/* The result of a check. */
+/* Prints the result of a check. */
 void check_report(const struct check *c, double seconds);
 
 /* Whether a case of a long check is part of the sample; the seed decides. */
 bool check_draws(struct check *c);
-/* Reports a difference; after ten per check it only counts. */
+/* Reports a difference; after ten per check it only counts them. */
 void check_fail(struct check *c, const char *format, ...) PRINTF(2, 3);
 
 /*
- * Memory whose end (or, with @at_end false, whose start) touches an unmapped page: a kernel that
- * reads too far crashes. The rest of its pages holds a pattern that guarded_done() looks at.
- * @data is aligned only as far as @size is.
+ * Memory whose end (or, with @at_end false, whose start) touches an unmapped page, so that a kernel
+ * that reads too far crashes. The rest of its pages has a pattern that guarded_done() checks.
+ * @data has only the alignment that @size has.
  */
 struct guarded {
     void *data;
@@ -109,27 +109,29 @@ void fill_floats(struct check *c, enum fill fill, float *x, size_t n);
 /* tolerance.c */
 
 /*
- * Largest error of a float sum of @n_terms products, each of @n_roundings roundings, whose
- * magnitudes sum to @magnitude: the usual bound (n_terms + n_roundings) × u × Σ|terms|.
+ * The largest error of a float sum of @n_terms products with @n_roundings roundings each, whose
+ * magnitudes add up to @magnitude: the usual bound (n_terms + n_roundings) × u × Σ|terms|.
  */
 double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude);
-/* What the root mean square of (error / magnitude) may be: errors of random sign. */
+/* The limit of the root mean square of (error / magnitude), since errors have random signs. */
 double tolerance_rms(uint64_t n_terms, unsigned n_roundings);
 
-/* Both for sums of F16 over blocks of 32 products: @magnitude is the sum, and what the error is
- * divided by for the second is the root of the sum of squares, of the blocks' magnitudes. */
+/* The same two bounds for F16 sums over blocks of 32 products. In the first, @magnitude is the sum
+ * of the magnitudes of the blocks. In the second, errors are divided by the root of the sum of the
+ * squares of these magnitudes. */
 double tolerance_half_sum(double magnitude);
 double tolerance_half_rms(void);
 
-/* Both for products of F32 in two bfloat16 each; the second as in tolerance_rms(). */
+/* The same two bounds for products of F32 numbers that are split into two bfloat16 each; errors are
+ * divided as in tolerance_rms(). */
 double tolerance_two_sum(double magnitude);
 double tolerance_two_rms(void);
 
 /* bench.c */
 
-/* Seconds of the fastest of several runs on n threads at once. */
+/* Seconds of the fastest of several runs on @n_threads threads at once. */
 double bench_threads(unsigned n_threads, double min_seconds, workers_fn fn, void *arg);
-/* GB/s of reading memory beyond the caches, and int8 operations per second in units of 1e12 of the
- * dot instruction of @flags (0: none). */
+/* The GB/s of reads from memory outside the caches, and the 1e12 int8 operations per second of the
+ * dot product instruction of @flags (0: none). */
 double bench_read_gbs(unsigned n_threads, unsigned flags);
 double bench_int8_tops(unsigned n_threads, unsigned flags);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
+ * Command line of checkkern
+ *
  * checkkern [--seed N] [--test NAME] [--rung NAME] [--only cpu|devices] [--share N] [--threads N]
  *           [--bench] [--list]
  *
- * The rung of a device is its name, "vulkan:0"; "cpu" runs the checks of devices on the CPU.
- * With --share, of the cases of devices and of the long checks of the CPU one of N is done, by
- * chance; all of them if SCONCE_TEST_FULL is set.
- * Prints its seed; the same seed repeats a failure. A crash inside a kernel is told with the
- * names of the check and the rung.
+ * The rung (instruction set level) of a device is its name, "vulkan:0"; "cpu" runs the checks of
+ * devices on the CPU. With --share, a random one in N of the cases of devices and of the long
+ * checks of the CPU is run; all are run if SCONCE_TEST_FULL is set. The program prints its seed;
+ * the same seed repeats a failure. When a kernel crashes, it prints the names of the check and of
+ * the rung.
  */
 
 #include <errno.h>

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How far a kernel may be from the reference
+ * Tolerances: the largest allowed differences between a kernel and the reference
  *
  * Float sums: each operation rounds by at most u = 2^-24 of its result, and no partial sum is
  * larger than the sum of magnitudes, so n operations stay within n × u × Σ|terms| (Higham,
- * Accuracy and Stability of Numerical Algorithms, §3.1, to first order). Signs of errors are as
- * good as random, so that their mean square grows with n only: 4 times the expected root is
- * allowed. Integer parts have no tolerance.
+ * Accuracy and Stability of Numerical Algorithms, §3.1, to first order). The signs of errors are
+ * practically random, so their mean square grows only with n; 4 times the expected root is allowed.
+ * Integer parts have no tolerance.
  *
- * Sums of F16 (matmul-avx512fp16.c): of the 32 products of a block, the even and the odd ones are
- * chains of 16, whose sums are added: 17 roundings by at most u = 2^-11 of the block's magnitude.
- * Blocks are scaled so that no sum is below the normal range.
+ * Sums of F16 (matmul-avx512fp16.c): of the 32 products of a block, the even and the odd ones form
+ * two chains of 16, whose sums are added. This makes 17 roundings, each by at most u = 2^-11 of the
+ * magnitude of the block. Blocks are scaled so that no sum is below the normal range.
  *
- * F32 in two bfloat16 (matmul-tiles-amx.c): each factor is hi + lo + rest, |lo| ≤ u |w| and
- * |rest| ≤ u^2 |w| with u = 2^-8; the product of both lo is left out, and those with a rest.
+ * F32 in two bfloat16 (matmul-tiles-amx.c): each factor is hi + lo + rest, with |lo| ≤ u |w|,
+ * |rest| ≤ u^2 |w| and u = 2^-8. The kernel omits the product of the two lo and all products with
+ * a rest.
  */
 
 #include <math.h>

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# validation.sh CHECKKERN TEST_LOGITS: runs both under Khronos' validation layer, with validation of
-# synchronization, and fails on any message. Exits 77 (skipped) without the layer or a device.
+# validation.sh CHECKKERN TEST_LOGITS: runs both programs under the validation layer of Khronos,
+# with validation of synchronization, and fails on any message. Exits 77 (skipped) without the layer
+# or a device.
 set -u
 
 layer=VK_LAYER_KHRONOS_validation

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * A small graph on a device, and what comes of it
+ * A small graph that is compiled and run on a device, and its results
  *
- * Checks of whole devices go through backend_ops as the engine does: a graph is compiled, rows of
- * several sequences are computed in steps, blocks of the KV store lie scattered. Results are
- * compared with the formulas (bound.h), and with each other bit for bit where rows were computed
- * in other company.
+ * Checks of whole devices use backend_ops as the engine does: a graph is compiled, the rows of
+ * several sequences are computed in steps, and the blocks of the KV store are scattered. Results
+ * are compared with the formulas (bound.h). Rows that are computed several times, together with
+ * different other rows, are compared bit for bit.
  */
 
 #include "backend/backend.h"
@@ -41,8 +41,9 @@ struct bed {
     float *input, *out;
 };
 
-/* Compiles for steps of at most @max_rows. False when this case is not drawn, and, told, when the
- * device cannot. @layout: NULL for graphs without attention. */
+/* Compiles @g for steps of at most @max_rows. Returns false if this case is not part of the sample,
+ * or if the device does not support it, which is reported. @layout is NULL for graphs without
+ * attention. */
 bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
               const struct kv_layout *layout, uint32_t max_rows, uint32_t max_ctx);
 void bed_done(struct bed *bed);
@@ -58,14 +59,15 @@ void bed_far_step(struct bed *bed, struct bed_seq *s, const uint32_t *blocks, ui
                   uint32_t n);
 /* The roundings of this device in steps of @n_rows. */
 struct bound_rules bed_rules(const struct bed *bed, uint32_t n_rows);
-/* Compares the results of a whole sequence with the formulas, and tells @what differs. Returns the
- * root mean square of the errors' parts of their bounds. */
+/* Compares the results of a whole sequence with the formulas; reports differences under the name
+ * @what. Returns the root mean square of (error / bound). */
 double bed_compare(struct bed *bed, const struct bed_seq *s, const struct bound *b,
                    const char *what);
-/* Compares one row with what it must be, and tells @what of row @i differs. */
+/* Compares one row with @expected; reports differences as those of row @i of @what. */
 double bed_compare_row(struct bed *bed, const float *row, const double *expected,
                        const double *errors, const char *what, size_t i);
-/* Whether rows are the same bits; told when they must be and are not, else counted. */
+/* Compares rows bit for bit. A difference is reported if the device must give the same bits, else
+ * it is counted. */
 void bed_same(struct bed *bed, const float *got, const float *expected, uint32_t n_rows,
               const char *what);
 
@@ -78,7 +80,7 @@ struct case_memory {
 /* @size bytes, @offset bytes after an address that is aligned to 64. */
 void *case_bytes(struct case_memory *m, size_t size, size_t offset);
 float *case_floats(struct check *c, struct case_memory *m, enum fill fill, size_t n);
-/* A matrix; numbers have the size that products with rows of K normal numbers stay near 1. */
+/* A matrix whose numbers are so small that products with rows of K normal numbers stay near 1. */
 struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype dtype,
                           uint32_t rows, uint32_t cols, size_t offset);
 void case_done(struct check *c, struct case_memory *m);

@@ -3,9 +3,9 @@
 /*
  * Error bounds of attention
  *
- * A weight of the softmax is exp(s - max) ÷ Σ: an error d of a score is a relative one of d of its
- * weight. With weights p that sum to 1, out = Σ p v, relative errors r of them move it by at most
- * Σ p |v - out| r.
+ * A weight of the softmax is exp(s - max) ÷ Σ. An error d of a score is a relative error d of its
+ * weight. For weights p with the sum 1 the output is out = Σ p v. Relative errors r of the weights
+ * change it by at most Σ p |v - out| r.
  */
 
 #include "checkkern/devices/bound-attn.h"
@@ -41,7 +41,7 @@ static enum bound_rounding stored_as(enum codec kv)
                               : BOUND_EXACT;
 }
 
-/* Errors of what is stored; blocks of 32 lie in a head. The scale of a block is a binary16. */
+/* Errors of stored keys or values. A head has blocks of 32; the scale of a block is a binary16. */
 static double *stored(const double *x, const double *dx, size_t n_heads, size_t hd, enum codec kv)
 {
     double *d = copy_of(dx, n_heads * hd);
@@ -81,12 +81,12 @@ static void soften(struct attn *a, size_t first, size_t pos)
         const double x = a->scores[j] - max;
 
         a->scores[j] = exp(x);
-        /* exp() of 0 at least is exact; others have 3 + 2 |x| ulp. */
+        /* exp() of 0 is exact; other results have an error of 3 + 2 |x| ulp. */
         a->errors[j] += BOUND_UNIT * (6 + 6 * fabs(x)) + (a->rounding == BOUND_F16 ? 0x1p-11 : 0) +
                         (a->rounding == BOUND_BF16 ? 0x1p-8 : 0);
         sum += a->scores[j];
     }
-    /* What all weights have in common is divided out: the maximum's error weighs by its part. */
+    /* The division by the sum adds the mean of the errors, weighted by the weights. */
     for (size_t j = first; j <= pos; j++) {
         a->scores[j] /= sum;
         worst += a->scores[j] * a->errors[j];
@@ -101,7 +101,7 @@ static void row(struct attn *a, size_t pos, size_t q, size_t kv, double *error)
     const uint32_t window = a->p->window;
     const size_t first = window && pos + 1 > window ? pos + 1 - window : 0;
     const double units = (double)(pos - first + 16) * BOUND_UNIT;
-    /* Weights of 16 bits, of the largest. */
+    /* Weights have 16 bits relative to the largest one. */
     const double step = a->rounding == BOUND_Q8 ? 0x1p-15 : 0;
 
     for (size_t j = first; j <= pos; j++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Error bounds of attention (a part of bound.c), and what both files share. */
+/* Error bounds of attention (a part of bound.c), and the functions that both files share. */
 
 #include "checkkern/devices/bound.h"
 

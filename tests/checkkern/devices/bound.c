@@ -3,10 +3,10 @@
 /*
  * Error bounds, node by node
  *
- * u is the unit of float rounding. First order only: products of two errors are left out, which
- * the constants outweigh. Devices may take numbers below the normal range for 0, operands and
- * results alike (Vulkan leaves it to them), so every product may be off by the smallest normal
- * number.
+ * u is the unit of float rounding. The bounds are of first order: products of two errors are left
+ * out, since the constants are generous enough to include them. Vulkan allows devices to treat
+ * operands and results below the normal range as 0, so every product may have an error of the
+ * smallest normal number.
  */
 
 #include "checkkern/devices/bound.h"
@@ -59,7 +59,7 @@ void bound_round(enum bound_rounding how, const double *x, double *error, size_t
             error[i] += fabs(x[i]) * 0x1p-11 + 0x1p-25;
             break;
         case BOUND_F16_ROWS:
-            /* The largest number of the row may be scaled to no more than 2^9. */
+            /* The scale may bring the largest number of the row to only 2^9. */
             error[i] += fabs(x[i]) * 0x1p-11 + row_max * 0x1p-34 + 2 * BOUND_FLUSH;
             break;
         case BOUND_BF16:
@@ -78,7 +78,7 @@ void bound_round(enum bound_rounding how, const double *x, double *error, size_t
     }
 }
 
-/* A row of a weight, and the magnitudes of what each number is the sum of. */
+/* Decodes a row of a weight; also gives the sum of the magnitudes of the terms of each number. */
 static void weight_row(const struct weight *w, size_t i, float *row, float *magnitudes)
 {
     const struct dtype_info *info = dtype_info(w->dtype);
@@ -108,7 +108,7 @@ static void embed(const struct bound *b, const struct graph_node *node, const in
     free(magnitudes);
 }
 
-/* s = 1 / sqrt(mean + eps): a relative error e of the mean is one of e / 2 of s. */
+/* s = 1 / sqrt(mean + eps): a relative error e of the mean is a relative error e / 2 of s. */
 static void rms_norm(const struct bound *b, const struct graph_node *node, const double *x,
                      const double *dx, double *error)
 {
@@ -192,9 +192,9 @@ static void rope(const struct bound *b, const struct graph_node *node, const dou
     }
 }
 
-/* An activation and what its own arithmetic may be off by: exp() has (3 + 2 |x|) ulp of 2 u
- * (Vulkan, "Precision and Operation of SPIR-V Instructions"), tanh() and erf() an absolute error
- * like that of the usual approximations by polynomials, 2.5e-7. */
+/* An activation and the error of its own arithmetic. The error of exp() is (3 + 2 |x|) ulp of 2 u
+ * (Vulkan, "Precision and Operation of SPIR-V Instructions"). tanh() and erf() have an absolute
+ * error of 2.5e-7, like the usual approximations by polynomials. */
 static double act(enum graph_act kind, double x, double *ret_error)
 {
     double y = 0;
@@ -301,7 +301,7 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
     case GRAPH_ACT:
     case GRAPH_POOL:
     case GRAPH_STORE:
-        assert(false); /* of encoders, which no device computes */
+        assert(false); /* a node of encoders, which no device computes */
         return;
     }
 }

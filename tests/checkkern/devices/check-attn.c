@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Attention on whole devices, with what belongs to heads before it: many shapes, formats of keys
- * and values, sequences that share steps, prompts that are cut anywhere
+ * Check of attention on whole devices
+ *
+ * The graphs include the norm and the rotation of the heads. The cases have many shapes and formats
+ * of keys and values, sequences that share steps, and prompts that are cut anywhere.
  */
 
 #include <math.h>
@@ -20,9 +22,9 @@ enum { INPUT = 64, NO_ROPE = -1 };
 struct attn_case {
     uint32_t head_dim, n_heads, n_kv_heads, window;
     enum codec kv;
-    int rope;        /* a style, or NO_ROPE */
-    uint32_t n_dims; /* that are rotated; 0: all */
-    bool norm;       /* of each head of q and k */
+    int rope;        /* a rope_style, or NO_ROPE */
+    uint32_t n_dims; /* dimensions that are rotated; 0: all */
+    bool norm;       /* whether each head of q and k is normalized */
 };
 
 struct attn_bed {
@@ -393,9 +395,9 @@ static void stale_case(struct check *c, enum codec kv)
     attn_done(c, &b, opened);
 }
 
-/* A row with NaN makes those NaN that see it. Others of its sequence may become so with it, where
- * a step has both or where they share a block with it: a product with a weight of 0 is NaN. What
- * was computed in steps before, and other sequences, are not touched. */
+/* A row with NaN makes all rows NaN that attend to it. Other rows of its sequence may become NaN if
+ * they share a step or a block with it, because a product of NaN and a weight of 0 is NaN. Rows of
+ * earlier steps and other sequences do not change. */
 static void nan_case(struct check *c, uint32_t window, uint32_t chunk)
 {
     enum { N = 250, BAD = 70 };
@@ -499,7 +501,7 @@ static double bench_steps(struct bed *bed, struct bed_seq *s, uint32_t pos, uint
     return (double)best * 1e-9;
 }
 
-/* Decoding behind a context, in GB/s of keys and values; and a prompt's last rows, in
+/* Times decoding after a context, in GB/s of keys and values, and the last rows of a prompt, in
  * multiply-adds. */
 void bench_graph_attention(struct check *c)
 {
@@ -524,7 +526,7 @@ void bench_graph_attention(struct check *c)
             one = bench_steps(&b.bed, &s, n - 1, 1);
             many = bench_steps(&b.bed, &s, n - rows, rows);
             bytes = codec_head_bytes(kv[i], 128);
-            /* K and V of two layers. */
+            /* A row reads K and V of two layers. */
             printf("%-6s %10.1f %14.1f\n", codec_info(kv[i])->name,
                    2.0 * 2 * 8 * (double)bytes * n / one * 1e-9,
                    2.0 * 2 * 16 * 128 * rows * (n - rows / 2.0) / many * 1e-9);

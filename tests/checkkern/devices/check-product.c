@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Products on whole devices: every format, with what may be computed along with them (bias, a
- * residual sum, gated units), every class of steps, weights that begin anywhere
+ * Check of products on whole devices
+ *
+ * The cases have every format, with the operations that may be computed along with a product (bias,
+ * a residual sum, gated units), every class of steps, and weights at any address.
  */
 
 #include <math.h>
@@ -22,11 +24,11 @@ enum { ROWS_MOST = 70 };
 struct product_case {
     enum inf_dtype dtype;
     uint32_t N, K;
-    size_t offset; /* of the weights, beyond an aligned address */
+    size_t offset; /* bytes from an aligned address to the weights */
     enum fill x;
     bool bias, add;
-    bool kept; /* rows are chosen before */
-    int act;   /* of a gated unit; -1: none */
+    bool kept; /* whether rows are chosen before */
+    int act;   /* the activation of a gated unit; -1: none */
 };
 
 static graph_ref build(struct check *c, struct case_memory *m, const struct product_case *p,
@@ -55,7 +57,7 @@ static graph_ref build(struct check *c, struct case_memory *m, const struct prod
     return p->kept ? y : graph_rows(g, y);
 }
 
-/* Some rows alone, then in small and larger groups: their bits are the same as among all. */
+/* Some rows have the same bits alone, in small and larger groups, and among all rows. */
 static void check_company(struct bed *bed, const struct bed_seq *all, const char *what)
 {
     static const uint32_t Ms[] = {1, 1, 2, 3, 5, 8, 9, 16, 33, 64};
@@ -74,7 +76,7 @@ static void check_company(struct bed *bed, const struct bed_seq *all, const char
     }
 }
 
-/* Rows in steps of @chunk against the formulas; the bound knows what steps of that size round. */
+/* Compares rows in steps of @chunk with the formulas. The bound depends on @chunk. */
 static void check_rows(struct bed *bed, struct bed_seq *s, uint32_t chunk, bool random_errors,
                        uint32_t K, const char *what)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lists of the largest logits against the rows that they are taken from (core/top.h)
+ * Check of the lists of the largest logits (core/top.h) against the rows that they come from
  */
 
 #include <math.h>
@@ -21,13 +21,13 @@ enum look {
     LOOK_NORMAL,
     LOOK_EQUAL,      /* all the same */
     LOOK_TIES,       /* few different values */
-    LOOK_LONE,       /* one number, else -infinity */
-    LOOK_FEW,        /* some numbers, else -infinity */
-    LOOK_NONE,       /* -infinity alone */
+    LOOK_LONE,       /* one number, the others are -infinity */
+    LOOK_FEW,        /* some numbers, the others are -infinity */
+    LOOK_NONE,       /* only -infinity */
     LOOK_NAN,        /* normal with a NaN */
     LOOK_INFINITE,   /* normal with an infinity */
     LOOK_ASCENDING,  /* the largest come last */
-    LOOK_DESCENDING, /* and first */
+    LOOK_DESCENDING, /* the largest come first */
     LOOK_WIDE,       /* far apart */
     LOOK_ZEROS,      /* 0 and -0 */
 };
@@ -114,14 +114,14 @@ static void compare(struct check *c, const struct top_row *got, const float *x, 
                        (double)want.values[i]);
             return;
         }
-    /* A sum of @n terms ≤ 1 in some order, each within (3 + 2 |x|) ulp, of which those that count
-     * have small |x|. */
+    /* The sum has @n terms ≤ 1 in any order, each within (3 + 2 |x|) ulp; only terms with a small
+     * |x| matter. */
     if (want.n > 0 && !(fabs(got->log_sum - want.log_sum) <= 2e-5 + n * 0x1p-24))
         check_fail(c, "width %u, look %u: log sum %.9g, expected %.9g", n, look, got->log_sum,
                    want.log_sum);
 }
 
-/* Lists of all lengths in one step, some rows whole; then each row as a whole. */
+/* Requests lists of all lengths in one step, and some whole rows; then each row whole. */
 static void step(struct bed *bed, const float *x, uint32_t n, const uint32_t *wanted,
                  uint32_t n_rows)
 {

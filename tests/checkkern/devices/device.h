@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Devices whose every operation is checked: the Vulkan devices of this machine, and the CPU when it
- * is asked for by name
+ * Devices whose operations are all checked: the Vulkan devices of this machine, and the CPU if it
+ * is requested by name
  *
- * Devices in software play parts: as "vulkan:0/gpu" they get the kernels of GPUs, and memory that
- * the host does not see; as "vulkan:0/dots" the products of those that multiply bytes.
+ * Software devices are also checked under other names. As "vulkan:0/gpu" such a device uses the
+ * kernels for GPUs, and memory that the host cannot access. As "vulkan:0/dots" it uses the products
+ * for devices with instructions that multiply bytes.
  */
 
 #include "backend/backend.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Runs each check on each device, which is opened again for each check. */
+/* The loop that runs each check on each device; the device is opened again for each check. */
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static const struct entry {
     const char *name;
     void (*check)(struct check *c);
     void (*bench)(struct check *c);
-    bool products; /* it checks them */
+    bool products; /* whether the check is about products */
 } entries[] = {
 #define X(name, products) {#name, check_##name, bench_##name, products},
     DEVICE_CHECKS(X)
