@@ -1,5 +1,6 @@
 #!/bin/sh
-# clang-format 14 agrees with the tree (others format differently); skipped, with a line, without it.
+# Checks that the C files are formatted as clang-format 14 does it, since other versions differ.
+# Without clang-format 14 it prints why and exits with 77 (skipped).
 set -u
 cd "${1:-.}" || exit 2
 format=clang-format-14

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Each public header compiles alone, as C17 without extensions and as C++.
+# Checks that each public header compiles alone, as C17 without extensions and as C++.
 set -eu
 cd "${1:-.}"
 for h in libinfer/include/infer/*.h; do

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks every #include of libinfer and services against the LAYERS file of each.
 
-services/LAYERS says what a row means. A word of libinfer/LAYERS means the same.
+services/LAYERS explains the rows. The words in libinfer/LAYERS have the same meaning.
 """
 import pathlib
 import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
-# Public headers without model code, for all.
+# Public headers without model code, which all folders may include.
 PLAIN = ("infer/types.h", "infer/tier.h")
 # The libraries whose headers a row of services must name.
 NAMED = ("infer", "h2o")
@@ -24,7 +24,7 @@ def tell(path, text):
 
 
 def read(path):
-    """Row names, with the words for headers and those for .c files."""
+    """The rows by name, each with the words for headers and those for .c files."""
     rows = {}
     for line in path.read_text().splitlines():
         line = line.split("#")[0].strip()
@@ -36,7 +36,7 @@ def read(path):
 
 
 def row_of(rows, path):
-    """The longest row that fits a path below the root, else None."""
+    """The longest row name that is a prefix of a path below the root, or None."""
     fits = [name for name in rows if path.startswith((name + "/", name + "."))]
     return max(fits, key=len, default=None)
 

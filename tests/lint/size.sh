@@ -1,6 +1,6 @@
 #!/bin/sh
-# Files are at most 600 lines (headers 300), hard limit 1,000; exceptions with a reason stand in
-# size-exempt as "path lines reason".
+# Checks that files have at most 600 lines (headers 300). The file size-exempt lists exceptions as
+# "path lines reason"; no file may have more than 1,000 lines.
 set -u
 cd "${1:-.}" || exit 2
 status=0

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every shader that the build made is valid SPIR-V: spirv.sh DIRECTORY
+# spirv.sh DIRECTORY: checks that every shader that the build made is valid SPIR-V.
 set -u
 command -v spirv-val >/dev/null || exit 77
 status=0

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a grep can see: tabs, trailing blanks, missing licence lines, words that do not belong.
+# Checks that grep can do: tabs, trailing blanks, missing license lines, forbidden words and calls.
 set -u
 cd "${1:-.}" || exit 2
 status=0

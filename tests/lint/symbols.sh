@@ -1,5 +1,6 @@
 #!/bin/sh
-# libinfer.so exports inf_* alone, and the Debian package lists each of these symbols:
+# Checks that libinfer.so exports only inf_*, and that the Debian package lists each of these
+# symbols:
 #
 #   symbols.sh LIBRARY LIST
 set -eu

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Sentences of comments, docs and man pages begin with their subject: flags openings such as "Of all
-# blocks", "Those that wait", "Who asks" and "What is kept is", which must be read twice.
+# Checks that sentences of comments, docs and manual pages begin with their subject. Lists openings
+# such as "Of all blocks", "Those that wait", "Who asks" and "What is kept is", which must be read
+# twice.
 set -u
 cd "${1:-.}" || exit 2
 python3 - <<'PY'
