@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # tests/fuzz/run.sh BUILD [OUT]: runs each fuzzer of a build with -Dfuzz=true on a copy of its corpus,
-# as many at once as there are processors. OUT (fuzz-work) gets what they find, NAME.log, and NAME.status,
-# the exit status.
+# as many at once as there are processors. OUT (fuzz-work) gets their findings, their logs (NAME.log), and
+# their exit statuses (NAME.status).
 #
 # FUZZ_SECONDS   how long each runs (10)
 set -u
@@ -16,7 +16,7 @@ out=$(CDPATH='' cd -- "${2-fuzz-work}" && pwd)
 cd "$(dirname "$0")" || exit 2
 seconds=${FUZZ_SECONDS:-10}
 
-# fuzz NAME: one of them.
+# fuzz NAME: runs one fuzzer.
 fuzz() {
     work=$out/$1
     rm -rf "$work"
