@@ -3,16 +3,17 @@
 #
 # embed.sh COMPILER ROOT FILE OUT STEM ACCESS VARIANT…
 #
-# Compiles ROOT/FILE in all its variants and writes them as C: OUT/STEM.code.h has the words,
-# OUT/STEM.rows.h a row of `struct vkb_kernel` each. ACCESS is plain, texel or both; a variant is
-# NAME:DEFINE,DEFINE… and may be ":". SPIR-V stays in OUT for tests to check.
+# Compiles ROOT/FILE in all its variants and writes C files: OUT/STEM.code.h has the words of the
+# code, and OUT/STEM.rows.h a row of `struct vkb_kernel` for each variant. ACCESS is plain, texel or
+# both. A variant is NAME:DEFINE,DEFINE… and may be ":". The SPIR-V files stay in OUT, where tests
+# check them.
 set -eu
 
 compiler=$1 root=$2 file=$3 out=$4 stem=$5 access=$6
 shift 6
 family=${file%.comp}
 
-# The slots that the preprocessed shader reads as views of kind $1, as a mask.
+# Prints a mask of the slots that the preprocessed shader reads as views of kind $1.
 view_mask()
 {
     mask=0
@@ -24,14 +25,15 @@ view_mask()
     echo $mask
 }
 
-# compile NAME DEFINES…: one variant
+# compile NAME DEFINES…: compiles one variant.
 compile()
 {
     name=$1
     shift
     defines=$*
     symbol=$(echo "${family}_$name" | tr -c 'a-z0-9\n' _)
-    # The compiler's own tools refuse modules that coopmat.awk has not processed; these are not stripped.
+    # The tools of the compiler reject modules that coopmat.awk has not processed, so these are not
+    # stripped.
     module=$out/$symbol.spv strip=-g0
     if grep -q coopmat.glsl "$root/$file"; then
         module=$out/$symbol.raw strip=
