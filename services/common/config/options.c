@@ -21,11 +21,11 @@ enum {
     OPTION_DRAIN,
     OPTION_TCP_ACCESS,
     OPTION_VERSION,
-    OPTION_SOCKETS, /* and the service whose socket it is */
+    OPTION_SOCKETS, /* plus the number of the service that has the socket */
     OPTIONS_MAX = N_SERVICES + 8,
 };
 
-/* What getopt_long() is to know of one service. */
+/* The options of one service, for getopt_long(). */
 struct options_known {
     struct option list[OPTIONS_MAX];
     size_t n;
