@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What an attacker who has taken over a service would try.
+ * The attacks that a service must withstand after an attacker has taken it over
  *
  * An attack is a few system calls of the victim. It returns 0 if it succeeded, a negative errno if
  * a call was denied (the victim may be dead by then), or ATTACK_ABSENT if this machine lacks the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the packages contain, how they were built, and the results of Debian's own checkers."""
+"""Contents of the packages, how they were built, and the results of the checkers of Debian."""
 import os
 import pathlib
 import re

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an attacker who has taken over a service can do: nothing, and each attack fails for two
-reasons.
+"""An attacker who has taken over a service can do no harm, and each attack fails for two reasons.
 
 tests/attack makes the running service itself try the attacks; tests/lib/walls.py judges the results
 and prints a table per service, in system and user mode. The state is read from the process and not

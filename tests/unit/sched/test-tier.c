@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks outlive an engine: a new engine reads the blocks of the last one. Whatever the tier does,
- * the text is the same as without a tier.
+ * Blocks outlive an engine: a new engine reads the blocks of the last one. The text is
+ * the same as without a tier, whatever the tier does.
  */
 #include <fcntl.h>
 #include <sys/stat.h>

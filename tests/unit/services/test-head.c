@@ -49,7 +49,7 @@ TEST(what_was_read_is_told)
     assert_true(http_text_is(copy.headers[2].name, "X") &&
                 http_text_is(copy.headers[2].value, "y"));
     assert_true(copy.continues && !copy.http10 && !copy.has_length && !copy.chunked);
-    /* Of a rejected head, the fields before the error are available. */
+    /* The fields before the error of a rejected head are available. */
     assert_int_equal(check("GET /a HTTP/1.1\r\nA: b\r\nB\r\n\r\n", &head), HEAD_REFUSED);
     assert_true(http_text_is(head.method, "GET") && http_text_is(head.target, "/a"));
     assert_int_equal(head.n_headers, 1);
