@@ -51,7 +51,7 @@ class Listener:
 
     @torch.no_grad()
     def first_of_start(self, clip):
-        """Probabilities of no speech, and of English among the languages."""
+        """The probability of no speech, and that of English among all languages."""
         x = self.processor(clip, sampling_rate=RATE, return_tensors="pt").input_features
         config = self.model.generation_config
         logits = self.model(x, decoder_input_ids=torch.tensor([[config.decoder_start_token_id]]))

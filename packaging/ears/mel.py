@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log mel spectrogram of Whisper: frames of 25 ms each 10 ms, 80 bins on Slaney's scale, the
-logarithm cut 80 dB below the loudest, moved to about -1 … 1."""
+"""The log mel spectrogram of Whisper: a frame of 25 ms every 10 ms, 80 bins on the scale of
+Slaney. The logarithm is cut off 80 dB below the maximum and scaled to about -1 … 1."""
 import numpy as np
 import torch
 
@@ -8,7 +8,7 @@ RATE, N_FFT, HOP, N_MELS = 16000, 400, 160, 80
 
 
 def filters(n_mels=N_MELS):
-    """float32 [n_mels, 201]: triangles of equal area; linear up to 1 kHz, logarithmic above."""
+    """float32 [n_mels, 201]: triangles of equal area. The scale is linear up to 1 kHz, then logarithmic."""
     step, knee, log_step = 200 / 3, 1000.0, np.log(6.4) / 27
     to_mel = lambda f: np.where(f < knee, f / step,
                                 knee / step + np.log(np.maximum(f, knee) / knee) / log_step)
@@ -26,7 +26,7 @@ FILTERS, WINDOW = torch.from_numpy(filters()), torch.hann_window(N_FFT)
 
 
 def log_mel(samples):
-    """[..., n] samples, n a multiple of 160, to [..., 80, n / 160]."""
+    """Converts samples [..., n], where n is a multiple of 160, to frames [..., 80, n / 160]."""
     x = torch.as_tensor(samples)
     s = torch.stft(x, N_FFT, HOP, window=WINDOW, return_complex=True)[..., :-1].abs() ** 2
     y = (FILTERS @ s).clamp(min=1e-10).log10()

@@ -12,7 +12,7 @@ CONSTANT = 8.0
 
 @dataclasses.dataclass
 class Config:
-    n_text: int  # tokens before the special ones
+    n_text: int  # number of tokens before the special ones
     n_mels: int = 80
     n_audio_ctx: int = 1500
     n_text_ctx: int = 448
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(c.width, c.width)
 
     def forward(self, x, other=None, causal=False, look=False):
-        """The output, and with @look the weights [B, heads, T, S], else None."""
+        """The output, and the weights [B, heads, T, S] if @look is true, else None."""
         split = lambda y: y.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
         other = x if other is None else other
         q, k, v = split(self.query(x)), split(self.key(other)), split(self.value(other))
@@ -123,8 +123,8 @@ class Decoder(nn.Module):
         return torch.cat((self.token_embedding.weight, self.times(self.clock))) * self.used
 
     def forward(self, ids, encoded, picked=None):
-        """Logits [B, T, n_vocab], or of the @picked ones (a mask) alone, and the cross attention of
-        each layer that has heads for alignment, of others None."""
+        """Logits [B, T, n_vocab], or only those of the @picked positions (a mask), and the cross
+        attention of each layer: None for layers without heads for alignment."""
         T, table = ids.shape[1], self.table()
         x = table[ids] + self.positional_embedding[:T]
         looked = []

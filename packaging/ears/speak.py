@@ -55,7 +55,7 @@ class Speaker:
 
     def say(self, text, voice="en-us", speed=165, pitch=50, span=50):
         """The samples, and the second of each character at which a word begins.
-        @speed words a minute; @pitch and @span (how lively) 0 … 100."""
+        @speed: words per minute; @pitch and @span (range of the pitch): 0 … 100."""
         self.pieces, self.events = [], []
         if self.lib.espeak_SetVoiceByName(voice.encode()) != 0:
             raise ValueError(f"libespeak-ng has no voice {voice!r}")
@@ -134,7 +134,7 @@ def through_codec(clips, codec, suffix, bitrate):
 
 
 def noise(n, rng):
-    """@n samples of colored noise with unit power: rng is numpy's."""
+    """@n samples of colored noise with unit power. @rng is a generator of numpy."""
     kind = rng.integers(4)
     x = rng.standard_normal(n).astype(np.float32)
     if kind == 1:

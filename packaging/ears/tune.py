@@ -87,7 +87,7 @@ class Lessons:
         return ids
 
     def batch(self):
-        """rows, ids, targets, and for each target the rows that it may look at."""
+        """rows, ids, targets, and for each target the rows that it may attend to."""
         rng, items = self.rng, []
         told = rng.random() < 0.45
         for heard in rng.sample(self.kept, N_BATCH):
@@ -113,7 +113,7 @@ class Learner:
     """The optimizer updates weights in 32 bits; the passes may use a rounded copy."""
 
     def __init__(self, decoder, heads, share, dtype):
-        """@heads: those of the alignment, (layer, head); @share: of the rates."""
+        """@heads: the heads for alignment, (layer, head). @share: a factor of the learning rates."""
         self.heads = heads
         self.decoder, self.work = decoder, copy.deepcopy(decoder).to(dtype)
         self.mean = copy.deepcopy(decoder)
@@ -136,7 +136,7 @@ class Learner:
         return text, -torch.log(torch.cat(seen) + 1e-4).mean() if spoken.any() else torch.zeros(())
 
     def step(self, batch, first_time, done, n_done):
-        """@done: the share of the time. Rates rise for 100 steps and fall like a cosine."""
+        """@done: the share of the time that is over. Rates rise for 100 steps, then fall like a cosine."""
         pace = min(1, (n_done + 1) / 100) * (1 + math.cos(math.pi * done)) / 2
         for o, lr in zip(self.optimizers, self.base):
             o.param_groups[0]["lr"] = lr * max(pace, 1e-3)

@@ -10,7 +10,7 @@ import corpus
 import speak
 from speak import RATE
 
-ROWS = 50  # rows of the encoder a second
+ROWS = 50  # rows of the encoder per second
 IGNORED = -100
 SPEAKER = speak.Speaker()
 
@@ -19,21 +19,21 @@ SPEAKER = speak.Speaker()
 class Clip:
     text: str
     samples: np.ndarray
-    spans: list  # of words, seconds
-    words: list  # ids of each word
+    spans: list  # of each word: its first and last second
+    words: list  # of each word: its token ids
     labels: list  # of each word: its place among all words, from 1
 
 
 @dataclasses.dataclass
 class Window:
     samples: np.ndarray
-    at: int  # the row of the encoder that it begins at
+    at: int  # the row of the encoder at which the window begins
     ids: list
-    targets: list  # what follows each of ids, or IGNORED
-    spans: list  # of each target: rows to look at, or None
-    labels: np.ndarray  # of each row: the word that is said, 0: none, or IGNORED
+    targets: list  # the token after each of ids, or IGNORED
+    spans: list  # of each target: the rows to attend to, or None
+    labels: np.ndarray  # of each row: the spoken word, 0 for none, or IGNORED
     placed: list  # [(second, Clip)]
-    cut: bool  # the end of the window cuts the last one
+    cut: bool  # whether the end of the window cuts the last clip
 
 
 class Pool:
@@ -89,7 +89,7 @@ class Composer:
         return rng.choice((rng.uniform(0.05, 0.4), rng.uniform(0.2, 0.9), rng.uniform(0.5, 2.5)))
 
     def place(self, seconds, n_max, may_cut):
-        """[(second, clip)], and whether the end of the window cuts the last one."""
+        """[(second, clip)], and whether the end of the window cuts the last clip."""
         placed, t = [], self.gap(True)
         for _ in range(n_max):
             clip = self.pool.draw()
@@ -108,7 +108,8 @@ class Composer:
         return placed, False
 
     def window(self, seconds, whole=False):
-        """@whole: Whisper's window of 30 seconds; else a part of one, for the start of the training."""
+        """A window for training. With @whole it has the 30 seconds of Whisper, else only a part of them,
+        for the start of the training."""
         rng, n = self.rng, int(seconds * RATE)
         if rng.random() < 0.06:
             return self.nothing(n, seconds)
@@ -123,7 +124,7 @@ class Composer:
             x[a:a + len(part)] += gain * part
             for (begin, end), label in zip(clip.spans, clip.labels):
                 labels[round((t + begin) * ROWS):round((t + end) * ROWS)] = label
-        if rng.random() < 0.25:  # the end of a word that the previous window has written
+        if rng.random() < 0.25:  # the end of a word whose text is in the previous window
             tail = self.pool.draw().samples[-rng.randint(200, 1600):]
             if placed[0][0] * RATE > len(tail):
                 x[:len(tail)] += 0.5 * tail
@@ -163,7 +164,7 @@ class Composer:
                       [], False)
 
     def silence(self, before):
-        """ids, targets and spans of a window without speech, as tokens()."""
+        """ids, targets and spans of a window without speech, like those of tokens()."""
         v, rng = self.v, self.rng
         before = self.prompt(before)
         start = [v.ids["<|startoftranscript|>"], v.ids["<|en|>"], v.ids["<|transcribe|>"]]
@@ -184,8 +185,8 @@ class Composer:
         return [self.v.ids["<|startofprev|>"]] + before[-223:] if before else []
 
     def tokens(self, placed, cut, at, plain, before):
-        """ids, targets and spans of a window that begins at row @at; @plain: without times; @before: ids
-        of what was said."""
+        """ids, targets and spans of a window that begins at row @at. @plain: without times. @before: ids of
+        the previous text."""
         v, rng, seq, spans = self.v, self.rng, [], []
         for i, (t, clip) in enumerate(placed):
             row = lambda s: (t + s) * ROWS

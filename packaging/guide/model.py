@@ -82,7 +82,8 @@ def attend(q, k, v):
 
 
 def rotate(x, cos, sin):
-    """Rotary positions on halves, as Qwen3 has them: x [B, T, heads, d], cos and sin [T, 1, d/2]."""
+    """Rotary positions that pair the halves of a head, as in Qwen3: x [B, T, heads, d], cos and sin
+    [T, 1, d/2]."""
     a, b = x.chunk(2, -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 

@@ -15,7 +15,7 @@ not do. `fill()` puts values into an answer; `holds()` checks a claim.
     noun NAME                       `sconce setup NAME` exists
     route PATH                      the gateway answers it
     key SECTION.KEY                 it is a key of the configuration
-    default SECTION.KEY VALUE       and has this default
+    default SECTION.KEY VALUE       it is a key and has this default
     format NAME                     this number format of weights is supported
     class NAME                      this class of transformers is supported in config.json
     field NAME                      text requests may have this field
@@ -50,7 +50,7 @@ def verbs():
 
 @functools.cache
 def options(verb):
-    """Long options that the help of a verb names."""
+    """The long options in the help of a verb."""
     texts = [source(f"services/cli/verbs/{verb}.c"), source("services/cli/cli.h")]
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", "\n".join(
         line for text in texts for line in text.split("\n") if '"' in line)))
@@ -58,7 +58,7 @@ def options(verb):
 
 @functools.cache
 def nouns():
-    """What `sconce setup` can set up."""
+    """The nouns of `sconce setup`."""
     return re.findall(r'\{"(\w+)", setup_\w+\}', source("services/cli/verbs/setup.c"))
 
 

@@ -53,7 +53,7 @@ def file_tokenizer(tokens, merges):
 
 
 def train_tokenizer(facts, n_vocab):
-    """Byte-level BPE on the answers and on questions as people write them."""
+    """Trains byte-level BPE on the answers and on questions in the styles in which people write."""
     sampler = corpus.Sampler(facts, 11)
     texts = [f.answer for f in facts.values()] * 20
     texts += [sampler.question(f) for f in facts.values() for _ in range(40)]
