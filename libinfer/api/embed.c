@@ -91,7 +91,8 @@ static int check_params(const struct inf_embedder_params *p, struct inf_err *ret
     return 0;
 }
 
-/* With a table of positions, no text can have more tokens than that. */
+/* If the model has a table of positions, a text can have at most as many tokens as this table has
+ * rows. */
 static int choose_max_tokens(const struct inf_embedder_params *p, uint32_t *ret_max,
                              struct inf_err *reterr)
 {
@@ -106,7 +107,7 @@ static int choose_max_tokens(const struct inf_embedder_params *p, uint32_t *ret_
     return 0;
 }
 
-/* Builds one graph per task. The caller owns those that were built, also on failure. */
+/* Builds one graph per task. The caller owns all graphs in @graphs, on failure too. */
 static int build_graphs(struct model *m, struct model_embed *how, uint32_t n, struct graph **graphs,
                         struct inf_err *reterr)
 {
@@ -118,8 +119,8 @@ static int build_graphs(struct model *m, struct model_embed *how, uint32_t n, st
     return r;
 }
 
-/* A score is a single number that can be small relative to its terms, and so are products of token
- * vectors. For these, F32 loses no precision. */
+/* A score is a single number that can be small relative to its terms, and so is a product of two
+ * token vectors. Therefore the matrices of models in F32 keep their precision for both. */
 static bool is_exact(const struct inf_embedder_params *p)
 {
     return p->exact || (p->kind != INF_EMBED_VECTORS && p->model->info.dtype == INF_DTYPE_F32);

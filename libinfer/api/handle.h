@@ -28,15 +28,15 @@ struct inf_model {
     char template_error[256];
 };
 
-/* embed.c: whether the model can serve @use, which is neither the first nor the last of the enum.
- * Errors as of inf_model_suits(). */
+/* embed.c: whether the model can serve @use, which is one of the uses of an embedder: vectors of
+ * texts, vectors of tokens, or scores. Returns the same errors as inf_model_suits(). */
 int embed_check(struct inf_model *m, enum inf_model_use use, struct inf_err *reterr);
 
-/* Returns -EINVAL with the reason why the model has no weights that compute tokens or vectors of
- * texts. */
+/* For a model without a decoder or an encoder of texts: returns -EINVAL, with the reason in
+ * @reterr. */
 int model_lacking(const struct inf_model *m, struct inf_err *reterr);
 
-/* The model's files, for users that compute with it. */
+/* The files of the weights. An engine, embedder or transcriber checks them for changes. */
 static inline struct file_set model_files(const struct inf_model *m)
 {
     return (struct file_set){.maps = m->maps, .n = m->n_maps};
@@ -48,8 +48,7 @@ struct inf_engine {
     char codec[48];
 };
 
-/* Gives the engine, which must not have started, the tier of @p if the device can use one.
- * -ENOMEM. */
+/* Adds the tier of @p to an engine that has not started, if the device can use a tier. -ENOMEM. */
 int attach_tier(struct inf_engine *engine, const struct inf_engine_params *p,
                 struct inf_err *reterr);
 
@@ -69,32 +68,33 @@ struct setup {
  * it. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr);
-/* Whether the device supports such keys and values; -EOPNOTSUPP. */
+/* Returns 0 if the device supports keys and values in @layout, else -EOPNOTSUPP. */
 int setup_kv_check(struct backend *backend, const struct kv_layout *layout, struct inf_err *reterr);
-/* Default size of a KV cache in bytes: a quarter of the machine's memory, or what the model leaves
- * of the device's memory, at least a quarter. */
+/* Default size of a KV cache in bytes. On a device without memory of its own it is a quarter of the
+ * machine's memory, else the part of the device's memory that the model leaves free, but at least a
+ * quarter. */
 uint64_t setup_kv_room(struct backend *backend, const struct inf_model *model,
                        const struct setup *setup);
 /* Sets in @setup the number of blocks of a KV pool of at most @room bytes, on a device that holds
- * at most @max_blocks. Reduces its n_ctx if @p leaves that open. -EINVAL: what @p requests does not
- * fit. */
+ * at most @max_blocks. Reduces n_ctx of @setup if necessary and @p does not request an n_ctx.
+ * -EINVAL: the sizes that @p requests do not fit. */
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
 int setup_backend(const struct setup *setup, struct backend **ret_backend, struct inf_err *reterr);
-/* Bytes of a device's own memory that a model may use; UINT64_MAX: it has no own memory. */
+/* Bytes of a device's own memory that a model may use; UINT64_MAX: it has no memory of its own. */
 uint64_t setup_memory(struct backend *backend, const struct setup *setup);
 /* Estimate of a plan's memory besides weights and KV cache. */
 uint64_t setup_spare(void);
-/* If a device has too little memory for all layers, uses the CPU beside it or instead of it. Errors
- * as of backend_new(). */
+/* If a device has too little memory for all layers, uses the CPU beside it or instead of it.
+ * Returns the same errors as backend_new(). */
 int setup_fit(struct backend **backend, const struct setup *setup, const struct graph *g,
               const struct kv_layout *layout, uint32_t n_blocks, const struct plan_limits *limits,
               struct inf_err *reterr);
-/* Compiles a runner on *@backend, and takes ownership of it on success. -EINVAL: no weights,
- * unknown names, or the device is too small for n_ctx; other errors as of backend_new() and
- * setup_kv_layout(). */
+/* Compiles a runner on *@backend, and takes ownership of the backend on success. -EINVAL: no
+ * weights, unknown names, or the device is too small for n_ctx. backend_new() and setup_kv_layout()
+ * describe the other errors. */
 int setup_runner_on(struct backend **backend, const struct inf_model *model,
                     const struct setup *setup, struct runner **ret_runner, struct inf_err *reterr);
-/* The same on a new backend. */
+/* Like setup_runner_on(), with a new backend. */
 int setup_runner(const struct inf_model *model, const struct setup *setup,
                  struct runner **ret_runner, struct inf_err *reterr);

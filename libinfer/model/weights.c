@@ -44,7 +44,8 @@ static bool is_norm(const char *name)
     return n >= end && strcmp(name + n - end, "norm.weight") == 0;
 }
 
-/* Gives a vector as F32, decoded if necessary. */
+/* Decodes a vector unless it is stored as F32, and adds 1 to the weights of norms if the
+ * architecture requires it. */
 static int decode_vector(struct binder *b, const struct format_tensor *t, struct weight *w)
 {
     const bool add_one = b->m->hp->norms_add_one && is_norm(t->name);
@@ -211,13 +212,13 @@ int weights_bind_decoder(struct binder *b, unsigned need)
     if (r < 0)
         return r;
     r = bind_weight(b, "token_embd.weight", true, hp->n_vocab, hp->n_embd, &m->embd);
-    m->bytes_token = 0; /* one row of it */
+    m->bytes_token = 0; /* a token reads only one row of the embedding */
     if (r == 0)
         r = bind_weight(b, "output_norm.weight", true, 1, hp->n_embd, &m->out_norm);
     if (r == 0)
         r = bind_weight(b, "output.weight", false, hp->n_vocab, hp->n_embd, &m->head);
     m->madds_head = (uint64_t)hp->n_vocab * hp->n_embd;
-    m->madds_layers = 0; /* for embedding and head */
+    m->madds_layers = 0; /* discards those of the embedding and the head */
     for (uint32_t i = 0; r == 0 && i < hp->n_layers; i++)
         r = bind_layer(b, i, need);
     if (r == 0)

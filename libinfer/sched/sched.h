@@ -34,8 +34,8 @@ struct sched_limits {
 struct step_part {
     struct seq *seq;
     uint32_t pos, n_rows;
-    uint32_t i_logit, n_logits; /* its rows of logits: those for prompt_logprobs, then that of
-                                   the last row */
+    uint32_t i_logit, n_logits; /* its rows of logits: first the rows for prompt_logprobs, then the
+                                   row of the last token */
     uint32_t n_prompt_logits;
     bool sampled; /* the part reached the last known token, so a new token is sampled */
     int status;   /* result of sampling: 0 or SAMPLE_BAD_ROW */
@@ -48,7 +48,7 @@ struct step_part {
 struct step {
     struct seq **ready; /* [max_seqs]: running sequences that are not loading */
     uint32_t n_ready;
-    struct batch_want *wants;    /* [max_seqs], like the arrays up to parts */
+    struct batch_want *wants;    /* [max_seqs] */
     uint32_t *rows;              /* [max_seqs] */
     struct batch_seq *seqs;      /* [max_seqs] */
     int32_t *tokens;             /* [max_rows] */
@@ -77,7 +77,7 @@ struct loss {
 /* State of loading blocks from the tier. */
 struct fetching {
     double first_tok_s; /* assumed prompt speed until it is measured */
-    double margin;      /* how many times faster than computing a load must seem */
+    double margin;      /* blocks are loaded if computing them takes this many times as long */
     uint64_t landing;   /* size of the staging buffer of a load, for a device that takes copies */
     uint32_t n_refused; /* loads that were not tried because computing seemed faster */
 };
@@ -93,7 +93,7 @@ struct spill {
 enum spilled {
     SPILLED_ALL,
     SPILL_MORE,  /* continue at once */
-    SPILL_LATER, /* continue after news of the tier */
+    SPILL_LATER, /* continue when the tier has news */
 };
 
 struct sched {
@@ -117,14 +117,14 @@ struct sched {
     struct events events;
     struct loss loss;
     struct file_set files;
-    struct inf_err stale; /* why all requests end; code 0: they do not */
+    struct inf_err stale; /* the reason why all requests end; code 0: there is none */
 
     struct tier *tier; /* owned; NULL: there is no tier, and the next three members are unused */
     struct keep keep;
     struct fetching fetching;
     struct spill spill;
-    uint64_t await_usec; /* a tick has nothing to compute and waits for the tier until then; 0:
-                            no */
+    uint64_t await_usec; /* time until which a tick without work waits for the tier; 0: it does not
+                            wait */
 
     pthread_t thread;
     bool has_thread;
@@ -153,7 +153,7 @@ DEFINE_CLEANUP(struct sched *, sched_free);
 int sched_add_tier(struct sched *s, const struct tier_params *params, double first_tok_s);
 int sched_start(struct sched *s);
 
-/* Like the public function, for a request that is valid (asserted). Returns 0, INF_ENGINE_FULL or
+/* Like inf_engine_submit(). Asserts that the request is valid. Returns 0, INF_ENGINE_FULL or
  * -ENOMEM. */
 int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id);
 void sched_cancel(struct sched *s, uint64_t id);
@@ -172,8 +172,8 @@ void sched_make_room(struct sched *s);
 /* Moves all running sequences back to the waiting list. */
 void sched_preempt_all(struct sched *s);
 
-/* step.c: the engine thread allocates nothing between the begin and the end of a step. Returns 0 or
- * the error of the device. */
+/* step.c: the engine thread allocates nothing between the beginning and the end of a step.
+ * sched_step() returns 0 or the error of the device. */
 int step_init(struct step *step, const struct plan_limits *limits);
 void step_done(struct step *step);
 int sched_step(struct sched *s);
@@ -191,10 +191,11 @@ bool sched_awaits_answer(struct sched *s, const struct seq *seq);
 void sched_fetch(struct sched *s);
 
 /* tier-spill.c */
-/* After a step, and without steps: copies blocks for the tier. */
+/* Copy blocks for the tier: sched_spill_busy() after a step, sched_spill_idle() while there are no
+ * steps. */
 void sched_spill_busy(struct sched *s);
 enum spilled sched_spill_idle(struct sched *s);
-/* Without steps: copies until all blocks are stored, for at most @msec. */
+/* While there are no steps: copies until all blocks are stored, for at most @msec. */
 void sched_flush(struct sched *s, uint32_t msec);
 
 /* device-loss.c */
@@ -222,5 +223,5 @@ void sched_fail_waiting(struct sched *s, enum inf_finish finish, const char *err
 /* Ends the choices of cancelled requests. */
 void sched_apply_cancels(struct sched *s);
 /* Reports the ends of choices and frees finished requests. Returns true if memory was too short to
- * report some. */
+ * report all of them. */
 bool sched_retire(struct sched *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding Whisper's special tokens, and the lists of tokens that it must not write.
+ * Whisper's special tokens, and the lists of tokens that a transcript must not contain.
  */
 #include "transcribe/tokens.h"
 
@@ -12,9 +12,9 @@
 #include "core/err.h"
 #include "tokenizer/whisper-languages.h"
 
-/* Symbols for sounds other than speech, and annotations; from the list of openai/whisper. The text
- * of each, alone or after a space, is forbidden if it is one token; for musical notes its first
- * token in any case. */
+/* Symbols for sounds other than speech, and for annotations, from the list of openai/whisper. Each
+ * symbol is encoded alone and after a space. If the result is a single token, this token is
+ * forbidden. For musical notes the first token is forbidden in any case. */
 static const char *const symbols[] = {
     "\"",  "#",  "(",  ")",   "*",   "+",   "/",   ":",  ";",   "<",  "=",   ">",
     "@",   "[",  "\\", "]",   "^",   "_",   "`",   "{",  "|",   "}",  "~",   "「",
@@ -57,7 +57,7 @@ static int find_controls(struct speech_tokens *t, const struct inf_tokenizer *to
     if (t->no_speech < 0)
         t->no_speech = find_token(tok, "<|nocaptions|>");
     t->timestamp_begin = find_token(tok, "<|0.00|>");
-    /* Older vocabularies do not list the time tokens, which come next all the same. */
+    /* Older vocabularies do not list the time tokens, but these have the next ids there, too. */
     if (t->timestamp_begin < 0)
         t->timestamp_begin = t->no_timestamps + 1;
     if ((uint32_t)t->timestamp_begin >= t->n_vocab || (uint32_t)t->end >= t->n_vocab ||
@@ -85,7 +85,8 @@ static int find_languages(struct speech_tokens *t, const struct inf_tokenizer *t
     return 0;
 }
 
-/* The first token of a text if it is the only one or if @any; else -1. -ENOMEM. */
+/* Sets *@ret_id to the first token of a text. Unless @any is set, the text must be a single token;
+ * otherwise *@ret_id is -1. -ENOMEM. */
 static int first_token(const struct inf_tokenizer *tok, const char *text, bool any, int32_t *ret_id)
 {
     _cleanup_free_ int32_t *ids = NULL;
@@ -142,7 +143,7 @@ static int find_symbols(struct speech_tokens *t, const struct inf_tokenizer *tok
     return r;
 }
 
-/* Ids that the vocabulary has beyond the model's need not be forbidden. */
+/* Removes the ids that only the tokenizer has. The model has no logits for them. */
 static void drop_beyond(const struct speech_tokens *t, int32_t *ids, size_t *n)
 {
     size_t kept = 0;

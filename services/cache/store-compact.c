@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compaction: giving disk space back, one short step at a time
+ * Compaction: freeing disk space, one short step at a time
  *
- * A pass over a segment compares its records with rows. Space of records without a row is punched.
- * If the segment is to be removed, the remaining blocks move to another segment. Bytes are synced
- * at the new place before rows name it. A reader of the old place finds the old bytes, or zeros,
- * whose checksum does not match.
+ * A pass over a segment compares its records with the rows of the index. If a record has no row,
+ * its space is freed with a hole in the file. If the segment is to be removed, the remaining blocks
+ * move to another segment. Their bytes are synced at the new place before rows name it. A reader of
+ * the old place finds the old bytes, or zeros, whose checksum does not match.
  */
 #include "cache/store-inner.h"
 
@@ -15,7 +15,7 @@
 /* Limits of one step. */
 #define STEP_RECORDS 64
 #define STEP_BYTES   (UINT64_C(16) << 20)
-/* With more segments than this, nearly empty ones are merged, because each costs a descriptor. */
+/* With more segments than this, sparse ones are merged, because each costs a descriptor. */
 #define SEGMENTS_MANY 128
 
 /* A block that was copied to a second place. */
@@ -39,7 +39,8 @@ static bool may_move(const struct store *s, const struct segment *seg)
     return seg != s->active && seg->n_writes == 0 && seg->end > STORE_PAGE;
 }
 
-/* The segment that frees most space for the cost of moving its blocks; NULL: none is worth it. */
+/* The segment with the fewest live bytes, which costs least to move, among those of which more than
+ * 1/@part is dead; NULL: there is none. */
 static struct segment *compact_worst(const struct store *s, uint64_t part)
 {
     struct segment *best = NULL;
@@ -205,7 +206,8 @@ static int write_step(struct store *s, const struct step *step)
     return transaction_end(s, r);
 }
 
-/* Ends a pass. Rows that still name a segment that was to be emptied have no record there. */
+/* Ends a pass. If the pass moved all blocks of the segment, rows that still name the segment have
+ * no record in it, and are removed. */
 static int pass_end(struct store *s)
 {
     const struct pass pass = s->tidy;

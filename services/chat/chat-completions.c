@@ -2,8 +2,9 @@
 /*
  * POST /v1/chat/completions
  *
- * A stream has a chunk with the role for each choice, then chunks with content, one with the finish
- * reason, and on request one with the usage.
+ * A stream begins with a chunk with the role for each choice. Chunks with content follow, then for
+ * each choice a chunk with the finish reason. If the client requests the usage, it is the last
+ * chunk.
  */
 #include <errno.h>
 #include <infer/chat.h>
@@ -117,7 +118,8 @@ static int chat_prepare(struct generation *g, struct problem *problem)
         strstr(inf_chat_template_text(inf_model_chat_template(g->resident->base.model)),
                "bos_token"))
         return r;
-    /* The model was trained with a first token that its template leaves to the tokenizer. */
+    /* The model was trained with a token at the beginning. The template does not write it, so the
+     * tokenizer must add it. */
     free(g->prompts[0].tokens);
     g->n_prompts = 0;
     return generation_add_prompt(g, "messages", text, len,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Corrections for drivers that report something wrong or not at all.
+ * Corrections for drivers that report a property wrongly or not at all.
  */
 #include "backend/vulkan/quirks.h"
 
@@ -10,10 +10,10 @@
 
 struct vkb_pretend vkb_pretend;
 
-/* Storage buffers are read lane by lane, each with a bounds check; texel buffers 16 bytes at a
- * time. Mesa 22.3 reports a heap and a largest allocation of 2 GiB (lvp_device.c) but allows more.
- * All loops of an invocation end after 65535 rounds in total (LP_MAX_TGSI_LOOP_ITERATIONS), which
- * nothing reports. */
+/* The driver reads storage buffers lane by lane, with a bounds check for each lane, and texel
+ * buffers 16 bytes at a time. Mesa 22.3 reports a heap and a largest allocation of 2 GiB
+ * (lvp_device.c) but allows more. All loops of an invocation end after 65535 rounds in total
+ * (LP_MAX_TGSI_LOOP_ITERATIONS); the driver does not report this limit. */
 static void quirk_lavapipe(struct vkb_device_info *info)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -33,8 +33,8 @@ static void quirk_amdvlk(struct vkb_device_info *info)
     info->caps.max_range = MIN(info->caps.max_range, 2 * GIB - 4);
 }
 
-/* Invocations that a branch has disabled still read, at any address. With bounds checks enabled the
- * driver checks addresses first. */
+/* Invocations that a branch has disabled still execute their reads, and the address can be invalid.
+ * With bounds checks enabled the driver checks addresses first. */
 static void quirk_swiftshader(struct vkb_device_info *info)
 {
     info->caps.checks_bounds = true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The command line of a service: options that all services share, and those of its row */
+/* The command line of a service: options that all services share, and options that its section of
+ * services.ini adds */
 
 #include "common/config/key-file.h"
 #include "common/config/service-table.h"
@@ -28,6 +29,6 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
 /* Sets `wrong` and resets the configuration to the defaults, which are enough to report the error.
  * -ENOMEM. */
 int options_set_wrong(struct options *options, const char *text);
-/* The socket of @row, a service that it connects to, as an option names it; else NULL. */
+/* The path that --NAME-socket gives for the service of @row; NULL: the option was not given. */
 const char *options_socket(const struct options *options, const struct service_row *row);
 void options_done(struct options *options);

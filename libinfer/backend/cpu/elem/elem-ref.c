@@ -2,7 +2,7 @@
 /*
  * Kernels on single rows: the reference definition
  *
- * Sums and functions are double and rounded once at the end.
+ * Sums and functions are computed in double precision and rounded once at the end.
  */
 #include "backend/cpu/elem/elem.h"
 

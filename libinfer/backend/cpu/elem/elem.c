@@ -7,7 +7,8 @@
 #include "core/cpu.h"
 #include "core/macros.h"
 
-/* The first row whose flags the CPU supports wins. The reference needs none and comes last. */
+/* The first row whose flags the CPU supports is used. The reference requires no flags, so it comes
+ * last. */
 static const struct elem_fns *const table[] = {
 #if defined(__x86_64__)
     &elem_avx512,

@@ -34,7 +34,7 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout, uint
 
     if (!size_mul(kv_layout_block_bytes(layout), MAX(n_blocks, 1u), &size) || size > SIZE_MAX / 2)
         return -ENOMEM;
-    size = MAX(size, 1u); /* the part of a model may have no layers */
+    size = MAX(size, 1u); /* this device's part of a model may have no layers */
     store = NEW(struct kv_store, 1);
     if (!store)
         return -ENOMEM;
@@ -135,8 +135,9 @@ static const char *cpu_isa(const struct backend *b)
 /*
  * AMX tiles are faster than everything else, and more precise than int8 rows. Without them, int16
  * blocks come next: they are twice as fast as floats and more precise than bfloat16, which some
- * CPUs multiply slower than floats. With int8 rows, a third of the error comes from the values of
- * attention, which are a twelfth of a layer's products.
+ * CPUs multiply slower than floats. With int8 rows, a third of the error comes from the matrices
+ * that compute the values of attention, a twelfth of a layer's products. So these matrices do not
+ * use int8 rows (@values).
  */
 static struct product_format product_format(const struct backend *b, enum inf_dtype dtype,
                                             bool values)

@@ -34,7 +34,7 @@ static void prepare_rows(const struct exec *x, const struct stage *s, const stru
     }
 }
 
-/* The input is used unchanged. */
+/* Whether the kernels read the rows of the input as they are. */
 static bool only_floats(const struct stage *s)
 {
     for (int k = 0; k < MATMUL_ACT_N; k++)
@@ -76,8 +76,8 @@ struct block {
     uint32_t r0, r1, n0, n1;
 };
 
-/* Computes a block of matrix @m into @y, whose row 0 is row 0 and whose column 0 is n0. @next is
- * the memory that is read next. */
+/* Computes a block of the product with matrix @m. @y is the address of row 0, column n0, of the
+ * result. @next is the memory that is read next. */
 static void multiply_block(const struct exec *x, const struct stage *s, const struct matrix *m,
                            const struct input *in, const struct block *b, float *y, size_t ldy,
                            const unsigned char *next)

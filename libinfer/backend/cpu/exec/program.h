@@ -8,7 +8,8 @@
  * stage. Within a stage they claim pieces of work from a counter. The bits of a piece do not depend
  * on the thread that computes it, so claiming balances the load of CPUs.
  *
- * fuse.c makes stages from nodes; program.c places values in scratch memory; exec.c runs.
+ * fuse.c makes stages from nodes, program.c places values in scratch memory, and exec.c runs the
+ * stages.
  */
 
 #include <stdatomic.h>
@@ -20,9 +21,9 @@
 #include "core/arena.h"
 #include "core/workers.h"
 
-/* Positions that one run of the online softmax covers; the results of such stretches are merged in
- * order. It is a constant of the arithmetic, not only of speed: it lets threads share one long
- * sequence without changing a bit. */
+/* KV blocks that one run of the online softmax covers: a stretch. The results of stretches are
+ * merged in order. The number affects results and not only speed. Because it is constant, threads
+ * can share one long sequence without changing a bit of the result. */
 #define ATTN_STRETCH_BLOCKS 16u
 /* Floats that an online softmax keeps per row besides its result: the maximum and the sums. */
 #define ATTN_STATS (1 + ATTN_LANES)
@@ -36,7 +37,8 @@
 #define EVEN_PIECES 8u
 /* Wider heads are not fused into products. */
 #define FUSED_HEAD_MAX 512u
-/* Up to this many rows and elements, each thread prepares all for itself instead of waiting. */
+/* Up to this many rows and elements, each thread prepares all rows itself instead of waiting for
+ * other threads. */
 #define PRIVATE_ROWS  4u
 #define PRIVATE_ELEMS 8192u
 /* Least tokens of a KV block. */
@@ -113,7 +115,7 @@ struct stage {
     struct attn_params attn;
     bool wanted_only; /* attention: only rows of the logits are read */
     enum graph_op op; /* STAGE_NODE */
-    enum kv_part kv;  /* STAGE_NODE that stores: op is GRAPH_ATTENTION */
+    enum kv_part kv;  /* part that a STAGE_NODE with GRAPH_ATTENTION stores */
     uint32_t width, group;
     enum graph_act act;
     enum graph_key key; /* STAGE_EMBED */
@@ -269,7 +271,7 @@ struct exec {
 /* exec.c */
 int exec_run(struct backend *b, struct plan *plan, struct kv_store *store,
              const struct batch *batch, float *logits, struct top_row *tops);
-/* Runs to the end of the next product. Then no thread uses the plan. */
+/* Runs to the end of the next product. When it returns, no thread uses the plan. */
 int exec_run_part(struct backend *b, struct plan *plan, struct kv_store *store,
                   const struct batch *batch, float *logits, uint32_t *i_stage);
 /* Row @row of a value. Rows of the input must only be read. */
@@ -277,8 +279,9 @@ float *exec_row(const struct exec *x, graph_ref ref, uint32_t row);
 /* This thread's share of @n rows. */
 void exec_share(const struct exec *x, unsigned i_thread, uint32_t n, uint32_t *ret_begin,
                 uint32_t *ret_end);
-/* Claims the next of @n pieces of a stage: from this thread's share while there are any, then from
- * others'. Neighboring pieces are adjacent in memory. Returns false if none is left. */
+/* Claims one of the @n pieces of a stage: the next piece of this thread's share, or of another
+ * thread's share if none is left in its own. Neighboring pieces are adjacent in memory. Returns
+ * false if all pieces are claimed. */
 bool exec_claim(const struct exec *x, uint32_t i_stage, unsigned i_thread, uint32_t n,
                 uint32_t *ret_piece);
 unsigned char *exec_memory(const struct exec *x, unsigned i_thread);
@@ -288,7 +291,7 @@ void exec_embed(const struct exec *x, const struct stage *s, unsigned i_thread);
 void exec_node(const struct exec *x, const struct stage *s, unsigned i_thread);
 /* Rotates one head of row @row in place. */
 void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
-/* exec-store.c: stores one head of row @row. @half is a buffer for as many floats. */
+/* exec-store.c: stores one head of row @row. @half is a buffer for the floats of one head. */
 void exec_store(const struct exec *x, enum kv_part part, uint32_t i_layer, uint32_t i_head,
                 uint32_t row, const float *head, void *half);
 /* exec-product.c */

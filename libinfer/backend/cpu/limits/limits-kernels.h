@@ -3,9 +3,10 @@
 /*
  * The loops of limits.h for one instruction set
  *
- * The including file defines LIMIT_BYTES (the size of one load) and LIMIT_NAME(op). For
- * LIMIT_DOTS(DOT, n), DOT(s) is one instruction that adds to register s. Twelve independent sums
- * keep every pipeline busy, and asm prevents the compiler from computing the result in advance.
+ * The including file defines LIMIT_BYTES (the size of one load) and LIMIT_NAME(op). DOT(s) of
+ * LIMIT_DOTS is one instruction that adds to register s, and is executed n times for each of twelve
+ * registers. Twelve independent sums keep every pipeline busy, and inline assembly prevents the
+ * compiler from computing the result in advance.
  */
 
 #include <string.h>
