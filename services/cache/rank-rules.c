@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define N_RULES 5
+#define N_RULES 4
 /* Offset of all ranks, so that a life may be negative. */
 #define RANK_ZERO    (INT64_C(1) << 48)
 #define CAPACITY_MIN UINT64_C(64)
@@ -56,8 +56,10 @@ struct rule {
 };
 
 static const struct rule rules[N_RULES] = {
-    {"lru", 0, 0, 0, 0},     {"reused", 0.5, -0.3, 0.5, 0}, {"long", 4, -6, 0, 1},
-    {"both", 4, -6, 0.2, 1}, {"mild", 1, -1, 0, 1},
+    {"lru", 0, 0, 0, 0},
+    {"reused", 0.5, -0.3, 0.5, 0},
+    {"long", 4, -6, 0, 1},
+    {"mild", 1, -1, 0, 1},
 };
 #define RULE_FIRST 1
 
@@ -84,7 +86,7 @@ struct shadow {
 
 /* Header of the saved state; the ghosts follow it. On a machine of the other byte order the magic
  * number does not match. */
-#define SAVED_MAGIC UINT32_C(0x53505232)
+#define SAVED_MAGIC UINT32_C(0x53505233)
 struct saved {
     uint32_t magic, rule;
     double length, scores[N_RULES];
