@@ -1,33 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Character classes and case as in Python's str. General categories and simple mappings come from
- * utf8proc; the rest (one letter to several, digits that are not decimals…) is in unicode-table.c.
+ * utf8proc; the rest (one letter to several, digits that are not decimals…) is in unicode-tables.h.
  */
 #include <string.h>
 #include <utf8proc.h>
 
 #include "chat/jinja.h"
-#include "chat/unicode-table.h"
-
-static bool in_ranges(const struct cp_range *r, uint32_t cp)
-{
-    for (; r->last; r++)
-        if (cp >= r->first && cp <= r->last)
-            return true;
-    return false;
-}
+#include "chat/unicode-tables.h"
 
 static utf8proc_category_t cp_category(uint32_t cp)
 {
     return utf8proc_category((utf8proc_int32_t)cp);
 }
 
+/* Python adds the separators U+001C to U+001F to White_Space. */
 bool cp_is_space(uint32_t cp)
 {
-    if (cp < 0x80)
-        return cp == ' ' || (cp >= 9 && cp <= 13) || (cp >= 0x1c && cp <= 0x1f);
-    return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) ||
-           cp == 0x2028 || cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000;
+    return codepoint_is_space(cp) || (cp >= 0x1c && cp <= 0x1f);
 }
 
 bool cp_is_break(uint32_t cp)
@@ -71,7 +61,7 @@ int cp_decimal(uint32_t cp)
 
 bool cp_is_digit(uint32_t cp)
 {
-    return cp_is_decimal(cp) || (cp >= 0x80 && in_ranges(cp_digit_not_decimal, cp));
+    return cp_is_decimal(cp) || (cp >= 0x80 && CODEPOINT_IN(unicode_digit_not_decimal, cp));
 }
 
 bool cp_is_numeric(uint32_t cp)
@@ -81,7 +71,7 @@ bool cp_is_numeric(uint32_t cp)
     const utf8proc_category_t c = cp_category(cp);
 
     return (c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO) ||
-           in_ranges(cp_numeric_letter, cp);
+           CODEPOINT_IN(unicode_numeric_letter, cp);
 }
 
 bool cp_is_alnum(uint32_t cp)
@@ -93,14 +83,14 @@ bool cp_is_upper(uint32_t cp)
 {
     if (cp < 0x80)
         return cp >= 'A' && cp <= 'Z';
-    return cp_category(cp) == UTF8PROC_CATEGORY_LU || in_ranges(cp_other_upper, cp);
+    return cp_category(cp) == UTF8PROC_CATEGORY_LU || CODEPOINT_IN(unicode_other_upper, cp);
 }
 
 bool cp_is_lower(uint32_t cp)
 {
     if (cp < 0x80)
         return cp >= 'a' && cp <= 'z';
-    return cp_category(cp) == UTF8PROC_CATEGORY_LL || in_ranges(cp_other_lower, cp);
+    return cp_category(cp) == UTF8PROC_CATEGORY_LL || CODEPOINT_IN(unicode_other_lower, cp);
 }
 
 bool cp_is_title(uint32_t cp)
@@ -188,13 +178,14 @@ static bool is_final_sigma(const struct jstr *s, const char *at)
     return !cp || !is_cased(cp);
 }
 
-static void put_case(struct jinja *j, struct jbuf *b, const struct cp_special *special, uint32_t cp,
-                     uint32_t simple)
+/* Writes the letters that one of the @n rows has for @cp, or else @simple. */
+static void put_case(struct jinja *j, struct jbuf *b, const struct unicode_special *special,
+                     size_t n, uint32_t cp, uint32_t simple)
 {
-    for (; cp >= 0x80 && special->cp; special++)
-        if (special->cp == cp) {
-            for (int i = 0; i < 3 && special->to[i]; i++)
-                jbuf_cp(j, b, special->to[i]);
+    for (size_t i = 0; cp >= 0x80 && i < n; i++)
+        if (special[i].cp == cp) {
+            for (int k = 0; k < 3 && special[i].to[k]; k++)
+                jbuf_cp(j, b, special[i].to[k]);
             return;
         }
     jbuf_cp(j, b, simple);
@@ -202,12 +193,14 @@ static void put_case(struct jinja *j, struct jbuf *b, const struct cp_special *s
 
 static void put_upper(struct jinja *j, struct jbuf *b, uint32_t cp)
 {
-    put_case(j, b, cp_special_upper, cp, (uint32_t)utf8proc_toupper((utf8proc_int32_t)cp));
+    put_case(j, b, unicode_special_upper, ARRAY_SIZE(unicode_special_upper), cp,
+             (uint32_t)utf8proc_toupper((utf8proc_int32_t)cp));
 }
 
 static void put_title(struct jinja *j, struct jbuf *b, uint32_t cp)
 {
-    put_case(j, b, cp_special_title, cp, (uint32_t)utf8proc_totitle((utf8proc_int32_t)cp));
+    put_case(j, b, unicode_special_title, ARRAY_SIZE(unicode_special_title), cp,
+             (uint32_t)utf8proc_totitle((utf8proc_int32_t)cp));
 }
 
 static void put_lower(struct jinja *j, struct jbuf *b, const struct jstr *s, const char *at,
@@ -233,7 +226,8 @@ static void put_fold(struct jinja *j, struct jbuf *b, uint32_t cp)
                                                                    UTF8PROC_CASEFOLD, &boundary);
 
     if (n <= 0 || n > 8) {
-        put_case(j, b, cp_special_fold, cp, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
+        put_case(j, b, unicode_special_fold, ARRAY_SIZE(unicode_special_fold), cp,
+                 (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
         return;
     }
     for (utf8proc_ssize_t i = 0; i < n; i++)

@@ -133,7 +133,7 @@ static const struct uni_row uni_new[] = {
 };
 
 /* Punctuation that is missing in the Unicode 8 table of BERT's splitter. */
-static const struct uni_range bert_punct_new[] = {
+static const struct codepoint_range bert_punct_new[] = {
     {0x61d, 0x61d}, {0x9fd, 0x9fd}, {0xa76, 0xa76}, {0xc77, 0xc77}, {0xc84, 0xc84},
     {0x1b7d, 0x1b7e}, {0x2e43, 0x2e4f}, {0x2e52, 0x2e5d}, {0x10ead, 0x10ead}, {0x10f55, 0x10f59},
     {0x10f86, 0x10f89}, {0x1144b, 0x1144f}, {0x1145a, 0x1145b}, {0x1145d, 0x1145d},
@@ -145,17 +145,17 @@ static const struct uni_range bert_punct_new[] = {
 };
 
 /* Punctuation in that table that is no longer punctuation. */
-static const struct uni_range bert_punct_old[] = {
+static const struct codepoint_range bert_punct_old[] = {
     {0x166d, 0x166d}, {0x111c9, 0x111c9},
 };
 
 /* Cc, Cf and Co that BERT's clean-up keeps. */
-static const struct uni_range bert_control_new[] = {
+static const struct codepoint_range bert_control_new[] = {
     {0x890, 0x891}, {0x8e2, 0x8e2}, {0x110cd, 0x110cd}, {0x13430, 0x1343f},
 };
 
 /* Mn that BERT's accent removal keeps. */
-static const struct uni_range bert_accent_new[] = {
+static const struct codepoint_range bert_accent_new[] = {
     {0x7fd, 0x7fd}, {0x898, 0x89f}, {0x8ca, 0x8e1}, {0x9fe, 0x9fe}, {0xafa, 0xaff}, {0xb55, 0xb55},
     {0xc04, 0xc04}, {0xc3c, 0xc3c}, {0xd00, 0xd00}, {0xd3b, 0xd3c}, {0xd81, 0xd81}, {0xeba, 0xeba},
     {0xece, 0xece}, {0x180f, 0x180f}, {0x1885, 0x1886}, {0x1abf, 0x1ace}, {0x1df6, 0x1dfb},
@@ -181,12 +181,12 @@ static const struct uni_range bert_accent_new[] = {
 };
 
 /* Code points that BERT's accent removal treats as Mn although they are not. */
-static const struct uni_range bert_accent_old[] = {
+static const struct codepoint_range bert_accent_old[] = {
     {0x1734, 0x1734},
 };
 
 /* M that StripAccents keeps; they have no combining class either (Unicode 9). */
-static const struct uni_range mark_new[] = {
+static const struct codepoint_range mark_new[] = {
     {0x7fd, 0x7fd}, {0x898, 0x89f}, {0x8ca, 0x8d3}, {0x9fe, 0x9fe}, {0xafa, 0xaff}, {0xb55, 0xb55},
     {0xc04, 0xc04}, {0xc3c, 0xc3c}, {0xcf3, 0xcf3}, {0xd00, 0xd00}, {0xd3b, 0xd3c}, {0xd81, 0xd81},
     {0xeba, 0xeba}, {0xece, 0xece}, {0x1715, 0x1715}, {0x180f, 0x180f}, {0x1abf, 0x1ace},
@@ -208,25 +208,25 @@ static const struct uni_range mark_new[] = {
 };
 
 /* Code points that StripAccents treats as marks although they are not. */
-static const struct uni_range mark_old[] = {
+static const struct codepoint_range mark_old[] = {
     {0x1cf2, 0x1cf3},
 };
 
 /* N assigned in Unicode 16 and 17. */
-static const struct uni_range numeric_new[] = {
+static const struct codepoint_range numeric_new[] = {
     {0x10d40, 0x10d49}, {0x116d0, 0x116e3}, {0x11bf0, 0x11bf9}, {0x11de0, 0x11de9},
     {0x16130, 0x16139}, {0x16d70, 0x16d79}, {0x16ff4, 0x16ff6}, {0x1ccf0, 0x1ccf9},
     {0x1e5f1, 0x1e5fa},
 };
 
 /* Code points that \w matches besides letters, marks, decimal digits and connectors. */
-static const struct uni_range word_more[] = {
+static const struct codepoint_range word_more[] = {
     {0xb2, 0xb3}, {0xb9, 0xb9}, {0xbc, 0xbe}, {0x24b6, 0x24e9}, {0x1f130, 0x1f149},
     {0x1f150, 0x1f169}, {0x1f170, 0x1f189},
 };
 
 /* Decompositions newer than the tables of the reference. */
-static const struct uni_range compat_new[] = {
+static const struct codepoint_range compat_new[] = {
     {0x32ff, 0x32ff}, {0xa7f2, 0xa7f4}, {0xab69, 0xab69}, {0x10781, 0x10785}, {0x10787, 0x107b0},
     {0x107b2, 0x107ba}, {0x11938, 0x11938}, {0x1e030, 0x1e06d}, {0x1f16c, 0x1f16c},
     {0x1fbf0, 0x1fbf9},

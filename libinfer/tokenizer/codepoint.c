@@ -8,12 +8,12 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "core/array.h"
+#include "core/codepoint-range.h"
+
 struct uni_row {
     uint32_t first, last;
     uint8_t category, since;
-};
-struct uni_range {
-    uint32_t first, last;
 };
 struct uni_pair {
     uint32_t from, to;
@@ -23,25 +23,7 @@ struct uni_script {
     uint8_t script;
 };
 
-#include "core/array.h"
 #include "tokenizer/codepoint-tables.h"
-
-static bool in_ranges(const struct uni_range *t, size_t n, uint32_t cp)
-{
-    size_t lo = 0, hi = n;
-
-    while (lo < hi) {
-        const size_t mid = (lo + hi) / 2;
-
-        if (cp > t[mid].last)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < n && cp >= t[lo].first;
-}
-
-#define IN(table, cp) in_ranges(table, ARRAY_SIZE(table), cp)
 
 static utf8proc_category_t uni_category(uint32_t cp, enum uni_version version)
 {
@@ -80,12 +62,7 @@ static unsigned class_of(utf8proc_category_t c)
 
 bool uni_space(uint32_t cp)
 {
-    if (cp < 0x85)
-        return cp == ' ' || (cp >= '\t' && cp <= '\r');
-    if (cp < 0x1680)
-        return cp == 0x85 || cp == 0xa0;
-    return cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 ||
-           cp == 0x202f || cp == 0x205f || cp == 0x3000;
+    return codepoint_is_space(cp);
 }
 
 unsigned uni_class(uint32_t cp, enum uni_version version)
@@ -106,7 +83,7 @@ bool uni_word(uint32_t cp)
     const utf8proc_category_t c = uni_category(cp, UNI_16);
 
     return (class_of(c) & (UNI_L | UNI_M)) || c == UTF8PROC_CATEGORY_ND ||
-           c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_PC || IN(word_more, cp);
+           c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_PC || CODEPOINT_IN(word_more, cp);
 }
 
 bool uni_word_rust(uint32_t cp)
@@ -120,7 +97,7 @@ bool uni_word_rust(uint32_t cp)
 
 bool uni_numeric(uint32_t cp)
 {
-    return (class_of(uni_category(cp, UNI_16)) & UNI_N) || IN(numeric_new, cp);
+    return (class_of(uni_category(cp, UNI_16)) & UNI_N) || CODEPOINT_IN(numeric_new, cp);
 }
 
 static bool ascii_punct(uint32_t cp)
@@ -133,16 +110,17 @@ bool uni_bert_punct(uint32_t cp)
 {
     if (cp < 0x80)
         return ascii_punct(cp);
-    if (IN(bert_punct_old, cp))
+    if (CODEPOINT_IN(bert_punct_old, cp))
         return true;
-    return (class_of(utf8proc_category((utf8proc_int32_t)cp)) & UNI_P) && !IN(bert_punct_new, cp);
+    return (class_of(utf8proc_category((utf8proc_int32_t)cp)) & UNI_P) &&
+           !CODEPOINT_IN(bert_punct_new, cp);
 }
 
 bool uni_bert_control(uint32_t cp)
 {
     if (cp == '\t' || cp == '\n' || cp == '\r')
         return false;
-    return uni_control(cp) && !IN(bert_control_new, cp);
+    return uni_control(cp) && !CODEPOINT_IN(bert_control_new, cp);
 }
 
 bool uni_bert_accent(uint32_t cp)
@@ -150,8 +128,8 @@ bool uni_bert_accent(uint32_t cp)
     if (cp < 0x300)
         return false;
     if (utf8proc_category((utf8proc_int32_t)cp) != UTF8PROC_CATEGORY_MN)
-        return IN(bert_accent_old, cp);
-    return !IN(bert_accent_new, cp);
+        return CODEPOINT_IN(bert_accent_old, cp);
+    return !CODEPOINT_IN(bert_accent_new, cp);
 }
 
 /* The blocks that BERT surrounds with spaces. The gap below U+2B920 is in BERT's own list. */
@@ -167,9 +145,10 @@ bool uni_mark(uint32_t cp)
 {
     if (cp < 0x300)
         return false;
-    if (IN(mark_old, cp))
+    if (CODEPOINT_IN(mark_old, cp))
         return true;
-    return (class_of(utf8proc_category((utf8proc_int32_t)cp)) & UNI_M) && !IN(mark_new, cp);
+    return (class_of(utf8proc_category((utf8proc_int32_t)cp)) & UNI_M) &&
+           !CODEPOINT_IN(mark_new, cp);
 }
 
 size_t uni_lower(uint32_t cp, uint32_t out[2])
@@ -236,7 +215,7 @@ struct mark {
 
 static uint16_t combining_class(uint32_t cp)
 {
-    if (cp < 0x300 || IN(mark_new, cp))
+    if (cp < 0x300 || CODEPOINT_IN(mark_new, cp))
         return 0;
     return (uint16_t)utf8proc_get_property((utf8proc_int32_t)cp)->combining_class;
 }
@@ -281,7 +260,7 @@ static uint32_t compose_pair(uint32_t a, uint32_t b)
         return 0;
     if (utf8proc_normalize_utf32(pair, 2, UTF8PROC_COMPOSE | UTF8PROC_STABLE) != 1)
         return 0;
-    return IN(compat_new, (uint32_t)pair[0]) ? 0 : (uint32_t)pair[0];
+    return CODEPOINT_IN(compat_new, (uint32_t)pair[0]) ? 0 : (uint32_t)pair[0];
 }
 
 /* D117: composes each mark with its starter, unless a mark of the same or a higher class is between
@@ -329,7 +308,7 @@ int uni_normalize(enum uni_form form, const uint32_t *in, size_t n, size_t zero,
         utf8proc_ssize_t k = 1;
 
         d[0] = (utf8proc_int32_t)in[i];
-        if (in[i] >= 0x80 && !IN(compat_new, in[i])) {
+        if (in[i] >= 0x80 && !CODEPOINT_IN(compat_new, in[i])) {
             k = utf8proc_decompose_char((utf8proc_int32_t)in[i], d, ARRAY_SIZE(d), options,
                                         &boundary);
             if (k < 1 || k > (utf8proc_ssize_t)ARRAY_SIZE(d)) {

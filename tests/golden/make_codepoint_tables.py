@@ -143,35 +143,35 @@ def main():
         " * implementations differ from those of the system's libraries. */",
         "/* clang-format off */",
         emit("uni_new", "uni_row", ranges(new, new), "Categories given after Unicode 14."),
-        emit("bert_punct_new", "uni_range", ranges(
+        emit("bert_punct_new", "codepoint_range", ranges(
             c for c in CPS if category[c][0] == "P" and c not in punct and c not in ascii_punct),
             "Punctuation that the Unicode 8 table of BERT's splitter does not know."),
-        emit("bert_punct_old", "uni_range", ranges(
+        emit("bert_punct_old", "codepoint_range", ranges(
             c for c in punct if category[c][0] != "P" and c not in ascii_punct),
             "What was punctuation then and is not now."),
-        emit("bert_control_new", "uni_range", ranges(
+        emit("bert_control_new", "codepoint_range", ranges(
             c for c in CPS if category[c] in ("CC", "CF", "CO") and c not in (9, 10, 13)
             and bert.normalize_str("a" + chr(c) + "a") != "aa"),
             "Cc, Cf and Co that BERT's clean-up keeps."),
-        emit("bert_accent_new", "uni_range", ranges(
+        emit("bert_accent_new", "codepoint_range", ranges(
             c for c in CPS if category[c] == "MN" and strip.normalize_str("a" + chr(c)) != "a"
             and nfd.normalize_str(chr(c)) == chr(c)),
             "Mn that BERT's accent removal keeps."),
-        emit("bert_accent_old", "uni_range", ranges(
+        emit("bert_accent_old", "codepoint_range", ranges(
             c for c in CPS if category[c] != "MN" and strip.normalize_str("a" + chr(c)) == "a"),
             "What BERT's accent removal takes for Mn though it is none."),
-        emit("mark_new", "uni_range", ranges(
+        emit("mark_new", "codepoint_range", ranges(
             c for c in CPS if category[c][0] == "M" and accents.normalize_str(chr(c)) != ""),
             "M that StripAccents keeps; they have no combining class either (Unicode 9)."),
-        emit("mark_old", "uni_range", ranges(
+        emit("mark_old", "codepoint_range", ranges(
             c for c in CPS if category[c][0] != "M" and accents.normalize_str(chr(c)) == ""),
             "What StripAccents takes for marks though it is none."),
-        emit("numeric_new", "uni_range", ranges(c for c in numeric if category[c][0] != "N"),
+        emit("numeric_new", "codepoint_range", ranges(c for c in numeric if category[c][0] != "N"),
              "N of Unicode 16 and 17."),
-        emit("word_more", "uni_range", ranges(
+        emit("word_more", "codepoint_range", ranges(
             c for c in words if not known(c, ("L", "M", "ND", "NL", "PC"))),
             "Letters, marks, decimal digits and connectors apart: what else \\w takes."),
-        emit("compat_new", "uni_range", ranges(
+        emit("compat_new", "codepoint_range", ranges(
             c for c in CPS if nfkd.normalize_str(chr(c)) != decomposed(chr(c), 2 | 4 | 16)),
             "Decompositions that came after the reference's tables."),
         emit("lower_new", "uni_pair", [

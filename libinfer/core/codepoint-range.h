@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Sorted ranges of code points, and white space
+ *
+ * The tables of tokenizer/ and chat/ correct utf8proc for different properties and versions of
+ * Unicode, so they share the search alone.
+ */
+
+#include "core/macros.h"
+
+struct codepoint_range {
+    uint32_t first, last;
+};
+
+/* Whether @cp is in one of the @n ranges @t, which are in ascending order. */
+static inline bool codepoint_in_ranges(const struct codepoint_range *t, size_t n, uint32_t cp)
+{
+    size_t lo = 0, hi = n;
+
+    while (lo < hi) {
+        const size_t mid = (lo + hi) / 2;
+
+        if (cp > t[mid].last)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < n && cp >= t[lo].first;
+}
+
+#define CODEPOINT_IN(table, cp) codepoint_in_ranges(table, ARRAY_SIZE(table), cp)
+
+/* The property White_Space. It has not changed since Unicode 6.3. */
+static inline bool codepoint_is_space(uint32_t cp)
+{
+    if (cp < 0x85)
+        return cp == ' ' || (cp >= '\t' && cp <= '\r');
+    if (cp < 0x1680)
+        return cp == 0x85 || cp == 0xa0;
+    return cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 ||
+           cp == 0x202f || cp == 0x205f || cp == 0x3000;
+}
