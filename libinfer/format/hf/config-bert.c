@@ -55,20 +55,19 @@ struct reader {
 /* Refuses settings that change the results, unless they have their neutral value. */
 static int check_refused(const struct reader *r)
 {
-    static const struct {
-        const char *key;
-        double neutral;
-    } numbers[] = {{"rotary_emb_fraction", 1},
-                   {"rotary_scaling_factor", 0},
-                   {"num_experts", 0},
-                   {"moe_every_n_layers", 0}};
-    static const char *const flags[] = {"prenorm",
-                                        "parallel_block",
-                                        "rotary_emb_interleaved",
-                                        "is_decoder",
-                                        "use_rms_norm",
-                                        "use_bidirectional_attention",
-                                        "logn_attention_scale"};
+    static const struct hf_refused keys[] = {
+        {"rotary_emb_fraction", 1},
+        {"rotary_scaling_factor", 0},
+        {"num_experts", 0},
+        {"moe_every_n_layers", 0},
+        {"prenorm", 0},
+        {"parallel_block", 0},
+        {"rotary_emb_interleaved", 0},
+        {"is_decoder", 0},
+        {"use_rms_norm", 0},
+        {"use_bidirectional_attention", 0},
+        {"logn_attention_scale", 0},
+    };
     const char *positions = r->class->kind == KIND_GTE ? "rope" : "absolute";
     const json_t *x = hf_get(&r->in, "position_embedding_type", NULL);
 
@@ -79,40 +78,24 @@ static int check_refused(const struct reader *r)
     x = hf_get(&r->in, "layer_norm_type", NULL);
     if (x && (!json_is_string(x) || strcmp(json_string_value(x), "layer_norm") != 0))
         return err_set(r->err, EOPNOTSUPP, "config.json: layer_norm_type is not supported");
-    if (hf_get(&r->in, "quantization_config", NULL))
-        return err_set(r->err, EOPNOTSUPP, "config.json: quantization_config is not supported");
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-        x = hf_get(&r->in, numbers[i].key, NULL);
-        if (x && !(json_is_number(x) && json_number_value(x) == numbers[i].neutral))
-            return err_set(r->err, EOPNOTSUPP, "config.json: %s is not supported", numbers[i].key);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-        if (json_is_true(hf_get(&r->in, flags[i], NULL)))
-            return err_set(r->err, EOPNOTSUPP, "config.json: %s is not supported", flags[i]);
-    return 0;
+    return hf_check_refused(&r->in, keys, ARRAY_SIZE(keys));
 }
 
 static int get_counts(const struct reader *r, struct hparams *hp)
 {
     static const uint32_t n_ctx[] = {
         [KIND_BERT] = 512, [KIND_ROBERTA] = 512, [KIND_NOMIC] = 2048, [KIND_GTE] = 8192};
-    int rc;
+    const struct hf_count counts[] = {
+        {"vocab_size", NULL, HF_NEEDED, &hp->n_vocab},
+        {"hidden_size", "n_embd", HF_NEEDED, &hp->n_embd},
+        {"intermediate_size", "n_inner", HF_NEEDED, &hp->n_ff},
+        {"num_hidden_layers", "n_layer", HF_NEEDED, &hp->n_layers},
+        {"num_attention_heads", "n_head", HF_NEEDED, &hp->n_heads},
+        {"max_position_embeddings", "n_positions", n_ctx[r->class->kind], &hp->n_ctx_train},
+        {"type_vocab_size", NULL, r->class->kind == KIND_GTE ? 1 : 2, &hp->embed.n_types},
+    };
+    int rc = hf_get_counts(&r->in, counts, ARRAY_SIZE(counts));
 
-    rc = hf_get_count(&r->in, "vocab_size", NULL, 0, &hp->n_vocab);
-    if (rc == 0)
-        rc = hf_get_count(&r->in, "hidden_size", "n_embd", 0, &hp->n_embd);
-    if (rc == 0)
-        rc = hf_get_count(&r->in, "intermediate_size", "n_inner", 0, &hp->n_ff);
-    if (rc == 0)
-        rc = hf_get_count(&r->in, "num_hidden_layers", "n_layer", 0, &hp->n_layers);
-    if (rc == 0)
-        rc = hf_get_count(&r->in, "num_attention_heads", "n_head", 0, &hp->n_heads);
-    if (rc == 0)
-        rc = hf_get_count(&r->in, "max_position_embeddings", "n_positions", n_ctx[r->class->kind],
-                          &hp->n_ctx_train);
-    if (rc == 0)
-        rc = hf_get_count(&r->in, "type_vocab_size", NULL, r->class->kind == KIND_GTE ? 1 : 2,
-                          &hp->embed.n_types);
     if (rc == 0)
         rc = hf_get_number(&r->in, "layer_norm_eps", "layer_norm_epsilon", 1e-12f, &hp->norm_eps);
     if (rc < 0)

@@ -37,32 +37,27 @@ static const struct window_class *find_class(const json_t *config)
 
 static int check_refused(const struct hf_reader *r)
 {
-    static const char *const keys[] = {"quantization_config", "attn_logit_softcapping",
-                                       "final_logit_softcapping"};
+    static const struct hf_refused keys[] = {
+        {"attn_logit_softcapping", 0},
+        {"final_logit_softcapping", 0},
+    };
 
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-        if (hf_get(r, keys[i], NULL))
-            return err_set(r->err, EOPNOTSUPP, "config.json: %s is not supported", keys[i]);
-    return 0;
+    return hf_check_refused(r, keys, ARRAY_SIZE(keys));
 }
 
 static int get_counts(const struct hf_reader *r, const struct window_class *class,
                       struct hparams *hp)
 {
-    int rc;
+    const struct hf_count counts[] = {
+        {"vocab_size", NULL, HF_NEEDED, &hp->n_vocab},
+        {"hidden_size", NULL, HF_NEEDED, &hp->n_embd},
+        {"intermediate_size", NULL, HF_NEEDED, &hp->n_ff},
+        {"num_hidden_layers", NULL, HF_NEEDED, &hp->n_layers},
+        {"num_attention_heads", NULL, HF_NEEDED, &hp->n_heads},
+        {"max_position_embeddings", NULL, class->gemma ? 131072 : 8192, &hp->n_ctx_train},
+    };
+    int rc = hf_get_counts(r, counts, ARRAY_SIZE(counts));
 
-    rc = hf_get_count(r, "vocab_size", NULL, 0, &hp->n_vocab);
-    if (rc == 0)
-        rc = hf_get_count(r, "hidden_size", NULL, 0, &hp->n_embd);
-    if (rc == 0)
-        rc = hf_get_count(r, "intermediate_size", NULL, 0, &hp->n_ff);
-    if (rc == 0)
-        rc = hf_get_count(r, "num_hidden_layers", NULL, 0, &hp->n_layers);
-    if (rc == 0)
-        rc = hf_get_count(r, "num_attention_heads", NULL, 0, &hp->n_heads);
-    if (rc == 0)
-        rc = hf_get_count(r, "max_position_embeddings", NULL, class->gemma ? 131072 : 8192,
-                          &hp->n_ctx_train);
     if (rc < 0)
         return rc;
     if (hp->n_heads == 0)

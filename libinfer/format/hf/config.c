@@ -82,10 +82,7 @@ static const struct hf_class {
 };
 
 /* Keys that must be missing, null, false, or the neutral number. */
-static const struct {
-    const char *key;
-    double neutral;
-} refused[] = {
+static const struct hf_refused refused[] = {
     {"attn_logit_softcapping", 0},
     {"final_logit_softcapping", 0},
     {"attn_logit_softcap", 0},
@@ -107,53 +104,10 @@ static const struct {
 };
 
 struct reader {
-    const json_t *config;
+    struct hf_reader in;
     const struct hf_class *class;
-    struct inf_err *err;
+    struct inf_err *err; /* the one passed to in */
 };
-
-/* NULL also for null. */
-static const json_t *config_get(const json_t *object, const char *key)
-{
-    const json_t *x = json_object_get(object, key);
-
-    return json_is_null(x) ? NULL : x;
-}
-
-static int get_count(struct reader *r, const char *key, uint32_t absent, uint32_t *ret)
-{
-    const json_t *x = config_get(r->config, key);
-
-    if (!x) {
-        *ret = absent;
-        return absent ? 0 : err_set(r->err, EBADMSG, "config.json: %s is missing", key);
-    }
-    if (!json_is_integer(x) || json_integer_value(x) < 0 || json_integer_value(x) > UINT32_MAX)
-        return err_set(r->err, EBADMSG, "config.json: %s is not a count", key);
-    *ret = (uint32_t)json_integer_value(x);
-    return 0;
-}
-
-static int get_number(struct reader *r, const json_t *object, const char *key, float absent,
-                      float *ret)
-{
-    const json_t *x = config_get(object, key);
-
-    if (x && !json_is_number(x))
-        return err_set(r->err, EBADMSG, "config.json: %s is not a number", key);
-    *ret = x ? (float)json_number_value(x) : absent;
-    return 0;
-}
-
-static int get_flag(struct reader *r, const json_t *object, const char *key, bool absent, bool *ret)
-{
-    const json_t *x = config_get(object, key);
-
-    if (x && !json_is_boolean(x))
-        return err_set(r->err, EBADMSG, "config.json: %s is neither true nor false", key);
-    *ret = x ? json_is_true(x) : absent;
-    return 0;
-}
 
 /* "LlamaModel" is "LlamaForCausalLM" without its head, as sentence-transformers saves it. */
 static bool is_base_of(const struct hf_class *class, const char *name)
@@ -168,8 +122,7 @@ static bool is_base_of(const struct hf_class *class, const char *name)
 static const struct hf_class *find_class(const json_t *config, const char **ret_name,
                                          bool *ret_base)
 {
-    const char *name =
-        json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+    const char *name = hf_class_name(config);
     const char *type = json_string_value(json_object_get(config, "model_type"));
 
     *ret_name = name ? name : type;
@@ -182,68 +135,51 @@ static const struct hf_class *find_class(const json_t *config, const char **ret_
     return NULL;
 }
 
-static int check_refused(struct reader *r)
+static int check_refused(const struct reader *r)
 {
-    const json_t *quant = config_get(r->config, "quantization_config");
+    const int rc = hf_check_refused(&r->in, refused, ARRAY_SIZE(refused));
 
-    if (quant) {
-        const char *method = json_string_value(json_object_get(quant, "quant_method"));
-
-        return err_set(r->err, EOPNOTSUPP,
-                       "config.json: quantization_config (%.32s) is not supported",
-                       method ? method : "of unknown method");
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-        const json_t *x = config_get(r->config, refused[i].key);
-
-        if (!x || json_is_false(x) || (json_is_array(x) && json_array_size(x) == 0) ||
-            (json_is_number(x) && json_number_value(x) == refused[i].neutral))
-            continue;
-        return err_set(r->err, EOPNOTSUPP, "config.json: %s is not supported", refused[i].key);
-    }
-    if (json_is_false(json_object_get(r->config, "is_causal")))
+    if (rc == 0 && json_is_false(hf_get(&r->in, "is_causal", NULL)))
         return err_set(r->err, EOPNOTSUPP, "config.json: is_causal false is not supported");
-    return 0;
+    return rc;
 }
 
-static int get_counts(struct reader *r, struct hparams *hp)
+static int get_counts(const struct reader *r, struct hparams *hp)
 {
+    const struct hf_count counts[] = {
+        {"vocab_size", NULL, HF_NEEDED, &hp->n_vocab},
+        {"hidden_size", NULL, HF_NEEDED, &hp->n_embd},
+        {"intermediate_size", NULL, HF_NEEDED, &hp->n_ff},
+        {"num_hidden_layers", NULL, HF_NEEDED, &hp->n_layers},
+        {"num_attention_heads", NULL, HF_NEEDED, &hp->n_heads},
+        {"max_position_embeddings", NULL, r->class->n_ctx, &hp->n_ctx_train},
+    };
     uint32_t absent;
-    int rc;
+    int rc = hf_get_counts(&r->in, counts, ARRAY_SIZE(counts));
 
-    rc = get_count(r, "vocab_size", 0, &hp->n_vocab);
-    if (rc == 0)
-        rc = get_count(r, "hidden_size", 0, &hp->n_embd);
-    if (rc == 0)
-        rc = get_count(r, "intermediate_size", 0, &hp->n_ff);
-    if (rc == 0)
-        rc = get_count(r, "num_hidden_layers", 0, &hp->n_layers);
-    if (rc == 0)
-        rc = get_count(r, "num_attention_heads", 0, &hp->n_heads);
-    if (rc == 0)
-        rc = get_count(r, "max_position_embeddings", r->class->n_ctx, &hp->n_ctx_train);
     if (rc < 0)
         return rc;
     if (hp->n_heads == 0)
         return err_set(r->err, EBADMSG, "config.json: num_attention_heads is 0");
     /* Null means the number of heads. Only a missing key has the default of the class. */
-    absent = json_object_get(r->config, "num_key_value_heads") ? 0 : r->class->n_kv_heads;
-    rc = get_count(r, "num_key_value_heads", absent ? absent : hp->n_heads, &hp->n_kv_heads);
+    absent = json_object_get(r->in.config, "num_key_value_heads") ? 0 : r->class->n_kv_heads;
+    rc = hf_get_count(&r->in, "num_key_value_heads", NULL, absent ? absent : hp->n_heads,
+                      &hp->n_kv_heads);
     if (rc < 0)
         return rc;
     absent = r->class->head_dim ? r->class->head_dim : hp->n_embd / hp->n_heads;
-    rc = get_count(r, "head_dim", absent, &hp->head_dim);
+    rc = hf_get_count(&r->in, "head_dim", NULL, absent, &hp->head_dim);
     if (rc < 0)
         return rc;
     hp->rope_dims = hp->head_dim;
-    return get_number(r, r->config, "rms_norm_eps", 1e-6f, &hp->norm_eps);
+    return hf_get_number(&r->in, "rms_norm_eps", NULL, 1e-6f, &hp->norm_eps);
 }
 
-static int get_ctx_orig(struct reader *r, const json_t *rope, struct hparams *hp)
+static int get_ctx_orig(const struct reader *r, const struct hf_reader *rope, struct hparams *hp)
 {
     const char *const key = "original_max_position_embeddings";
     const json_t *x =
-        config_get(r->config, key) ? config_get(r->config, key) : config_get(rope, key);
+        hf_get(&r->in, key, NULL) ? hf_get(&r->in, key, NULL) : hf_get(rope, key, NULL);
 
     hp->rope_ctx_orig = hp->n_ctx_train;
     if (!x)
@@ -254,40 +190,40 @@ static int get_ctx_orig(struct reader *r, const json_t *rope, struct hparams *hp
     return 0;
 }
 
-static int get_llama3(struct reader *r, const json_t *rope, struct hparams *hp)
+static int get_llama3(const struct reader *r, const struct hf_reader *rope, struct hparams *hp)
 {
     int rc;
 
     hp->rope_scaling = ROPE_SCALING_LLAMA3;
     rc = get_ctx_orig(r, rope, hp);
     if (rc == 0)
-        rc = get_number(r, rope, "low_freq_factor", 0, &hp->rope_low_freq_factor);
+        rc = hf_get_number(rope, "low_freq_factor", NULL, 0, &hp->rope_low_freq_factor);
     if (rc == 0)
-        rc = get_number(r, rope, "high_freq_factor", 0, &hp->rope_high_freq_factor);
+        rc = hf_get_number(rope, "high_freq_factor", NULL, 0, &hp->rope_high_freq_factor);
     return rc;
 }
 
-static int get_yarn(struct reader *r, const json_t *rope, struct hparams *hp)
+static int get_yarn(const struct reader *r, const struct hf_reader *rope, struct hparams *hp)
 {
+    const struct {
+        const char *key;
+        float *ret;
+    } numbers[] = {
+        {"attention_factor", &hp->yarn_attn_factor},  {"mscale", &hp->yarn_mscale},
+        {"mscale_all_dim", &hp->yarn_mscale_all_dim}, {"beta_fast", &hp->yarn_beta_fast},
+        {"beta_slow", &hp->yarn_beta_slow},
+    };
     bool truncate = true;
     int rc;
 
     hp->rope_scaling = ROPE_SCALING_YARN;
     rc = get_ctx_orig(r, rope, hp);
-    if (rc == 0 && !config_get(rope, "factor") && hp->rope_ctx_orig)
+    if (rc == 0 && !hf_get(rope, "factor", NULL) && hp->rope_ctx_orig)
         hp->rope_factor = (float)hp->n_ctx_train / (float)hp->rope_ctx_orig;
+    for (size_t i = 0; i < ARRAY_SIZE(numbers) && rc == 0; i++)
+        rc = hf_get_number(rope, numbers[i].key, NULL, 0, numbers[i].ret);
     if (rc == 0)
-        rc = get_number(r, rope, "attention_factor", 0, &hp->yarn_attn_factor);
-    if (rc == 0)
-        rc = get_number(r, rope, "mscale", 0, &hp->yarn_mscale);
-    if (rc == 0)
-        rc = get_number(r, rope, "mscale_all_dim", 0, &hp->yarn_mscale_all_dim);
-    if (rc == 0)
-        rc = get_number(r, rope, "beta_fast", 0, &hp->yarn_beta_fast);
-    if (rc == 0)
-        rc = get_number(r, rope, "beta_slow", 0, &hp->yarn_beta_slow);
-    if (rc == 0)
-        rc = get_flag(r, rope, "truncate", true, &truncate);
+        rc = hf_get_flag(rope, "truncate", true, &truncate);
     if (hp->yarn_beta_fast == 0)
         hp->yarn_beta_fast = 32;
     if (hp->yarn_beta_slow == 0)
@@ -297,31 +233,29 @@ static int get_yarn(struct reader *r, const json_t *rope, struct hparams *hp)
 }
 
 /* "rope_parameters" since transformers 5; "rope_scaling" before, with the base beside it. */
-static int get_rope(struct reader *r, struct hparams *hp)
+static int get_rope(const struct reader *r, struct hparams *hp)
 {
-    const json_t *rope = config_get(r->config, "rope_parameters");
+    const struct hf_reader rope = {.config = hf_get(&r->in, "rope_parameters", "rope_scaling"),
+                                   .err = r->err};
     const char *type;
     float theta = 10000, partial = 1;
     int rc;
 
-    if (!rope)
-        rope = config_get(r->config, "rope_scaling");
-    if (rope && !json_is_object(rope))
+    if (rope.config && !json_is_object(rope.config))
         return err_set(r->err, EBADMSG, "config.json: the rope parameters are not an object");
-    rc = get_number(r, r->config, "rope_theta", theta, &theta);
+    rc = hf_get_number(&r->in, "rope_theta", NULL, theta, &theta);
     if (rc == 0)
-        rc = get_number(r, rope, "rope_theta", theta, &hp->rope_theta);
+        rc = hf_get_number(&rope, "rope_theta", NULL, theta, &hp->rope_theta);
     if (rc == 0)
-        rc = get_number(r, rope, "partial_rotary_factor", 1, &partial);
+        rc = hf_get_number(&rope, "partial_rotary_factor", NULL, 1, &partial);
     if (rc == 0)
-        rc = get_number(r, rope, "factor", 1, &hp->rope_factor);
+        rc = hf_get_number(&rope, "factor", NULL, 1, &hp->rope_factor);
     if (rc < 0)
         return rc;
     if (partial != 1)
         return err_set(r->err, EOPNOTSUPP, "config.json: partial_rotary_factor is not supported");
-    type = json_string_value(config_get(rope, "rope_type") ? config_get(rope, "rope_type")
-                                                           : config_get(rope, "type"));
-    if (!type && (config_get(rope, "full_attention") || config_get(rope, "sliding_attention")))
+    type = json_string_value(hf_get(&rope, "rope_type", "type"));
+    if (!type && hf_get(&rope, "full_attention", "sliding_attention"))
         return err_set(r->err, EOPNOTSUPP,
                        "config.json: rope parameters per kind of layer are not supported");
     /* For text alone, all three positions of "mrope" are equal. */
@@ -330,16 +264,16 @@ static int get_rope(struct reader *r, struct hparams *hp)
     if (strcmp(type, "linear") == 0)
         hp->rope_scaling = ROPE_SCALING_LINEAR;
     else if (strcmp(type, "llama3") == 0)
-        return get_llama3(r, rope, hp);
+        return get_llama3(r, &rope, hp);
     else if (strcmp(type, "yarn") == 0)
-        return get_yarn(r, rope, hp);
+        return get_yarn(r, &rope, hp);
     else
         return err_set(r->err, EOPNOTSUPP, "config.json: the rope type \"%.32s\" is not supported",
                        type);
     return 0;
 }
 
-static int set_layer_types(struct reader *r, const json_t *types, struct hparams *hp)
+static int set_layer_types(const struct reader *r, const json_t *types, struct hparams *hp)
 {
     if (!json_is_array(types) || json_array_size(types) < hp->n_layers)
         return err_set(r->err, EBADMSG, "config.json: layer_types does not fit %u layers",
@@ -357,22 +291,22 @@ static int set_layer_types(struct reader *r, const json_t *types, struct hparams
     return 0;
 }
 
-static int get_window(struct reader *r, struct hparams *hp)
+static int get_window(const struct reader *r, struct hparams *hp)
 {
-    const json_t *types = config_get(r->config, "layer_types");
+    const json_t *types = hf_get(&r->in, "layer_types", NULL);
     uint32_t n_full = 0;
     bool on = r->class->has_window;
     int rc;
 
     if (on && r->class->has_switch) {
-        rc = get_flag(r, r->config, "use_sliding_window", false, &on);
+        rc = hf_get_flag(&r->in, "use_sliding_window", false, &on);
         if (rc < 0)
             return rc;
     }
     /* Null means no window. Only a missing key has the default of the class. */
-    if (!on || json_is_null(json_object_get(r->config, "sliding_window")))
+    if (!on || json_is_null(json_object_get(r->in.config, "sliding_window")))
         return 0;
-    rc = get_count(r, "sliding_window", r->class->window, &hp->window);
+    rc = hf_get_count(&r->in, "sliding_window", NULL, r->class->window, &hp->window);
     if (rc < 0 || hp->window == 0)
         return rc;
     /* transformers loads a Mistral that has layer_types as a Ministral. */
@@ -380,23 +314,23 @@ static int get_window(struct reader *r, struct hparams *hp)
         return set_layer_types(r, types, hp);
     if (!r->class->has_switch)
         return 0;
-    rc = get_count(r, "max_window_layers", 28, &n_full);
+    rc = hf_get_count(&r->in, "max_window_layers", NULL, 28, &n_full);
     for (uint32_t i = 0; i < MIN(n_full, hp->n_layers); i++)
         hparams_set_full(hp, i);
     return rc;
 }
 
-static int get_biases(struct reader *r, struct hf_config *c)
+static int get_biases(const struct reader *r, struct hf_config *c)
 {
     bool attention = false;
     int rc = 0;
 
     if (r->class->has_biases)
-        rc = get_flag(r, r->config, "attention_bias", false, &attention);
+        rc = hf_get_flag(&r->in, "attention_bias", false, &attention);
     if (rc == 0 && r->class->has_mlp_bias)
-        rc = get_flag(r, r->config, "mlp_bias", false, &c->bias_mlp);
+        rc = hf_get_flag(&r->in, "mlp_bias", false, &c->bias_mlp);
     if (rc == 0)
-        rc = get_flag(r, r->config, "tie_word_embeddings", false, &c->tied);
+        rc = hf_get_flag(&r->in, "tie_word_embeddings", false, &c->tied);
     c->bias_qkv = attention || r->class->bias_qkv;
     c->bias_out = attention;
     return rc;
@@ -426,7 +360,7 @@ static int refuse_class(const char *name, struct inf_err *reterr)
 
 int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct inf_err *reterr)
 {
-    struct reader r = {.config = config, .err = reterr};
+    struct reader r = {.in = {.config = config, .err = reterr}, .err = reterr};
     struct hf_config c = {0};
     const char *name;
     int rc;
@@ -438,8 +372,8 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
     r.class = find_class(config, &name, &c.base);
     if (!r.class)
         return refuse_class(name, reterr);
-    if (r.class->adapted && json_is_object(config_get(config, "text_config")))
-        r.config = config_get(config, "text_config");
+    if (r.class->adapted && json_is_object(hf_value(config, "text_config")))
+        r.in.config = hf_value(config, "text_config");
     hf_config_names(config, &c.hp);
     snprintf(c.hp.arch, sizeof(c.hp.arch), "%s", r.class->arch);
     c.hp.rope_style = ROPE_HALF;
@@ -455,7 +389,7 @@ int hf_config_parse(const json_t *config, struct hf_config *ret_config, struct i
     if (rc == 0)
         rc = get_window(&r, &c.hp);
     if (rc == 0)
-        rc = hf_get_act(&(struct hf_reader){r.config, reterr}, "hidden_act", "silu", &c.hp.act);
+        rc = hf_get_act(&r.in, "hidden_act", "silu", &c.hp.act);
     if (rc == 0)
         rc = get_biases(&r, &c);
     if (rc == 0 && r.class->adapted)

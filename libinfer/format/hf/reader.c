@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Typed access to config.json values, shared by the readers of encoder configurations.
+ * Typed access to config.json values, shared by the readers of all classes
  */
 #include "format/hf/reader.h"
 
@@ -11,13 +11,18 @@
 
 #define LABELS_MAX 65536u
 
+const json_t *hf_value(const json_t *object, const char *key)
+{
+    const json_t *x = json_object_get(object, key);
+
+    return json_is_null(x) ? NULL : x;
+}
+
 const json_t *hf_get(const struct hf_reader *r, const char *key, const char *other)
 {
-    const json_t *x = json_object_get(r->config, key);
+    const json_t *x = hf_value(r->config, key);
 
-    if ((!x || json_is_null(x)) && other)
-        x = json_object_get(r->config, other);
-    return json_is_null(x) ? NULL : x;
+    return x || !other ? x : hf_value(r->config, other);
 }
 
 int hf_get_count(const struct hf_reader *r, const char *key, const char *other, uint32_t absent,
@@ -25,10 +30,52 @@ int hf_get_count(const struct hf_reader *r, const char *key, const char *other, 
 {
     const json_t *x = hf_get(r, key, other);
 
+    if (!x && absent == HF_NEEDED)
+        return err_set(r->err, EBADMSG, "config.json: %s is missing", key);
     if (x &&
         (!json_is_integer(x) || json_integer_value(x) < 0 || json_integer_value(x) > INT32_MAX))
         return err_set(r->err, EBADMSG, "config.json: %s is not a count", key);
     *ret = x ? (uint32_t)json_integer_value(x) : absent;
+    return 0;
+}
+
+int hf_get_counts(const struct hf_reader *r, const struct hf_count *counts, size_t n)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = hf_get_count(r, counts[i].key, counts[i].other, counts[i].absent, counts[i].ret);
+    return rc;
+}
+
+int hf_get_flag(const struct hf_reader *r, const char *key, bool absent, bool *ret)
+{
+    const json_t *x = hf_get(r, key, NULL);
+
+    if (x && !json_is_boolean(x))
+        return err_set(r->err, EBADMSG, "config.json: %s is neither true nor false", key);
+    *ret = x ? json_is_true(x) : absent;
+    return 0;
+}
+
+int hf_check_refused(const struct hf_reader *r, const struct hf_refused *keys, size_t n)
+{
+    const json_t *quant = hf_get(r, "quantization_config", NULL);
+
+    if (quant) {
+        const char *method = json_string_value(json_object_get(quant, "quant_method"));
+
+        return err_set(r->err, EOPNOTSUPP,
+                       "config.json: quantization_config (%.32s) is not supported",
+                       method ? method : "of unknown method");
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *x = hf_get(r, keys[i].key, NULL);
+
+        if (x && !json_is_false(x) && !(json_is_array(x) && json_array_size(x) == 0) &&
+            !(json_is_number(x) && json_number_value(x) == keys[i].neutral))
+            return err_set(r->err, EOPNOTSUPP, "config.json: %s is not supported", keys[i].key);
+    }
     return 0;
 }
 

@@ -182,7 +182,7 @@ TEST(what_is_not_understood_is_refused_by_name)
          "[\"chunked_attention\",\"\",\"\",\"\"]}",
          "chunked_attention", EOPNOTSUPP},
         {"{\"model_type\":\"llama\",\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":96,"
-         "\"num_hidden_layers\":4000000000,\"num_attention_heads\":8}",
+         "\"num_hidden_layers\":2000000000,\"num_attention_heads\":8}",
          "number of layers", EBADMSG},
         {"{\"model_type\":\"llama\",\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":96,"
          "\"num_hidden_layers\":4,\"num_attention_heads\":0}",
