@@ -25,7 +25,7 @@ flags="$flags -Wno-missing-field-initializers"
 
 # A family of kernels has a reference, a file that selects a variant, and one file per rung.
 base=
-for ref in "$kernels"/*-ref.c; do
+for ref in "$kernels"/*/*-ref.c; do
     base="$base $ref ${ref%-ref.c}.c"
 done
 # shellcheck disable=SC2086
@@ -38,13 +38,13 @@ compile() {
     done
 }
 # shellcheck disable=SC2086
-compile "" $base "$kernels"/*-neon.c "$lib"/quant/*.c "$src"/tests/checkkern/*.c
+compile "" $base "$kernels"/*/*-neon.c "$lib"/quant/*.c "$src"/tests/checkkern/*.c
 for file in "$lib"/core/*.c; do
     # Kernels need no hashes, and the libraries for them do not exist for AArch64 here.
     case ${file##*/} in sha256.c | sum.c) continue ;; esac
     compile "" "$file"
 done
-compile "-march=armv8.2-a+dotprod" "$kernels"/*-dotprod.c
+compile "-march=armv8.2-a+dotprod" "$kernels"/*/*-dotprod.c
 "$cc" -static -o "$work/checkkern" "$work"/*.o -lm -lpthread
 
 "$run" -cpu cortex-a53 "$work/checkkern" --rung neon "$@"

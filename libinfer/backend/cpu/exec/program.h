@@ -6,10 +6,7 @@
  *
  * A program is a list of stages. All threads walk through it together, with a barrier after each
  * stage. Within a stage they claim pieces of work from a counter. The bits of a piece do not depend
- * on the thread that computes it, so claiming balances the load of CPUs.
- *
- * fuse.c makes stages from nodes, program.c places values in scratch memory, and exec.c runs the
- * stages.
+ * on the thread that computes it. fuse.c makes stages, program.c places values, exec.c runs them.
  */
 
 #include <stdatomic.h>
@@ -21,9 +18,9 @@
 #include "core/arena.h"
 #include "core/workers.h"
 
-/* KV blocks that one run of the online softmax covers: a stretch. The results of stretches are
- * merged in order. The number affects results and not only speed. Because it is constant, threads
- * can share one long sequence without changing a bit of the result. */
+/* KV blocks that one run of the online softmax covers: a stretch. Merging stretches affects
+ * results. As the number is constant, threads that share a long sequence do not change a bit of
+ * them. */
 #define ATTN_STRETCH_BLOCKS 16u
 /* Floats that an online softmax keeps per row besides its result: the maximum and the sums. */
 #define ATTN_STATS (1 + ATTN_LANES)
