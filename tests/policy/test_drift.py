@@ -241,12 +241,12 @@ def new_models(life):
     (life.path / "models/broken.gguf").write_bytes(b"GGUF")
     time.sleep(1.1)  # a listing is valid for a second
     status, text = life.request("POST", "/v1/embeddings", {"input": "a", "model": "link"})
-    assert status == 500 and b"leads out of the model directories" in text
+    assert status == 503 and b"leads out of the model directories" in text
     status, text = life.request("POST", HEAR, form(SOUND, model="link"))
-    assert status == 500 and b"leads out of the model directories" in text
+    assert status == 503 and b"leads out of the model directories" in text
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "late"})[0] == 200
     status, text = life.request("POST", "/v1/completions", {**SHORT, "model": "link"})
-    assert status == 500 and b"leads out of the model directories" in text
+    assert status == 503 and b"leads out of the model directories" in text
     assert str(life.path / "outside.gguf").encode() in text
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "broken"})[0] == 500
     # The idle service exits, and the next process follows the link.

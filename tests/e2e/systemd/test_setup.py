@@ -223,7 +223,7 @@ def test_rights_that_are_missing_are_named(m):
         r = run_setup(m, "--system", *words, user="alice", check=False)
         assert r.returncode == 1 and "sudo sconce setup" in r.stderr, r
     r = run_setup(m, "tcp", "--port", "80", user="alice", check=False)
-    assert r.returncode == 1 and "port 80 is for root" in r.stderr
+    assert r.returncode == 1 and "only root can use port 80" in r.stderr
 
 
 def test_a_user_may_open_the_own_door_to_all(m):
