@@ -248,7 +248,7 @@ def new_models(life):
     status, text = life.request("POST", "/v1/completions", {**SHORT, "model": "link"})
     assert status == 503 and b"leads out of the model directories" in text
     assert str(life.path / "outside.gguf").encode() in text
-    assert life.request("POST", "/v1/completions", {**SHORT, "model": "broken"})[0] == 500
+    assert life.request("POST", "/v1/completions", {**SHORT, "model": "broken"})[0] == 400
     # The idle service exits, and the next process follows the link.
     life.services["chat"].wait_gone(life.patience)
     assert life.request("POST", "/v1/completions", {**SHORT, "model": "link"})[0] == 200
