@@ -112,7 +112,7 @@ meson_tests() {
     dir=$BUILD_ROOT/$1
     slow=$2
     shift 2
-    meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$JOBS" \
+    SCONCE_TEST_SLOW=$slow meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$JOBS" \
         --timeout-multiplier $((slow * patience)) "$@" 2>&1 |
         grep -vE '^ninja|^$' | tail -n 120
     set -- $(python3 - "$dir/meson-logs/testlog.json" "$BUILD_ROOT/failures" <<'PY'

@@ -85,6 +85,14 @@ static inline const char *test_golden(const char *name)
     return path;
 }
 
+/* Tools that slow programs down say by how much. */
+static inline double test_slowness(void)
+{
+    const char *text = getenv("SCONCE_TEST_SLOW");
+
+    return text && atof(text) > 1 ? atof(text) : 1;
+}
+
 #define RUN_TESTS(...)                                                                             \
     int main(void)                                                                                 \
     {                                                                                              \

@@ -11,14 +11,6 @@
 
 enum { STEPS = 250000 }; /* per row, including the steps that make its values */
 
-/* Tools that slow programs down say by how much. */
-static double slowness(void)
-{
-    const char *text = getenv("SCONCE_TEST_SLOW");
-
-    return text && atof(text) > 1 ? atof(text) : 1;
-}
-
 #define EIGHT(x) x x x x x x x x
 #define TEXT(name, x)                                                                              \
     {                                                                                              \
@@ -333,7 +325,7 @@ static double cost_of(const struct row *row)
 
 TEST(a_step_never_takes_long)
 {
-    const double max = 1500 * slowness();
+    const double max = 1500 * test_slowness();
     size_t n_bad = 0;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

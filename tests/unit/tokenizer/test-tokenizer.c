@@ -304,7 +304,7 @@ TEST(texts_that_cannot_fit_are_refused_at_once)
         const clock_t start = clock();
 
         ASSERT_ERROR(inf_tokenizer_encode(tok, text, size, 0, 4096, &ids, &n), E2BIG);
-        assert_true(clock() - start < CLOCKS_PER_SEC);
+        assert_true((double)(clock() - start) < CLOCKS_PER_SEC * test_slowness());
         tokenizer_free(tok);
     }
     free(text);
