@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders tests for parallel runs: which files start first, and which tests run alone.
+"""Settings of all tests. Most of it orders parallel runs: which files start first, and which tests
+run alone.
 
 tests/run.sh distributes the files of a folder over several processes (pytest-xdist) and names a
 directory in SCONCE_TURNS. Lock files in it coordinate all test processes. Without it nothing waits.
@@ -8,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -17,6 +19,10 @@ import behind  # noqa: E402
 
 
 def pytest_configure(config):
+    # Shells start background commands with SIGINT ignored, and children inherit that. Tests send
+    # SIGINT to programs as a terminal does.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Newer versions of pytest-xdist sort files by their number of tests, which says little about
     # time.
     if hasattr(config.option, "loadscopereorder"):
