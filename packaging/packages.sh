@@ -68,11 +68,17 @@ apt_progress() {
     if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
-# apt_install NAME...: installs packages and shows the progress; the messages are in $log.
+# apt_get NAME...: installs packages with apt-get, which prints its progress.
+apt_get() {
+    $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
+        -o APT::Status-Fd=1 -o Dpkg::Use-Pty=0 install "$@" 2>&1 </dev/null
+}
+
+# apt_install NAME...: installs packages and shows the progress; the messages are in $log. A package whose
+# configuration fails may succeed when the others are configured, so a failed installation is repeated once.
 apt_install() {
     {
-        $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
-            -o APT::Status-Fd=1 -o Dpkg::Use-Pty=0 install "$@" 2>&1 </dev/null
+        apt_get "$@" || apt_get "$@"
         echo $? >"$log.status"
     } | apt_progress "$log"
     status=$(cat "$log.status")
