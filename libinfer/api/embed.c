@@ -6,11 +6,9 @@
 
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <string.h>
 
 #include "api/handle.h"
-#include "core/clock.h"
 #include "core/err.h"
 #include "embed/embedder.h"
 
@@ -83,7 +81,7 @@ static int check_params(const struct inf_embedder_params *p, struct inf_err *ret
     if (!p || !p->model)
         return err_set(reterr, EINVAL, "no model was given");
     if (!p->model->model)
-        return model_lacking(p->model, reterr);
+        return model_refuse_text(p->model, reterr);
     if ((unsigned)p->kind > INF_EMBED_SCORES || (unsigned)p->pooling > INF_POOLING_LAST)
         return err_set(reterr, EINVAL, "unknown kind or pooling");
     if (p->batch_tokens > MAX_BATCH)
@@ -244,7 +242,7 @@ void inf_embedder_cancel(struct inf_embedder *embedder, uint64_t id)
 
 int inf_embedder_event_fd(const struct inf_embedder *embedder)
 {
-    return embedder->e->fd;
+    return embedder->e->results.fd;
 }
 
 struct inf_embed_result *inf_embedder_next_result(struct inf_embedder *embedder)
@@ -254,17 +252,11 @@ struct inf_embed_result *inf_embedder_next_result(struct inf_embedder *embedder)
 
 struct inf_embed_result *inf_embedder_wait_result(struct inf_embedder *embedder, int timeout_msec)
 {
-    const uint64_t end = clock_nsec() + (uint64_t)MAX(timeout_msec, 0) * 1000000;
-    struct pollfd fd = {.fd = embedder->e->fd, .events = POLLIN};
+    const uint64_t end = outbox_deadline(timeout_msec);
     struct inf_embed_result *result;
 
-    while (!(result = embedder_next(embedder->e))) {
-        const uint64_t now = clock_nsec();
-
-        if (timeout_msec >= 0 && now >= end)
-            return NULL;
-        poll(&fd, 1, timeout_msec < 0 ? -1 : (int)((end - now) / 1000000 + 1));
-    }
+    while (!(result = embedder_next(embedder->e)) && outbox_wait(embedder->e->results.fd, end))
+        ;
     return result;
 }
 

@@ -34,7 +34,7 @@ int embed_check(struct inf_model *m, enum inf_model_use use, struct inf_err *ret
 
 /* For a model without a decoder or an encoder of texts: returns -EINVAL, with the reason in
  * @reterr. */
-int model_lacking(const struct inf_model *m, struct inf_err *reterr);
+int model_refuse_text(const struct inf_model *m, struct inf_err *reterr);
 
 /* The files of the weights. An engine, embedder or transcriber checks them for changes. */
 static inline struct file_set model_files(const struct inf_model *m)

@@ -191,7 +191,7 @@ int inf_model_open(const struct inf_model_params *params, struct inf_model **ret
     return 0;
 }
 
-int model_lacking(const struct inf_model *m, struct inf_err *reterr)
+int model_refuse_text(const struct inf_model *m, struct inf_err *reterr)
 {
     return err_set(reterr, EINVAL, "%s",
                    m->whisper ? "this model only transcribes speech"

@@ -4,13 +4,12 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/handle.h"
-#include "core/clock.h"
 #include "core/err.h"
+#include "core/outbox.h"
 #include "core/utf8.h"
 #include "quant/codec.h"
 
@@ -113,7 +112,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     if (!params || !params->model || !ret_engine)
         return err_set(reterr, EINVAL, "no model was given");
     if (!params->model->model)
-        return model_lacking(params->model, reterr);
+        return model_refuse_text(params->model, reterr);
     r = make_setup(params, &setup, reterr);
     if (r < 0)
         return r;
@@ -267,21 +266,14 @@ int inf_engine_next_event(struct inf_engine *engine, struct inf_event *ret_event
 
 int inf_engine_wait_event(struct inf_engine *engine, int timeout_msec, struct inf_event *ret_event)
 {
-    const uint64_t end = clock_usec() + (uint64_t)MAX(timeout_msec, 0) * 1000;
-    struct pollfd fd = {.fd = engine->sched->events.fd, .events = POLLIN};
+    struct events *events = &engine->sched->events;
+    const uint64_t end = outbox_deadline(timeout_msec);
 
-    for (;;) {
-        const uint64_t now = clock_usec();
-        int wait = -1;
-
-        if (events_next(&engine->sched->events, ret_event))
+    do {
+        if (events_next(events, ret_event))
             return 1;
-        if (timeout_msec >= 0 && now >= end)
-            return 0;
-        if (timeout_msec >= 0)
-            wait = (int)DIV_UP(end - now, 1000);
-        poll(&fd, 1, wait);
-    }
+    } while (outbox_wait(events->fd, end));
+    return 0;
 }
 
 void inf_engine_stats(struct inf_engine *engine, struct inf_engine_stats *ret_stats)

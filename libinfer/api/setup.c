@@ -139,7 +139,7 @@ int setup_runner_on(struct backend **backend, const struct inf_model *model,
     int r;
 
     if (!model->model)
-        return model_lacking(model, reterr);
+        return model_refuse_text(model, reterr);
     r = setup_kv_layout(model, setup->kv_type, &params.layout, reterr);
     if (r < 0)
         return r;
@@ -167,7 +167,7 @@ int setup_runner(const struct inf_model *model, const struct setup *setup,
     int r;
 
     if (!model->model)
-        return model_lacking(model, reterr);
+        return model_refuse_text(model, reterr);
     r = setup_backend(setup, &backend, reterr);
     if (r < 0)
         return r;

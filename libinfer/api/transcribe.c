@@ -5,11 +5,9 @@
 #include <infer/audio.h>
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 
 #include "api/handle.h"
-#include "core/clock.h"
 #include "core/err.h"
 #include "transcribe/transcriber.h"
 
@@ -129,7 +127,7 @@ void inf_transcriber_cancel(struct inf_transcriber *transcriber, uint64_t id)
 
 int inf_transcriber_event_fd(const struct inf_transcriber *transcriber)
 {
-    return transcriber->t->fd;
+    return transcriber->t->events.fd;
 }
 
 struct inf_audio_event *inf_transcriber_next_event(struct inf_transcriber *transcriber)
@@ -140,17 +138,12 @@ struct inf_audio_event *inf_transcriber_next_event(struct inf_transcriber *trans
 struct inf_audio_event *inf_transcriber_wait_event(struct inf_transcriber *transcriber,
                                                    int timeout_msec)
 {
-    const uint64_t end = clock_nsec() + (uint64_t)MAX(timeout_msec, 0) * 1000000;
-    struct pollfd fd = {.fd = transcriber->t->fd, .events = POLLIN};
+    const uint64_t end = outbox_deadline(timeout_msec);
     struct inf_audio_event *event;
 
-    while (!(event = transcriber_next(transcriber->t))) {
-        const uint64_t now = clock_nsec();
-
-        if (timeout_msec >= 0 && now >= end)
-            return NULL;
-        poll(&fd, 1, timeout_msec < 0 ? -1 : (int)((end - now) / 1000000 + 1));
-    }
+    while (!(event = transcriber_next(transcriber->t)) &&
+           outbox_wait(transcriber->t->events.fd, end))
+        ;
     return event;
 }
 

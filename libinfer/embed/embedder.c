@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "backend/reformat.h"
 #include "core/clock.h"
@@ -16,34 +14,30 @@
 /* Requests of up to this many tokens run before others: about one batch. */
 #define SMALL_TOKENS 512u
 
-static void queue_push(struct job_queue *q, struct job *job)
+static struct job *job_of(struct fifo_link *link)
 {
-    job->next = NULL;
-    *q->tail = job;
-    q->tail = &job->next;
+    return link ? CONTAINER_OF(link, struct job, link) : NULL;
 }
 
-static void queue_remove(struct job_queue *q, struct job *job)
+static struct job *queue_first(const struct fifo *q)
 {
-    struct job **p = &q->head;
+    return job_of(q->head);
+}
 
-    while (*p != job)
-        p = &(*p)->next;
-    *p = job->next;
-    if (!job->next)
-        q->tail = p;
+static struct job *queue_next(const struct job *job)
+{
+    return job_of(job->link.next);
 }
 
 static void deliver_job(struct embedder *e, struct job *job)
 {
-    queue_push(&e->results, job);
-    eventfd_write(e->fd, 1);
+    outbox_put(&e->results, &job->link);
 }
 
 /* The first text that has not begun and fits. Cancelled jobs begin no further texts. */
-static bool next_text(struct job_queue *q, const struct lane *lane, struct job **ret_job)
+static bool next_text(const struct fifo *q, const struct lane *lane, struct job **ret_job)
 {
-    for (struct job *job = q->head; job; job = job->next) {
+    for (struct job *job = queue_first(q); job; job = queue_next(job)) {
         if (job->error < 0 || job->n_begun == job->n_texts)
             continue;
         *ret_job = job;
@@ -79,13 +73,13 @@ static void end_batch(struct embedder *e, unsigned i, int error)
         job->n_ended++;
     }
     lane_clear(lane);
-    for (struct job *job = e->queues[i].head, *next; job; job = next) {
-        next = job->next;
+    for (struct job *job = queue_first(&e->queues[i]), *next; job; job = next) {
+        next = queue_next(job);
         if (job->n_ended < job->n_begun || (job->error == 0 && job->n_begun < job->n_texts))
             continue;
         for (size_t t = job->n_begun; t < job->n_texts; t++)
             e->stats.n_waiting_tokens -= job->texts[t].n;
-        queue_remove(&e->queues[i], job);
+        fifo_remove(&e->queues[i], &job->link);
         deliver_job(e, job);
     }
 }
@@ -94,7 +88,7 @@ static void end_batch(struct embedder *e, unsigned i, int error)
 static void end_stale(struct embedder *e)
 {
     for (unsigned i = 0; i < QUEUE_N; i++) {
-        for (struct job *job = e->queues[i].head; job; job = job->next)
+        for (struct job *job = queue_first(&e->queues[i]); job; job = queue_next(job))
             if (job->error == 0)
                 job->error = -ESTALE;
         if (e->queues[i].head)
@@ -116,25 +110,25 @@ static bool work_lane(struct embedder *e, unsigned i)
         return false;
     if (i == QUEUE_SMALL && !lane_is_empty(&e->lanes[QUEUE_LARGE]))
         e->stats.n_interrupted++;
-    pthread_mutex_unlock(&e->lock);
+    loop_thread_unlock(&e->thread);
     whole = lane_run(lane, i == QUEUE_LARGE, &error);
     /* If the files were written to while they were read, the rows may be wrong. */
     if (whole && error == 0)
         error = file_set_check(&e->params.files, NULL);
     if (whole && error == 0)
         lane_deliver(lane);
-    pthread_mutex_lock(&e->lock);
+    loop_thread_lock(&e->thread);
     if (whole)
         end_batch(e, i, error);
     return true;
 }
 
-static void *run_thread(void *arg)
+static void run_thread(void *arg)
 {
     struct embedder *e = arg;
 
-    pthread_mutex_lock(&e->lock);
-    while (!e->stop) {
+    loop_thread_lock(&e->thread);
+    while (!e->thread.stop) {
         const uint64_t begin = clock_nsec();
         bool any;
 
@@ -148,10 +142,9 @@ static void *run_thread(void *arg)
         }
         for (unsigned i = 0; i < QUEUE_N; i++)
             lane_rest(&e->lanes[i]);
-        pthread_cond_wait(&e->wake, &e->lock);
+        loop_thread_wait(&e->thread);
     }
-    pthread_mutex_unlock(&e->lock);
-    return NULL;
+    loop_thread_unlock(&e->thread);
 }
 
 /* The graphs are only needed until the lanes have compiled them. */
@@ -191,21 +184,18 @@ int embedder_new(struct backend **backend, const struct embedder_params *params,
     if (!e)
         return err_set(reterr, ENOMEM, "out of memory");
     e->params = *params;
-    pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->wake, NULL);
-    e->results.tail = &e->results.head;
+    loop_thread_init(&e->thread);
     for (unsigned i = 0; i < QUEUE_N; i++)
-        e->queues[i].tail = &e->queues[i].head;
-    e->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (e->fd < 0)
-        return err_set(reterr, errno, "eventfd: %s", strerror(errno));
+        fifo_init(&e->queues[i]);
+    r = outbox_init(&e->results);
+    if (r < 0)
+        return err_set(reterr, -r, "eventfd: %s", strerror(-r));
     r = make_lanes(e, *backend, reterr);
     if (r < 0)
         return r;
-    r = -pthread_create(&e->thread, NULL, run_thread, e);
+    r = loop_thread_start(&e->thread, "infer-embed", run_thread, e);
     if (r < 0)
         return err_set(reterr, -r, "the embedder's thread could not be started: %s", strerror(-r));
-    e->has_thread = true;
     e->backend = STEAL(*backend);
     *ret_embedder = STEAL(e);
     return 0;
@@ -217,17 +207,11 @@ struct embedder *embedder_free(struct embedder *e)
 
     if (!e)
         return NULL;
-    if (e->has_thread) {
-        pthread_mutex_lock(&e->lock);
-        e->stop = true;
-        pthread_cond_signal(&e->wake);
-        pthread_mutex_unlock(&e->lock);
-        pthread_join(e->thread, NULL);
-    }
+    loop_thread_stop(&e->thread);
     for (unsigned i = 0; i < QUEUE_N; i++) {
         lane_done(&e->lanes[i]);
-        for (struct job *job = e->queues[i].head, *next; job; job = next) {
-            next = job->next;
+        for (struct job *job = queue_first(&e->queues[i]), *next; job; job = next) {
+            next = queue_next(job);
             job_free(job);
         }
     }
@@ -235,10 +219,8 @@ struct embedder *embedder_free(struct embedder *e)
         free(result);
     backend_free(e->backend);
     reformat_done(&e->weights);
-    if (e->fd >= 0)
-        close(e->fd);
-    pthread_cond_destroy(&e->wake);
-    pthread_mutex_destroy(&e->lock);
+    outbox_done(&e->results);
+    loop_thread_done(&e->thread);
     free(e);
     return NULL;
 }
@@ -253,7 +235,7 @@ int embedder_submit(struct embedder *e, const struct inf_embed_request *request,
     r = job_new(request, &e->params.shape, &job, reterr);
     if (r < 0)
         return r;
-    pthread_mutex_lock(&e->lock);
+    loop_thread_lock(&e->thread);
     /* A request is accepted at any size if no other waits, because otherwise it could never run. */
     full = e->stats.n_waiting_tokens > 0 &&
            e->stats.n_waiting_tokens + job->n_tokens > e->params.max_queue_tokens;
@@ -265,18 +247,18 @@ int embedder_submit(struct embedder *e, const struct inf_embed_request *request,
         e->stats.n_requests++;
         e->stats.n_waiting_tokens += job->n_tokens;
         *ret_id = job->id = ++e->last_id;
-        queue_push(&e->queues[large ? QUEUE_LARGE : QUEUE_SMALL], STEAL(job));
-        pthread_cond_signal(&e->wake);
+        fifo_push(&e->queues[large ? QUEUE_LARGE : QUEUE_SMALL], &STEAL(job)->link);
+        loop_thread_wake(&e->thread);
     }
-    pthread_mutex_unlock(&e->lock);
+    loop_thread_unlock(&e->thread);
     return full ? INF_EMBED_FULL : 0;
 }
 
 void embedder_cancel(struct embedder *e, uint64_t id)
 {
-    pthread_mutex_lock(&e->lock);
+    loop_thread_lock(&e->thread);
     for (unsigned i = 0; i < QUEUE_N; i++) {
-        for (struct job *job = e->queues[i].head; job; job = job->next) {
+        for (struct job *job = queue_first(&e->queues[i]); job; job = queue_next(job)) {
             if (job->id != id || job->error < 0)
                 continue;
             job->error = -ECANCELED;
@@ -284,28 +266,22 @@ void embedder_cancel(struct embedder *e, uint64_t id)
                 break; /* it leaves when its batch ends */
             for (size_t t = job->n_begun; t < job->n_texts; t++)
                 e->stats.n_waiting_tokens -= job->texts[t].n;
-            queue_remove(&e->queues[i], job);
+            fifo_remove(&e->queues[i], &job->link);
             deliver_job(e, job);
             break;
         }
     }
-    pthread_mutex_unlock(&e->lock);
+    loop_thread_unlock(&e->thread);
 }
 
 struct inf_embed_result *embedder_next(struct embedder *e)
 {
     struct inf_embed_result *result;
     struct job *job;
-    eventfd_t count;
 
-    pthread_mutex_lock(&e->lock);
-    job = e->results.head;
-    if (job)
-        queue_remove(&e->results, job);
-    /* The eventfd stays readable exactly while there are more results. */
-    if (!e->results.head)
-        eventfd_read(e->fd, &count);
-    pthread_mutex_unlock(&e->lock);
+    loop_thread_lock(&e->thread);
+    job = job_of(outbox_take(&e->results));
+    loop_thread_unlock(&e->thread);
     result = job ? job_finish(job) : NULL;
     job_free(job);
     return result;
@@ -313,7 +289,7 @@ struct inf_embed_result *embedder_next(struct embedder *e)
 
 void embedder_stats(struct embedder *e, struct inf_embedder_stats *ret_stats)
 {
-    pthread_mutex_lock(&e->lock);
+    loop_thread_lock(&e->thread);
     *ret_stats = e->stats;
-    pthread_mutex_unlock(&e->lock);
+    loop_thread_unlock(&e->thread);
 }

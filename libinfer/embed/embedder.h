@@ -10,20 +10,16 @@
  * always makes progress.
  */
 
-#include <pthread.h>
-
 #include "backend/reformat.h"
 #include "core/file.h"
+#include "core/loop-thread.h"
+#include "core/outbox.h"
 #include "embed/batch-lane.h"
 
 enum {
     QUEUE_SMALL,
     QUEUE_LARGE,
     QUEUE_N,
-};
-
-struct job_queue {
-    struct job *head, **tail;
 };
 
 struct embedder_params {
@@ -40,15 +36,10 @@ struct embedder {
     struct reformat weights; /* copies of weights in other formats */
     struct embedder_params params;
     struct backend *backend;
-    struct lane lanes[QUEUE_N]; /* used only by the thread */
-    int fd;                     /* eventfd: results wait */
-    bool has_thread;
-    pthread_t thread;
-    pthread_mutex_t lock; /* protects all members below */
-    pthread_cond_t wake;
-    bool stop;
-    struct job_queue queues[QUEUE_N]; /* jobs with unfinished texts */
-    struct job_queue results;
+    struct lane lanes[QUEUE_N];  /* used only by the thread */
+    struct loop_thread thread;   /* its lock protects all members below */
+    struct fifo queues[QUEUE_N]; /* jobs with unfinished texts */
+    struct outbox results;       /* ended jobs */
     uint64_t last_id;
     struct inf_embedder_stats stats;
 };

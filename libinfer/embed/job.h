@@ -5,6 +5,7 @@
 
 #include <infer/embed.h>
 
+#include "core/fifo.h"
 #include "core/macros.h"
 #include "format/hparams.h"
 
@@ -23,7 +24,7 @@ struct job_text {
 };
 
 struct job {
-    struct job *next; /* link in the queue */
+    struct fifo_link link;
     uint64_t id;
     void *user;
     int32_t *tokens; /* of all texts */

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
-void sched_wait(struct sched *s, struct seq *seq)
+void sched_enqueue(struct sched *s, struct seq *seq)
 {
     struct seq **at = &s->waiting;
 
@@ -160,10 +160,10 @@ static enum admission admit_seq(struct sched *s, struct seq *seq)
     if (!seq->started) {
         if (seq_start(seq, s->runner->pool, s->tok) < 0)
             return ADMIT_FAILED;
-        pthread_mutex_lock(&s->lock);
+        loop_thread_lock(&s->thread);
         s->n_queued -= !seq->req->started;
         s->n_active++;
-        pthread_mutex_unlock(&s->lock);
+        loop_thread_unlock(&s->thread);
         seq->req->started = true;
     }
     return take_blocks(s, seq, donor, n_known);
@@ -212,7 +212,7 @@ static void preempt_seq(struct sched *s, uint32_t i)
     seq->n_kv = seq->n_stored = 0;
     seq_make_names(seq, seq->n_tokens);
     seq->state = SEQ_WAITING;
-    sched_wait(s, seq);
+    sched_enqueue(s, seq);
     sched_ask(s, seq);
 }
 

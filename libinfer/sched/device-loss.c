@@ -36,9 +36,9 @@ void sched_lose_device(struct sched *s)
     l->lost = true;
     l->n_in_a_row++;
     l->n_without_token++;
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     s->stats.n_device_losses++;
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
     kv_pool_forget(s->runner->pool);
     if (l->n_in_a_row < MAX_IN_A_ROW && l->n_without_token < MAX_WITHOUT_TOKEN) {
         sched_preempt_all(s);

@@ -2,8 +2,8 @@
 /*
  * The engine thread: start and end, inbox, and the order of work in a tick
  *
- * Callers and the thread meet in two places: the inbox, which `lock` protects, and the event logs.
- * The thread never holds the lock during a step.
+ * Callers and the thread meet in two places: the inbox, which the lock protects, and the event
+ * logs. The thread never holds the lock during a step.
  */
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "core/clock.h"
-#include "core/signals.h"
 #include "sched/sched.h"
 
 #define FADE_USEC     5e6 /* time constant of the reported speeds */
@@ -46,16 +45,11 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
               const struct sched_limits *limits, struct sched **ret_sched)
 {
     _cleanup_(sched_freep) struct sched *s = NEW(struct sched, 1);
-    pthread_condattr_t monotonic;
     int r;
 
     if (!s)
         return -ENOMEM;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    loop_thread_init(&s->thread);
     s->events.fd = -1;
     s->inbox_end = &s->inbox;
     s->next_id = 1;
@@ -92,10 +86,10 @@ static void take_news(void *data)
 {
     struct sched *s = data;
 
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     s->news = true;
-    pthread_cond_signal(&s->wake);
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_wake(&s->thread);
+    loop_thread_unlock(&s->thread);
 }
 
 int sched_add_tier(struct sched *s, const struct tier_params *params, double first_tok_s)
@@ -103,7 +97,7 @@ int sched_add_tier(struct sched *s, const struct tier_params *params, double fir
     struct tier_params p = *params;
     int r;
 
-    assert(!s->tier && !s->has_thread);
+    assert(!s->tier && !s->thread.is_started);
     p.block_bytes = kv_pool_block_bytes(s->runner->pool);
     if (s->limits.no_prefix_cache || p.block_bytes == 0)
         return -EOPNOTSUPP;
@@ -133,13 +127,7 @@ struct sched *sched_free(struct sched *s)
 {
     if (!s)
         return NULL;
-    if (s->has_thread) {
-        pthread_mutex_lock(&s->lock);
-        s->stop = true;
-        pthread_cond_signal(&s->wake);
-        pthread_mutex_unlock(&s->lock);
-        pthread_join(s->thread, NULL);
-    }
+    loop_thread_stop(&s->thread);
     free_requests(s->live, false);
     free_requests(s->inbox, true);
     sched_flush(s, FLUSH_MSEC);
@@ -153,8 +141,7 @@ struct sched *sched_free(struct sched *s)
     free(s->samplers);
     free(s->running);
     s->runner = runner_free(s->runner);
-    pthread_cond_destroy(&s->wake);
-    pthread_mutex_destroy(&s->lock);
+    loop_thread_done(&s->thread);
     free(s);
     return NULL;
 }
@@ -186,7 +173,7 @@ int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id
     uint32_t room;
     int r;
 
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     /* Requests that can start at once pass through the queue but do not count against its limit. */
     room = s->limits.max_queue;
     if (s->n_active < s->limits.max_seqs)
@@ -196,12 +183,12 @@ int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id
         s->n_queued++;
     else
         s->stats.n_rejected++;
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
     if (r != 0)
         return r;
 
     r = make_request(s, in, &req);
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     if (r < 0) {
         s->n_queued--;
     } else {
@@ -210,9 +197,9 @@ int sched_submit(struct sched *s, const struct inf_request *in, uint64_t *ret_id
         s->inbox_end = &req->next_in;
         s->stats.n_requests++;
         s->stats.n_waiting += req->n_choices;
-        pthread_cond_signal(&s->wake);
+        loop_thread_wake(&s->thread);
     }
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
     return r;
 }
 
@@ -220,7 +207,7 @@ void sched_cancel(struct sched *s, uint64_t id)
 {
     struct request *req;
 
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     for (req = s->live; req && req->id != id; req = req->next)
         ;
     if (!req)
@@ -229,9 +216,9 @@ void sched_cancel(struct sched *s, uint64_t id)
     if (req) {
         atomic_store(&req->cancelled, true);
         s->cancel_pending = true;
-        pthread_cond_signal(&s->wake);
+        loop_thread_wake(&s->thread);
     }
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
 }
 
 static void count_tier(struct tier *t, struct inf_engine_stats *stats)
@@ -250,9 +237,9 @@ static void count_tier(struct tier *t, struct inf_engine_stats *stats)
 
 void sched_stats(struct sched *s, struct inf_engine_stats *ret_stats)
 {
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     *ret_stats = s->stats;
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
     if (s->tier)
         count_tier(s->tier, ret_stats);
 }
@@ -263,7 +250,7 @@ static bool take_inbox(struct sched *s)
     struct request *req, *first;
     bool cancel;
 
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     first = s->inbox;
     s->inbox = NULL;
     s->inbox_end = &s->inbox;
@@ -275,12 +262,12 @@ static bool take_inbox(struct sched *s)
             s->live->prev = req;
         s->live = req;
     }
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
 
     for (req = first; req; req = req->next_in)
         for (uint32_t i = 0; i < req->n_choices; i++) {
             req->seqs[i].age = s->next_age++;
-            sched_wait(s, &req->seqs[i]);
+            sched_enqueue(s, &req->seqs[i]);
             sched_ask(s, &req->seqs[i]);
         }
     return cancel;
@@ -306,7 +293,7 @@ static void count_step(struct sched *s)
     sched_note_step(s, n_sampled);
     fade_speed(&s->prefill_tokens, &s->prefill_usec, step->n_prompt_rows, step->usec);
     fade_speed(&s->decode_tokens, &s->decode_usec, step->n_decode_rows, step->usec);
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     s->stats.n_steps++;
     s->stats.n_prompt_tokens += step->n_prompt_rows;
     s->stats.n_generated_tokens += n_sampled;
@@ -315,18 +302,18 @@ static void count_step(struct sched *s)
         s->stats.prefill_tok_s = s->prefill_tokens * 1e6 / s->prefill_usec;
     if (s->decode_usec > 0)
         s->stats.decode_tok_s = s->decode_tokens * 1e6 / s->decode_usec;
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
 }
 
 static void count_state(struct sched *s)
 {
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     s->stats.n_waiting = s->n_waiting;
     s->stats.n_running = s->n_running;
     s->stats.n_blocks_used = s->stats.n_blocks - kv_pool_n_free(s->runner->pool);
     s->stats.n_blocks_idle = kv_pool_n_idle(s->runner->pool);
     s->stats.n_tier_refused = s->fetching.n_refused;
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
 }
 
 static void run_step(struct sched *s)
@@ -381,49 +368,43 @@ bool sched_tick(struct sched *s)
 
 static bool take_rest(struct sched *s)
 {
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
     runner_rest(s->runner);
     if (s->tier)
         tier_rest(s->tier);
-    pthread_mutex_lock(&s->lock);
+    loop_thread_lock(&s->thread);
     return true;
-}
-
-static struct timespec at_usec(uint64_t usec)
-{
-    return (struct timespec){(time_t)(usec / 1000000), (long)(usec % 1000000) * 1000};
 }
 
 /* Waits until the time @usec or until a wake-up. @news: also until news of the tier. */
 static void await_until(struct sched *s, uint64_t usec, bool news)
 {
-    const struct timespec until = at_usec(usec);
-    int r = 0;
+    bool go_on = true;
 
-    pthread_mutex_lock(&s->lock);
-    while (r == 0 && !s->stop && !s->inbox && !s->cancel_pending && !(news && s->news))
-        r = pthread_cond_timedwait(&s->wake, &s->lock, &until);
+    loop_thread_lock(&s->thread);
+    while (go_on && !s->thread.stop && !s->inbox && !s->cancel_pending && !(news && s->news))
+        go_on = loop_thread_wait_until(&s->thread, usec);
     s->news = false;
-    pthread_mutex_unlock(&s->lock);
+    loop_thread_unlock(&s->thread);
 }
 
 /* Waits for work. Returns false when the thread must end. */
 static bool await_work(struct sched *s, bool busy)
 {
-    const struct timespec rest = at_usec(clock_usec() + REST_SEC * 1000000);
+    const uint64_t rest_usec = clock_usec() + REST_SEC * 1000000;
     bool go_on, resting = false;
 
-    pthread_mutex_lock(&s->lock);
-    while (!busy && !s->stop && !s->inbox && !s->cancel_pending && !s->news) {
+    loop_thread_lock(&s->thread);
+    while (!busy && !s->thread.stop && !s->inbox && !s->cancel_pending && !s->news) {
         if (resting)
-            pthread_cond_wait(&s->wake, &s->lock);
-        else if (pthread_cond_timedwait(&s->wake, &s->lock, &rest) == ETIMEDOUT)
+            loop_thread_wait(&s->thread);
+        else if (!loop_thread_wait_until(&s->thread, rest_usec))
             resting = take_rest(s);
     }
     if (!busy)
         s->news = false;
-    go_on = !s->stop;
-    pthread_mutex_unlock(&s->lock);
+    go_on = !s->thread.stop;
+    loop_thread_unlock(&s->thread);
     return go_on;
 }
 
@@ -448,34 +429,22 @@ static bool pause_thread(struct sched *s, bool busy)
     return r != SPILLED_ALL;
 }
 
-static void *thread_main(void *arg)
+static void run_thread(void *arg)
 {
     struct sched *s = arg;
     bool busy = false;
 
-    pthread_setname_np(pthread_self(), "infer-engine");
     while (await_work(s, busy)) {
         busy = sched_tick(s);
         if (s->tier)
             tier_set_busy(s->tier, busy);
         busy = pause_thread(s, busy);
     }
-    return NULL;
 }
 
 int sched_start(struct sched *s)
 {
-    sigset_t old;
-    int r;
+    const int r = s->tier ? tier_start(s->tier) : 0;
 
-    r = s->tier ? tier_start(s->tier) : 0;
-    if (r < 0)
-        return r;
-    signals_block(&old);
-    r = pthread_create(&s->thread, NULL, thread_main, s);
-    signals_restore(&old);
-    if (r != 0)
-        return -r;
-    s->has_thread = true;
-    return 0;
+    return r < 0 ? r : loop_thread_start(&s->thread, "infer-engine", run_thread, s);
 }

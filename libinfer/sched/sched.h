@@ -4,17 +4,16 @@
 /*
  * The scheduler: all requests of one model, one step at a time
  *
- * struct sched belongs to the engine thread, except for the members under `lock`. A tick takes new
- * requests in, applies cancellations, admits sequences, makes room in the KV pool, runs one step
- * and sends events. sched_tick() may be called directly if no thread was started, as tests do.
+ * struct sched belongs to the engine thread, except for the members under its lock. A tick takes
+ * new requests in, applies cancellations, admits sequences, makes room in the KV pool, runs one
+ * step and sends events. sched_tick() may be called directly if no thread was started, as tests do.
  */
-
-#include <pthread.h>
 
 #include <infer/engine.h>
 #include <infer/tokenizer.h>
 
 #include "core/file.h"
+#include "core/loop-thread.h"
 #include "sched/batch.h"
 #include "sched/events.h"
 #include "sched/request.h"
@@ -126,14 +125,10 @@ struct sched {
     uint64_t await_usec; /* time until which a tick without work waits for the tier; 0: it does not
                             wait */
 
-    pthread_t thread;
-    bool has_thread;
-
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    struct request *live; /* all requests whose end was not reported */
+    struct loop_thread thread; /* its lock protects all members below */
+    struct request *live;      /* all requests whose end was not reported */
     struct request *inbox, **inbox_end;
-    bool stop, cancel_pending;
+    bool cancel_pending;
     bool news;         /* the tier has news */
     uint32_t n_queued; /* requests without an admitted choice */
     uint32_t n_active; /* choices that are admitted and have not ended */
@@ -163,8 +158,8 @@ void sched_stats(struct sched *s, struct inf_engine_stats *ret_stats);
 bool sched_tick(struct sched *s);
 
 /* admit.c */
-void sched_wait(struct sched *s, struct seq *seq);   /* inserts a sequence into the waiting list */
-void sched_unwait(struct sched *s, struct seq *seq); /* removes it from the list */
+void sched_enqueue(struct sched *s, struct seq *seq); /* inserts a sequence into the waiting list */
+void sched_unwait(struct sched *s, struct seq *seq);  /* removes it from the list */
 void sched_admit(struct sched *s);
 /* Gives every running sequence the blocks for its next token, or preempts the youngest sequence. */
 void sched_make_room(struct sched *s);

@@ -169,10 +169,10 @@ static bool retire_request(struct sched *s, struct request *req)
             return false;
         seq->finish_told = true;
         req->n_live--;
-        pthread_mutex_lock(&s->lock);
+        loop_thread_lock(&s->thread);
         s->n_active -= seq->started;
         count_end(&s->stats, req, seq->finish);
-        pthread_mutex_unlock(&s->lock);
+        loop_thread_unlock(&s->thread);
         seq_stop(seq);
     }
     return true;
@@ -194,9 +194,9 @@ bool sched_retire(struct sched *s)
         short_of_memory |= !retire_request(s, req);
         if (req->n_live > 0)
             continue;
-        pthread_mutex_lock(&s->lock);
+        loop_thread_lock(&s->thread);
         forget_request(s, req);
-        pthread_mutex_unlock(&s->lock);
+        loop_thread_unlock(&s->thread);
         request_free(req);
     }
     return short_of_memory;

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "core/loop-thread.h"
 #include "core/sum.h"
 #include "sched/tier.h"
 
@@ -41,7 +42,7 @@ struct fetch {
     struct fetch *after; /* link in the queue */
     struct tier *tier;
     struct tier_owner *owner;
-    enum fetch_state state; /* under tier->lock, like the members below */
+    enum fetch_state state; /* under the lock of tier->thread, like the members below */
     bool queued, at_work, orphan;
     uint32_t n, n_found;
     uint32_t first, n_loaded; /* during a load: its first block, and how many blocks have arrived
@@ -64,7 +65,7 @@ struct tier_reader {
     pthread_mutex_t copy; /* held while bytes are written to a block */
     struct sum *sum;
     int fd;        /* source of the bytes; -1: none */
-    uint32_t next; /* next block of this reader; under tier->lock */
+    uint32_t next; /* next block of this reader; under the lock of tier->thread */
 };
 
 struct used {
@@ -83,14 +84,10 @@ enum tier_digest {
 
 struct tier {
     struct tier_params params;
-    pthread_t thread;
-    bool has_thread;
     atomic_bool busy;
     atomic_int digest_state; /* enum tier_digest; the thread sets it */
 
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stop;
+    struct loop_thread thread;            /* its lock protects all members up to is_helping */
     struct fetch *fetches, **fetches_end; /* to find or to load */
     struct used *used, **used_end;
     uint32_t n_used;

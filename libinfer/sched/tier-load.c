@@ -39,12 +39,12 @@ struct fetch *tier_ask(struct tier *t, struct tier_owner *owner, const struct kv
     f->tier = t;
     f->owner = tier_owner_ref(owner);
     f->queued = true;
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     *t->fetches_end = f;
     t->fetches_end = &f->after;
     t->counts.n_asked += n;
-    pthread_cond_signal(&t->wake);
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_wake(&t->thread);
+    loop_thread_unlock(&t->thread);
     return f;
 }
 
@@ -52,11 +52,11 @@ enum fetch_state fetch_look(const struct fetch *f, uint32_t *ret_n_found, uint32
 {
     enum fetch_state state;
 
-    pthread_mutex_lock(&f->tier->lock);
+    loop_thread_lock(&f->tier->thread);
     state = f->state;
     *ret_n_found = f->n_found;
     *ret_n_loaded = f->n_loaded;
-    pthread_mutex_unlock(&f->tier->lock);
+    loop_thread_unlock(&f->tier->thread);
     return state;
 }
 
@@ -72,13 +72,13 @@ void fetch_load(struct fetch *f, uint32_t first, uint32_t n, void *const *to, do
     f->end = first + n;
     f->n_loaded = 0;
     f->usec_a_block = usec;
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     f->state = FETCH_LOADING;
     f->queued = true;
     *t->fetches_end = f;
     t->fetches_end = &f->after;
-    pthread_cond_signal(&t->wake);
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_wake(&t->thread);
+    loop_thread_unlock(&t->thread);
 }
 
 static void unqueue_fetch(struct tier *t, struct fetch *f)
@@ -110,7 +110,7 @@ struct fetch *fetch_drop(struct fetch *f)
         return NULL;
     t = f->tier;
     tier_read_drop(t, f);
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     if (f->queued)
         unqueue_fetch(t, f);
     wipe_fetch(f);
@@ -118,7 +118,7 @@ struct fetch *fetch_drop(struct fetch *f)
     f->orphan = f->at_work;
     if (f->at_work)
         f = NULL;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     if (f)
         free_fetch(f);
     return NULL;
@@ -150,11 +150,11 @@ static void work_find(struct tier *t, struct fetch *f)
     f->has_names = true;
     if (atomic_load(&t->digest_state) == DIGEST_KNOWN)
         n_found = find_blocks(t, f);
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     f->n_found = n_found;
     f->state = FETCH_FOUND;
     t->counts.n_found += n_found;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
 }
 
 /* Ends a load: rejects wrong blocks, and records the time of those that arrived. A load without any
@@ -165,18 +165,18 @@ static void end_load(struct tier *t, struct fetch *f)
 
     for (uint32_t i = f->first; i < f->next; i++)
         if (f->reads[i] == READ_BAD) {
-            pthread_mutex_lock(&t->lock);
+            loop_thread_lock(&t->thread);
             t->counts.n_bad++;
-            pthread_mutex_unlock(&t->lock);
+            loop_thread_unlock(&t->thread);
             t->params.impl->ops->reject(t->params.impl, f->names[i].bytes);
         }
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     for (uint32_t i = 0; i < f->n_loaded; i++)
         tier_pace_add(&t->reading, (double)t->params.block_bytes, usec / f->n_loaded);
     if (f->n_loaded == 0)
         tier_pace_add(&t->reading, 0, usec);
     f->state = FETCH_LOADED;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
 }
 
 static void work_load(struct tier *t, struct fetch *f)
@@ -196,10 +196,10 @@ void tier_work_fetch(struct tier *t, struct fetch *f)
         else
             work_load(t, f);
     }
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     f->at_work = false;
     orphan = f->orphan;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     if (orphan)
         free_fetch(f);
     t->params.news(t->params.data);

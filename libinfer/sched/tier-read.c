@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/signals.h"
 #include "sched/tier-impl.h"
 
 #define GRACE_USEC 20000 /* before slow loading is detected */
@@ -102,9 +103,9 @@ static bool await_more(struct tier_reader *r, struct fetch *f)
 
     if (poll(&wait, 1, WAIT_MSEC) > 0)
         return true;
-    pthread_mutex_lock(&r->tier->lock);
+    loop_thread_lock(&r->tier->thread);
     slow = is_slow(f);
-    pthread_mutex_unlock(&r->tier->lock);
+    loop_thread_unlock(&r->tier->thread);
     return !slow;
 }
 
@@ -134,7 +135,7 @@ static bool take_block(struct tier_reader *r, struct fetch *f, uint32_t *ret_i)
     struct tier *t = r->tier;
     bool taken;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     if (f->next < f->end && is_slow(f))
         f->end = f->next;
     taken = r->next < f->end;
@@ -144,13 +145,13 @@ static bool take_block(struct tier_reader *r, struct fetch *f, uint32_t *ret_i)
         f->next = MAX(f->next, *ret_i + 1);
         f->reads[*ret_i] = READ_AT_WORK;
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return taken;
 }
 
 static void put_block(struct tier *t, struct fetch *f, uint32_t i, enum tier_read read)
 {
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     f->reads[i] = (uint8_t)read;
     if (read != READ_WHOLE)
         f->end = MIN(f->end, i);
@@ -159,7 +160,7 @@ static void put_block(struct tier *t, struct fetch *f, uint32_t i, enum tier_rea
         t->counts.n_loaded++;
         t->counts.loaded_bytes += t->params.block_bytes;
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
 }
 
 static void read_on(struct tier_reader *r, struct fetch *f)
@@ -182,22 +183,22 @@ static void *helper_main(void *arg)
     struct tier *t = r->tier;
 
     pthread_setname_np(pthread_self(), "infer-tier-read");
-    pthread_mutex_lock(&t->lock);
-    while (!t->stop) {
+    loop_thread_lock(&t->thread);
+    while (!t->thread.stop) {
         struct fetch *f = t->loading;
 
         if (!needs_help(t)) {
-            pthread_cond_wait(&t->help, &t->lock);
+            pthread_cond_wait(&t->help, &t->thread.lock);
             continue;
         }
         t->is_helping = true;
-        pthread_mutex_unlock(&t->lock);
+        loop_thread_unlock(&t->thread);
         read_on(r, f);
-        pthread_mutex_lock(&t->lock);
+        loop_thread_lock(&t->thread);
         t->is_helping = false;
         pthread_cond_signal(&t->helped);
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return NULL;
 }
 
@@ -243,30 +244,36 @@ static void close_streams(struct tier *t)
 void tier_read_blocks(struct tier *t, struct fetch *f)
 {
     open_streams(t, f);
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     t->loading = f;
     pthread_cond_signal(&t->help);
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     read_on(&t->readers[0], f);
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     while (t->is_helping || needs_help(t))
-        pthread_cond_wait(&t->helped, &t->lock);
+        pthread_cond_wait(&t->helped, &t->thread.lock);
     t->loading = NULL;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     close_streams(t);
 }
 
 int tier_helper_start(struct tier *t)
 {
+    sigset_t old;
+    int r;
+
     t->n_readers = TIER_READERS;
-    return -pthread_create(&t->helper, NULL, helper_main, &t->readers[1]);
+    signals_block(&old);
+    r = pthread_create(&t->helper, NULL, helper_main, &t->readers[1]);
+    signals_restore(&old);
+    return -r;
 }
 
 void tier_helper_stop(struct tier *t)
 {
-    pthread_mutex_lock(&t->lock);
-    t->stop = true;
+    loop_thread_lock(&t->thread);
+    t->thread.stop = true;
     pthread_cond_signal(&t->help);
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     pthread_join(t->helper, NULL);
 }

@@ -121,7 +121,7 @@ void sched_flush(struct sched *s, uint32_t msec)
             continue;
         if (!tier_may_keep(s->tier) && !tier_is_keeping(s->tier))
             return;
-        if (!s->has_thread)
+        if (!s->thread.is_started)
             tier_work(s->tier);
         else
             usleep(FLUSH_POLL_USEC);

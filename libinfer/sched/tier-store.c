@@ -83,41 +83,41 @@ struct tier_batch *tier_take_batch(struct tier *t)
 
     if (atomic_load(&t->digest_state) != DIGEST_KNOWN)
         return NULL;
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     b = t->spare;
     t->spare = NULL;
     if (b)
         t->n_batches++;
     else if (!t->want_spare) {
         t->want_spare = true;
-        pthread_cond_signal(&t->wake);
+        loop_thread_wake(&t->thread);
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return b;
 }
 
 void tier_put_batch(struct tier *t, struct tier_batch *b)
 {
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     *t->batches_end = b;
     t->batches_end = &b->next;
-    pthread_cond_signal(&t->wake);
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_wake(&t->thread);
+    loop_thread_unlock(&t->thread);
 }
 
 struct tier_batch *tier_over_batch(struct tier *t)
 {
     struct tier_batch *b;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     b = t->over;
     if (b) {
         t->over = b->next;
         b->next = NULL;
         t->n_batches--;
-        pthread_cond_signal(&t->wake);
+        loop_thread_wake(&t->thread);
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return b;
 }
 
@@ -125,9 +125,9 @@ bool tier_is_keeping(struct tier *t)
 {
     bool keeping;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     keeping = t->n_batches > 0;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return keeping;
 }
 
@@ -135,11 +135,11 @@ void tier_rest(struct tier *t)
 {
     struct tier_batch *b;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     b = t->spare;
     t->spare = NULL;
     t->want_spare = false;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     tier_batch_free(b);
 }
 
@@ -215,12 +215,12 @@ void tier_work_batch(struct tier *t, struct tier_batch *b)
     put_all(t, b);
     for (uint32_t i = 0; i < b->n_blocks; i++)
         n_taken += b->blocks[i].taken;
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     b->next = t->over;
     t->over = b;
     t->counts.n_kept += n_taken;
     t->counts.kept_bytes += n_taken * t->params.block_bytes;
     tier_pace_add(&t->keeping, b->n_blocks, cpu_usec() - begin);
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     t->params.news(t->params.data);
 }

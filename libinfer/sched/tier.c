@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "core/clock.h"
-#include "core/signals.h"
 #include "sched/tier-impl.h"
 
 #define MAX_USED        64     /* waiting notes of used blocks */
@@ -52,17 +51,12 @@ struct tier_owner *tier_owner_unref(struct tier_owner *o)
 int tier_new(const struct tier_params *params, struct tier **ret_tier)
 {
     struct tier *t = NEW(struct tier, 1);
-    pthread_condattr_t monotonic;
 
     assert(params->block_bytes > 0 && params->impl && params->news);
     if (!t)
         return -ENOMEM;
     t->params = *params;
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&t->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    loop_thread_init(&t->thread);
     t->fetches_end = &t->fetches;
     t->used_end = &t->used;
     t->batches_end = &t->batches;
@@ -77,13 +71,9 @@ int tier_new(const struct tier_params *params, struct tier **ret_tier)
 
 static void stop_threads(struct tier *t)
 {
-    if (!t->has_thread)
+    if (!t->thread.is_started)
         return;
-    pthread_mutex_lock(&t->lock);
-    t->stop = true;
-    pthread_cond_signal(&t->wake);
-    pthread_mutex_unlock(&t->lock);
-    pthread_join(t->thread, NULL);
+    loop_thread_stop(&t->thread);
     tier_helper_stop(t);
 }
 
@@ -114,17 +104,16 @@ struct tier *tier_free(struct tier *t)
     free_batches(t->over);
     free_batches(t->spare);
     tier_readers_done(t);
-    pthread_cond_destroy(&t->wake);
-    pthread_mutex_destroy(&t->lock);
+    loop_thread_done(&t->thread);
     free(t);
     return NULL;
 }
 
 void tier_count(struct tier *t, struct tier_counts *ret_counts)
 {
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     *ret_counts = t->counts;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
 }
 
 void tier_set_busy(struct tier *t, bool busy)
@@ -134,7 +123,7 @@ void tier_set_busy(struct tier *t, bool busy)
 
 void tier_pause_note(struct tier *t, struct tier_pause *p, bool failed)
 {
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     if (failed) {
         p->usec = p->usec > 0 ? MIN(2 * p->usec, MAX_PAUSE_USEC) : PAUSE_USEC;
         p->until_usec = clock_usec() + p->usec;
@@ -142,16 +131,16 @@ void tier_pause_note(struct tier *t, struct tier_pause *p, bool failed)
     } else {
         *p = (struct tier_pause){0};
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
 }
 
 static bool is_paused(struct tier *t, const struct tier_pause *p)
 {
     bool paused;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     paused = p->until_usec > 0 && clock_usec() < p->until_usec;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return paused;
 }
 
@@ -178,10 +167,10 @@ bool tier_is_down(struct tier *t)
     const int state = atomic_load(&t->digest_state);
     bool down;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     down = t->put_pause.usec >= MAX_PAUSE_USEC || state == DIGEST_LOST ||
            (state == DIGEST_NEW && t->find_pause.usec > 0);
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return down;
 }
 
@@ -189,9 +178,9 @@ double tier_load_usec(struct tier *t)
 {
     double usec;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     usec = t->reading.usec / t->reading.n * (double)t->params.block_bytes;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return usec;
 }
 
@@ -199,9 +188,9 @@ double tier_keep_usec(struct tier *t)
 {
     double usec;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     usec = t->keeping.n > 0 ? t->keeping.usec / t->keeping.n : 0;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return usec;
 }
 
@@ -232,15 +221,15 @@ void tier_note_used(struct tier *t, struct tier_owner *owner, const struct kv_na
         return;
     *u = (struct used){.owner = tier_owner_ref(owner), .n = n};
     memcpy(u->names, names, n * sizeof(u->names[0]));
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     if (t->n_used < MAX_USED) {
         *t->used_end = u;
         t->used_end = &u->next;
         t->n_used++;
         u = NULL;
-        pthread_cond_signal(&t->wake);
+        loop_thread_wake(&t->thread);
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     if (u) {
         tier_owner_unref(u->owner);
         free(u);
@@ -252,7 +241,7 @@ static bool work_used(struct tier *t)
     struct inf_tier_origin origin;
     struct used *u;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     u = t->used;
     if (u) {
         t->used = u->next;
@@ -260,7 +249,7 @@ static bool work_used(struct tier *t)
         if (!t->used)
             t->used_end = &t->used;
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     if (!u)
         return false;
     origin = tier_origin(t, u->owner);
@@ -278,7 +267,7 @@ static bool work_fetch(struct tier *t)
 {
     struct fetch *f;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     f = t->fetches;
     if (f) {
         t->fetches = f->after;
@@ -288,7 +277,7 @@ static bool work_fetch(struct tier *t)
         f->queued = false;
         f->at_work = true;
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     if (!f)
         return false;
     tier_work_fetch(t, f);
@@ -299,7 +288,7 @@ static bool work_batch(struct tier *t)
 {
     struct tier_batch *b;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     b = t->batches;
     if (b) {
         t->batches = b->next;
@@ -307,7 +296,7 @@ static bool work_batch(struct tier *t)
             t->batches_end = &t->batches;
         b->next = NULL;
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     if (!b)
         return false;
     tier_work_batch(t, b);
@@ -319,10 +308,10 @@ static bool work_spare(struct tier *t)
     struct tier_batch *b;
     bool wanted;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     wanted = t->want_spare && !t->spare && t->n_batches < TIER_MAX_BATCHES;
     t->want_spare &= !wanted;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     if (!wanted)
         return false;
     b = tier_batch_new(t);
@@ -330,9 +319,9 @@ static bool work_spare(struct tier *t)
         tier_pause_note(t, &t->put_pause, true);
         return true;
     }
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     t->spare = b;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     t->params.news(t->params.data);
     return true;
 }
@@ -356,44 +345,38 @@ static uint64_t next_due(const struct tier *t)
 static bool await_work(struct tier *t, bool worked)
 {
     const uint64_t due = next_due(t);
-    const struct timespec until = {(time_t)(due / 1000000), (long)(due % 1000000) * 1000};
-    bool go_on;
-    int r = 0;
+    bool go_on, in_time = true;
 
-    pthread_mutex_lock(&t->lock);
-    while (!worked && r == 0 && !t->stop && !t->fetches && !t->used && !t->batches &&
-           !(t->want_spare && !t->spare && t->n_batches < TIER_MAX_BATCHES))
-        r = due > 0 ? pthread_cond_timedwait(&t->wake, &t->lock, &until)
-                    : pthread_cond_wait(&t->wake, &t->lock);
-    go_on = !t->stop;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_lock(&t->thread);
+    while (!worked && in_time && !t->thread.stop && !t->fetches && !t->used && !t->batches &&
+           !(t->want_spare && !t->spare && t->n_batches < TIER_MAX_BATCHES)) {
+        if (due > 0)
+            in_time = loop_thread_wait_until(&t->thread, due);
+        else
+            loop_thread_wait(&t->thread);
+    }
+    go_on = !t->thread.stop;
+    loop_thread_unlock(&t->thread);
     return go_on;
 }
 
-static void *thread_main(void *arg)
+static void run_thread(void *arg)
 {
     struct tier *t = arg;
     bool worked = true;
 
-    pthread_setname_np(pthread_self(), "infer-tier");
     while (await_work(t, worked))
         worked = tier_work(t);
-    return NULL;
 }
 
 int tier_start(struct tier *t)
 {
-    sigset_t old;
-    int r;
+    int r = tier_helper_start(t);
 
-    signals_block(&old);
-    r = tier_helper_start(t);
-    if (r == 0) {
-        r = -pthread_create(&t->thread, NULL, thread_main, t);
-        t->has_thread = r == 0;
-        if (r < 0)
-            tier_helper_stop(t);
-    }
-    signals_restore(&old);
+    if (r < 0)
+        return r;
+    r = loop_thread_start(&t->thread, "infer-tier", run_thread, t);
+    if (r < 0)
+        tier_helper_stop(t);
     return r;
 }

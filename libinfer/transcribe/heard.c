@@ -263,9 +263,9 @@ static int accept_text(struct heard *x)
     if (r < 0)
         return r;
     n_held = sound_drop(&h->sound, longform_seek(h->lf));
-    pthread_mutex_lock(&x->t->lock);
+    loop_thread_lock(&x->t->thread);
     h->n_held = n_held;
-    pthread_mutex_unlock(&x->t->lock);
+    loop_thread_unlock(&x->t->thread);
     if (h->state != HEARING_OVER)
         h->state = HEARING_LISTEN;
     return 0;
@@ -273,9 +273,9 @@ static int accept_text(struct heard *x)
 
 static void try_again(struct transcriber *t, struct hearing *h)
 {
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     t->stats.n_fallbacks++;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     longform_next(h->lf, h->sound.n_frames, &h->window);
     hearing_begin_text(h, &t->tokens, t->params.model->config->n_text_ctx);
 }

@@ -10,6 +10,7 @@
 
 #include <infer/audio.h>
 
+#include "core/fifo.h"
 #include "transcribe/attempt.h"
 #include "transcribe/longform.h"
 #include "transcribe/sound.h"
@@ -24,12 +25,12 @@ enum hearing_state {
 };
 
 struct event_item {
-    struct event_item *next;
+    struct fifo_link link;
     struct inf_audio_event *event;
 };
 
 struct hearing {
-    struct hearing *next;
+    struct fifo_link link; /* in the queue of waiting requests */
     uint64_t id;
     struct event_item *last; /* the final event, allocated in advance */
     void *user;

@@ -102,9 +102,9 @@ static void end_window(struct transcriber *t, struct hearing *h, const float *ro
         fail_request(h, r);
         return;
     }
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     t->stats.n_windows++;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     if (t->tokens.multilingual && h->language < 0)
         h->state = HEARING_LANGUAGE;
     else
@@ -118,9 +118,9 @@ static void end_windows(struct transcriber *t, int r)
     for (uint32_t i = 0; i < t->n_encoding; i++)
         if (t->encoding[i] && t->encoding[i]->state == HEARING_ENCODE)
             end_window(t, t->encoding[i], t->rows + (size_t)i * c->n_audio_ctx * c->n_embd, r);
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     t->stats.n_passes++;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     t->window_nsec = t->encode_nsec / t->n_encoding;
     t->n_encoding = 0;
 }
@@ -190,9 +190,9 @@ static uint32_t add_items(struct transcriber *t, struct hearing *h, struct decod
 
 static void count_tokens(struct transcriber *t, uint64_t n)
 {
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     t->stats.n_tokens += n;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
 }
 
 static void take_part(struct transcriber *t, struct hearing *h, float *logits)

@@ -4,21 +4,25 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/cpu.h"
 #include "core/err.h"
 
-/* The lock must be held. */
-static void push_item(struct transcriber *t, struct event_item *item)
+static struct hearing *hearing_of(struct fifo_link *link)
 {
-    item->next = NULL;
-    *t->events_tail = item;
-    t->events_tail = &item->next;
-    eventfd_write(t->fd, 1);
+    return link ? CONTAINER_OF(link, struct hearing, link) : NULL;
+}
+
+static struct hearing *first_waiting(const struct transcriber *t)
+{
+    return hearing_of(t->waiting.head);
+}
+
+static struct hearing *next_waiting(const struct hearing *h)
+{
+    return hearing_of(h->link.next);
 }
 
 /* The lock must be held. Returns false if memory is short. */
@@ -31,7 +35,7 @@ static bool push_event(struct transcriber *t, struct inf_audio_event *event)
         return false;
     }
     item->event = event;
-    push_item(t, item);
+    outbox_put(&t->events, &item->link);
     return true;
 }
 
@@ -39,9 +43,9 @@ void transcriber_tell(struct transcriber *t, struct hearing *h, struct inf_audio
 {
     bool told;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     told = push_event(t, event);
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     if (told)
         return;
     h->error = -ENOMEM;
@@ -62,7 +66,7 @@ static void end_request(struct transcriber *t, struct hearing *h)
         .seconds = (double)h->n_samples / MEL_RATE,
     };
     t->stats.audio_seconds += item->event->seconds;
-    push_item(t, item);
+    outbox_put(&t->events, &item->link);
     hearing_free(h);
 }
 
@@ -72,7 +76,7 @@ static struct hearing *find_request(struct transcriber *t, uint64_t id)
     for (uint32_t i = 0; i < t->n_running; i++)
         if (t->running[i]->id == id)
             return t->running[i];
-    for (struct hearing *h = t->waiting; h; h = h->next)
+    for (struct hearing *h = first_waiting(t); h; h = next_waiting(h))
         if (h->id == id)
             return h;
     return NULL;
@@ -81,12 +85,9 @@ static struct hearing *find_request(struct transcriber *t, uint64_t id)
 /* Starts waiting requests when others have ended. The lock must be held. */
 static void admit_requests(struct transcriber *t)
 {
-    while (t->waiting && t->n_running < t->params.max_running) {
-        struct hearing *h = t->waiting;
+    while (t->waiting.head && t->n_running < t->params.max_running) {
+        struct hearing *h = hearing_of(fifo_pop(&t->waiting));
 
-        t->waiting = h->next;
-        if (!t->waiting)
-            t->waiting_tail = &t->waiting;
         if (hearing_open(h, &t->decode, &t->tokens, t->mel, t->vad) < 0) {
             h->error = -ENOMEM;
             h->state = HEARING_OVER;
@@ -112,14 +113,14 @@ static bool take_input(struct transcriber *t, struct hearing *h)
     }
     if (h->state == HEARING_OVER || (n == 0 && (!finished || h->sound.ended)))
         return false;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     h->n_samples += n;
     if (n > 0)
         r = sound_put(&h->sound, samples, n);
     if (r == 0 && finished)
         r = sound_end(&h->sound);
     n_held = sound_drop(&h->sound, longform_seek(h->lf));
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     h->n_held = n_held;
     if (r < 0) {
         h->error = r;
@@ -146,9 +147,9 @@ static bool listen_all(struct transcriber *t)
         struct hearing *h = t->running[i];
 
         any |= take_input(t, h);
-        pthread_mutex_unlock(&t->lock);
+        loop_thread_unlock(&t->thread);
         any |= transcriber_listen(t, h);
-        pthread_mutex_lock(&t->lock);
+        loop_thread_lock(&t->thread);
         if (h->state != HEARING_OVER)
             tell_room(t, h);
     }
@@ -185,7 +186,7 @@ static bool drop_ended(struct transcriber *t)
 /* Ends all requests if the files of the weights changed. The lock must be held. */
 static bool end_stale(struct transcriber *t)
 {
-    struct hearing *next;
+    struct hearing *h;
 
     if (LIKELY(!file_set_is_lost(&t->params.files)))
         return false;
@@ -193,22 +194,19 @@ static bool end_stale(struct transcriber *t)
         t->running[i]->error = -ESTALE;
         t->running[i]->state = HEARING_OVER;
     }
-    for (struct hearing *h = t->waiting; h; h = next) {
-        next = h->next;
+    while ((h = hearing_of(fifo_pop(&t->waiting)))) {
         h->error = -ESTALE;
         end_request(t, h);
     }
-    t->waiting = NULL;
-    t->waiting_tail = &t->waiting;
     return t->n_running > 0;
 }
 
-static void *run_thread(void *arg)
+static void run_thread(void *arg)
 {
     struct transcriber *t = arg;
 
-    pthread_mutex_lock(&t->lock);
-    while (!t->stop) {
+    loop_thread_lock(&t->thread);
+    while (!t->thread.stop) {
         const uint64_t begin = clock_nsec();
         bool any;
 
@@ -216,23 +214,22 @@ static void *run_thread(void *arg)
         any = end_stale(t);
         admit_requests(t);
         any |= listen_all(t);
-        pthread_mutex_unlock(&t->lock);
+        loop_thread_unlock(&t->thread);
         any |= transcriber_encode(t);
         any |= transcriber_step(t);
-        pthread_mutex_lock(&t->lock);
+        loop_thread_lock(&t->thread);
         any |= drop_ended(t);
         if (any)
             t->stats.busy_seconds += (double)(clock_nsec() - begin) * 1e-9;
-        if (any || t->dirty || t->stop)
+        if (any || t->dirty || t->thread.stop)
             continue;
         if (t->n_running == 0) {
             kv_pool_rest(t->decode.pool);
             encode_rest(t->encode);
         }
-        pthread_cond_wait(&t->wake, &t->lock);
+        loop_thread_wait(&t->thread);
     }
-    pthread_mutex_unlock(&t->lock);
-    return NULL;
+    loop_thread_unlock(&t->thread);
 }
 
 static int make_decode(struct transcriber *t, struct inf_err *reterr)
@@ -294,14 +291,15 @@ int transcriber_new(struct backend **backend, const struct transcriber_params *p
     t->params = *params;
     t->backend = *backend;
     t->max_windows = MIN(params->max_running, TRANSCRIBER_MAX_WINDOWS);
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->wake, NULL);
-    t->waiting_tail = &t->waiting;
-    t->events_tail = &t->events;
-    t->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    r = t->fd < 0 ? err_set(reterr, errno, "eventfd: %s", strerror(errno)) : make_parts(t, reterr);
+    loop_thread_init(&t->thread);
+    fifo_init(&t->waiting);
+    r = outbox_init(&t->events);
+    if (r < 0)
+        err_set(reterr, -r, "eventfd: %s", strerror(-r));
+    else
+        r = make_parts(t, reterr);
     if (r == 0) {
-        r = -pthread_create(&t->thread, NULL, run_thread, t);
+        r = loop_thread_start(&t->thread, "infer-speech", run_thread, t);
         if (r < 0)
             err_set(reterr, -r, "the transcriber's thread could not be started: %s", strerror(-r));
     }
@@ -310,7 +308,6 @@ int transcriber_new(struct backend **backend, const struct transcriber_params *p
         transcriber_free(t);
         return r;
     }
-    t->has_thread = true;
     *backend = NULL;
     *ret_transcriber = t;
     return 0;
@@ -319,13 +316,12 @@ int transcriber_new(struct backend **backend, const struct transcriber_params *p
 static void free_requests(struct transcriber *t)
 {
     struct inf_audio_event *e;
+    struct hearing *h;
 
     for (uint32_t i = 0; i < t->n_running; i++)
         hearing_free(t->running[i]);
-    for (struct hearing *h = t->waiting, *next; h; h = next) {
-        next = h->next;
+    while ((h = hearing_of(fifo_pop(&t->waiting))))
         hearing_free(h);
-    }
     while ((e = transcriber_next(t)))
         free(e);
 }
@@ -334,13 +330,7 @@ struct transcriber *transcriber_free(struct transcriber *t)
 {
     if (!t)
         return NULL;
-    if (t->has_thread) {
-        pthread_mutex_lock(&t->lock);
-        t->stop = true;
-        pthread_cond_signal(&t->wake);
-        pthread_mutex_unlock(&t->lock);
-        pthread_join(t->thread, NULL);
-    }
+    loop_thread_stop(&t->thread);
     free_requests(t);
     if (t->decode.params.backend)
         decode_done(&t->decode);
@@ -357,10 +347,8 @@ struct transcriber *transcriber_free(struct transcriber *t)
     free(t->window);
     free(t->rows);
     free(t->said);
-    if (t->fd >= 0)
-        close(t->fd);
-    pthread_cond_destroy(&t->wake);
-    pthread_mutex_destroy(&t->lock);
+    outbox_done(&t->events);
+    loop_thread_done(&t->thread);
     free(t);
     return NULL;
 }
@@ -369,14 +357,14 @@ struct transcriber *transcriber_free(struct transcriber *t)
 static void wake_thread(struct transcriber *t)
 {
     t->dirty = true;
-    pthread_cond_signal(&t->wake);
+    loop_thread_wake(&t->thread);
 }
 
 static uint32_t count_waiting(const struct transcriber *t)
 {
     uint32_t n = 0;
 
-    for (const struct hearing *h = t->waiting; h; h = h->next)
+    for (const struct hearing *h = first_waiting(t); h; h = next_waiting(h))
         n++;
     return n;
 }
@@ -392,19 +380,17 @@ int transcriber_submit(struct transcriber *t, const struct inf_audio_request *re
                     reterr);
     if (r < 0)
         return r;
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     full = count_waiting(t) >= t->params.max_waiting && t->n_running >= t->params.max_running;
     if (full) {
         t->stats.n_rejected++;
     } else {
         t->stats.n_requests++;
         *ret_id = h->id = ++t->last_id;
-        *t->waiting_tail = h;
-        t->waiting_tail = &h->next;
-        (void)STEAL(h);
+        fifo_push(&t->waiting, &STEAL(h)->link);
         wake_thread(t);
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return full ? INF_AUDIO_FULL : 0;
 }
 
@@ -425,7 +411,7 @@ int transcriber_feed(struct transcriber *t, uint64_t id, const float *samples, s
 
     if (n > SIZE_MAX / sizeof(*samples) / 4)
         return -ENOMEM;
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     h = find_request(t, id);
     if (!h || h->finished || h->cancelled) {
         r = -ENOENT;
@@ -436,7 +422,7 @@ int transcriber_feed(struct transcriber *t, uint64_t id, const float *samples, s
         r = append_samples(h, samples, n);
         wake_thread(t);
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
     return r;
 }
 
@@ -444,26 +430,22 @@ void transcriber_finish(struct transcriber *t, uint64_t id)
 {
     struct hearing *h;
 
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     h = find_request(t, id);
     if (h) {
         h->finished = true;
         wake_thread(t);
     }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
 }
 
 void transcriber_cancel(struct transcriber *t, uint64_t id)
 {
-    pthread_mutex_lock(&t->lock);
-    for (struct hearing **p = &t->waiting; *p; p = &(*p)->next) {
-        struct hearing *h = *p;
-
+    loop_thread_lock(&t->thread);
+    for (struct hearing *h = first_waiting(t); h; h = next_waiting(h)) {
         if (h->id != id)
             continue;
-        *p = h->next;
-        if (!h->next)
-            t->waiting_tail = p;
+        fifo_remove(&t->waiting, &h->link);
         h->error = -ECANCELED;
         end_request(t, h);
         break;
@@ -472,36 +454,31 @@ void transcriber_cancel(struct transcriber *t, uint64_t id)
         if (t->running[i]->id == id)
             t->running[i]->cancelled = true;
     wake_thread(t);
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
 }
 
 struct inf_audio_event *transcriber_next(struct transcriber *t)
 {
-    struct inf_audio_event *event = NULL;
+    struct inf_audio_event *event;
     struct event_item *item;
-    eventfd_t count;
+    struct fifo_link *link;
 
-    pthread_mutex_lock(&t->lock);
-    item = t->events;
-    if (item) {
-        t->events = item->next;
-        event = item->event;
-        free(item);
-    }
-    /* The eventfd stays readable exactly while there are more events. */
-    if (!t->events) {
-        t->events_tail = &t->events;
-        eventfd_read(t->fd, &count);
-    }
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_lock(&t->thread);
+    link = outbox_take(&t->events);
+    loop_thread_unlock(&t->thread);
+    if (!link)
+        return NULL;
+    item = CONTAINER_OF(link, struct event_item, link);
+    event = item->event;
+    free(item);
     return event;
 }
 
 void transcriber_stats(struct transcriber *t, struct inf_transcriber_stats *ret_stats)
 {
-    pthread_mutex_lock(&t->lock);
+    loop_thread_lock(&t->thread);
     *ret_stats = t->stats;
     ret_stats->n_waiting = count_waiting(t);
     ret_stats->n_running = t->n_running;
-    pthread_mutex_unlock(&t->lock);
+    loop_thread_unlock(&t->thread);
 }

@@ -9,9 +9,9 @@
  * a token. A step of either reads its weights once for all requests in it.
  */
 
-#include <pthread.h>
-
 #include "core/file.h"
+#include "core/loop-thread.h"
+#include "core/outbox.h"
 #include "model/whisper-model.h"
 #include "transcribe/encode-window.h"
 #include "transcribe/hearing.h"
@@ -61,15 +61,11 @@ struct transcriber {
     float *logits;                     /* of a step */
     struct decode_item *items;         /* of a step */
     int32_t *said;                     /* [n_text_ctx]: text of an accepted window */
-    int fd;                            /* eventfd: events wait */
-    bool has_thread;
-    pthread_t thread;
-    pthread_mutex_t lock; /* protects all members below, the list of running requests, and parts
-                             of each request */
-    pthread_cond_t wake;
-    bool stop, dirty; /* dirty: the thread has new work */
-    struct hearing *waiting, **waiting_tail;
-    struct event_item *events, **events_tail;
+    struct loop_thread thread;         /* its lock protects all members below, the list of running
+                                          requests, and parts of each request */
+    bool dirty;                        /* the thread has new work */
+    struct fifo waiting;               /* requests */
+    struct outbox events;              /* struct event_item */
     uint64_t last_id;
     struct inf_transcriber_stats stats;
 };
