@@ -16,11 +16,41 @@ out=$(CDPATH='' cd -- "${2-fuzz-work}" && pwd)
 cd "$(dirname "$0")" || exit 2
 seconds=${FUZZ_SECONDS:-10}
 
+# sources NAME: prints the files whose string literals are words of the format, if it has words.
+sources() {
+    case $1 in
+    audio-form) echo ../../services/audio/form.c ../../services/audio/chunking.c ;;
+    embed-request) echo ../../services/embed/*.c ;;
+    gguf) echo ../../libinfer/format/gguf/*.c ;;
+    hf-config) echo ../../libinfer/format/hf/config*.c ../../libinfer/format/hf/reader.c ;;
+    hf-modules) echo ../../libinfer/format/hf/modules.c ../../libinfer/format/hf/adapters.c ;;
+    models-task) echo ../../libinfer/format/hf/*.c ../../libinfer/format/gguf/*.c ;;
+    request) echo ../../services/chat/params.c ../../services/chat/messages.c ;;
+    safetensors) echo ../../libinfer/format/hf/safetensors.c ;;
+    tokenizer-gguf) echo ../../libinfer/tokenizer/load-gguf.c ../../libinfer/tokenizer/pre-names.c ;;
+    tokenizer-json) echo ../../libinfer/tokenizer/load-*.c ;;
+    whisper-config) echo ../../libinfer/format/whisper/config.c ;;
+    esac
+}
+
+# dictionary NAME: writes the words of a format for -dict= to OUT/NAME.dict.
+dictionary() {
+    set -- "$1" $(sources "$1")
+    {
+        cat ./*/"$1.dict" 2>/dev/null
+        shift
+        [ $# -eq 0 ] || grep -ohE '"[A-Za-z0-9_./:|<>-]{2,64}"' "$@" | sort -u
+    } >"$dict"
+}
+
 # fuzz NAME: runs one fuzzer.
 fuzz() {
     work=$out/$1
+    dict=$work.dict
     rm -rf "$work"
     mkdir "$work"
+    dictionary "$1"
+    [ -s "$dict" ] || dict=
     set -- "$build/tests/fuzz/fuzz-$1" "$work" "corpus/$1" "-max_total_time=$seconds" -timeout=10 \
         -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 "-artifact_prefix=$work/" \
         ${dict:+"-dict=$dict"}
@@ -33,8 +63,6 @@ names=$(find "$build/tests/fuzz" -maxdepth 1 -type f -name 'fuzz-*' -perm -u+x |
 rm -f "$out"/*.status
 running=0
 for name in $names; do
-    dict=dictionaries/$name.dict
-    [ -f "$dict" ] || dict=
     fuzz "$name" &
     running=$((running + 1))
     if [ "$running" -ge "$(nproc)" ]; then
