@@ -62,10 +62,11 @@ def split(trace):
     found, phases, parent = {"start": {}, "serve": {}}, {}, None
     lines = trace.read_text(errors="replace").splitlines()
     killed = {line.split()[0] for line in lines if "+++ killed by SIGKILL" in line}
+    last = {line.split()[0]: line for line in lines if recorder.CALL.match(line)}
     for line in lines:
         match = recorder.CALL.match(line)
-        # strace reports a wrong call for a process that is being killed.
-        if match and match.group(1) in killed and "unfinished" in line and "kill(" in line:
+        # strace reports a wrong call, or wrong arguments, for a process that is being killed.
+        if match and match.group(1) in killed and "unfinished" in line and line is last[match.group(1)]:
             continue
         if not match:
             assert "SIGSYS" not in line, line
