@@ -55,10 +55,13 @@ for word; do
 done
 STEPS=${STEPS:-unit api system asan tsan fuzz}
 # SCONCE_TEST_FULL tells the tests to run all cases. $patience multiplies the time limits of meson.
+# $short leaves out tests that take minutes under sanitizers and only repeat what others do.
 patience=1
+short='--no-suite long'
 if [ "$full" ]; then
     export SCONCE_TEST_FULL=1
     patience=10
+    short=
     FUZZ_SECONDS=${FUZZ_SECONDS:-60}
 fi
 export FUZZ_SECONDS="${FUZZ_SECONDS:-10}"
@@ -257,7 +260,8 @@ if want asan; then
     export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     # The suite `vulkan` is left out: it would spend minutes in the driver. The Vulkan tests in
     # other suites cover our handling of memory.
-    meson_tests asan 5 --no-suite lint --no-suite arm64 --no-suite fp16 --no-suite vulkan
+    # shellcheck disable=SC2086
+    meson_tests asan 5 --no-suite lint --no-suite arm64 --no-suite fp16 --no-suite vulkan $short
     say "the services under ASan and UBSan"
     if [ "$full" ]; then
         SCONCE_TEST_SLOW=5 python_tests asan api
@@ -270,7 +274,8 @@ fi
 if want tsan; then
     say "tests of threads under TSan"
     await tsan
-    TSAN_OPTIONS=halt_on_error=1 meson_tests tsan 10 --suite threads
+    # shellcheck disable=SC2086
+    TSAN_OPTIONS=halt_on_error=1 meson_tests tsan 10 --suite threads $short
 fi
 
 if want fuzz; then

@@ -93,6 +93,14 @@ static inline double test_slowness(void)
     return text && atof(text) > 1 ? atof(text) : 1;
 }
 
+/* Rounds of a random test: @n, or fewer by test_slowness(). With test_full() always @n. */
+static inline uint32_t test_rounds(uint32_t n)
+{
+    const double few = n / test_slowness();
+
+    return test_full() ? n : few > 1 ? (uint32_t)few : 1;
+}
+
 #define RUN_TESTS(...)                                                                             \
     int main(void)                                                                                 \
     {                                                                                              \

@@ -9,10 +9,10 @@
 
 #include <infer/infer.h>
 
-#include "core/clock.h"
 #include "core/macros.h"
 #include "core/rng.h"
 #include "core/str.h"
+#include "lib/draw.h"
 
 #define N_ASKED   8 /* requests whose answers are compared */
 #define N_COMPANY 9 /* concurrent other requests, which come and go */
@@ -173,15 +173,13 @@ static void compare(const struct way *way, const struct answer *a, const struct 
     }
 }
 
-/* Whether a variant runs: on the CPU all do; on a device one of four, because lavapipe takes
- * seconds for each. SCONCE_TEST_FULL runs all. */
+/* Whether a variant runs: on the CPU all do, or one of four under sanitizers; on a device one of
+ * eight, because lavapipe takes seconds for each. */
 static bool way_is_drawn(const struct test_target *on)
 {
-    static struct rng rng;
+    const bool is_cpu = strcmp(on->device, "cpu") == 0;
 
-    if (rng.inc == 0)
-        rng_seed(&rng, clock_nsec());
-    return strcmp(on->device, "cpu") == 0 || test_full() || rng_u32(&rng) % 4 == 0;
+    return is_cpu && test_slowness() <= 1 ? true : test_drawn(is_cpu ? 4 : 8);
 }
 
 /* The results of the first variant are the reference for the others. */

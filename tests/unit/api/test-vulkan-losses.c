@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thousand requests on a Vulkan device that is lost at random: each gives the same result as
- * without losses, and memory use stays constant. Without a device the test skips.
+ * Requests on a Vulkan device that is lost at random: each gives the same result as without losses,
+ * and memory use stays constant. There are 240 requests, with SCONCE_TEST_FULL 1,000. Without a
+ * device the test skips.
  */
 #include <malloc.h>
 
@@ -12,7 +13,7 @@
 #include "core/str.h"
 #include "lib/device.h"
 
-enum { N_REQUESTS = 1000, N_WAVES = 4, WAITING_MOST = 48, MAX_PROMPT = 60, MAX_NEW = 16 };
+enum { MAX_REQUESTS = 1000, N_WAVES = 4, WAITING_MOST = 48, MAX_PROMPT = 60, MAX_NEW = 16 };
 
 struct job {
     int32_t prompt[MAX_PROMPT];
@@ -23,6 +24,11 @@ struct job {
     enum inf_finish finish;
     bool over;
 };
+
+static uint32_t n_requests(void)
+{
+    return test_full() ? MAX_REQUESTS : 240;
+}
 
 static void job_init(struct job *j, uint64_t seed, uint32_t n_vocab)
 {
@@ -101,7 +107,7 @@ static void ask_all(struct inf_engine *engine, struct job *jobs, long *ret_early
     struct inf_engine_stats stats;
 
     for (uint32_t i = 0; i < N_WAVES; i++) {
-        ask_wave(engine, jobs + i * (N_REQUESTS / N_WAVES), N_REQUESTS / N_WAVES);
+        ask_wave(engine, jobs + i * (n_requests() / N_WAVES), n_requests() / N_WAVES);
         *ret_late = anonymous_bytes();
         if (i == 0)
             *ret_early = *ret_late;
@@ -134,7 +140,7 @@ static void set_losses(struct inf_engine *engine, uint64_t seed, double rate)
 
 static void compare(struct job *with, struct job *without)
 {
-    for (uint32_t i = 0; i < N_REQUESTS; i++) {
+    for (uint32_t i = 0; i < n_requests(); i++) {
         assert_true(with[i].over && without[i].over);
         if (with[i].finish != without[i].finish || with[i].n != without[i].n ||
             memcmp(with[i].tokens, without[i].tokens, with[i].n * sizeof(int32_t)) != 0)
@@ -147,9 +153,9 @@ static void compare(struct job *with, struct job *without)
     }
 }
 
-TEST(a_thousand_requests_survive_a_device_that_is_lost_at_random)
+TEST(requests_survive_a_device_that_is_lost_at_random)
 {
-    static struct job with[N_REQUESTS], without[N_REQUESTS];
+    static struct job with[MAX_REQUESTS], without[MAX_REQUESTS];
     const struct inf_model_params params = {.path = test_golden("models/llama-gqa")};
     struct inf_engine_stats stats;
     struct inf_engine *engine;
@@ -161,7 +167,7 @@ TEST(a_thousand_requests_survive_a_device_that_is_lost_at_random)
     if (!test_target_at(0, &on))
         skip();
     ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-    for (uint32_t i = 0; i < N_REQUESTS; i++) {
+    for (uint32_t i = 0; i < n_requests(); i++) {
         job_init(&with[i], i, inf_model_info(model)->n_vocab);
         job_init(&without[i], i, inf_model_info(model)->n_vocab);
     }
@@ -175,10 +181,10 @@ TEST(a_thousand_requests_survive_a_device_that_is_lost_at_random)
     inf_engine_stats(engine, &stats);
     inf_engine_free(engine);
     compare(with, without);
-    assert_int_equal(stats.n_finished, N_REQUESTS);
-    assert_true(stats.n_device_losses >= 10);
+    assert_int_equal(stats.n_finished, n_requests());
+    assert_true(stats.n_device_losses >= n_requests() / 100);
     assert_true(late - early < 4 << 20);
     inf_model_unref(model);
 }
 
-RUN_TESTS(cmocka_unit_test(a_thousand_requests_survive_a_device_that_is_lost_at_random))
+RUN_TESTS(cmocka_unit_test(requests_survive_a_device_that_is_lost_at_random))

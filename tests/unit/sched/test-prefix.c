@@ -366,7 +366,7 @@ TEST(twenty_thousand_requests_over_a_tiny_pool)
                                           .max_rows = 8 + 8 * i,
                                           .max_seqs = 3 + i};
 
-        check_random(&params, 100);
+        check_random(&params, test_rounds(100));
     }
 }
 
@@ -380,7 +380,7 @@ TEST(twenty_thousand_requests_with_lists_and_losses)
             .n_blocks = 30 + 20 * i,
             .max_rows = 40};
 
-        check_random(&params, 100);
+        check_random(&params, test_rounds(100));
     }
 }
 

@@ -93,7 +93,7 @@ TEST(ten_thousand_requests_over_a_tier)
                                           .tier = &tier.base};
 
         fake_tier_init(&tier, i);
-        check_random(&params, &tier, 50);
+        check_random(&params, &tier, test_rounds(50));
         assert_int_equal(tier.n_rejects, 0);
         fake_tier_done(&tier);
     }
@@ -144,7 +144,7 @@ TEST(ten_thousand_requests_over_a_tier_that_lies)
             .half_put = 500,
             .forget = 10,
         };
-        check_random(&params, &tier, 50);
+        check_random(&params, &tier, test_rounds(50));
         assert_true(tier.n_rejects > 0);
         fake_tier_done(&tier);
     }
