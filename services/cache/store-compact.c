@@ -41,7 +41,7 @@ static bool may_move(const struct store *s, const struct segment *seg)
 
 /* The segment with the fewest live bytes, which costs least to move, among those of which more than
  * 1/@part is dead; NULL: there is none. */
-static struct segment *compact_worst(const struct store *s, uint64_t part)
+static struct segment *compact_pick(const struct store *s, uint64_t part)
 {
     struct segment *best = NULL;
 
@@ -85,9 +85,9 @@ static bool compact_choose(struct store *s)
     }
     /* Without hole punching, a pass is worthwhile only if half of a file is dead. */
     if (!s->can_punch)
-        seg = compact_worst(s, 2);
+        seg = compact_pick(s, 2);
     else if (s->segments.n > SEGMENTS_MANY)
-        seg = compact_worst(s, 4);
+        seg = compact_pick(s, 4);
     if (seg)
         pass_start(s, seg, true);
     return seg != NULL;
@@ -271,7 +271,7 @@ int compact_step(struct store *s)
 
 int compact_one(struct store *s)
 {
-    struct segment *seg = compact_worst(s, 8);
+    struct segment *seg = compact_pick(s, 8);
     int r = 1;
 
     if (!seg)

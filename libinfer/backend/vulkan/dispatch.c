@@ -15,7 +15,8 @@
 
 #define SLOT_STEP 9u
 
-struct vkb_dispatch *vkb_list_add(struct plan *plan, enum vkb_class class)
+/* Appends an empty dispatch to the list of @class; NULL if memory is short. */
+static struct vkb_dispatch *vkb_list_add(struct plan *plan, enum vkb_class class)
 {
     struct vkb_list *list = &plan->lists[class];
     struct vkb_dispatch *d;

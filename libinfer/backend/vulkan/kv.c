@@ -15,7 +15,7 @@
 #include "backend/vulkan/submit.h"
 #include "core/err.h"
 
-int vkb_store_realise(struct vkb_device *dev, struct kv_store *store, struct inf_err *reterr)
+int vkb_store_create(struct vkb_device *dev, struct kv_store *store, struct inf_err *reterr)
 {
     const uint64_t size = store->block_bytes * store->n_blocks;
     int r = 0;
@@ -26,11 +26,11 @@ int vkb_store_realise(struct vkb_device *dev, struct kv_store *store, struct inf
             r = vkb_buffer_new(dev, VKB_ON_DEVICE, size, &store->v[i], reterr);
     }
     if (r < 0)
-        vkb_store_unrealise(dev, store);
+        vkb_store_destroy(dev, store);
     return r;
 }
 
-void vkb_store_unrealise(struct vkb_device *dev, struct kv_store *store)
+void vkb_store_destroy(struct vkb_device *dev, struct kv_store *store)
 {
     for (uint32_t i = 0; i < store->layout.n_layers; i++) {
         if (store->k[i].handle)
@@ -91,7 +91,7 @@ int vkb_kv_new(struct backend *b, const struct kv_layout *layout, uint32_t n_blo
     store->block_bytes = all / 2 / layout->n_layers;
     store->k = NEW(struct vkb_buffer, layout->n_layers);
     store->v = NEW(struct vkb_buffer, layout->n_layers);
-    r = store->k && store->v ? vkb_store_realise(vkb->dev, store, NULL) : -ENOMEM;
+    r = store->k && store->v ? vkb_store_create(vkb->dev, store, NULL) : -ENOMEM;
     if (r < 0) {
         store_free(store);
         return r;
@@ -111,7 +111,7 @@ void vkb_kv_free(struct backend *b, struct kv_store *store)
         at = &(*at)->next;
     *at = store->next;
     if (vkb->dev)
-        vkb_store_unrealise(vkb->dev, store);
+        vkb_store_destroy(vkb->dev, store);
     store_free(store);
 }
 

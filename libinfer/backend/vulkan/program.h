@@ -6,8 +6,8 @@
  *
  * compile.c walks through the graph and decides what is computed together. dispatch.c writes the
  * dispatches, once for each class of steps. Neither needs a device: bindings refer to weights by
- * address and to values by node. realise.c allocates memory, descriptors and pipelines on a device
- * and records the commands; its results can be discarded and made again. run.c replays the
+ * address and to values by node. plan-create.c allocates memory, descriptors and pipelines on a
+ * device and records the commands; its results can be discarded and made again. run.c replays the
  * commands.
  */
 
@@ -165,18 +165,16 @@ struct vkb_backend {
 /* compile.c: the device-independent part of a plan. */
 int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr);
 void vkb_plan_done(struct plan *plan);
-/* Appends an empty dispatch to the list of @class; NULL if memory is short. */
-struct vkb_dispatch *vkb_list_add(struct plan *plan, enum vkb_class class);
 /* Adds a small vector to the constants, as floats. *ret_bind refers to it. -ENOMEM. */
 int vkb_const_add(struct plan *plan, const struct weight *w, struct vkb_bind *ret_bind);
 
-/* realise.c */
-int vkb_realise(struct vkb_device *dev, struct plan *plan, struct inf_err *reterr);
-void vkb_unrealise(struct vkb_device *dev, struct plan *plan);
+/* plan-create.c */
+int vkb_plan_create(struct vkb_device *dev, struct plan *plan, struct inf_err *reterr);
+void vkb_plan_destroy(struct vkb_device *dev, struct plan *plan);
 
 /* kv.c */
-int vkb_store_realise(struct vkb_device *dev, struct kv_store *store, struct inf_err *reterr);
-void vkb_store_unrealise(struct vkb_device *dev, struct kv_store *store);
+int vkb_store_create(struct vkb_device *dev, struct kv_store *store, struct inf_err *reterr);
+void vkb_store_destroy(struct vkb_device *dev, struct kv_store *store);
 
 /* run.c */
 int vkb_run(struct backend *b, struct plan *plan, struct kv_store *store, const struct batch *batch,

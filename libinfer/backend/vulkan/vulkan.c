@@ -33,7 +33,7 @@ static int vkb_plan_new(struct backend *b, const struct graph *g, const struct p
     plan->rows_now = vkb->submit_usec > 0 ? MIN(limits->max_rows, FIRST_ROWS) : limits->max_rows;
     r = vkb->dev ? vkb_compile(plan, g, reterr) : -ENODEV;
     if (r == 0)
-        r = vkb_realise(vkb->dev, plan, reterr);
+        r = vkb_plan_create(vkb->dev, plan, reterr);
     if (r < 0) {
         vkb_plan_done(plan);
         free(plan);
@@ -54,7 +54,7 @@ static void vkb_plan_free(struct backend *b, struct plan *plan)
         at = &(*at)->next;
     *at = plan->next;
     if (vkb->dev)
-        vkb_unrealise(vkb->dev, plan);
+        vkb_plan_destroy(vkb->dev, plan);
     vkb_plan_done(plan);
     free(plan);
 }
@@ -74,9 +74,9 @@ static void drop_device(struct vkb_backend *vkb)
         return;
     dev->fn.DeviceWaitIdle(dev->handle);
     for (struct plan *plan = vkb->plans; plan; plan = plan->next)
-        vkb_unrealise(dev, plan);
+        vkb_plan_destroy(dev, plan);
     for (struct kv_store *store = vkb->stores; store; store = store->next)
-        vkb_store_unrealise(dev, store);
+        vkb_store_destroy(dev, store);
     vkb->dev = vkb_device_free(dev);
 }
 
@@ -89,9 +89,9 @@ static int open_device(struct vkb_backend *vkb, struct inf_err *reterr)
         return r;
     vkb->dev->cache_read_only = vkb->cache_read_only;
     for (struct kv_store *store = vkb->stores; r == 0 && store; store = store->next)
-        r = vkb_store_realise(vkb->dev, store, reterr);
+        r = vkb_store_create(vkb->dev, store, reterr);
     for (struct plan *plan = vkb->plans; r == 0 && plan; plan = plan->next)
-        r = vkb_realise(vkb->dev, plan, reterr);
+        r = vkb_plan_create(vkb->dev, plan, reterr);
     if (r < 0)
         drop_device(vkb);
     else

@@ -204,8 +204,8 @@ static int make_sets(const struct builder *b)
     return result == VK_SUCCESS ? 0 : vkb_fail(b->dev, result, "no descriptors", b->reterr);
 }
 
-static void realise_barrier(const struct builder *b, VkCommandBuffer c, VkPipelineStageFlags to,
-                            VkAccessFlags access)
+static void record_barrier(const struct builder *b, VkCommandBuffer c, VkPipelineStageFlags to,
+                           VkAccessFlags access)
 {
     const VkMemoryBarrier memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -224,8 +224,8 @@ static void record_dispatch(const struct builder *b, VkCommandBuffer c,
     const struct vkb_device_fns *fn = &b->dev->fn;
 
     if (!d->joins)
-        realise_barrier(b, c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                        VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+        record_barrier(b, c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                       VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     fn->CmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline);
     fn->CmdBindDescriptorSets(c, VK_PIPELINE_BIND_POINT_COMPUTE, b->dev->layout, 0, 1, &d->set, 0,
                               NULL);
@@ -266,8 +266,8 @@ static VkResult record_segment(const struct builder *b, const struct vkb_list *l
                               i_query + 1);
     /* The last segment of a step makes its results visible to the host. */
     if (s->first + s->n == list->n)
-        realise_barrier(b, s->commands, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-                        VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT);
+        record_barrier(b, s->commands, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                       VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT);
     return fn->EndCommandBuffer(s->commands);
 }
 
@@ -416,7 +416,7 @@ static int make_buffers(const struct builder *b)
     return 0;
 }
 
-int vkb_realise(struct vkb_device *dev, struct plan *plan, struct inf_err *reterr)
+int vkb_plan_create(struct vkb_device *dev, struct plan *plan, struct inf_err *reterr)
 {
     const struct builder b = {dev, plan, reterr};
     int r;
@@ -431,7 +431,7 @@ int vkb_realise(struct vkb_device *dev, struct plan *plan, struct inf_err *reter
     if (r == 0)
         r = vkb_warm_up(plan);
     if (r < 0) {
-        vkb_unrealise(dev, plan);
+        vkb_plan_destroy(dev, plan);
         return r;
     }
     vkb_pipelines_save(dev);
@@ -451,7 +451,7 @@ static void drop_list(struct vkb_device *dev, struct vkb_list *list)
         }
 }
 
-void vkb_unrealise(struct vkb_device *dev, struct plan *plan)
+void vkb_plan_destroy(struct vkb_device *dev, struct plan *plan)
 {
     struct vkb_buffer *buffers[] = {&plan->scratch,
                                     &plan->parts,
