@@ -15,5 +15,3 @@ struct attr_path {
 struct attr_path attr_path(struct jinja *j, struct value attribute, bool fold,
                            struct value otherwise);
 struct value attr_get(struct jinja *j, const struct attr_path *path, struct value item);
-/* Sorts items stably by their keys, of which there are as many. */
-void sort_by_keys(struct jinja *j, struct value *items, struct value *keys, size_t n, bool reverse);

@@ -79,7 +79,9 @@ static void merge_sort(struct jinja *j, const struct value *keys, size_t *order,
     jinja_step(j, n);
 }
 
-void sort_by_keys(struct jinja *j, struct value *items, struct value *keys, size_t n, bool reverse)
+/* Sorts items stably by their keys, of which there are as many. */
+static void sort_by_keys(struct jinja *j, struct value *items, struct value *keys, size_t n,
+                         bool reverse)
 {
     size_t *order = JARRAY(j, size_t, n), *tmp = JARRAY(j, size_t, n);
     struct value *copy = JARRAY(j, struct value, n * 2);

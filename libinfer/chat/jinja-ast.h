@@ -226,7 +226,6 @@ enum tuple_flags {
 };
 struct node *parse_tuple(struct parser *p, unsigned flags, const char *end_name);
 struct node *parse_expression(struct parser *p);
-struct node *parse_primary(struct parser *p, bool with_ns);
 struct node *parse_filters(struct parser *p, struct node *n, bool start_inline);
 
 /* ---- scopes ---- */
@@ -243,12 +242,9 @@ struct value eval(struct jinja *j, struct env *env, const struct node *n);
 enum flow exec_body(struct jinja *j, struct env *env, const struct nodes *body);
 enum flow exec(struct jinja *j, struct env *env, const struct node *n);
 void scope_enter(struct jinja *j, struct env *env, const struct scope *s);
-void scope_leave(struct env *env, const struct scope *s);
 void eval_args(struct jinja *j, struct env *env, const struct node *n, struct args *ret);
 void assign(struct jinja *j, struct env *env, const struct node *target, struct value v);
 struct env *env_new(struct jinja *j, struct env *up, const struct func *fn);
 struct value *env_at(struct env *env, struct ref ref);
 struct value run_callblock(struct jinja *j, struct env *env, const struct node *n);
-struct value run_recursive(struct jinja *j, struct env *env, const struct node *n,
-                           struct value items, int64_t depth0);
 void run_root(struct jinja *j, struct context *ctx);

@@ -87,7 +87,7 @@ struct value call_builtin(struct jinja *j, const struct builtin *b, struct value
     return r;
 }
 
-struct value val_builtin(struct jinja *j, const struct builtin *b, struct value self)
+static struct value val_builtin(struct jinja *j, const struct builtin *b, struct value self)
 {
     struct jfunc *f = JNEW(j, struct jfunc);
 

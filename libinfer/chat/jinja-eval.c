@@ -52,7 +52,7 @@ void scope_enter(struct jinja *j, struct env *env, const struct scope *s)
     }
 }
 
-void scope_leave(struct env *env, const struct scope *s)
+static void scope_leave(struct env *env, const struct scope *s)
 {
     for (uint32_t i = 0; i < s->n_loads; i++)
         env->slots[s->loads[i].slot] = MISSING;
@@ -385,8 +385,8 @@ static enum flow run_loop(struct jinja *j, const struct node *n, struct value it
     return FLOW_NEXT;
 }
 
-struct value run_recursive(struct jinja *j, struct env *env, const struct node *n,
-                           struct value items, int64_t depth0)
+static struct value run_recursive(struct jinja *j, struct env *env, const struct node *n,
+                                  struct value items, int64_t depth0)
 {
     struct loop_run run = {.env = env_new(j, env, n->func), .outer = env, .depth0 = depth0};
     struct jbuf b = {0}, *const out = j->out;

@@ -361,8 +361,9 @@ static int64_t slice_index(struct jinja *j, struct value v)
     return val_as_int(v);
 }
 
-void slice_bounds(struct jinja *j, struct value start, struct value stop, int64_t step, int64_t n,
-                  int64_t *ret_start, int64_t *ret_stop)
+/* Converts None or an integer to an index, clamped like in slices; raises for other types. */
+static void slice_bounds(struct jinja *j, struct value start, struct value stop, int64_t step,
+                         int64_t n, int64_t *ret_start, int64_t *ret_stop)
 {
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
     struct value in[2] = {start, stop};

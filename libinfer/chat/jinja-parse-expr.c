@@ -272,7 +272,7 @@ static struct node *parse_dict(struct parser *p)
     return n;
 }
 
-struct node *parse_primary(struct parser *p, bool with_ns)
+static struct node *parse_primary(struct parser *p, bool with_ns)
 {
     struct node *n;
 

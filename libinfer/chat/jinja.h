@@ -140,9 +140,6 @@ struct value op_getattr(struct jinja *j, struct value obj, struct jstr *name);
 struct value op_getitem(struct jinja *j, struct value obj, struct value arg);
 struct value op_slice(struct jinja *j, struct value obj, struct value start, struct value stop,
                       struct value step);
-/* Converts None or an integer to an index, clamped like in slices; raises for other types. */
-void slice_bounds(struct jinja *j, struct value start, struct value stop, int64_t step, int64_t n,
-                  int64_t *ret_start, int64_t *ret_stop);
 
 /* ---- calls (jinja-call.c) ---- */
 
@@ -152,7 +149,6 @@ struct value call_builtin(struct jinja *j, const struct builtin *b, struct value
 struct value call_filter(struct jinja *j, struct value name, struct value self,
                          const struct args *args);
 bool call_test(struct jinja *j, struct value name, struct value self, const struct args *args);
-struct value val_builtin(struct jinja *j, const struct builtin *b, struct value self);
 void globals_add(struct jinja *j, struct jdict *d);
 
 /* NULL: unknown. */
@@ -189,7 +185,6 @@ struct value *loop_changed(struct jloop *l); /* the last argument of loop.change
 
 struct value format_percent(struct jinja *j, struct value format, struct value arg);
 struct value format_braces(struct jinja *j, struct value format, const struct args *args);
-void format_value(struct jinja *j, struct jbuf *b, struct value v, const struct jstr *spec);
 struct value html_escape(struct jinja *j, struct value v); /* Markup */
 struct value val_markup(struct value s, bool markup);
 

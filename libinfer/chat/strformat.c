@@ -275,7 +275,7 @@ void format_float(struct jinja *j, struct jbuf *b, double a, const struct format
     put_number(j, b, f, negative, "", digits, 3);
 }
 
-void format_value(struct jinja *j, struct jbuf *b, struct value v, const struct jstr *spec)
+static void format_value(struct jinja *j, struct jbuf *b, struct value v, const struct jstr *spec)
 {
     struct format_spec f;
 

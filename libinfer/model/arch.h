@@ -154,12 +154,6 @@ struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer);
 graph_ref layer_product(const struct model *m, struct graph *g, graph_ref x, const struct weight *w,
                         const struct weight *bias);
 graph_ref layer_embed(const struct model *m, struct graph *g);
-/* x + attention(norm(x)). After the last layer only rows with requested logits remain. */
-graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x);
-/* x + feed_forward(norm(x)) */
-graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x);
-/* Final norm, head, output. */
-void layer_head(const struct model *m, struct graph *g, graph_ref x);
 /* Attention of layer @i_layer over layer @i_store of the KV store, for q, k and v of the rows @h,
  * with norms of heads and rotation if the model has them; @both_ways as in attn_params. */
 graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer, uint32_t i_store,

@@ -78,7 +78,9 @@ graph_ref layer_attend(const struct model *m, struct graph *g, uint32_t i_layer,
     return graph_attention(g, q, k, v, &attn);
 }
 
-graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
+/* x + attention(norm(x)). After the last layer only rows with requested logits remain. */
+static graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer,
+                                 graph_ref x)
 {
     const struct model_layer *l = &m->layers[i_layer];
     graph_ref h = graph_rms_norm(g, x, &l->attn_norm, m->hp->norm_eps, 0);
@@ -92,7 +94,9 @@ graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_lay
     return graph_add(g, x, layer_product(m, g, h, &l->out, &l->out_bias));
 }
 
-graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
+/* x + feed_forward(norm(x)) */
+static graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer,
+                                    graph_ref x)
 {
     const struct model_layer *l = &m->layers[i_layer];
     graph_ref h, gate, up;
@@ -104,7 +108,8 @@ graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint32_t i_
     return graph_add(g, x, layer_product(m, g, h, &l->down, &l->down_bias));
 }
 
-void layer_head(const struct model *m, struct graph *g, graph_ref x)
+/* Final norm, head, output. */
+static void layer_head(const struct model *m, struct graph *g, graph_ref x)
 {
     x = graph_rms_norm(g, x, &m->out_norm, m->hp->norm_eps, 0);
     graph_output(g, graph_matmul(g, x, &m->head, NULL));

@@ -78,7 +78,7 @@ unsigned uni_class(uint32_t cp, enum uni_version version)
     return class_of(uni_category(cp, version));
 }
 
-bool uni_word(uint32_t cp)
+static bool uni_word(uint32_t cp)
 {
     const utf8proc_category_t c = uni_category(cp, UNI_16);
 

@@ -29,7 +29,6 @@ enum uni_class {
 unsigned uni_class(uint32_t cp, enum uni_version version);
 bool uni_space(uint32_t cp);
 /* \w of Oniguruma, and that of Rust's regex. */
-bool uni_word(uint32_t cp);
 bool uni_word_rust(uint32_t cp);
 bool uni_numeric(uint32_t cp);
 /* Punctuation, control characters and accents as BERT's splitter and clean-up define them. */

@@ -196,7 +196,7 @@ static int put_pair(struct inf_tokenizer *tok, int32_t cls, int32_t sep, bool be
     return r;
 }
 
-int json_load_post(struct json_load *l, const json_t *j)
+static int json_load_post(struct json_load *l, const json_t *j)
 {
     const char *type = json_load_type(j);
     const json_t *list = json_object_get(j, "processors");

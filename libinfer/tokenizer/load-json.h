@@ -19,7 +19,6 @@ int json_load_model(struct json_load *l, const json_t *model);
 int json_load_normalizer(struct json_load *l, const json_t *j);
 int json_load_splitter(struct json_load *l, const json_t *j);
 int json_load_decoder(struct json_load *l, const json_t *j);
-int json_load_post(struct json_load *l, const json_t *j);
 
 /* A copy in the tokenizer's arena; NULL if @j is not a string or memory is short. */
 const char *json_load_text(struct json_load *l, const json_t *j, size_t *ret_len);

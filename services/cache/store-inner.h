@@ -117,8 +117,6 @@ uint64_t store_now(const struct store *s);
 
 /* store-limits.c: limits */
 
-/* Bytes on disk that count towards the limit, including those of writes under way. */
-uint64_t room_taken(const struct store *s);
 /* The most bytes that one write may ask for. */
 uint64_t room_most(const struct store *s);
 /* Whether @need more bytes of @tenant (0: no tenant) fit beside all stored blocks. */

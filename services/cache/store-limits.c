@@ -18,7 +18,8 @@
 #define SEGMENT_MAX     (UINT64_C(4) << 30)
 #define SEGMENT_DEFAULT (UINT64_C(1) << 30)
 
-uint64_t room_taken(const struct store *s)
+/* Bytes on disk that count towards the limit, including those of writes under way. */
+static uint64_t room_taken(const struct store *s)
 {
     /* A file has a first page, and the file system may need one more page of metadata. */
     uint64_t bytes = s->reserved + (uint64_t)s->segments.n * 2 * STORE_PAGE;

@@ -465,7 +465,7 @@ int generation_add_prompt(struct generation *g, const char *param, const char *t
     return generation_add_tokens(g, e.ids, e.n, problem);
 }
 
-struct usage generation_usage(const struct generation *g)
+static struct usage generation_usage(const struct generation *g)
 {
     struct usage usage = {};
 

@@ -103,7 +103,6 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
 struct usage {
     uint64_t n_prompt, n_cached, n_generated;
 };
-struct usage generation_usage(const struct generation *g);
 /* Appends the start of an answer, or of each event of a stream, up to "choices":[ to g->out. The
  * text is made once, so @object must be the same each time. */
 int generation_put_head(struct generation *g, const char *object);

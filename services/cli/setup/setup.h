@@ -37,7 +37,6 @@ struct setup {
 
 struct inf_err;
 
-int setup_doors(struct setup *s, int argc, char **argv);
 int setup_tcp(struct setup *s, int argc, char **argv);
 int setup_key(struct setup *s, int argc, char **argv);
 int setup_access(struct setup *s, int argc, char **argv);
@@ -51,19 +50,3 @@ void setup_tell_offline(const struct setup *s);
 
 /* The port of the TCP socket, from the drop-in or the default. */
 unsigned setup_port(const struct places *p);
-/* Checks that no other program uses @port; else prints which one does, and the next free port. */
-int setup_check_port(struct setup *s, unsigned port);
-/* Writes the drop-in with the port (none for the default port) and enables the unit. */
-int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr);
-/* Finds a key with the right infer in the file, or creates one; the caller frees it. NULL with
- * dry_run if one would be created. */
-int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr);
-/* Starts or restarts the TCP socket, and stops the service that holds the old one. */
-int setup_restart_tcp(struct setup *s, struct inf_err *reterr);
-
-/* Writes gateway.tcp_access to a configuration file. */
-int setup_write_access(struct setup *s, bool open, struct inf_err *reterr);
-/* Whether TCP requests need no key, according to the effective configuration of this manager's
- * gateway.
- * @ret_own: this manager's own files set it, not only those of the system. */
-int setup_tcp_is_open(const struct setup *s, bool *ret_open, bool *ret_own, struct inf_err *reterr);

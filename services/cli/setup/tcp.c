@@ -44,7 +44,8 @@ unsigned setup_port(const struct places *p)
     return found;
 }
 
-int setup_check_port(struct setup *s, unsigned port)
+/* Checks that no other program uses @port; else prints which one does, and the next free port. */
+static int setup_check_port(struct setup *s, unsigned port)
 {
     struct port_owner owner;
     char who[200];
@@ -71,7 +72,8 @@ int setup_check_port(struct setup *s, unsigned port)
     return CLI_FAILED;
 }
 
-int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
+/* Writes the drop-in with the port (none for the default port) and enables the unit. */
+static int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = places_drop_in(&s->places, SETUP_TCP_SOCKET, PORT_DROP_IN);
     char body[200];
@@ -87,7 +89,9 @@ int setup_write_tcp(struct setup *s, unsigned port, struct inf_err *reterr)
     return r < 0 ? r : manager_enable(s->manager, SETUP_TCP_SOCKET, reterr);
 }
 
-int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr)
+/* Finds a key with the right infer in the file, or creates one; the caller frees it. NULL with
+ * dry_run if one would be created. */
+static int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr)
 {
     _cleanup_(key_list_done) struct key_list keys = {0};
     const struct access_key *first;
@@ -110,7 +114,8 @@ int setup_first_key(struct setup *s, char **ret_key, struct inf_err *reterr)
     return r;
 }
 
-int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
+/* Starts or restarts the TCP socket, and stops the service that holds the old one. */
+static int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
 {
     static const struct manager_job first[] = {{"StopUnit", SETUP_TCP_SOCKET}};
     static const struct manager_job then[] = {{"StopUnit", SETUP_GATEWAY},
@@ -134,7 +139,11 @@ int setup_restart_tcp(struct setup *s, struct inf_err *reterr)
     return r;
 }
 
-int setup_tcp_is_open(const struct setup *s, bool *ret_open, bool *ret_own, struct inf_err *reterr)
+/* Whether TCP requests need no key, according to the effective configuration of this manager's
+ * gateway.
+ * @ret_own: this manager's own files set it, not only those of the system. */
+static int setup_tcp_is_open(const struct setup *s, bool *ret_open, bool *ret_own,
+                             struct inf_err *reterr)
 {
     _cleanup_(config_freep) struct config *all = NULL, *own = NULL;
     int r;
@@ -151,7 +160,8 @@ int setup_tcp_is_open(const struct setup *s, bool *ret_open, bool *ret_own, stru
     return 0;
 }
 
-int setup_write_access(struct setup *s, bool open, struct inf_err *reterr)
+/* Writes gateway.tcp_access to a configuration file. */
+static int setup_write_access(struct setup *s, bool open, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(s->places.config_dir, ACCESS_FILE);
 
@@ -239,7 +249,7 @@ int setup_tcp(struct setup *s, int argc, char **argv)
 {
     const unsigned port = s->port ? s->port : setup_port(&s->places);
     _cleanup_free_ char *key = NULL;
-    bool open, own;
+    bool open = false, own = false;
     struct inf_err err;
     int r;
 

@@ -116,8 +116,8 @@ static void tell_gpu(const struct setup *s)
            nodes[0].path, option_text(s));
 }
 
-int setup_doors(struct setup *s, int argc __attribute__((unused)),
-                char **argv __attribute__((unused)))
+static int setup_doors(struct setup *s, int argc __attribute__((unused)),
+                       char **argv __attribute__((unused)))
 {
     static const struct manager_job start[] = {{"StartUnit", SETUP_TARGET}};
     struct inf_err err;

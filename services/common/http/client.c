@@ -105,7 +105,8 @@ struct http_upstream *http_upstream_free(struct http_upstream *upstream)
     return NULL;
 }
 
-void http_upstream_flush(struct http_upstream *upstream)
+/* Closes the idle connections in the pool. */
+static void http_upstream_flush(struct http_upstream *upstream)
 {
     h2o_socketpool_dispose(&upstream->pool);
     upstream_open(upstream);

@@ -208,8 +208,6 @@ int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec
                       uint64_t keep_usec, struct http_upstream **ret_upstream);
 struct http_upstream *http_upstream_free(struct http_upstream *upstream);
 DEFINE_CLEANUP(struct http_upstream *, http_upstream_free);
-/* Closes the idle connections in the pool. */
-void http_upstream_flush(struct http_upstream *upstream);
 
 /* Events may come before this returns. *ret_call is set first, and NULL once `end` was called. */
 int http_call_start(struct http_upstream *upstream, const struct http_call_params *params,

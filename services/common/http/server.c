@@ -31,7 +31,8 @@ struct http_handler {
 
 static void server_on_accept(h2o_socket_t *listener, const char *err);
 
-void http_server_update_listeners(struct http_server *server)
+/* Pauses or resumes accepting, according to the server's state. */
+static void http_server_update_listeners(struct http_server *server)
 {
     const bool listen =
         !server->paused && !server->draining && !loop_timer_is_set(&server->unpause);

@@ -126,9 +126,6 @@ struct http_server {
 
 /* --- server.c --- */
 
-/* Pauses or resumes accepting, according to the server's state. */
-void http_server_update_listeners(struct http_server *server);
-
 /* --- room.c --- */
 
 /* Adds a connection, closing an idle one if necessary, or marks it as refused. */

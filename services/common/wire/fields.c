@@ -41,7 +41,7 @@ json_t *field_find(json_t *object, const char *name)
     return json_is_null(value) ? NULL : value;
 }
 
-const char *field_type_name(const json_t *value)
+static const char *field_type_name(const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:

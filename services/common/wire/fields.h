@@ -35,7 +35,6 @@ int field_text(json_t *object, const char *name, const char **value, struct prob
 bool field_is(const json_t *value, const char *text);
 
 /* Returns "a string", "an object" and so on, for messages. */
-const char *field_type_name(const json_t *value);
 int field_wrong_type(const char *param, const char *expected, const json_t *value,
                      struct problem *problem);
 /* Refuses the first field whose name is not in the NULL-terminated list. Messages put @prefix

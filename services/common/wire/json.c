@@ -76,7 +76,9 @@ static struct json_scan json_scan(const char *p, size_t len, size_t max_cost)
     return s;
 }
 
-size_t json_max_memory(size_t len)
+/* Returns the bytes of memory that the values of a text of @len bytes may take: 32 times its size
+ * and 1 MiB, or twice its size and 64 MiB, whichever is less. */
+static size_t json_max_memory(size_t len)
 {
     return MIN(len * 32 + JSON_MEMORY_SMALL, len * 2 + JSON_MEMORY_LARGE);
 }

@@ -18,9 +18,6 @@
 #define JSON_MEMORY_SMALL ((size_t)1 << 20)
 #define JSON_MEMORY_LARGE ((size_t)64 << 20)
 
-/* Returns the bytes of memory that the values of a text of @len bytes may take: 32 times its size
- * and 1 MiB, or twice its size and 64 MiB, whichever is less. */
-size_t json_max_memory(size_t len);
 /* Parses one value. -EBADMSG with the reason; -E2BIG: its values need more than json_max_memory();
  * -ENOMEM. The caller owns the reference. */
 int json_parse(const char *data, size_t len, json_t **ret_json, struct inf_err *reterr);

@@ -120,7 +120,7 @@ static uint64_t place_part(uint64_t *at, uint64_t size)
     return offset;
 }
 
-struct thread_layout program_thread_layout(const struct plan *plan)
+static struct thread_layout program_thread_layout(const struct plan *plan)
 {
     const uint64_t f = sizeof(float), rows = MAX(plan->limits.max_rows, plan->limits.max_logits);
     const uint64_t n_q = (uint64_t)plan->tile_rows * plan->max_group, hd = plan->max_head_dim;

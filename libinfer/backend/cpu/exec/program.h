@@ -251,7 +251,6 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
                     struct kv_store *store, struct plan **ret_plan, struct inf_err *reterr);
 void program_free(struct backend *b, struct plan *plan);
 void program_rest(struct backend *b, struct plan *plan);
-struct thread_layout program_thread_layout(const struct plan *plan);
 
 /* State of one step, shared by all threads. */
 struct exec {
