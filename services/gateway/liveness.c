@@ -5,9 +5,9 @@
  * A connection to a service that cannot start waits in its socket's backlog for ever, and a service
  * that hangs never answers. Therefore, while a client waits for the first byte, the gateway
  * requests /health from the service on another connection, once in an interval. After three
- * requests without an answer the client gets an error. A service that drains after SIGTERM accepts
- * no connection but still finishes requests that it has read, so such requests wait longer than
- * draining may take.
+ * probes without an answer the client gets an error. A service that drains after SIGTERM accepts no
+ * connection but still finishes requests that it has read. Therefore the clients of such requests
+ * get the error only after eight probes, which take longer than draining may take.
  */
 #include "common/config/config.h"
 #include "common/service/log.h"
