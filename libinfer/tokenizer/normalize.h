@@ -4,7 +4,8 @@
 /*
  * Normalizers: text to text, step by step
  *
- * Those of tokenizer.json, and SentencePiece's. Steps are immutable once loaded.
+ * The normalizers of tokenizer.json and of SentencePiece are lists of steps. A step does not change
+ * after it was loaded.
  */
 
 #include "core/str.h"

@@ -4,9 +4,9 @@
 /*
  * Splitters (pre-tokenizers): segments of text into words
  *
- * Those of tokenizer.json, and the named ones of GGUF, which are lists of steps. The splitters of
- * most models are hand-written; they give the same words as the regular expressions that define
- * them.
+ * A splitter is a list of steps. tokenizer.json lists them; a GGUF file only names its splitter,
+ * and pre-names.c has the steps. The steps that most models use are hand-written. They give the
+ * same words as the regular expressions that define them.
  */
 
 #include "tokenizer/pattern.h"

@@ -94,7 +94,7 @@ int cli_open_model(const char *verb, const struct cli_models *m, const char *mod
 /* The address "unix:PATH" of the user's gateway, or of the machine's when the user has none. The
  * caller frees it; NULL: out of memory. */
 char *cli_find_gateway(void);
-/* What a user can do who may not use the machine's gateway: the end of a sentence. */
+/* The end of a sentence: it says what users without access to the machine's gateway can do. */
 #define CLI_WAYS_IN                                                                                \
     "join its group with `sudo usermod -aG sconce $USER` and log in again, or set up services of " \
     "your own with `sconce setup`"

@@ -33,7 +33,7 @@ static int map_writable_code(struct victim *v, const struct scene *s UNUSED)
     return IS_ERROR(at) ? (int)at : 0;
 }
 
-/* What a JIT compiler does: write first, then make it executable. */
+/* JIT compilers work this way: they write code into memory, and then make it executable. */
 static int protect_code(struct victim *v, const struct scene *s UNUSED)
 {
     const long at = map(v, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);

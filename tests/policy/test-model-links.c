@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a confined service can read through links and manifests in a model directory. */
+/* Tests of the files that a confined service can read through links and manifests. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

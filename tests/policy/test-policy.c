@@ -419,7 +419,8 @@ TEST(no_own_policy_allows_what_confinement_is_against)
     }
 }
 
-/* What drivers may write: device nodes of GPUs, and the cache. */
+/* A service with GPU drivers may write device nodes of GPUs and its cache of compiled kernels. The
+ * cache service may write its blocks. */
 static bool may_write(const char *service, const struct policy_path *path)
 {
     static const uint64_t node = 2 /* write_file */ | 4 | 1 << 15 /* ioctl_dev */;

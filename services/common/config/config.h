@@ -19,7 +19,7 @@ enum config_tcp_access { CONFIG_TCP_KEY, CONFIG_TCP_OPEN };
 enum config_unix_access { CONFIG_UNIX_OPEN, CONFIG_UNIX_KEY };
 /* YAML's words for booleans. */
 enum config_bool { CONFIG_FALSE, CONFIG_TRUE };
-/* What a service does on a kernel without Landlock. */
+/* Whether a service refuses to serve on a kernel without Landlock. */
 enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 
 struct config {

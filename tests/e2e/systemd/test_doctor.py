@@ -278,7 +278,7 @@ def test_a_default_model_that_is_not_there(m):
     m.remove("/etc/sconce/sconce.d/90-default.yaml")
 
 
-# What doctor finds in the journal
+# Doctor reads the journal and reports services that ended
 
 def end_by(m, name, user=None, service="chat"):
     """Ends the running service by a signal, as the kernel or a bug would."""

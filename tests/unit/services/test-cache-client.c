@@ -19,7 +19,8 @@
 
 static char dir[64], path[96];
 
-/* What the thread does with each connection, which it closes when this returns. */
+/* A cache service. Its thread calls serve() with the descriptor and the number of each connection,
+ * and closes the connection when serve() returns. */
 struct service {
     pthread_t thread;
     int fd;
