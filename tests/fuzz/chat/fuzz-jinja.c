@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any template, rendered with a small conversation and two long equal strings. The step limit must
- * bound its time, whatever the template does.
+ * Renders any template with a small conversation and two long equal strings. The step limit must
+ * bound the time, whatever the template does.
  */
 #include <assert.h>
 #include <stdio.h>

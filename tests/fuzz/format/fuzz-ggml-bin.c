@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a .bin file of ggml: parsed, every byte of every token and tensor read. */
+/* Parses any bytes as a .bin file of ggml, and reads every byte of every token and tensor. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a GGUF file: parsed, every accessor called, hyperparameters read. */
+/* Parses any bytes as a GGUF file, calls every accessor and reads the hyperparameters. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a config.json. */
+/* Parses any bytes as a config.json. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* modules.json and, after a NUL, the config.json of each folder, and the files of adapters. */
+/*
+ * Reads the bytes before the first NUL as modules.json, and the bytes after it as the config.json
+ * of each folder and as the files of adapters.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a safetensors file: parsed, every byte of every tensor read. */
+/* Parses any bytes as a safetensors file, and reads every byte of every tensor. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the config.json of a Whisper model, and as its generation_config.json. */
+/* Parses any bytes as the config.json of a Whisper model, and as its generation_config.json. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of a service, or bodies of clients: heads of answers, then chunks. The first byte selects
- * how the rest is cut into pieces, which must not change the result. */
+/*
+ * Parses any bytes as the head of an answer of a service, and what follows it as a chunked body, of
+ * an answer or of a client's request. The first byte selects how the rest is cut into pieces, which
+ * must not change the result.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transcription forms with the boundary XyZ: an accepted form has a sealed file and values within
- * their limits; a rejected one has an error message.
+ * Parses transcription forms with the boundary XyZ. An accepted form has a sealed file and values
+ * within their limits; a rejected one has an error message.
  */
 #include <fcntl.h>
 #include <stdlib.h>

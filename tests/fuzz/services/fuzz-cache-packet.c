@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets as both ends of cache.sock parse them; a parsed packet is written back unchanged. */
+/*
+ * Parses any bytes as a packet, as both ends of cache.sock do. A parsed packet is written back
+ * unchanged.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

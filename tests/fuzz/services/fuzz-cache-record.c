@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of segments, from which an index is rebuilt, and the saved state of a policy. The checksum
- * of a page is corrected, so that parsing continues behind it; parsed data is written back
- * unchanged.
+ * Parses any bytes as a page of a segment, from which an index is rebuilt, and as the saved state
+ * of an eviction policy. The checksum of the page is corrected, so that parsing continues after it.
+ * Parsed data is written back unchanged.
  */
 #include <endian.h>
 #include <stdlib.h>

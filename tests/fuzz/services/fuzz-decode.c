@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Audio files as the decoder's children read them. The target is the code of this tree: libav is a
- * system library, and a crash in it ends only its child process.
+ * Decodes any bytes as a sound file, as the decoder's children do. The target is the code of this
+ * tree: libav is a system library, and a crash in it ends only its child process.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of a compromised decoder, in pieces of many sizes. */
+/* Parses any bytes as the output of a compromised decoder, in pieces of many sizes. */
 #include <stdlib.h>
 #include <string.h>
 

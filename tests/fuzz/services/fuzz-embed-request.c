@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The body of a request for vectors, a ranking or similarities. */
+/* Parses any bytes as the body of a request for vectors, a ranking or similarities. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

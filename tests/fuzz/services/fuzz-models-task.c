@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The start of a model file of any kind. */
+/* Finds the task of a model from any bytes as the start of its file. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Multipart forms: the first line is the Content-Type, the rest the body. Parsed whole and in
- * pieces, the parts must be the same, or both must be rejected.
+ * Parses multipart forms whose first line is the Content-Type and whose other lines are the body.
+ * The whole body and the same body in pieces must give the same parts, or both must be rejected.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request from the network: its head, then its body as a chat or completion request. */
+/*
+ * Parses any bytes as a request from the network: its head, then its body as that of a chat or of a
+ * completion.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SentencePiece models: a small protobuf that contains a charsmap. */
+/* Loads any bytes as a SentencePiece model, a small protobuf that contains a charsmap. */
 #include <stdint.h>
 
 #include "fuzz/tokenizer/exercise.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vocabularies in whisper.cpp's .bin files. */
+/* Loads a tokenizer from any bytes as a .bin file of whisper.cpp. */
 #include <stdint.h>
 
 #include "format/whisper/ggml-bin.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokenizers in the metadata of GGUF files. */
+/* Loads a tokenizer from any bytes as a GGUF file. */
 #include <stdint.h>
 
 #include "format/gguf/gguf.h"

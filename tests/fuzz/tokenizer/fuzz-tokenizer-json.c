@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.json, then encoding and decoding with the resulting tokenizer. */
+/* Loads a tokenizer from any bytes as a tokenizer.json, then encodes and decodes texts with it. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
