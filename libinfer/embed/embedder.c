@@ -34,7 +34,7 @@ static void deliver_job(struct embedder *e, struct job *job)
     outbox_put(&e->results, &job->link);
 }
 
-/* The first text that has not begun and fits. Cancelled jobs begin no further texts. */
+/* The first text that has not begun and fits. Canceled jobs begin no further texts. */
 static bool next_text(const struct fifo *q, const struct lane *lane, struct job **ret_job)
 {
     for (struct job *job = queue_first(q); job; job = queue_next(job)) {

@@ -32,7 +32,7 @@ struct batch_limits {
 void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_limits *limits,
                 uint32_t turn, uint32_t *ret_rows);
 
-/* Target for a step with only prompts: cancelling waits for it. */
+/* Target for a step with only prompts: canceling waits for it. */
 #define BATCH_STEP_USEC 200000
 #define BATCH_SLOWDOWN  2.0
 /* Most multiples of BATCH_SLOWDOWN, reached when this many prompts wait per decoding sequence. */

@@ -5,7 +5,7 @@
  * Only the KV blocks and their names are lost with a device. Tokens, generators, text and
  * log-probabilities are in the engine's memory. Running sequences are preempted, as if the pool
  * were full, and compute their blocks again when they are readmitted. While there is no device, no
- * sequence is admitted, but requests can be submitted and cancelled.
+ * sequence is admitted, but requests can be submitted and canceled.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -244,7 +244,7 @@ void sched_stats(struct sched *s, struct inf_engine_stats *ret_stats)
         count_tier(s->tier, ret_stats);
 }
 
-/* Moves new requests to the live list. Returns true if a request must be cancelled. */
+/* Moves new requests to the live list. Returns true if a request must be canceled. */
 static bool take_inbox(struct sched *s)
 {
     struct request *req, *first;

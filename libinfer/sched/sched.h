@@ -215,7 +215,7 @@ void sched_emit(struct sched *s);
  * lives as long as @s. */
 void sched_fail_running(struct sched *s, enum inf_finish finish, const char *error);
 void sched_fail_waiting(struct sched *s, enum inf_finish finish, const char *error);
-/* Ends the choices of cancelled requests. */
+/* Ends the choices of canceled requests. */
 void sched_apply_cancels(struct sched *s);
 /* Reports the ends of choices and frees finished requests. Returns true if memory was too short to
  * report all of them. */

@@ -76,7 +76,7 @@ static void begin_windows(struct transcriber *t)
         encode_begin(t->encode, t->window, t->n_encoding);
 }
 
-/* Windows of cancelled requests need no rows. */
+/* Windows of canceled requests need no rows. */
 static bool is_encoding(const struct transcriber *t)
 {
     for (uint32_t i = 0; i < t->n_encoding; i++)

@@ -174,7 +174,7 @@ static bool decoding_offer(struct decoding *d)
     }
     r = d->events->samples(d->user, d->offered, d->n_offered);
     if (decoder->lost || slot->id != id || slot->decoding != d)
-        return false; /* the callback cancelled it */
+        return false; /* the callback canceled it */
     if (!r) {
         decoding_rest(d);
         return false;

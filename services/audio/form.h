@@ -4,7 +4,7 @@
 /*
  * The form of a transcription: its checked fields, and its file in sealed memory
  *
- * Every field is honoured or refused by name. A field that is given twice is refused unless it may
+ * Every field is obeyed or refused by name. A field that is given twice is refused unless it may
  * be repeated. An empty field counts as not given, as is usual for forms.
  */
 

@@ -47,7 +47,7 @@ static int entry_compare(const void *pa, const void *pb)
     return c ? c : compare_text(a->session, b->session);
 }
 
-/* Merges equal neighbours. Returns how many entries are left. */
+/* Merges equal neighbors. Returns how many entries are left. */
 static uint32_t entries_merge(struct store_entry *list, uint32_t n)
 {
     uint32_t m = 0;

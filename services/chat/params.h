@@ -4,7 +4,7 @@
 /*
  * Parameters that both generating endpoints share: lengths, sampling, stops, streaming
  *
- * Every field is honoured or refused by name. docs/http-api.md lists fields that are accepted
+ * Every field is obeyed or refused by name. docs/http-api.md lists fields that are accepted
  * without effect.
  */
 

@@ -6,7 +6,7 @@
  *
  * The structure of a service begins with a struct model_request. Everything that may still call it
  * holds a reference: the HTTP request, the engine, a job. When the client leaves, all work for it
- * is cancelled at once. A request ends once: with an answer (`ended`) or an error (`failed`).
+ * is canceled at once. A request ends once: with an answer (`ended`) or an error (`failed`).
  */
 
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
-// y = x · wᵀ for few rows of x that are int8 (matmul/quantise), with quantised weights
+// y = x · wᵀ for few rows of x that are int8 (matmul/quantise), with quantized weights
 //
 // Like matmul/vec, but with one instruction that multiplies 4 pairs of bytes and adds the products. The
 // integer sums are exact; only the scaling rounds. Workgroups (columns, rows).

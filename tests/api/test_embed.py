@@ -141,7 +141,7 @@ def test_forms_of_input(embed_suite):
     assert vectors(embed_suite, input=ids[0], user="someone", model=None) == got[:1]
 
 
-def test_a_text_does_not_depend_on_its_neighbours(embed_suite):
+def test_a_text_does_not_depend_on_its_neighbors(embed_suite):
     texts = ["a" * n for n in range(1, 40)]
     together = vectors(embed_suite, input=texts)
     for i in (0, 7, 38):

@@ -61,7 +61,7 @@ def test_both_formats_and_both_endpoints_say_the_same(suite):
             [[list(struct.unpack("24f", struct.pack("24f", *v))) for v in text] for text in plain]
     assert post(suite, "/embed_all", {"inputs": texts})[1] == plain
     assert post(suite, "/embed_all", {"inputs": "abc"})[1] == plain[:1]
-    # The vectors of a text depend neither on its neighbours nor on the form of the input.
+    # The vectors of a text depend neither on its neighbors nor on the form of the input.
     assert rows(suite, input="b") == [plain[1]]
     assert rows(suite, input=[{"text": "b"}, "abc"]) == [plain[1], plain[0]]
     assert all(abs(norm(v) - 1) < 1e-5 for v in rows(suite, input="abc", dimensions=8)[0])

@@ -32,11 +32,11 @@ struct scene {
     const char *user_cache;  /* of the user, with a file `entry` */
     const char *store;       /* the model directory */
     const char *outside_dir; /* writable for everybody */
-    const char *neighbour_socket;
+    const char *neighbor_socket;
     const char *bus;                     /* the socket of the message bus */
     const char *kept_socket, *kept_lock; /* the cache service's socket, its directory's lock */
-    pid_t neighbour;
-    uint64_t neighbour_address;    /* readable memory of @neighbour */
+    pid_t neighbor;
+    uint64_t neighbor_address;     /* readable memory of @neighbor */
     int listener;                  /* inherited TCP socket of the service, or -1 */
     struct sockaddr_in tcp4, udp4; /* tcp4 is on another machine, if --out names one */
     struct sockaddr_in local;      /* a port of this machine */

@@ -80,8 +80,8 @@ static int get_message(struct kept *k, uint64_t there, size_t size)
     return cache_read_head(&body, k->packet.data, size, &k->head);
 }
 
-/* Sends the packet, with @fd unless it is -1. Returns 0, or the errno of a call or of the answer.
- * */
+/* Sends the packet, with @fd unless it is -1. Returns 0, or the errno of a call or of the
+ * answer. */
 static int ask(struct kept *k, int fd)
 {
     static const uint8_t room[CACHE_PACKET_MAX];

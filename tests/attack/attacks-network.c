@@ -143,9 +143,9 @@ static int connect_to_path(struct victim *v, const char *path)
     return connect_to(v, SOCK_STREAM, &name, sizeof(name));
 }
 
-static int neighbour_socket(struct victim *v, const struct scene *s)
+static int neighbor_socket(struct victim *v, const struct scene *s)
 {
-    return connect_to_path(v, s->neighbour_socket);
+    return connect_to_path(v, s->neighbor_socket);
 }
 
 static int bus(struct victim *v, const struct scene *s)
@@ -192,7 +192,7 @@ const struct attack attacks_network[] = {
     {"packet", "open a packet socket", packet},
     {"netlink", "change a network device", netlink},
     {"abstract", "connect to an abstract socket", abstract},
-    {"neighbour-socket", "connect to another service's socket", neighbour_socket},
+    {"neighbor-socket", "connect to another service's socket", neighbor_socket},
     {"bus", "connect to the message bus", bus},
     {"listener", "connect out by the inherited TCP listener", listener},
     {"listener-local", "connect to this machine by the inherited TCP listener", listener_local},

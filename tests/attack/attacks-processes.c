@@ -28,8 +28,8 @@ static int exec_sh(struct victim *v, const struct scene *s UNUSED)
     return (int)CALL(v, SYS_execve, victim_text(v, "/bin/sh"), arguments(v), 0);
 }
 
-/* A program that needs no other file. It would crash at its first instruction, if it got that far.
- * */
+/* A program that needs no other file. It would crash at its first instruction, if it got that
+ * far. */
 struct program {
     Elf64_Ehdr header;
     Elf64_Phdr segment;
@@ -80,21 +80,21 @@ static int exec_memfd(struct victim *v, const struct scene *s UNUSED)
 
 static int trace(struct victim *v, const struct scene *s)
 {
-    if (!s->neighbour)
+    if (!s->neighbor)
         return ATTACK_ABSENT;
-    return (int)CALL(v, SYS_ptrace, PTRACE_SEIZE, (uint64_t)s->neighbour, 0, 0);
+    return (int)CALL(v, SYS_ptrace, PTRACE_SEIZE, (uint64_t)s->neighbor, 0, 0);
 }
 
 static int read_memory(struct victim *v, const struct scene *s)
 {
     char bytes[16] = {};
-    struct iovec there = {(void *)s->neighbour_address, sizeof(bytes)}, here;
+    struct iovec there = {(void *)s->neighbor_address, sizeof(bytes)}, here;
     long n;
 
-    if (!s->neighbour)
+    if (!s->neighbor)
         return ATTACK_ABSENT;
     here = (struct iovec){(void *)victim_put(v, bytes, sizeof(bytes)), sizeof(bytes)};
-    n = CALL(v, SYS_process_vm_readv, (uint64_t)s->neighbour, victim_put(v, &here, sizeof(here)), 1,
+    n = CALL(v, SYS_process_vm_readv, (uint64_t)s->neighbor, victim_put(v, &here, sizeof(here)), 1,
              victim_put(v, &there, sizeof(there)), 1, 0);
     return n < 0 ? (int)n : 0;
 }
@@ -104,9 +104,9 @@ static int open_memory(struct victim *v, const struct scene *s)
     char path[64];
     long fd;
 
-    if (!s->neighbour)
+    if (!s->neighbor)
         return ATTACK_ABSENT;
-    snprintf(path, sizeof(path), "/proc/%d/mem", s->neighbour);
+    snprintf(path, sizeof(path), "/proc/%d/mem", s->neighbor);
     fd = attack_open(v, path, O_RDONLY);
     return fd < 0 ? (int)fd : 0;
 }
@@ -115,9 +115,9 @@ static int take_descriptor(struct victim *v, const struct scene *s)
 {
     long fd;
 
-    if (!s->neighbour)
+    if (!s->neighbor)
         return ATTACK_ABSENT;
-    fd = CALL(v, SYS_pidfd_open, (uint64_t)s->neighbour, 0);
+    fd = CALL(v, SYS_pidfd_open, (uint64_t)s->neighbor, 0);
     if (fd < 0)
         return (int)fd;
     fd = CALL(v, SYS_pidfd_getfd, (uint64_t)fd, 0, 0);
@@ -125,11 +125,11 @@ static int take_descriptor(struct victim *v, const struct scene *s)
 }
 
 /* Signal 0 only checks the permission. */
-static int signal_neighbour(struct victim *v, const struct scene *s)
+static int signal_neighbor(struct victim *v, const struct scene *s)
 {
-    if (!s->neighbour)
+    if (!s->neighbor)
         return ATTACK_ABSENT;
-    return (int)CALL(v, SYS_kill, (uint64_t)s->neighbour, 0);
+    return (int)CALL(v, SYS_kill, (uint64_t)s->neighbor, 0);
 }
 
 static int new_process(struct victim *v, const struct scene *s UNUSED)
@@ -158,24 +158,24 @@ static int join_namespace(struct victim *v, const struct scene *s)
 {
     long fd;
 
-    if (!s->neighbour)
+    if (!s->neighbor)
         return ATTACK_ABSENT;
-    fd = CALL(v, SYS_pidfd_open, (uint64_t)s->neighbour, 0);
+    fd = CALL(v, SYS_pidfd_open, (uint64_t)s->neighbor, 0);
     return fd < 0 ? (int)fd : (int)CALL(v, SYS_setns, (uint64_t)fd, CLONE_NEWNET | CLONE_NEWNS);
 }
 
 const struct attack attacks_processes[] = {
     {"exec", "run a shell", exec_sh},
     {"exec-memfd", "run a program out of memory", exec_memfd},
-    {"ptrace", "trace a neighbour", trace},
-    {"vm-read", "read a neighbour's memory", read_memory},
-    {"proc-mem", "open a neighbour's memory as a file", open_memory},
-    {"getfd", "take a descriptor of a neighbour", take_descriptor},
-    {"kill", "send a neighbour a signal", signal_neighbour},
+    {"ptrace", "trace a neighbor", trace},
+    {"vm-read", "read a neighbor's memory", read_memory},
+    {"proc-mem", "open a neighbor's memory as a file", open_memory},
+    {"getfd", "take a descriptor of a neighbor", take_descriptor},
+    {"kill", "send a neighbor a signal", signal_neighbor},
     {"fork", "start a process", new_process},
     {"setuid", "become root", become_root},
     {"unshare-user", "make a user namespace", new_user_namespace},
     {"unshare-net", "make a network namespace", new_network_namespace},
-    {"setns", "join a neighbour's namespaces", join_namespace},
+    {"setns", "join a neighbor's namespaces", join_namespace},
     {},
 };

@@ -35,7 +35,7 @@ def program(build):
 
 
 @pytest.fixture
-def neighbour():
+def neighbor():
     process = subprocess.Popen(["sleep", "600"])
     yield process.pid
     process.kill()

@@ -247,7 +247,7 @@ static int prepare(struct run *run, bool with_listener)
         return r;
     if (run->out && (r = scene_set_out(&run->scene, run->out)) < 0)
         return r;
-    if (run->scene.neighbour && (r = scene_find_memory(&run->scene)) < 0)
+    if (run->scene.neighbor && (r = scene_find_memory(&run->scene)) < 0)
         return r;
     if (!with_listener)
         return 0;
@@ -268,7 +268,7 @@ enum {
     OPT_OWN,
     OPT_ONLY,
     OPT_OUT,
-    OPT_NEIGHBOUR
+    OPT_NEIGHBOR
 };
 
 static const struct option options[] = {
@@ -280,13 +280,13 @@ static const struct option options[] = {
     {"user-cache", 1, NULL, OPT_FILES + 5},
     {"store", 1, NULL, OPT_FILES + 6},
     {"outside", 1, NULL, OPT_FILES + 7},
-    {"neighbour-socket", 1, NULL, OPT_FILES + 8},
+    {"neighbor-socket", 1, NULL, OPT_FILES + 8},
     {"homes", 1, NULL, OPT_FILES + 9},
     {"bus", 1, NULL, OPT_FILES + 10},
     {"state-dir", 1, NULL, OPT_FILES + 11},
     {"kept-socket", 1, NULL, OPT_FILES + 12},
     {"kept-lock", 1, NULL, OPT_FILES + 13},
-    {"neighbour", 1, NULL, OPT_NEIGHBOUR},
+    {"neighbor", 1, NULL, OPT_NEIGHBOR},
     {"out", 1, NULL, OPT_OUT},
     {"only", 1, NULL, OPT_ONLY},
     {"own", 1, NULL, OPT_OWN},
@@ -301,8 +301,8 @@ int main(int argc, char **argv)
     static struct run run = {.n_own = 2, .scene.listener = -1, .our_listener = -1};
     struct scene *s = &run.scene;
     const char **const files[] = {
-        &s->other_file, &s->home_file, &s->root_file,   &s->own_file,         &s->cache_dir,
-        &s->user_cache, &s->store,     &s->outside_dir, &s->neighbour_socket, &s->homes,
+        &s->other_file, &s->home_file, &s->root_file,   &s->own_file,        &s->cache_dir,
+        &s->user_cache, &s->store,     &s->outside_dir, &s->neighbor_socket, &s->homes,
         &s->bus,        &s->state_dir, &s->kept_socket, &s->kept_lock,
     };
     bool state = false, kills = false, with_listener = false;
@@ -311,8 +311,8 @@ int main(int argc, char **argv)
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c >= OPT_FILES && c < OPT_FILES + (int)ARRAY_SIZE(files))
             *files[c - OPT_FILES] = optarg;
-        else if (c == OPT_NEIGHBOUR)
-            s->neighbour = atoi(optarg);
+        else if (c == OPT_NEIGHBOR)
+            s->neighbor = atoi(optarg);
         else if (c == OPT_ONLY)
             run.only = optarg;
         else if (c == OPT_OUT)

@@ -24,8 +24,8 @@ static int lift(int fd)
     return high;
 }
 
-/* Binds and, for streams, listens; writes the port to @address. The socket stays open until exit.
- * */
+/* Binds and, for streams, listens; writes the port to @address. The socket stays open until
+ * exit. */
 static int open_port(int type, void *address, socklen_t size)
 {
     struct sockaddr *a = address;
@@ -86,11 +86,11 @@ int scene_find_memory(struct scene *s)
     FILE *f;
     int n;
 
-    snprintf(path, sizeof(path), "/proc/%d/maps", s->neighbour);
+    snprintf(path, sizeof(path), "/proc/%d/maps", s->neighbor);
     f = fopen(path, "re");
     if (!f)
         return -errno;
-    n = fscanf(f, "%lx", &s->neighbour_address);
+    n = fscanf(f, "%lx", &s->neighbor_address);
     fclose(f);
     return n == 1 ? 0 : -EIO;
 }

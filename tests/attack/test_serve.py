@@ -25,12 +25,12 @@ def denied_once(table):
 
 def options(row, serve, scene):
     other = next(r for r in SERVICES if r != row)
-    return dict(scene, store=serve.directory / "models", neighbour=serve.pid(other.name))
+    return dict(scene, store=serve.directory / "models", neighbor=serve.pid(other.name))
 
 
-def test_each_attack_works_without_walls(program, scene, neighbour, tmp_path):
-    result = walls.attack(program, neighbour=neighbour, store=tmp_path, break_listener=True,
-                          neighbour_socket=None, **scene)
+def test_each_attack_works_without_walls(program, scene, neighbor, tmp_path):
+    result = walls.attack(program, neighbor=neighbor, store=tmp_path, break_listener=True,
+                          neighbor_socket=None, **scene)
     assert walls.check_without_walls(result) == []
     absent = [name for name in walls.PROMISED if result.outcomes[name]["none"] != "done"]
     assert absent == []
@@ -57,14 +57,14 @@ def test_a_forbidden_call_ends_the_service_and_the_next_client_starts_it(row, pr
 
 # Policies of processes that are not services, and the policy of chat with a GPU.
 @pytest.mark.parametrize("policy", ["decoder", "chat-gpu"])
-def test_a_child_denies_each_attack(policy, program, build, scene, neighbour, tmp_path, capsys):
+def test_a_child_denies_each_attack(policy, program, build, scene, neighbor, tmp_path, capsys):
     confined = build / "tests/attack/confined"
     if not confined.exists():
         pytest.skip("a build without confinement")
     child = subprocess.Popen([str(confined), policy], stdout=subprocess.PIPE, bufsize=0)
     try:
         assert child.stdout.readline() == b"sealed\n"
-        result = walls.attack(program, child.pid, store=tmp_path, neighbour=neighbour, **scene)
+        result = walls.attack(program, child.pid, store=tmp_path, neighbor=neighbor, **scene)
     finally:
         child.stdout.close()
         child.wait(10)

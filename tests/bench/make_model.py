@@ -4,7 +4,7 @@
 
     make_model.py --shape qwen3-0.6b --type Q4_K_M OUT.gguf
 
-Quantised blocks are random bits, not the result of quantising. Every block is valid, and the
+Quantized blocks are random bits, not the result of quantizing. Every block is valid, and the
 weights have the magnitude of a trained model's. Weights repeat after 65,521 blocks; this number is
 prime, so that the rows of a matrix begin at different blocks. The vocabulary is byte-level BPE of
 full size, because the time to open a model depends on it. Its words are made up, or read from the

@@ -170,7 +170,7 @@ static void check_scores(struct check *ck, const struct block_case *c)
             compare(ck, c, "score", i, t, args.s[at], expected[at],
                     tolerance_sum(c->hd + 1, 4, 6.0 * (c->hd + 1)));
             if (memcmp(&alone[at], &args.s[at], sizeof(float)) != 0)
-                check_fail(ck, "%s M %u head_dim %u: neighbours change a score",
+                check_fail(ck, "%s M %u head_dim %u: neighbors change a score",
                            codec_info(c->format)->name, c->M, c->hd);
         }
 }
@@ -202,8 +202,8 @@ static void check_values(struct check *ck, const struct block_case *c)
                     tolerance_sum(c->bt + 1, 4, 6.0 * (c->bt + 1)));
         }
     if (memcmp(alone, args.o, n * sizeof(float)) != 0)
-        check_fail(ck, "%s M %u head_dim %u: neighbours change a value",
-                   codec_info(c->format)->name, c->M, c->hd);
+        check_fail(ck, "%s M %u head_dim %u: neighbors change a value", codec_info(c->format)->name,
+                   c->M, c->hd);
 }
 
 static void one_block(struct check *ck, const struct attn_fns *fns, enum codec format, uint32_t M,
@@ -329,7 +329,7 @@ void check_softmax(struct check *c)
     for (uint32_t n = 1; n <= 66; n++)
         for (int f = 0; f < FILL_N; f++) {
             if (f == FILL_MAX || f == FILL_ALL_MIN)
-                continue; /* scores of 3e38 have no neighbours to compare with */
+                continue; /* scores of 3e38 have no neighbors to compare with */
             softmax_case(c, n, (enum fill)f, -INFINITY, 0);
             softmax_case(c, n, (enum fill)f, 0.5f, 3);
             softmax_case(c, n, (enum fill)f, 50, 3);

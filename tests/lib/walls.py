@@ -56,7 +56,7 @@ ONE_WALL = {
 
 # The same for services that connect to others: seccomp cannot tell the allowed connections apart.
 CONNECTING = {"bus": "Landlock knows no unix sockets: what must not be called is hidden",
-              "neighbour-socket": "a user's sockets lie in one directory: chat has no streams"}
+              "neighbor-socket": "a user's sockets lie in one directory: chat has no streams"}
 # For services that pass memory to others: their unit allows memfd_create.
 HANDING = {"exec-memfd": "execve is not allowed, by the service's own filter alone",
            "map-memfd": "executable mappings are not, by the service's own filter alone"}

@@ -184,7 +184,7 @@ static void call_wait(struct http_call *call)
 
 /* --- the answer --- */
 
-/* Called after a callback. False: the callback cancelled the call, which is freed. */
+/* Called after a callback. False: the callback canceled the call, which is freed. */
 static bool call_goes_on(struct http_call *call)
 {
     call->in_callback = false;

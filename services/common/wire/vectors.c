@@ -2,7 +2,7 @@
 /*
  * Writing vectors in JSON
  *
- * Nine digits distinguish every float from its neighbours. They are computed in double precision,
+ * Nine digits distinguish every float from its neighbors. They are computed in double precision,
  * whose error is far below half the distance of two floats, and without printf, because an answer
  * has hundreds of thousands of them.
  */

@@ -75,7 +75,7 @@ class Field:
             "other_file": "/home/alice/private", "home_file": "/home/alice/public",
             "homes": "/home", "root_file": "/root/.secret", "cache": "/var/cache/test",
             "state_dir": home + "/.local/state/other" if user else "/var/lib/sconce/other",
-            "outside": "/tmp", "neighbour": self.pid(mode, other), "neighbour_socket": socket,
+            "outside": "/tmp", "neighbor": self.pid(mode, other), "neighbor_socket": socket,
             "bus": "/run/dbus/system_bus_socket", "own_file": home + "/private" if user else None,
             "user_cache": (home if user else "/home/alice") + "/.cache",
             "store": home + "/.local/share/sconce/models" if user else "/var/lib/sconce/models",
@@ -93,7 +93,7 @@ class Field:
         with Serve("sconce", directory, options["store"], self.machine.run,
                    self.machine.popen) as serve:
             other = next(r for r in SERVICES if r != row)
-            options.update(neighbour=serve.pid(other.name), **more)
+            options.update(neighbor=serve.pid(other.name), **more)
             return walls.attack(PROGRAM, serve.pid(row.name), self.machine.run, **options)
 
     def status(self, mode, row):
@@ -147,7 +147,7 @@ def stop_services(machine):
 
 
 def lay_cable(machine):
-    """Connects the machine to a neighbour at 192.0.2.2."""
+    """Connects the machine to a neighbor at 192.0.2.2."""
     outside = machine.popen(["unshare", "-n", "python3", "-c", OUTSIDE], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, text=True)
     there = outside.stdout.readline().strip()

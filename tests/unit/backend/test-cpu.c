@@ -294,7 +294,7 @@ static void check_batches(const struct tiny_options *options, uint32_t n_threads
     bench_done(&b);
 }
 
-TEST(rows_do_not_depend_on_their_neighbours)
+TEST(rows_do_not_depend_on_their_neighbors)
 {
     check_batches(&llama, 2);
     check_batches(&tiny_qwen, 3);
@@ -432,7 +432,7 @@ TEST(products_that_no_kernel_can_do_are_refused)
 RUN_TESTS(cmocka_unit_test(logits_follow_the_formulas_on_every_rung),
           cmocka_unit_test(fusing_changes_no_bit),
           cmocka_unit_test(chunks_and_threads_change_no_bit),
-          cmocka_unit_test(rows_do_not_depend_on_their_neighbours),
+          cmocka_unit_test(rows_do_not_depend_on_their_neighbors),
           cmocka_unit_test(only_the_rows_asked_for_have_logits),
           cmocka_unit_test(copied_blocks_read_like_the_originals),
           cmocka_unit_test(a_step_allocates_nothing),

@@ -321,7 +321,7 @@ static bool is_live(const struct outcome *o)
     return o->id != 0 && o->n_finished < o->n_choices;
 }
 
-/* Requests are cancelled at random moments: waiting, in their prompt, decoding or finished. */
+/* Requests are canceled at random moments: waiting, in their prompt, decoding or finished. */
 TEST(ten_thousand_cancellations_leave_nothing_behind)
 {
     enum { N = 40 };

@@ -162,7 +162,7 @@ static bool is_live(const struct outcome *o)
     return o->id != 0 && o->n_finished < o->n_choices;
 }
 
-/* Requests are cancelled while they wait, run, or wait for the device. */
+/* Requests are canceled while they wait, run, or wait for the device. */
 TEST(cancelled_requests_and_losses_leave_nothing_behind)
 {
     enum { N = 40 };

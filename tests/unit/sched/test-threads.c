@@ -176,7 +176,7 @@ TEST(an_idle_engine_keeps_what_it_has)
     fake_tier_done(&tier);
 }
 
-/* A slow device: a long prompt is cut into chunks so that cancelling it takes effect soon. */
+/* A slow device: a long prompt is cut into chunks so that canceling it takes effect soon. */
 TEST(a_long_prompt_is_cancelled_soon)
 {
     enum { N = 4000 };
@@ -203,7 +203,7 @@ TEST(a_long_prompt_is_cancelled_soon)
     rig_done(&rig);
 }
 
-/* Between two attempts to open a lost device, cancelling and freeing do not block. */
+/* Between two attempts to open a lost device, canceling and freeing do not block. */
 TEST(nobody_waits_for_a_lost_device)
 {
     const struct rig_params params = {.null = {.lose_step = 3, .n_bad_recovers = 1000}};

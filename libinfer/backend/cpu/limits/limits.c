@@ -48,7 +48,7 @@ static const struct read_way {
     {"4 streams per thread, prefetched 1 KiB ahead", 4, 1024, false},
     {"8 streams per thread", 8, 0, false},
     {"16 streams per thread, prefetched 1 KiB ahead", 16, 1024, false},
-    {"neighbouring pieces, prefetched 2 KiB ahead", 1, 2048, true},
+    {"neighboring pieces, prefetched 2 KiB ahead", 1, 2048, true},
 };
 
 struct limits {
