@@ -60,7 +60,8 @@ struct backend_ops {
      * reason, and kv_new() must not be called with them. Any thread may call it. NULL: all are
      * supported. */
     int (*kv_check)(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr);
-    /* The most blocks that this device can hold; UINT32_MAX if only memory limits them. */
+    /* The maximum number of blocks that this device can hold; UINT32_MAX if only memory limits
+     * them. */
     uint64_t (*kv_max_blocks)(struct backend *b, const struct kv_layout *layout);
     /* Creates a store of @n_blocks. Its memory is reserved and used only as blocks are written.
      * -ENOMEM. */

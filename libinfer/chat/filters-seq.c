@@ -86,7 +86,8 @@ static void sort_by_keys(struct jinja *j, struct value *items, struct value *key
     size_t *order = JARRAY(j, size_t, n), *tmp = JARRAY(j, size_t, n);
     struct value *copy = JARRAY(j, struct value, n * 2);
 
-    /* Equal items keep their order in both directions: reverse, sort, reverse. */
+    /* Equal items keep their order in both directions: for a descending order, the items are
+     * reversed before sorting and after it. */
     for (size_t i = 0; i < n; i++)
         order[i] = reverse ? n - 1 - i : i;
     merge_sort(j, keys, order, tmp, n);

@@ -7,14 +7,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* 64-bit hash, stable across processes and machines: splitmix-style mixing of 8-byte words. */
+/* Returns a hash of 64 bits, which mixes words of 8 bytes as splitmix64 does. It is the same in all
+ * processes and on all machines with the same byte order. */
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t len);
-/* The same with a seed that is random per process, for tables with untrusted keys. */
+/* Like hash_bytes(), with a random seed of this process, for tables with untrusted keys. */
 uint64_t hash_seeded(const void *data, size_t len);
-/* That seed. */
+/* Returns the random seed of this process. */
 uint64_t hash_seed(void);
 
-/* The two halves of the full product, mixed. */
+/* Returns the upper half of the product of 128 bits, XOR its lower half. */
 static inline uint64_t hash_fold(uint64_t a, uint64_t b)
 {
     const unsigned __int128 p = (unsigned __int128)a * b;
@@ -30,8 +31,9 @@ static inline uint64_t hash_load(const unsigned char *p, size_t n)
     return w;
 }
 
-/* A hash for many short texts, such as vocabularies: two multiplications up to 16 bytes. It depends
- * on the byte order of the machine. @seed as in hash_seed(). */
+/* A fast hash for many short texts, such as vocabularies: a text of up to 16 bytes takes two
+ * multiplications of 64 bits. The hash depends on the byte order of the machine. @seed is the
+ * result of hash_seed(). */
 static inline uint32_t hash_text(uint64_t seed, const void *data, size_t len)
 {
     const uint64_t k = 0x9e3779b97f4a7c15u;

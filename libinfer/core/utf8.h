@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the longest valid prefix of @s; ends at whole code points. */
+/* Returns the length of the longest valid prefix of @s, which ends after a whole code point. */
 size_t utf8_valid_prefix(const char *s, size_t len);
 static inline bool utf8_valid(const char *s, size_t len)
 {
@@ -20,9 +20,9 @@ static inline bool utf8_valid(const char *s, size_t len)
 size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp);
 /* Encodes into @out (4 bytes). Returns the length, or 0 if @cp is not a scalar value. */
 size_t utf8_encode(uint32_t cp, char *out);
-/* If @s is the incomplete beginning of a valid code point, the number of missing bytes (1–3); else
- * 0. */
+/* Returns how many bytes are missing (1–3) if @s is the incomplete beginning of a valid code point,
+ * else 0. */
 size_t utf8_incomplete(const char *s, size_t len);
-/* Length of the maximal subpart at @s that one U+FFFD replaces (Unicode 3.9, as Python does): at
- * least 1 for len > 0. Call it where utf8_decode() returned 0. */
+/* Returns how many invalid bytes at @s one U+FFFD replaces: the "maximal subpart" of Unicode 3.9,
+ * as in Python, at least 1. Call it where utf8_decode() returned 0. */
 size_t utf8_bad_length(const char *s, size_t len);

@@ -12,12 +12,12 @@
  *   Q4_0             one of 16 levels × F16 scale of 32 elements, of the rotated head
  *   FP8              E4M3 (4 bits of exponent, 3 of fraction, up to 448) × F16 scale of the head
  *
- * Rotated: each run of 2^n elements is multiplied by the Hadamard matrix of order 2^n, divided by
- * the root of 2^n, where 2^n is the largest power of two that divides the head's size. This spreads
- * outliers over all elements, and products with queries that are rotated too stay the same.
- * Elements of rotated heads are nearly normally distributed. The levels are those with the least
- * mean squared error (Lloyd 1957) for 32 normal numbers relative to their largest magnitude, which
- * is 127 scales.
+ * To rotate a head, each run of 2^n of its elements is multiplied by the Hadamard matrix of order
+ * 2^n, divided by the root of 2^n, where 2^n is the largest power of two that divides the head's
+ * size. This spreads outliers over all elements. Queries are rotated too, which leaves the products
+ * of queries and keys unchanged. Elements of rotated heads are nearly normally distributed. The 16
+ * levels have the least mean squared error (Lloyd 1957) for 32 normally distributed numbers, if the
+ * largest magnitude of the 32 is 127 scales.
  */
 
 #include "core/macros.h"
@@ -46,7 +46,7 @@ struct codec_info {
                                 the whole head */
 };
 
-/* Static. */
+/* Describes a format; the description is static. */
 const struct codec_info *codec_info(enum codec codec);
 /* Finds a format by name. Returns false if it is unknown. */
 bool codec_find(const char *name, size_t len, enum codec *ret_codec);

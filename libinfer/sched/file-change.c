@@ -2,11 +2,13 @@
 /*
  * Detection of model files that change while the engine runs
  *
- * A mapping shows a write to its file at once, so the rows computed after it can be wrong. Removed
- * pages are detected after each step. A write to a file is detected only by a system call that
- * compares its attributes. This check runs before a sequence may finish successfully, and when a
- * request is submitted. After a change all requests end, computed blocks lose their names, and the
- * tier, which checks by itself, stores nothing more.
+ * Weights are used in mapped files. A write to such a file changes the mapping at once, so rows
+ * that are computed after the write can be wrong. The loss of pages of a file that was cut short is
+ * detected after each step. A write is detected only by a system call that reads the attributes of
+ * the file. This check runs before a sequence may finish successfully, and when a request is
+ * submitted. After a change all requests end, and no later request finds the computed KV blocks,
+ * because they lose their names. The KV tier on disk checks the files itself, and stores no more
+ * blocks.
  */
 #include "sched/sched.h"
 

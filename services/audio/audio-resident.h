@@ -12,7 +12,7 @@ struct audio_resident {
     struct inf_transcriber *transcriber;
 };
 
-/* Their stats are a struct inf_transcriber_stats. Each name has only one resident. */
+/* The stats of a resident are a struct inf_transcriber_stats. Each name has only one resident. */
 extern const struct residents_ops audio_residents_ops;
 
 static inline struct audio_resident *audio_resident_of(const struct resident *resident)

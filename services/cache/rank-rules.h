@@ -45,8 +45,8 @@ DEFINE_CLEANUP(struct cache_policy *, cache_policy_free)
 int cache_policy_save(const struct cache_policy *p, void **ret_saved, size_t *ret_size);
 
 /* Sets how many blocks fit. Call it when the number may have changed by a tenth. The rule
- * forgets its statistics only when the number changes by more than half. -ENOMEM: nothing changed.
- */
+ * forgets its statistics only when the number changes by more than half. -ENOMEM: nothing
+ * changed. */
 int cache_policy_resize(struct cache_policy *p, uint64_t capacity);
 
 /* Records that a block was requested that is not stored, with @after blocks of its chain from it

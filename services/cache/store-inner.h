@@ -117,7 +117,7 @@ uint64_t store_now(const struct store *s);
 
 /* store-limits.c: limits */
 
-/* The most bytes that one write may ask for. */
+/* The maximum number of bytes that one write may request. */
 uint64_t room_most(const struct store *s);
 /* Whether @need more bytes of @tenant (0: no tenant) fit beside all stored blocks. */
 bool room_fits(const struct store *s, uint32_t tenant, uint64_t need);

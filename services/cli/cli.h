@@ -127,8 +127,8 @@ struct cli_device {
     "best\n"                                                                                       \
     "                       GPU, or the CPU (default: auto)\n"
 
-/* Opens the device; NULL is "auto". Call it before anything that takes long. Prints errors itself.
- */
+/* Opens the device; NULL is "auto". Call it before anything that takes long. Prints errors
+ * itself. */
 int cli_open_device(const char *verb, const char *name, struct cli_device *ret_device);
 /* Call it after freeing the engines. Zeroed memory is accepted. */
 void cli_device_done(struct cli_device *device);

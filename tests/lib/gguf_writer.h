@@ -36,8 +36,8 @@ void gguf_put_entry(struct gguf_writer *w, const char *name, uint32_t type, cons
 
 /* Returns the whole file, which the caller frees; the writer is empty afterwards. */
 char *gguf_writer_finish(struct gguf_writer *w, size_t *ret_len);
-/* Writes it to a new file below $TMPDIR. The caller removes the file and frees the returned path.
- * */
+/* Writes it to a new file below $TMPDIR. The caller removes the file and frees the returned
+ * path. */
 char *gguf_writer_save(struct gguf_writer *w);
 /* Writes any bytes to a new file, as gguf_writer_save() does. */
 char *test_file_save(const void *data, size_t len);

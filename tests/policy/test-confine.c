@@ -321,8 +321,8 @@ TEST(a_broken_invariant_still_aborts)
     }
 }
 
-/* Starts under a filter that makes @call fail with @error. Returns 0 if confined, else the error.
- * */
+/* Starts under a filter that makes @call fail with @error. Returns 0 if confined, else the
+ * error. */
 static int start_without(const char *call, int error, const char *landlock, char *text, size_t size)
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);

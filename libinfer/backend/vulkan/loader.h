@@ -120,6 +120,6 @@ int vkb_loader_device_fns(const struct vkb_instance_fns *instance, VkDevice devi
 
 /* "VK_ERROR_DEVICE_LOST" and the like. */
 const char *vkb_result_name(VkResult result);
-/* The errno for a result: -ENODEV for a lost device, -ENOMEM, -ETIMEDOUT, else -EIO; 0 for success.
- */
+/* The errno for a result: -ENODEV for a lost device, -ENOMEM, -ETIMEDOUT, else -EIO; 0 for
+ * success. */
 int vkb_errno(VkResult result);

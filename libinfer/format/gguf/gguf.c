@@ -397,8 +397,8 @@ static int read_tensors(struct reader *r, struct gguf *g, uint64_t n)
     _cleanup_free_ struct entry *entries = NULL;
     int rc;
 
-    /* The smallest entry: 8 + 1 bytes of name, 4 of rank, 8 of dimension, 4 of type, 8 of offset.
-     */
+    /* The smallest entry: 8 + 1 bytes of name, 4 of rank, 8 of dimension, 4 of type, 8 of
+     * offset. */
     if (n > reader_left(r) / 33 || n > GGUF_MAX_VALUES)
         return err_set_at(r->err, EBADMSG, 8, "%llu tensors do not fit the file",
                           (unsigned long long)n);

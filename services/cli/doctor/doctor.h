@@ -63,8 +63,8 @@ const char *doctor_systemctl(const struct doctor_side *side);
 /* "sudo " if @side is the system's and this process is not root, else "". */
 const char *doctor_sudo(const struct doctor_side *side);
 /* A command that opens an editor at the place of an error "FILE.yaml:LINE:COLUMN: text"; NULL: the
- * text contains no place.
- */
+ * text contains no
+ * place. */
 const char *doctor_edit(const struct doctor_side *side, const char *text);
 /* The owner of @side: "your" or "the machine's". */
 const char *doctor_whose(const struct doctor_side *side);

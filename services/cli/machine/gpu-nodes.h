@@ -28,8 +28,8 @@ size_t gpu_nodes_find(const char *root, struct gpu_node nodes[GPU_MAX_NODES]);
 char *gpu_nodes_groups(const struct gpu_node *nodes, size_t n);
 /* Whether the mode of the node lets this process open it for reading and writing. */
 bool gpu_node_is_open(const struct gpu_node *node);
-/* Makes the content of the drop-in that gives a service access to these nodes; NULL: out of memory.
- */
+/* Makes the content of the drop-in that gives a service access to these nodes; NULL: out of
+ * memory. */
 char *gpu_drop_in(bool user, const struct gpu_node *nodes, size_t n);
 /* Finds the @i-th node in such a drop-in; false after the last one. */
 bool gpu_drop_in_node(const char *text, size_t i, char *path, size_t size);

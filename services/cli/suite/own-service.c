@@ -43,8 +43,8 @@ static bool is_installed(const struct own_service *params)
            models_scan(config, &models) == 0 && models_find(models, params->model);
 }
 
-/* As in `sconce run`: a word with a slash is a path if it exists; any other word is a name first.
- */
+/* As in `sconce run`: a word with a slash is a path if it exists; any other word is a name
+ * first. */
 static bool model_is_path(const struct own_service *params)
 {
     const char *model = params->model;
@@ -116,8 +116,8 @@ static int write_manifest(struct own *own, const char *path)
     return fclose(f) != 0 ? -errno : 0;
 }
 
-/* Creates a manifest for a model that is given by its path; prints an error if it is not a model.
- */
+/* Creates a manifest for a model that is given by its path; prints an error if it is not a
+ * model. */
 static int take_model(struct own *own)
 {
     const struct own_service *params = own->params;

@@ -164,8 +164,8 @@ static bool bench_number(const char *option, const char *text, uint32_t *ret)
     return true;
 }
 
-/* Parses the command line. Returns CLI_OK, BENCH_HELP, or the exit status. @m: the model options.
- */
+/* Parses the command line. Returns CLI_OK, BENCH_HELP, or the exit status. @m: the model
+ * options. */
 static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models *m)
 {
     static const struct option options[] = {

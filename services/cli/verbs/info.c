@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce info: shows a model, from its file, or the compute devices
+ * sconce info: shows a model or the compute devices
  */
 #include <errno.h>
 #include <getopt.h>
@@ -16,11 +16,11 @@
 static const char help[] =
     "Usage: sconce info MODEL [--json] [--meta] [--template]\n"
     "       sconce info --devices [--json]\n"
-    "Shows a model, or the compute devices of this machine.\n\n"
+    "Shows a model or the compute devices of this machine.\n\n"
     "  --devices            the CPU and the GPUs, with the names that --device\n"
     "                       takes\n"
     "  --json               print a JSON object\n"
-    "  --meta               add all metadata of the file\n"
+    "  --meta               also print all metadata of the file\n"
     "  --template           print only the chat template\n" CLI_MODELS_HELP;
 
 static json_t *text_json(const char *text)
@@ -155,7 +155,7 @@ int verb_info(int argc, char **argv)
     if (devices)
         return cli_print_devices("info", json);
     if (optind + 1 != argc)
-        return cli_usage("info", "name one model");
+        return cli_usage("info", "give the name or the path of one model");
     r = open_model(&m, argv[optind], &model);
     if (r != CLI_OK)
         return r;

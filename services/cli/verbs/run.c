@@ -77,8 +77,8 @@ struct run {
     struct saved saved; /* name NULL: the conversation is not saved */
 };
 
-/* The speed in tokens per second; 0 for few tokens or a very short time, where it would be noise.
- */
+/* The speed in tokens per second; 0 for few tokens or a very short time, where it would be
+ * noise. */
 static double run_speed(const struct conversation_stats *s)
 {
     const double rest = s->total_sec - s->first_sec;

@@ -146,8 +146,8 @@ static int setup_doors(struct setup *s, int argc __attribute__((unused)),
     return CLI_OK;
 }
 
-/* Root would follow links that another user created, and leave files that this user cannot change.
- */
+/* Root would follow links that another user created, and leave files that this user cannot
+ * change. */
 static bool is_home_of_another(const char *home)
 {
     struct stat st;

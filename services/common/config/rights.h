@@ -20,7 +20,7 @@ enum right {
 
 enum {
     RIGHTS_ALL = RIGHT_INFER | RIGHT_MANAGE | RIGHT_OBSERVE,
-    /* Rights of a key without a rights= field, as in versions without rights. */
+    /* A key without a rights= field has these rights, which older versions gave to every key. */
     RIGHTS_UNSTATED = RIGHT_INFER | RIGHT_OBSERVE,
     RIGHTS_TEXT_SIZE = 32,
 };
@@ -32,7 +32,7 @@ const char *right_name(enum right right);
 /* Returns the right that a word of @len bytes means; 0: none. */
 unsigned right_find(const char *word, size_t len);
 /* Parses a set such as "infer,observe": words separated by one comma; duplicates are allowed.
- * -EINVAL: there is no word, or a word is no right. */
+ * -EINVAL: there is no word, or a word is not the name of a right. */
 int rights_parse(const char *text, size_t len, unsigned *ret_rights);
 /* Writes a set in the form that rights_parse() reads. */
 void rights_print(unsigned rights, char ret_text[RIGHTS_TEXT_SIZE]);

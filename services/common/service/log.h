@@ -11,8 +11,8 @@
 
 #include "core/macros.h"
 
-/* @name is static and becomes the field SCONCE_SERVICE. Reads SCONCE_LOG=debug|info|warning|error.
- */
+/* @name is static and becomes the field SCONCE_SERVICE. Reads
+ * SCONCE_LOG=debug|info|warning|error. */
 void log_open(const char *name);
 void log_msg(int priority, const char *format, ...) PRINTF(2, 3);
 

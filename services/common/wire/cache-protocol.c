@@ -2,9 +2,9 @@
 /*
  * Encoding and decoding packets of the cache service (see cache-protocol.h)
  *
- * Encoders append to a packet that has room for the largest of its kind, which is asserted.
- * Decoders read from front to back. A failed decoder moves the reader to its end, so that later
- * ones fail too.
+ * Encoders append to a packet. A packet has room for the largest request and the largest answer,
+ * which put_bytes() asserts. Decoders read from front to back. A decoder that fails moves the
+ * reader to the end of the packet, so that all later decoders fail, too.
  */
 #include "common/wire/cache-protocol.h"
 

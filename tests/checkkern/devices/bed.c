@@ -62,7 +62,7 @@ bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
     find_input(bed);
     shuffle(bed);
     if (ops->kv_new(c->backend, &bed->layout, BED_BLOCKS, &bed->store) < 0) {
-        check_fail(c, "no KV store");
+        check_fail(c, "the device cannot make a KV store");
         return false;
     }
     r = ops->compile(c->backend, g, &bed->limits, bed->store, &bed->plan, &err);
@@ -204,7 +204,7 @@ double bed_compare_row(struct bed *bed, const float *row, const double *expected
         const double y = (double)row[j];
         double part;
 
-        /* Values outside of the range of floats. */
+        /* Values outside of the range of floats are not compared. */
         if (!(fabs(expected[j]) < 0x1p127) || !(errors[j] < 0x1p100))
             continue;
         part = y == expected[j] ? 0 : fabs(y - expected[j]) / errors[j];
@@ -239,8 +239,8 @@ void bed_same(struct bed *bed, const float *got, const float *expected, uint32_t
             continue;
         bed->c->n_other++;
         if (device_same_bits(bed->backend))
-            check_fail(bed->c, "%s: row %zu, column %zu is %.9g in other company, and %.9g", what,
-                       i / bed->width, i % bed->width, (double)got[i], (double)expected[i]);
+            check_fail(bed->c, "%s: row %zu, column %zu is %.9g or %.9g, depending on other rows",
+                       what, i / bed->width, i % bed->width, (double)got[i], (double)expected[i]);
         return;
     }
 }
@@ -250,10 +250,11 @@ void *case_bytes(struct case_memory *m, size_t size, size_t offset)
     struct guarded *g = &m->blocks[m->n];
 
     if (m->n == ARRAY_SIZE(m->blocks)) {
-        fprintf(stderr, "checkkern: a case is too large\n");
+        fprintf(stderr, "checkkern: a case has too many blocks of memory\n");
         exit(2);
     }
-    /* Either begins at a page with what lies before it, or ends at one. */
+    /* Every other block ends at an unmapped page if that keeps it aligned; the rest begin at
+     * one. */
     *g = guarded_new(offset + size, m->n % 2 == 1 && (offset + size) % 64 == 0);
     m->n++;
     return (uint8_t *)g->data + offset;
@@ -275,7 +276,7 @@ struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype
     void *data;
 
     if (!dtype_row_bytes(dtype, cols, &bytes)) {
-        fprintf(stderr, "checkkern: rows of %u elements are none of %s\n", cols,
+        fprintf(stderr, "checkkern: %u elements are no complete row of %s\n", cols,
                 dtype_info(dtype)->name);
         exit(2);
     }
@@ -289,6 +290,6 @@ void case_done(struct check *c, struct case_memory *m)
 {
     for (unsigned i = 0; i < m->n; i++)
         if (!guarded_done(&m->blocks[i]))
-            check_fail(c, "weights or inputs were written");
+            check_fail(c, "the device wrote to weights or inputs");
     m->n = 0;
 }

@@ -151,7 +151,7 @@ static void attn_case(struct check *c, const struct attn_case *a)
         for (uint32_t i = 0; i < N_SEQS; i++) {
             struct bed_seq alone = seqs[i];
 
-            compare(&b, &seqs[i], 140, "in company");
+            compare(&b, &seqs[i], 140, "with other sequences");
             alone.out = NEW(float, (size_t)alone.n *b.bed.width);
             bed_run(&b.bed, &alone, 140);
             bed_same(&b.bed, seqs[i].out, alone.out, alone.n, b.what);

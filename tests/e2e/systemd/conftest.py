@@ -4,7 +4,7 @@
 installed     (session) a machine in which the packages were installed while it ran; .output is the
               output of apt. Tests may change its configuration if they restore it.
 machine       the machine of `installed`, with no sconce service running when the test begins.
-make_machine  makes more machines, with or without the packages, which are removed after the test.
+make_machine  makes more machines, with or without the packages, and removes them after the test.
 """
 import os
 import pathlib
@@ -44,7 +44,7 @@ def base(debs):
 
 @pytest.fixture(scope="session")
 def ready(base, debs):
-    """The same with the dependencies installed."""
+    """A root in which the dependencies of the packages are installed."""
     return packages.ready(base) if debs else base
 
 
@@ -164,7 +164,7 @@ def drop_in(machine):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Prints the figures that passed tests reported."""
+    """Prints the figures that the tests which passed have reported."""
     lines = [line for report in terminalreporter.getreports("passed")
              for name, text in report.sections if name == "Captured stdout call"
              for line in text.splitlines() if line]

@@ -3,8 +3,7 @@
 
 SCONCE_DEBS       a directory with packages that are already built
 SCONCE_BUILD_USR  a build directory with the prefix /usr: `meson install` of it replaces the
-packages,
-                  for a quick test of work in progress
+                  packages, for a quick test of work in progress
 """
 import hashlib
 import os

@@ -168,7 +168,8 @@ static void compare(const struct way *way, const struct answer *a, const struct 
         if (!same)
             fail_msg("request %u differs with %u threads, %u sequences, %u rows%s%s, %s", i,
                      way->n_threads, way->max_seqs, way->max_batch_tokens,
-                     way->company ? ", in company" : "", way->n_known > 0 ? ", known" : "",
+                     way->company ? ", with other requests" : "",
+                     way->n_known > 0 ? ", with cached prompts" : "",
                      way->kv_type ? way->kv_type : "auto");
     }
 }

@@ -335,8 +335,8 @@ TEST(engines_refuse_what_they_cannot_be)
     p = (struct inf_engine_params){.model = model, .n_ctx = 1};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
     ASSERT_ERROR(inf_engine_new(&(struct inf_engine_params){0}, &engine, &err), EINVAL);
-    /* Too little memory for the model's context shortens it, unless the caller requested a length.
-     * */
+    /* Too little memory for the model's context shortens it, unless the caller requested a
+     * length. */
     p = (struct inf_engine_params){.model = model, .kv_bytes = 200000};
     ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     assert_in_range(inf_engine_n_ctx(engine), 64, 192);

@@ -88,8 +88,8 @@ static bool run(const struct subject *s, struct fake_tier *tier, const int32_t *
     if (r == -EOPNOTSUPP)
         return false;
     ASSERT_OK_ERR(r, err);
-    /* Computing such small models is faster than reading blocks, and faster than asking for them.
-     * */
+    /* Computing such small models is faster than reading blocks, and faster than asking for
+     * them. */
     engine->sched->fetching.margin = 0;
     engine->sched->fetching.first_tok_s = 1;
     ask(engine, prompt, a);

@@ -92,8 +92,8 @@ static void remember(const char *path, int fd, uint64_t offset, uint64_t n)
         memset(u->old, 0, n);
 }
 
-/* Forgets the saved contents of writes that are durable now, or of a deleted file; NULL: all files.
- * */
+/* Forgets the saved contents of writes that are durable now, or of a deleted file; NULL: all
+ * files. */
 static void forget(const char *path)
 {
     size_t m = 0;

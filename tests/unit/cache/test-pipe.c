@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of files sent through pipes: the received bytes, and the errors when nothing can be sent.
- * */
+/* Sends parts of files through pipes, and checks the received bytes, and the errors when nothing
+ * can be sent. */
 #include "cache/block-pipe.h"
 
 #include <errno.h>

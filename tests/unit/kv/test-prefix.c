@@ -13,7 +13,7 @@ enum { N_TABLES = 6, MAX_TOKENS = 40, MAX_NAMES = MAX_TOKENS / BLOCK };
 
 static const struct kv_name root = {{1, 2, 3}};
 
-/* A sequence: tokens, their names, and its table. */
+/* A sequence: its tokens, the names of its blocks, and its table. */
 struct chain {
     int32_t tokens[MAX_TOKENS];
     uint32_t n;
@@ -27,8 +27,8 @@ static void chain_init(struct chain *c, struct kv_pool *pool)
     ASSERT_OK(kv_table_init(&c->table, pool, MAX_TOKENS));
 }
 
-/* Appends tokens; known blocks are shared, the others computed. Returns the number of known tokens.
- * */
+/* Makes @text the tokens of @c. Known blocks are shared, the others computed. Returns the number of
+ * known blocks. */
 static uint32_t say(struct chain *c, const char *text)
 {
     uint32_t n_known;
@@ -78,8 +78,8 @@ static void assert_name(const struct kv_name *name, const char *hex)
     ASSERT_STREQ(text, hex);
 }
 
-/* Other processes and machines compute the same names: these come from another implementation,
- *   python3 tests/unit/kv/names.py */
+/* Other processes and machines must compute the same names. The expected names come from another
+ * implementation: python3 tests/unit/kv/names.py */
 TEST(names_are_what_they_always_were)
 {
     static const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 151643};
@@ -162,7 +162,8 @@ TEST(the_oldest_go_first_and_ends_before_beginnings)
     end(&a);
     end(&b);
     assert_int_equal(kv_pool_n_idle(pool), 4);
-    /* First two blocks without a name, then the tail of the sequence that ended first. */
+    /* The new blocks replace the two blocks without a name, and then the last block of the sequence
+     * that ended first. */
     say(&c, "eeeeffffgggg");
     assert_int_equal(known(pool, "aaaabbbbcccc"), 2);
     assert_int_equal(known(pool, "aaaadddd"), 2);
@@ -196,7 +197,7 @@ TEST(a_named_block_is_copied_before_it_is_written)
     put(&a.table, 7, 'h');
     assert_int_equal(get(&a.table, 6), 'g');
     assert_int_equal(kv_pool_n_free(pool), 1);
-    /* Its new block is the same as a known one. */
+    /* Its new block gets the name of a known block, and is replaced by that block. */
     kv_table_name(&a.table, a.names, 2);
     assert_int_equal(kv_pool_n_free(pool), 1);
     assert_int_equal(kv_pool_n_idle(pool), 0);
@@ -247,7 +248,7 @@ TEST(what_is_forgotten_is_not_found_and_not_named_again)
     assert_int_equal(known(pool, "abcdefgh") + known(pool, "ijkl"), 0);
     assert_int_equal(kv_pool_n_idle(pool), 0);
     assert_int_equal(kv_pool_n_free(pool), 6);
-    /* A table from before continues without names. */
+    /* A table that is older than kv_pool_forget() continues without names. */
     assert_false(kv_table_is_current(&a.table));
     assert_int_equal(kv_table_extend(&a.table, 4), 0);
     kv_table_name(&a.table, a.names, 3);
@@ -276,8 +277,8 @@ TEST(idle_blocks_keep_their_memory)
     kv_pool_free(pool);
 }
 
-/* Prompts of two different words, so that prefixes repeat, with few blocks. say() checks contents.
- * */
+/* Prompts consist of two different words, so that prefixes repeat, and there are few blocks. say()
+ * checks contents. */
 TEST(random_chains_hold_their_tokens)
 {
     struct kv_pool *pool = pool_make(N_BLOCKS);

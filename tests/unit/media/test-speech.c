@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans of speech compared with those of the reference code (tests/golden/make_audio.py). */
+/* Compares spans of speech with those of the reference code (tests/golden/make_audio.py). */
 #include "lib/test.h"
 
 #include "core/macros.h"
@@ -68,7 +68,8 @@ TEST(a_span_is_told_once_nothing_can_change_it)
     speech_finder_init(&finder, &SPEECH_PARAMS_DEFAULT);
     for (int i = 0; i < 20; i++)
         assert_false(speech_finder_push(&finder, 0.9f, &span));
-    /* The pause of 100 ms takes four chunks; both paddings lie within them. */
+    /* A pause of 100 ms ends the span. Four chunks of 32 ms contain it, and also the padding of
+     * this span and of any later one. */
     while (!speech_finder_push(&finder, 0.1f, &span))
         n++;
     assert_int_equal(n, 4);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The VAD network compared with one in double precision with the same weights
- * (tests/golden/make_audio.py), its products bit for bit between the instruction sets of this CPU,
- * and invalid weight files.
+ * Tests of the network for voice activity detection (VAD). Its probabilities are compared with
+ * those of a network in double precision with the same weights (tests/golden/make_audio.py). Its
+ * products must have the same bits on all instruction sets of this CPU. Invalid weight files are
+ * refused.
  */
 #include "lib/test.h"
 
@@ -77,7 +78,7 @@ TEST(probabilities_are_those_of_the_reference)
     check_signals(m, 0, 1e-5f);
 }
 
-/* Their weights are rounded to half precision: a relative error of 2^-11 each. */
+/* Files of whisper.cpp have weights in half precision, so each has a relative error of 2^-11. */
 TEST(files_of_whisper_cpp_hear_the_same)
 {
     _cleanup_(vad_model_closep) struct vad_model *m = NULL;

@@ -173,8 +173,8 @@ TEST(an_engine_may_keep_nothing)
     rig_done(&rig);
 }
 
-/* Each token of a prompt needs its log-probability, so each row is computed; others may reuse them.
- * */
+/* Each token of a prompt needs its log-probability, so each row is computed; others may reuse
+ * them. */
 TEST(log_probabilities_of_a_prompt_take_all_rows)
 {
     const struct rig_params params = {0};
@@ -308,7 +308,7 @@ static bool was_cancelled(const struct outcome *o)
     return false;
 }
 
-/* Requests come and are cancelled at random; all others give the same result as without a cache. */
+/* Requests come and are canceled at random; all others give the same result as without a cache. */
 static void check_random(const struct rig_params *params, uint32_t n_rounds)
 {
     static struct outcome outcomes[N_AT_ONCE], expected[N_AT_ONCE];

@@ -104,7 +104,7 @@ TEST(what_is_dropped_has_limits)
     _cleanup_str_ struct str text = {}, out = {};
     size_t used;
 
-    /* A line, all extensions, all trailers. */
+    /* A line has a limit, and so have all extensions together, and all trailers. */
     for (int i = 0; i < 5000; i++)
         str_putc(&text, '0');
     assert_int_equal(read_all(text.data, text.len, SIZE_MAX / 2, &out, &used), CHUNKS_BAD);

@@ -391,7 +391,7 @@ static void shared_tasks(const struct exec *x, uint32_t i_stage, unsigned i_thre
         merge_head(x, s, cut, i / n_heads, i % n_heads, i_thread);
 }
 
-/* The most stretches of any sequence if threads should share sequences, else 1. */
+/* The maximum number of stretches of any sequence if threads should share sequences, else 1. */
 static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
 {
     const struct plan *plan = x->plan;
