@@ -15,7 +15,7 @@ static const struct cli_verb verbs[] = {
     {"embed", verb_embed, "convert texts, or the lines of a file, to vectors"},
     {"transcribe", verb_transcribe, "convert speech from files or a microphone to text"},
     {"list", verb_list, "list the installed models"},
-    {"info", verb_info, "show a model, or the compute devices"},
+    {"info", verb_info, "show a model or the compute devices"},
     {"serve", verb_serve, "run the services in the foreground, without systemd"},
     {"status", verb_status, "show what runs, and how fast"},
     {"cache", verb_cache, "inspect and clean the KV cache on disk"},

@@ -162,9 +162,8 @@ static int ask_status(struct request *q, struct cache_status *ret_status)
     return r;
 }
 
-/* Proves to the service that this process may open its files, which it requires for listing and
- *
- * removing. */
+/* Proves to the service that this process may open its files, which it requires for listing
+ * and removing. */
 static int cache_manage(struct request *q)
 {
     _cleanup_free_ char *path = NULL;
