@@ -5,9 +5,9 @@
  * A transcription request, from its form to its answer (see model-request.h)
  *
  * The form is read, the request waits for the model, and the file goes to the decoder. The request
- * enters the transcriber's queue with its first samples, so a file that is no audio never occupies
- * the queue. From then on samples are fed as fast as they are taken and segments are received,
- * until both are complete.
+ * enters the transcriber's queue with its first samples, so a file that is not a sound file never
+ * occupies the queue. From then on samples are fed as fast as they are taken and segments are
+ * received, until both are complete.
  */
 
 #include <infer/audio.h>

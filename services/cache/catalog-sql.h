@@ -45,7 +45,7 @@ struct catalog {
     sqlite3_stmt *statements[SQL_COUNT];
 };
 
-/* Converts an SQLite result to a negative errno; 0 for results that are no error. */
+/* Converts an SQLite result to a negative errno; 0 for results that are not errors. */
 int catalog_errno(int rc);
 /* Prepares the statement on first use and binds @values [n]. On failure returns NULL and sets
  * *ret_error. */

@@ -85,7 +85,7 @@ int catalog_lowest(struct catalog *c, uint32_t tenant, struct row *ret_row);
 
 int catalog_insert(struct catalog *c, const struct row *row);
 int catalog_delete(struct catalog *c, int64_t id);
-/* Adds @n to the count of children. It is no error if the row does not exist. */
+/* Adds @n to the count of children. It is not an error if the row does not exist. */
 int catalog_add_children(struct catalog *c, int64_t id, int32_t n);
 int catalog_touch(struct catalog *c, int64_t id, uint64_t rank, uint64_t used, uint64_t at);
 /* 1: the parent was @old and is now @parent; 0: the parent was another, or there is no such row. */

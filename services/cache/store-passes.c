@@ -130,7 +130,7 @@ static bool filter_takes_all(const struct store_filter *f)
     return f && !f->model && !f->tenant && !f->session && !f->older_than;
 }
 
-/* What a step looks for. */
+/* The blocks that a step searches for. */
 struct search {
     const struct store_filter *filter; /* NULL: blocks whose checksum does not match */
     uint64_t *count;                   /* the counter of removed blocks in the statistics */

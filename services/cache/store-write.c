@@ -125,7 +125,7 @@ static int plan_admit(struct store *s, struct room *room, const struct store_wri
 }
 
 /* Plans to write a block that is not stored, unless other blocks are worth more. A declined block
- * is no error for the engine. @length: of its chain. */
+ * is not an error for the engine. @length: of its chain. */
 static int plan_block(struct store *s, struct room *room, struct store_write *w,
                       const struct store_block *block, uint32_t length)
 {

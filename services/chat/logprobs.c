@@ -2,8 +2,8 @@
 /*
  * Log-probabilities of tokens as JSON
  *
- * Tokens are bytes. A token that is no complete text is shown with U+FFFD and its bytes (chat), or
- * as "bytes:\xe2\x80" (legacy), as in OpenAI's API.
+ * Tokens are bytes. A token that is not a complete text is shown with U+FFFD and its bytes (chat),
+ * or as "bytes:\xe2\x80" (legacy), as in OpenAI's API.
  */
 #include "chat/logprobs.h"
 

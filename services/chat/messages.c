@@ -83,8 +83,8 @@ static int content_normalize(json_t *message, const char *prefix, struct problem
     return 0;
 }
 
-/* Templates expect arguments as an object, but clients send it as text. Text that is no object is
- * unchanged. */
+/* Templates expect arguments as an object, but clients send it as text. Text that is not an object
+ * is unchanged. */
 static int arguments_normalize(json_t *function, const char *param, size_t *room,
                                struct problem *problem)
 {

@@ -107,7 +107,7 @@ static int compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sets the tokens that are not compared. Words that are no token are ignored. @words NULL:
+/* Sets the tokens that are not compared. Words that are not tokens are ignored. @words NULL:
  * punctuation. */
 static int set_skipped(const struct reader *r, const json_t *words)
 {

@@ -152,8 +152,8 @@ static int take_list(struct call *c, const struct inputs *inputs, const struct r
     return r;
 }
 
-/* Models for late interaction have roles instead of most prompts. A text that is no query counts as
- * a document. */
+/* Models for late interaction have roles instead of most prompts. A text that is not a query counts
+ * as a document. */
 static int choose_reading(struct call *c, struct reading *reading, struct problem *problem)
 {
     static const char *const names[] = {

@@ -60,7 +60,7 @@ struct gateway {
     struct metrics_histogram duration;
 };
 
-/* What a request may do, and in whose name. */
+/* The rights of a request, and the client in whose name it is made. */
 struct gw_access {
     unsigned rights;      /* bits of enum right */
     bool by_key;          /* the request has a known key */

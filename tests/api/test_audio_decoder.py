@@ -134,7 +134,7 @@ def test_pictures_and_films_beside_the_sound_are_left_alone(speech, tmp_path):
 
 
 def test_what_is_no_sound_is_named(speech, tmp_path):
-    files = {"empty": b"", "text": b"Hello, this is no sound at all.\n" * 99,
+    files = {"empty": b"", "text": b"Hello, this is not sound at all.\n" * 99,
              "playlist": b"#EXTM3U\n#EXTINF:1\nfile:///etc/passwd\n",
              "concat": b"ffconcat version 1.0\nfile /etc/passwd\n",
              "zip": b"PK\x03\x04" + bytes(1000), "zeros": bytes(100000),

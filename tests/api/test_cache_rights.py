@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no client of sconce-cache can do, whatever it sends: read blocks that it cannot name, take
-all of the service's memory, or flood its log. The chat service is such a client, and so is an
+"""A client of sconce-cache cannot read blocks that it cannot name, take all of the service's
+memory, or flood its log, whatever it sends. The chat service is such a client, and so is an
 attacker who has taken it over."""
 import errno
 import fcntl

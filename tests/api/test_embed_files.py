@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the files of a model say about its vectors: lengths of texts, shorter vectors, token types
-of text pairs."""
+"""The service obeys what the files of a model say about its vectors: lengths of texts, shorter
+vectors, token types of text pairs."""
 import json
 import shutil
 

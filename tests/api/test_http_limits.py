@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients can take from the gateway before they authenticate, and what all of them can take
-together."""
+"""Limits on what clients can take from the gateway before they authenticate, and on what all of
+them can take together."""
 import contextlib
 import re
 import select
@@ -68,7 +68,7 @@ def wait_metric(suite, name, value):
 
 
 def send_what_fits(s, data):
-    """Sends as much as the socket takes within a moment; a peer that has closed is no error."""
+    """Sends as much as the socket takes within a moment; a closed connection is not an error."""
     s.setblocking(False)
     sent = 0
     while sent < len(data) and select.select([], [s], [], 0.05)[1]:

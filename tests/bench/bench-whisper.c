@@ -221,7 +221,7 @@ int main(int argc, char **argv)
     if (inf_model_open(&params, &model, &err) < 0)
         die(&err);
     if (!model->whisper) {
-        fprintf(stderr, "%s is no model of Whisper\n", argv[optind]);
+        fprintf(stderr, "%s is not a Whisper model\n", argv[optind]);
         return 1;
     }
     lap(&b);

@@ -15,7 +15,7 @@ UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 def row_bytes(kind, cols):
     _, elems, size = TYPES[kind]
     if cols % elems:
-        raise ValueError("%d elements are no complete row of %s" % (cols, kind))
+        raise ValueError("%d elements are not a whole row of %s" % (cols, kind))
     return cols // elems * size
 
 

@@ -110,7 +110,7 @@ static int add_blocks(struct reader *r, const json_t *ids, uint64_t n, struct in
         const json_t *id = json_array_get(ids, i);
 
         if (!json_is_integer(id))
-            return bad(r, reterr, "hash_ids has an entry that is no integer");
+            return bad(r, reterr, "hash_ids has an entry that is not an integer");
         e = number_of(r, (uint64_t)json_integer_value(id), parent, &parent);
         t->chain[t->n_chain + i] = parent;
     }

@@ -43,7 +43,7 @@ class Block:
         if self.language not in MODES:
             return "the language \"%s\" is not one of %s" % (self.language, ", ".join(MODES))
         if self.mode not in MODES[self.language]:
-            return "\"%s\" is no way to treat a %s block" % (self.mode, self.language)
+            return "\"%s\" is not a way to treat a %s block" % (self.mode, self.language)
         if self.mode == "norun" and len(self.reason.split()) < 3:
             return "norun: needs a reason"
         return None

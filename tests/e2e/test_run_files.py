@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `sconce run` writes to the user's disk."""
+"""Tests of the files that `sconce run` writes to the user's disk."""
 
 import os
 import pty

@@ -201,7 +201,7 @@ def write_directory(shape, tokens, out):
 
 
 def suppressed(shape):
-    """A few words, and all special tokens that are no text."""
+    """A few words, and all special tokens that are not text."""
     return [1, 7, 9, 50, 359, 3467] + [shape.ids[t] for t in (
         "<|startoftranscript|>", "<|translate|>", "<|transcribe|>", "<|startoflm|>",
         "<|startofprev|>", "<|nospeech|>")]

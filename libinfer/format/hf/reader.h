@@ -27,11 +27,11 @@ struct hf_refused {
     double neutral;
 };
 
-/* The value of @key in @object. NULL: it is missing or null, or @object is no object. */
+/* The value of @key in @object. NULL: it is missing or null, or @object is not an object. */
 const json_t *hf_value(const json_t *object, const char *key);
 /* The same for the first of two keys that exists; @other may be NULL. */
 const json_t *hf_get(const struct hf_reader *r, const char *key, const char *other);
-/* -EBADMSG: the key is no count up to INT32_MAX, or missing although @absent is HF_NEEDED. */
+/* -EBADMSG: the key is not a count up to INT32_MAX, or missing although @absent is HF_NEEDED. */
 int hf_get_count(const struct hf_reader *r, const char *key, const char *other, uint32_t absent,
                  uint32_t *ret);
 /* Reads all rows; stops at the first error. */

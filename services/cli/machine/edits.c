@@ -3,7 +3,7 @@
  * Atomic changes of small files (see edits.h)
  *
  * A file is written under a temporary name in the same directory, gets its mode before its content,
- * and is renamed. The mark contains a hash of the content. It detects edits; it is no protection
+ * and is renamed. The mark contains a hash of the content. It detects edits; it does not protect
  * against forgery.
  */
 #include "cli/machine/edits.h"

@@ -125,8 +125,8 @@ static const char *const *unit_path(bool user)
     return user ? user_path : system_path;
 }
 
-/* A link to /dev/null masks the unit in directories of lower priority, and is no unit file
- * itself. */
+/* A link to /dev/null masks the unit in directories of lower priority, and is not a unit
+ * file itself. */
 static bool is_unit_file(const char *path)
 {
     static const char mask[] = "/dev/null";

@@ -112,13 +112,13 @@ struct config {
 
 /*
  * Loads the defaults, then the files of the system, then those of the user; or, if @file is not
- * NULL, only that file. Missing files are no error, except @file.
+ * NULL, only that file. Missing files are not errors, except @file.
  */
 int config_load(const char *file, struct config **ret_config, struct inf_err *reterr);
 /* Applies one YAML text. @name is used in messages. Tests and fuzzers call it too. */
 int config_apply(struct config *config, const char *name, const char *text, size_t len,
                  struct inf_err *reterr);
-/* Applies DIR/sconce.yaml and DIR/sconce.d/ (each .yaml). Missing files are no error. */
+/* Applies DIR/sconce.yaml and DIR/sconce.d/ (each .yaml). Missing files are not errors. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr);
 /* Returns the defaults. -ENOMEM. */
 int config_new(struct config **ret_config);

@@ -39,8 +39,8 @@ int config_set(const struct yaml_source *s, const struct config_key *key, yaml_n
 /* The same for a list of API keys. */
 int config_set_api_keys(const struct yaml_source *s, const struct config_key *key,
                         const yaml_node_t *node, struct key_list *list);
-/* Counts the entries of a list; 0 if the value is empty. Fails if @node is no list, or if it is too
- * long. */
+/* Counts the entries of a list; 0 if the value is empty. Fails if @node is not a list, or if it is
+ * too long. */
 int config_list_size(const struct yaml_source *s, const struct config_key *key,
                      const yaml_node_t *node, size_t *ret_n);
 void config_strings_free(char **list, size_t n);

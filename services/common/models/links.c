@@ -21,7 +21,7 @@ static enum model_file kind_of(const char *name)
     return fnmatch("*.bin", name, FNM_CASEFOLD) == 0 ? MODEL_FILE_GGML : MODEL_FILE_SAFETENSORS;
 }
 
-/* Weights of voice activity detection are no models, and are in the model directories
+/* Weights of voice activity detection are not models, and are in the model directories
  * themselves. */
 static bool is_vad(const char *name)
 {

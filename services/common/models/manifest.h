@@ -24,7 +24,7 @@ struct model_manifest {
         column; /* from 1, of the path; after a failure: of the error, or 0: the whole file */
 };
 
-/* Reads the manifest in @file. @arena owns its texts. -EBADMSG: it is no manifest; -ENOMEM; or the
- * error from reading the file. */
+/* Reads the manifest in @file. @arena owns its texts. -EBADMSG: it is not a manifest; -ENOMEM; or
+ * the error from reading the file. */
 int model_manifest_read(struct arena *arena, const char *file, struct model_manifest *ret,
                         struct inf_err *reterr);

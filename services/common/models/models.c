@@ -67,7 +67,7 @@ static bool is_ggml(const char *file)
 }
 
 /* Returns the part number of "-00002-of-00003" before ".gguf", and where that suffix starts; 0: it
- * is no part. */
+ * is not a part. */
 static unsigned split_part(const char *stem, size_t len, size_t *ret_len)
 {
     unsigned part, of;
@@ -333,7 +333,7 @@ static int entry_is_visible(const struct dirent *e)
 
 static int scan_dir(struct scan *s, const char *dir, const char *prefix, int depth);
 
-/* Scans a directory that is no model but may contain some. */
+/* Scans a directory that is not a model but may contain some. */
 static int scan_below(struct scan *s, const struct candidate *c, int depth)
 {
     _cleanup_free_ char *prefix = NULL;

@@ -126,7 +126,7 @@ static inline uint64_t *cache_counter_at(struct cache_status *status, size_t i)
     return (uint64_t *)(void *)((char *)status + cache_counters[i].offset);
 }
 
-/* What LIST groups by. */
+/* The groups in which LIST counts blocks. */
 enum cache_kind {
     CACHE_MODELS, /* models and codecs */
     CACHE_TENANTS,

@@ -276,7 +276,7 @@ struct weight case_weight(struct check *c, struct case_memory *m, enum inf_dtype
     void *data;
 
     if (!dtype_row_bytes(dtype, cols, &bytes)) {
-        fprintf(stderr, "checkkern: %u elements are no complete row of %s\n", cols,
+        fprintf(stderr, "checkkern: %u elements are not a whole row of %s\n", cols,
                 dtype_info(dtype)->name);
         exit(2);
     }

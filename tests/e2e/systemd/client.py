@@ -110,7 +110,7 @@ class Stream:
         return self
 
     def rest(self):
-        """Reads to the end; a broken connection is no error here."""
+        """Reads to the end; a broken connection is not an error here."""
         try:
             while True:
                 piece = self.response.read1(65536)

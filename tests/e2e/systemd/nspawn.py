@@ -65,7 +65,7 @@ class Machine:
     # Start and stop
 
     def boot(self, timeout=60):
-        """Returns once systemd reports that startup is finished; failed units are no error here.
+        """Returns once systemd reports that startup is finished; failed units are not errors here.
         The machine ends with the thread that calls this, and on stop()."""
         argv, env = container(self.name, self.root.path)
         self.cgroups = make_cgroups(self.name)

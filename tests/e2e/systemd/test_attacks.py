@@ -133,7 +133,7 @@ def field(installed, program):
     outside.kill()
     outside.wait()
     machine.run("ip link del out0; rm -r /dev/dri", check=False)
-    # A file that is no model would be reported as a broken one.
+    # A file that is not a model would be reported as a broken one.
     machine.run("rm -f /var/lib/sconce/models/decoy.gguf "
                 "/home/%s/.local/share/sconce/models/decoy.gguf" % USER)
     machine.remove(STAY_FILE)

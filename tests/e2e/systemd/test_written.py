@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What services leave on the disk: KV blocks in the cache directory, and nothing else."""
+"""Services leave KV blocks in the cache directory, and nothing else on the disk."""
 import json
 
 import pytest

@@ -24,7 +24,7 @@ static const struct row table[] = {
     {"decoding goes first", {64, 32, 64}, 0, 3, {{1, 0}, {1000, 0}, {1, 0}}, {1, 62, 1}},
     {"prompts share", {512, 32, 512}, 0, 2, {{1000, 0}, {1000, 0}}, {256, 256}},
     {"what one leaves the other takes", {512, 32, 512}, 0, 2, {{10, 0}, {1000, 0}}, {10, 502}},
-    {"small parts are no parts", {64, 32, 64}, 0, 3, {{99, 0}, {99, 0}, {99, 0}}, {32, 32, 0}},
+    {"small parts are left out", {64, 32, 64}, 0, 3, {{99, 0}, {99, 0}, {99, 0}}, {32, 32, 0}},
     {"and the turn moves on", {64, 32, 64}, 1, 3, {{99, 0}, {99, 0}, {99, 0}}, {0, 32, 32}},
     {"logits of a prompt are bounded", {512, 20, 512}, 0, 1, {{100, 99}}, {20}},
     {"the last rows of it", {512, 20, 512}, 0, 1, {{5, 4}}, {5}},
