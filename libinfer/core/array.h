@@ -16,7 +16,7 @@
  * -ENOMEM, also when the size in bytes or the capacity would overflow; both then stay as they were.
  */
 #define ARRAY_GROW(array, cap, n) ARRAY_GROW_BY_(array, cap, n, false)
-/* The same, and elements beyond the old capacity are zero. */
+/* Like ARRAY_GROW(), and sets elements beyond the old capacity to zero. */
 #define ARRAY_GROW_ZEROED(array, cap, n) ARRAY_GROW_BY_(array, cap, n, true)
 
 #define ARRAY_GROW_BY_(array, cap, n, zeroed)                                                      \

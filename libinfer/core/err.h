@@ -10,7 +10,7 @@
 /* Writes the sentence unless @err is NULL. Returns -code, for use as `return err_set(…)`. @code is
  * a positive errno value. Invalid UTF-8 and control characters become '?'. */
 int err_set(struct inf_err *err, int code, const char *format, ...) PRINTF(3, 4);
-/* The same with a byte offset in the input. */
+/* Like err_set(), with the byte offset of the error in the input. */
 int err_set_at(struct inf_err *err, int code, uint64_t offset, const char *format, ...)
     PRINTF(4, 5);
 /* Prepends "@prefix: " to an existing text. */

@@ -9,8 +9,8 @@
 
 uint64_t sum_bytes(const void *data, size_t len);
 
-/* The same for bytes in pieces. sum_new() returns NULL if memory is short; sum_begin() starts
- * over. */
+/* Computes the sum of bytes that arrive in pieces. sum_new() returns NULL if memory is short;
+ * sum_begin() starts over. */
 struct sum;
 struct sum *sum_new(void);
 struct sum *sum_free(struct sum *s);

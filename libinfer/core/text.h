@@ -28,7 +28,7 @@ static inline bool text_ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* The same as text_ends_with(), but ASCII letters match in either case. */
+/* Like text_ends_with(), but ASCII letters match in either case. */
 static inline bool text_ends_with_nocase(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);

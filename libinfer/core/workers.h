@@ -20,8 +20,9 @@ int workers_new(unsigned n_threads, struct workers **ret_workers);
 struct workers *workers_free(struct workers *w);
 unsigned workers_count(const struct workers *w);
 void workers_run(struct workers *w, workers_fn fn, void *arg);
-/* Only inside fn. All threads see after it what any thread wrote before it. */
+/* Waits until all threads have called it; only inside fn. After it, all threads see what any thread
+ * wrote before it. */
 void workers_barrier(struct workers *w);
-/* The same, but calls idle(@arg) while it spins until that returns false. idle() does small,
- * optional pieces of work. */
+/* Like workers_barrier(), but calls idle(@arg) while it spins, until idle() returns false. idle()
+ * does small, optional pieces of work. */
 void workers_barrier_idle(struct workers *w, bool (*idle)(void *arg), void *arg);

@@ -47,8 +47,9 @@ int format_read_bin(struct format *f, const char *path, struct inf_err *reterr);
  * of the shards, which must be open. */
 int format_read_whisper_config(struct format *f, const json_t *config, struct inf_err *reterr);
 int format_add_whisper_tensors(struct format *f, struct inf_err *reterr);
-/* The same for a GGUF file, f->gguf, that contains only tensors, named as by Hugging Face (candle
- * writes such files); the configuration is in files beside it. -EOPNOTSUPP if they are missing. */
+/* Detects and reads a Whisper model in a GGUF file, f->gguf, that contains only tensors, named as
+ * by Hugging Face (candle writes such files). The configuration is in files beside it. -EOPNOTSUPP
+ * if they are missing. */
 bool format_is_whisper_gguf(const struct format *f);
 int format_read_whisper_gguf(struct format *f, const char *path, struct inf_err *reterr);
 /* hf/modules.c: fills f->hp.embed and f->dense from modules.json of f->dir, if it exists. */

@@ -24,7 +24,7 @@ static inline void json_decrefpp(json_t **j)
 /* Parses @len bytes, which must be an object. @what names them in messages. -EBADMSG, -ENOMEM. */
 int json_text_parse(const char *text, size_t len, unsigned flags, const char *what,
                     json_t **ret_object, struct inf_err *reterr);
-/* The same from a file of at most @max bytes. */
+/* Like json_text_parse(), for a file of at most @max bytes. */
 int json_text_read(const char *path, size_t max, unsigned flags, json_t **ret_object,
                    struct inf_err *reterr);
 /* Appends each key of an object with its value as short text. Returns false if memory is short. */

@@ -95,7 +95,7 @@ enum weights_need {
  * part of the architecture; -EOPNOTSUPP: stored in a format that nothing here computes with;
  * -ENOMEM. */
 int weights_bind(struct model *m, unsigned need, struct inf_err *reterr);
-/* The same for architectures with more weights, which then call bind_all_used() themselves. */
+/* Like weights_bind(), for architectures with more weights, which then call bind_all_used(). */
 struct binder;
 int weights_bind_decoder(struct binder *b, unsigned need);
 

@@ -139,7 +139,7 @@ void tier_read_drop(struct tier *t, struct fetch *f);
 bool tier_read_is_dropped(struct tier *t, struct fetch *f);
 /* Returns 0 or -errno. */
 int tier_helper_start(struct tier *t);
-/* Also marks the tier as stopping. */
+/* Marks the tier as stopping, and waits for the helper to end. */
 void tier_helper_stop(struct tier *t);
 /* tier-store.c */
 void tier_work_batch(struct tier *t, struct tier_batch *b);

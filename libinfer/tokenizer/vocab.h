@@ -52,7 +52,7 @@ int vocab_reserve(struct vocab *v, uint32_t n, uint32_t n_ids);
 /* Stores the piece with id @id. If two ids have the same text, the text maps to the later one. */
 int vocab_put(struct vocab *v, uint32_t id, const char *text, size_t len, enum piece_kind kind,
               struct inf_err *reterr);
-/* The same, with a text that outlives the vocabulary. */
+/* Like vocab_put(), with a text that outlives the vocabulary. */
 int vocab_put_borrowed(struct vocab *v, uint32_t id, const char *text, size_t len,
                        enum piece_kind kind, struct inf_err *reterr);
 /* Sets the score of an existing piece. */
@@ -63,7 +63,7 @@ static inline double vocab_score(const struct vocab *v, int32_t id)
 }
 /* The id, or -1. */
 int32_t vocab_find(const struct vocab *v, const char *text, size_t len);
-/* The same, if the caller has the text's hash_text() with v->seed. */
+/* Like vocab_find(), if the caller has the text's hash_text() with v->seed. */
 int32_t vocab_find_hashed(const struct vocab *v, uint32_t hash, const char *text, size_t len);
 static inline const struct piece *vocab_at(const struct vocab *v, int32_t id)
 {

@@ -26,9 +26,9 @@ struct align_params {
  * ones and the last. Counts are at least 1, and n_tokens ≥ n_skip + 2. -ENOMEM.
  */
 int align_tokens(const struct align_params *p, float *scores, uint32_t *ret_frames);
-/* The same in several calls for different heads: adds those of @scores to @sum,
+/* Does a part of align_tokens(), for some of the heads: adds the heads of @scores to @sum,
  * [n_tokens][n_frames], which is zeroed before the first call. -ENOMEM. */
 int align_add(const struct align_params *p, float *scores, float *sum);
-/* The last step of these calls, with the number of all heads in @p; @sum is overwritten.
- * -ENOMEM. */
+/* Does the rest of align_tokens() after the calls of align_add(), with the number of all heads in
+ * @p; @sum is overwritten. -ENOMEM. */
 int align_path(const struct align_params *p, float *sum, uint32_t *ret_frames);

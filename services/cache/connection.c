@@ -116,7 +116,7 @@ static int connection_receive(struct session *session)
     return 1;
 }
 
-/* Also closes the descriptor that is sent. */
+/* Sends the answer, and closes the descriptor that is sent with it. */
 static int send_answer(struct session *session)
 {
     struct server *server = session->server;

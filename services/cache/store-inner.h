@@ -106,7 +106,7 @@ int transaction_remove(struct store *s, const struct row *row);
 int transaction_add(struct store *s, struct row *row, const uint8_t parent[STORE_NAME_BYTES]);
 /* Writes the first @most uses to the index. */
 int transaction_touches(struct store *s, uint32_t most);
-/* The same in a transaction of its own. */
+/* Like transaction_touches(), in a transaction of its own. */
 int transaction_write_touches(struct store *s, uint32_t most);
 /* Records a use of @row, the child of @parent (0: not known) in a chain of @length blocks. When too
  * many uses are pending, the oldest are dropped, so that the caller never waits for a write. */

@@ -90,7 +90,7 @@ DEFINE_CLEANUP(struct store *, store_close)
 int store_find(struct store *s, const struct store_origin *origin,
                const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                struct store_place *ret_places);
-/* The same without counting as a use. */
+/* Like store_find(), but does not count as a use. */
 int store_locate(struct store *s, const uint8_t (*names)[STORE_NAME_BYTES], uint32_t n,
                  struct store_place *ret_places);
 /* Returns the file of a segment, which the caller releases with segment_file_unref(). Places in it

@@ -45,15 +45,15 @@ int verb_cache(int argc, char **argv);
 int verb_embed(int argc, char **argv);
 int verb_transcribe(int argc, char **argv);
 
-/* "sconce VERB: text" on standard error; returns CLI_FAILED. */
+/* Prints "sconce VERB: text" to standard error; returns CLI_FAILED. */
 int cli_error(const char *verb, const char *format, ...) PRINTF(2, 3);
-/* The same, and points to `--help`; returns CLI_USAGE. */
+/* Like cli_error(), and points to `--help`; returns CLI_USAGE. */
 int cli_usage(const char *verb, const char *format, ...) PRINTF(2, 3);
 /* Prints @text, the answer to `--help`; returns an exit status. */
 int cli_help(const char *text);
 /* Parses a whole decimal number up to @max; false for anything else. */
 bool cli_number(const char *text, uint64_t max, uint64_t *ret);
-/* The same for a finite decimal fraction. */
+/* Parses a finite decimal fraction from @min to @max; false for anything else. */
 bool cli_real(const char *text, double min, double max, double *ret);
 /* Formats a size, such as "1.5 GiB", in a static ring of buffers. */
 const char *cli_size(uint64_t bytes);

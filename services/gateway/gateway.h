@@ -127,7 +127,7 @@ void gw_forward(struct gw_request *r, enum service_backend target);
 void gw_ask(struct gw_request *r, enum service_backend target, const char *path);
 /* Cancels the call to the service. */
 void gw_forward_cancel(struct gw_request *r);
-/* The same, and answers that the service does not start, or hangs. */
+/* Like gw_forward_cancel(), and answers that the service does not start, or hangs. */
 void gw_forward_give_up(struct gw_request *r);
 /* Whether the service is running, as far as is known without starting it. */
 bool gw_service_is_awake(const struct gateway *gateway, enum service_backend target);

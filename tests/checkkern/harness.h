@@ -116,14 +116,15 @@ double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude);
 /* The limit of the root mean square of (error / magnitude), since errors have random signs. */
 double tolerance_rms(uint64_t n_terms, unsigned n_roundings);
 
-/* The same two bounds for F16 sums over blocks of 32 products. In the first, @magnitude is the sum
- * of the magnitudes of the blocks. In the second, errors are divided by the root of the sum of the
- * squares of these magnitudes. */
+/* The bounds of tolerance_sum() and tolerance_rms() for F16 sums over blocks of 32 products. In the
+ * first, @magnitude is the sum of the magnitudes of the blocks. In the second, errors are divided
+ * by the root of the sum of the squares of these magnitudes. */
 double tolerance_half_sum(double magnitude);
 double tolerance_half_rms(void);
 
-/* The same two bounds for products of F32 numbers that are split into two bfloat16 each; errors are
- * divided as in tolerance_rms(). */
+/* The bounds of tolerance_sum() and tolerance_rms() for products of F32 numbers that are split into
+ * two bfloat16 each. Errors
+ * are divided as in tolerance_rms(). */
 double tolerance_two_sum(double magnitude);
 double tolerance_two_rms(void);
 

@@ -12,7 +12,7 @@
 /* *ret_logits: [n_tokens, width of the output], freed by the caller. Returns -EINVAL or -ENOMEM. */
 int graph_eval_input(const struct graph *g, const int32_t *tokens, size_t n_tokens,
                      const double *input, double **ret_logits);
-/* The same for graphs that take no input rows. */
+/* Like graph_eval_input(), for graphs that take no input rows. */
 int graph_eval(const struct graph *g, const int32_t *tokens, size_t n_tokens, double **ret_logits);
 /* The values of all nodes, each [n_tokens, width]. */
 int graph_eval_values(const struct graph *g, const int32_t *tokens, size_t n_tokens,

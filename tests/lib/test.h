@@ -32,7 +32,7 @@
         if (r_ < 0)                                                                                \
             fail_msg("%s: %s", #expr, strerror((int)-r_));                                         \
     } while (0)
-/* The same for calls that fill @err. */
+/* Like ASSERT_OK(), for calls that fill @err. */
 #define ASSERT_OK_ERR(expr, err)                                                                   \
     do {                                                                                           \
         const long r_ = (long)(expr);                                                              \

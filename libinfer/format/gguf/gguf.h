@@ -51,7 +51,7 @@ struct gguf_value {
 /* Maps a file. For a split model ("-00001-of-00003.gguf") it must be the first part; all other
  * parts are opened too. A file without tensors is valid. */
 int gguf_open(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
-/* The same without the other parts of a split model: only its own metadata and tensors. */
+/* Like gguf_open(), but opens only this part of a split model: its own metadata and tensors. */
 int gguf_open_part(const char *path, struct gguf **ret_gguf, struct inf_err *reterr);
 /* One part from memory, which must outlive it; for tests and fuzzing. */
 int gguf_parse(const void *data, uint64_t size, struct gguf **ret_gguf, struct inf_err *reterr);

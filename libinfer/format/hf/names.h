@@ -12,9 +12,10 @@
  * fits. The name of a tensor without use (old rotary tables) becomes "".
  */
 bool hf_name(const char *name, char out[HF_NAME_MAX]);
-/* The same for Gemma's classes, whose layers also have norms after both parts. */
+/* Like hf_name(), for Gemma's classes, whose layers also have norms after both parts. */
 bool hf_name_gemma(const char *name, char out[HF_NAME_MAX]);
-/* names-jina.c: the same for jina-embeddings-v4 and its adapters, text only; all other names become
+/* names-jina.c: like hf_name(), for jina-embeddings-v4 and its adapters, text only; other names
+ * become
  * "". The low-rank matrices of "blk.0.attn_q.weight" are "blk.0.attn_q.lora_a.TASK" and
  * "….lora_b.TASK". */
 bool hf_name_jina(const char *name, char out[HF_NAME_MAX]);

@@ -29,7 +29,7 @@ struct hf_refused {
 
 /* The value of @key in @object. NULL: it is missing or null, or @object is not an object. */
 const json_t *hf_value(const json_t *object, const char *key);
-/* The same for the first of two keys that exists; @other may be NULL. */
+/* Like hf_value(), for the first of two keys that exists; @other may be NULL. */
 const json_t *hf_get(const struct hf_reader *r, const char *key, const char *other);
 /* -EBADMSG: the key is not a count up to INT32_MAX, or missing although @absent is HF_NEEDED. */
 int hf_get_count(const struct hf_reader *r, const char *key, const char *other, uint32_t absent,

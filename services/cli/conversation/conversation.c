@@ -20,7 +20,7 @@
 
 enum {
     CONVERSATION_POLL_MSEC = 50,
-    LEAST_ROOM = 8, /* one part in so many of the context that is kept free for an answer */
+    LEAST_ROOM = 8, /* 1/LEAST_ROOM of the context is kept free for an answer */
 };
 
 struct conversation {

@@ -36,7 +36,7 @@ extern const size_t config_n_keys;
 /* Sets the field of @key to the value in @node. */
 int config_set(const struct yaml_source *s, const struct config_key *key, yaml_node_t *node,
                struct config *config);
-/* The same for a list of API keys. */
+/* Sets @list to the API keys in @node. */
 int config_set_api_keys(const struct yaml_source *s, const struct config_key *key,
                         const yaml_node_t *node, struct key_list *list);
 /* Counts the entries of a list; 0 if the value is empty. Fails if @node is not a list, or if it is

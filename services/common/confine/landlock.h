@@ -24,7 +24,7 @@ int landlock_new(int abi);
 /* Allows @rights below @path; for a file, those that apply to files. @ret_fd, which may be NULL,
  * gets a descriptor that keeps the inode of @path alive. -errno. */
 int landlock_allow(int ruleset, int abi, const char *path, uint64_t rights, int *ret_fd);
-/* The same for an open file or directory. */
+/* Like landlock_allow(), for an open file or directory. */
 int landlock_allow_fd(int ruleset, int abi, int fd, uint64_t rights);
 /* Applies the rule set to this thread and to threads that it starts later. Needs
  * no-new-privileges. */

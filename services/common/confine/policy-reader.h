@@ -43,7 +43,7 @@ struct reader_field {
 int reader_no_memory(const struct reader *r);
 /* Reads a non-empty text into the policy's arena and sets *(const char **)@out. */
 int reader_text(struct reader *r, const yaml_node_t *node, void *out);
-/* The same for a text that may be unused: @out may be NULL. */
+/* Like reader_text(), for a text that may be unused: @out may be NULL. */
 int reader_about(struct reader *r, const yaml_node_t *node, void *out);
 /* Reads a small number to *(unsigned *)@out. */
 int reader_number(struct reader *r, const yaml_node_t *node, void *out);

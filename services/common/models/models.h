@@ -47,7 +47,7 @@ struct models_broken {
 
 /* Scans the directories; unreadable ones are skipped. -ENOMEM. */
 int models_scan(const struct config *config, struct models **ret_models);
-/* The same. @files checks files outside of the directories. */
+/* Like models_scan(), and lets @files check files outside of the directories. */
 int models_scan_with(const struct config *config, struct model_files *files,
                      struct models **ret_models);
 struct models *models_free(struct models *m);
@@ -70,5 +70,5 @@ const struct models_entry *models_default(const struct models *m, const struct c
 const struct models_entry *models_only(const struct models *m, enum models_task task);
 /* Returns installed names as "a, b, c" for messages, truncated after some. The caller frees it. */
 char *models_names(const struct models *m);
-/* The same for models for @task. */
+/* Like models_names(), but only of models for @task. */
 char *models_names_of(const struct models *m, enum models_task task);

@@ -30,7 +30,7 @@ struct cache_conn {
  * connect(). */
 int cache_conn_open(struct cache_conn *conn, const char *path, const char *name,
                     uint64_t timeout_usec);
-/* Also frees the remains of an answer. */
+/* Closes the connection, and frees the remains of an answer. */
 void cache_conn_close(struct cache_conn *conn);
 
 /* Begins a request in conn->packet. The caller appends the body. */

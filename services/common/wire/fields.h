@@ -29,7 +29,7 @@ int field_int(json_t *object, const char *name, int64_t min, int64_t max, int64_
 int field_string(json_t *object, const char *name, const char **value, size_t *len,
                  struct problem *problem);
 
-/* The same for a string without NUL characters, for names and words. */
+/* Like field_string(), for a string without NUL characters, for names and words. */
 int field_text(json_t *object, const char *name, const char **value, struct problem *problem);
 /* Whether @value is the string @text; @value may be NULL. */
 bool field_is(const json_t *value, const char *text);

@@ -22,7 +22,7 @@
  * -ENOMEM. The caller owns the reference. */
 int json_parse(const char *data, size_t len, json_t **ret_json, struct inf_err *reterr);
 
-/* The same. The memory of the values must fit into @room and is subtracted from it. */
+/* Like json_parse(), but the memory of the values must fit into @room and is subtracted from it. */
 int json_parse_within(const char *data, size_t len, size_t *room, json_t **ret_json,
                       struct inf_err *reterr);
 

@@ -139,7 +139,7 @@ static void matmul(const struct bound *b, const struct graph_node *node, enum bo
                    const double *x, const double *dx, double *error)
 {
     const uint32_t K = node->w.cols, N = node->w.rows;
-    /* The same reasoning as in tolerance_half_sum(). */
+    /* The bound is derived as in tolerance_half_sum(). */
     const double units = (K + 8) * BOUND_UNIT + (how == BOUND_F16_ROWS   ? 0x1p-11
                                                  : how == BOUND_F16_SUMS ? 17 * 0x1p-11
                                                                          : 0);

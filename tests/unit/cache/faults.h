@@ -21,8 +21,8 @@ struct faults {
     uint64_t off_at; /* the power fails at this call; 0: never */
     bool is_off;
     bool loses;      /* unsynced writes may be lost at a power failure */
-    uint32_t one_in; /* one in so many calls fails; 0: none */
-    uint32_t flips;  /* one in so many reads has a wrong bit; 0: none */
+    uint32_t one_in; /* one call of this many fails; 0: none */
+    uint32_t flips;  /* one read of this many has a wrong bit; 0: none */
     bool is_full, is_read_only;
     bool no_punch;     /* the file system has no holes */
     uint64_t injected; /* faults so far */

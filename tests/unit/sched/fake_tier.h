@@ -16,7 +16,7 @@
 #include "core/map.h"
 #include "core/rng.h"
 
-/* Each fault happens once in so many calls or blocks; 0: never. */
+/* Each fault happens once in this number of calls or blocks; 0: never. */
 struct fake_lies {
     uint32_t wrong_byte;   /* a stored byte changes before it is read */
     uint32_t wrong_sum;    /* the checksum does not match the bytes */

@@ -17,7 +17,7 @@ static int copy_in(struct backend *b, struct kv_store *store, uint32_t block, co
     return 0;
 }
 
-/* The same device, but with blocks that must be copied to be read. */
+/* Makes the blocks of a device look as if they had to be copied to be read. */
 static void take_copies(struct backend *b)
 {
     static struct backend_ops ops;

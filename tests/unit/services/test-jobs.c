@@ -54,7 +54,7 @@ static void queue(struct jobs *jobs, struct job_lane *lane, const char *names)
     }
 }
 
-/* Runs the loop until so many jobs are done. */
+/* Runs the loop until @n jobs are done. */
 static void wait_for(size_t n)
 {
     n_wanted = n;

@@ -78,8 +78,8 @@ TEST(rows_are_those_of_transformers)
     assert_memory_equal(got[0], got[1], sizeof(got[0]));
 }
 
-/* Also when some windows leave in between, and on each ISA level, whose products group rows
- * differently. */
+/* The results are also the same when some windows leave in between, and on each ISA level, although
+ * the products of ISA levels group rows differently. */
 TEST(windows_together_are_what_each_is_alone)
 {
     enum { N = 3, IN = 2 * N_CTX * N_MELS, OUT = N_CTX * N_EMBD };

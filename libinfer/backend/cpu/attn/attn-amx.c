@@ -42,7 +42,7 @@ ALWAYS_INLINE void *line_at(const void *p, size_t ld, uint32_t n)
     return (char *)p + n * ld;
 }
 
-/* The same product from row @m and column @j on. */
+/* The part of the product @all that begins at row @m and column @j. */
 ALWAYS_INLINE struct step part_of(const struct step *all, uint32_t m, uint32_t j)
 {
     struct step s = *all;

@@ -62,7 +62,7 @@ INLINE v_int direct_sum32(const v_int w[8], v_int x, const enum direct_size size
     return v_add(v_firsts(a, b), v_seconds(a, b));
 }
 
-/* The same for the first and for the second 16 products. */
+/* Like direct_sum32(), but with one sum for the first and one for the second 16 products. */
 INLINE void direct_sum16(const v_int w[8], v_int x, const enum direct_size size, v_int sum[2])
 {
     v_int v[8], a, b;

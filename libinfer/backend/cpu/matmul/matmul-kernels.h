@@ -161,7 +161,7 @@ struct matmul_ops {
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     /* Pads with 0 to whole blocks; set if tiles is. */
     void (*prepare_two)(const float *x, uint32_t K, struct matmul_two *dst);
-    /* The same for weights in int16 blocks, and the preparation of rows for them. */
+    /* Like tiles() and prepare_two(), for weights in int16 blocks. */
     void (*blocks)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     void (*prepare_blocks)(const float *x, uint32_t K, struct matmul_i16 *dst);
     struct matmul_kernel kernels[INF_DTYPE_N]; /* decode is NULL: use the reference */

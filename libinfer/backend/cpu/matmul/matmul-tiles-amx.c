@@ -164,7 +164,7 @@ INLINE void high_rows(const struct matmul_args *args, uint32_t m0, uint32_t n_ro
     }
 }
 
-/* The same for up to 16 rows. */
+/* Multiplies up to 16 rows from m0 on with all columns. */
 INLINE void low_rows(const struct matmul_args *args, uint32_t m0, uint32_t n_rows, uint32_t n0,
                      uint32_t n1, const bool two)
 {
