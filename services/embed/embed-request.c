@@ -165,7 +165,7 @@ static void submit_problem(const struct call *c, int r, const struct inf_err *er
         problem->retry_sec = 1;
     } else if (r == -E2BIG) {
         problem_set(problem, 400, "context_length_exceeded", NULL,
-                    "This model takes texts of %u tokens.",
+                    "This model takes texts of at most %u tokens.",
                     inf_embedder_max_tokens(c->resident->embedder));
     } else if (r == -EINVAL) {
         problem_set(problem, 400, "invalid_value", NULL, "The request cannot be run: %s.",

@@ -123,8 +123,7 @@ double tolerance_half_sum(double magnitude);
 double tolerance_half_rms(void);
 
 /* The bounds of tolerance_sum() and tolerance_rms() for products of F32 numbers that are split into
- * two bfloat16 each. Errors
- * are divided as in tolerance_rms(). */
+ * two bfloat16 each. Errors are divided as in tolerance_rms(). */
 double tolerance_two_sum(double magnitude);
 double tolerance_two_rms(void);
 

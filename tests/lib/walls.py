@@ -22,7 +22,7 @@ import subprocess
 
 COLUMNS = ("own", "unit", "landlock", "spaces", "all")
 
-# Outcomes without any wall on machines that lack a feature; such an attack gets no row.
+# The outcomes of attacks without any wall on machines that lack a feature. Such attacks get no row.
 NATURAL = {
     "module": ("ENOSYS",),  # a kernel without modules
     "bpf": ("ENOSYS",),  # without BPF
@@ -38,30 +38,31 @@ NATURAL = {
     "listener": ("EINVAL",),  # no connection leaves the machine from a loopback address
 }
 
-# Denied only by seccomp, but by two filters: the service's own and its unit's. No other part of
-# Linux denies them to a process without privileges.
+# Attacks that only seccomp denies, but with two filters: the service's own and its unit's. No other
+# part of Linux denies them to a process without privileges. The texts give the reasons.
 TWO_FILTERS = {
     "exec-memfd": "a file without a path passes Landlock and noexec mounts",
-    "map-memfd": "MDWE watches addresses, and this is a second mapping of the same memory",
-    "unshare-user": "anybody may make one; mounts stay forbidden in it by Landlock",
-    "io-uring": "anybody may make one, unless the machine forbids it to all",
+    "map-memfd": "MDWE checks addresses, and this maps the same memory a second time",
+    "unshare-user": "every user may make one; Landlock still forbids mounts in it",
+    "io-uring": "every user may make one, unless the machine forbids it to all users",
     "keyring": "each process has a keyring of its own",
 }
 
-# Denied by one wall only, with the reason why there is no second one.
+# Attacks that only one wall denies, with the reason why no second one does.
 ONE_WALL = {
-    "fork": "threads are made by the same call; TasksMax= limits how many",
-    "listener-local": "Landlock alone tells a door that is listened at from one that is called",
+    "fork": "the same call starts threads; TasksMax= limits their number",
+    "listener-local": "only Landlock distinguishes listening at a port from connecting to it",
 }
 
-# The same for services that connect to others: seccomp cannot tell the allowed connections apart.
-CONNECTING = {"bus": "Landlock knows no unix sockets: what must not be called is hidden",
-              "neighbor-socket": "a user's sockets lie in one directory: chat has no streams"}
-# For services that pass memory to others: their unit allows memfd_create.
-HANDING = {"exec-memfd": "execve is not allowed, by the service's own filter alone",
-           "map-memfd": "executable mappings are not, by the service's own filter alone"}
-# For services that write files: their filters allow it.
-KEEPING = {"write": "Landlock alone tells the directory of their own from others"}
+# Additions to ONE_WALL for services that connect to others: seccomp cannot distinguish the allowed
+# connections from others.
+CONNECTING = {"bus": "Landlock has no rules for unix sockets; the unit hides the forbidden ones",
+              "neighbor-socket": "a user's sockets are in one directory; the chat service may open no stream sockets"}
+# Additions for services that pass memory to others: their unit allows memfd_create.
+HANDING = {"exec-memfd": "only the service's own filter forbids execve",
+           "map-memfd": "only the service's own filter forbids executable mappings"}
+# Additions for services that write files: their filters allow it.
+KEEPING = {"write": "only Landlock distinguishes the service's directory from others"}
 
 # Attacks that older kernels cannot deny, and the Landlock version that is needed.
 LANDLOCK = {"store-truncate": 3, "tcp4": 4, "tcp6": 4, "tcp-bind": 4, "listener-local": 4,
@@ -123,7 +124,7 @@ def attack(program, pid=None, runner=None, **options):
 
 
 def state(program, pid, runner=None):
-    """The facts that the process reports of itself: {"interfaces": "lo", "mdwe": "1", …}."""
+    """The facts that a process reports about itself: {"interfaces": "lo", "mdwe": "1", …}."""
     text = run(program, pid, runner, state=True)
     return {line.split(" ")[0]: line.partition(" ")[2].strip() for line in text.splitlines()}
 
@@ -188,10 +189,10 @@ class Table:
         for name, row in self.rows.items():
             walls = self.walls(name)
             if not denied(row["all"]):
-                found.append("%s: it succeeds" % name)
+                found.append("%s: the attack succeeds" % name)
             elif (denied(row["spaces"]) or denied(row["landlock"])) and \
                     not denied(row["unfiltered"]):
-                found.append("%s: a wall that holds alone does not hold in the service" % name)
+                found.append("%s: a wall denies the attack alone, but not in the service" % name)
             elif walls >= 2 or not with_unit or self.is_beyond_kernel(name):
                 continue
             elif (name in PROMISED and name not in (one_wall or {})) or \

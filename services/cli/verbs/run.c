@@ -523,7 +523,9 @@ static int run_begin(struct run *run, int argc, char **argv)
         return r == CLI_OK ? run_start(run, run->saved.model, n_args > 1 ? args[1] : NULL) : r;
     }
     if (n_args == 0)
-        return cli_usage("run", "name a model; `sconce list` shows the installed models");
+        return cli_usage(
+            "run",
+            "give the name or the path of a model; `sconce list` shows the installed models");
     if (run->saved.name && run->params.raw)
         return cli_usage("run", "--raw starts no conversation, so there is nothing to save");
     if (run->saved.name && saved_exists(run->saved.name))

@@ -234,10 +234,10 @@ bool confine_explain_path(const char *path, char *text, size_t size)
     /* access() checks permissions only, not Landlock rules. */
     if (!confine_state.has_landlock || access(path, R_OK) < 0)
         return false;
-    snprintf(
-        text, size,
-        "it leads out of the model directories and came when the service ran already, which now "
-        "ends as soon as nothing runs; try again: %s",
-        realpath(path, real) ? real : path);
+    snprintf(text, size,
+             "it leads out of the model directories and is newer than the running service, which "
+             "may not read it; the service now restarts as soon as no request runs, so try "
+             "again: %s",
+             realpath(path, real) ? real : path);
     return true;
 }

@@ -344,13 +344,13 @@ def test_a_program_that_was_replaced_while_it_runs(m):
 def test_lingering_that_is_off(m):
     # The state of a user who is logged in and has not enabled lingering.
     m.run("rm /var/lib/systemd/linger/alice && systemctl start user@%d.service" % m.uid("alice"))
-    m.wait(lambda: m.is_active("sconce.target", "alice"), "the doors of alice")
+    m.wait(lambda: m.is_active("sconce.target", "alice"), "alice's sockets")
     found = only_one(m, "lingering is off", "alice", "advice")
     assert found["command"] == "loginctl enable-linger"
     # Run as a unit: newer versions of logind need to know to which unit the caller belongs.
     m.run(["systemd-run", "-q", "--wait", *found["command"].split(), "alice"])
     assert not any("lingering" in f["what"] for f in doctor(m, user="alice")["findings"])
-    m.wait(lambda: m.is_active("sconce.target", "alice"), "the doors of alice")
+    m.wait(lambda: m.is_active("sconce.target", "alice"), "alice's sockets")
 
 
 def test_who_is_not_in_the_group_is_told(m):

@@ -235,7 +235,7 @@ def test_an_instance_lives_as_long_as_its_users_manager(instances):
     machine = instances[None].machine
     machine.run(["systemctl", "restart", "user@%d.service" % machine.uid("bob")])
     machine.wait(lambda: machine.systemctl("is-active", "sconce.target", user="bob",
-                                           check=False).stdout == "active\n", "bob's doors")
+                                           check=False).stdout == "active\n", "bob's sockets")
     assert instances["bob"].processes() == {row.name: None for row in SERVICES}
     assert instances["bob"].ask().status == 200
     assert instances["bob"].ask(tcp=True).status == 200
