@@ -57,7 +57,7 @@ ONE_WALL = {
 # Additions to ONE_WALL for services that connect to others: seccomp cannot distinguish the allowed
 # connections from others.
 CONNECTING = {"bus": "Landlock has no rules for unix sockets; the unit hides the forbidden ones",
-              "neighbor-socket": "a user's sockets are in one directory; the chat service may open no stream sockets"}
+              "neighbor-socket": "a user's sockets are in one directory; chat opens no streams"}
 # Additions for services that pass memory to others: their unit allows memfd_create.
 HANDING = {"exec-memfd": "only the service's own filter forbids execve",
            "map-memfd": "only the service's own filter forbids executable mappings"}

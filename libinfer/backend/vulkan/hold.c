@@ -22,7 +22,7 @@ struct vkb_held {
     struct vkb_device *dev;
 };
 
-/* Parameters, besides formats, that select kernels: a sample of those of models. */
+/* Some usual dimensions of models. They select kernels, and so do the formats of weights. */
 static const uint32_t widths[] = {64, 1024, 2048, 4096};
 static const uint32_t head_dims[] = {64, 128}, groups[] = {1, 2, 4, 8};
 

@@ -39,7 +39,7 @@ def missing():
 def refusal():
     """The error of systemd-nspawn if it cannot run a program; None if it can. The program is one of
     this system, whose /usr is visible in the container."""
-    name = "trial" + uuid.uuid4().hex[:8]  # tempfile's names are none that a machine may have
+    name = "trial" + uuid.uuid4().hex[:8]  # a machine cannot have a name of tempfile
     with tempfile.TemporaryDirectory(prefix="sconce-trial-") as root:
         skeleton(pathlib.Path(root))
         cgroups = make_cgroups(name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The system's instance and two users' own ones at the same time, none of which reaches
-another's."""
+"""The system's instance and those of two users run at the same time, and none reaches another's
+sockets, files or processes."""
 import concurrent.futures
 import json
 import os
@@ -32,7 +32,7 @@ class Instance:
         return {row.name: self.machine.host_pid(row.unit, self.user) for row in SERVICES}
 
     def wake(self):
-        """Starts all its services."""
+        """Starts all services of the instance."""
         for row in SERVICES:
             wake(self.machine, row, self.user)
         return self.processes()

@@ -148,7 +148,8 @@ TEST(root_and_the_owner_may_do_all_by_the_unix_socket)
     allowed(by_unix(OWN, "ask"), RIGHTS_ALL);
 }
 
-/* Otherwise all users whom a gateway in a user namespace cannot distinguish would be its owner. */
+/* A gateway in a user namespace sees all users that are not mapped as one user, who must not count
+ * as its owner. */
 TEST(who_cannot_be_told_apart_is_no_owner)
 {
     gateway.own_uid = UNMAPPED;
