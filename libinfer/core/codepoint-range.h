@@ -5,7 +5,7 @@
  * Sorted ranges of code points, and white space
  *
  * The tables of tokenizer/ and chat/ correct utf8proc for different properties and versions of
- * Unicode, so they share the search alone.
+ * Unicode, so they share only the search.
  */
 
 #include "core/macros.h"

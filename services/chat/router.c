@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes of the chat service: those of routes.h, and those of its own socket alone. */
+/* Routes of the chat service: those of routes.h, which the gateway forwards, and two that only the
+ * service's own socket has. */
 #include "chat/chat.h"
 #include "chat/generation.h"
 #include "chat/routes.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes of the embed service: those of routes.h, and those of its own socket alone. */
+/* Routes of the embed service: those of routes.h, which the gateway forwards, and two that only the
+ * service's own socket has. */
 #include "embed/embed-request.h"
 #include "embed/embed.h"
 #include "embed/routes.h"

@@ -2,7 +2,7 @@
 /*
  * Liveness: checking services that keep clients waiting
  *
- * A connection to a service that cannot start waits in its socket's backlog for ever, and a service
+ * A connection to a service that cannot start waits in its socket's backlog forever, and a service
  * that hangs never answers. Therefore, while a client waits for the first byte, the gateway
  * requests /health from the service on another connection, once in an interval. After three
  * probes without an answer the client gets an error. A service that drains after SIGTERM accepts no

@@ -4,9 +4,10 @@
 /*
  * Output of `sconce embed`: lines of JSON, or a NumPy array (format 1.0)
  *
- * Each line of the input has its place in the output. A line that cannot be used becomes an object
- * with "error", or a row of NaN. While an output is not complete, the file OUTPUT.part beside it
- * records the input and options; the same command then continues where it stopped.
+ * The output has one entry for each line of the input, in the same order. A line that cannot be
+ * used becomes an object with "error", or a row of NaN. While an output is not complete, the file
+ * OUTPUT.part beside it records the input and options; the same command then continues where it
+ * stopped.
  */
 
 #include <infer/types.h>

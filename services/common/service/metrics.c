@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics: writing counters, gauges and histograms; without memory a metric is missing, and that is
- * all
+ * Metrics: writing counters, gauges and histograms
+ *
+ * If memory is short, the answer lacks some metrics; no error is reported.
  */
 #include "common/service/metrics.h"
 

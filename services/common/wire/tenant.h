@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Tenants: whose caches a request uses, as told by the gateway to services
+ * Tenants: owners of cached prompts. A header tells a service the tenant of a request
  *
  * Clients cannot set the header: the gateway drops it from their requests, and only the gateway and
  * root can connect to the sockets of services.
