@@ -117,7 +117,7 @@ int catalog_lowest(struct catalog *c, uint32_t tenant, struct row *ret_row)
     if (!st)
         return r;
     r = catalog_step(st);
-    /* If an invalid row were skipped here, it would remain the lowest for ever and block
+    /* If an invalid row were skipped here, it would remain the lowest forever and block
      * eviction. */
     if (r > 0 && !row_read(st, ret_row))
         r = -EUCLEAN;
