@@ -222,6 +222,21 @@ def test_render_makes_the_prompt(sconce, installed):
     assert bad.returncode == 1 and "bad.json:1:" in bad.stderr
 
 
+def test_render_takes_options_before_the_body(sconce, installed):
+    (installed / "t.jinja").write_text("{{ tools }} {{ add_generation_prompt }}")
+    (installed / "tools.json").write_text('["of the option"]')
+    body = {"messages": [], "tools": ["of the body"]}
+    for extra in ({}, {"chat_template_kwargs": {"tools": ["of the variables"]}},
+                  {"chat_template_kwargs": {"add_generation_prompt": True}}):
+        (installed / "body.json").write_text(json.dumps({**body, **extra}))
+        out = run(sconce, "render", "-m", str(installed / "t.jinja"), "--no-generation-prompt",
+                  "--tools", str(installed / "tools.json"), str(installed / "body.json"))
+        assert out.stdout == "['of the option'] False", (extra, out)
+    (installed / "body.json").write_text(json.dumps(body))
+    out = run(sconce, "render", "-m", str(installed / "t.jinja"), str(installed / "body.json"))
+    assert out.stdout == "['of the body'] True"
+
+
 def test_bench_prints_json(sconce, installed):
     out = run(sconce, "bench", "-m", "sconce-guide", "-p", "64", "-n", "16", "-t", "1", "-r", "1", "--json")
     r = json.loads(out.stdout)

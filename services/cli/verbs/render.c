@@ -55,6 +55,21 @@ static int render_load(const char *file, json_t **ret_json)
     return CLI_OK;
 }
 
+/* Removes from the body what an option has set. The body may also name it as a variable. */
+static void drop_overridden(const struct render *r, json_t *body)
+{
+    json_t *kwargs = json_object_get(body, "chat_template_kwargs");
+
+    if (r->tools) {
+        json_object_del(body, "tools");
+        json_object_del(kwargs, "tools");
+    }
+    if (!r->generation_prompt) {
+        json_object_del(body, "add_generation_prompt");
+        json_object_del(kwargs, "add_generation_prompt");
+    }
+}
+
 /* Splits the body of a request into the named inputs of the template and other variables. */
 static int take_body(struct render *r, json_t *body)
 {
@@ -67,16 +82,17 @@ static int take_body(struct render *r, json_t *body)
     }
     if (!json_is_array(json_object_get(body, "messages")))
         return cli_error("render", "the input must be an array of messages or have \"messages\"");
+    drop_overridden(r, body);
     json_object_foreach(body, key, value)
     {
         if (strcmp(key, "messages") == 0)
             r->messages = json_incref(value);
-        else if (strcmp(key, "tools") == 0 && !r->tools)
+        else if (strcmp(key, "tools") == 0)
             r->tools = json_is_null(value) ? NULL : json_incref(value);
         else if (strcmp(key, "documents") == 0)
             r->documents = json_is_null(value) ? NULL : json_incref(value);
         else if (strcmp(key, "add_generation_prompt") == 0)
-            r->generation_prompt = r->generation_prompt && json_is_true(value);
+            r->generation_prompt = json_is_true(value);
         else if (strcmp(key, "chat_template_kwargs") == 0 && json_is_object(value))
             json_object_update_missing(r->kwargs, value);
         else if (!json_object_get(r->kwargs, key))
