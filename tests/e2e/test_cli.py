@@ -237,6 +237,16 @@ def test_render_takes_options_before_the_body(sconce, installed):
     assert out.stdout == "['of the body'] True"
 
 
+def test_render_refuses_variables_that_are_not_json(sconce, installed):
+    (installed / "t.jinja").write_text("{{ x }}{{ y }}")
+    args = ("render", "-m", str(installed / "t.jinja"))
+    out = run(sconce, *args, "--set", 'x="a=b"', "--set", "y=null", "-", input="[]")
+    assert (out.returncode, out.stdout) == (0, "a=bNone"), out
+    for bad in ("x", "=1", "x=", "x=False", "x=text", "x=[1", "x=1 2"):
+        out = run(sconce, *args, "--set", bad, "-", input="[]")
+        assert out.returncode == 2 and f"--set {bad}: " in out.stderr, (bad, out)
+
+
 def test_bench_prints_json(sconce, installed):
     out = run(sconce, "bench", "-m", "sconce-guide", "-p", "64", "-n", "16", "-t", "1", "-r", "1", "--json")
     r = json.loads(out.stdout)

@@ -104,12 +104,16 @@ static int take_body(struct render *r, json_t *body)
 static int set_variable(struct render *r, const char *text)
 {
     const char *eq = strchr(text, '=');
-    json_t *value = eq ? json_loads(eq + 1, JSON_DECODE_ANY, NULL) : NULL;
-    _cleanup_free_ char *name = eq ? strndup(text, (size_t)(eq - text)) : NULL;
+    _cleanup_free_ char *name = eq && eq > text ? strndup(text, (size_t)(eq - text)) : NULL;
+    json_t *value =
+        name ? json_loads(eq + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL) : NULL;
 
-    if (eq && !value)
-        value = json_string(eq + 1);
-    if (!name || !value || json_object_set_new(r->kwargs, name, value) < 0)
+    if (name && !value)
+        return cli_usage("render",
+                         "--set %s: the value must be JSON, with quotes around a string: "
+                         "--set '%s=\"text\"'",
+                         text, name);
+    if (!name || json_object_set_new(r->kwargs, name, value) < 0)
         return cli_usage("render", "--set %s: must be NAME=JSON", text);
     return CLI_OK;
 }
