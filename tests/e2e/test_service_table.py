@@ -50,3 +50,14 @@ def test_a_program_takes_the_options_of_its_row(row):
     for option in {"models", "device", "tcp-access", "chat-socket", "cache-socket"} - own:
         r = subprocess.run([program, "--" + option, "x"], capture_output=True, text=True)
         assert r.returncode == 2 and option in r.stderr, (option, r.stderr)
+
+
+@EACH
+def test_a_drain_timeout_is_a_time(row):
+    program = BUILD / row.build_path
+    for text, status in (("0", 0), ("0.5", 0), ("86400", 0), ("86400.1", 2), ("-1", 2), ("-1e-7", 2),
+                         ("nan", 2), ("-nan", 2), ("inf", 2), ("-inf", 2), ("1s", 2), ("", 2)):
+        r = subprocess.run([program, "--drain-timeout=" + text, "--version"], capture_output=True,
+                           text=True)
+        assert r.returncode == status, (text, r)
+        assert status == 0 or ("--drain-timeout" in r.stderr and '"%s"' % text in r.stderr), r.stderr

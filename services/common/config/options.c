@@ -14,7 +14,8 @@
 
 #include "common/config/config.h"
 
-#define OPTIONS_MAX_DIRS 32
+#define OPTIONS_MAX_DIRS  32
+#define OPTIONS_MAX_DRAIN 86400 /* seconds */
 
 enum {
     OPTION_DEVICE = 256,
@@ -90,6 +91,19 @@ int options_set_wrong(struct options *options, const char *text)
     return options->wrong ? config_new(&options->config) : -ENOMEM;
 }
 
+/* Reads a number of seconds; false: it is none, or negative, or too large. */
+static bool options_drain(const char *text, uint64_t *ret_usec)
+{
+    char *end;
+    const double seconds = strtod(text, &end);
+
+    /* NaN fails both comparisons. */
+    if (end == text || *end || !(seconds >= 0 && seconds <= OPTIONS_MAX_DRAIN))
+        return false;
+    *ret_usec = (uint64_t)(seconds * 1e6);
+    return true;
+}
+
 int options_read(const char *service, int argc, char **argv, struct options *ret_options)
 {
     const struct service_row *row = service_row_find(service);
@@ -98,7 +112,6 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
     const char *file = NULL, *device = NULL, *tcp_access = NULL, *dirs[OPTIONS_MAX_DIRS];
     struct inf_err err = {};
     size_t n_dirs = 0;
-    char *end;
     int c;
 
     options_know_service(&known, row);
@@ -118,12 +131,11 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
             device = optarg;
             break;
         case OPTION_DRAIN:
-            o.drain_timeout_usec = (uint64_t)(strtod(optarg, &end) * 1e6);
-            if (*end || end == optarg || o.drain_timeout_usec > UINT64_C(86400000000)) {
-                fprintf(stderr, "sconce-%s: --drain-timeout: not a number of seconds\n", service);
-                return 2;
-            }
-            break;
+            if (options_drain(optarg, &o.drain_timeout_usec))
+                break;
+            fprintf(stderr, "sconce-%s: --drain-timeout must be 0 to %d seconds, not \"%s\"\n",
+                    service, OPTIONS_MAX_DRAIN, optarg);
+            return 2;
         case OPTION_TCP_ACCESS:
             tcp_access = optarg;
             if (strcmp(optarg, "key") == 0 || strcmp(optarg, "open") == 0)
