@@ -71,7 +71,7 @@ static void resident_failed(const struct resident *resident, const char *why,
                     "The model '%s' is not a speech model: %s.", resident->name, why);
     else
         resident_load_problem(resident, why, problem);
-    log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "%s", problem->message);
+    log_event(LOG_ID_MODEL_FAILED, LOG_WARNING, resident->name, "%s", problem->message);
 }
 
 _Static_assert(sizeof(struct inf_transcriber_stats) <= MODEL_STATS_MAX,

@@ -116,8 +116,8 @@ static int bad_kv_type(struct problem *problem, const char *why)
 static void resident_failed(const struct resident *resident, const char *why,
                             struct problem *problem)
 {
-    log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "cannot load %s: %s", resident->name,
-              why);
+    log_event(LOG_ID_MODEL_FAILED, LOG_WARNING, resident->name, "cannot load %s: %s",
+              resident->name, why);
     if (resident->load_status == -EOPNOTSUPP && resident->state == RESIDENT_LOADING &&
         chat_resident_of(resident)->kv_type)
         bad_kv_type(problem, why);

@@ -156,7 +156,7 @@ static void resident_failed(const struct resident *resident, const char *why,
                     resident->name, makes[embed_resident_of(resident)->kind], why);
     else
         resident_load_problem(resident, why, problem);
-    log_event(LOG_ID_MODEL_FAILED, LOG_ERR, resident->name, "%s", problem->message);
+    log_event(LOG_ID_MODEL_FAILED, LOG_WARNING, resident->name, "%s", problem->message);
 }
 
 double embed_resident_speed(struct embed_resident *resident)

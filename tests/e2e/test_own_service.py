@@ -77,6 +77,21 @@ def test_what_is_no_model_is_told(sconce, home):
     assert out.returncode == 1 and "'nothing'" in out.stderr
 
 
+def test_a_refusal_is_told_once(sconce, installed, guide):
+    """The service does not log what its answer says too."""
+    for words, told in ((("transcribe", "-m", guide, str(SOUND)), "is not a speech model"),
+                        (("transcribe", "-m", "vectors", str(SOUND)), "is not a speech model"),
+                        (("embed", "-m", str(SPEECH), "hello"), "makes no vectors")):
+        out = run(sconce, *words)
+        assert out.returncode == 1 and out.stdout == "", out
+        assert told in out.stderr and len(out.stderr.splitlines()) == 1, out.stderr
+    (installed / "config/sconce").mkdir()
+    (installed / "config/sconce/sconce.yaml").write_text("audio:\n  thread: 2\n")
+    for model in ("speech", str(SPEECH)):
+        out = run(sconce, "transcribe", "-m", model, str(SOUND))
+        assert out.returncode == 1 and out.stderr.count("audio.thread") == 1, out.stderr
+
+
 def test_a_directory_of_models_is_named(sconce, installed, home):
     moved = home / "elsewhere"
     (home / "data/sconce/models").rename(moved)

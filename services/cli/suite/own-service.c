@@ -34,13 +34,20 @@ struct own {
     struct supervisor_service service;
 };
 
+/* Prints no errors: own_service_run() reports a wrong configuration. */
 static bool is_installed(const struct own_service *params)
 {
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(models_freep) struct models *models = NULL;
+    const struct cli_models *m = params->models;
+    struct inf_err err;
 
-    return cli_config(params->verb, params->models, &config) == CLI_OK &&
-           models_scan(config, &models) == 0 && models_find(models, params->model);
+    if (config_load(m->config, &config, &err) < 0)
+        return false;
+    for (size_t i = 0; i < m->n_dirs; i++)
+        if (config_add_model_dir(config, m->dirs[i]) < 0)
+            return false;
+    return models_scan(config, &models) == 0 && models_find(models, params->model);
 }
 
 /* As in `sconce run`: a word with a slash is a path if it exists; any other word is a name
@@ -230,9 +237,12 @@ int own_service_run(const struct own_service *params,
                     int (*work)(const char *address, const char *model, void *data), void *data)
 {
     _cleanup_(own_done) struct own own = {.params = params};
+    _cleanup_(config_freep) struct config *config = NULL;
     char template[] = "/tmp/sconce-XXXXXX";
-    int r = find_program(&own);
+    int r = cli_config(params->verb, params->models, &config);
 
+    if (r == CLI_OK)
+        r = find_program(&own);
     if (r != CLI_OK)
         return r;
     if (!mkdtemp(template))
@@ -241,7 +251,7 @@ int own_service_run(const struct own_service *params,
     if (model_is_path(params) && (r = take_model(&own)) != CLI_OK)
         return r;
     fill_args(&own);
-    /* The requests of one command need no log. */
-    setenv("SCONCE_LOG", "warning", 0);
+    /* Warnings are about requests, and the answers contain the same text. */
+    setenv("SCONCE_LOG", "error", 0);
     return own_service_supervise(&own, work, data);
 }
