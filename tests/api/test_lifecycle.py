@@ -363,6 +363,27 @@ def test_status_tells_the_model(make_suite, tmp_path):
         notify.close()
 
 
+def test_the_status_of_a_service_that_ends_stays(make_suite, tmp_path, monkeypatch):
+    """Work that goes on after SIGTERM does not replace "Finishing running requests"."""
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(str(tmp_path / "notify"))
+        notify.settimeout(20 * SLOW)
+        suite = make_suite(args=["--drain-timeout", "3"])
+        s = start(suite, {**LONG, "stream": True})
+        while not notify.recv(4096).startswith(b"STATUS=tiny: "):
+            pass
+        suite.chat.kill(signal.SIGTERM)
+        while b"STATUS=Finishing running requests" not in notify.recv(4096):
+            pass
+        suite.chat.wait_gone(20 * SLOW)
+        s.close()
+        notify.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while b"STATUS=" not in notify.recv(4096):
+                pass
+
+
 def test_without_sockets_it_says_what_to_do():
     import subprocess
 

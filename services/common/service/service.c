@@ -4,6 +4,10 @@
  *
  * Timers: idle (armed while nothing happens), watchdog (half of WatchdogSec=), status (while there
  * is work), drain (after SIGTERM). A second SIGTERM ends the process at once.
+ *
+ * The status is sent at most once a second, and only if its text changed. Its timer goes on until
+ * five seconds without activity have passed, so the last text is always sent, at most a second
+ * late.
  */
 #include "common/service/service.h"
 
@@ -65,6 +69,7 @@ static void service_drain(struct service *service)
     service->draining = true;
     sd_notify(0, "STOPPING=1\nSTATUS=Finishing running requests");
     loop_timer_stop(service->loop, &service->idle);
+    loop_timer_stop(service->loop, &service->status);
     loop_timer_stop(service->loop, &service->retire);
     loop_timer_set(service->loop, &service->drain, service->params.drain_timeout_usec);
     if (service->params.draining)
@@ -118,7 +123,7 @@ void service_retire(struct service *service, const char *why)
 void service_touch(struct service *service)
 {
     service->active_usec = clock_usec();
-    if (service->params.status && !loop_timer_is_set(&service->status))
+    if (service->params.status && !service->draining && !loop_timer_is_set(&service->status))
         loop_timer_set(service->loop, &service->status, SERVICE_STATUS_USEC);
 }
 

@@ -41,7 +41,8 @@ struct service_params {
      * May be NULL. */
     void (*draining)(void *data);
     void (*expired)(void *data);
-    /* Writes the text of STATUS=; may be NULL. Called about once a second while there is work. */
+    /* Writes the text of STATUS=; may be NULL. Called once a second while there is work, and for
+     * some seconds after it. */
     void (*status)(void *data, char *text, size_t size);
     void *data; /* passed to these functions */
 };
