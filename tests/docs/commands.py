@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses `sconce --help`: verbs, and the options of each."""
+"""Parses `sconce --help`: verbs, and the options of each. Reads the values of options in the
+sources."""
 import re
 import shutil
+
+from blocks import TREE
 
 
 def found_shell(name):
@@ -24,3 +27,23 @@ def options(user, verb):
             text = re.split(r" {2,}", head.group(1))[0]
             found.update(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", text))
     return found - {"-h", "--help"}
+
+
+def table(path, name):
+    """The strings of an array in a C file, or the first string of each of its rows."""
+    text = re.search(r"\b%s\[\w*\] = \{(.*?)\};" % name, (TREE / path).read_text(), re.S)[1]
+    return set(re.findall(r'\{[^{}"]*"([^"]+)"', text) or re.findall(r'"([^"]+)"', text))
+
+
+def option_values():
+    """The values of each option with a fixed set of them, and the verbs that have the option."""
+    return {
+        "--isa": (["run", "bench"], table("libinfer/core/cpu.c", "rungs")),
+        "--kv-type": (["run", "bench"],
+                      table("services/common/config/kv-type.c", "names") - {"auto"}),
+        "--device": (["run", "bench", "serve"], {"auto", "cpu", "vulkan"}),
+        "--format": (["transcribe"], table("services/cli/verbs/transcribe.c", "rows") - {"text"}),
+        "--rights": (["setup"], table("services/common/config/rights.c", "rights_rows")),
+        "--arch": (["policy"], table("services/common/confine/policy-names.c", "arches")),
+        "--phase": (["policy"], {"start", "serve"}),
+    }

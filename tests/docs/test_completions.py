@@ -12,7 +12,7 @@ import time
 
 import pytest
 from blocks import TREE
-from commands import found_shell, options, verbs
+from commands import found_shell, option_values, options, verbs
 
 FILES = pathlib.Path(os.environ.get("SCONCE_BUILD", TREE / "build")) / "packaging/completions"
 
@@ -63,6 +63,9 @@ def ask_zsh(user, *words):
     if len(words) == 1:
         return set(re.findall(r"^        '([a-z]+):", text, re.M))
     part = re.search(r"^    %s\)\n(.*?)^        ;;" % words[0], text, re.M | re.S).group(1)
+    if len(words) == 3:
+        values = re.search(r"%s\}?'?\[.*?\]:\w+:(.*)'$" % words[1], part, re.M)[1]
+        return set(re.findall(r"[\w-]+", values.removeprefix("_values -s , right")))
     return set(re.findall(r"(?<=[{',*])--?[a-z][a-z-]*", part))
 
 
@@ -82,6 +85,15 @@ def test_options(user, ask):
         else:
             offered = ask(user, verb, "-")
         assert offered - {"-h", "--help"} == options(user, verb), verb
+
+
+@ASK
+@pytest.mark.parametrize("option", option_values())
+def test_values(user, ask, option):
+    takers, values = option_values()[option]
+    assert takers == [verb for verb in takers if option in options(user, verb)]
+    for verb in takers:
+        assert ask(user, verb, option, "") == values, verb
 
 
 @pytest.mark.parametrize("ask", [ask_bash, ask_fish])

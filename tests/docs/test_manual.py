@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from blocks import TREE, manual_pages, manual_text
-from commands import found_shell, options, verbs
+from commands import found_shell, option_values, options, verbs
 from services import SERVICES
 
 PAGES = manual_pages()
@@ -104,3 +104,22 @@ def test_units_refer_to_pages_that_are_there():
         assert found, unit
         for name, section in found:
             assert "%s.%s" % (name, section) in known(), unit
+
+
+@pytest.mark.parametrize("option", option_values())
+def test_names_the_values_of_options(option):
+    takers, values = option_values()[option]
+    for verb in takers:
+        page = text(TREE / ("docs/man/sconce-%s.1" % verb))
+        about = re.search(r'^\.BI .*%s".*?\n(.*?)^\.TP' % (option + " "), page, re.M | re.S)[1]
+        assert values <= set(re.findall(r"[\w-]+", about)), verb
+
+
+@pytest.mark.parametrize("key, option", [("chat.isa", "--isa"), ("chat.kv_type", "--kv-type")])
+def test_names_the_values_of_keys(key, option):
+    values = option_values()[option][1]
+    page = text(TREE / "docs/man/sconce.yaml.5")
+    about = re.search(r"^\.IR %s .*?\n(.*?)^\.TP" % re.escape(key), page, re.M | re.S)[1]
+    assert values <= set(re.findall(r"\w+", about))
+    row = re.search(r"^\| `%s` .*" % re.escape(key), (TREE / "docs/configuration.md").read_text(), re.M)
+    assert values <= set(re.findall(r"\w+", row[0]))
