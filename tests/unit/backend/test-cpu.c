@@ -5,6 +5,7 @@
 #include "backend/cpu/exec/device.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "backend/cpu/exec/program.h"
 #include "core/cpu.h"
@@ -387,6 +388,36 @@ TEST(a_step_allocates_nothing)
     bench_done(&b);
 }
 
+static bool no_threads;
+int __real_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg)
+{
+    return no_threads ? EAGAIN : __real_pthread_create(t, a, f, arg);
+}
+
+TEST(threads_that_do_not_start_are_counted)
+{
+    struct backend_params params = {.device = "cpu"};
+    struct backend *backend;
+    struct inf_err err;
+    char number[16];
+
+    no_threads = true;
+    params.n_threads = 3;
+    ASSERT_ERROR(backend_new(&params, &backend, &err), EAGAIN);
+    ASSERT_CONTAINS(err.text, " 3 threads");
+    /* 0 is one thread for each CPU; a single one is this thread. */
+    snprintf(number, sizeof(number), " %u threads", cpu_count());
+    if (cpu_count() > 1) {
+        params.n_threads = 0;
+        ASSERT_ERROR(backend_new(&params, &backend, &err), EAGAIN);
+        ASSERT_CONTAINS(err.text, number);
+    }
+    no_threads = false;
+}
+
 TEST(wrong_parameters_are_refused)
 {
     struct backend *backend;
@@ -436,5 +467,6 @@ RUN_TESTS(cmocka_unit_test(logits_follow_the_formulas_on_every_rung),
           cmocka_unit_test(only_the_rows_asked_for_have_logits),
           cmocka_unit_test(copied_blocks_read_like_the_originals),
           cmocka_unit_test(a_step_allocates_nothing),
+          cmocka_unit_test(threads_that_do_not_start_are_counted),
           cmocka_unit_test(wrong_parameters_are_refused),
           cmocka_unit_test(products_that_no_kernel_can_do_are_refused))

@@ -187,6 +187,7 @@ static const struct backend_ops cpu_ops = {
 int cpu_backend_new(const struct backend_params *params, struct backend **ret_backend,
                     struct inf_err *reterr)
 {
+    const unsigned n_workers = params->n_threads > 0 ? params->n_threads : cpu_count();
     struct cpu_backend *cpu;
     unsigned flags;
     int r;
@@ -209,10 +210,10 @@ int cpu_backend_new(const struct backend_params *params, struct backend **ret_ba
     cpu->flags = flags;
     cpu->fuse = true;
     cpu->elem = elem_pick(flags);
-    r = workers_new(params->n_threads > 0 ? params->n_threads : cpu_count(), &cpu->workers);
+    r = workers_new(n_workers, &cpu->workers);
     if (r < 0) {
         free(cpu);
-        return err_set(reterr, -r, "cannot start %u threads", params->n_threads);
+        return err_set(reterr, -r, "cannot start %u threads", n_workers);
     }
     *ret_backend = &cpu->backend;
     return 0;
