@@ -142,6 +142,16 @@ static int pass_record(struct store *s, struct step *step, const struct record *
     return s->tidy.moves ? copy_record(s, step, record, &row) : 0;
 }
 
+/* Frees the bytes before the next record, which is at @offset. Returns @more, or an error. */
+static int pass_gap(struct store *s, const struct step *step, uint64_t offset, int more)
+{
+    const int r = offset > s->tidy.from
+                      ? free_add(s, step->from->number, s->tidy.from, offset - s->tidy.from)
+                      : 0;
+
+    return r < 0 ? r : more;
+}
+
 /* Handles some records. 1: there are more. */
 static int pass_records(struct store *s, struct step *step)
 {
@@ -154,8 +164,8 @@ static int pass_records(struct store *s, struct step *step)
                                 &offset);
         if (r == 0)
             offset = s->tidy.end;
-        if (r >= 0 && offset > s->tidy.from)
-            free_add(s, step->from->number, s->tidy.from, offset - s->tidy.from);
+        if (r >= 0)
+            r = pass_gap(s, step, offset, r);
         if (r <= 0)
             break;
         r = pass_record(s, step, &record, offset);
@@ -225,6 +235,18 @@ static int pass_end(struct store *s)
     return seg && seg->blocks > 0 ? -EUCLEAN : 0;
 }
 
+/* Ends a pass that failed with @r. If memory was short, the pass is repeated later. Other errors
+ * may stay, and must not keep other segments waiting. */
+static int pass_fail(struct store *s, int r)
+{
+    struct segment *seg = segments_find(&s->segments, s->tidy.segment);
+
+    s->tidy = (struct pass){0};
+    if (seg && r == -ENOMEM)
+        seg->untidy = true;
+    return r;
+}
+
 static int pass_step(struct store *s, struct segment *seg)
 {
     _cleanup_free_ struct step *step = NEW(struct step, 1);
@@ -242,14 +264,11 @@ static int pass_step(struct store *s, struct segment *seg)
         for (uint32_t i = 0; i < step->n; i++)
             step->moves[i].to->untidy = true;
         s->n_freed = 0;
-        s->tidy = (struct pass){0};
-        return r < 0 ? r : written;
+        return pass_fail(s, r < 0 ? r : written);
     }
     written = write_step(s, step);
-    if (written < 0) {
-        s->tidy = (struct pass){0};
-        return written;
-    }
+    if (written < 0)
+        return pass_fail(s, written);
     if (r == 0)
         r = pass_end(s);
     return r < 0 ? r : 1;

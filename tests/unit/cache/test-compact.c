@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compaction while memory is short. Linked with --wrap=realloc. */
+#include <fcntl.h>
+
+#include "cache/segment.h"
+#include "lib/test.h"
+#include "unit/cache/kit.h"
+
+enum { BLOCKS = 20, SIZE = 20000 };
+
+static bool no_memory, no_holes;
+
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    return no_memory ? NULL : __real_realloc(p, size);
+}
+
+static int punch_or_not(void *data, int fd, uint64_t offset, uint64_t n)
+{
+    return no_holes ? -EIO : store_io_system.punch(data, fd, offset, n);
+}
+
+/* Overwrites the header of the first record, so that its bytes belong to no record. */
+static void break_first_record(const struct kit *k)
+{
+    char path[128], junk[STORE_PAGE];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/segments/00000001.kv", k->dir);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    memset(junk, 'x', sizeof(junk));
+    assert_int_equal(pwrite(fd, junk, sizeof(junk), STORE_PAGE), sizeof(junk));
+    close(fd);
+}
+
+static off_t first_data(const struct kit *k)
+{
+    char path[128];
+    off_t at;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/segments/00000001.kv", k->dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    at = lseek(fd, STORE_PAGE, SEEK_DATA);
+    close(fd);
+    return at;
+}
+
+TEST(space_that_no_memory_could_name_is_freed_later)
+{
+    struct store_io io = store_io_system;
+    uint8_t name[STORE_NAME_BYTES];
+    struct kit k;
+    int r;
+
+    io.punch = punch_or_not;
+    kit_init(&k);
+    k.params.io = &io;
+    kit_open(&k);
+    assert_int_equal(kit_put(&k, &kit_origin, 0, 0, BLOCKS, SIZE), BLOCKS);
+    assert_int_equal(kit_put(&k, &kit_origin, 1, 0, BLOCKS, SIZE), BLOCKS);
+    /* The row of the first block is removed, but its space stays. */
+    no_holes = true;
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        kit_name(0, i, name);
+        ASSERT_OK(store_reject(k.store, name));
+    }
+    kit_close(&k);
+    no_holes = false;
+    break_first_record(&k);
+    kit_open(&k);
+    assert_int_equal(first_data(&k), STORE_PAGE);
+
+    no_memory = true;
+    while ((r = store_tend(k.store)) > 0)
+        ;
+    assert_int_equal(r, -ENOMEM);
+    no_memory = false;
+    while ((r = store_tend(k.store)) > 0)
+        ;
+    ASSERT_OK(r);
+    assert_true(first_data(&k) > 2 * STORE_PAGE);
+    kit_done(&k);
+}
+
+RUN_TESTS(cmocka_unit_test(space_that_no_memory_could_name_is_freed_later))
