@@ -63,11 +63,13 @@ static int chat_read_unsupported(struct generation *g, struct problem *problem)
         return problem_set(problem, 400, "unsupported_parameter", "tools",
                            "Unsupported parameter: 'tools' is only possible with 'tool_choice': "
                            "\"none\".");
-    if (json_array_size(field_find(g->body, "functions")) ||
-        ((value = field_find(g->body, "function_call")) && !field_is(value, "none") &&
-         !field_is(value, "auto")))
+    if (json_array_size(field_find(g->body, "functions")))
         return problem_set(problem, 400, "unsupported_parameter", "functions",
                            "Unsupported parameter: 'functions' is not supported here.");
+    value = field_find(g->body, "function_call");
+    if (value && !field_is(value, "none") && !field_is(value, "auto"))
+        return problem_set(problem, 400, "unsupported_parameter", "function_call",
+                           "Unsupported value: 'function_call' must be \"none\" or \"auto\".");
     value = field_find(g->body, "response_format");
     if (value && !json_is_object(value))
         return field_wrong_type("response_format", "an object", value, problem);

@@ -61,6 +61,7 @@ CHAT_FIELDS = [
      "tools"),
     ({"tool_choice": "required"}, "unsupported_parameter", "tool_choice"),
     ({"functions": [{"name": "f"}]}, "unsupported_parameter", "functions"),
+    ({"function_call": {"name": "f"}}, "unsupported_parameter", "function_call"),
     ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "response_format"),
     ({"response_format": "json"}, "invalid_type", "response_format"),
     ({"modalities": ["text", "audio"]}, "unsupported_parameter", "modalities"),
