@@ -16,7 +16,6 @@
 #include "cli/suite/http-get.h"
 #include "common/config/service-table.h"
 #include "core/file.h"
-#include "core/text.h"
 
 enum {
     OLDEST_SYSTEMD = 252, /* the units use its directives */
@@ -107,11 +106,15 @@ static void check_linger(struct doctor *d)
                 "lingering is off: your services stop when you log out, and start when you log in");
 }
 
-/* Whether sconce cannot work if this unit is masked, which means that nothing can start it. */
+/* Whether sconce cannot work if this unit is masked, which means that nothing can start it. Other
+ * sockets of a needed service, such as that for TCP, may be missing. */
 static bool is_needed(const char *unit)
 {
-    return strcmp(unit, "sconce.target") == 0 || text_starts_with(unit, "sconce-gateway.") ||
-           text_starts_with(unit, "sconce-chat.");
+    const struct service_row *row = service_row_of_unit(unit);
+
+    if (!row)
+        return strcmp(unit, SETUP_TARGET) == 0;
+    return row->is_needed && (strcmp(unit, row->unit) == 0 || strcmp(unit, row->socket_unit) == 0);
 }
 
 /* Reports all masked units in one finding, with the command that unmasks them. It is only advice if

@@ -37,6 +37,15 @@ static void test_each_unit_has_a_row(void **state)
     assert_null(service_row_of_unit("sconce-chats.service"));
 }
 
+/* `sconce doctor` reports a masked unit of these services as broken. */
+static void test_chats_need_the_gateway_and_the_chat_service(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < N_SERVICES; i++)
+        assert_int_equal(service_rows[i].is_needed, i == SERVICE_GATEWAY || i == SERVICE_CHAT);
+    ASSERT_STREQ(service_rows[SERVICE_GATEWAY].socket_unit, "sconce-gateway.socket");
+}
+
 /* `sconce serve` stops services in the order of the table, so no client outlives its server. */
 static void test_services_stand_before_those_that_they_connect_to(void **state)
 {
@@ -74,6 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_named_after_the_service),
         cmocka_unit_test(test_each_unit_has_a_row),
+        cmocka_unit_test(test_chats_need_the_gateway_and_the_chat_service),
         cmocka_unit_test(test_services_stand_before_those_that_they_connect_to),
         cmocka_unit_test(test_rows_find_their_section_of_the_configuration),
     };
