@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Beginnings and ends of NUL-terminated texts. */
+/* Beginnings and ends of NUL-terminated texts, and lists of names. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,4 +34,21 @@ static inline bool text_ends_with_nocase(const char *text, const char *end)
     const size_t n = strlen(text), m = strlen(end);
 
     return n >= m && strcasecmp(text + n - m, end) == 0;
+}
+
+/* Appends @name to the list in @list, a buffer of @size bytes (at least 6) that is "" at first:
+ * "a, b". If there is no room for a name and for what may follow it, the list ends with "…". */
+static inline void text_list_add(char *list, size_t size, const char *name)
+{
+    static const char rest[] = ", …";
+    const size_t n = strlen(list), n_gap = n > 0 ? 2 : 0, n_name = strlen(name);
+
+    if (text_ends_with(list, "…"))
+        return;
+    if (n + n_gap + n_name + sizeof(rest) > size) {
+        memcpy(list + n, rest + 2 - n_gap, sizeof(rest) - 2 + n_gap);
+        return;
+    }
+    memcpy(list + n, rest, n_gap);
+    memcpy(list + n + n_gap, name, n_name + 1);
 }

@@ -5,9 +5,9 @@
  * Clients of Jina's API name the adapter and the prompt together: "retrieval.query" is the task
  * "retrieval" with the prompt "query".
  */
-#include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "embed/embed-request.h"
 
 /* Whether the first @len bytes of @name are a task of the model. */
@@ -27,11 +27,9 @@ static int adapter_unknown(const struct call *c, struct problem *problem)
 {
     char names[256] = "";
     const char *task;
-    size_t n = 0;
 
     for (uint32_t i = 0; (task = inf_embedder_task(c->resident->embedder, i)); i++)
-        if (n < sizeof(names) - 1)
-            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "", task);
+        text_list_add(names, sizeof(names), task);
     return problem_set(problem, 400, "unknown_task", "task",
                        "This model has no task '%.64s'. It has: %s.", c->params.task,
                        names[0] ? names : "none");

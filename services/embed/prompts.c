@@ -9,6 +9,7 @@
 #include "common/wire/json.h"
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "embed/inputs.h"
 
 enum { PROMPTS_MAX_FILE = 1 << 20 };
@@ -95,18 +96,14 @@ const char *prompts_find(const json_t *prompts, bool query)
 
 static int unknown_name(json_t *table, const char *name, struct problem *problem)
 {
-    char names[256] = "none";
+    char names[256] = "";
     const char *key;
     json_t *value;
-    size_t n = 0;
 
-    json_object_foreach(table, key, value)
-    {
-        if (n < sizeof(names) - 1)
-            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n ? ", " : "", key);
-    }
+    json_object_foreach(table, key, value) text_list_add(names, sizeof(names), key);
     return problem_set(problem, 400, "unknown_prompt", "prompt_name",
-                       "This model has no prompt named '%.100s'. It has: %s.", name, names);
+                       "This model has no prompt named '%.100s'. It has: %s.", name,
+                       names[0] ? names : "none");
 }
 
 int prompts_choose(json_t *prompts, const struct inputs_prompt *wanted, char **ret_text,

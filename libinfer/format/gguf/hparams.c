@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/text.h"
 #include "format/gguf/types.h"
 
 /* Files of the family "llama" have q and k rows interleaved; those of the family "qwen" do not. */
@@ -415,12 +416,10 @@ static const struct gguf_arch *find_arch(const char *name)
 
 static int refuse_arch(const char *name, struct inf_err *reterr)
 {
-    char known[160];
-    size_t n = 0;
+    char known[160] = "";
 
-    for (size_t i = 0; i < ARRAY_SIZE(archs) && n < sizeof(known); i++)
-        n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", i ? ", " : "",
-                              archs[i].file_name);
+    for (size_t i = 0; i < ARRAY_SIZE(archs); i++)
+        text_list_add(known, sizeof(known), archs[i].file_name);
     return err_set(reterr, EOPNOTSUPP, "the architecture \"%.32s\" is not supported; there are %s",
                    name, known);
 }

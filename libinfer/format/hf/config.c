@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/text.h"
 #include "format/hf/reader.h"
 
 /* The differences between the classes of transformers. */
@@ -347,14 +348,13 @@ void hf_config_names(const json_t *config, struct hparams *hp)
 
 static int refuse_class(const char *name, struct inf_err *reterr)
 {
-    char known[112];
-    size_t n = 0;
+    char known[112] = "";
 
-    for (size_t i = 0; i < ARRAY_SIZE(classes) && n < sizeof(known); i++)
-        n += (size_t)snprintf(known + n, sizeof(known) - n, "%s, ", classes[i].name);
+    for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
+        text_list_add(known, sizeof(known), classes[i].model_type);
     return err_set(reterr, EOPNOTSUPP,
-                   "config.json: the architecture \"%.40s\" is not supported; there are %sWhisper, "
-                   "and encoders",
+                   "config.json: the architecture \"%.40s\" is not supported; there are %s, "
+                   "Whisper, and encoders",
                    name ? name : "", known);
 }
 

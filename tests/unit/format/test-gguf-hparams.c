@@ -209,7 +209,8 @@ TEST(unknown_architectures_and_missing_keys_are_named)
 
     write_base(&w, "mamba");
     ASSERT_ERROR(finish(&w, &hp, &err), EOPNOTSUPP);
-    ASSERT_CONTAINS(err.text, "\"mamba\" is not supported");
+    ASSERT_CONTAINS(err.text, "\"mamba\" is not supported; there are llama, ");
+    ASSERT_CONTAINS(err.text, ", gemma-embedding");
     gguf_put_string(&w, "general.architecture", "llama");
     ASSERT_ERROR(finish(&w, &hp, &err), EBADMSG);
     ASSERT_CONTAINS(err.text, "llama.block_count is missing");

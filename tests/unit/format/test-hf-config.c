@@ -147,7 +147,10 @@ TEST(what_is_not_understood_is_refused_by_name)
         int code;
     } table[] = {
         {"{\"model_type\":\"mamba\"}", "\"mamba\" is not supported", EOPNOTSUPP},
-        {"{}", "not supported", EOPNOTSUPP},
+        {"{}",
+         "not supported; there are llama, mistral, ministral, qwen2, qwen3, jina_embeddings_v4, "
+         "Whisper, and encoders",
+         EOPNOTSUPP},
         {"{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"llama\"}", "Gemma3",
          EOPNOTSUPP},
         {"{\"model_type\":\"llama\"}", "vocab_size is missing", EBADMSG},
