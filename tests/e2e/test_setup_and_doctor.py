@@ -201,7 +201,10 @@ def test_an_image_gets_its_doors(sconce, image):
     assert files(image) == before
     assert run_setup(sconce, image, "access", "group").returncode == 0
     assert not wants.exists() and not wants.is_symlink()
-    assert run_setup(sconce, image, "access", "open").returncode == 0
+    out = run_setup(sconce, image, "access", "open")
+    assert out.returncode == 0
+    assert "so a client can\nfind out whether another one sent the same prompt" in out.stdout
+    assert out.stdout.endswith("only with requests that have the same key.\n")
     drop_in = system / "sconce-gateway.socket.d/50-access.conf"
     assert "SocketMode=0666" in drop_in.read_text()
     assert "tcp_access: open" in next(image.rglob("50-access.yaml")).read_text()

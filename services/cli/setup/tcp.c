@@ -356,9 +356,9 @@ static void tell_access(const struct setup *s, const char *mode)
         printf("Every program of this machine may send requests: http://127.0.0.1:%u/v1", port);
         if (!s->places.user)
             printf(", unix:%s/gateway.sock", s->places.socket_dir);
-        puts("\nAll TCP clients without a key share the prefix cache of prompts, so one client "
-             "can\nfind out "
-             "whether another sent the same prompt before. Clients with different keys do not.");
+        puts("\nTCP clients without a key share the prefix cache of prompts, so a client can\n"
+             "find out whether another one sent the same prompt before. Requests with an API\n"
+             "key share it only with requests that have the same key.");
         return;
     }
     if (!s->places.user)
