@@ -134,6 +134,5 @@ const struct matmul_ops matmul_amx = {
     .base = &matmul_avx512fp16,
     .tiles = matmul_tiles_amx,
     .prepare_two = matmul_prepare_two_amx,
-    .kernels = {[INF_DTYPE_BF16] = {"matmul_bf16_amx", matmul_decode_bf16_avx512, multiply_amx,
-                                    NULL, 0}},
+    .kernels = {[INF_DTYPE_BF16] = {matmul_decode_bf16_avx512, multiply_amx, NULL, 0}},
 };

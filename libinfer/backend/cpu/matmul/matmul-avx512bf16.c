@@ -119,6 +119,5 @@ const struct matmul_ops matmul_avx512bf16 = {
     .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16,
     .base = &matmul_avx512,
     .prepare_bf16 = prepare_bf16,
-    .kernels = {[INF_DTYPE_BF16] = {"matmul_bf16_avx512bf16", matmul_decode_bf16_avx512,
-                                    multiply_bf16, direct_bf16, 16}},
+    .kernels = {[INF_DTYPE_BF16] = {matmul_decode_bf16_avx512, multiply_bf16, direct_bf16, 16}},
 };

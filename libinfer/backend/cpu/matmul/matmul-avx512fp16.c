@@ -185,6 +185,5 @@ const struct matmul_ops matmul_avx512fp16 = {
     .flags = CPU_AVX512 | CPU_AVX512_VNNI | CPU_AVX512_BF16 | CPU_AVX512_FP16,
     .base = &matmul_avx512bf16,
     .prepare_f16 = prepare_f16,
-    .kernels = {[INF_DTYPE_F16] = {"matmul_f16_avx512fp16", decode_f16, multiply_f16, direct_f16,
-                                   16}},
+    .kernels = {[INF_DTYPE_F16] = {decode_f16, multiply_f16, direct_f16, 16}},
 };

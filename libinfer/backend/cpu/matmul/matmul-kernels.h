@@ -136,7 +136,6 @@ struct matmul_direct {
 };
 
 struct matmul_kernel {
-    const char *name;
     /* Fills columns 16 × half … + 15 of the panel with @kc elements of 16 rows of W. @kc is a whole
      * number of blocks; for float formats a multiple of 32. Prefetches as many lines at *@ahead as
      * it reads, and advances *@ahead. */

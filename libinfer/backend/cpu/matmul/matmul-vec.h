@@ -105,12 +105,8 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-direct.h"
 #endif
 
-/* The name for logs contains that of the decoder, which no two formats share. */
-#define NAME_TEXT(s)  #s
-#define NAME_OF(name) NAME_TEXT(name)
 #define KERNEL(dtype, stem, how, ...)                                                              \
-    [INF_DTYPE_##dtype] = {NAME_OF(TILE_NAME(matmul_##stem)), TILE_NAME(decode_##stem),            \
-                           TILE_NAME(multiply_##how), __VA_ARGS__}
+    [INF_DTYPE_##dtype] = {TILE_NAME(decode_##stem), TILE_NAME(multiply_##how), __VA_ARGS__}
 #if VEC_DIRECT
 #define DIRECT_NAME(stem) TILE_NAME(direct_##stem), 8
 #else
