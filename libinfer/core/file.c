@@ -365,7 +365,9 @@ bool path_is_dir(const char *path)
 
 bool path_is_below(const char *path, const char *dir)
 {
-    const size_t n = strlen(dir);
+    size_t n = strlen(dir);
 
+    while (n > 0 && dir[n - 1] == '/')
+        n--;
     return strncmp(path, dir, n) == 0 && (path[n] == 0 || path[n] == '/');
 }

@@ -77,5 +77,6 @@ char *path_join(const char *dir, const char *name);
 const char *path_base(const char *path);
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
-/* Whether @path is @dir or below it, judged by the texts alone; neither may end in a slash. */
+/* Whether @path is @dir or below it, judged by the texts alone. Slashes at the end of @dir do not
+ * count; @path may not end in one. */
 bool path_is_below(const char *path, const char *dir);

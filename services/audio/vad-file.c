@@ -44,13 +44,6 @@ static char *find_weights(const char *dir)
     return best ? path_join(dir, best) : NULL;
 }
 
-static bool is_below(const char *path, const char *dir)
-{
-    const size_t n = strlen(dir);
-
-    return strncmp(path, dir, n) == 0 && (dir[n - 1] == '/' || path[n] == '/');
-}
-
 /* Finds @file as configured: a name in a model directory, or a path. */
 static int find_configured(const struct config *config, const char *file, char **ret_path,
                            struct inf_err *reterr)
@@ -63,7 +56,7 @@ static int find_configured(const struct config *config, const char *file, char *
 
         if (!path)
             return err_set(reterr, ENOMEM, "out of memory");
-        if (!is_below(path, dir))
+        if (!path_is_below(path, dir))
             continue;
         below = true;
         if (path_exists(path)) {

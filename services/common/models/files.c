@@ -139,7 +139,7 @@ bool model_files_is_above(const struct model_files *files, const char *path)
     if (!realpath(path, real))
         return false;
     for (size_t i = 0; i < files->n_dirs; i++)
-        if (strcmp(real, "/") == 0 || path_is_below(files->dirs[i], real))
+        if (path_is_below(files->dirs[i], real))
             return true;
     return false;
 }

@@ -173,9 +173,26 @@ TEST(files_are_told_by_their_first_bytes)
     assert_false(file_begins_with("/nowhere", ""));
 }
 
+TEST(paths_below_a_directory_are_told_by_whole_names)
+{
+    static const char *const dirs[] = {"/srv/models", "/srv/models/", "/srv/models//"};
+
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(path_is_below("/srv/models", dirs[i]));
+        assert_true(path_is_below("/srv/models/a.gguf", dirs[i]));
+        assert_true(path_is_below("/srv/models/a/b", dirs[i]));
+        assert_false(path_is_below("/srv/modelsx", dirs[i]));
+        assert_false(path_is_below("/srv", dirs[i]));
+        assert_false(path_is_below("/", dirs[i]));
+    }
+    assert_true(path_is_below("/srv", "/"));
+    assert_true(path_is_below("/", "/"));
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, tempdir_make, tempdir_remove)
 
 RUN_TESTS(CASE(a_file_that_is_written_to_is_stale), CASE(a_file_that_is_cut_is_stale),
           CASE(a_file_that_another_takes_the_place_of_is_what_it_was),
           CASE(a_set_is_lost_with_one_of_its_files), CASE(a_beginning_is_read_once_and_stays),
-          CASE(a_beginning_of_memory_is_that_memory), CASE(files_are_told_by_their_first_bytes))
+          CASE(a_beginning_of_memory_is_that_memory), CASE(files_are_told_by_their_first_bytes),
+          cmocka_unit_test(paths_below_a_directory_are_told_by_whole_names))
