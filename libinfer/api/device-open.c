@@ -8,7 +8,7 @@
 
 #include "api/handle.h"
 #include "backend/devices.h"
-#include "backend/vulkan/door.h"
+#include "backend/vulkan/vulkan-backend.h"
 #include "core/err.h"
 
 struct inf_device {

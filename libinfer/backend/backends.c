@@ -14,7 +14,7 @@
 #include "backend/cpu/exec/device.h"
 #include "backend/devices.h"
 #include "backend/null/null.h"
-#include "backend/vulkan/door.h"
+#include "backend/vulkan/vulkan-backend.h"
 #include "core/err.h"
 #include "quant/codec.h"
 

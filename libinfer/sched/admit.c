@@ -27,7 +27,7 @@ void sched_enqueue(struct sched *s, struct seq *seq)
     s->n_waiting++;
 }
 
-void sched_unwait(struct sched *s, struct seq *seq)
+void sched_dequeue(struct sched *s, struct seq *seq)
 {
     struct seq **at = &s->waiting;
 
@@ -193,7 +193,7 @@ void sched_admit(struct sched *s)
             return;
         if (a == ADMIT_LATER)
             continue;
-        sched_unwait(s, seq);
+        sched_dequeue(s, seq);
         if (a == ADMITTED)
             insert_running(s, seq);
         else

@@ -49,7 +49,7 @@ void sched_lose_device(struct sched *s)
 }
 
 /* Sets the time of the next try. Each pause is twice as long as the one before. */
-static void put_off(struct loss *l)
+static void loss_schedule_retry(struct loss *l)
 {
     l->retry_usec = clock_usec() + (l->pause_usec << (l->n_tries - 1));
 }
@@ -72,7 +72,7 @@ bool sched_has_device(struct sched *s)
         return true;
     }
     if (++l->n_tries < MAX_TRIES) {
-        put_off(l);
+        loss_schedule_retry(l);
         return false;
     }
     give_up(l, err.text);

@@ -159,7 +159,7 @@ bool sched_tick(struct sched *s);
 
 /* admit.c */
 void sched_enqueue(struct sched *s, struct seq *seq); /* inserts a sequence into the waiting list */
-void sched_unwait(struct sched *s, struct seq *seq);  /* removes it from the list */
+void sched_dequeue(struct sched *s, struct seq *seq); /* removes it from the list */
 void sched_admit(struct sched *s);
 /* Gives every running sequence the blocks for its next token, or preempts the youngest sequence. */
 void sched_make_room(struct sched *s);

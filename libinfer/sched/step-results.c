@@ -112,7 +112,7 @@ void sched_fail_waiting(struct sched *s, enum inf_finish finish, const char *err
     while (s->waiting) {
         struct seq *seq = s->waiting;
 
-        sched_unwait(s, seq);
+        sched_dequeue(s, seq);
         seq_end(seq, finish, error);
     }
 }
@@ -129,7 +129,7 @@ void sched_apply_cancels(struct sched *s)
             if (seq->state == SEQ_ENDED)
                 continue;
             if (seq->state == SEQ_WAITING)
-                sched_unwait(s, seq);
+                sched_dequeue(s, seq);
             seq_end(seq, INF_FINISH_CANCELLED, NULL);
         }
     }

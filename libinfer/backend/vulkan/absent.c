@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of door.h in a build without Vulkan.
+ * The functions of vulkan-backend.h in a build without Vulkan.
  */
-#include "backend/vulkan/door.h"
+#include "backend/vulkan/vulkan-backend.h"
 
 #include <errno.h>
 

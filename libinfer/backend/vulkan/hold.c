@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "backend/vulkan/door.h"
+#include "backend/vulkan/vulkan-backend.h"
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/quirks.h"
 #include "core/err.h"

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "backend/vulkan/door.h"
+#include "backend/vulkan/vulkan-backend.h"
 #include "backend/vulkan/instance.h"
 #include "core/err.h"
 

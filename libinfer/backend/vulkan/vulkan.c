@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "backend/vulkan/door.h"
+#include "backend/vulkan/vulkan-backend.h"
 #include "backend/vulkan/kv.h"
 #include "backend/vulkan/quirks.h"
 #include "backend/vulkan/submit.h"

@@ -375,7 +375,7 @@ static void tell_access(const struct setup *s, const char *mode)
 /* Applies the changes to running units. A stopped target stays stopped: packages call this, and the
  * administrator may want nothing to run. Sockets that must be closed are stopped in any case, since
  * a socket may have been started without the target. */
-static int take_in(struct setup *s, bool open, bool tcp, struct inf_err *reterr)
+static int access_apply(struct setup *s, bool open, bool tcp, struct inf_err *reterr)
 {
     static const struct manager_job restart[] = {{"TryRestartUnit", SETUP_GATEWAY}};
     static const struct manager_job stop[] = {{"StopUnit", SETUP_GATEWAY},
@@ -425,7 +425,7 @@ int setup_access(struct setup *s, int argc, char **argv)
     else if (r >= 0 && !tcp)
         r = manager_disable(s->manager, SETUP_TCP_SOCKET, &err);
     if (r >= 0)
-        r = take_in(s, open, tcp && !taken, &err);
+        r = access_apply(s, open, tcp && !taken, &err);
     if (r < 0)
         return setup_failed(s, &err);
     setup_tell_offline(s);

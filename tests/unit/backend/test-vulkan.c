@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "backend/vulkan/door.h"
+#include "backend/vulkan/vulkan-backend.h"
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/memory.h"
 #include "backend/vulkan/pipelines.h"
