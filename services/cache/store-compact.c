@@ -12,11 +12,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/clock.h"
+
 /* Limits of one step. */
 #define STEP_RECORDS 64
 #define STEP_BYTES   (UINT64_C(16) << 20)
 /* With more segments than this, sparse ones are merged, because each costs a descriptor. */
 #define SEGMENTS_MANY 128
+/* After an error that kept space from being freed, the next attempt waits for this time. */
+#define AGAIN_USEC 5000000
 
 /* A block that was copied to a second place. */
 struct move {
@@ -74,10 +78,17 @@ static void pass_start(struct store *s, struct segment *seg, bool moves)
     seg->untidy = false;
 }
 
+/* Whether freeing space may succeed now. */
+static bool compact_may_punch(const struct store *s)
+{
+    return s->can_punch &&
+           (s->unpunched_usec == 0 || clock_usec() - s->unpunched_usec >= AGAIN_USEC);
+}
+
 /* Starts a pass if one is worthwhile. False: there is nothing to do. */
 static bool compact_choose(struct store *s)
 {
-    struct segment *seg = s->can_punch ? compact_untidy(s) : NULL;
+    struct segment *seg = compact_may_punch(s) ? compact_untidy(s) : NULL;
 
     if (seg) {
         pass_start(s, seg, false);

@@ -49,6 +49,7 @@ struct store {
     struct segments segments;
     struct segment *active; /* segment that records are appended to; NULL: a new one is made */
     bool can_punch;
+    uint64_t unpunched_usec; /* when space was last not freed because of an error; 0: never */
     /* While the index is opened: sums over its segments, and whether a segment file is missing. */
     uint64_t sum_blocks, sum_bytes;
     uint64_t to_trust; /* bytes in segments that are taken into the index without a check of their

@@ -62,8 +62,10 @@ static void free_all(struct store *s)
             r = s->io->punch(s->io->data, r, range->offset, range->bytes);
         if (r == -EOPNOTSUPP)
             s->can_punch = false;
-        if (r < 0)
+        if (r < 0) {
             seg->untidy = true;
+            s->unpunched_usec = clock_usec();
+        }
     }
     s->n_freed = 0;
 }

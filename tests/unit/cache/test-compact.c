@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compaction while memory is short. Linked with --wrap=realloc. */
+/*
+ * Compaction while memory is short, and while the disk frees no space
+ *
+ * Linked with --wrap=realloc.
+ */
 #include <fcntl.h>
 
 #include "cache/segment.h"
@@ -88,4 +92,28 @@ TEST(space_that_no_memory_could_name_is_freed_later)
     kit_done(&k);
 }
 
-RUN_TESTS(cmocka_unit_test(space_that_no_memory_could_name_is_freed_later))
+TEST(space_that_the_disk_does_not_free_is_not_tried_at_once)
+{
+    struct store_io io = store_io_system;
+    uint8_t name[STORE_NAME_BYTES];
+    struct kit k;
+    int n = 0;
+
+    io.punch = punch_or_not;
+    no_holes = false;
+    kit_init(&k);
+    k.params.io = &io;
+    kit_open(&k);
+    assert_int_equal(kit_put(&k, &kit_origin, 0, 0, BLOCKS, SIZE), BLOCKS);
+    no_holes = true;
+    kit_name(0, 0, name);
+    ASSERT_OK(store_reject(k.store, name));
+    while (n < 100 && store_tend(k.store) > 0)
+        n++;
+    assert_true(n < 100);
+    no_holes = false;
+    kit_done(&k);
+}
+
+RUN_TESTS(cmocka_unit_test(space_that_no_memory_could_name_is_freed_later),
+          cmocka_unit_test(space_that_the_disk_does_not_free_is_not_tried_at_once))
