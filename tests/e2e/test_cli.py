@@ -223,18 +223,18 @@ def test_render_makes_the_prompt(sconce, installed):
 
 
 def test_render_takes_options_before_the_body(sconce, installed):
-    (installed / "t.jinja").write_text("{{ tools }} {{ add_generation_prompt }}")
-    (installed / "tools.json").write_text('["of the option"]')
-    body = {"messages": [], "tools": ["of the body"]}
-    for extra in ({}, {"chat_template_kwargs": {"tools": ["of the variables"]}},
+    (installed / "t.jinja").write_text("{{ tools[0].name }} {{ add_generation_prompt }}")
+    (installed / "tools.json").write_text('[{"name": "option"}]')
+    body = {"messages": [], "tools": [{"name": "body"}]}
+    for extra in ({}, {"chat_template_kwargs": {"tools": [{"name": "variable"}]}},
                   {"chat_template_kwargs": {"add_generation_prompt": True}}):
         (installed / "body.json").write_text(json.dumps({**body, **extra}))
         out = run(sconce, "render", "-m", str(installed / "t.jinja"), "--no-generation-prompt",
                   "--tools", str(installed / "tools.json"), str(installed / "body.json"))
-        assert out.stdout == "['of the option'] False", (extra, out)
+        assert out.stdout == "option False", (extra, out)
     (installed / "body.json").write_text(json.dumps(body))
     out = run(sconce, "render", "-m", str(installed / "t.jinja"), str(installed / "body.json"))
-    assert out.stdout == "['of the body'] True"
+    assert out.stdout == "body True"
 
 
 def test_render_refuses_variables_that_are_not_json(sconce, installed):

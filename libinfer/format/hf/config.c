@@ -348,12 +348,12 @@ void hf_config_names(const json_t *config, struct hparams *hp)
 
 static int refuse_class(const char *name, struct inf_err *reterr)
 {
-    char known[112] = "";
+    char known[124] = "";
 
     for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
-        text_list_add(known, sizeof(known), classes[i].model_type);
+        text_list_add(known, sizeof(known), classes[i].name);
     return err_set(reterr, EOPNOTSUPP,
-                   "config.json: the architecture \"%.40s\" is not supported; there are %s, "
+                   "config.json: the architecture \"%.32s\" is not supported; there are %s, "
                    "Whisper, and encoders",
                    name ? name : "", known);
 }

@@ -148,8 +148,8 @@ TEST(what_is_not_understood_is_refused_by_name)
     } table[] = {
         {"{\"model_type\":\"mamba\"}", "\"mamba\" is not supported", EOPNOTSUPP},
         {"{}",
-         "not supported; there are llama, mistral, ministral, qwen2, qwen3, jina_embeddings_v4, "
-         "Whisper, and encoders",
+         "not supported; there are LlamaForCausalLM, MistralForCausalLM, MinistralForCausalLM, "
+         "Qwen2ForCausalLM, Qwen3ForCausalLM, JinaEmbeddingsV4Model, Whisper, and encoders",
          EOPNOTSUPP},
         {"{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"llama\"}", "Gemma3",
          EOPNOTSUPP},
