@@ -74,14 +74,22 @@ def talk(sconce, installed):
         t.close()
 
 
-def test_control_c_ends_the_only_answer_with_130(sconce, installed):
+def interrupted(sconce, seed):
+    """Exit status of an answer that is interrupted after its first byte."""
     p = subprocess.Popen([sconce, "run", "--device", "cpu", "--temperature", "2", "--repetition-penalty",
-                          "1.5", "-c", "100000", "--raw", "sconce-guide", "What is sconce?"],
-                         stdout=subprocess.PIPE)
+                          "1.5", "-c", "100000", "--seed", str(seed), "--raw", "sconce-guide",
+                          "What is sconce?"], stdout=subprocess.PIPE)
     assert p.stdout.read(1)
     p.send_signal(signal.SIGINT)
-    assert p.wait(20) == 130
+    status = p.wait(20)
     p.stdout.close()
+    return status
+
+
+def test_control_c_ends_the_only_answer_with_130(sconce, installed):
+    # Some random answers end by themselves before the signal arrives.
+    statuses = [interrupted(sconce, seed) for seed in range(5)]
+    assert set(statuses) <= {0, 130} and 130 in statuses
 
 
 def test_a_full_context_is_told_and_the_kept_beginning_is_in_the_cache(talk):
