@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks that files have at most 600 lines (headers 300). The file size-exempt lists exceptions as
+# Checks that files have at most 600 lines (headers 300), and that no line of documents, build files and
+# sources has more than 512 characters, which lintian refuses. The file size-exempt lists exceptions as
 # "path lines reason"; an exception has at most 1,000 lines, and is removed when its file needs it no
 # more.
 set -u
@@ -29,4 +30,8 @@ while read -r f exempt reason; do
     [ -f "$f" ] && [ "$(wc -l <"$f")" -gt "$(limit_of "$f")" ] ||
         tell "size-exempt: $f needs no exception"
 done <tests/lint/size-exempt
+long=$(git ls-files docs libinfer packaging policy services shaders units '*.md' 2>/dev/null |
+    grep -E '\.(md|[1-8]|[ch]|comp|glsl|sh|py|yaml|ini|in|build)$' | grep -vE '^packaging/(ears|guide)/' |
+    xargs -r awk 'length > 512 { print FILENAME ":" FNR ": " length " characters, more than 512" }')
+[ -z "$long" ] || tell "$long"
 exit $status
