@@ -24,7 +24,7 @@
 # the reason.
 #
 # BUILD_ROOT   the directory for build directories (build-tests)
-# FUZZ_SECONDS how long each fuzzer runs (10; with `full` 60)
+# FUZZ_SECONDS how long each fuzzer runs (5; with `full` 60)
 # SCONCE_SUITE the Debian release in those containers (default: the release of this system)
 # SCONCE_DATA  a directory with real models and tokenizers (../shared/data beside the tree); tests
 #              that need them are skipped without it
@@ -62,7 +62,7 @@ if [ "$full" ]; then
     short=
     FUZZ_SECONDS=${FUZZ_SECONDS:-60}
 fi
-export FUZZ_SECONDS="${FUZZ_SECONDS:-10}"
+export FUZZ_SECONDS="${FUZZ_SECONDS:-5}"
 passed=0
 failed=0
 builder=
