@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluation of expressions. */
+/* Evaluates the expressions of a template. */
 #include <string.h>
 
 #include "chat/jinja-ast.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Symbol tables of scopes while a template is resolved; see jinja-scope.c. */
+/* While the names of a template are resolved, each scope has a table of its symbols; see
+ * jinja-scope.c. */
 
 #include "chat/jinja-ast.h"
 
@@ -50,5 +51,6 @@ struct sym_ref *symbols_find(struct symbols *s, const struct jstr *name);
 uint32_t symbols_param(struct symbols *s, struct jstr *name);
 void symbols_analyze(struct symbols *s, struct node *n);
 void symbols_analyze_for(struct symbols *s, struct node *n, enum for_part part);
-/* Bits of those @names that the nodes read before they set them. */
+/* Returns a set of bits: bit i is set if the nodes read the name @names[i] before they set it. The
+ * list of names ends with NULL. */
 unsigned find_undeclared(struct jinja *j, const struct nodes *body, const char *const *names);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* From the messages of a request to a prompt, with the chat template of its model */
+/* Makes a prompt from the messages of a request, with the chat template of its model. */
 
 #include "common/http/problem.h"
 

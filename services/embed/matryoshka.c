@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recognizing models with Matryoshka vectors */
+/* Recognizes models with Matryoshka vectors: those that were trained so that their vectors can be
+ * shortened. */
 #include "embed/matryoshka.h"
 
 #include <string.h>
@@ -13,8 +14,7 @@ enum {
     MATRYOSHKA_MAX_NAME = 256,
 };
 
-/* Names of models that are known for it: letters and digits of the names that their authors gave
- * them. */
+/* Parts of the names of such models, in the form that keep_letters() gives to a name. */
 static const char *const families[] = {
     "qwen3embedding",           "embeddinggemma",           "nomicembedtextv15",
     "nomicembedtextv2",         "modernbertembed",          "jinaembeddingsv3",
@@ -22,11 +22,11 @@ static const char *const families[] = {
     "snowflakearcticembedmv20", "snowflakearcticembedlv20", "mxbaiembedlargev1",
 };
 
-/* Architectures of which all models qualify. */
+/* All models of these architectures have such vectors. */
 static const char *const archs[] = {"gemma-embedding", "jina-embeddings-v4"};
 
-/* Copies letters and digits only, because names are written with blanks, dashes, dots and capitals
- * in many ways. */
+/* Copies only letters, in lower case, and digits, because the same name is written with different
+ * blanks, dashes, dots and capitals. */
 static void keep_letters(const char *name, char out[MATRYOSHKA_MAX_NAME])
 {
     size_t n = 0;
@@ -51,7 +51,7 @@ static bool is_of_family(const char *name)
     return false;
 }
 
-/* Whether the file has the keys that vLLM reads, or that of jina-embeddings-v4. */
+/* Whether config.json has one of the keys that vLLM reads, or the key of jina-embeddings-v4. */
 static bool config_says(const char *path)
 {
     static const char *const lists[] = {"matryoshka_dimensions", "matryoshka_dims"};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host of a service with models: routes, the list of models, and the life of the process */
+/* Runs a service with models: passes requests to routes, lists models, and starts and ends the
+ * process. */
 #include "host/model-host.h"
 
 #include <errno.h>
@@ -18,11 +19,13 @@
 #include "core/err.h"
 #include "host/model-request.h"
 
-/* Longer than the gateway keeps its connections, so that only the gateway closes them. */
+/* The gateway keeps idle connections for a shorter time than this, so only the gateway closes
+ * them. */
 #define MODEL_HOST_KEEP_USEC  (120 * 1000000u)
 #define MODEL_HOST_FRESH_USEC (1000 * 1000u)
-/* If a name is not in the list, the list is read again, unless reading it took longer than a tenth
- * of the time since then. This limits the cost of requests for models that do not exist. */
+/* If a name is not in the list, the list is read again. This happens only if the list is older than
+ * MODEL_HOST_LOOK_USEC, and older than MODEL_HOST_LOOK_SHARE times the time that its last reading
+ * took. So requests for models that do not exist cost little. */
 #define MODEL_HOST_LOOK_USEC  (20 * 1000u)
 #define MODEL_HOST_LOOK_SHARE 10u
 #define MODEL_HOST_PREPARERS  16u
@@ -215,7 +218,8 @@ static int host_open(struct model_host *host, const struct options *options, str
         &host->service, reterr);
 }
 
-/* One for each lane. */
+/* Returns the number of preparers: one for each lane of the models, and one for jobs that belong to
+ * no model, up to a limit. */
 static unsigned host_n_preparers(const struct model_host *host)
 {
     return MIN(MAX(host->params.max_models, 1u) * RESIDENT_N_LANES + 1, MODEL_HOST_PREPARERS);
@@ -241,8 +245,8 @@ static void host_stop(struct model_host *host)
 {
     residents_stop(&host->residents);
     host->preparers = jobs_free(host->preparers);
-    /* Connections end first, with the requests on them; then models, to which no request refers any
-     * more. */
+    /* Connections end first, and their requests with them. Then no request refers to a model any
+     * more, and the models end. */
     if (host->service)
         http_server_close(service_server(host->service));
     if (host->params.stop)

@@ -212,8 +212,8 @@ def test_access_keys(make_suite):
 
 
 def test_cross_origin_requests_are_off_by_default(suite):
-    """At an endpoint without keys, requests from web pages are rejected, even ones whose answer no
-    page could read."""
+    """At an endpoint without keys, requests from web pages are rejected, even if the browser would
+    hide the answer from the page."""
     page = {"Origin": "https://a.example"}
     status, body, headers = send(suite, "/v1/models", None, "GET", page)
     assert status == 403 and "access-control-allow-origin" not in headers

@@ -98,8 +98,8 @@ def test_a_microphone(suite, tmp_path):
 
 
 def test_text_comes_while_somebody_speaks(suite, tmp_path):
-    """A segment is written when two more seconds follow it; the last ones when the recording ends
-    or is interrupted."""
+    """A segment is written when two more seconds of sound have followed it. The last segments are
+    written when the recording ends or is interrupted."""
     pause = "until [ -e %s ]; do /bin/sleep 0.05; done\n"
     script = "/usr/bin/head -c 256000 /dev/zero\n" + pause % (tmp_path / "go")
     for go_on, rest in (("/usr/bin/head -c 64000 /dev/zero\n", 5), ("exec /bin/sleep 60\n", 3)):
@@ -114,7 +114,7 @@ def test_text_comes_while_somebody_speaks(suite, tmp_path):
             (tmp_path / "go").touch()
             out, err = p.communicate(timeout=60 * SLOW)
             assert p.returncode == 0 and err == "Recording; Ctrl-C stops it.\n"
-            # Three or five seconds follow the first five.
+            # Three or five more seconds of sound follow the first five seconds.
             assert out == "Segment 0.\n"
         finally:
             p.kill()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The embed service beside llama-server, sentence-transformers and onnxruntime.
+"""Compares the embed service with llama-server, sentence-transformers and onnxruntime.
 
-Each gets sentences of 4 to 60 words, on two threads; they take turns. The embed service and
-llama-server answer HTTP; the Python libraries run in processes of their own. Exits non-zero when a
-goal is missed.
+Each program computes vectors of sentences of 4 to 60 words on two threads. They take turns. The
+embed service and llama-server answer HTTP; the Python libraries run in processes of their own.
+Exits non-zero when a goal is missed.
 """
 import argparse
 import base64
@@ -27,15 +27,15 @@ from programs import Program, free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCHES = [1, 8, 64, 512]
-# How many times as fast as each of these the service must be.
+# The service must be this many times as fast as each of these programs.
 GOALS = {"llama-server": 3.0, "sentence-transformers": 2.0, "transformers": 2.0, "onnxruntime": 2.0}
 GOAL_COSINE, GOAL_COSINE_Q8 = 0.9999, 0.999
 N_COSINES = 1000
-GOAL_P99 = 2.0  # p99 beside a bulk job, as a multiple of that of an idle service
+GOAL_P99 = 2.0  # limit of the p99 latency during a bulk job, as a multiple of the p99 without one
 
 
 def sentences(n=1200):
-    """Lines of words from the documents of this project."""
+    """Returns @n texts of words from the documents of this project."""
     words = " ".join(p.read_text() for p in sorted((ROOT / "docs").rglob("*.md"))).split()
     rng = random.Random(7)
     starts = [(rng.randrange(len(words) - 60), rng.randint(4, 60)) for _ in range(n)]
@@ -151,7 +151,7 @@ class Python:
 
 
 def rate(peer, texts, batch, seconds):
-    """Texts per second."""
+    """Returns the texts per second."""
     peer.seconds(texts[:batch])
     done, used, i = 0, 0.0, 0
     while used < seconds:
@@ -191,7 +191,7 @@ def part_throughput(ours, peers, texts, args):
         mine = rate(ours, texts, batch, args.seconds)
         line = "requests of %3d: %8.1f texts/s" % (batch, mine)
         for peer in peers:
-            time.sleep(0.3)  # its threads keep spinning for a while
+            time.sleep(0.3)  # the threads of the previous program keep spinning for a while
             other = rate(peer, texts, batch, args.seconds)
             ok = mine >= GOALS[peer.name] * other
             well &= ok
@@ -236,7 +236,8 @@ def part_latency(ours, peers, texts, args):
     return ok
 
 
-# Tests of the build: subject and names. REQUESTS: subject and file of tests of the services.
+# TESTS has, for each subject, the names of the tests of the build. REQUESTS has, for each subject,
+# the file with the tests of the services.
 TESTS = [
     ("tokens of all kinds of tokenizers, as tokenizers and sentencepiece make them",
      ["tokenizer-golden", "tokenizer-texts"]),

@@ -4,8 +4,8 @@
  *
  *   section.name TAB type TAB minimum TAB maximum TAB default
  *
- * Sizes are in bytes, times in microseconds, lists are joined by spaces, no field is empty. A
- * choice has its words in place of the range.
+ * Sizes are in bytes and times in microseconds. The entries of a list are separated by spaces. A
+ * choice has its words in the place of the minimum, and its maximum is empty.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -40,7 +40,7 @@ def of(findings, check, kind="broken"):
 def test_no_door_is_found_and_serve_is_one(sconce, alone):
     findings = doctor(sconce)
     found = of(findings, "doors")
-    # The command appears only once, whatever else is missing without systemd.
+    # Several things are missing without systemd, but the command that repairs them appears once.
     assert [f["command"] for f in findings].count(found[0]["command"]) == 1
     assert len(found) == 1 and "no socket of sconce is open" in found[0]["what"]
     s = Serve(sconce)

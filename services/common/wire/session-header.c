@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the header x-session-id */
+/* Reads the header x-session-id. */
 #include <errno.h>
 #include <string.h>
 

@@ -37,7 +37,7 @@ static float worst_error(const struct vad_model *m, const float *samples, size_t
     return worst;
 }
 
-/* @i_row: 0 for the safetensors file, 1 for the .bin file. */
+/* @i_row selects the expected row: 0 for the safetensors file, 1 for the .bin file. */
 static void check_signals(const struct vad_model *m, uint32_t i_row, float tolerance)
 {
     FILE *f = fopen(test_golden("audio/vad.bin"), "rb");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine with its thread: several callers submit, cancel and ask for statistics at the same
- * time; one reads events. A build with -Db_sanitize=thread shows data races.
+ * Tests the engine with its thread: several callers submit, cancel and ask for statistics at the
+ * same time, while another thread reads events. A build with -Db_sanitize=thread shows data races.
  */
 #include "fake_tier.h"
 #include "rig.h"
@@ -101,7 +101,8 @@ TEST(an_engine_may_be_freed_while_it_works)
     }
 }
 
-/* The same requests repeatedly, on new engines over one tier with injected faults. */
+/* Runs the same requests several times, each time on a new engine. The engines share one tier,
+ * which sometimes fails on purpose. */
 TEST(an_engine_and_its_tier_agree)
 {
     struct fake_tier tier;

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Q8_0 and Q4_0 queries and scores. Include it after attn-pack-simd.h.
+ * Computes the scores of attention with keys that are stored as Q8_0 or Q4_0. Include this file
+ * after attn-pack-simd.h.
  *
- * Both products multiply unsigned by signed bytes, like the dot instructions. Keys are stored plus
- * 128, which is corrected with the sum of the query. Weights are positive; their 16 bits are
- * multiplied in two passes. Sums over 32 elements of a key, or over the tokens of a block, are
- * exact. Q4_0 levels are converted to bytes when they are loaded.
+ * The dot instructions multiply unsigned bytes by signed bytes. For scores the keys are the
+ * unsigned factor: 128 is added to each element, and 128 × the sum of the query is subtracted from
+ * the product. For results the weights are the unsigned factor: they are positive numbers of 16
+ * bits, whose high and low bytes are multiplied one after the other. Sums over 32 elements of a
+ * key, or over the tokens of a block, are exact. Q4_0 levels are converted to bytes when they are
+ * loaded.
  */
 
-/* q: int8 [head_dim], then float scales and int32 sums × -128, [head_dim / 32] each. */
+/* Writes to @q the elements as int8 [head_dim], then a float scale for each block of 32 elements,
+ * then the sum of each block times -128 as int32. */
 static void query_q8(float *q, const float *x, float scale, uint32_t head_dim)
 {
     const uint32_t n_blocks = head_dim / ATTN_Q8_BLOCK;
@@ -38,7 +42,7 @@ static void query_q4(float *q, const float *x, float scale, uint32_t head_dim)
     query_q8(q, y, scale, head_dim);
 }
 
-/* The levels of Q4_0 plus @offset. */
+/* Returns the 16 levels of Q4_0, each plus @offset. */
 ALWAYS_INLINE vi q4_levels(int offset)
 {
     static const int8_t levels[16] = CODEC_Q4_LEVELS;
@@ -62,7 +66,8 @@ ALWAYS_INLINE void prefetch_vector(const void *p, size_t at)
     __builtin_prefetch((const char *)p + at, 0, 3);
 }
 
-/* Elements 4 @k … 4 @k + 3 of nr vectors of keys, times those of mr queries. */
+/* Adds to @dot the products of the elements 4 @k … 4 @k + 3: those of nr vectors of keys, times
+ * those of mr queries. */
 ALWAYS_INLINE void q8_step(vi dot[8][4], const vi key[4], const float *q, uint32_t hd, uint32_t k,
                            const uint32_t mr, const uint32_t nr)
 {
@@ -76,13 +81,13 @@ ALWAYS_INLINE void q8_step(vi dot[8][4], const vi key[4], const float *q, uint32
     }
 }
 
-/* Scores of mr rows, nr vectors of tokens from @n on. */
+/* Computes the scores of the rows @m … @m + mr - 1 for nr vectors of tokens, from token @n on. */
 ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint32_t n,
                                  const uint32_t mr, const uint32_t nr, enum codec codec)
 {
     const uint32_t hd = args->head_dim, bt = args->block_tokens;
     const bool halves = codec == CODEC_Q4_0;
-    const uint32_t n_quads = halves ? 4 : 8; /* of a token, in a block */
+    const uint32_t n_quads = halves ? 4 : 8; /* loads of four bytes for one token of a block */
     const uint8_t *keys = args->kv;
     const size_t size = (size_t)hd * bt / (halves ? 2 : 1);
     const uint16_t *scales = (const uint16_t *)(keys + size);
@@ -99,7 +104,7 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, uint32_t m, uint3
     for (uint32_t b = 0; b < hd / ATTN_Q8_BLOCK; b++) {
         vi dot[8][4];
 
-        if (args->ahead) /* the scales of that many tokens fill a cache line */
+        if (args->ahead) /* the scales of these tokens are within one cache line */
             prefetch_vector(args->ahead, size + ((size_t)b * bt + n) * 2);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++)

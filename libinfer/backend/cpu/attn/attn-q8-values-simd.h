@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Q8_0 and Q4_0 values. Include it after attn-q8-simd.h, which describes how they multiply. */
+/* Multiplies the weights of attention by values that are stored as Q8_0 or Q4_0. Include this file
+ * after attn-q8-simd.h, which explains the arithmetic. */
 
-/* How one block of 32 elements of V scales the weights: weight × share is a whole number of units,
- * up to 65535. The shares are kept while rows see the same range. */
+/* In a block of 32 elements of V each token has a scale. Its share is that scale, divided by @unit:
+ * weight × share, rounded, is a whole number of at most 65535. Rows that see the same range of
+ * tokens use the same shares. */
 struct q8_shares {
     struct attn_range range;
     float unit;
     float share[ATTN_TOKENS_MAX];
 };
 
-/* Size of the bytes before the scales. */
+/* Returns the number of bytes in front of the scales. */
 ALWAYS_INLINE size_t q8_bytes(const struct attn_args *args, enum codec codec)
 {
     return (size_t)args->head_dim * args->block_tokens / (codec == CODEC_Q4_0 ? 2 : 1);
@@ -36,7 +38,7 @@ static void q8_shares_set(struct q8_shares *x, const struct attn_args *args, uin
         x->share[t] = 0;
     for (uint32_t t = begin; t < end; t += VF_N) {
         top = vf_max(vf_load(x->share + t), top);
-        rest = vf_fma(vf_load(x->share + t), vf_set1(0), rest); /* NaN if one weight is NaN */
+        rest = vf_fma(vf_load(x->share + t), vf_set1(0), rest); /* NaN if a scale is not finite */
     }
     x->range = r;
     x->unit = vf_top(top);
@@ -46,14 +48,15 @@ static void q8_shares_set(struct q8_shares *x, const struct attn_args *args, uin
         vf_store(x->share + t, vf_mul(vf_load(x->share + t), vf_set1(inverse)));
 }
 
-/* High and low bytes of the weights of some rows. */
+/* The weights of some rows: their high bytes are in bytes[row][0], their low bytes in
+ * bytes[row][1]. */
 struct q8_weights {
     uint8_t bytes[ATTN_Q8_VR][2][ATTN_TOKENS_MAX];
     float unit[ATTN_Q8_VR];
 };
 
-/* Stores the weights of row @m as row @i. Tokens outside @begin … @end - 1, which it does not see,
- * get 0. */
+/* Stores the weights of row @m as row @i of @w. The tokens in @begin … @end - 1 that the row does
+ * not see get 0. */
 ALWAYS_INLINE void q8_weights_set(struct q8_weights *w, const struct attn_args *args,
                                   const struct q8_shares *x, uint32_t i, uint32_t m, uint32_t begin,
                                   uint32_t end)
@@ -71,9 +74,9 @@ ALWAYS_INLINE void q8_weights_set(struct q8_weights *w, const struct attn_args *
         hi[t] = lo[t] = 0;
 }
 
-/* o += weights × V for mr rows and two vectors of elements, over tokens @begin … @end - 1. In Q8_0
- * the two vectors start at element @d. In Q4_0 they start at @d and at @d + 16, whose levels share
- * the bytes of column @column. */
+/* Adds weights × V to the results of mr rows, for two vectors of elements and the tokens @begin …
+ * @end - 1. In Q8_0 the two vectors start at the elements @d and @d + VF_N. In Q4_0 they start at
+ * @d and @d + 16, because the bytes of column @column hold the levels of both. */
 ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_weights *w,
                                  uint32_t m, uint32_t d, uint32_t column, uint32_t begin,
                                  uint32_t end, const uint32_t mr, enum codec codec)
@@ -157,7 +160,7 @@ ALWAYS_INLINE void q8_values(const struct attn_args *args, enum codec codec)
         struct q8_shares shares;
         uint32_t m = 0;
 
-        shares.range = (struct attn_range){UINT32_MAX, UINT32_MAX}; /* matches no row */
+        shares.range = (struct attn_range){UINT32_MAX, UINT32_MAX}; /* no row has this range */
         for (uint32_t i = 0; args->ahead && i < args->block_tokens * 2; i += 64)
             prefetch_vector(args->ahead, scales + i);
 
