@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placement of values in one scratch buffer
+ * Places all values of a graph in one scratch buffer.
  *
- * Greedy by size (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
- * inference", algorithm 3): the largest value is placed first, and each value goes into the lowest
- * gap between placed values that are needed at the same time. Invariant: spans that share a step
- * never share a byte.
+ * Values are placed in order of size, the largest first. Each goes into the lowest gap between the
+ * values that are needed at the same time and have a place already. This is algorithm 3 of
+ * Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference". Invariant:
+ * spans that share a step never share a byte.
  */
 #include "graph/plan.h"
 

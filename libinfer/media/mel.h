@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Log-mel frames for Whisper
+ * Computes log-mel frames for Whisper.
  *
- * Speech at 16 kHz becomes a frame every 160 samples: 400 samples around sample 160 × i under a
- * Hann window, their power spectrum, its sums under triangles of equal width on Slaney's mel scale
- * and of equal area, and their decimal logarithm. Before the first sample the signal is mirrored;
- * after the last it is silent. Frames are then clipped to 8 below the largest value of all and
- * scaled to about -1…1 (mel_scale()). That is a separate step, because the largest value must be
- * known first.
+ * Speech at 16 kHz becomes a frame every 160 samples. Frame i is computed from the 400 samples
+ * around sample 160 × i, multiplied by a Hann window. Their power spectrum is summed under
+ * triangles, which have equal areas and equal widths on Slaney's mel scale. The frame is the
+ * decimal logarithm of these sums. Before the first sample the signal is mirrored; after the last
+ * it is silent. Frames are then clipped to 8 below the largest value of all and scaled to about
+ * -1…1 (mel_scale()). That is a separate step, because the largest value must be known first.
  */
 
 #include <infer/types.h>

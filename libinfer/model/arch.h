@@ -63,7 +63,7 @@ struct model {
     /* While a graph is built: the pairs of its task, set in a copy of the model. */
     const struct model_lora *task_loras;
     float *inv_freq;        /* [rope_dims / 2] */
-    float *inv_freq_window; /* the same for layers with a window, if theirs differ */
+    float *inv_freq_window; /* for layers with a window, if their frequencies differ */
     float rope_mscale;
     uint64_t bytes_token;
     uint64_t madds_layers, madds_head;

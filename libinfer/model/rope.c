@@ -2,11 +2,12 @@
 /*
  * Inverse frequencies of the rotary embedding, and their scaling to longer contexts
  *
- * linear: divide all by the factor. llama3 (Llama 3.1): divide low frequencies, keep high ones,
- * with a ramp between. yarn (Peng et al. 2023): the same, with the ramp given in rotations over the
- * original context, and a factor on sin and cos. ntk: use another base. The divisors of a tensor
- * rope_freqs.weight are applied in addition. All is computed in double, so that only the last
- * rounding affects the result.
+ * "linear" divides all frequencies by the factor. "llama3" (Llama 3.1) divides the low frequencies
+ * and keeps the high ones, with a ramp between them. "yarn" (Peng et al. 2023) also does this, but
+ * its ramp is given in rotations over the original context, and it multiplies sin and cos by a
+ * factor. "ntk" uses another base. If there is a tensor rope_freqs.weight, the frequencies are also
+ * divided by its elements. All is computed in double, so that only the last rounding affects the
+ * result.
  */
 #include <errno.h>
 #include <math.h>

@@ -15,7 +15,7 @@
  *
  *   Q4_K  256 weights in 8 groups of 32, w = d × sc[g] × q - dmin × mn[g]            144
  *         │ d │ dmin │ 12 bytes: sc[8], mn[8] of 6 bits │ 128 nibble pairs │
- *   Q5_K  the same with 5-bit q                                                      176
+ *   Q5_K  as Q4_K, but q has 5 bits                                                  176
  *         │ d │ dmin │ sc, mn │ 32 bytes of high bits │ 128 nibble pairs │
  *     Byte i of pairs 32c … 32c+31 holds q of group 2c (low) and 2c + 1 (high).
  *     Bit g of high byte i belongs to element i of group g.

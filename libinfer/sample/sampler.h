@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * From a row of logits to a token
+ * Chooses a token from a row of logits.
  *
- * The order of the chain is fixed:
+ * A choice passes these stages, always in this order:
  *   1. logit_bias is added; a bias of -100 or less forbids the token
  *   2. repetition penalty, once per token in the window (the last tokens, prompt included)
  *   3. presence and frequency penalty, over generated tokens
@@ -14,9 +14,10 @@
  *   7. top-p (Holtzman et al. 2019)
  *   8. min-p (Nguyen et al. 2024), relative to the most likely remaining token
  *   9. one draw from the remaining tokens, renormalized
- * Each of 5–8 uses probabilities that are renormalized over the tokens that the stage before left.
- * Top-p after temperature is what OpenAI's API does; top-k first limits the work. Ties always go to
- * the lower id. Log-probabilities are those of raw logits: before bias, penalties and temperature.
+ * Before each of the stages 5 to 8, the probabilities of the tokens that are still possible are
+ * divided by their sum. OpenAI's API also applies top-p after temperature. Top-k comes before the
+ * others because it limits their work. Ties always go to the lower id. Log-probabilities are those
+ * of raw logits: before bias, penalties and temperature.
  *
  * A choice depends only on the row, the parameters, the sequence's tokens and its generator. A
  * sampler is working memory for one thread; picking allocates nothing.

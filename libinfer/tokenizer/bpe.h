@@ -38,7 +38,7 @@ struct bpe {
     bool byte_fallback; /* unknown characters become bytes */
     bool fuse_unknown;
     bool ignore_merges;          /* words that are pieces are not split */
-    bool newline_words;          /* the same, but only for words of newlines */
+    bool newline_words;          /* words of newlines that are pieces are not split */
     int32_t unknown;             /* merges by id; -1: unknown characters are dropped */
     const char *prefix, *suffix; /* merges by id: prefix of continuing pieces, suffix of the last
                                     piece; or NULL */

@@ -44,7 +44,7 @@ enum split_fast {
     SPLIT_QWEN2,
     SPLIT_QWEN35,
     SPLIT_O200K,       /* as in llama.cpp: beyond ASCII, letters have no case */
-    SPLIT_TEKKEN,      /* the same without contractions, and with single digits */
+    SPLIT_TEKKEN,      /* as O200K, without contractions, with single digits */
     SPLIT_O200K_MARKS, /* marks are letters */
 };
 

@@ -11,10 +11,11 @@ struct format;
 struct ggml_bin;
 struct gguf;
 
-/* Loads the tokenizer of an opened model: from GGUF metadata (tokenizer.ggml.*), or from a
- * directory with tokenizer.json, else tokenizer.model (SentencePiece), else vocab.json +
- * merges.txt, else vocab.txt (WordPiece); each with tokenizer_config.json and similar files if they
- * exist. Texts of GGUF files are borrowed: @f or @g must outlive the tokenizer. */
+/* Loads the tokenizer of an opened model. It comes from the metadata of a GGUF file
+ * (tokenizer.ggml.*), or from the first of these files that a directory contains: tokenizer.json,
+ * tokenizer.model (SentencePiece), vocab.json with merges.txt, vocab.txt (WordPiece). In a
+ * directory, tokenizer_config.json and similar files are read as well if they exist. Texts of GGUF
+ * files are borrowed: @f or @g must outlive the tokenizer. */
 int tokenizer_open(const struct format *f, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
 int tokenizer_open_gguf(const struct gguf *g, struct inf_tokenizer **ret_tok,
                         struct inf_err *reterr);

@@ -6,7 +6,7 @@ not do. `fill()` puts values into an answer; `holds()` checks a claim.
 
     in an answer                    becomes
     <<key SECTION.KEY>>             the default of a configuration key, "16MiB"
-    <<number SECTION.KEY>>          the same without its unit, "300"
+    <<number SECTION.KEY>>          the default without its unit, "300"
     <<verbs>> <<routes>> <<formats>> <<sections>>   all of them, as a list in a sentence
 
     claim                           is true if
@@ -19,7 +19,7 @@ not do. `fill()` puts values into an answer; `holds()` checks a claim.
     format NAME                     this number format of weights is supported
     class NAME                      this class of transformers is supported in config.json
     field NAME                      text requests may have this field
-    taken NAME                      the same, and the field is not refused
+    taken NAME                      text requests may have this field, and it is not refused
     service NAME                    units of this service exist
 """
 import functools

@@ -72,9 +72,10 @@ static int32_t reader_find(const struct reader *r, const char *piece, size_t len
 
 /*
  * Sets the words of a role. If the first word, with or without the blanks behind it, is the text of
- * one token, that token is the marker, and the other words are put before the text; otherwise all
- * words are. @inserted: the format inserts ids before the text, so any token can be the marker.
- * Formats that put words before the text find only tokens that were added to the tokenizer.
+ * one token, that token is the marker, and only the other words are put before the text. Otherwise
+ * there is no marker, and all words are put before the text. @inserted: the format inserts ids
+ * before the text, so any token can be the marker. Formats that put words before the text find only
+ * tokens that were added to the tokenizer.
  */
 static int set_words(const struct reader *r, enum interaction_role role, const char *words,
                      bool inserted)

@@ -109,10 +109,11 @@ enum gw_auth {
 
 /* auth.c: reads the user ids of this process; call it before confinement, which closes /proc. */
 void gw_auth_init(struct gateway *gateway);
-/* Checks whether the request may pass, and with which rights. The time is the same for all keys of
- * one length. The tenant, which clients cannot choose, is that of the key (a digest; the key itself
- * is not passed on), else of the user at a unix socket; all TCP clients without a key share one.
- * *ret_access is written if the request passes; its key_name belongs to the configuration. */
+/* Checks whether the request may pass, and with which rights. The check takes the same time for all
+ * keys of one length. It also sets the tenant, which clients cannot choose. A key has a tenant: its
+ * digest, because the key itself is not passed on. Without a key, each user of a unix socket has a
+ * tenant, and all TCP clients share one. *ret_access is written if the request passes; its key_name
+ * belongs to the configuration. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            struct gw_access *ret_access);
 /* cors.c: whether the request comes from a web page whose origin is not configured. */

@@ -10,7 +10,7 @@ struct push_matmul {
     uint N;             // columns of y that this dispatch computes
     uint n0;            // the first column
     uint w_offset;      // bytes before the row of w for column n0; even
-    uint w2_offset;     // the same for the second matrix
+    uint w2_offset;     // bytes before that row of the second matrix; even
     uint row_bytes;     // size of a row of w; even
     uint row_bytes2;    // size of a row of the second matrix
     uint ld_y;          // width of y

@@ -2,10 +2,10 @@
 /*
  * attack: makes a running service try forbidden actions, wall by wall.
  *
- *   attack [OPTION]... PID      each attack in a copy of the process, in six ways
- *   attack [OPTION]...          against a process without walls: each attack must succeed
+ *   attack [OPTION]... PID      tries each attack in a copy of the process, in six ways
+ *   attack [OPTION]...          tries each attack in a process without walls; each must succeed
  *   attack --state PID          prints the walls as the kernel reports them to the process
- *   attack --kill-self PID      one forbidden call by the process itself, which is killed for it
+ *   attack --kill-self PID      makes the process itself try a forbidden call, which kills it
  *
  * One line per attack and way: NAME, WAY and OUTCOME, separated by tabs. Ways: `none` (no wall),
  * `own` (only the last --own filters, the service's own), `unit` (only its other filters), `spaces`

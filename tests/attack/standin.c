@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Children that take on the namespaces and credentials of a service.
+ * Makes children that take on the namespaces and credentials of a service.
  *
- * The order is that of systemd: descriptors and namespaces first, while we still have all rights;
- * then user and groups, by their IDs outside of the user namespace, keeping the capabilities; then
- * the user namespace; and the capabilities last.
+ * A child takes them on in the order of systemd. Descriptors and namespaces come first, while it
+ * still has all rights. User and groups follow, by their IDs outside of the user namespace; the
+ * child keeps its capabilities. The user namespace is next, and the child gives up capabilities
+ * last.
  */
 #include "standin.h"
 

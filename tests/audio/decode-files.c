@@ -4,9 +4,10 @@
  *
  * decode-files [-j N] [-o DIR] [-s SECONDS] [-w] DECODER FILE...
  *
- * Starts the decoder, gives it N files at a time, and prints a line at the end of each file: its
- * number among the files, outcome, result, format, codec, samples. -o writes the samples (f32) to
- * DIR/NUMBER.f32. -w reads some samples and then waits forever, so that a child can be examined.
+ * Starts the decoder, gives it N files at a time, and prints a line when a file ends. The line has
+ * the number of the file, and its outcome, result, format, codec and number of samples. -o writes
+ * the samples (f32) to DIR/NUMBER.f32. -w reads some samples and then waits forever, so that a
+ * child can be examined.
  */
 #include <errno.h>
 #include <fcntl.h>

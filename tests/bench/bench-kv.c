@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The loss of precision by each number format of the KV cache
+ * Measures how much precision each number format of the KV cache loses.
  *
  * bench-kv MODEL TEXT [N_TOKENS [TYPE…]]
  *
  * Computes the text in pieces of N_TOKENS with each type of the KV cache, and compares the logits
- * of all rows with those of F32: the mean squared error divided by the mean square (NMSE), the mean
- * Kullback-Leibler divergence in nats, and the number of rows whose most likely token differs.
+ * of all rows with those of F32. It prints the mean squared error divided by the mean square
+ * (NMSE), the mean Kullback-Leibler divergence in nats, and the number of rows whose most likely
+ * token differs.
  */
 
 #include <math.h>

@@ -49,8 +49,8 @@ class Options(argparse.Namespace):
 
     def forget(self, path):
         """Drops a model from the page cache before its first use, so that all programs read pages
-        of the same size: a file that was just written has small pages, and a file that is read
-        through a mapping has huge pages where the file system supports them."""
+        of the same size. A file that was just written has small pages. A file that is read through
+        a mapping has huge pages if the file system supports them."""
         if path not in self.forgotten:
             self.forgotten.add(path)
             with open(path, "rb") as f:

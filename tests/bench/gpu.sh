@@ -4,7 +4,7 @@
 # and exits non-zero when one falls short. One call measures everything in at most 9 minutes.
 #
 #   gpu.sh [--build DIR] [--llama-bench PATH] [--llama-batched-bench PATH] [OPTION]...
-#   gpu.sh --lavapipe --llama-bench PATH     the same with the software driver, with few tokens
+#   gpu.sh --lavapipe --llama-bench PATH     uses the software driver, and few tokens
 #
 # gpu.sh --help names all options. Needs python3.
 set -u

@@ -23,9 +23,10 @@ import sys
 
 BLOCK = 16  # tokens
 
-# chats: the part of new conversations that are chats; programs: the number of different programs,
-# chosen by Zipf's law; system: median tokens of their system prompts; turns: mean turns of a chat;
-# pause: mean seconds between turns; asked, answered: median tokens of a question and of an answer.
+# chats is the share of chats among new conversations. programs is the number of different programs,
+# which are chosen by Zipf's law, and system is the median number of tokens of their system prompts.
+# turns is the mean number of turns of a chat, and pause the mean time between turns in seconds.
+# asked and answered are the median numbers of tokens of a question and of an answer.
 KINDS = {
     "consumer": dict(chats=0.7, programs=60, system=400, turns=2.1, pause=100, asked=170, answered=330),
     "business": dict(chats=0.12, programs=250, system=800, turns=2.5, pause=45, asked=620, answered=160),

@@ -24,7 +24,7 @@ extern const char *const sim_names[SIM_CONTENDERS];
 
 struct sim_result {
     uint64_t asked, hits;     /* blocks */
-    uint64_t late, late_hits; /* the same in the second half of the requests */
+    uint64_t late, late_hits; /* blocks in the second half of the requests */
     uint64_t put;             /* blocks written */
     const char *rule;         /* SIM_OURS: the rule in use at the end */
 };

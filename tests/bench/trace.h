@@ -4,10 +4,11 @@
 /*
  * Public traces of requests to language models, as chains of blocks
  *
- * Two formats are supported. Both have one JSON object per line, with hashes of the blocks of a
- * prompt instead of its text: that of Mooncake (timestamp, input_length, output_length, hash_ids;
- * 512 tokens per block) and that of Qwen-Bailian (chat_id, parent_chat_id, timestamp, input_length,
- * output_length, type, turn, hash_ids; 16 tokens per block). The first line decides which it is.
+ * Two formats are supported. Both have one JSON object per line, which has hashes of the blocks of
+ * a prompt instead of its text. The format of Mooncake has 512 tokens per block and the members
+ * timestamp, input_length, output_length and hash_ids. The format of Qwen-Bailian has 16 tokens per
+ * block and the members chat_id, parent_chat_id, timestamp, input_length, output_length, type, turn
+ * and hash_ids. The first line of a file decides which format it has.
  *
  * The number of a block depends on its hash and on the block before it, like the names of blocks in
  * the service. Therefore equal numbers mean equal prefixes.

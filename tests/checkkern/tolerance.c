@@ -4,10 +4,10 @@
  * Tolerances: the largest allowed differences between a kernel and the reference
  *
  * Float sums: each operation rounds by at most u = 2^-24 of its result, and no partial sum is
- * larger than the sum of magnitudes, so n operations stay within n × u × Σ|terms| (Higham,
- * Accuracy and Stability of Numerical Algorithms, §3.1, to first order). The signs of errors are
- * practically random, so their mean square grows only with n; 4 times the expected root is allowed.
- * Integer parts have no tolerance.
+ * larger than the sum of magnitudes. So the error of n operations is at most n × u × Σ|terms| to
+ * first order (Higham, Accuracy and Stability of Numerical Algorithms, §3.1). The signs of errors
+ * are practically random, so their mean square grows only with n; 4 times the expected root is
+ * allowed. Integer parts have no tolerance.
  *
  * Sums of F16 (matmul-avx512fp16.c): of the 32 products of a block, the even and the odd ones form
  * two chains of 16, whose sums are added. This makes 17 roundings, each by at most u = 2^-11 of the

@@ -6,7 +6,7 @@ The first word of a fence is the language, the rest says how the tests treat the
     sh                  run while `sconce serve` runs; it must succeed
     sh server           run until SIGTERM: it must listen, and exit with success on SIGTERM
     sh system           run as root in a machine of its own, by the tests under systemd
-    sh user             the same as an ordinary user of that machine
+    sh user             run as an ordinary user of such a machine
     sh norun: REASON    not run
     python              run while `sconce serve` runs
     yaml                a configuration; `yaml manifest`: a model's manifest; `yaml policy`: a policy

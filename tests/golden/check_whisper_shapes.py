@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Models of Whisper's own shapes with random weights, against transformers and whisper.cpp.
+"""Compares models of Whisper's shapes, with random weights, with transformers and whisper.cpp.
 
-For each shape it makes a directory of Hugging Face in F32 (numbers that F16 holds) and a .bin file in
-F16, and asks for the logits of a text about a window of speech and for how the text goes on, with the
-rules of times and without:
+For each shape it makes a directory in Hugging Face layout in F32 (with numbers that F16 can hold)
+and a .bin file in F16. It asks each program for the logits of a text about a window of speech, and
+for the next tokens of the text, once with the rules for times and once without them:
 
-    F32            the logits of transformers, NMSE of 1e-7 at most, and the same tokens
-    F16 Q8_0 Q5_0  of the .bin file (whisper-quantize makes the others): logits of transformers in F32
-                   with the same weights, NMSE of 1e-4 at most (1e-3 of formats that are multiplied as
-                   whole numbers) or what whisper.cpp has; the same tokens as both, until two are as
-                   likely as far as logits with such errors can tell
+    F32            The logits must be those of transformers, with an NMSE of at most 1e-7, and the
+                   tokens must be the same.
+    F16 Q8_0 Q5_0  These are .bin files; whisper-quantize makes the last two. The NMSE to the logits
+                   of transformers in F32, with the same weights, must be at most 1e-4 (1e-3 for
+                   formats that are multiplied as whole numbers), or at most that of whisper.cpp. The
+                   tokens must be those of both programs, up to the first place where two tokens are
+                   so nearly equally likely that logits with such errors cannot decide.
 
-A whisper.cpp that crashes is told of and no failure. It prints a line for each and exits with 1 when
-one of them falls short.
+If whisper.cpp crashes, the script reports it, but does not fail. It prints a line for each
+comparison, and exits with 1 if one of them fails.
 
 Needs: torch 2.x, transformers 5.x, safetensors, gguf, numpy, openai-whisper for its tokens; large-v3
 takes 14 GB of memory and of disk. Models are made one at a time in $BENCH_DIR, or the folder for

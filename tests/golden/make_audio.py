@@ -3,22 +3,25 @@
 """Writes what the unit tests of libinfer/media compare with. All words are little-endian and have
 32 bits.
 
-audio/mel.bin: log-mel frames of some signals by Whisper's reference math in double precision: for
-each signal and number of bins a name in 16 bytes, the number of bins and of frames, then for each
-frame its index and its values as float32. The signal "noise" is made anew by the test.
+audio/mel.bin has log-mel frames of some signals, computed by the math of Whisper's reference in
+double precision. For each signal and each number of bins it has a name in 16 bytes, the number of
+bins, and the number of frames. Then it has the index and the float32 values of each frame. The
+signal "noise" is made anew by the test.
 
-audio/vad.bin: probabilities of speech: of the weights in silero_vad_16k.safetensors in double
-precision, then of Silero's own silero_vad.onnx, whose weights ggml-silero-v6.2.0.bin has in half
-precision. For each signal a name in 16 bytes, the number of chunks, both rows as float32.
+audio/vad.bin has two rows of probabilities of speech. The first row is computed in double precision
+with the weights in silero_vad_16k.safetensors. The second row is computed by Silero's own
+silero_vad.onnx, whose weights ggml-silero-v6.2.0.bin has in half precision. For each signal the
+file has a name in 16 bytes, the number of chunks, and both rows as float32.
 
-audio/speech.bin: spans by Silero's own get_speech_timestamps(): the number of probabilities and
-they, as float32; then for each set of parameters the number of samples, the threshold (float32)
-and five times in ms (speech at least and at most, silence, pause, padding), the number of spans
-and for each its first and last sample.
+audio/speech.bin has spans of speech that Silero's own get_speech_timestamps() finds. It begins with
+the number of probabilities and the probabilities as float32. For each set of parameters it then has
+the number of samples, the threshold (float32), and five durations in ms: the shortest and the
+longest speech, silence, pause, and padding. The number of spans follows, and for each span its
+first and last sample.
 
-Needs numpy, torch, safetensors and onnxruntime; the directory of test data, where whisper/mel_filters.npz (the
-filters of openai-whisper), speech/*.wav and vad/* lie; and the one in the silero-vad repository
-where utils_vad.py and data/silero_vad.onnx lie.
+Needs numpy, torch, safetensors and onnxruntime. The first argument is the directory of test data,
+with whisper/mel_filters.npz (the filters of openai-whisper), speech/*.wav and vad/*. The second is
+the directory of the silero-vad repository with utils_vad.py and data/silero_vad.onnx.
 
     python3 make_audio.py ../../../shared/data silero-vad/src/silero_vad
 """

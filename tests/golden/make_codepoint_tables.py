@@ -3,10 +3,10 @@
 """Writes libinfer/tokenizer/codepoint-tables.h.
 
 The tokenizers that models were trained with carry Unicode tables of several ages. The system's
-libraries give Unicode 14 (PCRE2 10.42) and 15 (utf8proc 2.8); this script asks the `tokenizers`
-package (0.23) about every code point and writes down where it differs from these, so that
-texts split alike everywhere. Needs: tokenizers==0.23.*, libutf8proc 2.8, Python 3.11
-(unicodedata 14.0).
+libraries have Unicode 14 (PCRE2 10.42) and 15 (utf8proc 2.8). This script asks the `tokenizers`
+package (0.23) about every code point, and writes down where the package differs from these
+libraries. So texts are split in the same way everywhere. Needs: tokenizers==0.23.*, libutf8proc
+2.8, Python 3.11 (unicodedata 14.0).
 """
 import ctypes
 import sys

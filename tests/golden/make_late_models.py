@@ -3,9 +3,9 @@
 """Makes tiny random models for late interaction of tests/golden/embed: "colbert" as ColBERT's own code
 stores them, "colbert-modern" as sentence-transformers does.
 
-case-late.json has queries and documents with their vectors of tokens, and each query's sum of the
-best cosines with each document, as sentence-transformers computes them in double precision; and the
-ids that it made of the texts, with those that its encoder attends to.
+case-late.json has queries and documents with their vectors of tokens, and the score of each query
+and document: the sum of the best cosines. sentence-transformers computes them in double precision.
+The file also has the token ids of the texts, and tells which of them the encoder attends to.
 
 Needs: torch 2.x, transformers 5.x, sentence-transformers 6.x, tokenizers, safetensors. Run it in
 this directory:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/pairs.json: texts and pairs of texts with the tokens around them, and cut.
 
-Each entry names a tokenizer of tests/golden/tokenizers and a post-processor that takes the place of
-its own; its cases are [text, pair or null, most tokens or 0, side that is cut, ids, types] as the
-reference implementation gives them.
+Each entry names a tokenizer of tests/golden/tokenizers and a post-processor, which replaces the one
+of the tokenizer. Its cases are [text, pair or null, limit of tokens or 0, side that is cut, ids,
+types], as the reference implementation gives them.
 
 Needs: tokenizers 0.23. Usage: make_token_pairs.py
 """

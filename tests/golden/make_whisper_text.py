@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes audio/whisper/: a tiny random model of Whisper with a vocabulary of few tokens, as Hugging
-Face stores it (config.json, generation_config.json, tokenizer.json, model.safetensors in F16) and as
-whisper.cpp does (ggml.bin), and what others make of it:
+"""Writes audio/whisper/: a tiny random model of Whisper with a small vocabulary, in the files of
+Hugging Face (config.json, generation_config.json, tokenizer.json, model.safetensors in F16) and in
+the file of whisper.cpp (ggml.bin). It also writes the results of other programs with this model:
 
     logits.bin   float32: for two texts about frames of sound(240000, 9) / 2 their logits, by
                  transformers in double precision

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What BF16 products cost in precision: how far logits are from those in double precision when rows are
-rounded to bfloat16 before each product, and when all is computed in bfloat16, as transformers does
-with such a file unless it is told otherwise.
+"""Measures how much precision BF16 products lose: how far logits are from those in double
+precision. In one case rows are rounded to bfloat16 before each product. In the other case
+everything is computed in bfloat16, as transformers does by default with a file in BF16.
 
-Weights are rounded to bfloat16 first, so that they are not what differs.
+Weights are rounded to bfloat16 in all cases, so that they cause no difference.
 
 Needs: torch 2.x, transformers 5.x. Usage: measure_bf16.py MODEL_DIRECTORY [TEXT_FILE]; without a text the tokens are
 random ones.

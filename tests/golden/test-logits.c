@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiny random models of every architecture against transformers (make_models.py), as Hugging Face
- * directories and as GGUF files: first the model's graph in double precision, then the engine on
- * every rung of the CPU or on $SCONCE_DEVICE.
+ * Compares tiny random models of every architecture with transformers (make_models.py), as Hugging
+ * Face directories and as GGUF files. First the model's graph is computed in double precision. Then
+ * the engine runs the model, with every instruction set of the CPU or on $SCONCE_DEVICE.
  */
 #include <infer/bench.h>
 

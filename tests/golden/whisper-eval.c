@@ -2,10 +2,11 @@
 /*
  * whisper-eval MODEL FRAMES TOKENS N OUT [--exact] [--isa NAME] [--threads N]
  *
- * What a model of Whisper makes of a window, for check_whisper_shapes.py: OUT gets the logits of
- * each of TOKENS, and two lines tell how the text goes on for N tokens, each the likeliest: of all,
- * and of those that the rules of times allow. FRAMES: float32, [2 × rows of the encoder, mel bins];
- * TOKENS: int32; OUT: float32, [tokens, vocabulary].
+ * Runs a model of Whisper on a window, for check_whisper_shapes.py. It writes the logits of each of
+ * TOKENS to OUT. It prints two lines with the next N tokens of the text: the first line has the
+ * most likely of all tokens, the second the most likely of those that the rules for times allow.
+ * FRAMES: float32, [2 × rows of the encoder, mel bins]; TOKENS: int32; OUT: float32, [tokens,
+ * vocabulary].
  */
 #include <errno.h>
 #include <getopt.h>

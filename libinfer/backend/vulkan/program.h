@@ -5,10 +5,10 @@
  * A graph as lists of dispatches
  *
  * compile.c walks through the graph and decides what is computed together. dispatch.c writes the
- * dispatches, once for each class of steps. Neither needs a device: bindings refer to weights by
- * address and to values by node. plan-create.c allocates memory, descriptors and pipelines on a
- * device and records the commands; its results can be discarded and made again. run.c replays the
- * commands.
+ * dispatches, once for each class of steps. Neither file needs a device, because bindings refer to
+ * weights by address and to values by node. plan-create.c allocates memory, descriptors and
+ * pipelines on a device, and records the commands. Its results can be discarded and made again.
+ * run.c replays the commands.
  */
 
 #include "backend/backend.h"

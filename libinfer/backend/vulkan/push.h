@@ -136,9 +136,9 @@ enum {
 };
 
 /*
- * attention/…: slots 0 keys, 1 values of the layer, 2 q, 3 y, 4 parts, which has room for [tiles of
- * one row][n_heads][n_parts][head_dim + 2] floats: such tiles come first. ref uses only the first
- * five members; its groups are (n_heads, rows).
+ * attention/…: slots 0 keys, 1 values of the layer, 2 q, 3 y, 4 parts. Slot 4 has room for [tiles
+ * of one row][n_heads][n_parts][head_dim + 2] floats; tiles of one row come before others. ref uses
+ * only the first five members; its groups are (n_heads, rows).
  *
  * lanes, for texel devices: workgroups of one subgroup; tiles of ROWS_FROM to TILE_ROWS rows and
  * HEADS of the heads of one KV head, at most 8 queries together. With SPLIT, and TILE_ROWS 1, parts

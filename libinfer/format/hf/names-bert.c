@@ -61,7 +61,7 @@ static const struct name_pair in_layer[] = {
     {"mlp.fc12.", "ffn_gate."},
     {"mlp.fc2.", "ffn_down."},
     {"norm2.", "layer_output_norm."},
-    /* the same in transformers */
+    /* the names in the code of transformers */
     {"self_attn.q_proj.", "attn_q."},
     {"self_attn.k_proj.", "attn_k."},
     {"self_attn.v_proj.", "attn_v."},

@@ -19,5 +19,5 @@ bool hf_name_gemma(const char *name, char out[HF_NAME_MAX]);
  * "". The low-rank matrices of "blk.0.attn_q.weight" are "blk.0.attn_q.lora_a.TASK" and
  * "….lora_b.TASK". */
 bool hf_name_jina(const char *name, char out[HF_NAME_MAX]);
-/* names-bert.c: the same for encoders. */
+/* names-bert.c: like hf_name(), for encoders. */
 bool hf_name_encoder(const char *name, char out[HF_NAME_MAX]);

@@ -50,11 +50,11 @@ struct inf_embedder_params {
     uint32_t n_threads;      /* 0: the CPUs that affinity and the cgroup's quota allow */
     enum inf_embed_kind kind;
     enum inf_pooling pooling;
-    /* Multiply weights as they are stored: F16 and F32 weights as floats, even on CPUs that are
-     * faster with BF16 copies or with F16 sums (a cosine of about 0.99999 to the exact vectors), or
-     * with F32 weights split into two BF16 (1 - 2e-10; never used for scores and token vectors).
-     * Products with quantized weights are integer sums, even where copies would be faster or more
-     * exact. */
+    /* True: weights are multiplied as they are stored, F16 and F32 weights as floats and quantized
+     * weights as sums of integers, even where copies would be faster or more exact. False: some
+     * CPUs use faster ways for F16 and F32. BF16 copies and F16 sums give vectors with a cosine of
+     * about 0.99999 to the exact ones. F32 weights that are split into two BF16 give 1 - 2e-10;
+     * scores and token vectors never use them. */
     bool exact;
     uint32_t max_tokens;       /* per text; 0: as the model's files say */
     uint32_t batch_tokens;     /* of texts computed together; a longer text is computed alone; 0:

@@ -60,9 +60,9 @@ struct inf_model_info {
 };
 
 /*
- * Opens a model. On success *ret_model holds one reference; on failure *reterr says why. -ENOENT:
- * no such file; -EBADMSG: a malformed file; -EOPNOTSUPP: an architecture, number format or feature
- * that this build does not support; -ESTALE: a file changed meanwhile; -ENOMEM.
+ * Opens a model. On success *ret_model is one reference, which the caller owns; on failure *reterr
+ * says why. -ENOENT: no such file; -EBADMSG: a malformed file; -EOPNOTSUPP: an architecture, number
+ * format or feature that this build does not support; -ESTALE: a file changed meanwhile; -ENOMEM.
  */
 INF_PUBLIC int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,
                               struct inf_err *reterr);

@@ -61,9 +61,9 @@ struct inf_encoding {
 
 /*
  * Encodes a complete input of the model: a text, or a text and @pair (may be NULL) as "[CLS] text
- * [SEP] pair [SEP]". Texts are truncated to at most @max_ids tokens in all (0: no limit), the
- * longer text of a pair first; the special tokens around them stay. -E2BIG: too many tokens with
- * INF_CUT_NONE, or no room even for the special tokens; -ENOMEM.
+ * [SEP] pair [SEP]". Texts are truncated, the longer text of a pair first, until the input has at
+ * most @max_ids tokens (0: no limit). The special tokens around the texts stay. -E2BIG: too many
+ * tokens with INF_CUT_NONE, or no room even for the special tokens; -ENOMEM.
  */
 INF_PUBLIC int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok,
                                           const struct inf_encode_text *text,

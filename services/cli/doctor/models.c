@@ -3,9 +3,10 @@
  * Checks of models: they exist, they can be opened, and the chat service can read them in its
  * sandbox
  *
- * Three mechanisms restrict which files the service can read: file modes (the system's services run
- * as users of their own), the part of the file system that the unit shows, and Landlock, which
- * allows the configured directories and the targets of their links, as far as the unit shows them.
+ * Three mechanisms restrict which files the service can read. The first is file modes, because the
+ * system's services run as users of their own. The second is the unit, which shows only a part of
+ * the file system. The third is Landlock: within that part it allows the configured directories and
+ * the targets of their links.
  */
 #include <errno.h>
 #include <limits.h>

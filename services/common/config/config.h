@@ -69,7 +69,7 @@ struct config {
 
     struct {
         char *default_model;    /* for requests that name no model; NULL: the only installed one */
-        char *default_reranker; /* the same for ranking requests */
+        char *default_reranker; /* for ranking requests; NULL: the only one */
         char *isa;              /* NULL: best */
         uint32_t threads;       /* 0: all */
         uint32_t context;       /* tokens of a text; 0: according to the model's files */

@@ -37,7 +37,7 @@ struct service_row {
     unsigned connects;       /* a set of 1u << enum service_id: those whose sockets it opens */
     unsigned options;        /* a set of SERVICE_OPTION_… */
     size_t idle_timeout;     /* offset of a uint64_t in struct config */
-    size_t max_body;         /* the same; 0: the gateway's */
+    size_t max_body;         /* offset of a uint64_t; 0: the gateway's */
     bool has_packets;        /* its socket carries packets (SOCK_SEQPACKET), not a stream */
     bool has_routes;         /* it answers clients, through the gateway */
     bool is_needed;          /* no chat request is answered without it */

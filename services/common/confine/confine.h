@@ -4,11 +4,12 @@
 /*
  * Confinement: how a service drops the rights that it does not need
  *
- * There are two steps. confine_start() follows options_read(), while there is one thread. It
- * applies: no new privileges, no core dumps, no memory that becomes executable (unless the policy
- * has a reason), Landlock, and the system calls of the policy's phase `start`. confine_seal() runs
- * when threads are started and everything is warm, just before READY. It limits all threads to the
- * system calls of the phase `serve`. Neither step can be undone.
+ * There are two steps. confine_start() follows options_read(), while there is one thread. From then
+ * on the process gets no new privileges and writes no core dumps, no memory becomes executable
+ * (unless the policy has a reason), Landlock applies, and only the system calls of the policy's
+ * phase `start` are allowed. confine_seal() runs just before READY, when all threads run and
+ * everything that requests need is prepared. It limits all threads to the system calls of the phase
+ * `serve`. Neither step can be undone.
  *
  * Policies are the files of policy/seccomp and policy/landlock, embedded at build. A call that the
  * policy does not allow kills the process; a call newer than the policy gets ENOSYS. If a step

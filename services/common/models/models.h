@@ -4,16 +4,16 @@
 /*
  * The installed models: the contents of the model directories, by name
  *
- * A model is a *.gguf file (name: the file name without .gguf), a directory with config.json and
- * *.safetensors (name: the directory's; "org/name" one level deeper), a file ggml-*.bin of
- * whisper.cpp (name: without .bin), or the target of a manifest NAME.yaml (manifest.h). If several
- * directories have a model of the same name, the first wins. A file that a manifest in the same
- * directory names is one model with it; the file's own name becomes an alias. Only manifests and
- * file names are parsed, so listing is cheap and safe. The task of a model is derived from a few
- * words of its files (task.h).
+ * A model is a *.gguf file, whose name without .gguf is the model's name; a directory with
+ * config.json and *.safetensors, which gives the model its name ("org/name" one level deeper); a
+ * file ggml-*.bin of whisper.cpp, whose name without .bin is the model's name; or the target of a
+ * manifest NAME.yaml (manifest.h). If several directories have a model of the same name, the first
+ * wins. A file that a manifest in the same directory names is one model with it; the file's own
+ * name becomes an alias. Only manifests and file names are parsed, so listing is cheap and safe.
+ * The task of a model is derived from a few words of its files (task.h).
  *
- * An entry that should be a model and is none affects only itself; the list of broken entries has
- * the reason.
+ * If an entry should be a model but cannot be used, no other entry is affected; the list of broken
+ * entries has the reason.
  */
 
 #include <infer/types.h>

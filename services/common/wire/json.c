@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON: limits on texts before parsing, and writing
+ * Checks limits of JSON texts before they are parsed, and writes JSON.
  *
- * Before jansson parses a text, one pass measures its depth, because jansson's own limit is fixed
- * at 2048 levels, and the memory that its values will take, because jansson has no limit for that:
+ * Before jansson parses a text, one pass measures its depth and the memory that its values will
+ * take. jansson's own limit for the depth is fixed at 2048 levels. It has no limit for memory, and
  * an empty object is two bytes of text and 230 bytes of memory.
  */
 #include "common/wire/json.h"
@@ -19,7 +19,7 @@
 /* Least memory of values, without the characters of strings. */
 enum {
     COST_OBJECT = 240, /* with its first eight places */
-    COST_ARRAY = 144,  /* the same */
+    COST_ARRAY = 144,  /* with its first eight places */
     COST_STRING = 80,  /* or a key */
     COST_MEMBER = 48,  /* a member without its key and value */
     COST_ITEM = 48,    /* a place in an array, or a number */

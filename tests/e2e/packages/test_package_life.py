@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From installation to purge, in a root without a running systemd. test_package_upgrade.py tests
-the same with one."""
+"""Tests packages from installation to purge, in a root without a running systemd.
+test_package_upgrade.py tests them under a running systemd."""
 import stat
 
 import pytest

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same request gives the same tokens and log-probabilities, bit for bit, for any number of
- * threads, size of steps and set of concurrent requests: greedy and with a seed, with each kind of
- * sampling, after prompts that are computed at once, in pieces, or found in the prefix cache. Runs
- * on the CPU or on $SCONCE_DEVICE.
+ * threads, size of steps and set of concurrent requests. This holds for greedy choices, and for
+ * each kind of sampling with a seed. It also holds for prompts that are computed at once, are
+ * computed in pieces, or are found in the prefix cache. The tests run on the CPU or on
+ * $SCONCE_DEVICE.
  */
 #include "lib/device.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measuring memory bandwidth and int8 dot throughput
+ * Measures the memory bandwidth, and how fast the CPU computes dot products of int8.
  *
- * The fastest way of reading differs from machine to machine, so several are tried: one stream or
- * several per thread (hardware prefetchers follow each separately), with or without software
- * prefetch, each thread in its own share or all in neighboring pieces. The memory is mapped in huge
- * pages if the kernel has them, and each page is first touched by the thread that reads it.
+ * The fastest way of reading differs from machine to machine, so several are tried. A thread reads
+ * one stream or several, because hardware prefetchers follow each stream separately. Software
+ * prefetch is on or off. Threads read shares of their own, or all read neighboring pieces. The
+ * memory is mapped in huge pages if the kernel has them, and each page is first touched by the
+ * thread that reads it.
  */
 #include "backend/cpu/limits/limits.h"
 

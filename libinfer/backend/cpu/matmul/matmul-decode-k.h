@@ -130,7 +130,7 @@ static void TILE_NAME(decode_q5_k)(struct matmul_panel *p, unsigned half, const 
     }
 }
 
-/* Multiplies the 16 scales, of which each v[j] has 4, by @d. */
+/* Multiplies the 16 scales by @d. Each v[j] has 4 of them. */
 INLINE void decode_q6_k_scales(float *scale, size_t stride, v_flt d, const v_int v[4])
 {
     UNROLL for (unsigned j = 0; j < 4; j++)

@@ -44,9 +44,9 @@ INLINE uint32_t direct_after(uint32_t K, uint32_t k0, uint32_t k1, const unsigne
 }
 
 /*
- * The loop over k of one function: chunks of @chunk elements, @side of them side by side, in blocks
- * of @step elements, which are one cache line of a row. block(d, lines, act, m_n, sums) adds one
- * block; act_at(k) is its offset in a prepared row.
+ * Defines a function with the loop over k. The loop works on @side chunks at the same time. A chunk
+ * has @chunk elements, and consists of blocks of @step elements, which are one cache line of a row.
+ * block(d, lines, act, m_n, sums) adds one block; act_at(k) is its offset in a prepared row.
  */
 #define DIRECT_FLOAT(name, block, elem_bytes, act_at, chunk, side, step)                           \
     INLINE void name##_m(struct matmul_direct *d, const unsigned m_n)                              \

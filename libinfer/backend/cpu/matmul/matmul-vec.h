@@ -7,7 +7,7 @@
  * operations on them that are used here (v_…), and the shape of the tiles:
  *   VEC_N               lanes: 4, 8 or 16
  *   TILE_M, TILE_V      rows and vectors of columns that int8 tiles hold in registers
- *   TILE_FM, TILE_FV    the same for float tiles
+ *   TILE_FM, TILE_FV    rows and vectors of columns that float tiles hold in registers
  *   TILE_NAME(op)       name of a kernel with the suffix of the instruction set
  *   VEC_S8              v_dot_s8(sum, w, a) multiplies signed w; else w is stored as w + 128
  *   VEC_PAIRS           products are first summed in pairs of 16 bits: v_pairs(w, a), added up by
