@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /health, /metrics and the status line for systemd */
+/* Answers /health and /metrics, and writes the status line for systemd. */
 #include <stdio.h>
 
 #include "audio/audio-resident.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resident models of the audio service */
+/* Loads and frees the models of the audio service. */
 #include "audio/audio-resident.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing chunking_strategy; 0 means the default of libinfer, as for a member that is not given */
+/* Parses chunking_strategy. 0 means the default of libinfer, as for a member that is not given. */
 #include "audio/chunking.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames from a decoder's pipe, in a buffer of one frame; the head gives the number of bytes that
- * follow
+ * Reads frames from the pipe of a decoder into a buffer for one frame. The head of a frame gives
+ * the number of bytes that follow.
  */
 #include "audio/frames.h"
 

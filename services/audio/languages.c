@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of Whisper's languages: answers contain names, and Whisper's tokens contain codes */
+/* Finds the names of Whisper's languages, because answers contain names and Whisper's tokens
+ * contain codes. */
 #include "audio/transcript.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signatures of audio containers, from their specifications */
+/* Recognizes audio containers by the signatures in their specifications. */
 #include "audio/sniff.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transcripts in the formats of OpenAI's API, and as SubRip and WebVTT */
+/* Writes transcripts in the formats of OpenAI's API, and as SubRip and WebVTT. */
 #include "audio/transcript.h"
 
 #include <errno.h>

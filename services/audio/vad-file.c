@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the weights of voice activity detection; only model directories are searched, because the
- * service can read no others
+ * Finds the weights of voice activity detection. Only model directories are searched, because the
+ * service can read no others.
  */
 #include "audio/vad-file.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounts: the blocks and bytes of each tenant and origin, in memory and as rows of the index */
+/* Counts the blocks and bytes of each tenant and each origin, in memory and in rows of the
+ * index. */
 #include "cache/accounts.h"
 
 #include <errno.h>

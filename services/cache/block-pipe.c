@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling pipes from files, with splice() or, where the file system lacks it, by copying */
+/* Fills pipes from files: with splice(), or by copying if the file system lacks it. */
 #include "cache/block-pipe.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small tables of the index: the state of the store, segments, origins, tenants, digests */
+/* Reads and writes the small tables of the index: the state of the store, segments, origins,
+ * tenants and digests. */
 #include "cache/catalog-sql.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands of the cache protocol: one function for each request type */
+/* Carries out the commands of the cache protocol, with one function for each type of request. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory of the cache: making it, and removing the access rights of others */
+/* Makes the directory of the cache, and removes the access rights of others. */
 #include "cache/directory.h"
 
 #include <dirent.h>

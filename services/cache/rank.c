@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache policy of a store: its file, its capacity, and the ranks of blocks */
+/* Keeps the cache policy of a store: its file, its capacity, and the ranks of blocks. */
 #include "cache/rank.h"
 
 #include <errno.h>

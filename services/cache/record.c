@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records: encoding and decoding the page before each block, and the first page of a segment */
+/* Encodes and decodes records: the page before each block, and the first page of a segment. */
 #include "cache/record.h"
 
 #include <endian.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segment files: opening, reading, appending, and finding records */
+/* Opens and reads segment files, appends to them, and finds records in them. */
 #include "cache/segment.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system calls of segments (see store-io.h) */
+/* Makes the system calls for segments (see store-io.h). */
 #include "cache/store-io.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listings: sums over origins that share a model, a tenant or a session */
+/* Lists what is stored: sums over the origins that share a model, a tenant or a session. */
 #include "cache/store-inner.h"
 
 #include <errno.h>

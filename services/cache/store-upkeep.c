@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Upkeep of the store: work that can wait */
+/* Maintains the store: this is work that can wait. */
 #include "cache/store-inner.h"
 
 #include <errno.h>

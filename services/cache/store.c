@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store: opening and closing its directory, and looking blocks up */
+/* Opens and closes the directory of the store, and looks blocks up. */
 #include "cache/store-inner.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /v1/models and /v1/models/{id}: installed models, with more details of loaded ones */
+/* Answers GET /v1/models and /v1/models/{id}: lists installed models, with more details of loaded
+ * ones. */
 #include <string.h>
 #include <time.h>
 

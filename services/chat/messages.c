@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages in the format of OpenAI's API; parts other than text are refused by name */
+/* Reads messages in the format of OpenAI's API. Parts other than text are refused by name. */
 #include "chat/messages.h"
 
 #include <errno.h>

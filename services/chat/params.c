@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenAI's parameters with OpenAI's ranges, and samplers that servers of open models add */
+/* Reads OpenAI's parameters with OpenAI's ranges, and the samplers that servers of open models
+ * add. */
 #include "chat/params.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /tokenize, /detokenize and /apply-template, as in llama-server */
+/* Answers POST /tokenize, /detokenize and /apply-template, as llama-server does. */
 #include <errno.h>
 #include <infer/tokenizer.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices on the command line: --device, and the list of `sconce info --devices`
+ * Handles devices on the command line: --device, and the list of `sconce info --devices`.
  */
 #include <errno.h>
 #include <jansson.h>

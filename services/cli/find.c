@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lookup of models by name or path, and of the gateway's address
+ * Finds models by name or path, and the address of the gateway.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Main function of the command line: finds the verb and runs it
+ * This is the main function of the command line: it finds the verb and runs it.
  */
 #include <locale.h>
 #include <signal.h>

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Chat template for `sconce render`, from a model, a tokenizer_config.json or a .jinja file
+ * Loads the chat template for `sconce render` from a model, a tokenizer_config.json or a .jinja
+ * file.
  */
 
 #include "cli/cli.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the fields that requests of several kinds share */
+/* Reads the fields that requests of several kinds share. */
 #include "embed/embed-params.h"
 
 #include <errno.h>

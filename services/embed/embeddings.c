@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /v1/embeddings, as in OpenAI's API, and POST /embed, as in text-embeddings-inference */
+/* Answers POST /v1/embeddings, as in OpenAI's API, and POST /embed, as in
+ * text-embeddings-inference. */
 #include <string.h>
 
 #include "common/config/config.h"

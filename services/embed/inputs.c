@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the texts of a request */
+/* Reads the texts of a request. */
 #include "embed/inputs.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the settings of models for late interaction, and encoding texts by them */
+/* Reads the settings of models for late interaction, and encodes texts by them. */
 #include "embed/late-interaction.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and choosing the prompts of models */
+/* Reads the prompts of models, and chooses among them. */
 #include "embed/prompts.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /similarity, as in text-embeddings-inference, and POST /v1/similarity, which can also
- * compare two lists
+ * Answers POST /similarity, as in text-embeddings-inference, and POST /v1/similarity, which can
+ * also compare two lists.
  */
 #include "common/config/config.h"
 #include "common/wire/fields.h"

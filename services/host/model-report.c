@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of /health and /metrics that services with models share */
+/* Writes the parts of /health and /metrics that services with models share. */
 #include <stdio.h>
 
 #include "common/http/http.h"

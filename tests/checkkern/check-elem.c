@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Check of the kernels on single rows against the reference: norm, rope, gated units, number
- * formats
+ * Checks the kernels for single rows against the reference: norm, rope, gated units, number
+ * formats.
  */
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A whole model, on whatever device a test brings
+ * Runs a whole model on the device that a test brings.
  */
 
 #include "backend/backend.h"

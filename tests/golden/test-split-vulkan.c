@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole models split between the CPU and a Vulkan device, either way round: the CPU's answers
+ * Splits whole models between the CPU and a Vulkan device, with either of them first. The answers
+ * must be those of the CPU.
  */
 #include "backend/layer-split.h"
 #include "golden/subject.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole models split between two devices at every border of their layers: logits and greedy texts
- * are those of one device, bit for bit
+ * Splits whole models between two devices, at every border of two layers. Logits and greedy texts
+ * must be those of one device, bit for bit.
  */
 #include "backend/layer-fit.h"
 #include "backend/layer-split.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Typed access to config.json values, shared by the readers of all classes
+ * Reads values of config.json by type, for the readers of all classes.
  */
 #include "format/hf/reader.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conversations on disk (see saved.h)
+ * Saves and loads conversations (see saved.h).
  */
 #include "cli/conversation/saved.h"
 

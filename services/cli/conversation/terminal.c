@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Terminal input and output: error messages, numbers, sizes, progress bars
+ * Reads from and writes to the terminal: error messages, numbers, sizes, progress bars.
  */
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the configuration: it is valid, and the services can read it
+ * Checks that the configuration is valid and that the services can read it.
  */
 #include <dirent.h>
 #include <errno.h>

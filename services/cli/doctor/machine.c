@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of the machine: GPUs, security features of the kernel, and disk space
+ * Checks the machine: GPUs, security features of the kernel, and disk space.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The test question of `sconce doctor --deep`: one word from a model, through the gateway
+ * Asks the question of `sconce doctor --deep`: a model answers one word, through the gateway.
  */
 #include <errno.h>
 #include <jansson.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of systemd: installed programs and units, the service manager, and the versions that run
+ * Checks systemd: installed programs and units, the service manager, and the versions that run.
  */
 #include <errno.h>
 #include <jansson.h>

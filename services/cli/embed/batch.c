@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of `sconce embed` (see batch.h)
+ * Makes the requests of `sconce embed` (see batch.h).
  */
 #include "cli/embed/batch.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Input lines of `sconce embed` (see lines.h)
+ * Reads the input lines of `sconce embed` (see lines.h).
  */
 #include "cli/embed/lines.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Input of `sconce embed`: lines of text or of JSON */
+/* The input of `sconce embed` consists of lines of text or of JSON. */
 
 #include <infer/types.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output files of `sconce embed` (see store.h)
+ * Writes the output files of `sconce embed` (see store.h).
  */
 #include "cli/embed/store.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file api-keys (see api-keys.h)
+ * Reads and writes the file api-keys (see api-keys.h).
  */
 #include "cli/machine/api-keys.h"
 

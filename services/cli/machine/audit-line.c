@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parser of the kernel's audit messages (see audit-line.h)
+ * Parses the kernel's audit messages (see audit-line.h).
  */
 #include "cli/machine/audit-line.h"
 

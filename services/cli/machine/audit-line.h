@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Parser of the kernel's audit messages of seccomp (type 1326) and AppArmor (type 1400) */
+/* Parses the kernel's audit messages about seccomp (type 1326) and AppArmor (type 1400). */
 
 #include "core/macros.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device nodes of GPUs (see gpu-nodes.h)
+ * Finds the device nodes of GPUs (see gpu-nodes.h).
  */
 #include "cli/machine/gpu-nodes.h"
 

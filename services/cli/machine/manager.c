@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Client of systemd's D-Bus interface for `sconce setup` (see manager.h)
+ * Calls systemd's D-Bus interface for `sconce setup` (see manager.h).
  */
 #include "cli/machine/manager.h"
 

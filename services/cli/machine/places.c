@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * File locations of one service manager (see places.h)
+ * Finds the file locations of one service manager (see places.h).
  */
 #include "cli/machine/places.h"
 

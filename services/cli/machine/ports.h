@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Owners of TCP ports of this machine, and free ports */
+/* These functions find the owners of TCP ports of this machine, and free ports. */
 
 #include <sys/types.h>
 

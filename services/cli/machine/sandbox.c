@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of the machine that the chat service can see (see sandbox.h)
+ * Finds the files of the machine that the chat service can see (see sandbox.h).
  */
 #include "cli/machine/sandbox.h"
 

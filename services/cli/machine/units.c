@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of sconce's units (see units.h)
+ * Reads the state of sconce's units (see units.h).
  */
 #include "cli/machine/units.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* State of sconce's units, from systemd's D-Bus interface */
+/* Reads the state of sconce's units from systemd's D-Bus interface. */
 
 #include "core/macros.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Policies from files instead of the built-in ones, for policies that are being written */
+/* Reads policies from files instead of the built-in ones, for people who write a policy. */
 
 #include "common/confine/policy.h"
 

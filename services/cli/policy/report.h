@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Report of a policy, as text for reviewers or as JSON for programs */
+/* Prints a policy, as text for reviewers or as JSON for programs. */
 
 #include <jansson.h>
 

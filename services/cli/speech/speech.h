@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Transcription of one sound file by the audio service, through the gateway */
+/* The audio service transcribes one sound file; it is reached through the gateway. */
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* HTTP requests of `sconce status`, setup and doctor to a unix socket or a TCP port */
+/* Sends the HTTP requests of `sconce status`, setup and doctor to a unix socket or a TCP port. */
 
 #include <infer/types.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening sockets for addresses on the command line
+ * Opens listening sockets at the addresses of the command line.
  */
 #include <errno.h>
 #include <netdb.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Services that run (see running.h)
+ * Finds the services that run (see running.h).
  */
 #include "cli/suite/running.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Detection of running services */
+/* Finds out which services run. */
 
 #include <sys/types.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of API keys */
+/* Keeps lists of API keys. */
 #include "common/config/access-key.h"
 
 #include <errno.h>

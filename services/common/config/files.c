@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration files and directories, and the defaults (see config.h) */
+/* Finds configuration files and directories, and sets the defaults (see config.h). */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing key files */
+/* Parses key files. */
 #include "common/config/key-file.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking names of KV types */
+/* Checks names of KV types. */
 /* Whether @text is the name of a type. The engine checks whether the model supports it. */
 #include "common/config/kv-type.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The command line of a service: options that all services share, and options that its section of
- * services.ini adds */
+/* The command line of a service has the options that all services share, and those that its section
+ * of services.ini adds. */
 
 #include "common/config/key-file.h"
 #include "common/config/service-table.h"

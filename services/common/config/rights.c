@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of rights, and reading and writing sets of them */
+/* Names rights, and reads and writes sets of them. */
 #include "common/config/rights.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML documents read by libyaml (see yaml-source.h) */
+/* Reads YAML documents with libyaml (see yaml-source.h). */
 #include "common/config/yaml-source.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No confinement, for builds with sanitizers, which need what policies forbid */
+/* Confines nothing. Builds with sanitizers use this file, because they need what policies
+ * forbid. */
 #include "common/confine/confine.h"
 #include "common/service/log.h"
 

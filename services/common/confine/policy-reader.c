@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading elements that all policy files share (see policy-reader.h) */
+/* Reads the elements that all policy files share (see policy-reader.h). */
 #include "common/confine/policy-reader.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing the access line of a request */
+/* Writes the access line of a request. */
 #include "common/http/access-line.h"
 
 #include <stdio.h>

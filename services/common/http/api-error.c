@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors of the API: all have one shape, so that clients can rely on `error.code` and `error.param`
+ * Answers with errors. All errors of the API have one shape, so that clients can rely on
+ * `error.code` and `error.param`.
  */
 #include "common/http/api-error.h"
 

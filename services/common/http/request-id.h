@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Ids of requests, for logs and answers */
+/* Each request has an id, which appears in logs and answers. */
 
 #include "common/http/http.h"
 

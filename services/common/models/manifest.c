@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading manifests of models */
+/* Reads the manifests of models. */
 #include "common/models/manifest.h"
 
 #include <errno.h>

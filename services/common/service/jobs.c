@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs: a mutex guards the lanes and the list of finished jobs; an eventfd wakes the loop */
+/* Runs jobs. A mutex guards the lanes and the list of finished jobs, and an eventfd wakes the
+ * loop. */
 #include "common/service/jobs.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking over listening sockets: systemd or `sconce serve` opens them, never a service itself */
+/* Takes over listening sockets. systemd or `sconce serve` opens them, never a service itself. */
 #include "common/service/listen.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Serving errors instead of answers while the configuration is wrong */
+/* Serves errors instead of answers while the configuration is wrong. */
 #include "common/service/misconfigured.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client of the cache service (see cache-client.h) */
+/* Talks to the cache service (see cache-client.h). */
 #include "common/wire/cache-client.h"
 
 #include <errno.h>

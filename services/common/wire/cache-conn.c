@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to the cache service, with time limits set on the socket */
+/* Makes connections to the cache service, with time limits set on the socket. */
 #include "common/wire/cache-conn.h"
 
 #include <errno.h>

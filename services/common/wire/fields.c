@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading typed fields of JSON objects: booleans are not numbers, and 1.0 is an integer, as in
- * JSON's data model
+ * Reads typed fields of JSON objects. Booleans are not numbers, and 1.0 is an integer, as in JSON's
+ * data model.
  */
 #include "common/wire/fields.h"
 

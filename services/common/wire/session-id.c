@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rule for session ids */
+/* Checks session ids. */
 #include "common/wire/session-id.h"
 
 #include <string.h>

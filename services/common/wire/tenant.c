@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the tenant header */
+/* Reads the tenant header. */
 #include "common/wire/tenant.h"
 
 #include <stdio.h>

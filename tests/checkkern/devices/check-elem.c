@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Check of the operations of whole devices other than products and attention: rows of tables,
- * norms, rotations, sums, gated units, the choice of rows
+ * Checks the operations of whole devices except products and attention: rows of tables, norms,
+ * rotations, sums, gated units, the choice of rows.
  */
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Check of the lists of the largest logits (core/top.h) against the rows that they come from
+ * Checks the lists of the largest logits (core/top.h) against the rows that they come from.
  */
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU backend with long contexts, and with every format of the KV store
+ * Tests the CPU backend with long contexts, and with every format of the KV store.
  */
 #include <math.h>
 
