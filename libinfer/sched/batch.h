@@ -10,8 +10,8 @@
  * that none starves. The number of prompt rows in a step follows from its time: beside decoding
  * sequences the step shall take BATCH_SLOWDOWN times as long as these take alone, so that their
  * text flows evenly. If more prompts wait than sequences decode, for example when many requests
- * arrive at once, prompts get more rows: reading few rows at a time is inefficient, and the many
- * that wait justify some delay for the few that decode.
+ * arrive at once, prompts get more rows. Reading few rows at a time is inefficient, and a short
+ * delay for few sequences helps many waiting requests.
  */
 
 #include <stdbool.h>

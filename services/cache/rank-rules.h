@@ -11,8 +11,8 @@
  *
  * When a block is expected depends on how often it was used again, and on the length of its chain
  * relative to others. The weight of both differs between workloads and sizes, so several rules
- * compete: each has a small simulated store with a sample of the blocks, and the rule whose store
- * has the most recent hits gives the ranks. Plain LRU is one of the rules.
+ * compete. Each rule has a small simulated store with a sample of the blocks. The rule whose store
+ * had the most hits recently gives the ranks. Plain LRU is one of the rules.
  *
  * The policy does no I/O; the same calls give the same ranks. Memory: 1 MiB, and 128 bytes per
  * block of capacity for recognizing evicted blocks, 16 MiB at most. One thread calls all functions.

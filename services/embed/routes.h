@@ -4,10 +4,10 @@
 /*
  * The routes of the embed service
  *
- * The service and the gateway both make their tables of this list. Each row is
- * ROUTE(METHOD, PATH, RIGHT, MATCH, HANDLER): the right that an API key must have, ROUTE_EXACT or
- * ROUTE_PREFIX without its prefix, and the end of a struct model_route, which the gateway leaves
- * out.
+ * The service and the gateway both make their tables of this list. Each row is ROUTE(METHOD, PATH,
+ * RIGHT, MATCH, HANDLER). RIGHT is the right that an API key must have. MATCH is EXACT or PREFIX,
+ * which stands for ROUTE_EXACT or ROUTE_PREFIX. HANDLER is the end of a struct model_route; the
+ * gateway does not use it.
  */
 
 #define EMBED_ROUTES(ROUTE)                                                                        \

@@ -2,10 +2,10 @@
 /*
  * Benchmark of a large index of the cache service: bench-cache-index BLOCKS [DIRECTORY]
  *
- * Puts BLOCKS blocks of one byte, in chains of 512, into a store whose segments are not written, so
- * that only the index is measured: its bytes on disk, the memory of the process, and the time to
- * look up a chain. Half of the chains are put whole. The other half is put one block at a time,
- * mixed with other chains, which is the worst order that engines can cause.
+ * Puts BLOCKS blocks of one byte, in chains of 512, into a store. The segments of the store are not
+ * written, so only the index is measured: its bytes on disk, the memory of the process, and the
+ * time to look up a chain. Half of the chains are put whole. The other half is put one block at a
+ * time, mixed with other chains, which is the worst order that engines can cause.
  */
 #include <errno.h>
 #include <fcntl.h>

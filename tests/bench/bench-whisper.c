@@ -4,9 +4,10 @@
  *
  * bench-whisper MODEL [--threads N] [--isa NAME] [--exact] [--windows N] [--tokens N]
  *
- * Prints median and best times: of a window in the encoder, alone and with three others at once; of
- * the keys and values of its memory; of a prompt of 256 tokens; and of a token, for one text and
- * for five at once. MODEL is any Whisper file; make_whisper.py makes some.
+ * Prints the median and the best time of each part: a window in the encoder, alone and together
+ * with three others; the keys and values of the window's memory; a prompt of 256 tokens; and one
+ * token, for one text and for five texts together. MODEL is any Whisper file; make_whisper.py makes
+ * some.
  */
 #include <getopt.h>
 #include <stdio.h>

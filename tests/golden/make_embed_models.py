@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the tiny random encoders of tests/golden/embed and what they make of a few texts.
 
-Each model is a directory in Hugging Face layout with its sentence-transformers modules where it has
-such, and case.json: texts as ids and types, and the vectors or scores that transformers computes in
-double precision.
+Each model is a directory in Hugging Face layout, with the modules of sentence-transformers if it
+has any. case.json has texts as ids and types, and the vectors or scores that transformers computes
+in double precision.
 
 Needs: torch 2.x, transformers 5.x, sentence-transformers 6.x, safetensors, numpy. Run it in this directory:
 

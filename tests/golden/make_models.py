@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the tiny random models of tests/golden/models and their logits.
 
-Each model is a directory in Hugging Face layout (F32 safetensors, but for one in BF16) with two
-more files: tokens.bin (int32) and logits.bin (float32, [tokens, vocabulary]), computed in double precision by
-transformers. Weights are random, by a seed per model, and wide enough that every part of the
-model shows in the logits.
+Each model is a directory in Hugging Face layout. The weights are in F32, except those of one model
+in BF16. Each directory has two more files: tokens.bin (int32), and logits.bin (float32, [tokens,
+vocabulary]), which transformers computes in double precision. Weights are random, by a seed per
+model, and wide enough that every part of the model shows in the logits.
 
 Needs: torch 2.x, transformers 5.x, safetensors, numpy. Run it in this directory:
 

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/tokenizers: small tokenizers of every kind and what they make of hard texts.
 
-NAME.json or NAME.model is a tokenizer, trained here on the text below; NAME.cases.json holds
-[text, ids with special tokens, ids where special tokens in the text are letters, decoded] as the
-reference implementation gives them. Cases with "parts" are for a tokenizer with some of its parts
-replaced. real-*.cases.json are for tokenizers of the data directory, the second argument.
+NAME.json or NAME.model is a tokenizer, which this script trains on the text below. NAME.cases.json
+has a list for each case: the text, its ids with special tokens, its ids if special tokens in the
+text are read as letters, and the decoded text. They are those of the reference implementation.
+Cases with "parts" are for a tokenizer with some of its parts replaced. real-*.cases.json are for
+tokenizers of the data directory, the second argument.
 
 Needs: tokenizers 0.23, sentencepiece 0.2, transformers 5 (for real-qwen2 alone).
 Usage: make_tokenizers.py OUT_DIR [DATA_DIR]

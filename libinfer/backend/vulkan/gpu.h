@@ -7,8 +7,8 @@
  * Everything that belongs to a VkDevice is reached from here, so that a lost device can be
  * discarded and opened again. All calls come from one thread.
  *
- * All kernels share one pipeline layout: set 0 has VKB_SLOTS storage buffers (bindings 0 …) and as
- * many uniform texel buffers (bindings VKB_SLOTS …), which are views of the same slots; push
+ * All kernels share one pipeline layout. Set 0 has VKB_SLOTS storage buffers (bindings 0 …), and as
+ * many uniform texel buffers (bindings VKB_SLOTS …), which are views of the same slots. Push
  * constants have VKB_PUSH_MAX bytes.
  */
 

@@ -68,9 +68,9 @@ struct inf_embed_text {
     const uint8_t *types; /* token types [n_tokens]; NULL: all 0. Models with fewer than two
                              token types ignore them */
     size_t n_tokens;      /* at least one */
-    /* INF_EMBED_ROWS of encoders: no token attends to the tokens behind the first n_seen, not even
-     * these tokens themselves; they attend to the first n_seen (the query expansion of ColBERT). 0:
-     * all tokens are visible. In a layer with a window, each token must reach a visible one. */
+    /* For INF_EMBED_ROWS of encoders: all tokens attend only to the first n_seen tokens. The tokens
+     * behind them attend to these as well, but not to themselves (the query expansion of ColBERT).
+     * 0: all tokens are visible. In a layer with a window, each token must reach a visible one. */
     size_t n_seen;
 };
 

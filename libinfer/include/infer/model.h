@@ -5,11 +5,12 @@
 /*
  * Models
  *
- * A model is one of: a GGUF file (v2 or v3; a split model is found from its first part), a
- * directory in Hugging Face layout (config.json, *.safetensors, model.safetensors.index.json if
- * sharded, and tokenizer files), or a .bin file of whisper.cpp. Weights are mapped read-only and
- * used in place. All other data is read into memory when the model is opened. A model is immutable
- * once it is open, and any number of threads may use it.
+ * A model is a GGUF file, a directory in Hugging Face layout, or a .bin file of whisper.cpp. GGUF
+ * files have version 2 or 3; a split model is opened by its first part. A directory contains
+ * config.json, *.safetensors, tokenizer files, and, if the weights are in several files,
+ * model.safetensors.index.json. Weights are mapped read-only and used in place. All other data is
+ * read into memory when the model is opened. A model is immutable once it is open, and any number
+ * of threads may use it.
  *
  * Files may change while they are mapped. If a file is replaced by renaming another over it, the
  * mapping keeps the old content. If a file is written to or truncated, the model becomes stale: all

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Prints a policy, as text for reviewers or as JSON for programs. */
+/* Prints a policy as text for reviewers, or makes JSON of it for programs. */
 
 #include <jansson.h>
 

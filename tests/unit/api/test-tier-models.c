@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiny models of every architecture, with every number type of keys and values: an engine reads the
- * blocks that another one computed, and tokens and log-probabilities are those of an engine without
- * a tier, bit for bit. On a Vulkan device also with some of the layers on the CPU.
+ * Tests tiers with tiny models of every architecture and with every number type of keys and values.
+ * An engine reads the blocks that another engine computed. Its tokens and log-probabilities must be
+ * those of an engine without a tier, bit for bit. On a Vulkan device also with some of the layers
+ * on the CPU.
  */
 #include "../sched/fake_tier.h"
 #include "lib/test.h"

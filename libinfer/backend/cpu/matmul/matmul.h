@@ -6,16 +6,16 @@
  *
  * x is M rows of K floats. W is N rows of K weights in one of the stored formats, used in place. A
  * product has two steps. matmul_prepare() converts rows of x to the form that the kernels of that
- * format multiply; matrices that share an input and a matmul_act_kind() share one preparation.
- * matmul_rows() then computes columns n0 … n1 of y for all M rows. Both may be split among threads
- * in any way: the first by rows, the second by columns.
+ * format multiply. Matrices with the same input and the same matmul_act_kind() share one
+ * preparation. matmul_rows() then computes columns n0 … n1 of y for all M rows. Both may be split
+ * among threads in any way: the first by rows, the second by columns.
  *
  * Invariance: the bits of y[m][n] depend only on row m of x, row n of W, bias[n] and K, not on M,
  * n0, n1 or threads. Each format defines one order of its float sums, and kernels for one row and
  * for many rows keep it; sums of integers inside a block are exact in any order. All instruction
- * sets except the reference keep the same order and give the same bits if their prepared rows are
- * of the same kind: CPUs that multiply bfloat16 or binary16 round x to it for weights of that
- * format, others do not.
+ * sets except the reference keep the same order, and give the same bits if their prepared rows are
+ * of the same kind. The kind can differ because CPUs that multiply bfloat16 or binary16 round x to
+ * this format if the weights have it, and other CPUs do not.
  *
  * Nothing here allocates or fails. Functions may be called from any thread.
  */
