@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching a KV tier to an engine: sets what the names of blocks depend on, and describes the
- * model to the tier.
+ * Attaches a KV tier to an engine: sets what the names of blocks depend on, and describes the model
+ * to the tier.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_version() and names of number formats.
+ * Defines inf_version() and the names of number formats.
  */
 #include <infer/types.h>
 

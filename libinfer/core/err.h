@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Filling in struct inf_err. */
+/* Fills in struct inf_err. */
 
 #include <infer/types.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results of a thread that wait for their reader. */
+/* Holds the results of a thread until their reader takes them. */
 #include "core/outbox.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UTF-8 validation, decoding and encoding.
+ * Validates, decodes and encodes UTF-8.
  */
 #include "core/utf8.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a model of any format, and access to its contents.
+ * Opens a model of any format, and gives access to its contents.
  */
 #include "format/format.h"
 

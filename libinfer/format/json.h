@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Parsing untrusted JSON with jansson: errors as struct inf_err, and type-safe access. */
+/* Parses untrusted JSON with jansson: reports errors as struct inf_err, and reads members by
+ * type. */
 
 #include <infer/types.h>
 #include <jansson.h>

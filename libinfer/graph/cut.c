@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cutting a graph between two layers
+ * Cuts a graph between two layers.
  *
  * Nodes are stored in an order of evaluation, so a cut is a position in their list: no node before
  * it reads a node behind it. Only one value may cross the cut, because a graph has one input and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Naming and lookup of KV blocks
+ * Names KV blocks, and finds them by name.
  *
  * All names are made here. Storage outside the engine relies on what a name is made of, so a change
  * of it must also change the first word of the origin.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding of weights that encoders share: packed matrices, classifiers, layers after the
- * pooling. */
+/* Binds the weights that encoders share: packed matrices, classifiers, layers after the pooling. */
 #include <stdio.h>
 
 #include "model/arch.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing a model, and queries about it for the layers above. */
+/* Opens and closes a model, and answers the queries of the layers above about it. */
 #include "model/model.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binding each weight of a dense decoder to its tensor
+ * Binds each weight of a dense decoder to its tensor.
  *
  * Matrices are used in place. Vectors (norms, biases) that are not stored as F32 are decoded once;
  * they are small, and backends then need only F32. A tensor that was not bound is an error: the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binding Whisper's tensors by name: vectors, and tables of a block's weights.
+ * Binds Whisper's tensors by name: vectors, and tables of a block's weights.
  */
 #include "model/whisper-bind.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creation of a runner: compiles the plan and allocates all memory. A step allocates nothing.
+ * Creates a runner: compiles the plan and allocates all memory. A step allocates nothing.
  */
 #include "sched/runner.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading blocks from the tier for sequences
+ * Loads blocks from the tier for sequences.
  *
  * A waiting sequence asks the tier for blocks that the pool does not know. It is admitted when the
  * answer arrives or when a longer wait would be noticeable. In the second case it computes, and

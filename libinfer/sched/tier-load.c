@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding and loading: the requests of the engine and their progress.
+ * Finds and loads blocks in the tier: the requests of the engine and their progress.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading blocks, on two threads
+ * Reads blocks, on two threads.
  *
  * The tier sends blocks in two streams, and each thread reads every second block directly into its
  * target. A thread waits for bytes without a lock. It copies available bytes under the lock that

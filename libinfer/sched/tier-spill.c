@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copying blocks for the tier
+ * Copies blocks for the tier.
  *
  * The engine thread copies them between steps, when nobody writes to them, so they need no lock or
  * reference. While steps run, copying takes a small share of the time, including the work of the

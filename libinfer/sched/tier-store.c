@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Storing blocks in the tier
+ * Stores blocks in the tier.
  *
  * Copies of blocks are sent in memfds that are sealed against writing. The thread creates them in
  * advance, with all pages allocated, so that the engine only copies.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoding ids to text, at once and token by token
+ * Decodes ids to text, at once and token by token.
  *
  * The text that a token adds depends on its neighbors (the first token loses its space, in some
  * vocabularies the last one a suffix). The stream therefore decodes a window of the last tokens

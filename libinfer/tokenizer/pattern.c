@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matching with PCRE2 within limits of steps and time.
+ * Matches patterns with PCRE2 within limits of steps and time.
  */
 #include "tokenizer/pattern.h"
 

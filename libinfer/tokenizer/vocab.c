@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Storage and lookup of vocabulary pieces.
+ * Stores and finds the pieces of a vocabulary.
  */
 #include "tokenizer/vocab.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Splitting words greedily into the longest pieces from the left (WordPiece), or looking up whole
- * words (WordLevel).
+ * Splits words into pieces, taking the longest piece from the left each time (WordPiece), or looks
+ * up whole words (WordLevel).
  */
 
 #include "tokenizer/text.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampling and beam search over the text of one window.
+ * Samples the text of one window, or finds it by beam search.
  */
 #include "transcribe/attempt.h"
 

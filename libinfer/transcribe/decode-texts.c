@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running Whisper's decoder: memories and texts as tables of one pool of KV blocks.
+ * Runs Whisper's decoder: memories and texts are tables of one pool of KV blocks.
  */
 #include "transcribe/decode-texts.h"
 

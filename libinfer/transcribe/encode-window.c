@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running Whisper's encoder
+ * Runs Whisper's encoder.
  *
  * Three plans run one after another: the two convolutions for each window, and the layers for all
  * windows. Between them the rows for the next convolution are laid out: three consecutive rows of

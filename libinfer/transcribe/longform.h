@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Processing a long recording window by window
+ * Processes a long recording window by window.
  *
  * A window is 30 s from the current position. Its text may be refused: too repetitive or too
  * improbable texts are decoded again at the next temperature. Times among its tokens cut the text

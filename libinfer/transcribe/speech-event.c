@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events. An event and all its data are one allocation. */
+/* Makes the events of a transcriber. An event and all its data are one allocation. */
 #include <string.h>
 
 #include "transcribe/transcriber.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processing of windows: the encoder, language detection, the text. */
+/* Processes windows: the encoder, language detection, the text. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining tokens to words, and correcting the words' times. */
+/* Joins tokens to words, and corrects the times of the words. */
 #include "transcribe/words.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoding a file, from its container to samples
+ * Decodes a file, from its container to samples.
  *
  * sniff.c recognizes the container, and its demuxer is opened by name. Streams are not probed
  * (avformat_find_stream_info); what headers do not contain becomes known from decoders. Packets

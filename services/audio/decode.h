@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Decoding an audio file in memory to mono at 16 kHz, with libavformat, libavcodec, libswresample
+ * Decodes an audio file in memory to mono at 16 kHz, with libavformat, libavcodec and
+ * libswresample.
  *
  * This is the only code that uses libav. It runs in the decoder's children (and in tests). Lists
  * here define which containers and codecs are supported, regardless of how the libraries were

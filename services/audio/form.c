@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a transcription form, part by part
+ * Reads a transcription form, part by part.
  *
  * Small parts are collected in a string. The file is written to a memfd, which nobody can change
  * after it is sealed, so another process can map it safely.

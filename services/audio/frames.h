@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Parsing the output of a decoder, which is untrusted
+ * Parses the output of a decoder, which is untrusted.
  *
  * Bytes are written where frames_room() points; frames_next() returns complete frames. Samples must
  * be finite numbers from -1 to 1 and texts must be printable; otherwise the stream is invalid from

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Recognizing the container of a file by its first bytes
+ * Recognizes the container of a file by its first bytes.
  *
  * libavformat's own probing runs every demuxer on the file. Here one of a few demuxers is chosen,
  * and no other reads the file.

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Sending parts of files through pipes
+ * Sends parts of files through pipes.
  *
  * The reader of a pipe gets only the bytes that were put into it; a descriptor of the file would
  * also give it the rest. Pages of the page cache enter the pipe without a copy; the reader copies

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Preparing the directory of the cache
+ * Prepares the directory of the cache.
  *
  * Makes @path and its parent directory if they do not exist, and removes the rights that an older
  * version or another program gave other users on the files in it. Must be called before the process

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening the store: bringing the index up to date with the segments
+ * Brings the index up to date with the segments when the store is opened.
  *
  * The index knows each segment up to the end of its last committed row. When the store is opened,
  * records beyond that are added. The same code handles an index that is missing, too old or

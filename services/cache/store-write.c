@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing blocks in three steps: plan places, write and sync bytes, add rows
+ * Writes blocks in three steps: plans places, writes and syncs bytes, adds rows.
  *
  * The middle step may run in another thread. It uses only descriptors, which stay open until the
  * last step.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choosing and opening the device of the chat service, according to chat.device
+ * Chooses and opens the device of the chat service, according to chat.device.
  *
  * "auto" uses a GPU if one of its device nodes is accessible; under systemd these are only those
  * that `sconce setup gpu` opened. Without a GPU, the only Vulkan driver is one that generates

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Generating requests, from the body to the last byte of the answer
+ * Serves requests that generate text, from the body to the last byte of the answer.
  *
  * The state of a request follows from what it holds: a waiter, a job, or submitted prompts.
  */

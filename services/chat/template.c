@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rendering chat templates
+ * Renders chat templates.
  *
  * A request sets template variables in chat_template_kwargs or in separate fields. A separate field
  * is refused if the template does not read it, because it would have no effect.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forwarding requests to services, and their answers to clients
+ * Forwards requests to services, and their answers to clients.
  *
  * Answers with status 200 are streamed, no faster than the client reads; others are short and
  * forwarded in one piece. A stream of events must end with [DONE]. If it does not, because of a

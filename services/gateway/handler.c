@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handling requests: CORS, key, route, method, right, in this order
+ * Handles requests: checks CORS, key, route, method and right, in this order.
  *
  * All checks run when the head is complete, so the body of a refused request is not read.
  * The routes of a service are in its routes.h, which the service reads too.

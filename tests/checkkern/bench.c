@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Timing on several threads, and limits of the machine, measured by backend/cpu/limits.h. */
+/* Measures times on several threads, and finds the limits of the machine with
+ * backend/cpu/limits.h. */
 
 #include "harness.h"
 

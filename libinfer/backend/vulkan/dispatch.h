@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writing dispatches: each call appends the dispatches of an operation to the lists of all
+/* Writes dispatches: each call appends the dispatches of an operation to the lists of all
  * classes. */
 
 #include "backend/vulkan/program.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holding a device open, and compiling the kernels that any model may need into the cache
+ * Holds a device open, and compiles the kernels that any model may need into the cache
  *
  * All users of Vulkan in the process share the instance: while one holds it, drivers stay loaded,
  * so opening a device loads nothing.

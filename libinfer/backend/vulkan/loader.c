@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening libvulkan and looking up its functions.
+ * Opens libvulkan and looks up its functions.
  */
 #include "backend/vulkan/loader.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a plan on a device: memory, pipelines, descriptors, recorded commands
+ * Makes a plan on a device: memory, pipelines, descriptors, recorded commands
  *
  * Pipelines compile on their own thread while weights are loaded.
  */

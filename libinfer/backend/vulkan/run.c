@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a step
+ * Runs a step.
  *
  * The host writes the layout of the rows and the workgroup counts of each dispatch, and replays the
  * recorded commands. Nothing here allocates, except when rows of logits are fetched from a device

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Submitting work to the device, and waiting for it with a time limit
+ * Submits work to the device, and waits for it with a time limit.
  *
  * Each submission increments the device's timeline by one. A wait that exceeds its limit means that
  * the device hangs: it counts as lost.

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Copying from the host's memory into buffers that the host cannot access
+ * Copies from the host's memory into buffers that the host cannot access.
  *
  * A ring of mapped buffers: while the device copies out of some, the next is filled. One ring
  * serves a whole load and is freed afterwards.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiling policy rules to seccomp filters
+ * Compiles policy rules to seccomp filters.
  *
  * libseccomp compiles the rules; a call that they do not allow kills the process. libseccomp cannot
  * compare call numbers, so this file puts a prologue before its program. The prologue returns

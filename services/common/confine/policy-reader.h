@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Reading policy files; only for policy*.c
+ * Reads policy files. Only policy*.c uses it.
  *
  * Each file is one YAML document, read by libyaml. Every message carries file:line:column.
  */

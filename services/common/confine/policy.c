@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading a policy from its files (see policy.h)
+ * Loads a policy from its files (see policy.h).
  *
  * A service may also do during the start what it may do while it serves. Filters accumulate, so if
  * the phase start allowed less, the phase serve would lose it too.

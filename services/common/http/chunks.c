@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parsing chunked bodies: a state machine over bytes
+ * Parses chunked bodies with a state machine over bytes.
  *
  * Each state defines which byte may come next. Lines must end in CR LF; extensions and trailers
  * must be well-formed, are limited in size, and are dropped.

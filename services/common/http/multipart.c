@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parsing multipart bodies (RFC 2046 §5.1.1): a state machine over bytes
+ * Parses multipart bodies (RFC 2046 §5.1.1) with a state machine over bytes.
  *
  * A delimiter is CR LF "--" boundary. CR occurs only at its beginning, so after a mismatch the
  * matched bytes are emitted and the present byte is examined again; no other overlap is possible.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking the files of models
+ * Checks the files of models.
  *
  * A file is checked through the descriptor that is passed on, so it cannot be replaced in between.
  */

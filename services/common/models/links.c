@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Visiting the targets of links in the model directories
+ * Visits the targets of links in the model directories.
  *
  * Refused and missing targets are skipped. The list of models, and opening a model, report the
  * reason.

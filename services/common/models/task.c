@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the task of a model by words at the beginning of its files (see task.h)
+ * Finds the task of a model by words at the beginning of its files (see task.h).
  *
  * GGUF writers put the keys of the model before those of its tokenizer, so the words are within the
  * first kilobytes.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logging to the journal or to stderr
+ * Logs to the journal or to stderr.
  *
  * The journal is used only if stderr is connected to it (JOURNAL_STREAM, see systemd.exec(5)). A
  * service started from a terminal therefore logs to the terminal.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing vectors in JSON
+ * Writes vectors in JSON.
  *
  * Nine digits distinguish every float from its neighbors. They are computed in double precision,
  * whose error is far below half the distance of two floats, and without printf, because an answer

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening models through the public API, benchmarks and logits. */
+/* Tests opening models through the public API, benchmarks and logits. */
 #include "lib/test.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding of models: required tensors and keys, their shapes, and what is rejected. */
+/* Tests the binding of models: required tensors and keys, their shapes, and what is rejected. */
 #include "model/model.h"
 
 #include <errno.h>

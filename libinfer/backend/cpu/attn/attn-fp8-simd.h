@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * FP8 scores and values. Include it after attn-simd.h.
+ * Computes attention with keys and values that are stored as FP8. Include it after attn-simd.h.
  *
  * The products are those of F16. The bits of E4M3 are moved into F16, which makes the numbers 256
  * times too small. Scores and weights are multiplied by the tokens' scales.

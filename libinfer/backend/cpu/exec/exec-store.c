@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Storing keys and values
+ * Stores keys and values.
  *
  * Stores one head of one token at a time at its place in a block (attn.h has the layout). Two
  * threads may store neighboring tokens at once, so no thread writes a byte that belongs to another

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a program: one step
+ * Runs one step of a program.
  *
  * The calling thread records where the rows are stored, then all threads walk through the stages.
  * Nothing here allocates, locks or makes a system call, except that threads sleep at a barrier.

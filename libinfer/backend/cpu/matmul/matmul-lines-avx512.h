@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Loading and transposing 64 bytes of each of 16 rows of W, with AVX-512. */
+/* Loads and transposes 64 bytes of each of 16 rows of W, with AVX-512. */
 
 #include <immintrin.h>
 

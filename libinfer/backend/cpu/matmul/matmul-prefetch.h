@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Prefetching in the kernels of matrix products. */
+/* The kernels of matrix products prefetch with these functions. */
 
 #include "backend/cpu/matmul/matmul-kernels.h"
 
