@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compaction: freeing disk space, one short step at a time
+ * Compacts the store: frees disk space, one short step at a time.
  *
  * A pass over a segment compares its records with the rows of the index. If a record has no row,
  * its space is freed with a hole in the file. If the segment is to be removed, the remaining blocks

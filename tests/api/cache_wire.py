@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of sconce-cache in Python, packet by packet (services/common/wire/cache-protocol.h)."""
+"""Talks to sconce-cache, packet by packet (services/common/wire/cache-protocol.h)."""
 import array
 import ctypes
 import fcntl

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder process of the audio service, confined as in production, used through the service's
+"""Tests the decoder process of the audio service, confined as in production, through the service's
 code.
 
 Its samples are compared with ffmpeg's output in the format that Whisper's reference implementation

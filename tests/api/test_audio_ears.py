@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole audio service with packaging/ears/sconce-ears: speech in every container, and silence.
+"""Tests the whole audio service with packaging/ears/sconce-ears: speech in every container, and
+silence.
 
 The recordings are sentences that the model was not trained on (tests/golden/make_ears.py). The
 tests require a share of correct words, so that a retrained model may differ in a word.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access control per endpoint, and what clients see of an invalid configuration."""
+"""Tests the access control of each endpoint, and what clients see of an invalid configuration."""
 import http.client
 import json
 import os

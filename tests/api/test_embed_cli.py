@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce embed`: vectors of files through the gateway, errors with line numbers, resumed runs."""
+"""Tests `sconce embed`: vectors of files through the gateway, errors with line numbers, resumed
+runs."""
 import json
 import os
 import pathlib

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten thousand requests for vectors, valid and invalid ones mixed: each gets the right answer.
+"""Sends ten thousand requests for vectors, valid and invalid ones mixed: each gets the right
+answer.
 
 They use many connections at the same time, and some of the invalid ones are not HTTP or not JSON. A
 valid request gets the same vector each time; an invalid one gets a 4xx status and an error code.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number types of the KV cache, set in the configuration or per request."""
+"""Tests number types of the KV cache, set in the configuration or per request."""
 import concurrent.futures
 import shutil
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private memory of the services, without the mapped pages of the model file."""
+"""Measures the private memory of the services, without the mapped pages of the model file."""
 import json
 import os
 import time

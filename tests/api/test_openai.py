@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The official openai client against the gateway: supported calls behave as at api.openai.com."""
+"""Tests the gateway with the official openai client: supported calls behave as at
+api.openai.com."""
 import asyncio
 import concurrent.futures
 import json

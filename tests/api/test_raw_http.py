@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Malformed requests: each gets an error in the API's format, and the gateway stays usable."""
+"""Sends malformed requests: each gets an error in the API's format, and the gateway stays
+usable."""
 import json
 import re
 import socket

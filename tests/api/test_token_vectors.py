@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multivectors (one vector per token), tasks with their prompts, and rankings by late interaction.
+"""Tests multivectors (one vector per token), tasks with their prompts, and rankings by late
+interaction.
 
 The model trained for this is the tiny jina-v4 of tests/golden/embed. Its expected vectors come from
 another implementation.

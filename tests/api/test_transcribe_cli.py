@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sconce transcribe` against the service with the stand-in transcriber of test_audio.py."""
+"""Tests `sconce transcribe` with a service that has the stand-in transcriber of test_audio.py."""
 import json
 import os
 import pty

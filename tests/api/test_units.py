@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit files: systemd parses them without warnings, and they confine the services.
+"""Tests the unit files: systemd parses them without warnings, and they confine the services.
 
 The exposure figures come from `systemd-analyze security`: for each unit as built, with the drop-in
 that opens a GPU, and for user units, which that tool treats as units of root.

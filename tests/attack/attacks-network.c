@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on the network, and on the sockets of other processes.
+ * Attacks the network, and the sockets of other processes.
  *
  * The target ports listen in the network namespace of this program. A connection succeeds when the
  * kernel has established it.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on other processes, and attempts to execute new programs.
+ * Attacks other processes, and tries to execute new programs.
  */
 #include <elf.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Seccomp filters of a process: read from the kernel, and loaded into another process. */
+/* Reads the seccomp filters of a process from the kernel, and loads them into another process. */
 
 #include "victim.h"
 

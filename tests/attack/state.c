@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a process as the kernel reports it to the process itself.
+ * Reads the state of a process as the kernel reports it to the process itself.
  *
  * systemd may ignore a directive of a unit, so the process itself makes the calls. Its network
  * devices come from a netlink request that the process sends.

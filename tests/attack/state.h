@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The walls of a process, queried by calls of the process itself. */
+/* Finds the walls of a process by calls of the process itself. */
 
 #include "victim.h"
 

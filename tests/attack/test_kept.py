@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks on stored blocks of the cache service by compromised services.
+"""Tests attacks of compromised services on stored blocks of the cache service.
 
 The cache has blocks of two tenants. The attacks run inside the services, with their rights: with
 all walls (`all`), and with only some of them.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmark of a large index of the cache service: bench-cache-index BLOCKS [DIRECTORY]
+ * Measures a large index of the cache service: bench-cache-index BLOCKS [DIRECTORY]
  *
  * Puts BLOCKS blocks of one byte, in chains of 512, into a store. The segments of the store are not
  * written, so only the index is measured: its bytes on disk, the memory of the process, and the

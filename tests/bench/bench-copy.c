@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Benchmark of copies within the memory of a Vulkan device: bench-copy [DEVICE]
+ * Measures copies within the memory of a Vulkan device: bench-copy [DEVICE]
  *
  * Prints the speed as a line of JSON. Each byte is read and written, and therefore counts twice.
  */

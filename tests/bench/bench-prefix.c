@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmark of the prefix cache of an engine
+ * Measures the prefix cache of an engine.
  *
  * bench-prefix MODEL [N_TOKENS [N_ROUNDS [THREADS [DEVICE]]]]
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmark of the sampler: bench-sample [N_VOCAB [ROUNDS]]
+ * Measures the sampler: bench-sample [N_VOCAB [ROUNDS]]
  *
  * Times the choice of one token from a row of logits by each kind of sampling, on one thread. The
  * rows alternate, so that no row is in the L1 cache.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmark of the forward pass on the CPU
+ * Measures the forward pass on the CPU.
  *
  * bench-step MODEL N_ROWS POS N_STEPS [THREADS [RUNG [KV_TYPE [N_SEQS]]]]
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmark of transcription, part by part
+ * Measures transcription, part by part.
  *
  * bench-whisper MODEL [--threads N] [--isa NAME] [--exact] [--windows N] [--tokens N]
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simulation of caches: replays traces of requests in a store of a given size, with the policy of
- * the cache service and with other policies.
+ * Simulates caches: replays traces of requests in a store of a given size, with the policy of the
+ * cache service and with other policies.
  */
 #include <errno.h>
 #include <getopt.h>

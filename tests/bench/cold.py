@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Cold starts: from the first connection, while no service runs, to the first text.
+"""Measures cold starts: the time from the first connection, while no service runs, to the first
+text.
 
     cold.py [--build DIR] [--rounds N] [--max-ms N] [--max-mb N] [--copied] [--json] MODEL.gguf...
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput of an embedder beside others: llama-server on the same GGUF file, and torch.
+"""Compares the throughput of an embedder with that of others: llama-server on the same GGUF file,
+and torch.
 
 Each program gets sentences of 4 to 60 words in requests of 1, 8, 64 and 512, on two threads; the
 programs take turns. Exits non-zero when a ratio is below its goal: 3 to llama-server, 2 to torch.

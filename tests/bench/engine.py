@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding and prefill: `sconce bench` and the benches of peers take turns on the same models."""
+"""Measures decoding and prefill: `sconce bench` and the benches of peers take turns on the same
+models."""
 import json
 import subprocess
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How speed depends on the length of the context and on the number of clients."""
+"""Measures how speed depends on the length of the context and on the number of clients."""
 import contextlib
 
 import load

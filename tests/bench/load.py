@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A light load generator: many streamed completions at once over raw HTTP/1.1, on one thread.
+"""Generates load with little work of its own: many streamed completions at once over raw HTTP/1.1,
+on one thread.
 
 It shares the machine with the servers that it measures. Therefore it does little work per event,
 and it reports how much of a CPU it used.

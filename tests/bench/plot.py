@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small line plots as SVG, made without a library. They follow the light or dark mode of the
+"""Draws small line plots as SVG, without a library. They follow the light or dark mode of the
 reader."""
 import math
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parser of traces: converts lines of JSON to chains of small numbers. A hash table maps (number of
+ * Parses traces: converts lines of JSON to chains of small numbers. A hash table maps (number of
  * the previous block, hash) to the number of a block, so the hashes of a trace may be any numbers.
  */
 #include "trace.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Check of matrix products against the reference and, bit for bit, against each other; and their
- * speed
+ * Checks matrix products against the reference and, bit for bit, against each other, and measures
+ * their speed.
  *
  * All rungs (instruction set levels) except the reference sum in the same order. Therefore each
  * must equal the lowest of them exactly.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Check of keys and values in Q4_0 and FP8: rotation, levels and scales, bit for bit. */
+/* Checks keys and values in Q4_0 and FP8: rotation, levels and scales, bit for bit. */
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Command line of checkkern
+ * Reads the command line of checkkern, and runs the checks.
  *
  * checkkern [--seed N] [--test NAME] [--rung NAME] [--only cpu|devices] [--share N] [--threads N]
  *           [--bench] [--list]

@@ -90,10 +90,11 @@ enum {
 };
 
 /*
- * elem/heads: a part is the heads of q, k or v. Slots 0 norm of q, 5 norm of k (floats); 1 cos and
- * sin, [row][n_dims], a pair for each pair of elements; 2 q, 6 k, 7 v; 3 y, the result for the
- * heads of q, or of the only other part if nothing is stored; 4 keys, 8 values of the layer. Groups
- * (heads of all its parts, rows). y must not be one of its inputs, unless nothing is rotated.
+ * elem/heads: a part is the heads of q, k or v. Slots: 0 and 5 are the norms of q and k (floats). 1
+ * is cos and sin, [row][n_dims], a pair for each pair of elements. 2, 6 and 7 are q, k and v. 3 is
+ * y, the result for the heads of q, or for the only other part if nothing is stored. 4 and 8 are
+ * the keys and values of the layer. Groups (heads of all its parts, rows). y must not be one of its
+ * inputs, unless nothing is rotated.
  */
 struct push_heads {
     uint32_t n_heads, n_kv_heads, head_dim;

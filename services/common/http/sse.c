@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server-sent events in the framing of OpenAI's streams. A broken stream has no [DONE]. */
+/* Writes server-sent events in the framing of OpenAI's streams. A broken stream has no [DONE]. */
 #include "common/http/sse.h"
 
 #include "common/http/api-error.h"

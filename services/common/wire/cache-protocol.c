@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding and decoding packets of the cache service (see cache-protocol.h)
+ * Encodes and decodes packets of the cache service (see cache-protocol.h).
  *
  * Encoders append to a packet. A packet has room for the largest request and the largest answer,
  * which put_bytes() asserts. Decoders read from front to back. A decoder that fails moves the

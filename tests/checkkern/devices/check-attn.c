@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Check of attention on whole devices
+ * Checks attention on whole devices.
  *
  * The graphs include the norm and the rotation of the heads. The cases have many shapes and formats
  * of keys and values, sequences that share steps, and prompts that are cut anywhere.
