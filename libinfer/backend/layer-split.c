@@ -391,7 +391,7 @@ int layer_split_new(struct backend **low, struct backend **high, uint32_t i_laye
     }
     s->low = STEAL(*low);
     s->high = STEAL(*high);
-    /* Host work goes to the part with most threads. */
+    /* Host work goes to the part that has more threads. */
     s->host = s->high->ops->n_threads(s->high) > s->low->ops->n_threads(s->low) ? s->high : s->low;
     *ret_backend = &s->backend;
     return 0;

@@ -59,7 +59,7 @@ struct inf_tokenizer {
     struct map shown; /* maps a piece to the item of added_normal's trie that represents it in
                          texts */
     int32_t bos, eos, pad;
-    size_t max_bytes;    /* most bytes of text per token; 0: unlimited */
+    size_t max_bytes;    /* limit of bytes of text per token; 0: no limit */
     bool swallows_space; /* white space is not counted in max_bytes */
 };
 

@@ -24,7 +24,7 @@ struct timing_params {
     uint32_t n_frames; /* of 10 ms, without silence behind the recording */
     bool has_blanks;   /* the language is written with blanks between words */
     float *logits;     /* working memory: [n_logits, n_vocab] */
-    uint32_t n_logits; /* most rows per step */
+    uint32_t n_logits; /* limit of rows per step */
 };
 
 struct timing {

@@ -24,7 +24,7 @@ struct interaction {
     struct {
         int32_t marker; /* -1: none */
         char *words;    /* text to put before the text; owned; NULL: none */
-        uint32_t max;   /* most tokens of a text, including those around it; 0: the model's limit */
+        uint32_t max;   /* limit of tokens of a text and those around it; 0: the model's limit */
         bool skips;     /* tokens of the list below are not compared */
     } roles[INTERACTION_N];
     uint32_t n_lead;     /* number of tokens that the tokenizer puts before every text */
@@ -42,8 +42,8 @@ int interaction_read(const char *path, json_t *prompts, const struct inf_tokeniz
                      struct interaction **ret, struct inf_err *reterr);
 struct interaction *interaction_free(struct interaction *it);
 
-/* Encodes a text in its role. @max: most tokens that the model takes. *ret_encoding is as in
- * inf_tokenizer_encode_texts(), *ret_seen as in inf_embed_text. -E2BIG: the text is too long and
+/* Encodes a text in its role. @max: the limit of tokens that the model takes. *ret_encoding is as
+ * in inf_tokenizer_encode_texts(), *ret_seen as in inf_embed_text. -E2BIG: the text is too long and
  * @cut is INF_CUT_NONE; -ENOMEM. */
 int interaction_encode(const struct interaction *it, const struct inf_tokenizer *tok,
                        enum interaction_role role, const struct inf_encode_text *text,

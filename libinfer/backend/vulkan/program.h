@@ -133,7 +133,7 @@ struct plan {
     VkDescriptorPool pool;
     VkQueryPool queries;
     uint32_t n_queries;
-    uint32_t rows_now; /* most rows of a step that keep submissions short */
+    uint32_t rows_now; /* limit of rows of a step that keeps submissions short */
 };
 
 struct kv_store {

@@ -11,7 +11,7 @@
 #include "common/http/http.h"
 
 struct chunks {
-    uint64_t max;   /* most bytes of content that are accepted */
+    uint64_t max;   /* limit of bytes of content */
     uint64_t total; /* size of all chunks so far, including the present one */
     uint64_t left;  /* remaining bytes of the present chunk */
     size_t n_line, n_extensions, n_trailers;

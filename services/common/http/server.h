@@ -17,8 +17,8 @@
 /* When no connection can be closed, this many more are accepted to get a 503. */
 #define HTTP_REFUSED_MAX   64
 #define HTTP_TICK_USEC     (1000 * 1000u)
-#define HTTP_SLICE         ((size_t)64 * 1024) /* most bytes of one write */
-#define HTTP_SCRATCH       ((size_t)64 * 1024) /* most bytes of one read */
+#define HTTP_SLICE         ((size_t)64 * 1024) /* limit of bytes of one write */
+#define HTTP_SCRATCH       ((size_t)64 * 1024) /* limit of bytes of one read */
 #define HTTP_MAX_LISTENERS 16
 
 enum http_conn_state {
