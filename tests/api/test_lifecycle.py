@@ -118,11 +118,11 @@ def test_crowd_that_drops_at_random_leaves_nothing(make_suite):
         return settled()
 
     before = settled()
-    first = round_of_200()
-    second = round_of_200()
-    third = round_of_200()
-    assert third[:2] == before[:2], (before, first, second, third)
-    if SLOW == 1:  # sanitizers do not return freed memory
+    # Memory is compared after the second round and the third. Sanitizers do not return freed memory.
+    rounds = [round_of_200() for _ in range(3 if SLOW == 1 else 1)]
+    assert rounds[-1][:2] == before[:2], (before, rounds)
+    if SLOW == 1:
+        second, third = rounds[1:]
         assert third[2] - second[2] < 2 << 20 and third[3] - second[3] < 8 << 20, (second, third)
     assert suite.gateway.starts == 1 and suite.chat.starts == 1
     assert suite.chat_metrics()["sconce_chat_kv_blocks_used"] >= 0
