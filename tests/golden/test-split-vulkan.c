@@ -82,6 +82,9 @@ TEST(tiny_models_of_every_architecture_give_the_same_logits)
         struct subject s;
         bool there;
 
+        /* The first shows whether there is a device. */
+        if (i > 0 && !test_drawn(2))
+            continue;
         subject_open_golden(&s, subject_names[i]);
         there = check_logits(&s, subject_names[i], 0, true);
         for (uint32_t j = 1; there && j < model_hparams(s.m)->n_layers; j++) {
