@@ -36,21 +36,14 @@ missing_packages() {
     done
 }
 
-# apt_progress LOG: reads the output of apt-get with APT::Status-Fd=1. Prints the progress: at a terminal one line that is
-# updated, elsewhere one line for each tenth. Writes all other output to LOG.
+# apt_progress: reads the progress of apt-get (APT::Status-Fd) and shows it: at a terminal in one line that
+# is updated, elsewhere in one line for each tenth.
 apt_progress() {
     shown=-1
     while IFS= read -r line; do
         case $line in
         dlstatus:* | pmstatus:*) ;;
-        "Need to get"* | "After this operation"*)
-            echo "  $line"
-            continue
-            ;;
-        *)
-            printf '%s\n' "$line" >>"$1"
-            continue
-            ;;
+        *) continue ;;
         esac
         # KIND:PACKAGE[:ARCHITECTURE]:PERCENT:WHAT
         rest=${line#*:*:}
@@ -68,19 +61,24 @@ apt_progress() {
     if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
-# apt_get NAME...: installs packages with apt-get, which prints its progress.
+# apt_get NAME...: installs packages with apt-get. Prints its progress; all other output goes to $log.
+# The progress has a descriptor of its own, because apt-get closes it in its children: scripts of packages
+# that find their standard output closed may fail.
 apt_get() {
-    $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
-        -o APT::Status-Fd=1 -o Dpkg::Use-Pty=0 install "$@" 2>&1 </dev/null
+    # shellcheck disable=SC2016
+    $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive sh -c 'exec 3>&1 >&2 && exec apt-get "$@"' sh -q -y \
+        --no-install-recommends -o APT::Status-Fd=3 -o Dpkg::Use-Pty=0 install "$@" 2>>"$log" </dev/null
 }
 
-# apt_install NAME...: installs packages and shows the progress; the messages are in $log. A package whose
+# apt_install NAME...: installs packages, and shows what is downloaded and the progress. A package whose
 # configuration fails may succeed when the others are configured, so a failed installation is repeated once.
 apt_install() {
+    LC_ALL=C $as_root apt-get -q --assume-no --no-install-recommends install "$@" 2>/dev/null |
+        sed -nE 's/^(Need to get|After this operation)/  &/p'
     {
         apt_get "$@" || apt_get "$@"
         echo $? >"$log.status"
-    } | apt_progress "$log"
+    } | apt_progress
     status=$(cat "$log.status")
     rm -f "$log.status"
     return "$status"
