@@ -104,9 +104,12 @@ def parse(argv):
     o.data = pathlib.Path(o.data)
     o.build = o.build.resolve()
     o.sconce = o.sconce or o.build / "services/cli/sconce"
-    for program in (o.sconce, o.llama_bench, o.ik_bench, o.llama_server):
+    programs = [o.sconce, o.llama_bench, o.ik_bench, o.llama_server]
+    if not o.parts or "cold" in o.parts:
+        programs += [o.build / "services" / name / ("sconce-" + name) for name in ("gateway", "chat")]
+    for program in programs:
         if program and not os.access(program, os.X_OK):
-            p.error("%s: not an executable" % program)
+            p.error("%s: not an executable; --build names the build directory" % program)
     o.lock = Lock(o.lock)
     return o
 
