@@ -56,13 +56,23 @@ def debian(tmp_path):
     (tmp_path / "apt-get").write_text(r"""#!/bin/sh
 case $* in
 *update*) exit 0 ;;
+*--assume-no*)
+    printf '%s\n' 'Reading package lists...' 'Need to get 147 MB of archives.' 'Abort.'
+    exit 1
+    ;;
+*APT::Status-Fd=3*) ;;
+*) exit 1 ;;
 esac
-printf '%s\n' 'Reading package lists...' 'Need to get 147 MB of archives.' \
-    'dlstatus:1:0.5:Retrieving file 1 of 2' 'pmstatus:gcc:50.0:Unpacking gcc (amd64)' \
+printf '%s\n' 'dlstatus:1:0.5:Retrieving file 1 of 2' 'pmstatus:gcc:50.0:Unpacking gcc (amd64)' \
     'pmstatus:libc6:amd64:70.1:Unpacking libc6:amd64' 'pmerror:x:80:a b' \
-    'pmstatus:meson:95.5:Configuring meson (all)' 'E: dpkg is on strike'
+    'pmstatus:meson:95.5:Configuring meson (all)' >&3
+# Scripts of packages do not have the descriptor of the progress, but have a standard output.
+sh -c 'echo "a script of a package"' 3>&- || exit 100
 case $* in
-*strike*) exit 100 ;;
+*strike*)
+    echo 'E: dpkg is on strike' >&2
+    exit 100
+    ;;
 esac
 """)
     for name in ("dpkg-query", "id", "apt-get"):
@@ -81,7 +91,7 @@ def test_packages_are_named_while_they_are_installed(debian):
     assert "  gcc meson" in out.stdout and "147 MB" in out.stdout
     assert "50 % Unpacking gcc" in out.stdout and "70 % Unpacking libc6:amd64\n" in out.stdout
     assert "95 % Configuring meson" in out.stdout
-    assert "strike" not in out.stdout and "a b" not in out.stdout
+    assert "script" not in out.stdout and "a b" not in out.stdout
 
 
 def test_what_apt_says_is_shown_when_it_fails(debian):
