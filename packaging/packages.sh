@@ -70,13 +70,12 @@ apt_get() {
         --no-install-recommends -o APT::Status-Fd=3 -o Dpkg::Use-Pty=0 install "$@" 2>>"$log" </dev/null
 }
 
-# apt_install NAME...: installs packages, and shows what is downloaded and the progress. A package whose
-# configuration fails may succeed when the others are configured, so a failed installation is repeated once.
+# apt_install NAME...: installs packages, and shows how much is downloaded and the progress.
 apt_install() {
     LC_ALL=C $as_root apt-get -q --assume-no --no-install-recommends install "$@" 2>/dev/null |
         sed -nE 's/^(Need to get|After this operation)/  &/p'
     {
-        apt_get "$@" || apt_get "$@"
+        apt_get "$@"
         echo $? >"$log.status"
     } | apt_progress
     status=$(cat "$log.status")

@@ -14,7 +14,7 @@
 #   tsan    tests of threaded code under TSan
 #   fuzz    the fuzzers
 #
-# Without a STEP, all steps run. They take less than 30 minutes on two processors. To stay below
+# Without a STEP, all steps run. They take about half an hour on two processors. To stay near
 # that, tests with many slow cases run a random sample of them, and some tests are left out. `full`
 # runs everything: all cases on software devices and on arm64, all tests marked `full`, all API
 # tests under sanitizers, and each fuzzer for a minute. That takes hours.
